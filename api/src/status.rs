@@ -35,7 +35,14 @@ pub struct Status {
     /// `resident`, `loading` or `unloaded`.
     pub residency: Text,
     pub loaded_percent: Option<u8>,
+    /// Cells of the cache, which all slots share.
     pub context_tokens: usize,
+    /// What a conversation holds at most.
+    pub conversation_tokens: usize,
+    /// Why that is not more: `set`, `trained`, `memory`, `micro_batch` or `unknown`.
+    pub context_limit: Text,
+    /// With which the model was trained; `None` where it does not say.
+    pub trained_tokens: Option<usize>,
     pub slots: Vec<Slot>,
     pub parked: Vec<Parked>,
     pub profiles: Vec<Profile>,

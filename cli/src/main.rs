@@ -68,6 +68,10 @@ fn run(args: Args) -> Result<(), Failure> {
     if let Some(bytes) = free_bytes.and_then(|bytes| bytes.parse().ok()) {
         hob_slots::store::files::assume_free_bytes(bytes);
     }
+    let memory_bytes = std::env::var("HOB_TEST_MEMORY_BYTES").ok();
+    if let Some(bytes) = memory_bytes.and_then(|bytes| bytes.parse().ok()) {
+        hob_models::memory::assume_available_bytes(bytes);
+    }
     let sources = Sources::gather(UserDirs::of_current_user()?, std::env::vars_os(), flags)?;
     let resolved = Settings::resolve(&sources)?;
     let own_models = paths::models_dir(&resolved.settings.data_dir);

@@ -112,7 +112,8 @@ fn status_says_what_is_ready_and_what_is_wrong() {
     let home = Home::new();
     let status = json!({
         "version": "0.1.0", "pid": 4711, "model": "smollm2", "residency": "resident",
-        "context_tokens": 8192, "prefill_tokens_per_second": 311.6,
+        "context_tokens": 16384, "conversation_tokens": 8192, "context_limit": "memory",
+        "trained_tokens": 131_072, "prefill_tokens_per_second": 311.6,
         "slots": [{"slot": 0, "conversation": "room-1", "tokens": 1502, "state": "decoding"},
             {"slot": 1, "state": "free"}],
         "parked": [{"conversation": "a", "ready": true}, {"conversation": "b", "ready": true},
@@ -133,7 +134,8 @@ fn status_says_what_is_ready_and_what_is_wrong() {
     assert_eq!(
         rest,
         [
-            "model     smollm2, context of 8,192 tokens, reads 312 tokens a second",
+            "model     smollm2, context of 8,192 tokens (memory allows no more; the model was trained \
+             with 131,072), reads 312 tokens a second",
             "requests  1 of 2 slots answer, 0 wait, 3 turns since the start",
             "ready     3 conversations; 1 will be read again",
             "memory    1.0 MiB of 4.0 MiB, 2.0 KiB of it wait for the disk",

@@ -37,7 +37,7 @@ fn an_unknown_setting_is_a_usage_error_with_a_suggestion() {
     ran.fails(2, &["`treads`", "my.toml:1", "did you mean `threads`"]);
 
     let ran = home.run(&["models"], &[("HOB_CTX", "lots")], "");
-    ran.fails(2, &["ctx", "lots", "HOB_CTX", "write a whole number"]);
+    ran.fails(2, &["ctx", "lots", "HOB_CTX", "write \"auto\"", "64 to 16777216"]);
     home.hob(&["--config", "/nowhere.toml", "models"]).fails(2, &["/nowhere.toml", "--config"]);
     assert_eq!(home.hob(&["frobnicate"]).code, 2);
 }
@@ -97,9 +97,31 @@ fn models_are_found_where_other_programs_keep_them() {
     assert!(list.contains("3.6 MiB + 4.0 MiB"), "the KV of 4,096 tokens is 4 MiB: {list}");
 
     let found = home.hob(&["models", "--json"]).json();
+    assert_eq!(found["ctx"], "auto");
     assert_eq!(found["models"].as_array().unwrap().len(), 2);
     assert_eq!(found["problems"].as_array().unwrap().len(), 1);
     assert_eq!(found["models"][0]["trained_context"], 4096);
+}
+
+#[test]
+fn each_model_is_estimated_with_the_context_that_would_be_chosen_for_it() {
+    let home = Home::new();
+    let path = asset("hob-tiny-f16.gguf");
+    let with_memory = |bytes: &str, words: &[&str]| {
+        let words = [&["models", path.to_str().unwrap()], words].concat();
+        home.run(&words, &[("HOB_TEST_MEMORY_BYTES", bytes)], "").ok()
+    };
+    let line = |shown: &str, name: &str| {
+        shown.lines().find(|line| line.starts_with(name)).unwrap().to_owned()
+    };
+    let roomy = with_memory("1073741824", &[]);
+    assert!(line(&roomy, "context").contains("4,096 tokens (the model was trained with no more)"));
+    assert!(line(&roomy, "KV").contains("8.0 MiB for 8,192 tokens"), "slots share them: {roomy}");
+    let small = with_memory("10000000", &[]);
+    assert!(line(&small, "KV").contains("4.0 MiB for 4,096 tokens"), "{small}");
+    let set = with_memory("1073741824", &["--ctx", "2048"]);
+    assert!(line(&set, "context").contains("2,048 tokens (set by ctx; the model was trained with"));
+    assert!(line(&set, "KV").contains("2.0 MiB for 2,048 tokens"), "{set}");
 }
 
 #[test]

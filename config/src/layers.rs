@@ -20,7 +20,7 @@ use crate::origin::{Entry, GivenValues, Origin};
 use crate::parse::{self, Complaint, Raw};
 use crate::paths::UserDirs;
 use crate::sources::Sources;
-use crate::values::{CacheType, ModelChoice, TtlClass};
+use crate::values::{CacheType, ContextChoice, ModelChoice, TtlClass};
 
 /// Ten years: far from where adding to a clock overflows.
 const MAX_SECS: u64 = 10 * 365 * 24 * 3600;
@@ -173,6 +173,13 @@ impl<'a> Layers<'a> {
         parse: impl Fn(&Raw) -> Result<Vec<String>, Complaint>,
     ) -> Result<Vec<String>, ConfigError> {
         self.read(key, parse, |texts| Value::from(texts.clone()))
+    }
+
+    pub(crate) fn context(&mut self, key: Key) -> Result<ContextChoice, ConfigError> {
+        self.read(key, parse::context, |choice| match choice.tokens() {
+            Some(tokens) => tokens.into(),
+            None => choice.to_string().into(),
+        })
     }
 
     pub(crate) fn cache_type(&mut self, key: Key) -> Result<CacheType, ConfigError> {

@@ -8,6 +8,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::values::ContextChoice;
+
 /// An unparsed value of one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Raw {
@@ -70,6 +72,17 @@ pub fn number(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
         Ok(value) if range.contains(&value) => Ok(value),
         _ => Err(complaint("is out of range", &remedy)),
     }
+}
+
+/// A whole number of tokens, or `auto`.
+pub fn context(raw: &Raw) -> Result<ContextChoice, Complaint> {
+    if matches!(raw, Raw::Text(text) if text.trim().eq_ignore_ascii_case("auto")) {
+        return Ok(ContextChoice::Auto);
+    }
+    let (start, end) = ContextChoice::TOKENS.into_inner();
+    let remedy = format!("write \"auto\", or a whole number from {start} to {end}");
+    let tokens = number(raw, start..=end).map_err(|other| Complaint { remedy, ..other })?;
+    Ok(ContextChoice::Tokens(u32::try_from(tokens).expect("the bounds have 32 bits")))
 }
 
 /// A number of bytes, with or without a unit: `8388608`, `8MiB`, `2 GB`.
@@ -203,6 +216,19 @@ mod tests {
         for wrong in [raw("-1"), raw("1.5"), Raw::Integer(-1), Raw::Other("boolean"), raw("99999")]
         {
             assert!(number(&wrong, 1..=10_000).is_err(), "{wrong} was accepted");
+        }
+    }
+
+    #[test]
+    fn a_context_is_a_number_or_chosen() {
+        assert_eq!(context(&raw("auto")), Ok(ContextChoice::Auto));
+        assert_eq!(context(&raw(" Auto ")), Ok(ContextChoice::Auto));
+        assert_eq!(context(&raw("2_048")), Ok(ContextChoice::Tokens(2_048)));
+        assert_eq!(context(&Raw::Integer(64)), Ok(ContextChoice::Tokens(64)));
+        for wrong in [raw("automatic"), raw(""), raw("63"), Raw::Integer(0), Raw::Other("boolean")]
+        {
+            let complaint = context(&wrong).unwrap_err();
+            assert_eq!(complaint.remedy, "write \"auto\", or a whole number from 64 to 16777216");
         }
     }
 

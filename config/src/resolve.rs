@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::flags::Flags;
     use crate::sources::ConfigFile;
-    use crate::values::{CacheType, ModelChoice, TtlClass};
+    use crate::values::{CacheType, ContextChoice, ModelChoice, TtlClass};
 
     #[test]
     fn defaults_come_from_the_table() {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(settings.model, ModelChoice::Bundled);
         assert_eq!(settings.slots_dir, Path::new("/u/data/slots"));
         assert_eq!(settings.token_file, Path::new("/u/data/token"));
-        assert_eq!((settings.ctx, settings.slots, settings.queue), (8192, 4, 32));
+        assert_eq!((settings.ctx, settings.slots, settings.queue), (ContextChoice::Auto, 4, 32));
         assert_eq!(settings.idle_park, Duration::from_secs(3_600));
         assert_eq!(settings.cache_type_k, CacheType::F16);
         assert_eq!(settings.max_body_bytes, 8 << 20);
@@ -111,7 +111,10 @@ mod tests {
         let resolved = world.env("HOB_CTX", "2000").env("HOB_SLOTS", "3").flag(Key::Ctx, "3000");
         let resolved = resolved.resolve();
         let settings = &resolved.settings;
-        assert_eq!((settings.ctx, settings.slots, settings.queue), (3000, 3, 7));
+        assert_eq!(
+            (settings.ctx, settings.slots, settings.queue),
+            (ContextChoice::Tokens(3000), 3, 7)
+        );
         assert_eq!(resolved.origin(Key::Ctx), &Origin::Flag { name: "ctx".into() });
         assert_eq!(resolved.origin(Key::Slots).to_string(), "environment HOB_SLOTS");
         assert_eq!(resolved.origin(Key::Queue).to_string(), "/u/config/hob.toml:3");
@@ -164,7 +167,7 @@ mod tests {
         assert_eq!(
             error,
             "ctx = \"lots\" (/u/config/hob.toml:1) is not a whole number; \
-             write a whole number from 64 to 16777216"
+             write \"auto\", or a whole number from 64 to 16777216"
         );
         let error = World::new().env("HOB_SLOTS", "0").error();
         assert!(error.contains("HOB_SLOTS") && error.contains("from 1 to 251"), "{error}");
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_empty_variable_counts_as_unset() {
-        assert_eq!(World::new().env("HOB_CTX", "").resolve().settings.ctx, 8192);
+        assert_eq!(World::new().env("HOB_CTX", "").resolve().settings.ctx, ContextChoice::Auto);
     }
 
     #[test]
@@ -249,7 +252,10 @@ mod tests {
         let changed = resolved.with(&chosen).unwrap().with(&[(Key::Slots, "3".into())]).unwrap();
         let settings = &changed.settings;
         assert_eq!(settings.model, ModelChoice::Named("b".to_owned()));
-        assert_eq!((settings.ctx, settings.threads, settings.slots), (1024, 2, 3));
+        assert_eq!(
+            (settings.ctx, settings.threads, settings.slots),
+            (ContextChoice::Tokens(1024), 2, 3)
+        );
         assert_eq!(changed.origin(Key::Threads), &Origin::Client);
         assert_eq!(changed.fixed(Key::Model).unwrap().to_string(), "flag --model");
         assert_eq!(changed.fixed(Key::Threads), None);

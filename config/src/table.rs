@@ -41,9 +41,10 @@ macro_rules! settings_table {
         #[setting(Everyone, "DIR")]
         SlotsDir => slots_dir: PathBuf = path(|_| paths::slots_dir(&data_dir));
 
-        /// Tokens of context that all slots share
-        #[setting(Daemon, "TOKENS", default = "8192")]
-        Ctx => ctx: u32 = number(64..=1 << 24);
+        /// Tokens of context that all slots share; auto takes what the model was trained with, as far
+        /// as memory allows
+        #[setting(Daemon, "TOKENS|auto", default = "auto")]
+        Ctx => ctx: ContextChoice = context();
 
         // llama.cpp has 256 sequences: at least four are for prefixes, and one is for splices.
         /// Conversations that are hot at the same time

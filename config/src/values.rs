@@ -1,6 +1,7 @@
 //! The types of settings that have a meaning of their own.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// The model that the user asks for.
@@ -17,6 +18,36 @@ impl fmt::Display for ModelChoice {
         match self {
             Self::Bundled => f.write_str("bundled"),
             Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The context that the user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContextChoice {
+    /// Chosen for each model when it is loaded.
+    Auto,
+    Tokens(u32),
+}
+
+impl ContextChoice {
+    /// Bounds of a number of tokens.
+    pub const TOKENS: RangeInclusive<u64> = 64..=1 << 24;
+
+    /// `None`: chosen for each model.
+    pub fn tokens(self) -> Option<u64> {
+        match self {
+            Self::Auto => None,
+            Self::Tokens(tokens) => Some(tokens.into()),
+        }
+    }
+}
+
+impl fmt::Display for ContextChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Tokens(tokens) => tokens.fmt(f),
         }
     }
 }

@@ -157,6 +157,10 @@ fn resolve(flags: DaemonFlags) -> Result<Resolved> {
     if let Some(bytes) = free_bytes.and_then(|bytes| bytes.parse().ok()) {
         hob_slots::store::files::assume_free_bytes(bytes);
     }
+    let memory_bytes = std::env::var("HOB_TEST_MEMORY_BYTES").ok();
+    if let Some(bytes) = memory_bytes.and_then(|bytes| bytes.parse().ok()) {
+        hob_models::memory::assume_available_bytes(bytes);
+    }
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), flags.0)?;
     Ok(Settings::resolve(&sources)?)

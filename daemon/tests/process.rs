@@ -161,6 +161,7 @@ fn a_failed_start_is_one_line_on_standard_error() {
     fs::write(&as_file, "").unwrap();
     for (arguments, expected) in [
         (vec!["--ctx", "lots"], "--ctx"),
+        (vec!["--ctx", "lots"], "write \"auto\", or a whole number from 64 to 16777216"),
         (vec!["--log", "a=b=c"], "log"),
         (vec!["--model", "fake", "--listen", "127.0.0.1"], "--listen"),
         (vec!["--model", broken.to_str().unwrap(), "--listen", "127.0.0.1:0"], "hobd: "),

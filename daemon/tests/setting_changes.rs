@@ -103,6 +103,7 @@ fn an_invalid_value_is_refused_with_the_remedy() {
     let hobd = home.start();
     for (settings, param, words) in [
         (json!({"ctx": 1}), "ctx", "from 64 to 16777216"),
+        (json!({"ctx": "lots"}), "ctx", "write \"auto\""),
         (json!({"default_ttl": "forever"}), "default_ttl", "permanent"),
         (json!({"slots": null}), "slots", "a number or a text"),
         (json!({"token_file": "/tmp/x"}), "token_file", "may change"),
@@ -115,7 +116,7 @@ fn an_invalid_value_is_refused_with_the_remedy() {
     let body = json!({"model": "fake:second", "ctx": 1});
     let refused = hobd.client.call("POST", "/v1/models/switch").json(&body).send();
     assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("ctx")));
-    let same = change(&hobd.client, json!({"ctx": 8192}));
+    let same = change(&hobd.client, json!({"ctx": "auto"}));
     assert_eq!((same.status, &same.json()["restarts"]), (200, &json!(false)), "it is in force");
     assert_eq!(fs::read_to_string(&file).unwrap(), "model = 'fake'\n");
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::gguf::GgmlType;
 use crate::summary::Summary;
 
-/// The settings that the estimate depends on.
+/// What the estimate depends on, beside the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
     /// Tokens of context.
@@ -18,18 +18,6 @@ pub struct Demand {
     pub slots: u64,
     pub cache_type_k: GgmlType,
     pub cache_type_v: GgmlType,
-}
-
-impl Demand {
-    /// `cache_types`: ggml's names of the element types of K and V.
-    ///
-    /// # Panics
-    /// When ggml has no such element type; settings are checked before.
-    pub fn new(ctx: u64, slots: u64, cache_types: [&str; 2]) -> Self {
-        let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
-        let [cache_type_k, cache_type_v] = cache_types.map(kind);
-        Self { ctx, slots, cache_type_k, cache_type_v }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -51,7 +39,8 @@ pub enum Verdict {
     TooLarge,
 }
 
-const MICRO_BATCH: u64 = 512; // llama.cpp's default; sizes its windowed cache.
+/// Of the engine, and llama.cpp's default; sizes its windowed cache.
+pub(crate) const MICRO_BATCH: u64 = 512;
 
 impl Estimate {
     /// Estimates a model whose files hold `weights_bytes` of tensors.

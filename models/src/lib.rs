@@ -6,12 +6,13 @@
 //!
 //! Reading order: [`gguf`] reads a file's header; [`summary`] interprets it; [`discover`] finds the
 //! models of other programs; [`resolve`] turns a name or a path into a model; [`fit`] estimates its
-//! memory; [`hash`] identifies its content; [`sampling`] reads the
+//! memory, and [`context`] chooses its context; [`hash`] identifies its content; [`sampling`] reads the
 //! parameters that it recommends; [`published`] describes the model that
 //! Hob can fetch, [`recommended`] those for a first chat, with the [`speed`] of this machine.
 
 #[cfg(feature = "bundled")]
 pub mod bundled;
+pub mod context;
 pub mod discover;
 pub mod error;
 pub mod fit;
@@ -30,6 +31,7 @@ pub mod summary;
 #[cfg(test)]
 mod testing;
 
+pub use context::{ChosenContext, ContextSettings, Limit};
 pub use discover::{Discovery, Roots, discover};
 pub use error::{GgufError, ModelError};
 pub use fit::{Demand, Estimate, Verdict};

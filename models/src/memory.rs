@@ -3,8 +3,19 @@
 //! - Best effort: an unknown figure is `None`.
 
 use std::fs;
+use std::sync::OnceLock;
 
 use serde::Serialize;
+
+/// Assumed where the system does not report its memory.
+const ASSUMED_BYTES: u64 = 8 << 30;
+
+static ASSUMED_AVAILABLE_BYTES: OnceLock<u64> = OnceLock::new();
+
+/// From now on this much counts as available. For tests of small machines.
+pub fn assume_available_bytes(bytes: u64) {
+    ASSUMED_AVAILABLE_BYTES.set(bytes).ok(); // An error: the first one stays.
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineMemory {
@@ -19,7 +30,16 @@ impl MachineMemory {
         let memory = system()?;
         let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
         let used = fs::read_to_string("/sys/fs/cgroup/memory.current").ok();
-        Some(memory.limited(number(limit), number(used)))
+        let memory = memory.limited(number(limit), number(used));
+        let assumed = ASSUMED_AVAILABLE_BYTES.get().copied();
+        Some(Self { available_bytes: assumed.or(memory.available_bytes), ..memory })
+    }
+
+    /// What a model and its context may take: half of the memory where the system reports only all of
+    /// it.
+    pub fn usable_bytes(memory: Option<Self>) -> u64 {
+        let total_bytes = memory.map_or(ASSUMED_BYTES, |memory| memory.total_bytes);
+        memory.and_then(|memory| memory.available_bytes).unwrap_or(total_bytes / 2)
     }
 
     fn limited(self, limit: Option<u64>, used: Option<u64>) -> Self {

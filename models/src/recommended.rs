@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::context::ChosenContext;
 use crate::fit::{Estimate, Verdict};
 use crate::published::{Published, SMOLLM2};
 
@@ -94,7 +95,8 @@ pub struct Suggestion {
     pub page: &'static str,
     pub file_name: &'static str,
     pub size_bytes: u64,
-    /// Of the context that it would run with.
+    /// The context that it would run with.
+    pub ctx: u64,
     pub kv_bytes: u64,
     pub trained_context: u64,
     pub verdict: Verdict,
@@ -102,34 +104,36 @@ pub struct Suggestion {
     pub tokens_per_second: f64,
 }
 
-/// The smallest model, which Hob can fetch, and the two largest that fit into `free_bytes` with a
-/// context of `ctx` tokens and answer as fast as people read; where there are fewer, larger ones that
-/// fit. Ascending in size. `bytes_per_second`: how fast this machine reads weights. `published`: what
-/// stands for the smallest one.
+/// The smallest model, which Hob can fetch, and the two largest that fit into `free_bytes` with their
+/// context and answer as fast as people read; where there are fewer, larger ones that fit. Ascending in
+/// size. `ctx`: the tokens of each context; `None`: chosen for each model. `bytes_per_second`: how fast
+/// this machine reads weights. `published`: what stands for the smallest one.
 pub fn suggestions(
     free_bytes: u64,
-    ctx: u64,
+    ctx: Option<u64>,
     bytes_per_second: f64,
     published: &'static Published,
 ) -> Vec<Suggestion> {
     let all = RECOMMENDED.iter().map(|model| {
-        let kv_bytes = model.kv_bytes_per_token * ctx.min(model.trained_context);
         let is_smallest = model.file_name == SMOLLM2.file_name;
         let (file_name, size_bytes) = match is_smallest {
             true => (published.file_name, published.file_bytes),
             false => (model.file_name, model.file_bytes),
         };
-        let estimate = Estimate {
-            weights_bytes: size_bytes,
-            kv_bytes,
-            kv_bytes_per_token: model.kv_bytes_per_token,
-        };
+        let kv_bytes_per_token = model.kv_bytes_per_token;
+        let weights = Estimate { weights_bytes: size_bytes, kv_bytes: 0, kv_bytes_per_token };
+        let trained = model.trained_context;
+        let chosen = || ChosenContext::of_plain(&weights, trained, free_bytes).tokens;
+        let ctx = ctx.unwrap_or_else(chosen).min(trained);
+        let kv_bytes = kv_bytes_per_token * ctx;
+        let estimate = Estimate { kv_bytes, ..weights };
         Suggestion {
             title: model.title,
             licence: model.licence,
             page: model.page,
             file_name,
             size_bytes,
+            ctx,
             kv_bytes,
             trained_context: model.trained_context,
             verdict: estimate.verdict(free_bytes),
@@ -154,7 +158,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn titles(free_bytes: u64, ctx: u64, gb_per_second: f64) -> Vec<&'static str> {
-        let found = suggestions(free_bytes, ctx, gb_per_second * 1e9, &SMOLLM2);
+        let found = suggestions(free_bytes, Some(ctx), gb_per_second * 1e9, &SMOLLM2);
         found.into_iter().map(|one| one.title).collect()
     }
 
@@ -178,9 +182,20 @@ mod tests {
 
     #[test]
     fn a_model_keeps_to_the_context_that_it_was_trained_with() {
-        let found = suggestions(64 * GIB, 131_072, 14e9, &SMOLLM2);
+        let found = suggestions(64 * GIB, Some(131_072), 14e9, &SMOLLM2);
         assert_eq!(found[0].kv_bytes, 8_192 * 23_040);
         assert!((found[0].tokens_per_second - 14e9 / 98_362_432.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn each_model_has_the_context_that_would_be_chosen_for_it() {
+        let contexts = |free_bytes| {
+            let found = suggestions(free_bytes, None, 100e9, &SMOLLM2);
+            found.into_iter().map(|one| (one.title, one.ctx)).collect::<Vec<_>>()
+        };
+        let (small, large) = (("SmolLM2 135M Instruct", 8_192), "Qwen2.5 14B Instruct");
+        assert_eq!(contexts(64 * GIB), [small, ("Qwen2.5 7B Instruct", 32_768), (large, 32_768)]);
+        assert_eq!(contexts(16 * GIB), [small, ("Qwen2.5 7B Instruct", 32_768), (large, 8_192)]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ function sizesOf(list, settings) {
   if (!setting) return null;
   const model = list.data.find(({ current }) => current);
   const trained = model?.trained_context || Number.MAX_SAFE_INTEGER;
-  const tokens = Number(setting.value);
+  const tokens = model?.ctx ?? Number(setting.value);
   const perToken = model?.estimate?.kv_bytes_per_token ?? 0;
   return { fixed: setting.fixed, trained, tokens, sizes: sizesAbove(tokens, trained), perToken };
 }

@@ -4,13 +4,14 @@ use std::io::Write;
 
 use hob_config::{Flags, Key, Settings, paths};
 use hob_models::{
-    Demand, Discovery, Estimate, HashCache, MachineMemory, ModelError, ModelFile, Verdict, discover,
+    ChosenContext, ContextSettings, Discovery, Estimate, HashCache, MachineMemory, ModelError,
+    ModelFile, Verdict, discover,
 };
 use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, count, line, plain, size};
+use crate::output::{Align, Table, context_limit, count, line, plain, size};
 use crate::progress;
 
 /// List the models on this machine with the memory that each needs, or describe one
@@ -20,7 +21,7 @@ pub struct Args {
     model: Option<String>,
 
     /// Estimate for this context instead of the configured one
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS|auto")]
     ctx: Option<String>,
 
     /// Also read the file and print its SHA-256
@@ -38,30 +39,60 @@ impl Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let demand = demand(context);
+    let machine = Machine::of(&context.settings);
     match &args.model {
         Some(name) => {
             let model = hob_models::resolve(name, || discover(&context.roots))?;
-            show(&model, &demand, args.hash, context)
+            show(&model, &machine, args.hash, context)
         }
-        None => list(discover(&context.roots), &demand, context),
+        None => list(discover(&context.roots), &machine, context),
     }
 }
 
-fn demand(context: &Context) -> Demand {
-    let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = &context.settings;
-    Demand::new((*ctx).into(), (*slots).into(), [cache_type_k.as_str(), cache_type_v.as_str()])
+/// What decides about the context of each model.
+struct Machine {
+    settings: ContextSettings,
+    memory: Option<MachineMemory>,
 }
 
-fn list(found: Discovery, demand: &Demand, context: &mut Context) -> Result<(), Failure> {
-    let memory = MachineMemory::read();
-    let available = memory.and_then(|memory| memory.available_bytes);
+impl Machine {
+    fn of(settings: &Settings) -> Self {
+        let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
+        let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
+        let settings = ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types);
+        Self { settings, memory: MachineMemory::read() }
+    }
+
+    fn available(&self) -> Option<u64> {
+        self.memory.and_then(|memory| memory.available_bytes)
+    }
+
+    fn fit(&self, model: &ModelFile) -> Fit {
+        let chosen = self.settings.context_of(model, MachineMemory::usable_bytes(self.memory));
+        let estimate = model.estimate(&self.settings.demand(chosen.tokens));
+        Fit {
+            context: chosen,
+            estimate,
+            verdict: self.available().map(|bytes| estimate.verdict(bytes)),
+        }
+    }
+}
+
+/// A model on this machine.
+struct Fit {
+    context: ChosenContext,
+    estimate: Estimate,
+    /// `None` if the system does not report its free memory.
+    verdict: Option<Verdict>,
+}
+
+fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<(), Failure> {
     if context.json {
         let problems: Vec<_> = found.problems.iter().map(ModelError::to_string).collect();
-        let models: Vec<_> =
-            found.models.iter().map(|model| described(model, demand, available)).collect();
+        let described = |model| described(model, &machine.fit(model));
+        let models: Vec<_> = found.models.iter().map(described).collect();
         let document = json!({
-            "ctx": demand.ctx, "memory": memory, "models": models, "problems": problems,
+            "ctx": setting(context), "memory": machine.memory, "models": models, "problems": problems,
         });
         return context.write_json(&document);
     }
@@ -71,12 +102,13 @@ fn list(found: Discovery, demand: &Demand, context: &mut Context) -> Result<(), 
         ("SIZE", Align::Right),
         ("ARCHITECTURE", Align::Left),
         ("WEIGHTS AS", Align::Left),
-        ("TRAINED CONTEXT", Align::Right),
+        ("TRAINED WITH", Align::Right),
+        ("CONTEXT", Align::Right),
         ("WEIGHTS + KV", Align::Right),
         ("", Align::Left),
     ]);
     for model in &found.models {
-        let estimate = model.estimate(demand);
+        let Fit { context, estimate, verdict } = machine.fit(model);
         table.row(vec![
             plain(&model.name),
             model.source.as_str().to_owned(),
@@ -84,8 +116,9 @@ fn list(found: Discovery, demand: &Demand, context: &mut Context) -> Result<(), 
             line(&model.summary.architecture, 20),
             model.summary.quantisation.clone(),
             model.summary.trained_context.map_or("-".to_owned(), count),
+            count(context.tokens),
             format!("{} + {}", size(estimate.weights_bytes), size(estimate.kv_bytes)),
-            available.map_or("", |available| remark(&estimate, available)).to_owned(),
+            verdict.map_or("", remark).to_owned(),
         ]);
     }
     if found.models.is_empty() {
@@ -93,9 +126,9 @@ fn list(found: Discovery, demand: &Demand, context: &mut Context) -> Result<(), 
     } else {
         table.write(&mut *context.out)?;
     }
-    let free = available.map_or("unknown".to_owned(), size);
-    let ctx = count(demand.ctx);
-    writeln!(context.out, "\nKV for a context of {ctx} tokens; free memory: {free}")?;
+    let free = machine.available().map_or("unknown".to_owned(), size);
+    let ctx = context.settings.ctx;
+    writeln!(context.out, "\nKV for the context of each model, ctx = {ctx}; free memory: {free}")?;
     context.out.flush()?;
     for problem in &found.problems {
         eprintln!("hob: {}", plain(&problem.to_string()));
@@ -110,12 +143,12 @@ fn where_to_put_them(context: &Context) -> String {
 
 fn show(
     model: &ModelFile,
-    demand: &Demand,
+    machine: &Machine,
     with_hash: bool,
     context: &mut Context,
 ) -> Result<(), Failure> {
-    let available = MachineMemory::read().and_then(|memory| memory.available_bytes);
-    let mut description = described(model, demand, available);
+    let fit = machine.fit(model);
+    let mut description = described(model, &fit);
     if with_hash {
         description["sha256"] = hash(model, context)?.into();
     }
@@ -123,7 +156,6 @@ fn show(
         return context.write_json(&description);
     }
     let summary = &model.summary;
-    let estimate = model.estimate(demand);
     let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let memory = json!(summary.memory);
@@ -141,9 +173,10 @@ fn show(
         ("chat template", yes(summary.chat_template)),
         ("pooling", or_none(summary.pooling.clone())),
         ("memory", or_none(memory.as_str().map(str::to_owned))),
-        ("weights", size(estimate.weights_bytes)),
-        ("KV", format!("{} for {} tokens", size(estimate.kv_bytes), count(demand.ctx))),
-        ("free memory", or_none(available.map(size))),
+        ("context", context_words(&fit.context, summary.trained_context)),
+        ("weights", size(fit.estimate.weights_bytes)),
+        ("KV", format!("{} for {} tokens", size(fit.estimate.kv_bytes), count(fit.context.tokens))),
+        ("free memory", or_none(machine.available().map(size))),
     ];
     if let Some(hash) = description["sha256"].as_str() {
         rows.push(("sha256", hash.to_owned()));
@@ -154,17 +187,30 @@ fn show(
     Ok(())
 }
 
-fn described(model: &ModelFile, demand: &Demand, available: Option<u64>) -> Value {
-    let estimate = model.estimate(demand);
+/// The setting, as the file has it.
+fn setting(context: &Context) -> Value {
+    let ctx = context.settings.ctx;
+    ctx.tokens().map_or_else(|| ctx.to_string().into(), Value::from)
+}
+
+fn described(model: &ModelFile, fit: &Fit) -> Value {
     let mut description = json!(model);
-    description["estimate"] = json!(estimate);
-    description["estimate"]["total_bytes"] = estimate.total_bytes().into();
-    description["estimate"]["verdict"] = json!(available.map(|bytes| estimate.verdict(bytes)));
+    description["ctx"] = fit.context.tokens.into();
+    description["ctx_limit"] = fit.context.limit.as_str().into();
+    description["estimate"] = json!(fit.estimate);
+    description["estimate"]["total_bytes"] = fit.estimate.total_bytes().into();
+    description["estimate"]["verdict"] = json!(fit.verdict);
     description
 }
 
-fn remark(estimate: &Estimate, available: u64) -> &'static str {
-    match estimate.verdict(available) {
+/// What a conversation holds, as `hob status` says it of the running model.
+fn context_words(context: &ChosenContext, trained: Option<u64>) -> String {
+    let tokens = trained.map_or(context.tokens, |trained| trained.min(context.tokens));
+    format!("{} tokens{}", count(tokens), context_limit(context.limit.as_str(), trained))
+}
+
+fn remark(verdict: Verdict) -> &'static str {
+    match verdict {
         Verdict::Fits => "fits",
         Verdict::Tight => "tight",
         Verdict::TooLarge => "too large",

@@ -1,5 +1,6 @@
 //! Formats figures, texts and tables for people.
 
+mod context;
 mod figures;
 mod markdown;
 mod pager;
@@ -7,6 +8,7 @@ mod state;
 mod table;
 mod wrap;
 
+pub use context::{context_limit, context_tokens};
 pub use figures::{ago, ahead, conversations, count, seconds, size};
 pub use markdown::Markdown;
 pub use pager::show as page;

@@ -38,9 +38,8 @@ pub async fn suggested(State(models): State<Models>) -> Json<Value> {
         }
     };
     let rows: Vec<Row> = models.suggestions().await.into_iter().map(row).collect();
-    let options = models.catalogue.options();
-    let (directory, ctx) = (&options.models_dir, options.demand.ctx);
-    Json(json!({"object": "list", "data": rows, "directory": directory, "ctx": ctx}))
+    let directory = &models.catalogue.options().models_dir;
+    Json(json!({"object": "list", "data": rows, "directory": directory}))
 }
 
 #[derive(Deserialize)]

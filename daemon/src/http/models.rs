@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::body::JsonBody;
 use crate::error::ApiError;
 use crate::models::{Entry, Models, SavedKv, Switch};
+use crate::settings::SettingsEditor;
 
 /// `GET /v1/models`
 pub async fn list(State(models): State<Models>) -> Json<List<Model>> {
@@ -49,8 +50,7 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
         fixed: options.fixed.clone(),
         fixed_context: options.fixed_context.clone(),
         directory: options.models_dir.clone(),
-        ctx: options.demand.ctx,
-        slots: options.demand.slots,
+        slots: options.context.slots,
         memory: local.memory,
         free_bytes: local.free_bytes,
     })
@@ -82,16 +82,21 @@ impl Fetchable {
 #[serde(deny_unknown_fields)]
 struct SwitchRequest {
     model: String,
-    /// Tokens of context.
-    ctx: Option<u32>,
+    /// As the setting has it.
+    ctx: Option<Value>,
     #[serde(default)]
     force: bool,
 }
 
 /// `POST /v1/models/switch`: 202, and the daemon starts over.
-pub async fn switch(State(models): State<Models>, body: JsonBody) -> Result<Response, ApiError> {
+pub async fn switch(
+    State(models): State<Models>,
+    State(settings): State<SettingsEditor>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
     let SwitchRequest { model, ctx, force } = serde_json::from_value(body.value)
         .map_err(|error| ApiError::field("model", error.to_string()))?;
+    let ctx = ctx.map(|ctx| settings.context(ctx)).transpose()?;
     let switch = models.switch(model, ctx, force).await?;
     let status = if switch.restarts { StatusCode::ACCEPTED } else { StatusCode::OK };
     let kv =
@@ -169,7 +174,6 @@ pub struct LocalModels {
     /// What sets the context instead of the configuration file.
     fixed_context: Option<String>,
     directory: PathBuf,
-    ctx: u64,
     slots: u64,
     memory: Option<MachineMemory>,
     free_bytes: Option<u64>,

@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use hob_config::ModelChoice;
 use hob_models::{
-    Demand, HashCache, MachineMemory, ModelError, ModelFile, Roots, Source, discover,
+    ChosenContext, ContextSettings, HashCache, MachineMemory, ModelError, ModelFile, Roots, Source,
+    discover,
 };
 use hob_prewarm::PrefixName;
 use hob_slots::store::StoreReader;
 use hob_slots::usage::total_bytes;
 use hob_slots::{FileDigest, ModelHash, SavedContents, Timestamp};
 
-use super::entry::{self, Entry, SavedKv};
+use super::entry::{self, Contexts, Entry, SavedKv};
 use super::sampling::ModelSampling;
 use super::switch::{SwitchFailure, SwitchRequest};
 use parking_lot::Mutex;
@@ -40,8 +41,8 @@ pub struct Options {
     pub models_dir: PathBuf,
     /// The file with the hashes of model files that were read before.
     pub hashes: PathBuf,
-    /// The context and the cache types that a model must support.
-    pub demand: Demand,
+    /// They decide about the context of each model.
+    pub context: ContextSettings,
     /// `None`: no KV on disk.
     pub kept: Option<StoreReader>,
     pub naming: Naming,
@@ -62,6 +63,7 @@ pub struct CurrentModel {
     /// Its first file; `None` for a fake.
     pub path: Option<PathBuf>,
     pub fingerprint: ModelHash,
+    pub context: ChosenContext,
     /// `None` if its file is unknown.
     pub kv_bytes_per_token: Option<u64>,
     /// What its file recommends.
@@ -84,6 +86,13 @@ pub struct ModelList {
     pub memory: Option<MachineMemory>,
     /// Memory for another model: the free memory, and the KV of the current model.
     pub free_bytes: Option<u64>,
+}
+
+impl ModelList {
+    /// What a context is chosen by: [`Self::free_bytes`], or an assumption.
+    pub fn usable_bytes(&self) -> u64 {
+        self.free_bytes.unwrap_or_else(|| MachineMemory::usable_bytes(self.memory))
+    }
 }
 
 impl Catalogue {
@@ -134,10 +143,11 @@ impl Catalogue {
         }
         let memory = MachineMemory::read();
         let running = found.models.iter().find(|model| self.runs(model));
-        let running_kv_bytes =
-            running.map_or(0, |model| model.estimate(&self.options.demand).kv_bytes);
+        let demand = self.options.context.demand(self.options.current.context.tokens);
+        let running_kv_bytes = running.map_or(0, |model| model.estimate(&demand).kv_bytes);
         let free_bytes = memory.and_then(|memory| memory.available_bytes);
         let free_bytes = free_bytes.map(|free| free.saturating_add(running_kv_bytes));
+        let mut list = ModelList { entries: Vec::new(), problems, memory, free_bytes };
         let hashes = HashCache::at(self.options.hashes.clone());
         let kept = |model: &ModelFile| self.saved_kv_of_file(&hashes, model);
         let files = found.models.iter().map(|model| {
@@ -145,12 +155,25 @@ impl Catalogue {
                 && model.source == Source::Own
                 && model.path == self.options.models_dir.join(BUNDLED_FILE);
             let is_current = self.runs(model);
-            let demand = &self.options.demand;
-            Entry::of_file(model, is_bundled, is_current, kept(model), demand, free_bytes)
+            let contexts = self.contexts(model, is_current, list.usable_bytes());
+            Entry::of_file(model, is_bundled, is_current, kept(model), contexts, free_bytes)
         });
         let mut entries: Vec<Entry> = self.fake_models().chain(files).collect();
         entries.sort_by_key(|entry| entry.source != entry::BUNDLED); // The others keep their order.
-        ModelList { entries, problems, memory, free_bytes }
+        list.entries = entries;
+        list
+    }
+
+    fn contexts(&self, model: &ModelFile, is_current: bool, usable_bytes: u64) -> Contexts {
+        let settings = self.options.context;
+        // The current model's weights are in memory already.
+        let own = if is_current { model.weights_bytes } else { 0 };
+        let of = |settings: ContextSettings| {
+            settings.context_of(model, usable_bytes.saturating_add(own))
+        };
+        let chosen = if is_current { self.options.current.context } else { of(settings) };
+        let automatic = if settings.ctx.is_none() { chosen } else { of(settings.automatic()) };
+        Contexts { settings, chosen, automatic }
     }
 
     fn runs(&self, model: &ModelFile) -> bool {
@@ -167,8 +190,12 @@ impl Catalogue {
             let kept = is_current.then(|| self.saved_kv(current.fingerprint)).flatten();
             let per_token = current.kv_bytes_per_token.unwrap_or(0);
             let kv_bytes = |tokens| per_token.saturating_mul(tokens);
-            let contexts = entry::contexts(65_536, self.options.demand.ctx, kv_bytes);
-            Entry::of_fake(name, is_current, kept, contexts)
+            let contexts = Contexts {
+                settings: self.options.context,
+                chosen: current.context,
+                automatic: ChosenContext::of_fake(None),
+            };
+            Entry::of_fake(name, is_current, kept, contexts, kv_bytes)
         })
     }
 

@@ -2,8 +2,8 @@
 //!
 //! - A model that cannot be run, or not with the wanted context, is refused before the daemon restarts.
 
-use hob_config::ModelChoice;
-use hob_models::{Demand, Estimate, ModelFile, Verdict, discover, resolve};
+use hob_config::{ContextChoice, ModelChoice};
+use hob_models::{ContextSettings, Estimate, ModelFile, Verdict, discover, resolve};
 use hob_slots::Timestamp;
 
 use super::catalogue::{Catalogue, FAKE_MODELS};
@@ -18,20 +18,21 @@ pub struct NextModel {
 }
 
 impl Catalogue {
-    /// Resolves `name` to a model that can run with a context of `ctx` tokens, by default that of the
-    /// settings. `force`: even if memory is short.
+    /// Resolves `name` to a model that can run with the context `ctx`, by default that of the settings.
+    /// `force`: even if memory is short.
     ///
     /// # Errors
     /// A [`Refusal`] that says what to do.
     pub fn next(
         &self,
         name: &str,
-        ctx: Option<u64>,
+        ctx: Option<ContextChoice>,
         force: bool,
         now: Timestamp,
     ) -> Result<NextModel, Refusal> {
-        let demand = self.options().demand;
-        let demand = Demand { ctx: ctx.unwrap_or(demand.ctx), ..demand };
+        let settings = self.options().context;
+        let ctx = ctx.map_or(settings.ctx, ContextChoice::tokens);
+        let settings = ContextSettings { ctx, ..settings };
         let list = self.list(now);
         if FAKE_MODELS.contains(&name) {
             let choice = ModelChoice::Named(name.to_owned());
@@ -48,7 +49,8 @@ impl Catalogue {
         let is_current = listed.is_some_and(|entry| entry.is_current);
         let shown = listed.map_or(&file.name, |entry| &entry.name).clone();
         if let Some(free) = list.free_bytes.filter(|_| !force && !is_current) {
-            fits(&shown, &file.estimate(&demand), free)?;
+            let context = settings.context_of(&file, free);
+            fits(&shown, &file.estimate(&settings.demand(context.tokens)), free)?;
         }
         let choice = match listed.map(|entry| entry.id.as_str()) {
             Some(entry::BUNDLED) => ModelChoice::Bundled,
@@ -59,17 +61,25 @@ impl Catalogue {
     }
 
     /// Checks that the running model fits into memory with this context and these slots.
+    /// `ctx`: `None` where it is chosen.
     ///
     /// # Errors
     /// [`Refusal::TooLarge`].
-    pub fn check_demand(&self, ctx: u64, slots: u64, now: Timestamp) -> Result<(), Refusal> {
+    pub fn check_context(
+        &self,
+        ctx: Option<u64>,
+        slots: u64,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
         let list = self.list(now);
         let running = list.entries.iter().find(|entry| entry.is_current);
         let file = running.and_then(|entry| entry.file.as_ref());
         let (Some(file), Some(free)) = (file, list.free_bytes) else { return Ok(()) };
-        let estimate = file.model.estimate(&Demand { ctx, slots, ..self.options().demand });
+        let settings = ContextSettings { ctx, slots, ..self.options().context };
         // Its weights are in memory already.
-        fits(&file.model.name, &estimate, free.saturating_add(estimate.weights_bytes))
+        let free = free.saturating_add(file.model.weights_bytes);
+        let context = settings.context_of(&file.model, free);
+        fits(&file.model.name, &file.model.estimate(&settings.demand(context.tokens)), free)
     }
 }
 

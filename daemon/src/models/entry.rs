@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use hob_models::{Demand, Estimate, ModelFile, Source, Summary, Verdict};
+use hob_models::{ChosenContext, ContextSettings, Estimate, ModelFile, Source, Summary, Verdict};
 use hob_slots::ModelHash;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -37,8 +37,21 @@ pub struct Entry {
     pub kept: Option<SavedKv>,
     /// `None` for a fake.
     pub file: Option<File>,
+    /// With the settings.
+    pub context: ChosenContext,
+    /// With the setting `auto`.
+    pub automatic: ChosenContext,
     /// What other contexts would take.
-    pub contexts: Vec<ContextSize>,
+    pub sizes: Vec<ContextSize>,
+}
+
+/// The contexts of one model.
+pub(super) struct Contexts {
+    pub settings: ContextSettings,
+    /// With these settings.
+    pub chosen: ChosenContext,
+    /// With the setting `auto`.
+    pub automatic: ChosenContext,
 }
 
 /// A context, and the bytes of its KV.
@@ -51,19 +64,20 @@ pub struct ContextSize {
 /// The contexts that are offered: powers of two.
 const OFFERED_CONTEXTS: [u64; 8] = [2_048, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144];
 
-/// Those up to `trained` tokens, and `current`.
-pub(super) fn contexts(
-    trained: u64,
-    current: u64,
-    kv_bytes: impl Fn(u64) -> u64,
-) -> Vec<ContextSize> {
-    let mut offered: Vec<u64> =
-        OFFERED_CONTEXTS.into_iter().filter(|tokens| *tokens <= trained).collect();
-    offered.push(current);
-    offered.sort_unstable();
-    offered.dedup();
-    let size = |tokens| ContextSize { tokens, kv_bytes: kv_bytes(tokens) };
-    offered.into_iter().map(size).collect()
+/// The largest one that is offered for a fake.
+const MAX_FAKE_TOKENS: u64 = 65_536;
+
+impl Contexts {
+    /// Those up to `trained` tokens, and those of the settings.
+    fn sizes(&self, trained: u64, kv_bytes: impl Fn(u64) -> u64) -> Vec<ContextSize> {
+        let known = OFFERED_CONTEXTS.into_iter().filter(|tokens| *tokens <= trained);
+        let mut offered: Vec<u64> =
+            known.chain([self.chosen.tokens, self.automatic.tokens]).collect();
+        offered.sort_unstable();
+        offered.dedup();
+        let size = |tokens| ContextSize { tokens, kv_bytes: kv_bytes(tokens) };
+        offered.into_iter().map(size).collect()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -81,12 +95,13 @@ impl Entry {
         is_bundled: bool,
         is_current: bool,
         kept: Option<SavedKv>,
-        demand: &Demand,
+        contexts: Contexts,
         free_bytes: Option<u64>,
     ) -> Self {
-        let estimate = model.estimate(demand);
-        let kv_bytes = |ctx| model.estimate(&Demand { ctx, ..*demand }).kv_bytes;
-        let trained = model.summary.trained_context.unwrap_or(demand.ctx);
+        let Contexts { settings, chosen, automatic } = contexts;
+        let estimate = model.estimate(&settings.demand(chosen.tokens));
+        let kv_bytes = |ctx| model.estimate(&settings.demand(ctx)).kv_bytes;
+        let trained = model.summary.trained_context.unwrap_or(chosen.tokens);
         // The current model's weights are in memory already.
         let own = if is_current { estimate.weights_bytes } else { 0 };
         let verdict = free_bytes.map(|free| estimate.verdict(free.saturating_add(own)));
@@ -97,7 +112,9 @@ impl Entry {
             is_current,
             kept,
             file: Some(File { model: model.clone(), estimate, verdict }),
-            contexts: contexts(trained, demand.ctx, kv_bytes),
+            context: chosen,
+            automatic,
+            sizes: contexts.sizes(trained, kv_bytes),
         }
     }
 
@@ -105,10 +122,20 @@ impl Entry {
         name: &str,
         is_current: bool,
         kept: Option<SavedKv>,
-        contexts: Vec<ContextSize>,
+        contexts: Contexts,
+        kv_bytes: impl Fn(u64) -> u64,
     ) -> Self {
-        let name = name.to_owned();
-        Self { id: name.clone(), name, source: "test", is_current, kept, file: None, contexts }
+        Self {
+            id: name.to_owned(),
+            name: name.to_owned(),
+            source: "test",
+            is_current,
+            kept,
+            file: None,
+            context: contexts.chosen,
+            automatic: contexts.automatic,
+            sizes: contexts.sizes(MAX_FAKE_TOKENS, kv_bytes),
+        }
     }
 
     /// Whether its file is the one at `path`.
@@ -142,7 +169,10 @@ impl Entry {
             "chat_template": summary(|s| json!(s.chat_template)),
             "pooling": summary(|s| json!(s.pooling)),
             "estimate": file.map(|file| file.estimate),
-            "contexts": self.contexts,
+            "ctx": self.context.tokens,
+            "ctx_limit": self.context.limit.as_str(),
+            "auto": {"tokens": self.automatic.tokens, "limit": self.automatic.limit.as_str()},
+            "contexts": self.sizes,
             "verdict": file.and_then(|file| file.verdict),
             "current": self.is_current,
             "kept": self.kept,

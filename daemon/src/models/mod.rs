@@ -11,11 +11,10 @@ pub mod fetching;
 mod sampling;
 mod switch;
 
-use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use hob_config::Key;
+use hob_config::{ContextChoice, Key};
 use hob_models::ModelError;
 use hob_models::recommended::{Suggestion, suggestions};
 use hob_models::speed::weights_bytes_per_second;
@@ -31,9 +30,6 @@ pub use entry::{Entry, SavedKv};
 pub use fetching::Fetcher;
 pub use sampling::ModelSampling;
 pub use switch::{Refusal, SwitchFailure, SwitchRequest};
-
-/// Bounds of the setting `ctx`, in tokens.
-const CONTEXTS: RangeInclusive<u32> = 64..=1 << 24;
 
 /// The models. Clones share everything.
 #[derive(Clone)]
@@ -90,7 +86,7 @@ impl Models {
                 let cores = thread::available_parallelism().map_or(1, usize::from);
                 weights_bytes_per_second(if cores > 2 { cores - 1 } else { cores })
             });
-            let ctx = models.catalogue.options().demand.ctx;
+            let ctx = models.catalogue.options().context.ctx;
             suggestions(free_bytes, ctx, speed, models.fetcher.published())
         })
         .await
@@ -104,18 +100,13 @@ impl Models {
     pub async fn switch(
         &self,
         name: String,
-        ctx: Option<u32>,
+        ctx: Option<ContextChoice>,
         force: bool,
     ) -> Result<Switch, ApiError> {
         let (catalogue, now) = (self.catalogue.clone(), (self.clock)());
         compute(move || {
             let options = catalogue.options();
-            if ctx.is_some_and(|ctx| !CONTEXTS.contains(&ctx)) {
-                let (least, most) = (CONTEXTS.start(), CONTEXTS.end());
-                let message = format!("a context has {least} to {most} tokens");
-                return Err(ApiError::field("ctx", message));
-            }
-            let ctx = ctx.map(u64::from).filter(|ctx| *ctx != options.demand.ctx);
+            let ctx = ctx.filter(|ctx| ctx.tokens() != options.context.ctx);
             if let (Some(origin), Some(_)) = (&options.fixed_context, ctx) {
                 return Err(Refusal::FixedContext { origin: origin.clone() }.into());
             }

@@ -10,7 +10,7 @@
 
 pub mod live;
 
-use hob_config::{ConfigError, EditError, Key};
+use hob_config::{ConfigError, ContextChoice, EditError, Key};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -118,9 +118,9 @@ impl SettingsEditor {
             let is_new = |key: &Key| reloading.iter().any(|(other, _)| other == key);
             if is_new(&Key::Ctx) || is_new(&Key::Slots) {
                 let wanted = editor.live.get().with(&reloading).map_err(SettingError::from)?;
-                let (ctx, slots) = (wanted.settings.ctx.into(), wanted.settings.slots.into());
+                let (ctx, slots) = (wanted.settings.ctx.tokens(), wanted.settings.slots.into());
                 if !force {
-                    editor.models.catalogue.check_demand(ctx, slots, now)?;
+                    editor.models.catalogue.check_context(ctx, slots, now)?;
                 }
             }
             // Together: another restart may be under way, and then none is changed.
@@ -129,6 +129,16 @@ impl SettingsEditor {
             Ok(true)
         })
         .await
+    }
+
+    /// A context, as the file would have it.
+    ///
+    /// # Errors
+    /// When it is invalid.
+    pub fn context(&self, value: Value) -> Result<ContextChoice, ApiError> {
+        let change = (Key::Ctx, text(Key::Ctx, value)?);
+        let changed = self.live.get().with(&[change]).map_err(SettingError::from)?;
+        Ok(changed.settings.ctx)
     }
 
     /// The changes in force at once, and those that need the model to be loaded again. What is in
@@ -143,12 +153,7 @@ impl SettingsEditor {
                 let origin = origin.to_string();
                 return Err(SettingError::Fixed { name: key.name(), origin });
             }
-            let text = match value {
-                Value::Number(number) => number.to_string(),
-                Value::String(text) => text,
-                _ => return Err(SettingError::Type { name: key.name() }),
-            };
-            let change = (key, text);
+            let change = (key, text(key, value)?);
             let changed = resolved.with(std::slice::from_ref(&change))?;
             if changed.entries[key as usize].value == resolved.entries[key as usize].value {
                 continue;
@@ -159,6 +164,14 @@ impl SettingsEditor {
             }
         }
         Ok((at_once, reloading))
+    }
+}
+
+fn text(key: Key, value: Value) -> Result<String, SettingError> {
+    match value {
+        Value::Number(number) => Ok(number.to_string()),
+        Value::String(text) => Ok(text),
+        _ => Err(SettingError::Type { name: key.name() }),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hob_config::{Resolved, Settings};
-use hob_models::{Estimate, MachineMemory, Roots};
+use hob_models::{ChosenContext, Estimate, Limit, MachineMemory, Roots};
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::ModelHash;
 use hob_slots::store::{Key, Store, StoreError};
@@ -36,6 +36,7 @@ pub(super) struct Opened {
     /// The path of its file, to show.
     pub shown: String,
     pub files: Vec<PathBuf>,
+    pub context: ChosenContext,
     /// The memory that it needs, if known.
     pub estimate: Option<Estimate>,
     pub sampling: ModelSampling,
@@ -85,7 +86,7 @@ pub(super) fn open(
     give_up_crashing(&store, loaded.fingerprint.hash(), after_crash);
     let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
     let options = options.unwrap_or_else(|| EngineOptions {
-        context_tokens: settings.ctx as usize,
+        context_tokens: loaded.context.tokens as usize,
         slots: settings.slots as usize,
         prefixes: prefix_slots(settings),
         queue: settings.queue,
@@ -96,8 +97,22 @@ pub(super) fn open(
     });
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
-    let Loaded { name, shown, files, estimate, sampling, .. } = loaded;
-    Ok(Opened { engine, store, name, shown, files, estimate, sampling })
+    let Loaded { name, shown, files, context, estimate, sampling, .. } = loaded;
+    log_context(&engine, context);
+    Ok(Opened { engine, store, name, shown, files, context, estimate, sampling })
+}
+
+/// What was chosen, and why it is not larger.
+fn log_context(engine: &Engine, context: ChosenContext) {
+    let ChosenContext { tokens, limit } = context;
+    let conversation_tokens = engine.conversation_tokens();
+    let trained_tokens = engine.model().facts().trained_context;
+    let available_bytes = match limit {
+        Limit::Memory { available_bytes } => Some(available_bytes),
+        _ => None,
+    };
+    let limit = limit.as_str();
+    tracing::info!(tokens, conversation_tokens, limit, trained_tokens, available_bytes, "context");
 }
 
 /// Moves the saved KV to quarantine that the engine used in each of its last crashes.

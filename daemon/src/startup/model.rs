@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hob_config::{ModelChoice, Resolved, Settings, paths};
-use hob_models::{Demand, Estimate, Roots};
+use hob_models::{ChosenContext, ContextSettings, Estimate, Roots};
 use hob_runtime::Model;
 use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
 use hob_slots::fingerprint::{FileDigest, Fingerprint};
@@ -24,6 +24,7 @@ pub struct Loaded {
     /// The path of its file, to show.
     pub shown: String,
     pub files: Vec<PathBuf>,
+    pub context: ChosenContext,
     /// The memory that it needs, if known.
     pub estimate: Option<Estimate>,
     pub sampling: ModelSampling,
@@ -39,15 +40,17 @@ pub fn load(resolved: &Resolved, report: &mut Report<'_>) -> Result<Loaded> {
 }
 
 fn fake(resolved: &Resolved, name: &str, number: u8) -> Loaded {
+    let context = ChosenContext::of_fake(resolved.settings.ctx.tokens());
     Loaded {
         model: Arc::new(FakeModel::new()),
         fingerprint: fingerprint(resolved, FileDigest([number; 32]), "fake 2"),
         name: name.to_owned(),
         shown: name.to_owned(),
         files: Vec::new(),
+        context,
         estimate: Some(Estimate {
             weights_bytes: 0,
-            kv_bytes: CELL_BYTES as u64 * u64::from(resolved.settings.ctx),
+            kv_bytes: CELL_BYTES as u64 * context.tokens,
             kv_bytes_per_token: CELL_BYTES as u64,
         }),
         sampling: ModelSampling::default(),
@@ -81,10 +84,10 @@ pub(super) fn roots(resolved: &Resolved) -> Roots {
     Roots::from_env(|name| std::env::var_os(name), &resolved.user_dirs.home, &own)
 }
 
-/// The context that these settings need of a model.
-pub(super) fn demand(settings: &Settings) -> Demand {
+pub(super) fn context_settings(settings: &Settings) -> ContextSettings {
     let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
-    Demand::new((*ctx).into(), (*slots).into(), [cache_type_k.as_str(), cache_type_v.as_str()])
+    let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
+    ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types)
 }
 
 #[cfg(not(feature = "llama"))]
@@ -107,7 +110,7 @@ mod real {
     use std::path::Path;
 
     use anyhow::Context;
-    use hob_models::{HashCache, ModelFile, bundled, discover};
+    use hob_models::{HashCache, MachineMemory, ModelFile, bundled, discover};
     pub use hob_runtime::backend::llama::STATE_FORMAT;
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 
@@ -129,16 +132,21 @@ mod real {
             cache_type_v: settings.cache_type_v.to_string(),
             ..LlamaOptions::default()
         };
+        // The model before is freed, and the weights are not read yet.
+        let available_bytes = MachineMemory::usable_bytes(MachineMemory::read());
+        let wanted = context_settings(settings);
+        let context = wanted.context_of(&file, available_bytes);
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
             report(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 })
         })?;
-        let estimate = file.estimate(&demand(settings));
+        let estimate = file.estimate(&wanted.demand(context.tokens));
         Ok(Loaded {
             model: Arc::new(model),
             fingerprint: fingerprint(resolved, content, STATE_FORMAT),
             name: file.name,
             shown: file.path.display().to_string(),
             files: file.files,
+            context,
             estimate: Some(estimate),
             sampling: ModelSampling::of(&file.summary.sampling),
         })

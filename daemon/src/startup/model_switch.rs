@@ -217,7 +217,7 @@ impl ModelSwitch {
 mod tests {
     use std::fs;
 
-    use hob_config::{Flags, Settings, Sources, UserDirs};
+    use hob_config::{ContextChoice, Flags, Settings, Sources, UserDirs};
 
     use super::*;
 
@@ -288,9 +288,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut model_switch = model_switch(root.path());
         model_switch.switch(vec![(Key::Ctx, "65536".to_owned())]);
-        assert_eq!(model_switch.resolved().settings.ctx, 65_536);
+        assert_eq!(model_switch.resolved().settings.ctx, ContextChoice::Tokens(65_536));
         model_switch.go_back(anyhow::anyhow!("no memory")).unwrap();
-        assert_eq!(model_switch.resolved().settings.ctx, 8_192);
+        assert_eq!(model_switch.resolved().settings.ctx, ContextChoice::Auto);
         let failure = model_switch.failure().unwrap();
         assert!(failure.message.contains("no memory; the settings before"), "{}", failure.message);
         assert!(!model_switch.resolved().config_file().exists());
@@ -299,6 +299,10 @@ mod tests {
         model_switch.loaded();
         let file = model_switch.resolved().config_file();
         assert_eq!(fs::read_to_string(&file).unwrap(), "ctx = 16384\n");
+
+        model_switch.switch(vec![(Key::Ctx, "auto".to_owned())]);
+        model_switch.loaded();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "ctx = \"auto\"\n");
     }
 
     #[test]
@@ -309,7 +313,7 @@ mod tests {
         let later = vec![(Key::DefaultTtl, "short".to_owned())];
         model_switch.settings().choose(&later).unwrap();
         model_switch.go_back(anyhow::anyhow!("no memory")).unwrap();
-        assert_eq!(model_switch.resolved().settings.ctx, 8_192);
+        assert_eq!(model_switch.resolved().settings.ctx, ContextChoice::Auto);
         assert_eq!(model_switch.settings().default_class(), hob_slots::TtlClass::Short);
     }
 

@@ -5,7 +5,7 @@ use hob_models::Roots;
 
 use super::ModelSwitch;
 use super::engine::Opened;
-use super::model::{STATE_FORMAT, demand, fingerprint, roots};
+use super::model::{STATE_FORMAT, context_settings, fingerprint, roots};
 use crate::models::{Catalogue, CurrentModel, Options};
 
 /// `custom_roots`: replace the directories of models.
@@ -20,13 +20,14 @@ pub(super) fn catalogue(
         roots: custom_roots.unwrap_or_else(|| roots(&resolved)),
         models_dir: paths::models_dir(&settings.data_dir),
         hashes: paths::hash_cache_file(&settings.data_dir),
-        demand: demand(settings),
+        context: context_settings(settings),
         kept: Some(opened.store.reader().clone()),
         current: CurrentModel {
             choice: settings.model.clone(),
             name: opened.name.clone(),
             path: opened.files.first().cloned(),
             fingerprint: opened.engine.fingerprint(),
+            context: opened.context,
             kv_bytes_per_token: opened.estimate.map(|estimate| estimate.kv_bytes_per_token),
             sampling: opened.sampling.clone(),
         },

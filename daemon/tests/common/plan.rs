@@ -9,7 +9,7 @@ use hob_config::{Flags, Key, ModelChoice, Resolved, Settings, Sources, UserDirs}
 use hob_daemon::http::body::BodyLimits;
 use hob_daemon::models::ModelSampling;
 use hob_daemon::startup::{Loaded, Overrides};
-use hob_models::{Estimate, Roots, SamplingEntry};
+use hob_models::{ChosenContext, Estimate, Roots, SamplingEntry};
 use hob_prewarm::Battery;
 use hob_runtime::EngineOptions;
 use hob_runtime::backend::fake::FakeModel;
@@ -254,6 +254,7 @@ impl Plan {
             name: "fake".to_owned(),
             shown: "fake".to_owned(),
             files: Vec::new(),
+            context: ChosenContext::set(self.options.context_tokens as u64, None),
             estimate: self.estimate,
             sampling: ModelSampling::of(&self.sampling),
         };

@@ -1,12 +1,18 @@
 // The context of a model as a slider, with the bytes that each choice takes.
 
-import { bytes, classes, count, html, t } from "/lib.js";
+import { bytes, count, html, t } from "/lib.js";
 
 /** Tokens in the fewest letters: 8k, 500 */
 const short = (tokens) => (tokens % 1024 ? count(tokens) : `${count(tokens / 1024)}k`);
 
-/** `contexts`: `{ tokens, kv_bytes }`, ascending. `trained`: what the model was made for. */
-export function ContextSlider({ contexts, value, trained, disabled, onChange }) {
+/** Why a context is not larger, by the daemon's word; null where its size was set. `trained`: null where unknown. */
+export function limitWords(tokens, limit, trained) {
+  if (trained && tokens > trained) return t("context.shared", { tokens: trained });
+  return limit && limit !== "set" ? t(`context.limit.${limit}`, { trained }) : null;
+}
+
+/** `contexts`: `{ tokens, kv_bytes }`, ascending. */
+export function ContextSlider({ contexts, value, disabled, onChange }) {
   const known = contexts.some(({ tokens }) => tokens === value);
   const steps = known ? contexts : [...contexts, { tokens: value, kv_bytes: null }];
   steps.sort((a, b) => a.tokens - b.tokens);
@@ -34,7 +40,5 @@ export function ContextSlider({ contexts, value, trained, disabled, onChange }) 
           ${ends.map((end) => html`
             <span>${t("context.end", { tokens: short(end.tokens), size: bytes(end.kv_bytes) })}</span>`)}
         </span>`}
-      ${trained && value > trained && html`
-        <span class=${classes("note", "error")}>${t("context.untrained", { tokens: trained })}</span>`}
     </span>`;
 }

@@ -16,12 +16,12 @@ export function FirstSteps({ list, begun, load }) {
   const running = usable.find(({ current }) => current);
   const [step, setStep] = useState(begun ? "hello" : "choose");
   const [chosenId, setChosenId] = useState((running ?? usable[0])?.id);
-  const [ctx, setCtx] = useState(list.ctx);
+  const [ctx, setCtx] = useState(null);
   const model = usable.find(({ id }) => id === chosenId);
-  const chosen = model?.current ? list.ctx : ctx;
+  const chosen = ctx ?? model?.ctx;
   const choose = (id) => {
     setChosenId(id);
-    setCtx(list.ctx);
+    setCtx(null);
   };
   const chooseFetched = async () => {
     const found = await load();
@@ -30,8 +30,8 @@ export function FirstSteps({ list, begun, load }) {
   };
   const run = async () => {
     if (model.current) return setStep("hello");
-    const force = fitOf(model, list, ctx).verdict === "too_large";
-    const changed = ctx === list.ctx ? undefined : ctx;
+    const force = fitOf(model, list, chosen).verdict === "too_large";
+    const changed = chosen === model.ctx ? undefined : chosen;
     if (await switchTo(model, { ctx: changed, force })) go("models", "hello");
   };
   const sayHello = () => {

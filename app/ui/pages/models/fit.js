@@ -2,7 +2,7 @@
 
 import { bytes, classes, html, t } from "/lib.js";
 import { Icon } from "/parts.js";
-import { ContextSlider } from "./context.js";
+import { ContextSlider, limitWords } from "./context.js";
 
 const ICONS = { fits: "check", tight: "warning", too_large: "close" };
 /** Above this part of the free memory a fit is called tight, as the daemon does. */
@@ -26,21 +26,22 @@ function verdictOf(total, free) {
 }
 
 /** `ctx`: the chosen context; `onContext`: null where it cannot be chosen. */
-export function Fit({ model, list, ctx = list.ctx, onContext }) {
-  const { estimate, current, contexts } = model;
+export function Fit({ model, list, ctx = model.ctx, onContext }) {
+  const { estimate, current, contexts, trained_context: trained } = model;
   const { weights, kv, free, verdict } = fitOf(model, list, ctx);
   const slider = onContext && contexts?.length > 1 && html`
     <${ContextSlider}
       contexts=${contexts}
       value=${ctx}
-      trained=${model.trained_context}
       disabled=${Boolean(list.fixed_context)}
       onChange=${onContext}
     />
     ${list.fixed_context && html`
       <p class="note">${t("settings.locked", { by: list.fixed_context })}</p>`}`;
   if (!estimate) return html`<p class="note">${t("models.stand-in")}</p>${slider}`;
-  const runs = current && ctx === list.ctx;
+  const isChosen = ctx === model.ctx;
+  const runs = current && isChosen;
+  const limit = limitWords(ctx, isChosen && model.ctx_limit, trained);
   return html`
     <div class="stack fit" data-test="fit">
       <${FitBar} weights=${weights} kv=${kv} free=${free} />
@@ -48,6 +49,7 @@ export function Fit({ model, list, ctx = list.ctx, onContext }) {
         <span class="fit-key"><i class="fit-weights"></i><i class="fit-kv"></i></span>
         ${t("models.takes", { weights, kv, tokens: ctx })}
       </p>
+      ${limit && html`<p class="note" data-test="limit">${limit}</p>`}
       ${slider}
       ${verdict && html`
         <p class=${classes("verdict", verdict)}>

@@ -103,9 +103,9 @@ function Models({ list, load }) {
 
 function Model({ model, list }) {
   const [ctx, setCtx] = useState(null);
-  const chosen = ctx ?? list.ctx;
+  const chosen = ctx ?? model.ctx;
   const { verdict } = fitOf(model, list, chosen);
-  const change = { ctx: chosen === list.ctx ? undefined : chosen, verdict };
+  const change = { ctx: chosen === model.ctx ? undefined : chosen, verdict };
   const act = model.current
     ? () => changeSettings({ ctx: chosen })
     : () => askToSwitch(model, list, change);

@@ -21,14 +21,14 @@ export function Suggested({ onFetched }) {
     read();
   }, []);
   if (!suggested) return html`<p class="note" role="status">${t("first.measuring")}</p>`;
-  const { data, directory, ctx } = suggested;
+  const { data, directory } = suggested;
   const fetchable = data.find(({ fetch }) => fetch);
   return html`
     <section class="stack" data-test="suggested">
       <h2>${t("first.suggested")}</h2>
       <ul class="suggested">
         ${data.map((model) => html`
-          <${Suggestion} key=${model.file_name} model=${model} ctx=${ctx} fetching=${fetching} />`)}
+          <${Suggestion} key=${model.file_name} model=${model} fetching=${fetching} />`)}
       </ul>
       ${fetchable && html`
         <${FetchFailure} model=${fetchable} fetch=${fetching.fetch} directory=${directory} />`}
@@ -37,13 +37,13 @@ export function Suggested({ onFetched }) {
     </section>`;
 }
 
-function Suggestion({ model, ctx, fetching }) {
+function Suggestion({ model, fetching }) {
   const { title, licence, size_bytes, kv_bytes, tokens_per_second: speed, verdict } = model;
   // Only the file that Hob fetches is known to the byte.
   const needs = t(model.fetch ? "first.needs" : "first.needs.about", {
     size: bytes(size_bytes),
     kv: bytes(kv_bytes),
-    tokens: Math.min(ctx, model.trained_context),
+    tokens: model.ctx,
   });
   return html`
     <li class="card" data-test="suggestion">

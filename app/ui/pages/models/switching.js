@@ -16,7 +16,7 @@ export async function switchTo({ id, name }, { ctx, force } = {}) {
     status.set({ switchingTo: name });
     const failure = await restarted(before, async () => {
       const list = await api.get("/v1/models/local");
-      return list.current === id && (!ctx || list.ctx === ctx);
+      return list.current === id && (!ctx || list.data.some((one) => one.current && one.ctx === ctx));
     });
     const runs = for_this_run ? "models.runs.once" : "models.runs";
     toast(failure ? t("models.failed", { name, message: failure }) : t(runs, { name }));

@@ -1,6 +1,7 @@
 import { help, html, t, useStore } from "/lib.js";
 import { Button } from "/parts.js";
 import { status } from "/chat/chats.js";
+import { limitWords } from "/pages/models/context.js";
 
 export function About() {
   const { now } = useStore(status);
@@ -15,12 +16,13 @@ export function About() {
 }
 
 function Facts({ now }) {
-  const context = t("about.tokens", { tokens: now.context_tokens });
+  const { conversation_tokens: tokens, context_limit: limit, trained_tokens: trained } = now;
+  const context = [t("about.tokens", { tokens }), limitWords(tokens, limit, trained)].filter(Boolean);
   return html`
     <dl class="keys">
       <dt>${t("about.version")}</dt><dd>${now.version}</dd>
       <dt>${t("about.model")}</dt><dd>${now.model}</dd>
       <dt>${t("about.fingerprint")}</dt><dd><code>${now.fingerprint}</code></dd>
-      <dt>${t("about.context")}</dt><dd class="figure">${context}</dd>
+      <dt>${t("about.context")}</dt><dd class="figure" data-test="context">${context.join(" · ")}</dd>
     </dl>`;
 }

@@ -3,10 +3,12 @@
 import { address, bytes, count, html, t, useEffect, useState, useStore } from "/lib.js";
 import { Button, Icon, Select } from "/parts.js";
 import { status } from "/chat/chats.js";
-import { ContextSlider } from "/pages/models/context.js";
+import { ContextSlider, limitWords } from "/pages/models/context.js";
 import { Setting } from "./setting.js";
 import { changeSettings, readSettings, settingOf, settings } from "./use-settings.js";
 
+/** The context that Hob chooses. */
+const AUTO = "auto";
 const GIB = 2 ** 30;
 const MEMORY_STEPS = [1, 2, 4, 8, 16, 32];
 const MAX_CHATS = 8;
@@ -81,6 +83,10 @@ function Model({ models }) {
 function Context({ setting, value, onChange, models, chats }) {
   const running = models.data.find(({ current }) => current);
   const contexts = running?.contexts ?? [];
+  const trained = running?.trained_context;
+  const isAuto = value === AUTO;
+  const { tokens, limit } = (isAuto ? running?.auto : { tokens: value }) ?? {};
+  const words = [isAuto && t("settings.context.auto"), limitWords(tokens, limit, trained)].filter(Boolean);
   return html`
     <${Setting}
       label=${t("settings.context")}
@@ -89,13 +95,18 @@ function Context({ setting, value, onChange, models, chats }) {
       fixed=${setting.fixed}
       wide
     >
-      <${ContextSlider}
-        contexts=${contexts}
-        value=${value}
-        trained=${running?.trained_context}
-        disabled=${Boolean(setting.fixed)}
-        onChange=${onChange}
-      />
+      ${tokens && html`
+        <${ContextSlider}
+          contexts=${contexts}
+          value=${tokens}
+          disabled=${Boolean(setting.fixed)}
+          onChange=${onChange}
+        />`}
+      <span class="row apart">
+        <span class="note grow" data-test="context-limit">${words.join(" ")}</span>
+        ${!isAuto && !setting.fixed && html`
+          <${Button} onClick=${() => onChange(AUTO)} data-test="context-auto">${t("settings.context.choose")}<//>`}
+      </span>
     <//>`;
 }
 

@@ -2,11 +2,11 @@
 
 use hob_api::{Conversation, ConversationText, Status};
 
-use crate::output::{count, line};
+use crate::output::{context_tokens, count, line};
 
 pub fn greeting(status: Option<&Status>, known: Option<&ConversationText>) -> String {
     let model = status.map(|status| {
-        let context = count(status.context_tokens as u64);
+        let context = context_tokens(status);
         let demo = if status.demo { " · a demo: it knows little" } else { "" };
         format!("{} · context {context} tokens{demo}", line(&status.model, 60))
     });

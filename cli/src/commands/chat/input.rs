@@ -59,7 +59,7 @@ pub const HELP: &str = "\
 /file [PATH]    attach a text or PDF file; without a PATH, show those attached
 /stats          tokens by origin, times and tokens a second
 /save FILE      write the conversation to FILE as Markdown
-/context [N]    show how full the context is; with an N, give it N tokens
+/context [N]    show how full the context is; give it N tokens, or auto
 /summarise      read a summary of the oldest messages in their place
 /branch [N]     go on in a new conversation with copies of the last N messages
 /quit           end; also Ctrl-D

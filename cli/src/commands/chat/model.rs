@@ -7,14 +7,14 @@ use super::restart;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{count, line};
+use crate::output::{context_tokens, line};
 use crate::signals::Interrupt;
 
 /// The running model, and the names of the others.
 pub fn list(client: &Client) -> Result<String, Failure> {
     let status = client.status()?;
     let models = others(client)?;
-    let context = count(status.context_tokens as u64);
+    let context = context_tokens(&status);
     let mut text = format!("{} · context {context} tokens", line(&status.model, 60));
     let names: Vec<_> = models.iter().map(|(_, name)| line(name, 60)).collect();
     match names.is_empty() {

@@ -16,9 +16,12 @@ use crate::client::Client;
 use crate::commands::stream::{self, Ended};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{count, line, plain};
+use crate::output::{context_tokens, count, line, plain};
 use crate::progress::Reading;
 use crate::quiet;
+
+/// The context that the daemon chooses.
+const AUTO: &str = "auto";
 
 const GO_ON: &str = "Enter answers with the newest part; the text stays whole. Or choose:";
 const SUMMARISE: &str = "the model reads a summary of the oldest messages in their place";
@@ -133,16 +136,17 @@ impl Chat<'_> {
         note(context, &format!("{tokens} of {max} tokens\n{larger}"))
     }
 
-    /// `/context TOKENS`
+    /// `/context TOKENS`, or `/context auto`
     pub(super) fn set_context(
         &mut self,
         tokens: &str,
         context: &mut Context,
     ) -> Result<(), Failure> {
-        let tokens = number(tokens)?;
+        let tokens = if tokens == AUTO { None } else { Some(number(tokens)?) };
         let client = Client::find(context)?;
         let before = client.status()?;
-        let change = json!({"settings": {"ctx": tokens}});
+        let ctx = tokens.map_or_else(|| AUTO.into(), Value::from);
+        let change = json!({"settings": {"ctx": ctx}});
         let answer: Value = client.patch("/v1/settings", &change)?;
         if answer["restarts"] == true {
             note(context, "loading the model again; conversations stay")?;
@@ -155,13 +159,13 @@ impl Chat<'_> {
 }
 
 /// What became of a change of the context, once it is known.
-fn new_context(now: &Status, before: &Status, tokens: usize) -> Option<String> {
+fn new_context(now: &Status, before: &Status, tokens: Option<usize>) -> Option<String> {
     let failure = now.switch_error.as_ref().filter(|_| now.switch_error != before.switch_error);
     match failure {
         _ if now.residency == "loading" => None,
         Some(failure) => Some(line(&failure.message, 400)),
-        None if now.context_tokens == tokens || now.started_at != before.started_at => {
-            Some(format!("the context has {} tokens", count(now.context_tokens as u64)))
+        None if tokens == Some(now.context_tokens) || now.started_at != before.started_at => {
+            Some(format!("the context has {} tokens", context_tokens(now)))
         }
         None => None,
     }
@@ -181,13 +185,10 @@ impl ContextSize {
         let settings: Value = client.get("/v1/settings")?;
         let rows = settings["data"].as_array().into_iter().flatten();
         let row = rows.into_iter().find(|row| row["key"] == "ctx").unwrap_or(&Value::Null);
-        let models: Value = client.get("/v1/models/local")?;
-        let models = models["data"].as_array().into_iter().flatten();
-        let current = models.into_iter().find(|model| model["current"] == true);
-        let trained = current.and_then(|model| model["trained_context"].as_u64());
+        let status = client.status()?;
         Ok(Self {
-            tokens: row["value"].as_u64().unwrap_or(0),
-            trained: trained.filter(|trained| *trained > 0).unwrap_or(u64::MAX),
+            tokens: status.context_tokens as u64,
+            trained: status.trained_tokens.map_or(u64::MAX, |tokens| tokens as u64),
             fixed: row["fixed"].as_str().map(plain),
         })
     }

@@ -9,7 +9,10 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names::label;
-use crate::output::{Align, Table, ago, conversations, count, line, plain, size, state};
+use crate::output::{
+    Align, Table, ago, context_limit, context_tokens, conversations, count, line, plain, size,
+    state,
+};
 
 /// Of a title in the table of slots.
 const MAX_TITLE_CHARS: usize = 40;
@@ -81,7 +84,8 @@ fn model(status: &Status) -> String {
         ("unloaded", _) => text.push_str(" (unloaded: the next request loads it)"),
         _ => {}
     }
-    text.push_str(&format!(", context of {} tokens", count(status.context_tokens as u64)));
+    let limit = context_limit(&status.context_limit, status.trained_tokens.map(|it| it as u64));
+    text.push_str(&format!(", context of {} tokens{limit}", context_tokens(status)));
     if let Some(speed) = status.prefill_tokens_per_second {
         text.push_str(&format!(", reads {} tokens a second", count(speed.round() as u64)));
     }

@@ -1,0 +1,263 @@
+//! Chooses how many tokens of context a model gets on this machine.
+//!
+//! - The context is the cells of one cache, which all slots share. A conversation holds as many
+//!   tokens at most, and never more than the model was trained with.
+//! - llama.cpp allocates and clears the KV of the whole context at its start, so that memory is in use
+//!   from then on. The choice follows the memory that is available before.
+//! - Pure: it reads neither the machine's memory nor files.
+
+use crate::fit::{Demand, Estimate, MICRO_BATCH};
+use crate::gguf::GgmlType;
+use crate::model::ModelFile;
+use crate::summary::Summary;
+
+/// The least that is chosen. Whether it fits is judged elsewhere.
+const MIN_TOKENS: u64 = 4_096;
+
+/// Chosen of a model that was trained with less, or whose file does not say: conversations beside a
+/// full one then stay hot, for little memory.
+const MIN_WANTED_TOKENS: u64 = 8_192;
+
+/// The maximum of the setting.
+const MAX_TOKENS: u64 = 1 << 24;
+
+/// An embedding model computes a text in one micro-batch, whose buffers grow with its square.
+const MAX_POOLED_TOKENS: u64 = 8_192;
+
+/// The context takes at most this part of the memory that is available beside the weights. The warm
+/// pool takes up to an eighth of RAM, KV that waits for the disk a sixteenth; compute buffers and
+/// other programs need the rest.
+const MEMORY_SHARE: u64 = 4;
+
+/// Of the attention mask, which llama.cpp allocates for a micro-batch over all cells, as f16.
+const MASK_BYTES_PER_TOKEN: u64 = 2 * MICRO_BATCH;
+
+/// The settings that decide about the context of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextSettings {
+    /// Tokens; `None`: chosen for each model.
+    pub ctx: Option<u64>,
+    /// Sequences that share the context.
+    pub slots: u64,
+    pub cache_type_k: GgmlType,
+    pub cache_type_v: GgmlType,
+}
+
+/// Why a context is not larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The setting is a number.
+    Set,
+    /// The model was trained with no more.
+    Trained,
+    /// The next larger one would take more than its share of this memory.
+    Memory { available_bytes: u64 },
+    /// A text is embedded in one micro-batch.
+    MicroBatch,
+    /// The model does not say what it was trained with.
+    Unknown,
+}
+
+impl Limit {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Set => "set",
+            Self::Trained => "trained",
+            Self::Memory { .. } => "memory",
+            Self::MicroBatch => "micro_batch",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A context, and why it is not larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenContext {
+    /// Cells of the cache.
+    pub tokens: u64,
+    pub limit: Limit,
+}
+
+impl ContextSettings {
+    /// `cache_types`: ggml's names of the element types of K and V.
+    ///
+    /// # Panics
+    /// When ggml has no such element type; settings are checked before.
+    pub fn new(ctx: Option<u64>, slots: u64, cache_types: [&str; 2]) -> Self {
+        let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
+        let [cache_type_k, cache_type_v] = cache_types.map(kind);
+        Self { ctx, slots, cache_type_k, cache_type_v }
+    }
+
+    /// With a context of `ctx` tokens.
+    pub fn demand(&self, ctx: u64) -> Demand {
+        let Self { slots, cache_type_k, cache_type_v, .. } = *self;
+        Demand { ctx, slots, cache_type_k, cache_type_v }
+    }
+
+    /// `available_bytes`: for weights and context.
+    pub fn context_of(&self, model: &ModelFile, available_bytes: u64) -> ChosenContext {
+        let summary = &model.summary;
+        let trained = summary.trained_context.filter(|tokens| *tokens > 0);
+        if let Some(tokens) = self.ctx {
+            return ChosenContext::set(tokens, trained);
+        }
+        let budget = budget(available_bytes, model.weights_bytes);
+        let fits = |tokens| self.bytes(summary, tokens) <= budget;
+        ChosenContext::chosen(trained, summary.pooling.is_some(), available_bytes, fits)
+    }
+
+    /// The same with a context that is chosen.
+    #[must_use]
+    pub fn automatic(&self) -> Self {
+        Self { ctx: None, ..*self }
+    }
+
+    /// Of KV, state and attention mask.
+    fn bytes(&self, summary: &Summary, tokens: u64) -> u64 {
+        let estimate = Estimate::new(summary, 0, &self.demand(tokens));
+        let mask = if estimate.kv_bytes_per_token > 0 { MASK_BYTES_PER_TOKEN } else { 0 };
+        estimate.kv_bytes.saturating_add(mask.saturating_mul(tokens))
+    }
+}
+
+impl ChosenContext {
+    /// Of a setting that is a number. `trained`: with which the model was trained, if it says so.
+    pub fn set(tokens: u64, trained: Option<u64>) -> Self {
+        let is_whole = trained.is_some_and(|trained| tokens >= trained);
+        Self { tokens, limit: if is_whole { Limit::Trained } else { Limit::Set } }
+    }
+
+    /// For a model of plain attention, by the weights and the KV a token of `estimate`.
+    pub(crate) fn of_plain(estimate: &Estimate, trained: u64, available_bytes: u64) -> Self {
+        let budget = budget(available_bytes, estimate.weights_bytes);
+        let token_bytes = estimate.kv_bytes_per_token + MASK_BYTES_PER_TOKEN;
+        Self::chosen(Some(trained), false, available_bytes, |tokens| tokens * token_bytes <= budget)
+    }
+
+    /// Of a model without a file, which is only for tests.
+    pub fn of_fake(ctx: Option<u64>) -> Self {
+        match ctx {
+            Some(tokens) => Self::set(tokens, None),
+            None => Self { tokens: MIN_WANTED_TOKENS, limit: Limit::Unknown },
+        }
+    }
+
+    /// What is wanted of the model, or the greatest power of two that `fits`.
+    fn chosen(
+        trained: Option<u64>,
+        is_pooled: bool,
+        available_bytes: u64,
+        fits: impl Fn(u64) -> bool,
+    ) -> Self {
+        let trained = trained.map(|tokens| tokens.min(MAX_TOKENS));
+        let max = if is_pooled { MAX_POOLED_TOKENS } else { MAX_TOKENS };
+        let wanted = trained.unwrap_or(0).clamp(MIN_WANTED_TOKENS, max);
+        let tokens = if fits(wanted) { wanted } else { largest_fitting(wanted, fits) };
+        let limit = match trained {
+            Some(trained) if tokens >= trained => Limit::Trained,
+            _ if tokens < wanted => Limit::Memory { available_bytes },
+            Some(_) => Limit::MicroBatch,
+            None => Limit::Unknown,
+        };
+        Self { tokens, limit }
+    }
+}
+
+fn budget(available_bytes: u64, weights_bytes: u64) -> u64 {
+    available_bytes.saturating_sub(weights_bytes) / MEMORY_SHARE
+}
+
+/// A power of two below `wanted`, [`MIN_TOKENS`] at least.
+fn largest_fitting(wanted: u64, fits: impl Fn(u64) -> bool) -> u64 {
+    let mut tokens = MIN_TOKENS;
+    while tokens * 2 < wanted && fits(tokens * 2) {
+        tokens *= 2;
+    }
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::asset;
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    const GIB: u64 = 1 << 30;
+
+    fn tiny(ctx: Option<u64>, available_bytes: u64) -> ChosenContext {
+        let model = ModelFile::open(&asset("hob-tiny-f16.gguf")).unwrap();
+        ContextSettings::new(ctx, 4, ["f16", "f16"]).context_of(&model, available_bytes)
+    }
+
+    /// Of a model with 127 KiB of KV a token, with a budget that is a quarter of these bytes.
+    fn chosen(trained: u64, available_bytes: u64) -> ChosenContext {
+        let fits = |tokens: u64| {
+            tokens * 127 * KIB + tokens * MASK_BYTES_PER_TOKEN <= available_bytes / MEMORY_SHARE
+        };
+        ChosenContext::chosen(Some(trained), false, available_bytes, fits)
+    }
+
+    #[test]
+    fn the_trained_context_is_chosen_where_it_fits() {
+        let whole = ChosenContext { tokens: 40_960, limit: Limit::Trained };
+        assert_eq!(chosen(40_960, 20 * GIB), whole); // A quarter of them is just as much.
+    }
+
+    #[test]
+    fn memory_limits_the_context_to_a_power_of_two() {
+        let limited = |tokens, available_bytes| {
+            let limit = Limit::Memory { available_bytes };
+            assert_eq!(chosen(131_072, available_bytes), ChosenContext { tokens, limit });
+            assert_eq!(chosen(40_960, available_bytes).tokens, tokens);
+        };
+        limited(32_768, 20 * GIB - 1);
+        limited(8_192, 4 * GIB);
+        limited(4_096, 2 * GIB);
+        limited(4_096, MIB); // Fewer would not be of use.
+    }
+
+    #[test]
+    fn weights_and_cache_types_decide_what_fits() {
+        // 1 KiB of KV and as much of the mask for each of 8,192 tokens, and the weights.
+        let model = ModelFile::open(&asset("hob-tiny-f16.gguf")).unwrap();
+        let needed = model.weights_bytes + 8_192 * 2 * KIB * MEMORY_SHARE;
+        assert_eq!(tiny(None, needed).tokens, 8_192);
+        assert_eq!(tiny(None, needed - 1).tokens, 4_096);
+        let small = ContextSettings::new(None, 4, ["q8_0", "q8_0"]);
+        assert_eq!(small.context_of(&model, needed - 1).tokens, 8_192);
+    }
+
+    #[test]
+    fn a_model_with_a_short_context_has_room_for_several_conversations() {
+        assert_eq!(tiny(None, GIB), ChosenContext { tokens: 8_192, limit: Limit::Trained });
+        assert_eq!(tiny(None, 0), ChosenContext { tokens: 4_096, limit: Limit::Trained });
+    }
+
+    #[test]
+    fn a_number_is_taken_as_it_is() {
+        assert_eq!(tiny(Some(2_048), 0), ChosenContext { tokens: 2_048, limit: Limit::Set });
+        assert_eq!(tiny(Some(65_536), 0), ChosenContext { tokens: 65_536, limit: Limit::Trained });
+    }
+
+    #[test]
+    fn a_recurrent_state_takes_the_same_for_every_context() {
+        let model = ModelFile::open(&asset("fixtures/mamba.gguf")).unwrap();
+        let settings = ContextSettings::new(None, 4, ["f16", "f16"]);
+        let bytes = |tokens| settings.bytes(&model.summary, tokens);
+        assert_eq!(bytes(1 << 20), bytes(64));
+    }
+
+    #[test]
+    fn the_limits_of_unusual_models_are_named() {
+        let all = |trained, is_pooled| ChosenContext::chosen(trained, is_pooled, GIB, |_| true);
+        assert_eq!(
+            all(Some(32_768), true),
+            ChosenContext { tokens: 8_192, limit: Limit::MicroBatch }
+        );
+        assert_eq!(all(Some(512), true), ChosenContext { tokens: 8_192, limit: Limit::Trained });
+        assert_eq!(all(None, false), ChosenContext { tokens: 8_192, limit: Limit::Unknown });
+        assert_eq!(all(Some(u64::MAX), false).tokens, MAX_TOKENS);
+    }
+}
