@@ -24,6 +24,12 @@ pub(crate) enum Head {
     },
 }
 
+/// The members that have the name, whichever form the model knows.
+const NAMES: &[&str] = &["name", "tool_name"];
+
+/// The members that have the arguments.
+const ARGUMENTS: &[&str] = &["arguments", "parameters"];
+
 /// Names have at most 128 bytes here; this leaves room for members and white space.
 const MAX_HEAD_BYTES: usize = 512;
 
@@ -44,10 +50,10 @@ struct HeadReader<'a> {
 impl HeadReader<'_> {
     fn read(mut self, total_bytes: usize) -> Result<Head, Head> {
         self.mark('{')?;
-        self.member(&["name"])?;
+        self.member(NAMES)?;
         let name = self.string()?;
         self.mark(',')?;
-        self.member(&["arguments", "parameters"])?;
+        self.member(ARGUMENTS)?;
         self.mark('{')?;
         let arguments_at = total_bytes - self.rest.len() - 1;
         if name.is_empty() { Err(Head::Other) } else { Ok(Head::Call { name, arguments_at }) }
@@ -92,13 +98,22 @@ pub(crate) enum Arguments {
 /// Reads `{"name": …, "arguments": {…}}`, or the same with `parameters`. `None`: not a call.
 pub(crate) fn read_call(json: &str, arguments: Arguments) -> Option<Call> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(json).ok()?;
-    let name: String = serde_json::from_str(members.get("name")?.get()).ok()?;
-    let given = members.get("arguments").or_else(|| members.get("parameters"));
+    let member = |names: &[&str]| names.iter().find_map(|name| members.get(*name));
+    let name: String = serde_json::from_str(member(NAMES)?.get()).ok()?;
+    let given = member(ARGUMENTS);
     let arguments = match given {
         Some(value) => object_text(value.get())?,
         None if arguments == Arguments::Optional => "{}".to_owned(),
         None => return None,
     };
+    (!name.is_empty()).then_some(Call { name, arguments })
+}
+
+/// Reads `{"the_name": {…}}`. `None`: not a call.
+pub(crate) fn read_keyed(json: &str) -> Option<Call> {
+    let mut members: BTreeMap<String, &RawValue> = serde_json::from_str(json).ok()?;
+    let (name, arguments) = members.pop_first().filter(|_| members.is_empty())?;
+    let arguments = object_text(arguments.get())?;
     (!name.is_empty()).then_some(Call { name, arguments })
 }
 

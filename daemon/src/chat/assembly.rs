@@ -3,11 +3,19 @@
 //! - Each push returns what is new, for streams. The message so far is available at any time, for
 //!   the transcript and for clients that wait.
 
-use hob_dialect::{Dialect, Parser, Part};
+use hob_dialect::{Dialect, Parser, Part, Signatures};
 use serde_json::{Value, json};
 
 use super::names;
 use crate::wire::message::{Message, tool_call};
+
+/// How an answer is parsed.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    pub dialect: Dialect,
+    /// The tools that are offered; `None`: calls are passed on as text.
+    pub tools: Option<Signatures>,
+}
 
 #[derive(Debug)]
 pub struct Assembly {
@@ -58,12 +66,12 @@ impl Delta {
 }
 
 impl Assembly {
-    /// `reads_calls`: tool calls are parsed, not passed on as text. `thinks`: the prompt ends
-    /// inside the think mark.
-    pub fn new(dialect: Dialect, reads_calls: bool, thinks: bool) -> Self {
+    /// `thinks`: the prompt ends inside the think mark.
+    pub fn new(reading: &Reading, thinks: bool) -> Self {
+        let Reading { dialect, tools } = reading;
         Self {
-            parser: Some(Parser::new(dialect, reads_calls, thinks)),
-            dialect,
+            parser: Some(Parser::new(*dialect, tools.clone(), thinks)),
+            dialect: *dialect,
             content: String::new(),
             reasoning: String::new(),
             calls: Vec::new(),
@@ -73,15 +81,15 @@ impl Assembly {
     }
 
     /// The same, behind the text with which the answer has begun.
-    pub fn begun(dialect: Dialect, reads_calls: bool, thinks: bool, text: &str) -> Self {
-        let mut assembly = Self::new(dialect, reads_calls, thinks);
+    pub fn begun(reading: &Reading, thinks: bool, text: &str) -> Self {
+        let mut assembly = Self::new(reading, thinks);
         assembly.push(text);
         assembly
     }
 
     /// Passes all text on as content.
     pub fn verbatim() -> Self {
-        Self { parser: None, ..Self::new(Dialect::Plain, false, false) }
+        Self { parser: None, ..Self::new(&Reading::default(), false) }
     }
 
     pub fn push(&mut self, text: &str) -> Delta {
@@ -156,9 +164,13 @@ impl Assembly {
 mod tests {
     use super::*;
 
+    fn hermes() -> Reading {
+        Reading { dialect: Dialect::Hermes, tools: Some(Signatures::default()) }
+    }
+
     #[test]
     fn calls_are_streamed_and_complete_in_the_message() {
-        let mut assembly = Assembly::new(Dialect::Hermes, true, false);
+        let mut assembly = Assembly::new(&hermes(), false);
         let text = "<think>hm</think>Let me see.\n<tool_call>\n\
                     {\"name\": \"look\", \"arguments\": {\"at\": 1}}\n</tool_call>";
         let mut deltas: Vec<Delta> = text.split_inclusive(' ').map(|t| assembly.push(t)).collect();
@@ -180,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_call_that_broke_off_has_the_arguments_so_far() {
-        let mut assembly = Assembly::new(Dialect::Hermes, true, false);
+        let mut assembly = Assembly::new(&hermes(), false);
         assembly.push("<tool_call>{\"name\": \"look\", \"arguments\": {\"at\"");
         assembly.finish();
         assert!(assembly.calls_tools() && assembly.is_in_call());
@@ -190,7 +202,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_begins_inside_the_think_mark_is_reasoning() {
-        let mut assembly = Assembly::new(Dialect::Plain, false, true);
+        let mut assembly = Assembly::new(&Reading::default(), true);
         assert_eq!(assembly.push("so ").reasoning, "so");
         assert!(assembly.is_reasoning());
         let delta = assembly.push("it is</think>Yes");

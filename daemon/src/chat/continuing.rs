@@ -6,22 +6,15 @@
 //! - The answer is parsed from its first token on, so that a block of reasoning or a call that was cut
 //!   goes on as one.
 
-use hob_dialect::{Dialect, opens_reasoning, written};
+use hob_dialect::{opens_reasoning, written};
 use hob_runtime::backend::Model;
 use hob_slots::Token;
 
-use super::assembly::Assembly;
+use super::assembly::{Assembly, Reading};
 use crate::error::ApiError;
 use crate::prompt::Rendered;
 use crate::prompt::retokenize::{continue_tokens, likeliest};
 use crate::wire::message::Message;
-
-/// How the answer is parsed.
-#[derive(Clone, Copy, Debug)]
-pub struct Reading {
-    pub dialect: Dialect,
-    pub reads_calls: bool,
-}
 
 /// Puts the answer behind its prompt. Returns the text of it that the model has written.
 ///
@@ -32,7 +25,7 @@ pub fn extend(
     rendered: &mut Rendered,
     answer: &Message,
     known: &[Vec<Token>],
-    reading: Reading,
+    reading: &Reading,
 ) -> Result<String, ApiError> {
     let thinks = opens_reasoning(&rendered.text);
     let generated = known.iter().find_map(|timeline| {
@@ -68,8 +61,8 @@ fn generated(model: &dyn Model, rest: &[Token]) -> Option<(Vec<Token>, String)> 
     }
 }
 
-fn is_text_of(text: &str, answer: &Message, thinks: bool, reading: Reading) -> bool {
-    let mut assembly = Assembly::new(reading.dialect, reading.reads_calls, thinks);
+fn is_text_of(text: &str, answer: &Message, thinks: bool, reading: &Reading) -> bool {
+    let mut assembly = Assembly::new(reading, thinks);
     assembly.push(text);
     assembly.finish();
     let read = assembly.message();
@@ -80,12 +73,15 @@ fn is_text_of(text: &str, answer: &Message, thinks: bool, reading: Reading) -> b
 
 #[cfg(test)]
 mod tests {
+    use hob_dialect::{Dialect, Signatures};
     use hob_runtime::backend::fake::FakeModel;
 
     use super::*;
 
     const PROMPT: &str = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n";
-    const PLAIN: Reading = Reading { dialect: Dialect::Hermes, reads_calls: true };
+    fn hermes() -> Reading {
+        Reading { dialect: Dialect::Hermes, tools: Some(Signatures::default()) }
+    }
 
     fn cut(text: &str) -> Vec<Token> {
         FakeModel::new().tokenize(text, false, true)
@@ -94,7 +90,7 @@ mod tests {
     fn extended(prompt: &str, answer: &Message, known: &[Vec<Token>]) -> (Vec<Token>, String) {
         let (text, tokens) = (prompt.to_owned(), cut(prompt));
         let mut rendered = Rendered { text, tokens, segments: Vec::new() };
-        let text = extend(&FakeModel::new(), &mut rendered, answer, known, PLAIN).unwrap();
+        let text = extend(&FakeModel::new(), &mut rendered, answer, known, &hermes()).unwrap();
         (rendered.tokens, text)
     }
 
@@ -148,6 +144,6 @@ mod tests {
         assert_eq!(extended(PROMPT, &answer, &known).1, text);
         let mut rendered =
             Rendered { text: PROMPT.into(), tokens: cut(PROMPT), segments: Vec::new() };
-        assert!(extend(&FakeModel::new(), &mut rendered, &answer, &[], PLAIN).is_err());
+        assert!(extend(&FakeModel::new(), &mut rendered, &answer, &[], &hermes()).is_err());
     }
 }

@@ -1,21 +1,31 @@
 //! The form that a request demands of its answer, as a grammar for the sampler.
 
-use hob_dialect::Dialect;
+use hob_dialect::forms::Call;
+use hob_dialect::{Dialect, Signatures};
 use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
 use hob_runtime::turn::TurnError;
 
+use super::assembly::Reading;
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::chat::{ChatRequest, ResponseFormat};
 use crate::wire::tools::{Tool, ToolChoice};
 
 const SCHEMA: &str = "response_format.json_schema.schema";
 
-/// The dialect of the answer's tool calls. A forced call needs one even if the template shows none.
-pub fn dialect(request: &ChatRequest, of_template: Dialect) -> Dialect {
-    match (&request.tool_choice, of_template) {
-        (ToolChoice::Required | ToolChoice::Named(_), Dialect::Plain) => Dialect::Hermes,
-        (_, dialect) => dialect,
-    }
+/// How the answer is parsed. A forced call is written as JSON: where the template shows another form
+/// or none, in Hermes' form.
+pub fn reading(request: &ChatRequest, of_template: Dialect) -> Reading {
+    let is_forced = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+    let form = of_template.form();
+    let writes_json = matches!(form.call, Call::Json(_)) && !form.open.is_empty();
+    let dialect = if is_forced && !writes_json { Dialect::Hermes } else { of_template };
+    let parameters = |tool: &Tool| {
+        let schema = tool.definition.pointer("/function/parameters").cloned();
+        (tool.name.clone(), schema.unwrap_or_default())
+    };
+    let reads_calls = request.tool_choice != ToolChoice::None;
+    let tools = reads_calls.then(|| Signatures::new(request.tools.iter().map(parameters)));
+    Reading { dialect, tools }
 }
 
 /// `None`: any text.

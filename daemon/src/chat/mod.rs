@@ -64,7 +64,6 @@ use crate::speech::sessions::SpeechSessions;
 use crate::warm::events::WarmEvents;
 use crate::wire::answer::Head;
 use crate::wire::chat::ChatRequest;
-use crate::wire::tools::ToolChoice;
 use answer::{Answer, NewAnswer};
 use assembly::Assembly;
 use detached::DetachedAnswers;
@@ -247,7 +246,6 @@ impl Chat {
     ) -> Answer {
         let request = &resolved.request;
         let (count, is_prewarm) = (request.shape.choices, request.shape.is_prewarm());
-        let reads_calls = request.tool_choice != ToolChoice::None;
         let TurnStart { mut continuation, documents, .. } = start;
         if let (Some(continuation), Some(start)) = (&mut continuation, submitted.start) {
             continuation.start_at(start);
@@ -255,7 +253,7 @@ impl Chat {
         let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
         let continued = continuation.as_ref().and_then(|it| it.continued.as_ref());
         let continued = continued.map(|continued| continued.message.to_json());
-        let Submitted { choices, subject, dialect, begun, .. } = submitted;
+        let Submitted { choices, subject, reading, begun, .. } = submitted;
         let prompt = subject.prompt.clone();
         let mut recording =
             Recording::new(&self.shared.options, transcript.clone(), prompt, scope.is_private);
@@ -264,7 +262,7 @@ impl Chat {
             recording.keep(scope.recorded(), text);
             self.observe(resolved, scope, &subject.prompt, &documents);
         }
-        let assembly = || Assembly::begun(dialect, reads_calls, begun.thinks, &begun.text);
+        let assembly = || Assembly::begun(&reading, begun.thinks, &begun.text);
         let new = NewAnswer {
             choices,
             assemblies: (0..count).map(|_| assembly()).collect(),

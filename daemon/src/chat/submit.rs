@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
-use hob_dialect::{Dialect, opens_reasoning};
+use hob_dialect::opens_reasoning;
 use hob_runtime::turn::{Retention, TurnError, TurnRequest};
 use hob_slots::{ConversationId, Token, common_prefix};
 
+use super::assembly::Reading;
 use super::choices::{self, Choices};
 use super::newest::{self, Newest};
 use super::request::{ResolvedRequest, purpose};
@@ -22,7 +23,6 @@ use crate::explain::Subject;
 use crate::prompt::{Extent, Rendered};
 use crate::wire::chat::ChatRequest;
 use crate::wire::message::Message;
-use crate::wire::tools::ToolChoice;
 
 /// A chat that is to be rendered.
 pub struct Job {
@@ -39,7 +39,7 @@ pub struct Job {
 pub struct Submitted {
     pub choices: Choices,
     pub subject: Subject,
-    pub dialect: Dialect,
+    pub reading: Reading,
     pub begun: Begun,
     /// The first message behind the instructions, where the prompt leaves out older ones.
     pub start: Option<usize>,
@@ -134,12 +134,9 @@ impl Chat {
     ) -> Result<String, ApiError> {
         let renderer = &self.shared.options.renderer;
         let request = &job.resolved.request;
-        let reading = continuing::Reading {
-            dialect: grammar::dialect(request, renderer.template().dialect()),
-            reads_calls: request.tool_choice != ToolChoice::None,
-        };
+        let reading = grammar::reading(request, renderer.template().dialect());
         let model = renderer.model().as_ref();
-        continuing::extend(model, rendered, answer, &job.start.timelines, reading)
+        continuing::extend(model, rendered, answer, &job.start.timelines, &reading)
     }
 
     fn submit(&self, job: &Job, prompt: Prompt) -> Result<Submitted, ApiError> {
@@ -147,8 +144,8 @@ impl Chat {
         let Prompt { rendered, remembered, begun, start } = prompt;
         let Rendered { tokens, segments, .. } = rendered;
         let options = &self.shared.options;
-        let dialect = grammar::dialect(request, options.renderer.template().dialect());
-        let grammar = grammar::grammar(request, dialect)?;
+        let reading = grammar::reading(request, options.renderer.template().dialect());
+        let grammar = grammar::grammar(request, reading.dialect)?;
         if request.continues && grammar.is_some() {
             let message = "`hob.continue` cannot force a tool call: set `tool_choice` to auto";
             return Err(ApiError::field("tool_choice", message).code("unsupported"));
@@ -169,7 +166,7 @@ impl Chat {
         let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
             .map_err(|error| grammar::refused(request, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
-        Ok(Submitted { choices, subject, dialect, begun, start })
+        Ok(Submitted { choices, subject, reading, begun, start })
     }
 }
 

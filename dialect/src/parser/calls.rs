@@ -1,23 +1,20 @@
-//! The states of a parser inside a call: before its arguments, within them, and behind them.
+//! Calls whose arguments are JSON: before the arguments, within them, and behind them.
 
-use super::{Parser, State, push_part};
-use crate::call::{Arguments, Head, read_call, read_head};
+use super::{MAX_NAME_BYTES, Parser, State};
+use crate::Part;
+use crate::call::{Arguments, Head, read_call, read_head, read_keyed};
+use crate::forms::{Json, Named};
 use crate::json::{Progress, Scan};
-use crate::{Dialect, MISTRAL_ARGUMENTS, Part};
-
-/// Separates name and id in newer Mistral models.
-const MISTRAL_CALL_ID: &str = "[CALL_ID]";
 
 impl Parser {
-    pub(super) fn call(&mut self, parts: &mut Vec<Part>) -> bool {
-        let State::Call { json_at, scan, in_list, streams } = &mut self.state else { return false };
-        let marked = &self.text[*json_at..];
-        let mut call = marked.trim_start();
-        if self.dialect == Dialect::Mistral
+    pub(super) fn call(&mut self, form: &'static Json, parts: &mut Vec<Part>) -> bool {
+        let State::Call { call_at, scan, in_list, streams } = &mut self.state else { return false };
+        let mut call = self.text[*call_at..].trim_start();
+        if form.is_list
             && !*in_list
             && let Some(list) = call.strip_prefix('[')
         {
-            (*json_at, *in_list) = (self.text.len() - list.len(), true);
+            (*call_at, *in_list) = (self.text.len() - list.len(), true);
             call = list.trim_start();
         }
         if call.is_empty() {
@@ -25,19 +22,19 @@ impl Parser {
         }
         let start = self.text.len() - call.len();
         let in_list = *in_list;
-        if self.dialect == Dialect::Mistral && !in_list && !call.starts_with('{') {
-            return match split_name(call) {
-                Named::Incomplete => false,
-                Named::No => self.reject_call(parts, 0),
-                Named::Yes { name, json_at } => {
-                    self.begin_call(parts, name.to_owned(), start + json_at, in_list, false)
-                }
-            };
+        if let Some(named) = &form.named
+            && !in_list
+            && !call.starts_with('{')
+        {
+            return self.named_call(named, start, parts);
         }
-        if *streams {
+        if *streams && !form.is_keyed {
             match read_head(call) {
                 Head::Call { name, arguments_at } => {
-                    return self.begin_call(parts, name, start + arguments_at, in_list, true);
+                    let state =
+                        State::Arguments { scan: Scan::default(), in_list, in_object: true };
+                    self.begin_call(parts, name, start + arguments_at, state);
+                    return true;
                 }
                 Head::Other => *streams = false,
                 Head::Incomplete => {}
@@ -48,11 +45,13 @@ impl Parser {
             Progress::Broken(len) => return self.reject_call(parts, start + len),
             Progress::Complete(len) => start + len,
         };
-        let arguments = match self.dialect {
-            Dialect::Llama3 => Arguments::Required,
-            _ => Arguments::Optional,
+        let json = &self.text[start..end];
+        let call = match (form.is_keyed, form.is_bare) {
+            (true, _) => read_keyed(json),
+            (false, true) => read_call(json, Arguments::Required),
+            (false, false) => read_call(json, Arguments::Optional),
         };
-        let Some(call) = read_call(&self.text[start..end], arguments) else {
+        let Some(call) = call else {
             return self.reject_call(parts, end);
         };
         self.text.drain(..end);
@@ -63,26 +62,24 @@ impl Parser {
         true
     }
 
-    /// Returns the name; the arguments begin at `arguments_at`.
-    fn begin_call(
+    /// A name in front of the JSON. The call begins at `start`.
+    pub(super) fn named_call(
         &mut self,
+        form: &'static Named,
+        start: usize,
         parts: &mut Vec<Part>,
-        name: String,
-        arguments_at: usize,
-        in_list: bool,
-        in_object: bool,
     ) -> bool {
-        self.start_call(parts, name);
-        self.text.drain(..arguments_at);
-        self.state = State::Arguments { scan: Scan::default(), in_list, in_object };
-        true
-    }
-
-    fn start_call(&mut self, parts: &mut Vec<Part>, name: String) -> usize {
-        let index = self.calls;
-        self.calls += 1;
-        parts.push(Part::ToolCallStart { index, name });
-        index
+        match split_name(form, &self.text[start..]) {
+            Split::Incomplete => false,
+            Split::No => self.reject_call(parts, 0),
+            Split::Yes { name, json_at } => {
+                let name = name.to_owned();
+                let (scan, in_list, in_object) = (Scan::default(), false, false);
+                let state = State::Arguments { scan, in_list, in_object };
+                self.begin_call(parts, name, start + json_at, state);
+                true
+            }
+        }
     }
 
     pub(super) fn arguments(&mut self, parts: &mut Vec<Part>) -> bool {
@@ -133,39 +130,28 @@ impl Parser {
         };
         true
     }
-
-    /// Returns the text up to `end` as content: it is not a call.
-    fn reject_call(&mut self, parts: &mut Vec<Part>, end: usize) -> bool {
-        let State::Call { json_at, .. } = self.state else { return false };
-        let content = self.text.drain(..end.max(json_at)).collect();
-        self.state = State::Content { trims: false, is_empty: false };
-        push_part(parts, Part::Content(content));
-        true
-    }
 }
 
-/// Names have at most 64 bytes in OpenAI's interface; this leaves room for an id and marks.
-const MAX_NAME_BYTES: usize = 256;
-
-/// The text between a Mistral mark and the arguments.
-enum Named<'a> {
+/// The text between a mark and the arguments.
+enum Split<'a> {
     Incomplete,
     No,
     Yes { name: &'a str, json_at: usize },
 }
 
-/// `name[CALL_ID]id[ARGS]{…` or `name{…`, as newer Mistral models write it.
-fn split_name(call: &str) -> Named<'_> {
+/// Finds the name in front of the `{` of the arguments.
+fn split_name<'a>(form: &Named, call: &'a str) -> Split<'a> {
     let Some(at) = call.find('{').filter(|&at| at <= MAX_NAME_BYTES) else {
-        return if call.len() > MAX_NAME_BYTES { Named::No } else { Named::Incomplete };
+        return if call.len() > MAX_NAME_BYTES { Split::No } else { Split::Incomplete };
     };
-    let head = call[..at].trim_end();
-    let name_and_id = head.strip_suffix(MISTRAL_ARGUMENTS).unwrap_or(head);
-    let name = name_and_id.split(MISTRAL_CALL_ID).next().unwrap_or_default().trim();
+    let head = call[..at].trim();
+    let name = head.strip_prefix(form.before_name).unwrap_or(head);
+    let ends = form.name_ends.iter().filter_map(|end| name.find(*end));
+    let name = name[..ends.min().unwrap_or(name.len())].trim();
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if name.is_empty() || !name.chars().all(allowed) {
-        Named::No
+        Split::No
     } else {
-        Named::Yes { name, json_at: at }
+        Split::Yes { name, json_at: at }
     }
 }

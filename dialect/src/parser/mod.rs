@@ -6,52 +6,31 @@
 //! - The parser returns the name of a call when its arguments begin, and then the arguments as they
 //!   come. From there on it is a call, whatever follows: arguments that end early or are no JSON are
 //!   returned as the model wrote them.
-//! - A call in another order of members is returned when it is complete. Its text is content if it is
-//!   invalid, and so is the text of a call that breaks off before its arguments.
+//! - A call in another order of members or another notation is returned when it is complete. Its text
+//!   is content if it is invalid, and so is the text of a call that breaks off before its arguments.
+//!
+//! Reading order: this file (reasoning, content, and what follows a call), [`calls`] (calls in JSON),
+//! [`tagged`] (arguments in tags), [`literal`] (other notations), [`channels`] (messages with a header).
 
 mod calls;
+mod channels;
+mod literal;
+mod tagged;
 
+use crate::forms::{Call, Form};
 use crate::json::Scan;
-use crate::{Dialect, HERMES_CLOSE, HERMES_OPEN, LLAMA_PYTHON, MISTRAL_CALLS, Part};
+use crate::reasoning::marks;
+use crate::{Dialect, Part, Signatures};
 
-/// The marks that open and close reasoning.
-const THINK_MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("[THINK]", "[/THINK]")];
-
-/// Whether a rendered prompt ends with an open think mark, so that the answer begins with
-/// reasoning.
-pub fn opens_reasoning(prompt: &str) -> bool {
-    let end = prompt.trim_end();
-    THINK_MARKS.iter().any(|(open, _)| end.ends_with(open))
-}
-
-/// The text that a model has written for this answer, as far as its marks are known.
-/// `starts_in_reasoning`: as for [`Parser::new`]. Calls are not written.
-pub fn written(
-    dialect: Dialect,
-    starts_in_reasoning: bool,
-    reasoning: &str,
-    content: &str,
-) -> String {
-    let (open, close) = THINK_MARKS[usize::from(dialect == Dialect::Mistral)];
-    let mut text = String::new();
-    if !reasoning.is_empty() && !starts_in_reasoning {
-        text = format!("{open}\n");
-    }
-    text.push_str(reasoning);
-    let has_reasoning = starts_in_reasoning || !reasoning.is_empty();
-    if has_reasoning && !content.is_empty() {
-        text.push_str(&format!("\n{close}\n\n"));
-    }
-    text.push_str(content);
-    text
-}
+/// Names have at most 64 bytes in OpenAI's interface; this leaves room for an id and marks.
+const MAX_NAME_BYTES: usize = 256;
 
 /// Reads one answer.
 #[derive(Clone, Debug)]
 pub struct Parser {
-    /// The mark before a call; empty when the parser reads no calls.
-    call_mark: &'static str,
-    dialect: Dialect,
+    form: &'static Form,
+    /// `None`: calls are content.
+    tools: Option<Signatures>,
     state: State,
     text: String, // Not returned yet.
     calls: usize,
@@ -71,9 +50,9 @@ enum State {
         /// No content so far: a Llama 3 call may begin without a mark.
         is_empty: bool,
     },
-    /// `text` begins with white space, the mark, more white space and the call itself.
+    /// `text` begins with white space, the marks, more white space and the call itself.
     Call {
-        json_at: usize,
+        call_at: usize,
         scan: Scan,
         in_list: bool,
         /// It begins with its name, or may do so; else it is read when it is complete.
@@ -93,13 +72,19 @@ enum State {
     },
     /// Behind a call of a list.
     List,
-    /// A call is complete; its closing mark may follow.
+    /// The name of a call with tags is returned.
+    Tags(tagged::Tags),
+    /// Before the body of a message.
+    Header,
+    /// In the body of a message.
+    Body(channels::Body),
+    /// A call is complete; its closing marks may follow.
     Called,
 }
 
 impl State {
-    fn call(json_at: usize, in_list: bool) -> Self {
-        Self::Call { json_at, scan: Scan::default(), in_list, streams: true }
+    fn call(call_at: usize, in_list: bool) -> Self {
+        Self::Call { call_at, scan: Scan::default(), in_list, streams: true }
     }
 
     fn behind_call(in_list: bool) -> Self {
@@ -107,23 +92,28 @@ impl State {
     }
 }
 
+/// Where the next call begins.
+enum Opening {
+    /// The text from here on may be the beginning of a mark.
+    Undecided(usize),
+    /// The first mark, and the text behind the last one.
+    Call { mark_at: usize, call_at: usize },
+}
+
 impl Parser {
-    /// `starts_in_reasoning`: the prompt has opened the think mark, see [`opens_reasoning`].
-    pub fn new(dialect: Dialect, tools_offered: bool, starts_in_reasoning: bool) -> Self {
-        let close = THINK_MARKS[usize::from(dialect == Dialect::Mistral)].1;
-        let dialect = if tools_offered { dialect } else { Dialect::Plain };
-        let call_mark = match dialect {
-            Dialect::Hermes => HERMES_OPEN,
-            Dialect::Llama3 => LLAMA_PYTHON,
-            Dialect::Mistral => MISTRAL_CALLS,
-            Dialect::Plain => "",
+    /// `tools`: what the answer may call; `None` where calls are content. `starts_in_reasoning`: the
+    /// prompt has opened the think mark, see [`opens_reasoning`](crate::opens_reasoning).
+    pub fn new(dialect: Dialect, tools: Option<Signatures>, starts_in_reasoning: bool) -> Self {
+        let form = dialect.form();
+        let state = match (&form.call, starts_in_reasoning) {
+            (Call::Channel, true) => {
+                State::Body(channels::Body { is_reasoning: true, begun: false })
+            }
+            (_, true) => State::Reasoning { close: form.reasoning.1, begun: false },
+            (Call::Channel, false) => State::Header,
+            (_, false) => State::Start,
         };
-        let state = if starts_in_reasoning {
-            State::Reasoning { close, begun: false }
-        } else {
-            State::Start
-        };
-        Self { call_mark, dialect, state, text: String::new(), calls: 0 }
+        Self { form, tools, state, text: String::new(), calls: 0 }
     }
 
     /// Parses the next chunk of the answer.
@@ -136,16 +126,22 @@ impl Parser {
 
     /// Parses the rest at the end of the answer. Arguments that are not complete stay without an end.
     pub fn finish(&mut self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        if self.end_literal(&mut parts) {
+            return parts;
+        }
         let rest = std::mem::take(&mut self.text);
-        let part = match self.state {
+        let part = match &self.state {
             State::Reasoning { .. } => Part::Reasoning(rest.trim_end().to_owned()),
+            State::Body(body) if body.is_reasoning => body.part(rest.trim_end().to_owned()),
+            State::Body(body) => body.part(rest),
             State::Content { trims: true, .. } | State::Tail { .. } | State::List => {
                 Part::Content(rest.trim_start().to_owned())
             }
-            State::Called | State::Arguments { .. } => Part::Content(String::new()),
+            State::Called | State::Arguments { .. } | State::Header => Part::Content(String::new()),
+            State::Tags(tags) => tags.rest(rest, self.calls - 1),
             State::Start | State::Content { .. } | State::Call { .. } => Part::Content(rest),
         };
-        let mut parts = Vec::new();
         push_part(&mut parts, part);
         parts
     }
@@ -156,22 +152,41 @@ impl Parser {
             State::Start => self.start(),
             State::Reasoning { .. } => self.reasoning(parts),
             State::Content { .. } => self.content(parts),
-            State::Call { .. } => self.call(parts),
+            State::Call { call_at, .. } => {
+                let call_at = *call_at;
+                match &self.form.call {
+                    Call::Json(json) => self.call(json, parts),
+                    Call::Named(named) => self.named_call(named, call_at, parts),
+                    Call::Tagged(tagged) => self.tagged_call(tagged, call_at, parts),
+                    Call::Literal(notation) => self.literal_call(*notation, call_at, parts),
+                    Call::Channel => false,
+                }
+            }
             State::Arguments { .. } => self.arguments(parts),
             State::Tail { .. } => self.tail(),
             State::List => self.next_of_list(),
+            State::Tags(_) => self.tags(parts),
+            State::Header => self.header(parts),
+            State::Body(_) => self.body(parts),
             State::Called => self.after_call(),
         }
     }
 
     fn start(&mut self) -> bool {
         let text = self.text.trim_start();
-        let opened = THINK_MARKS.iter().find(|(open, _)| text.starts_with(open));
-        if let Some((open, close)) = opened {
-            let after = self.text.len() - text.len() + open.len();
-            self.text.drain(..after);
+        let space = self.text.len() - text.len();
+        let (own_open, own_close) = self.form.reasoning;
+        if let Some((open, close)) = marks().find(|(open, _)| text.starts_with(open)) {
+            self.text.drain(..space + open.len());
             self.state = State::Reasoning { close, begun: false };
-        } else if THINK_MARKS.iter().any(|(open, _)| open.starts_with(text)) {
+        } else if text.starts_with(own_close) {
+            // The model closes reasoning that it has not opened.
+            self.text.drain(..space + own_close.len());
+            self.state = State::Content { trims: true, is_empty: true };
+        } else if marks().any(|(open, _)| open.starts_with(text))
+            || own_open.starts_with(text)
+            || own_close.starts_with(text)
+        {
             return false;
         } else {
             self.state = State::Content { trims: false, is_empty: true };
@@ -186,34 +201,59 @@ impl Parser {
             self.text.drain(..space);
             *begun = !self.text.is_empty();
         }
-        let end = self.text.find(*close);
-        let undecided_from = end.unwrap_or(self.text.len() - partial_mark(&self.text, close));
-        let reasoning = self.text[..undecided_from].trim_end().to_owned();
-        let Some(end) = end else {
-            self.text.drain(..reasoning.len());
-            push_part(parts, Part::Reasoning(reasoning));
-            return false;
-        };
-        self.text.drain(..end + close.len());
-        self.state = State::Content { trims: true, is_empty: true };
+        let close = *close;
+        let end = self.text.find(close);
+        let mut known = end.unwrap_or(self.text.len() - partial_mark(&self.text, close));
+        let mut call = None;
+        if self.form.calls_end_reasoning {
+            let opening = self.opening();
+            let (Opening::Undecided(at) | Opening::Call { mark_at: at, .. }) = opening;
+            if let Opening::Call { call_at, .. } = opening
+                && at < known
+            {
+                call = Some(call_at);
+            }
+            known = known.min(at);
+        }
+        let reasoning = self.text[..known].trim_end().to_owned();
+        let bytes = reasoning.len();
         push_part(parts, Part::Reasoning(reasoning));
+        self.state = match (call, end) {
+            (Some(call_at), _) => State::call(call_at - bytes, false),
+            (None, Some(end)) if end == known => {
+                self.text.drain(..end + close.len());
+                self.state = State::Content { trims: true, is_empty: true };
+                return true;
+            }
+            (None, _) => {
+                self.text.drain(..bytes);
+                return false;
+            }
+        };
+        self.text.drain(..bytes);
         true
     }
 
     fn content(&mut self, parts: &mut Vec<Part>) -> bool {
+        let opening = self.opening();
+        let reads_bare = matches!(&self.form.call, Call::Json(json) if json.is_bare);
         let State::Content { trims, is_empty } = &mut self.state else { return false };
         let space = self.text.len() - self.text.trim_start().len();
         if space == self.text.len() {
             return false;
         }
-        if *is_empty && self.dialect == Dialect::Llama3 && self.text[space..].starts_with('{') {
+        if *is_empty && reads_bare && self.tools.is_some() && self.text[space..].starts_with('{') {
             self.state = State::call(space, false);
             return true;
         }
-        let mark = self.call_mark;
-        let found = if mark.is_empty() { None } else { self.text.find(mark) };
-        let undecided_from = found.unwrap_or(self.text.len() - partial_mark(&self.text, mark));
-        let mut content = self.text[..undecided_from].trim_end().to_owned();
+        let (Opening::Undecided(mut end) | Opening::Call { mark_at: mut end, .. }) = opening;
+        let silent = self.form.silent.iter();
+        let silent = silent.filter_map(|mark| Some((self.text.find(*mark)?, *mark))).min();
+        let silent = silent.filter(|(at, _)| *at < end);
+        let partial = self.form.silent.iter().map(|mark| partial_mark(&self.text, mark)).max();
+        end = end.min(self.text.len() - partial.unwrap_or(0));
+        end = silent.map_or(end, |(at, _)| at);
+        let mut content = self.text[..end].trim_end().to_owned();
         let content_bytes = content.len();
         if content_bytes > 0 {
             if std::mem::take(trims) {
@@ -223,27 +263,87 @@ impl Parser {
         }
         self.text.drain(..content_bytes);
         push_part(parts, Part::Content(content));
-        if found.is_some() {
-            let json_at = self.text.len() - self.text.trim_start().len() + mark.len();
-            self.state = State::call(json_at, false);
+        if let Some((at, mark)) = silent {
+            let at = at - content_bytes;
+            self.text.replace_range(at..at + mark.len(), "");
+            return true;
         }
-        found.is_some()
+        let Opening::Call { call_at, .. } = opening else { return false };
+        self.state = State::call(call_at - content_bytes, false);
+        true
+    }
+
+    /// Looks for the marks before a call. Marks of all calls together count only before a call.
+    fn opening(&self) -> Opening {
+        let text = &self.text;
+        let openings = || self.form.openings().filter(|_| self.tools.is_some());
+        let mut from = 0;
+        loop {
+            let found = openings().filter_map(|mark| Some((from + text[from..].find(mark)?, mark)));
+            let Some((mark_at, mark)) = found.min_by_key(|&(at, mark)| (at, mark.len())) else {
+                let partial = openings().map(|mark| partial_mark(&text[from..], mark)).max();
+                return Opening::Undecided(text.len() - partial.unwrap_or(0));
+            };
+            let mut call_at = mark_at + mark.len();
+            if mark == self.form.open {
+                return Opening::Call { mark_at, call_at };
+            }
+            loop {
+                let rest = text[call_at..].trim_start();
+                call_at = text.len() - rest.len();
+                if let Some(mark) = openings().find(|mark| rest.starts_with(mark)) {
+                    call_at += mark.len();
+                    if mark == self.form.open {
+                        return Opening::Call { mark_at, call_at };
+                    }
+                } else if openings().any(|mark| mark.starts_with(rest)) {
+                    return Opening::Undecided(mark_at);
+                } else {
+                    break;
+                }
+            }
+            from = mark_at + mark.len();
+        }
+    }
+
+    /// Returns the name of a call; `text` goes on behind `bytes`.
+    fn begin_call(&mut self, parts: &mut Vec<Part>, name: String, bytes: usize, state: State) {
+        self.start_call(parts, name);
+        self.text.drain(..bytes);
+        self.state = state;
+    }
+
+    fn start_call(&mut self, parts: &mut Vec<Part>, name: String) -> usize {
+        let index = self.calls;
+        self.calls += 1;
+        parts.push(Part::ToolCallStart { index, name });
+        index
+    }
+
+    /// Returns the text up to `end` as content: it is not a call.
+    fn reject_call(&mut self, parts: &mut Vec<Part>, end: usize) -> bool {
+        let State::Call { call_at, .. } = self.state else { return false };
+        let content = self.text.drain(..end.max(call_at)).collect();
+        self.state = State::Content { trims: false, is_empty: false };
+        push_part(parts, Part::Content(content));
+        true
     }
 
     fn after_call(&mut self) -> bool {
         let text = self.text.trim_start();
-        let close = match self.dialect {
-            Dialect::Hermes => HERMES_CLOSE,
-            Dialect::Llama3 => ";",
-            Dialect::Mistral | Dialect::Plain => "",
-        };
-        if let Some(rest) = text.strip_prefix(close) {
-            self.text = rest.to_owned();
-        } else if close.starts_with(text) {
+        let behind = self.form.behind;
+        if let Some(mark) = behind.iter().find(|mark| text.starts_with(**mark)) {
+            self.text = text[mark.len()..].to_owned();
+            return true;
+        }
+        if behind.iter().any(|mark| mark.starts_with(text)) {
             return false; // Also when the text ends here.
         }
         // Llama 3 writes several calls one after the other, without marks.
-        self.state = State::Content { trims: true, is_empty: true };
+        self.state = match self.form.call {
+            Call::Channel => State::Header,
+            _ => State::Content { trims: true, is_empty: true },
+        };
         true
     }
 }
@@ -253,6 +353,11 @@ fn partial_mark(text: &str, mark: &str) -> usize {
     let longest = mark.len().saturating_sub(1).min(text.len());
     let ends = |len: &usize| text.as_bytes().ends_with(&mark.as_bytes()[..*len]);
     (1..=longest).rev().find(ends).unwrap_or(0)
+}
+
+/// A mark of the form that is not an end of `text` in full might still be one with more text.
+fn awaits_any<'a>(text: &str, marks: impl IntoIterator<Item = &'a str>) -> bool {
+    marks.into_iter().any(|mark| mark.len() > text.len() && mark.starts_with(text))
 }
 
 fn push_part(parts: &mut Vec<Part>, part: Part) {

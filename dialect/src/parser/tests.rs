@@ -3,6 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::{opens_reasoning, written};
+
+fn tools() -> Option<Signatures> {
+    Some(Signatures::default())
+}
 
 /// The parts of an answer in these chunks, with adjacent parts of one kind joined.
 fn read<'a>(parser: Parser, pieces: impl IntoIterator<Item = &'a str>) -> Vec<Part> {
@@ -30,7 +35,7 @@ fn read<'a>(parser: Parser, pieces: impl IntoIterator<Item = &'a str>) -> Vec<Pa
 
 /// Parses the answer whole and letter by letter; both must give the same parts.
 fn parts(dialect: Dialect, answer: &str) -> Vec<Part> {
-    let parser = Parser::new(dialect, true, false);
+    let parser = Parser::new(dialect, tools(), false);
     let whole = read(parser.clone(), [answer]);
     let letters = read(parser, answer.split_inclusive(|_| true));
     assert_eq!(whole, letters, "{answer}");
@@ -55,7 +60,7 @@ fn call(index: usize, name: &str, arguments: &str) -> [Part; 3] {
 
 #[test]
 fn content_is_returned_as_soon_as_it_cannot_be_a_mark() {
-    let mut parser = Parser::new(Dialect::Hermes, true, false);
+    let mut parser = Parser::new(Dialect::Hermes, tools(), false);
     assert_eq!(parser.push("Hello"), [content("Hello")]);
     assert_eq!(parser.push(" wor"), [content(" wor")]);
     assert_eq!(parser.push("ld <tool"), [content("ld")]);
@@ -105,7 +110,7 @@ fn arguments_are_returned_as_they_come() {
         (Dialect::Mistral, r#"[TOOL_CALLS] [{"name": "f", "arguments": "#, "}]"),
         (Dialect::Mistral, "[TOOL_CALLS]f[ARGS]", ""),
     ] {
-        let mut parser = Parser::new(dialect, true, false);
+        let mut parser = Parser::new(dialect, tools(), false);
         assert_eq!(parser.push(opened), [], "{opened}");
         assert_eq!(parser.push("{"), [start("f"), fragment("{")], "{opened}");
         assert_eq!(parser.push(r#""a": "é"#), [fragment(r#""a": "é"#)], "{opened}");
@@ -228,7 +233,7 @@ fn reasoning_is_separated_and_trimmed() {
 fn reasoning_may_be_opened_by_the_prompt() {
     assert!(opens_reasoning("<|im_start|>assistant\n<think>\n"));
     assert!(!opens_reasoning("<|im_start|>assistant\n<think>\n\n</think>\n\n"));
-    let parser = Parser::new(Dialect::Hermes, false, true);
+    let parser = Parser::new(Dialect::Hermes, None, true);
     let expected = [reasoning("Hm."), content("Yes.")];
     assert_eq!(read(parser, ["Hm.\n</thi", "nk>\n\nYes."]), expected);
 }
@@ -257,7 +262,7 @@ fn a_call_may_follow_reasoning() {
 #[test]
 fn marks_are_content_when_no_tools_are_offered() {
     let answer = "<tool_call>\n{\"name\": \"f\"}\n</tool_call>";
-    let parser = Parser::new(Dialect::Hermes, false, false);
+    let parser = Parser::new(Dialect::Hermes, None, false);
     assert_eq!(read(parser, [answer]), [content(answer)]);
 }
 
@@ -273,6 +278,31 @@ fn any_answer() -> impl Strategy<Value = String> {
         "</tool_call>",
         "<tool",
         "<|python_tag|>",
+        "<function=f>",
+        "<parameter=a>",
+        "</parameter>",
+        "</function>",
+        "<arg_key>",
+        "</arg_key>",
+        "<arg_value>",
+        "</arg_value>",
+        "<｜tool▁calls▁begin｜>",
+        "<｜tool▁call▁begin｜>",
+        "f<｜tool▁sep｜>",
+        "<|START_ACTION|>",
+        "<|END_TEXT|>",
+        "<|tool_call_start|>",
+        "[f(a=1)]",
+        "<|tool_call_end|>",
+        "<|tool_call>",
+        "call:f{a:1}",
+        "<tool_call|>",
+        "<channel|>",
+        "<|channel|>analysis",
+        " to=functions.f",
+        "<|message|>",
+        "<|end|>",
+        "<|start|>assistant",
         "[TOOL_CALLS]",
         "[ARGS]",
         "[CALL_ID]",
@@ -298,7 +328,12 @@ fn any_answer() -> impl Strategy<Value = String> {
 }
 
 fn any_dialect() -> impl Strategy<Value = Dialect> {
-    prop::sample::select(vec![Dialect::Hermes, Dialect::Llama3, Dialect::Mistral, Dialect::Plain])
+    prop::sample::select([&Dialect::ALL[..], &[Dialect::Plain]].concat())
+}
+
+fn has_plain_content(dialect: &Dialect) -> bool {
+    let form = dialect.form();
+    form.silent.is_empty() && !matches!(form.call, Call::Channel)
 }
 
 proptest! {
@@ -306,7 +341,7 @@ proptest! {
     fn chunks_do_not_change_the_parts(
         answer in any_answer(),
         dialect in any_dialect(),
-        tools in any::<bool>(),
+        offers in any::<bool>(),
         in_reasoning in any::<bool>(),
         splits in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
@@ -315,13 +350,13 @@ proptest! {
         at.extend([0, answer.len()]);
         at.sort_unstable();
         let pieces = at.windows(2).map(|range| &answer[range[0]..range[1]]);
-        let parser = Parser::new(dialect, tools, in_reasoning);
+        let parser = Parser::new(dialect, offers.then(Signatures::default), in_reasoning);
         prop_assert_eq!(read(parser.clone(), pieces), read(parser, [answer.as_str()]));
     }
 
     #[test]
     fn plain_text_is_returned_unchanged(answer in "[a-z \n\u{e9}<>{}]{0,40}") {
-        let parts = read(Parser::new(Dialect::Plain, true, false), [answer.as_str()]);
+        let parts = read(Parser::new(Dialect::Plain, tools(), false), [answer.as_str()]);
         let expected = if answer.is_empty() { vec![] } else { vec![content(&answer)] };
         prop_assert_eq!(parts, expected);
     }
@@ -329,9 +364,9 @@ proptest! {
     #[test]
     fn content_loses_no_letter(
         answer in any_answer(),
-        dialect in any_dialect(),
+        dialect in any_dialect().prop_filter("marks around content are dropped", has_plain_content),
     ) {
-        let parts = read(Parser::new(dialect, true, false), [answer.as_str()]);
+        let parts = read(Parser::new(dialect, tools(), false), [answer.as_str()]);
         if let [Part::Content(content)] = parts.as_slice()
             && !answer.trim_start().starts_with(['<', '['])
         {
@@ -343,10 +378,10 @@ proptest! {
 #[test]
 fn an_answer_is_written_as_the_parser_reads_it() {
     for (reasoning, content) in [("", "Yes."), ("Hm.", ""), ("Hm.\nSo.", "Yes.\n\n- a"), ("", "")] {
-        for dialect in [Dialect::Plain, Dialect::Mistral] {
+        for dialect in [Dialect::Plain, Dialect::Mistral, Dialect::Gemma4, Dialect::Harmony] {
             for opened in [false, true] {
                 let text = written(dialect, opened, reasoning, content);
-                let mut parser = Parser::new(dialect, false, opened);
+                let mut parser = Parser::new(dialect, None, opened);
                 let parts = [parser.push(&text), parser.finish()].concat();
                 let of = |wanted: bool| {
                     let text = parts.iter().filter_map(|part| match part {
@@ -360,4 +395,52 @@ fn an_answer_is_written_as_the_parser_reads_it() {
             }
         }
     }
+}
+
+/// The parts of an answer to which a tool `f` is offered, whose parameter `text` takes texts.
+fn parts_of_tool(dialect: Dialect, answer: &str) -> Vec<Part> {
+    let schema = serde_json::json!({"properties": {"text": {"type": "string"}}});
+    let tools = Signatures::new([("f".to_owned(), schema)]);
+    let parser = Parser::new(dialect, Some(tools), false);
+    let whole = read(parser.clone(), [answer]);
+    assert_eq!(whole, read(parser, answer.split_inclusive(|_| true)), "{answer}");
+    whole
+}
+
+#[test]
+fn a_text_in_a_tag_is_streamed_and_quoted() {
+    let schema = serde_json::json!({"properties": {"text": {"type": "string"}}});
+    let tools = Signatures::new([("f".to_owned(), schema)]);
+    let mut parser = Parser::new(Dialect::QwenCoder, Some(tools), false);
+    parser.push("<tool_call>\n<function=f>\n<parameter=text>\nsay \"hi\"");
+    let more = Part::ToolCallArguments { index: 0, json_fragment: " to".to_owned() };
+    assert_eq!(parser.push(" to"), [more]);
+}
+
+#[test]
+fn tags_are_read_as_json() {
+    let answer = "Let me see.\n<tool_call>\n<function=f>\n<parameter=text>\n1 \"2\"\n3\n\
+                  </parameter>\n<parameter=n>\n4\n</parameter>\n</function>\n</tool_call>";
+    let mut expected = vec![content("Let me see.")];
+    expected.extend(call(0, "f", r#"{"text": "1 \"2\"\n3", "n": 4}"#));
+    assert_eq!(parts_of_tool(Dialect::QwenCoder, answer), expected);
+    let answer = "<tool_call>f\n<arg_key>text</arg_key>\n<arg_value>4</arg_value>\n</tool_call>";
+    assert_eq!(parts_of_tool(Dialect::Glm, answer), call(0, "f", r#"{"text": "4"}"#));
+}
+
+#[test]
+fn a_section_mark_without_a_call_is_content() {
+    let answer = "The mark <tool_call> opens a call.";
+    assert_eq!(parts_of_tool(Dialect::QwenCoder, answer), [content(answer)]);
+}
+
+#[test]
+fn channels_are_reasoning_calls_and_text() {
+    let answer = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary \
+                  to=functions.f <|constrain|>json<|message|>{\"text\": \"a\"}<|call|>";
+    let mut expected = vec![reasoning("Hm.")];
+    expected.extend(call(0, "f", r#"{"text": "a"}"#));
+    assert_eq!(parts_of_tool(Dialect::Harmony, answer), expected);
+    let answer = "<|channel|>final<|message|>Yes.<|return|>";
+    assert_eq!(parts_of_tool(Dialect::Harmony, answer), [content("Yes.")]);
 }

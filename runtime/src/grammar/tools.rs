@@ -1,4 +1,4 @@
-//! The tool calls of each dialect, as a grammar.
+//! The tool calls of the dialects that write them as JSON objects, as a grammar.
 //!
 //! - A mark is its control token where the vocabulary has one, and plain text elsewhere.
 //! - Arguments are declared parameters only, unless the schema allows others.
@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use hob_dialect::{Dialect, HERMES_CLOSE, HERMES_OPEN, MISTRAL_ARGUMENTS, MISTRAL_CALLS};
+use hob_dialect::Dialect;
+use hob_dialect::forms::{Call, Form, Json};
 
 use super::error::GrammarError;
 use super::schema::json_rule;
@@ -31,18 +32,19 @@ pub enum Calls {
 }
 
 /// Calls in one dialect. Never without tools.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) struct ToolCalls {
-    form: CallForm,
+    form: &'static Form,
+    call: &'static Json,
     tools: Vec<ToolSignature>,
     calls: Calls,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum CallForm {
-    Hermes,
-    Llama3,
-    Mistral,
+impl PartialEq for ToolCalls {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.form, other.form)
+            && (&self.tools, self.calls) == (&other.tools, other.calls)
+    }
 }
 
 impl ToolCalls {
@@ -51,41 +53,40 @@ impl ToolCalls {
         tools: &[ToolSignature],
         calls: Calls,
     ) -> Result<Self, GrammarError> {
-        let form = match dialect {
-            Dialect::Hermes => CallForm::Hermes,
-            Dialect::Llama3 => CallForm::Llama3,
-            Dialect::Mistral => CallForm::Mistral,
-            Dialect::Plain => return Err(GrammarError::NoToolForm),
+        let form = dialect.form();
+        let call = match &form.call {
+            Call::Json(call) if !form.open.is_empty() => call,
+            _ => return Err(GrammarError::NoToolForm),
         };
         if tools.is_empty() {
             return Err(GrammarError::NoTools);
         }
-        Ok(Self { form, tools: tools.to_vec(), calls })
+        Ok(Self { form, call, tools: tools.to_vec(), calls })
     }
 
     pub fn to_lark(&self, control: &dyn Fn(&str) -> Option<u32>) -> String {
         let mark =
             |text: &str| control(text).map_or_else(|| quoted(text), |id| format!("<[{id}]>"));
+        let (open, close) = (mark(self.form.open), self.form.behind.first().map(|text| mark(text)));
         // Newer Mistral models have a control token between name and arguments.
-        let name_in_front = self.form == CallForm::Mistral && control(MISTRAL_ARGUMENTS).is_some();
+        let arguments_mark = self.call.named.as_ref().map(|named| named.name_ends[0]);
+        let arguments_mark = arguments_mark.filter(|text| control(text).is_some()).map(mark);
         let more = |another: &str| match self.calls {
             Calls::One => String::new(),
             Calls::Several => format!(" ({another}){{0,{}}}", MAX_CALLS - 1),
         };
-        let mut lark = match self.form {
-            CallForm::Hermes => {
-                let (open, close) = (mark(HERMES_OPEN), mark(HERMES_CLOSE));
-                let more = more(r#""\n" marked"#);
-                format!("start: marked{more}\nmarked: {open} \"\\n\" call \"\\n\" {close}\n")
-            }
-            CallForm::Llama3 => "start: call\n".to_owned(),
-            CallForm::Mistral if name_in_front => {
-                format!("start: marked{}\nmarked: {} call\n", more("marked"), mark(MISTRAL_CALLS))
-            }
-            CallForm::Mistral => {
-                let (open, more) = (mark(MISTRAL_CALLS), more(r#"", " call"#));
-                format!("start: {open} \" \"? \"[\" call{more} \"]\"\n")
-            }
+        let mut lark = if self.call.is_bare {
+            "start: call\n".to_owned()
+        } else if arguments_mark.is_some() {
+            format!("start: marked{}\nmarked: {open} call\n", more("marked"))
+        } else if self.call.is_list {
+            let (more, close) = (more(r#"", " call"#), close.unwrap_or_default());
+            format!("start: {open} \" \"? \"[\" call{more} \"]\" {close}\n")
+        } else if let Some(close) = close {
+            let more = more(r#""\n" marked"#);
+            format!("start: marked{more}\nmarked: {open} \"\\n\" call \"\\n\" {close}\n")
+        } else {
+            format!("start: marked{}\nmarked: {open} call\n", more("marked"))
         };
 
         let numbers: Vec<String> = (0..self.tools.len()).map(|n| format!("call{n}")).collect();
@@ -94,8 +95,8 @@ impl ToolCalls {
         for (n, tool) in self.tools.iter().enumerate() {
             let arguments = json_rule(&arguments_schema(tool));
             add(format!("arguments{n}: {arguments}"));
-            add(if name_in_front {
-                let (name, mark) = (quoted(&tool.name), mark(MISTRAL_ARGUMENTS));
+            add(if let Some(mark) = &arguments_mark {
+                let name = quoted(&tool.name);
                 format!("call{n}: {name} {mark} arguments{n}")
             } else {
                 format!("call{n}: {} arguments{n} \"}}\"", quoted(&self.head(tool)))
@@ -106,11 +107,11 @@ impl ToolCalls {
 
     /// A call's JSON up to its arguments.
     fn head(&self, tool: &ToolSignature) -> String {
-        let member = match self.form {
-            CallForm::Llama3 => "parameters",
-            CallForm::Hermes | CallForm::Mistral => "arguments",
-        };
-        format!(r#"{{"name": {}, "{member}": "#, Value::from(tool.name.as_str()))
+        let ((name, arguments), tool) = (self.call.members, Value::from(tool.name.as_str()));
+        match self.call.is_keyed {
+            true => format!("{{{tool}: "),
+            false => format!(r#"{{"{name}": {tool}, "{arguments}": "#),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::sample::{Sampler, Sampling};
 use crate::vocabulary::{TokenKind, Vocabulary};
+use hob_dialect::forms;
 use hob_slots::Token;
 
 mod measure;
@@ -110,7 +111,7 @@ fn add_and_greet() -> Vec<ToolSignature> {
 
 /// Reads an answer as the daemon would, and returns names and arguments.
 fn calls(dialect: Dialect, answer: &str) -> Vec<(String, Value)> {
-    let mut parser = hob_dialect::Parser::new(dialect, true, false);
+    let mut parser = hob_dialect::Parser::new(dialect, Some(Default::default()), false);
     let mut parts = parser.push(answer);
     parts.extend(parser.finish());
     let mut calls = Vec::new();
@@ -202,8 +203,9 @@ fn white_space_cannot_go_on_forever() {
 #[test]
 fn a_required_call_is_written_in_each_dialect() {
     let tools = add_and_greet();
-    for dialect in [Dialect::Hermes, Dialect::Llama3, Dialect::Mistral] {
-        let marks = ["<tool_call>", "</tool_call>", "[TOOL_CALLS]"];
+    let writes_json = |dialect: &Dialect| matches!(dialect.form().call, forms::Call::Json(_));
+    for dialect in Dialect::ALL.into_iter().filter(writes_json) {
+        let marks = ["<tool_call>", "</tool_call>", "[TOOL_CALLS]", "<|START_ACTION|>"];
         for controls in [&[][..], &marks, &[&marks[..], &["[ARGS]"]].concat()] {
             let vocabulary = vocabulary(controls);
             let factory = GrammarFactory::new(&vocabulary);

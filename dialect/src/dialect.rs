@@ -1,0 +1,151 @@
+//! The dialects, and which of them a chat template shows.
+
+use crate::forms::{Form, channels, json, literal, named, tagged};
+
+/// The form in which a model writes reasoning and tool calls, detected from its chat template.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// Qwen 2.5 and 3, Hermes, Granite 4, MiMo, Reka.
+    Hermes,
+    /// Llama 3.1 to 3.3.
+    Llama3,
+    /// All of Mistral's models.
+    Mistral,
+    /// Nemotron Nano 2.
+    Nemotron,
+    /// Apriel, MiniMax M1.
+    Apriel,
+    /// Command R7B, Command A.
+    Command,
+    /// Command R+.
+    CommandRPlus,
+    Firefunction,
+    GigaChat3,
+    GigaChat31,
+    /// Granite 3, Phi 4 mini.
+    Granite3,
+    Apertus,
+    /// DeepSeek V3 and R1.
+    DeepSeek,
+    DeepSeek31,
+    /// DeepSeek V3.2 and V4.
+    Dsml,
+    KimiK2,
+    /// Functionary 3.1.
+    Functionary,
+    /// Qwen3-Coder, Qwen 3.5, Nemotron 3, Step 3.5.
+    QwenCoder,
+    SeedOss,
+    /// GLM 4.5 to 4.7, Ling 3, Spark 2.5, Laguna.
+    Glm,
+    MiniMax,
+    MiniMax3,
+    MiniCpm5,
+    /// LFM 2 and 2.5.
+    Lfm2,
+    Gemma4,
+    /// gpt-oss.
+    Harmony,
+    /// An unknown form: the parser finds no calls.
+    #[default]
+    Plain,
+}
+
+impl Dialect {
+    /// All but [`Dialect::Plain`]. The marks of an earlier one may stand in a template of a later.
+    pub const ALL: [Self; 26] = [
+        Self::Mistral,
+        Self::Harmony,
+        Self::Gemma4,
+        Self::Lfm2,
+        Self::Dsml,
+        Self::DeepSeek31,
+        Self::DeepSeek,
+        Self::KimiK2,
+        Self::MiniMax3,
+        Self::MiniMax,
+        Self::MiniCpm5,
+        Self::SeedOss,
+        Self::QwenCoder,
+        Self::Glm,
+        Self::Command,
+        Self::CommandRPlus,
+        Self::Apertus,
+        Self::GigaChat31,
+        Self::GigaChat3,
+        Self::Nemotron,
+        Self::Apriel,
+        Self::Granite3,
+        Self::Firefunction,
+        Self::Functionary,
+        Self::Hermes,
+        Self::Llama3,
+    ];
+
+    /// The form in which the template renders past calls.
+    pub fn detect(template_source: &str) -> Self {
+        let shows = |dialect: &Self| dialect.form().is_shown_by(template_source);
+        Self::ALL.into_iter().find(shows).unwrap_or_default()
+    }
+
+    pub fn form(self) -> &'static Form {
+        match self {
+            Self::Hermes => &json::HERMES,
+            Self::Llama3 => &json::LLAMA3,
+            Self::Mistral => &json::MISTRAL,
+            Self::Nemotron => &json::NEMOTRON,
+            Self::Apriel => &json::APRIEL,
+            Self::Command => &json::COMMAND,
+            Self::CommandRPlus => &json::COMMAND_R_PLUS,
+            Self::Firefunction => &json::FIREFUNCTION,
+            Self::GigaChat3 => &json::GIGACHAT3,
+            Self::GigaChat31 => &json::GIGACHAT31,
+            Self::Granite3 => &json::GRANITE3,
+            Self::Apertus => &json::APERTUS,
+            Self::DeepSeek => &named::DEEPSEEK,
+            Self::DeepSeek31 => &named::DEEPSEEK31,
+            Self::KimiK2 => &named::KIMI_K2,
+            Self::Functionary => &named::FUNCTIONARY,
+            Self::Dsml => &tagged::DSML,
+            Self::QwenCoder => &tagged::QWEN_CODER,
+            Self::SeedOss => &tagged::SEED_OSS,
+            Self::Glm => &tagged::GLM,
+            Self::MiniMax => &tagged::MINIMAX,
+            Self::MiniMax3 => &tagged::MINIMAX3,
+            Self::MiniCpm5 => &tagged::MINICPM5,
+            Self::Lfm2 => &literal::LFM2,
+            Self::Gemma4 => &literal::GEMMA4,
+            Self::Harmony => &channels::HARMONY,
+            Self::Plain => &json::PLAIN,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dialect_is_detected_from_the_template() {
+        for (source, dialect) in [
+            (r#"{{ '<tool_call>\n{"name": "' }}"#, Dialect::Hermes),
+            (r#"<|start_header_id|>ipython … '"parameters": '"#, Dialect::Llama3),
+            ("<|start_header_id|>{{ message.content }}<|eot_id|>", Dialect::Plain),
+            ("{{ '[TOOL_CALLS] [' }}", Dialect::Mistral),
+            ("<tool_call>\n<function=name>\n<parameter=key>", Dialect::QwenCoder),
+            ("<tool_call>name\n<arg_key>", Dialect::Glm),
+            ("<|im_start|>{{ message.role }}", Dialect::Plain),
+        ] {
+            assert_eq!(Dialect::detect(source), dialect, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_dialect_that_is_listed_has_a_form_of_its_own() {
+        for (n, dialect) in Dialect::ALL.into_iter().enumerate() {
+            assert!(!dialect.form().shown_by.is_empty(), "{dialect:?}");
+            let others = &Dialect::ALL[n + 1..];
+            assert!(others.iter().all(|other| !std::ptr::eq(other.form(), dialect.form())));
+        }
+    }
+}

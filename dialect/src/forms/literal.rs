@@ -1,0 +1,24 @@
+//! Calls in another notation than JSON. The parser reads one when it is complete.
+
+use super::{Call, Form, Notation};
+
+/// `<|tool_call_start|>[name(key="value"), …]<|tool_call_end|>`
+pub const LFM2: Form = Form {
+    shown_by: &["ist of tools: "],
+    open: "<|tool_call_start|>",
+    behind: &["<|tool_call_end|>"],
+    call: Call::Literal(Notation::Python),
+    ..Form::BASE
+};
+
+/// `<|tool_call>call:name{key:<|"|>value<|"|>}<tool_call|>`
+pub const GEMMA4: Form = Form {
+    shown_by: &["<|tool_call>"],
+    reasoning: ("<|channel>thought", "<channel|>"),
+    // Without reasoning, the model opens and closes it, or closes it only.
+    silent: &["<|channel>thought\n<channel|>", "<channel|>"],
+    open: "<|tool_call>",
+    behind: &["<tool_call|>"],
+    call: Call::Literal(Notation::Gemma),
+    ..Form::BASE
+};

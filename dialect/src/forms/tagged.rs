@@ -1,0 +1,130 @@
+//! Each argument of a call in a tag of its own.
+
+use super::{Call, Form, Tagged, ValueEnd};
+
+/// `<function=name>\n<parameter=key>\nvalue\n</parameter>\n</function>`, in `<tool_call>` or not.
+pub const QWEN_CODER: Form = Form {
+    shown_by: &["<function=", "<parameter="],
+    calls_end_reasoning: true,
+    before: &["<tool_call>"],
+    open: "<function=",
+    behind: &["</tool_call>"],
+    call: Call::Tagged(Tagged {
+        name_end: ">",
+        parameter: "<parameter=",
+        key_end: ">",
+        value: "",
+        value_end: ValueEnd::Mark("</parameter>"),
+        is_framed: true,
+        close: "</function>",
+    }),
+    ..Form::BASE
+};
+
+/// The same in `<seed:tool_call>`, with no line feeds around a value.
+pub const SEED_OSS: Form = Form {
+    shown_by: &["<seed:tool_call>"],
+    reasoning: ("<seed:think>", "</seed:think>"),
+    before: &["<seed:tool_call>"],
+    behind: &["</seed:tool_call>"],
+    call: Call::Tagged(Tagged {
+        name_end: ">",
+        parameter: "<parameter=",
+        key_end: ">",
+        value: "",
+        value_end: ValueEnd::Mark("</parameter>"),
+        is_framed: false,
+        close: "</function>",
+    }),
+    ..QWEN_CODER
+};
+
+/// `<tool_call>name\n<arg_key>key</arg_key>\n<arg_value>value</arg_value>\n</tool_call>`
+pub const GLM: Form = Form {
+    shown_by: &["<tool_call>", "<arg_key>"],
+    calls_end_reasoning: true,
+    silent: &["<|role_end|>"],
+    open: "<tool_call>",
+    call: Call::Tagged(Tagged {
+        name_end: "\n",
+        parameter: "<arg_key>",
+        key_end: "</arg_key>",
+        value: "<arg_value>",
+        value_end: ValueEnd::Mark("</arg_value>"),
+        is_framed: false,
+        close: "</tool_call>",
+    }),
+    ..Form::BASE
+};
+
+/// `<invoke name="name">\n<parameter name="key">value</parameter>\n</invoke>`
+pub const MINIMAX: Form = Form {
+    shown_by: &["<minimax:tool_call>"],
+    before: &["<minimax:tool_call>"],
+    open: "<invoke name=\"",
+    behind: &["</minimax:tool_call>"],
+    call: Call::Tagged(Tagged {
+        name_end: "\">",
+        parameter: "<parameter name=\"",
+        key_end: "\">",
+        value: "",
+        value_end: ValueEnd::Mark("</parameter>"),
+        is_framed: false,
+        close: "</invoke>",
+    }),
+    ..Form::BASE
+};
+
+/// `]<]minimax[>[<invoke name="name">]<]minimax[>[<key>value]<]minimax[>[</key>…`
+pub const MINIMAX3: Form = Form {
+    shown_by: &["]<]minimax[>["],
+    reasoning: ("<mm:think>", "</mm:think>"),
+    before: &["]<]minimax[>[<tool_call>"],
+    open: "]<]minimax[>[<invoke name=\"",
+    behind: &["]<]minimax[>[</tool_call>"],
+    call: Call::Tagged(Tagged {
+        name_end: "\">",
+        parameter: "]<]minimax[>[<",
+        key_end: ">",
+        value: "",
+        value_end: ValueEnd::WithKey("]<]minimax[>[</", ">"),
+        is_framed: false,
+        close: "]<]minimax[>[</invoke>",
+    }),
+    ..Form::BASE
+};
+
+/// `<｜DSML｜invoke name="name">\n<｜DSML｜parameter name="key" string="true">value</｜DSML｜parameter>`
+pub const DSML: Form = Form {
+    shown_by: &["｜DSML｜"],
+    calls_end_reasoning: true,
+    before: &["<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"],
+    open: "<｜DSML｜invoke name=\"",
+    behind: &["</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"],
+    call: Call::Tagged(Tagged {
+        name_end: "\">",
+        parameter: "<｜DSML｜parameter name=\"",
+        key_end: "\"",
+        value: ">",
+        value_end: ValueEnd::Mark("</｜DSML｜parameter>"),
+        is_framed: false,
+        close: "</｜DSML｜invoke>",
+    }),
+    ..Form::BASE
+};
+
+/// `<function name="name"><param name="key">value</param></function>`
+pub const MINICPM5: Form = Form {
+    shown_by: &["<param name", "<function name"],
+    open: "<function name=\"",
+    call: Call::Tagged(Tagged {
+        name_end: "\">",
+        parameter: "<param name=\"",
+        key_end: "\">",
+        value: "",
+        value_end: ValueEnd::Mark("</param>"),
+        is_framed: false,
+        close: "</function>",
+    }),
+    ..Form::BASE
+};

@@ -1,0 +1,192 @@
+//! Calls with each argument in a tag of its own, returned as JSON: texts as they come, other values
+//! when they are complete.
+
+use super::{MAX_NAME_BYTES, Parser, State, awaits_any, partial_mark};
+use crate::forms::{Tagged, ValueEnd};
+use crate::{Kind, Part};
+
+/// Takes a value as it is, its end mark included: some models put code into it.
+const CDATA: (&str, &str) = ("<![CDATA[", "]]>");
+
+/// A call with tags whose name is returned.
+#[derive(Clone, Debug)]
+pub(super) struct Tags {
+    form: &'static Tagged,
+    tool: String,
+    /// Arguments so far.
+    count: usize,
+    value: Option<Value>,
+}
+
+/// The value at the beginning of the text.
+#[derive(Clone, Debug)]
+struct Value {
+    kind: Kind,
+    end: String,
+    /// What opens and closes the value is not known yet.
+    is_new: bool,
+    /// The quote before a text is returned.
+    is_open: bool,
+}
+
+impl Tags {
+    /// The part that the end of an answer makes of the text behind the last one.
+    pub fn rest(&self, text: String, index: usize) -> Part {
+        let in_text = self.value.as_ref().is_some_and(|value| value.is_open);
+        let json_fragment = if in_text { inside_quotes(&text) } else { String::new() };
+        match json_fragment.is_empty() {
+            true => Part::Content(String::new()),
+            false => Part::ToolCallArguments { index, json_fragment },
+        }
+    }
+}
+
+impl Parser {
+    pub(super) fn tagged_call(
+        &mut self,
+        form: &'static Tagged,
+        call_at: usize,
+        parts: &mut Vec<Part>,
+    ) -> bool {
+        let call = &self.text[call_at..];
+        let ends = [form.name_end, form.parameter, self.close(form)];
+        let found = ends.iter().filter_map(|end| Some((call.find(end)?, *end)));
+        let Some((len, end)) = found.min_by_key(|(at, _)| *at) else {
+            return call.len() > MAX_NAME_BYTES && self.reject_call(parts, call_at);
+        };
+        let name = call[..len].trim();
+        let allowed = |c: char| c.is_alphanumeric() || "_-.:/".contains(c);
+        if name.is_empty() || len > MAX_NAME_BYTES || !name.chars().all(allowed) {
+            return self.reject_call(parts, call_at);
+        }
+        // Another mark than the end of the name is read again.
+        let behind = if end == form.name_end { len + end.len() } else { len };
+        let tags = Tags { form, tool: name.to_owned(), count: 0, value: None };
+        self.begin_call(parts, name.to_owned(), call_at + behind, State::Tags(tags));
+        true
+    }
+
+    fn close(&self, form: &Tagged) -> &'static str {
+        if form.close.is_empty() { self.form.behind[0] } else { form.close }
+    }
+
+    pub(super) fn tags(&mut self, parts: &mut Vec<Part>) -> bool {
+        let State::Tags(tags) = &self.state else { return false };
+        if tags.value.is_some() { self.value(parts) } else { self.next_tag(parts) }
+    }
+
+    /// The key of the next argument, or the end of the call.
+    fn next_tag(&mut self, parts: &mut Vec<Part>) -> bool {
+        let State::Tags(tags) = &mut self.state else { return false };
+        let (form, index) = (tags.form, self.calls - 1);
+        let close = if form.close.is_empty() { self.form.behind[0] } else { form.close };
+        let text = self.text.trim_start();
+        let space = self.text.len() - text.len();
+        let is_close = text.starts_with(close);
+        if !is_close && text.starts_with(form.parameter) {
+            let tag = &text[form.parameter.len()..];
+            let Some((key, rest)) = tag.split_once(form.key_end) else {
+                return tag.len() > MAX_NAME_BYTES && self.end_tags(parts, space);
+            };
+            // An attribute of the tag may say that the value is a text.
+            let rest_at = rest.trim_start();
+            let Some((attributes, rest)) = rest_at.split_once(form.value) else {
+                return rest_at.len() > MAX_NAME_BYTES && self.end_tags(parts, space);
+            };
+            let kind = match attributes.trim() {
+                r#"string="true""# => Kind::Text,
+                r#"string="false""# => Kind::Json,
+                _ => self
+                    .tools
+                    .as_ref()
+                    .map_or(Kind::Any, |tools| tools.kind(&tags.tool, key.trim())),
+            };
+            let end = match form.value_end {
+                ValueEnd::Mark(mark) => mark.to_owned(),
+                ValueEnd::WithKey(before, behind) => format!("{before}{key}{behind}"),
+            };
+            let between = if tags.count == 0 { "{" } else { ", " };
+            let key = serde_json::Value::from(key.trim());
+            tags.count += 1;
+            tags.value = Some(Value { kind, end, is_new: true, is_open: false });
+            self.text = rest.to_owned();
+            let json_fragment = format!("{between}{key}: ");
+            parts.push(Part::ToolCallArguments { index, json_fragment });
+            return true;
+        }
+        if !is_close && awaits_any(text, [close, form.parameter]) {
+            return false;
+        }
+        self.end_tags(parts, space + if is_close { close.len() } else { 0 })
+    }
+
+    /// Ends the call; `text` goes on behind `bytes`.
+    fn end_tags(&mut self, parts: &mut Vec<Part>, bytes: usize) -> bool {
+        let State::Tags(tags) = &self.state else { return false };
+        let index = self.calls - 1;
+        let json_fragment = if tags.count == 0 { "{}" } else { "}" }.to_owned();
+        parts.push(Part::ToolCallArguments { index, json_fragment });
+        parts.push(Part::ToolCallEnd { index });
+        self.text.drain(..bytes);
+        self.state = State::Called;
+        true
+    }
+
+    fn value(&mut self, parts: &mut Vec<Part>) -> bool {
+        let index = self.calls - 1;
+        let State::Tags(tags) = &mut self.state else { return false };
+        let is_framed = tags.form.is_framed;
+        let Some(value) = &mut tags.value else { return false };
+        if value.is_new {
+            if is_framed && self.text.is_empty() || awaits_any(self.text.trim_start(), [CDATA.0]) {
+                return false;
+            }
+            if let Some(inner) = self.text.trim_start().strip_prefix(CDATA.0) {
+                self.text = inner.to_owned();
+                value.end = format!("{}{}", CDATA.1, value.end);
+            } else if is_framed && self.text.starts_with('\n') {
+                self.text.remove(0);
+            }
+            value.is_new = false;
+        }
+        let end = self.text.find(&value.end);
+        let known = end.unwrap_or(self.text.len() - partial_mark(&self.text, &value.end));
+        let mut written = &self.text[..known];
+        if is_framed {
+            // The last line feed belongs to the mark that follows, if one does.
+            written = written.strip_suffix('\n').unwrap_or(written);
+        }
+        let mut json_fragment = String::new();
+        match (value.kind, end) {
+            (Kind::Text, _) => {
+                if !std::mem::replace(&mut value.is_open, true) {
+                    json_fragment.push('"');
+                }
+                json_fragment.push_str(&inside_quotes(written));
+            }
+            (kind, Some(_)) => json_fragment = kind.to_json(written),
+            (_, None) => return false,
+        }
+        let Some(end) = end else {
+            let bytes = written.len();
+            self.text.drain(..bytes);
+            if !json_fragment.is_empty() {
+                parts.push(Part::ToolCallArguments { index, json_fragment });
+            }
+            return false;
+        };
+        if value.kind == Kind::Text {
+            json_fragment.push('"');
+        }
+        self.text.drain(..end + value.end.len());
+        tags.value = None;
+        parts.push(Part::ToolCallArguments { index, json_fragment });
+        true
+    }
+}
+
+/// The text as JSON writes it, without the quotes.
+fn inside_quotes(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}

@@ -1,0 +1,53 @@
+//! Reasoning at the end of a prompt, and in the text of an answer that is written again.
+
+use crate::Dialect;
+use crate::forms::{Call, channels};
+
+/// Whether a rendered prompt ends with an open think mark, so that the answer begins with
+/// reasoning.
+pub fn opens_reasoning(prompt: &str) -> bool {
+    let end = prompt.trim_end();
+    marks().any(|(open, _)| end.ends_with(open))
+}
+
+/// The marks around reasoning, of all dialects: a fine-tuned model may write those of another.
+pub(crate) fn marks() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_others = Dialect::ALL.into_iter().map(|dialect| dialect.form().reasoning);
+    std::iter::once(crate::forms::THINK).chain(of_others)
+}
+
+/// The text that a model has written for this answer, as far as its marks are known.
+/// `starts_in_reasoning`: as for [`Parser::new`](crate::Parser::new). Calls are not written.
+pub fn written(
+    dialect: Dialect,
+    starts_in_reasoning: bool,
+    reasoning: &str,
+    content: &str,
+) -> String {
+    let form = dialect.form();
+    let (open, close) = form.reasoning;
+    let has_reasoning = starts_in_reasoning || !reasoning.is_empty();
+    let mut text = String::new();
+    if let Call::Channel = form.call {
+        if has_reasoning && !starts_in_reasoning {
+            text.push_str(open);
+        }
+        text.push_str(reasoning);
+        if has_reasoning && !content.is_empty() {
+            text.push_str(&format!("{close}{}assistant", channels::START));
+        }
+        if !content.is_empty() {
+            text.push_str(&format!("{}final{}{content}", channels::CHANNEL, channels::MESSAGE));
+        }
+        return text;
+    }
+    if !reasoning.is_empty() && !starts_in_reasoning {
+        text = format!("{open}\n");
+    }
+    text.push_str(reasoning);
+    if has_reasoning && !content.is_empty() {
+        text.push_str(&format!("\n{close}\n\n"));
+    }
+    text.push_str(content);
+    text
+}
