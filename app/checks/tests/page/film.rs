@@ -101,6 +101,15 @@ fn counts(finish: &Value) -> (u64, u64) {
     (computed, count(&finish["usage"], "prompt_tokens") - computed)
 }
 
+/// Keeps the answers of a new chat short: at the model's own temperature one may fill the context.
+fn keep_short(page: &Page) {
+    page.click("@sampling");
+    page.click("@preset-precise");
+    page.fill("[name=max_tokens]", "60");
+    page.click("@save-sampling");
+    page.hides("@sampling-dialog");
+}
+
 fn play(look: Look) {
     let text = chronicle(if is_film() { PARAGRAPHS } else { PARAGRAPHS / 7 });
     let ctx = if is_film() { "8192" } else { "4096" };
@@ -109,6 +118,7 @@ fn play(look: Look) {
     let page = Page::open_as(&hobd, look);
     let mut film = Film::new(look);
     page.shows("@composer");
+    keep_short(&page);
     film.frame(&page, 1200);
     page.script_with(
         "const dataTransfer = new DataTransfer();
@@ -183,6 +193,7 @@ fn play(look: Look) {
     page.open_page("library");
     page.click("@library-start");
     page.shows("@document-chip[data-state=ready]");
+    keep_short(&page);
     page.ask(question);
     let chat = page.script("return location.hash.split('/').at(-1)");
     let other = finish(&hobd, chat.as_str().unwrap());
