@@ -83,7 +83,7 @@ pub struct Tagged {
     pub value_end: ValueEnd,
     /// A line feed on either side of a value belongs to the marks.
     pub is_framed: bool,
-    /// Closes the call. Empty: the first of [`Form::behind`] does.
+    /// Closes the call.
     pub close: &'static str,
 }
 

@@ -2,6 +2,17 @@
 
 use super::{Call, Form, Tagged, ValueEnd};
 
+/// `name>\n<parameter=key>\nvalue\n</parameter>\n</function>`
+const FUNCTION: Tagged = Tagged {
+    name_end: ">",
+    parameter: "<parameter=",
+    key_end: ">",
+    value: "",
+    value_end: ValueEnd::Mark("</parameter>"),
+    is_framed: true,
+    close: "</function>",
+};
+
 /// `<function=name>\n<parameter=key>\nvalue\n</parameter>\n</function>`, in `<tool_call>` or not.
 pub const QWEN_CODER: Form = Form {
     shown_by: &["<function=", "<parameter="],
@@ -9,15 +20,7 @@ pub const QWEN_CODER: Form = Form {
     before: &["<tool_call>"],
     open: "<function=",
     behind: &["</tool_call>"],
-    call: Call::Tagged(Tagged {
-        name_end: ">",
-        parameter: "<parameter=",
-        key_end: ">",
-        value: "",
-        value_end: ValueEnd::Mark("</parameter>"),
-        is_framed: true,
-        close: "</function>",
-    }),
+    call: Call::Tagged(FUNCTION),
     ..Form::BASE
 };
 
@@ -27,15 +30,7 @@ pub const SEED_OSS: Form = Form {
     reasoning: ("<seed:think>", "</seed:think>"),
     before: &["<seed:tool_call>"],
     behind: &["</seed:tool_call>"],
-    call: Call::Tagged(Tagged {
-        name_end: ">",
-        parameter: "<parameter=",
-        key_end: ">",
-        value: "",
-        value_end: ValueEnd::Mark("</parameter>"),
-        is_framed: false,
-        close: "</function>",
-    }),
+    call: Call::Tagged(Tagged { is_framed: false, ..FUNCTION }),
     ..QWEN_CODER
 };
 

@@ -175,7 +175,7 @@ impl Parser {
     fn start(&mut self) -> bool {
         let text = self.text.trim_start();
         let space = self.text.len() - text.len();
-        let (own_open, own_close) = self.form.reasoning;
+        let own_close = self.form.reasoning.1;
         if let Some((open, close)) = marks().find(|(open, _)| text.starts_with(open)) {
             self.text.drain(..space + open.len());
             self.state = State::Reasoning { close, begun: false };
@@ -183,10 +183,7 @@ impl Parser {
             // The model closes reasoning that it has not opened.
             self.text.drain(..space + own_close.len());
             self.state = State::Content { trims: true, is_empty: true };
-        } else if marks().any(|(open, _)| open.starts_with(text))
-            || own_open.starts_with(text)
-            || own_close.starts_with(text)
-        {
+        } else if marks().any(|(open, _)| open.starts_with(text)) || own_close.starts_with(text) {
             return false;
         } else {
             self.state = State::Content { trims: false, is_empty: true };
@@ -355,7 +352,7 @@ fn partial_mark(text: &str, mark: &str) -> usize {
     (1..=longest).rev().find(ends).unwrap_or(0)
 }
 
-/// A mark of the form that is not an end of `text` in full might still be one with more text.
+/// Whether `text` is the beginning of one of the marks, and not all of it.
 fn awaits_any<'a>(text: &str, marks: impl IntoIterator<Item = &'a str>) -> bool {
     marks.into_iter().any(|mark| mark.len() > text.len() && mark.starts_with(text))
 }

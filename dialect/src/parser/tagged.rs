@@ -49,7 +49,7 @@ impl Parser {
         parts: &mut Vec<Part>,
     ) -> bool {
         let call = &self.text[call_at..];
-        let ends = [form.name_end, form.parameter, self.close(form)];
+        let ends = [form.name_end, form.parameter, form.close];
         let found = ends.iter().filter_map(|end| Some((call.find(end)?, *end)));
         let Some((len, end)) = found.min_by_key(|(at, _)| *at) else {
             return call.len() > MAX_NAME_BYTES && self.reject_call(parts, call_at);
@@ -66,10 +66,6 @@ impl Parser {
         true
     }
 
-    fn close(&self, form: &Tagged) -> &'static str {
-        if form.close.is_empty() { self.form.behind[0] } else { form.close }
-    }
-
     pub(super) fn tags(&mut self, parts: &mut Vec<Part>) -> bool {
         let State::Tags(tags) = &self.state else { return false };
         if tags.value.is_some() { self.value(parts) } else { self.next_tag(parts) }
@@ -79,7 +75,7 @@ impl Parser {
     fn next_tag(&mut self, parts: &mut Vec<Part>) -> bool {
         let State::Tags(tags) = &mut self.state else { return false };
         let (form, index) = (tags.form, self.calls - 1);
-        let close = if form.close.is_empty() { self.form.behind[0] } else { form.close };
+        let close = form.close;
         let text = self.text.trim_start();
         let space = self.text.len() - text.len();
         let is_close = text.starts_with(close);
