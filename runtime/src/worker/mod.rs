@@ -84,6 +84,8 @@ pub(crate) struct Worker<'b> {
     ended: u64,
     /// Callers that wait until the engine has settled.
     settling: Vec<Reply<()>>,
+    /// Callers that wait until a conversation is on disk.
+    saving: Vec<(ConversationId, Reply<()>)>,
     /// One row of logits, kept for its memory.
     logits: Vec<f32>,
     exit: Exit,
@@ -134,6 +136,7 @@ impl<'b> Worker<'b> {
             slot_may_be_free: false,
             ended: 0,
             settling: Vec::new(),
+            saving: Vec::new(),
             logits: Vec::new(),
             exit: Exit::Stopped,
             core,
@@ -239,6 +242,7 @@ impl<'b> Worker<'b> {
             }
         }
         self.publish_open();
+        self.reply_to_saving();
         true
     }
 
@@ -253,6 +257,7 @@ impl<'b> Worker<'b> {
 
     /// Replies to callers that wait for it, if no turn runs and no slot waits to be saved.
     fn settle(&mut self) {
+        self.reply_to_saving();
         if self.slots.iter().any(|slot| slot.turn.is_some() || slot.needs_record()) {
             return;
         }
@@ -271,7 +276,7 @@ impl<'b> Worker<'b> {
                 let embedding = embedding.map_err(|error| TurnError::Backend(error.to_string()));
                 reply.send(embedding);
             }
-            Command::Save { conversation, done } => self.save_now(&conversation, done),
+            Command::Save { conversation, done } => self.saving.push((conversation, done)),
             Command::Park { conversation, done } => {
                 self.park_all(&conversation, EvictionReason::Idle);
                 self.publish_open();

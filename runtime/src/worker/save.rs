@@ -10,12 +10,11 @@
 use std::time::{Duration, Instant};
 
 use hob_slots::format::{BlockRef, Object, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
-use hob_slots::{Block, BlockId, ConversationId, Layer, Payload};
+use hob_slots::{Block, BlockId, Layer, Payload};
 use tracing::warn;
 
 use super::Worker;
 use super::slot::Slot;
-use crate::command::Reply;
 use crate::heartbeat::Activity;
 use crate::splice;
 use crate::tiers::RecordOptions;
@@ -81,14 +80,18 @@ impl Worker<'_> {
         true
     }
 
-    /// Saves a conversation now unless it runs. `done`: when its KV is on disk.
-    pub(super) fn save_now(&mut self, conversation: &ConversationId, done: Reply<()>) {
-        if let Some(slot) = self.registry.slot_of(conversation)
-            && !self.registry.is_running(conversation)
-        {
-            self.save(slot.0 as usize);
+    /// Replies to callers whose conversation housekeeping has saved, or that runs; also while too much
+    /// waits for the disk, which may take no more. The engine does not wait for it.
+    pub(super) fn reply_to_saving(&mut self) {
+        for (conversation, done) in std::mem::take(&mut self.saving) {
+            let slot = self.registry.slot_of(&conversation);
+            let waits = slot.is_some_and(|slot| self.slots[slot.0 as usize].will_need_record());
+            if waits && !self.core.tiers.is_full() {
+                self.saving.push((conversation, done));
+            } else {
+                self.core.tiers.when_flushed(move || done.send(()));
+            }
         }
-        self.core.tiers.when_flushed(move || done.send(()));
     }
 
     /// Saves the whole slot now: before its cells are given up, or before a memory that cannot go
