@@ -67,6 +67,8 @@ pub enum ModelError {
         /// From 1.
         missing: Vec<u32>,
     },
+    #[error("{} is no regular file; give the path of a GGUF file", path.display())]
+    NotAFile { path: PathBuf },
     #[error("{} is not a language model but a file of kind `{what}`; give the model itself", path.display())]
     NotAModel { path: PathBuf, what: String },
     #[error("no model is named `{name}`{}", hint(.name, .suggestion))]

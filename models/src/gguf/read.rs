@@ -2,7 +2,7 @@
 //! size.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Seek};
 use std::path::Path;
 
@@ -30,12 +30,12 @@ impl Header {
             io::ErrorKind::NotFound => ModelError::Missing { path: path.to_owned() },
             _ => ModelError::Unreadable { path: path.to_owned(), source },
         };
-        let file = File::open(path).map_err(unreadable)?;
-        let facts = file.metadata().map_err(unreadable)?;
+        // Before it is opened: opening a pipe waits for a writer.
+        let facts = fs::metadata(path).map_err(unreadable)?;
         if !facts.is_file() {
-            let source = io::Error::new(io::ErrorKind::IsADirectory, "it is not a file");
-            return Err(ModelError::Unreadable { path: path.to_owned(), source });
+            return Err(ModelError::NotAFile { path: path.to_owned() });
         }
+        let file = File::open(path).map_err(unreadable)?;
         let invalid = |source| ModelError::Invalid { path: path.to_owned(), source };
         read(BufReader::with_capacity(1 << 16, file), facts.len()).map_err(invalid)
     }
@@ -267,8 +267,8 @@ mod tests {
     fn an_error_names_the_file_and_the_remedy() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cut.gguf");
-        let whole = std::fs::read(asset("hob-tiny-f16.gguf")).unwrap();
-        std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let whole = fs::read(asset("hob-tiny-f16.gguf")).unwrap();
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         let error = Header::open(&path).unwrap_err().to_string();
         assert!(error.contains("cut.gguf") && error.contains("truncated"), "{error}");
         assert!(error.contains("fetch the file again"), "{error}");
@@ -276,7 +276,7 @@ mod tests {
 
         let error = Header::open(Path::new("/no/such.gguf")).unwrap_err().to_string();
         assert!(error.contains("/no/such.gguf") && error.contains("hob models"), "{error}");
-        assert!(Header::open(dir.path()).unwrap_err().to_string().contains("not a file"));
+        assert!(Header::open(dir.path()).unwrap_err().to_string().contains("no regular file"));
     }
 
     fn parse(bytes: &[u8]) -> Result<Header, GgufError> {
