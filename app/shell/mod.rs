@@ -48,7 +48,7 @@ use strings::Strings;
 
 /// Runs the app.
 pub fn start() -> ExitCode {
-    if let Some(code) = hob_daemon::documents::pdf::child() {
+    if let Some(code) = hob_daemon::children::run() {
         return code;
     }
     let started = Instant::now();

@@ -93,6 +93,11 @@ pub fn models_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("models")
 }
 
+/// What probes of model files found.
+pub fn probe_cache_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("model-probes.json")
+}
+
 /// Cached hashes of model files.
 pub fn hash_cache_file(data_dir: &Path) -> PathBuf {
     data_dir.join("model-hashes.json")

@@ -6,11 +6,12 @@
 //! export), [`documents`] (the library), [`profiles`], [`learned`] (prefixes without a profile),
 //! [`speech`], [`storage`] (KV on disk), [`models`], [`settings`]; and what they share:
 //! [`warm`] (the warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed
-//! again), [`metrics`], [`crashes`], [`auth`], [`error`], [`clock`].
+//! again), [`metrics`], [`crashes`], [`auth`], [`error`], [`clock`], [`children`] and their `limits`.
 
 pub mod auth;
 mod blocking;
 pub mod chat;
+pub mod children;
 pub mod clock;
 pub mod conversations;
 pub mod crashes;
@@ -19,6 +20,7 @@ pub mod error;
 pub mod explain;
 pub mod http;
 pub mod learned;
+mod limits;
 pub mod metrics;
 pub mod models;
 pub mod parts;

@@ -49,7 +49,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = hob_daemon::documents::pdf::child() {
+    if let Some(code) = hob_daemon::children::run() {
         return code;
     }
     let args = Args::parse();

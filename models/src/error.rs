@@ -67,6 +67,13 @@ pub enum ModelError {
         /// From 1.
         missing: Vec<u32>,
     },
+    /// A probe has failed; `reason` says at what.
+    #[error(
+        "cannot use {}: {reason}: the file is damaged or of a kind that this version of Hob does not \
+         know; fetch it again, or choose another model",
+        path.display()
+    )]
+    Refused { path: PathBuf, reason: String },
     #[error("{} is no regular file; give the path of a GGUF file", path.display())]
     NotAFile { path: PathBuf },
     #[error("{} is not a language model but a file of kind `{what}`; give the model itself", path.display())]

@@ -131,13 +131,18 @@ impl HashCache {
     fn store(&self, key: String, stamps: Vec<Stamp>, hash: ContentHash) -> io::Result<()> {
         let mut entries = self.load();
         entries.insert(key, (stamps, hash.to_string()));
-        if let Some(dir) = self.path.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        let temporary = self.path.with_extension(format!("{}.tmp", process::id()));
-        fs::write(&temporary, serde_json::to_vec(&entries)?)?;
-        fs::rename(&temporary, &self.path)
+        replace_file(&self.path, &serde_json::to_vec(&entries)?)
     }
+}
+
+/// Writes a file, and its directory where that is missing. Readers see the old or the new bytes.
+pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    let temporary = path.with_extension(format!("{}.tmp", process::id()));
+    fs::write(&temporary, bytes)?;
+    fs::rename(&temporary, path)
 }
 
 /// The shards of a model are in one directory, so its first file identifies them all.

@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`gguf`] reads a file's header; [`summary`] interprets it; [`discover`] finds the
 //! models of other programs; [`resolve`] turns a name or a path into a model; [`fit`] estimates its
-//! memory, and [`context`] chooses its context; [`hash`] identifies its content; [`sampling`] reads the
+//! memory, and [`context`] chooses its context; [`hash`] identifies its content, [`probed`]
+//! remembers what a trial of it found; [`sampling`] reads the
 //! parameters that it recommends; [`published`] describes the model that
 //! Hob can fetch, [`recommended`] those for a first chat, with the [`speed`] of this machine.
 
@@ -20,6 +21,7 @@ pub mod gguf;
 pub mod hash;
 pub mod memory;
 pub mod model;
+pub mod probed;
 pub mod published;
 pub mod recommended;
 pub mod resolve;
@@ -39,6 +41,7 @@ pub use gguf::{GgmlType, Header};
 pub use hash::{ContentHash, HashCache, Progress};
 pub use memory::MachineMemory;
 pub use model::ModelFile;
+pub use probed::ProbeCache;
 pub use resolve::resolve;
 pub use sampling::SamplingEntry;
 pub use source::Source;

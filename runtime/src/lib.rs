@@ -4,7 +4,7 @@
 //! sends), `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV
 //! offload to memory and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and
 //! [`grammar`] (before a turn), [`sample`] (after a micro-batch), [`heartbeat`] (whether the thread
-//! lives), [`fault`] (how tests end it).
+//! lives), [`fault`] (how tests end it), [`probe`] (a trial of a model).
 
 mod attention;
 pub mod backend;
@@ -18,6 +18,7 @@ pub mod map;
 mod miss;
 mod options;
 mod pace;
+pub mod probe;
 pub mod sample;
 mod splice;
 pub mod status;

@@ -8,10 +8,11 @@
 //! - Every wait has a bound, and its panic says what it waited for.
 //!
 //! Reading order: [`hobd`], [`client`] (requests that must succeed), [`http`] (any request, also a
-//! malformed one), [`process`], [`wait`], [`files`], [`real_model`], [`registry`].
+//! malformed one), [`process`], [`wait`], [`files`], [`gguf`], [`real_model`], [`registry`].
 
 pub mod client;
 pub mod files;
+pub mod gguf;
 pub mod hobd;
 pub mod http;
 pub mod process;
@@ -20,6 +21,7 @@ pub mod registry;
 pub mod wait;
 
 pub use client::Client;
+pub use gguf::Gguf;
 pub use hobd::{Fault, Hobd, Launch};
 pub use http::{Answer, Call, Stream};
 pub use process::{Process, Signal};

@@ -15,15 +15,13 @@ use tokio::process::Command;
 
 use super::refusal::{MAX_TEXT_BYTES, too_large, unreadable};
 use crate::error::ApiError;
+use crate::limits::{self, Limits};
 
 /// The only argument of the child.
 const CHILD_FLAG: &str = "--extract-pdf-text";
 
 const MAX_TIME: Duration = Duration::from_secs(60);
-/// The child's processor time. The system ends it then, also when its parent is gone.
-const MAX_CPU_SECS: u64 = 60;
-/// The child's address space.
-const MAX_MEMORY_BYTES: u64 = 2 << 30;
+const LIMITS: Limits = Limits { cpu_secs: 60, address_bytes: 2 << 30 };
 const MAX_PAGES: usize = 2000;
 
 /// Exit code of a child whose PDF has more pages.
@@ -35,8 +33,7 @@ const TOO_MANY_PAGES: u8 = 3;
 /// When the child cannot read it within its limits.
 pub async fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
     let failed = |error: std::io::Error| unreadable(format!("the PDF cannot be read: {error}"));
-    let program = std::env::current_exe().map_err(failed)?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(limits::program().map_err(failed)?);
     command.arg(CHILD_FLAG).env_clear();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.kill_on_drop(true).spawn().map_err(failed)?;
@@ -81,7 +78,7 @@ pub fn child() -> Option<ExitCode> {
 }
 
 fn extract() -> Option<ExitCode> {
-    limit();
+    LIMITS.apply();
     std::panic::set_hook(Box::new(|_| {}));
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).ok()?;
@@ -94,16 +91,3 @@ fn extract() -> Option<ExitCode> {
     std::io::stdout().lock().write_all(pages.join("\n\n").as_bytes()).ok()?;
     Some(ExitCode::SUCCESS)
 }
-
-#[cfg(unix)]
-fn limit() {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    let at_most = |limit: u64| Rlimit { current: Some(limit), maximum: Some(limit) };
-    // Without the limits the parent still ends the child by time.
-    setrlimit(Resource::Cpu, at_most(MAX_CPU_SECS)).ok();
-    setrlimit(Resource::As, at_most(MAX_MEMORY_BYTES)).ok();
-    setrlimit(Resource::Core, at_most(0)).ok();
-}
-
-#[cfg(not(unix))]
-fn limit() {}

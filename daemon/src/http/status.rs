@@ -97,7 +97,7 @@ pub async fn status(
         recognizer: speech.can_transcribe(),
         recognizer_stream: speech.stream_recognizer().is_some(),
         voice: speech.can_speak(),
-        switch_error: models.catalogue.options().failure.clone(),
+        switch_error: models.catalogue.failure(),
         crashes: models.crashes.count,
         crash: models.crashes.last.as_ref().map(|crash| crash.reason.clone().into()),
         crash_at: models.crashes.last.as_ref().and_then(|crash| crash.at),

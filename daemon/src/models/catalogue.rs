@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use hob_config::ModelChoice;
 use hob_models::{
-    ChosenContext, ContextSettings, HashCache, MachineMemory, ModelError, ModelFile, Roots, Source,
-    discover,
+    ChosenContext, ContextSettings, HashCache, MachineMemory, ModelError, ModelFile, ProbeCache,
+    Roots, Source, discover,
 };
 use hob_prewarm::PrefixName;
 use hob_slots::store::StoreReader;
@@ -41,6 +41,8 @@ pub struct Options {
     pub models_dir: PathBuf,
     /// The file with the hashes of model files that were read before.
     pub hashes: PathBuf,
+    /// What probes of model files found.
+    pub probes: ProbeCache,
     /// They decide about the context of each model.
     pub context: ContextSettings,
     /// `None`: no KV on disk.
@@ -51,7 +53,7 @@ pub struct Options {
     pub fixed: Option<String>,
     /// The flag or variable that sets the context.
     pub fixed_context: Option<String>,
-    /// Why the model requested last does not run.
+    /// Why the model requested last did not run when this daemon started.
     pub failure: Option<SwitchFailure>,
 }
 
@@ -75,6 +77,7 @@ pub struct Catalogue {
     options: Options,
     found: Mutex<Option<(Timestamp, Arc<ModelList>)>>,
     switch_request: SwitchRequest,
+    failure: Mutex<Option<SwitchFailure>>,
 }
 
 #[derive(Debug)]
@@ -98,7 +101,8 @@ impl ModelList {
 impl Catalogue {
     /// Searches no directory yet.
     pub fn new(options: Options) -> Self {
-        Self { options, found: Mutex::default(), switch_request: SwitchRequest::default() }
+        let failure = Mutex::new(options.failure.clone());
+        Self { options, found: Mutex::default(), switch_request: SwitchRequest::default(), failure }
     }
 
     pub fn current(&self) -> &CurrentModel {
@@ -111,6 +115,18 @@ impl Catalogue {
 
     pub fn switch_request(&self) -> &SwitchRequest {
         &self.switch_request
+    }
+
+    /// Why the model requested last does not run.
+    pub fn failure(&self) -> Option<SwitchFailure> {
+        self.failure.lock().clone()
+    }
+
+    /// The requested model does not run, and this daemon goes on with its own.
+    pub fn refuse_switch(&self, failure: SwitchFailure) {
+        *self.failure.lock() = Some(failure);
+        self.forget();
+        self.switch_request.withdraw();
     }
 
     /// The models; reads directories and headers if the last list is older than five seconds.
@@ -141,6 +157,13 @@ impl Catalogue {
                 Err(problem) => problems.push(problem.to_string()),
             }
         }
+        found.models.retain(|model| match self.check_probe(model) {
+            Ok(()) => true,
+            Err(problem) => {
+                problems.push(problem.to_string());
+                false
+            }
+        });
         let memory = MachineMemory::read();
         let running = found.models.iter().find(|model| self.runs(model));
         let demand = self.options.context.demand(self.options.current.context.tokens);
@@ -202,6 +225,18 @@ impl Catalogue {
     fn saved_kv_of_file(&self, hashes: &HashCache, model: &ModelFile) -> Option<SavedKv> {
         let content = hashes.cached(&model.files)?;
         self.saved_kv((self.options.naming)(FileDigest(content.0)))
+    }
+
+    /// Reads no model file.
+    ///
+    /// # Errors
+    /// [`ModelError::Refused`] for a file whose probe found that it cannot be used.
+    pub fn check_probe(&self, model: &ModelFile) -> Result<(), ModelError> {
+        let content = HashCache::at(self.options.hashes.clone()).cached(&model.files);
+        match content.and_then(|content| self.options.probes.get(content)) {
+            Some(Err(reason)) => Err(ModelError::Refused { path: model.path.clone(), reason }),
+            _ => Ok(()),
+        }
     }
 
     /// `None` if this daemon stores no KV, or the store cannot be read.

@@ -45,6 +45,7 @@ impl Catalogue {
             Some(file) => ModelFile::open(&file.model.path)?,
             None => resolve(name, || discover(&self.options().roots))?,
         };
+        self.check_probe(&file)?;
         let listed = list.entries.iter().find(|entry| entry.is_at(&file.path));
         let is_current = listed.is_some_and(|entry| entry.is_current);
         let shown = listed.map_or(&file.name, |entry| &entry.name).clone();

@@ -53,6 +53,11 @@ impl SwitchRequest {
         Ok(())
     }
 
+    /// Forgets the request: the next one counts.
+    pub fn withdraw(&self) {
+        *self.changes.lock() = None;
+    }
+
     /// Waits for a request. Cancel safe.
     pub async fn submitted(&self) -> Changes {
         loop {

@@ -6,11 +6,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use hob_config::{Key, RunningDaemon, Settings, paths};
+use hob_config::{RunningDaemon, Settings, paths};
 use hob_prewarm::{Event, Keepalive, LearnedLimits};
 use hob_runtime::{Death, Engine};
 use hob_slots::sweep::Sweeper;
@@ -22,6 +21,7 @@ use tokio::time::timeout;
 
 use super::door::Door;
 use super::engine::{self, Opened, Overrides};
+use super::next::NextStart;
 use super::{Ending, ModelSwitch, OnHang, Report, Step, announce, models, voice};
 use crate::auth::AccessToken;
 use crate::clock::ProcessTime;
@@ -33,6 +33,7 @@ use crate::http::texts::LoadedPercent;
 use crate::http::{self, Shared};
 use crate::parts::{self, Parts};
 use crate::private_dir;
+use crate::settings::LiveSettings;
 use crate::speech::filler;
 use crate::speech::typing::TypeAhead;
 use crate::storage::sweep;
@@ -43,12 +44,10 @@ use crate::warm::idle::{prepare_grammars, until_idle};
 use crate::warm::warm_status::{WarmStatusWriter, warm_status};
 use crate::watch::{self, Mode};
 
-/// How long a switch to another model or to other settings waits for running answers.
-const MAX_ANSWER_WAIT: Duration = Duration::from_secs(10);
-
 /// A daemon that answers through its router, and does not listen on a socket yet.
 pub struct Daemon {
     settings: Settings,
+    live: LiveSettings,
     engine: Engine,
     parts: Parts,
     router: Router,
@@ -215,6 +214,7 @@ fn join(
     };
     let daemon = Daemon {
         settings: settings.clone(),
+        live: model_switch.settings().clone(),
         engine: opened.engine.clone(),
         parts,
         router,
@@ -300,23 +300,15 @@ impl Daemon {
     /// # Errors
     /// When the thread that stops the engine panicked.
     pub async fn serve(self, stop: impl Future<Output = ()>, on_hang: OnHang) -> Result<Ending> {
-        let Self { settings, engine, parts, router, running, model_changed, door, .. } = self;
+        let Self { settings, live, engine, parts, router, running, model_changed, door, .. } = self;
         let door = door.expect("only tests open a daemon without a socket");
         door.admit(router);
         let catalogue = parts.models.catalogue.clone();
+        let clock = parts.models.clock.clone();
+        let next = NextStart { catalogue, settings: live, clock, model_changed };
         let mut ending = Ending::Stopped;
         let restart = async {
-            let (ending, max_wait) = tokio::select! {
-                () = model_changed.notified() => {
-                    (Ending::ModelReplaced(running.address), Duration::MAX)
-                }
-                changes = catalogue.switch_request().submitted() => {
-                    let named = |(key, value): &(Key, String)| format!("{} = {value}", key.name());
-                    let changed: Vec<String> = changes.iter().map(named).collect();
-                    tracing::info!(changed = changed.join(", "), "restarting with other settings");
-                    (Ending::Switched(running.address, changes), MAX_ANSWER_WAIT)
-                }
-            };
+            let (ending, max_wait) = next.wait(running.address).await;
             let _ = timeout(max_wait, until_idle(&engine)).await; // An error: it has stopped already.
             ending
         };

@@ -3,7 +3,7 @@
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
 //! [`Daemon::serve`] itself), `daemon` (join, serve, close), `door` (the
 //! socket), `engine` and `model` (what is opened
-//! first), `models`, `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
+//! first), `probe` (a file is tried in a child first), `models`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
 //! of the process).
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
@@ -19,6 +19,9 @@ mod engine;
 mod model;
 pub mod model_switch;
 mod models;
+mod next;
+#[cfg(feature = "llama")]
+pub(crate) mod probe;
 pub mod stop;
 #[cfg(unix)]
 pub mod supervise;

@@ -8,13 +8,16 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use hob_config::{ModelChoice, Resolved, Settings, paths};
-use hob_models::{ChosenContext, ContextSettings, Estimate, Roots};
+use hob_models::{ChosenContext, ContextSettings, Estimate, ProbeCache, Roots};
 use hob_runtime::Model;
 use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
 use hob_slots::fingerprint::{FileDigest, Fingerprint};
 
 use super::Report;
 use crate::models::ModelSampling;
+
+/// The models of the tests.
+const FAKES: [&str; 2] = ["fake", "fake:second"];
 
 pub struct Loaded {
     pub model: Arc<dyn Model>,
@@ -33,9 +36,20 @@ pub struct Loaded {
 /// Loads the model of the settings.
 pub fn load(resolved: &Resolved, report: &mut Report<'_>) -> Result<Loaded> {
     match &resolved.settings.model {
-        ModelChoice::Named(name) if name == "fake" => Ok(fake(resolved, name, 0)),
-        ModelChoice::Named(name) if name == "fake:second" => Ok(fake(resolved, name, 1)),
+        ModelChoice::Named(name) if name == FAKES[0] => Ok(fake(resolved, name, 0)),
+        ModelChoice::Named(name) if name == FAKES[1] => Ok(fake(resolved, name, 1)),
         choice => real::load(resolved, choice, report),
+    }
+}
+
+/// Tries the file of the settings' model as [`load`] does, and loads nothing.
+///
+/// # Errors
+/// Those of a file that cannot be used.
+pub(super) fn probe(resolved: &Resolved, report: &mut Report<'_>) -> Result<()> {
+    match &resolved.settings.model {
+        ModelChoice::Named(name) if FAKES.contains(&name.as_str()) => Ok(()),
+        choice => real::find_usable(resolved, choice, report).map(drop),
     }
 }
 
@@ -78,6 +92,14 @@ pub(super) fn fingerprint(
 
 pub(super) use real::STATE_FORMAT;
 
+/// What probes have found, with these cache types by this version.
+pub(super) fn probe_cache(settings: &Settings) -> ProbeCache {
+    let Settings { cache_type_k, cache_type_v, .. } = settings;
+    let version = env!("CARGO_PKG_VERSION");
+    let prober = format!("hobd {version}, {STATE_FORMAT}, {cache_type_k}, {cache_type_v}");
+    ProbeCache::at(paths::probe_cache_file(&settings.data_dir), prober)
+}
+
 /// The directories of models. Environment variables name those of other programs.
 pub(super) fn roots(resolved: &Resolved) -> Roots {
     let own = paths::models_dir(&resolved.settings.data_dir);
@@ -92,12 +114,26 @@ pub(super) fn context_settings(settings: &Settings) -> ContextSettings {
 
 #[cfg(not(feature = "llama"))]
 mod real {
+    use std::convert::Infallible;
+
     use super::*;
 
     /// Nothing names KV by this without llama.cpp.
     pub const STATE_FORMAT: &str = "none";
 
-    pub fn load(_: &Resolved, choice: &ModelChoice, _: &mut Report<'_>) -> Result<Loaded> {
+    pub fn load(
+        resolved: &Resolved,
+        choice: &ModelChoice,
+        report: &mut Report<'_>,
+    ) -> Result<Loaded> {
+        match find_usable(resolved, choice, report)? {}
+    }
+
+    pub fn find_usable(
+        _: &Resolved,
+        choice: &ModelChoice,
+        _: &mut Report<'_>,
+    ) -> Result<Infallible> {
         anyhow::bail!(
             "this hobd was built without llama.cpp and cannot run `{choice}`: \
              start it with --model fake, or build it with its default features"
@@ -110,12 +146,12 @@ mod real {
     use std::path::Path;
 
     use anyhow::Context;
-    use hob_models::{HashCache, MachineMemory, ModelFile, bundled, discover};
+    use hob_models::{ContentHash, HashCache, MachineMemory, ModelFile, bundled, discover};
     pub use hob_runtime::backend::llama::STATE_FORMAT;
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 
     use super::*;
-    use crate::startup::Step;
+    use crate::startup::{Step, probe};
 
     pub fn load(
         resolved: &Resolved,
@@ -123,9 +159,8 @@ mod real {
         report: &mut Report<'_>,
     ) -> Result<Loaded> {
         let settings = &resolved.settings;
-        let file = find(resolved, choice)?;
+        let (file, content) = find_usable(resolved, choice, report)?;
         tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
-        let content = hash(&settings.data_dir, &file, report)?;
         let options = LlamaOptions {
             threads: settings.threads as usize,
             cache_type_k: settings.cache_type_k.to_string(),
@@ -142,7 +177,7 @@ mod real {
         let estimate = file.estimate(&wanted.demand(context.tokens));
         Ok(Loaded {
             model: Arc::new(model),
-            fingerprint: fingerprint(resolved, content, STATE_FORMAT),
+            fingerprint: fingerprint(resolved, FileDigest(content.0), STATE_FORMAT),
             name: file.name,
             shown: file.path.display().to_string(),
             files: file.files,
@@ -150,6 +185,21 @@ mod real {
             estimate: Some(estimate),
             sampling: ModelSampling::of(&file.summary.sampling),
         })
+    }
+
+    /// The file, which is neither damaged nor hostile as far as a probe can tell, and its hash.
+    pub fn find_usable(
+        resolved: &Resolved,
+        choice: &ModelChoice,
+        report: &mut Report<'_>,
+    ) -> Result<(ModelFile, ContentHash)> {
+        let settings = &resolved.settings;
+        let file = find(resolved, choice)?;
+        let content = hash(&settings.data_dir, &file, report)?;
+        if *choice != ModelChoice::Bundled {
+            probe::check(settings, &probe_cache(settings), &file, content, report)?;
+        }
+        Ok((file, content))
     }
 
     fn find(resolved: &Resolved, choice: &ModelChoice) -> Result<ModelFile> {
@@ -167,7 +217,7 @@ mod real {
         }
     }
 
-    fn hash(data_dir: &Path, file: &ModelFile, report: &mut Report<'_>) -> Result<FileDigest> {
+    fn hash(data_dir: &Path, file: &ModelFile, report: &mut Report<'_>) -> Result<ContentHash> {
         let cache = HashCache::at(paths::hash_cache_file(data_dir));
         let mut logged = 0;
         let content = cache.hash(&file.files, &mut |progress| {
@@ -179,7 +229,6 @@ mod real {
                 tracing::info!(percent, "hashing the model file");
             }
         });
-        let content = content.with_context(|| format!("cannot read {}", file.path.display()))?;
-        Ok(FileDigest(content.0))
+        content.with_context(|| format!("cannot read {}", file.path.display()))
     }
 }

@@ -5,7 +5,7 @@ use hob_models::Roots;
 
 use super::ModelSwitch;
 use super::engine::Opened;
-use super::model::{STATE_FORMAT, context_settings, fingerprint, roots};
+use super::model::{STATE_FORMAT, context_settings, fingerprint, probe_cache, roots};
 use crate::models::{Catalogue, CurrentModel, Options};
 
 /// `custom_roots`: replace the directories of models.
@@ -20,6 +20,7 @@ pub(super) fn catalogue(
         roots: custom_roots.unwrap_or_else(|| roots(&resolved)),
         models_dir: paths::models_dir(&settings.data_dir),
         hashes: paths::hash_cache_file(&settings.data_dir),
+        probes: probe_cache(settings),
         context: context_settings(settings),
         kept: Some(opened.store.reader().clone()),
         current: CurrentModel {

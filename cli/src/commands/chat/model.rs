@@ -43,7 +43,8 @@ pub fn switch(
             && now.pid == before.pid
             && now.model == before.model;
         match &now.switch_error {
-            _ if is_old => None,
+            // A file that cannot be used is refused without a restart.
+            same if is_old && *same == before.switch_error => None,
             Some(error) => Some(line(&error.message, 400)),
             None if now.residency == "loading" => None,
             None => Some(format!("{} runs", line(&now.model, 60))),

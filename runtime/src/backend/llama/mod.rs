@@ -36,6 +36,9 @@ use weights::{Extent, Source, Weights};
 /// fingerprint; changes with the pin of llama-cpp-sys-2, as a test of the manifest holds.
 pub const STATE_FORMAT: &str = "llama-cpp-sys-2 0.1.161";
 
+/// Begins the log's line of an abort.
+pub const ABORTS: &str = "llama.cpp aborts";
+
 /// A GGUF. Its weights may be unloaded; facts and vocabulary stay.
 pub struct LlamaModel {
     source: Source,
@@ -274,7 +277,7 @@ unsafe extern "C" fn report_abort(message: *const c_char) {
     if !message.is_null() {
         // SAFETY: ggml passes a NUL-terminated message that lives during the call.
         let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
-        tracing::error!(%message, "llama.cpp aborts");
+        tracing::error!("{ABORTS} {message}");
     }
 }
 

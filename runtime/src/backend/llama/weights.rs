@@ -70,7 +70,7 @@ impl Source {
             if interrupted {
                 return LoadError::Interrupted { path: self.path.display().to_string() };
             }
-            self.refused("its content was refused; check that the download is complete and that the architecture is supported")
+            self.refused("its content was refused")
         })
     }
 

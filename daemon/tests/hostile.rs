@@ -1,0 +1,287 @@
+//! Model files that llama.cpp does not survive, given to the built hobd: it refuses each by name, with
+//! the reason, and goes on with the model that it runs.
+#![cfg(feature = "llama")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hob_testkit::{Client, Gguf, Hobd, Launch, wait};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Files that the sweep makes; `HOB_TEST_ALL=1` makes more.
+const SWEEP: (usize, usize) = (60, 600);
+
+/// A running hobd on the bundled model, and a directory for models.
+struct World {
+    directory: TempDir,
+    launch: Launch,
+    hobd: Hobd,
+}
+
+impl World {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+        let launch = launch.args(["--threads", "1", "--ctx", "512"]);
+        let hobd = launch.start();
+        Self { directory, launch, hobd }
+    }
+
+    fn client(&self) -> &Client {
+        &self.hobd.client
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(format!("{name}.gguf"))
+    }
+
+    /// Chooses the model and waits until it runs, or until hobd says why it does not.
+    fn switch(&self, path: &Path) -> Result<(), String> {
+        let before = self.client().get("/v1/status");
+        let request = json!({"model": path, "force": true});
+        let answer = self.client().call("POST", "/v1/models/switch").json(&request).send();
+        if answer.status != 202 {
+            let error = &answer.json()["error"];
+            assert_eq!((answer.status, &error["code"]), (400, &json!("model_unusable")));
+            return Err(text(&error["message"]));
+        }
+        wait::until("the model runs or is refused", || {
+            let now = self.client().call("GET", "/v1/status").try_send().ok()?.json();
+            let failure = &now["switch_error"];
+            if !failure.is_null() && *failure != before["switch_error"] {
+                assert_eq!(now["pid"], before["pid"]);
+                return Some(Err(text(&now["switch_error"]["message"])));
+            }
+            (now["fingerprint"] != before["fingerprint"]).then_some(Ok(()))
+        })
+    }
+
+    fn say(&self) {
+        say(self.client());
+    }
+
+    /// Probes so far.
+    fn probes(&self) -> usize {
+        self.launch.log().matches("the model file was probed").count()
+    }
+}
+
+#[test]
+fn a_file_that_ends_llama_cpp_is_refused_by_name_and_the_present_model_stays() {
+    let world = World::new();
+    let started = world.client().get("/v1/status")["started_at"].clone();
+    for (name, model, reason) in fatal() {
+        let path = world.path(name);
+        model.write(&path);
+        let probes = world.probes();
+        let refused = world.switch(&path).unwrap_err();
+        assert!(refused.contains(path.to_str().unwrap()), "{name}: {refused}");
+        assert!(refused.contains(reason), "{name}: {refused}");
+        assert!(refused.contains("choose another model"), "{name}: {refused}");
+        assert_eq!(world.probes(), probes + 1, "{name}");
+
+        // Its content is known now, also under another name.
+        let copy = world.path("copy");
+        for again in [&path, &copy] {
+            fs::copy(&path, &copy).unwrap();
+            let refused = world.switch(again).unwrap_err();
+            assert!(refused.contains(reason), "{name}: {refused}");
+        }
+        assert_eq!(world.probes(), probes + 1, "{name}: a second child");
+    }
+    let now = world.client().get("/v1/status");
+    assert_eq!((&now["started_at"], &now["demo"]), (&started, &json!(true)), "it never restarted");
+    world.say();
+
+    let good = fixture("qwen2");
+    let path = world.path("good");
+    good.write(&path);
+    world.switch(&path).unwrap();
+    world.say();
+}
+
+#[test]
+fn a_start_with_such_a_file_says_why_and_tries_it_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hostile.gguf");
+    fixture("qwen2").number("qwen2.block_count", 0).write(&path);
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let launch = launch.args(["--model".into(), path.into_os_string()]);
+    for _ in 0..2 {
+        assert!(launch.spawn().ready().is_none());
+    }
+    let log = launch.log();
+    assert_eq!(log.matches("the model file was probed").count(), 1, "{log}");
+    assert_eq!(log.matches("hobd: cannot use").count(), 2, "{log}");
+}
+
+#[test]
+fn a_file_that_was_probed_is_not_probed_at_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("good.gguf");
+    fixture("qwen2").write(&path);
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let launch = launch.args(["--threads", "1", "--ctx", "512"]);
+    let launch = launch.args(["--model".into(), path.into_os_string()]);
+    for _ in 0..2 {
+        say(&launch.start().client);
+    }
+    assert_eq!(launch.log().matches("the model file was probed").count(), 1);
+}
+
+#[test]
+fn a_model_file_that_is_replaced_by_such_a_file_leaves_the_daemon_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("model.gguf");
+    fixture("qwen2").write(&path);
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let launch = launch.args(["--threads", "1", "--ctx", "512"]);
+    let launch = launch.args(["--model".into(), path.clone().into_os_string()]);
+    let hobd = launch.start();
+    let next = directory.path().join("next");
+    fixture("qwen2").float(EPSILON, f32::NAN).write(&next);
+    fs::rename(next, path).unwrap();
+    let failure = wait::until("the file is refused", || {
+        let now = hobd.client.get("/v1/status");
+        now["switch_error"]["message"].as_str().map(str::to_owned)
+    });
+    assert!(failure.contains("GGML_ASSERT(eps >= 0.0f) failed"), "{failure}");
+    say(&hobd.client);
+}
+
+#[test]
+fn what_is_no_file_is_refused_and_does_not_hang() {
+    let world = World::new();
+    let pipe = world.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [pipe.as_path(), Path::new("/dev/zero")] {
+        let refused = world.switch(path).unwrap_err();
+        assert!(refused.contains("is no regular file"), "{refused}");
+    }
+    let models = world.directory.path().join("data/models");
+    fs::create_dir_all(&models).unwrap();
+    fs::rename(&pipe, models.join("pipe.gguf")).unwrap();
+    assert_eq!(world.client().get("/v1/models/local")["object"], "list");
+    let launch = world.launch.clone().args(["--model", "/dev/zero"]);
+    drop(world.hobd);
+    assert!(launch.spawn().ready().is_none());
+    assert!(launch.log().contains("/dev/zero is no regular file"), "{}", launch.log());
+}
+
+#[test]
+fn no_randomly_changed_header_ends_the_daemon() {
+    let world = World::new();
+    let pid = world.client().get("/v1/status")["pid"].clone();
+    let all = std::env::var_os("HOB_TEST_ALL").is_some();
+    let mut random = Random(0x5eed);
+    let families = ["qwen2", "qwen3", "gemma3", "lfm2", "mamba"];
+    for number in 0..if all { SWEEP.1 } else { SWEEP.0 } {
+        let mut model = fixture(families[number % families.len()]);
+        let changes: Vec<String> =
+            (0..=random.below(2)).map(|_| change(&mut model, &mut random)).collect();
+        let path = world.path(&format!("changed-{number}"));
+        model.write(&path);
+        if world.switch(&path).is_ok() {
+            let messages = json!([{"role": "user", "content": "Hello <|im_end|> é 水"}]);
+            let request = json!({"messages": messages, "max_tokens": 4, "conversation": "room"});
+            world.client().call("POST", "/v1/chat/completions").json(&request).send();
+        }
+        assert_eq!(world.client().get("/v1/status")["pid"], pid, "{changes:?}");
+        assert!(!world.launch.log().contains("the engine is dead"), "{changes:?}");
+    }
+}
+
+fn say(client: &Client) {
+    let messages = json!([{"role": "user", "content": "Hello"}]);
+    client.chat(&json!({"messages": messages, "max_tokens": 4}));
+}
+
+const EPSILON: &str = "qwen2.attention.layer_norm_rms_epsilon";
+
+/// Files that end llama.cpp, and a part of the reason.
+fn fatal() -> Vec<(&'static str, Gguf, &'static str)> {
+    let qwen = || fixture("qwen2");
+    let experts = |count| qwen().number("qwen2.expert_count", count);
+    let tokenizer = |name| qwen().text("tokenizer.ggml.model", name);
+    let equal = vec!["a"; 1536];
+    let (loaded, computed) = ("while it loaded the file (signal 6: GGML_ASSERT", "computed a few");
+    vec![
+        ("blocks-0", qwen().number("qwen2.block_count", 0), loaded),
+        ("blocks-999", qwen().number("qwen2.block_count", 999), loaded),
+        ("blocks-max", qwen().number("qwen2.block_count", u32::MAX), loaded),
+        ("experts-1", experts(1), loaded),
+        ("experts-3", experts(3), loaded),
+        ("experts-7", experts(7), loaded),
+        ("experts-used", qwen().number("qwen2.expert_used_count", 5), loaded),
+        ("tokens-equal", qwen().texts("tokenizer.ggml.tokens", &equal), loaded),
+        ("tokenizer-none", tokenizer("none"), loaded),
+        ("tokenizer-no-vocab", tokenizer("no_vocab"), loaded),
+        ("tokenizer-llama", tokenizer("llama"), "tokenized a text with it (signal 6: an exception"),
+        ("tokenizer-unknown", tokenizer("xyz"), "unknown tokenizer: 'xyz'"),
+        ("epsilon-nan", qwen().float(EPSILON, f32::NAN), computed),
+        ("epsilon-negative", qwen().float(EPSILON, -1.0), computed),
+        ("heads-3", qwen().number("qwen2.attention.head_count", 3), computed),
+        ("rope-0", qwen().number("qwen2.rope.dimension_count", 0), computed),
+        ("rope-base-0", qwen().float("qwen2.rope.freq_base", 0.0), "are not numbers"),
+        ("architecture", qwen().text("general.architecture", "xyz"), "unknown model architecture"),
+    ]
+}
+
+/// Changes one entry. Returns which.
+fn change(model: &mut Gguf, random: &mut Random) -> String {
+    let entries = model.entries_mut();
+    // Arrays are large: one of the rest as often.
+    let at = random.below(entries.len());
+    let entry = &mut entries[at];
+    let extremes: [u64; 8] = [0, 1, 2, 3, 7, 0x7fff_ffff, 0xffff_ffff, 0x7fc0_0000];
+    let value = extremes[random.below(extremes.len())].to_le_bytes();
+    let is_array = entry.kind == 9;
+    let head = if is_array { 12 } else { 0 };
+    match (entry.kind, random.below(4)) {
+        (8, _) => {
+            let texts = ["", "x", "none", "llama", "gpt2", "\u{fffd}", "{{ messages }}", "bert"];
+            let text = texts[random.below(texts.len())];
+            entry.bytes = [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+        }
+        (9, _) if entry.bytes[0] == 8 => {
+            // A text of the vocabulary: its length stays.
+            let at = head + 8 + random.below(entry.bytes.len() - head - 8);
+            if entry.bytes[at] >= b' ' {
+                entry.bytes[at] = b'a';
+            }
+        }
+        _ if entry.bytes.len() <= head => {}
+        (_, 0) => {
+            let at = head + random.below(entry.bytes.len() - head);
+            entry.bytes[at] ^= 1 << random.below(8);
+        }
+        _ => {
+            let length = (entry.bytes.len() - head).min(4);
+            entry.bytes[head..head + length].copy_from_slice(&value[..length]);
+        }
+    }
+    entry.key.clone()
+}
+
+/// A generator of Marsaglia's: the same sequence in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+}
+
+fn fixture(family: &str) -> Gguf {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
+    Gguf::open(&assets.join(format!("{family}.gguf")))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

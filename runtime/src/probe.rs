@@ -1,0 +1,227 @@
+//! A trial of a model: every call that a chat makes of it, in a small context.
+//!
+//! - For a child process: llama.cpp answers a hostile file with an abort as often as with an error.
+//! - It asks for nothing that a usable model lacks, whatever its memory, tokenizer or pooling.
+
+use std::fmt;
+
+use hob_slots::Token;
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Backend, ContextShape, DecodeError, LoadError, Model, Row, Sequence};
+use crate::template::{ChatTemplate, RenderInput};
+use crate::vocabulary::Vocabulary;
+
+/// Cells of the context. Its compute buffers stay small.
+const CELLS: usize = 256;
+/// Rows of a micro-batch.
+const ROWS: usize = 32;
+/// Of the prompt. Each token more is felt with a large model.
+const PROMPT_TOKENS: usize = 8;
+/// Tokens that are computed one by one behind the prompt.
+const ANSWER_TOKENS: usize = 2;
+/// Control tokens whose written form is tokenized.
+const MAX_MARKS: usize = 32;
+
+/// What texts are made of: letters, digits, scripts without spaces, marks on letters, symbols beyond
+/// 16 bits, control characters, nothing.
+const TEXTS: [&str; 8] = [
+    "Hello, how are you? I'd say 3.14 or 48213; it's fine.",
+    "Grüße aus Köln — naïve café, œuvre, Ωμέγα, Привет, שלום, مرحبا",
+    "水は低きに流れる。你好,世界! 안녕하세요 ไทย हिन्दी",
+    "🫖👩‍👩‍👧‍👦🇩🇪 e\u{301}\u{308} \u{200b}\u{200d}\u{feff}\u{fffd}\u{10ffff}",
+    "a\0b\u{1}\u{7f}\t\r\n\n   \u{a0}\u{2028}x",
+    "<s></s><unk><pad><0x00><|x|>[INST]<|im_start|>",
+    "fn main() { let x = [1, 2]; /* \\ \"quoted\" */ }\n\n\t\tend",
+    "",
+];
+
+/// What a probe does at the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    Loading,
+    Tokenizing,
+    Templating,
+    Computing,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loading => "loaded the file",
+            Self::Tokenizing => "tokenized a text with it",
+            Self::Templating => "rendered its chat template",
+            Self::Computing => "computed a few tokens with it",
+        })
+    }
+}
+
+/// Why a model cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Defect {
+    #[error("its vocabulary is empty")]
+    NoVocabulary,
+    #[error("its tokenizer makes no tokens of a text")]
+    NoTokens,
+    #[error("its tokenizer writes the token {token}, and its vocabulary has {size}")]
+    UnknownToken { token: i32, size: usize },
+    #[error("what it computes are not numbers")]
+    NotNumbers,
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// Of the machine rather than of the file: there may be too little memory.
+    #[error(transparent)]
+    Context(#[from] LoadError),
+}
+
+/// Tries the model; calls `begin` at each stage after [`Stage::Loading`].
+///
+/// A chat template that cannot be rendered is no defect: only chats need it, and they say why.
+///
+/// # Errors
+/// The first [`Defect`]. A hostile file ends the process instead.
+pub fn probe(model: &dyn Model, begin: &mut dyn FnMut(Stage)) -> Result<(), Defect> {
+    begin(Stage::Tokenizing);
+    let prompt = tokenize(model)?;
+    begin(Stage::Templating);
+    render(model);
+    begin(Stage::Computing);
+    let pools = model.facts().pooling.is_some();
+    let shape = ContextShape { context_tokens: CELLS, sequences: 3, micro_batch: ROWS };
+    let mut computed = Ok(());
+    model.with_context(shape, &mut |backend| {
+        computed = match pools {
+            true => embed(backend, model, &prompt),
+            false => answer(backend, &prompt),
+        };
+    })?;
+    computed
+}
+
+/// The tokens of a prompt.
+fn tokenize(model: &dyn Model) -> Result<Vec<Token>, Defect> {
+    let vocabulary = model.vocabulary();
+    if vocabulary.is_empty() {
+        return Err(Defect::NoVocabulary);
+    }
+    let marks = marks(vocabulary);
+    let long = ["a", "1", " ", "水", "\n", "ab ", "!?"].map(|piece| piece.repeat(2048));
+    let texts = TEXTS.into_iter().chain(long.iter().map(String::as_str)).chain([marks.as_str()]);
+    for text in texts {
+        for (add_special, parse_special) in [(false, false), (true, true)] {
+            check(vocabulary, &model.tokenize(text, add_special, parse_special))?;
+        }
+    }
+    let mut prompt = model.tokenize(TEXTS[0], true, true);
+    prompt.truncate(PROMPT_TOKENS);
+    if prompt.is_empty() { Err(Defect::NoTokens) } else { Ok(prompt) }
+}
+
+/// The written forms of the first control tokens.
+fn marks(vocabulary: &Vocabulary) -> String {
+    let ids = (0..vocabulary.len()).filter_map(|id| i32::try_from(id).ok()).map(Token);
+    let control = ids.filter(|&token| vocabulary.is_control(token)).take(MAX_MARKS);
+    control.map(|token| String::from_utf8_lossy(vocabulary.piece(token)).into_owned()).collect()
+}
+
+fn check(vocabulary: &Vocabulary, tokens: &[Token]) -> Result<(), Defect> {
+    match tokens.iter().find(|&&token| !vocabulary.contains(token)) {
+        Some(unknown) => Err(Defect::UnknownToken { token: unknown.0, size: vocabulary.len() }),
+        None => Ok(()),
+    }
+}
+
+/// Renders a short conversation. What the template says does not matter.
+fn render(model: &dyn Model) {
+    let Some(source) = &model.facts().chat_template else { return };
+    let written = |token: Option<Token>| {
+        let bytes = token.map(|token| model.vocabulary().piece(token)).unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    };
+    let (bos, eos) = (written(model.vocabulary().bos()), written(model.vocabulary().eos()));
+    let Ok(template) = ChatTemplate::new(source, &bos, &eos) else { return };
+    let said = |role: &str, text: &str| serde_json::json!({"role": role, "content": text});
+    let messages = [said("system", "Be brief."), said("user", TEXTS[0]), said("assistant", "Yes.")];
+    for count in 1..=messages.len() {
+        let input = RenderInput {
+            messages: &messages[..count],
+            tools: None,
+            add_generation_prompt: true,
+            extra: &serde_json::Map::new(),
+        };
+        template.render(&input).ok();
+    }
+}
+
+fn embed(backend: &mut dyn Backend, model: &dyn Model, prompt: &[Token]) -> Result<(), Defect> {
+    if model.facts().pooling.as_deref() == Some("rank") {
+        return Ok(()); // Hob has no use for it, and says so.
+    }
+    match backend.embed(prompt)?.iter().all(|value| value.is_finite()) {
+        true => Ok(()),
+        false => Err(Defect::NotNumbers),
+    }
+}
+
+/// Computes the prompt and a few tokens, and moves the state to another sequence between them.
+fn answer(backend: &mut dyn Backend, prompt: &[Token]) -> Result<(), Defect> {
+    let row =
+        |token, position, sequence, wants_logits| Row { token, position, sequence, wants_logits };
+    let (first, second) = (Sequence(0), Sequence(1));
+    let last = prompt.len() - 1;
+    let rows = prompt.iter().enumerate();
+    let rows: Vec<Row> =
+        rows.map(|(position, &token)| row(token, position, first, position == last)).collect();
+    backend.decode(&rows)?;
+    let mut token = likeliest(backend.logits(last))?;
+    let state = backend.export(first, Vec::new());
+    for position in (prompt.len()..).take(ANSWER_TOKENS) {
+        backend.decode(&[row(token, position, first, true)])?;
+        token = likeliest(backend.logits(0))?;
+    }
+    if let Ok(state) = state
+        && backend.import(second, &state).is_ok()
+    {
+        backend.decode(&[row(token, backend.end(second), second, true)])?;
+        likeliest(backend.logits(0))?;
+        backend.clear(second);
+    }
+    backend.clear(first);
+    Ok(())
+}
+
+fn likeliest(logits: &[f32]) -> Result<Token, Defect> {
+    if logits.iter().any(|logit| logit.is_nan()) {
+        return Err(Defect::NotNumbers);
+    }
+    let best = logits.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+    let best = best.filter(|(_, logit)| logit.is_finite()).ok_or(Defect::NotNumbers)?;
+    Ok(Token(i32::try_from(best.0).expect("a vocabulary has fewer than 2^31 tokens")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemoryKind;
+    use crate::backend::fake::FakeModel;
+
+    #[test]
+    fn a_model_of_every_kind_passes_each_stage() {
+        for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
+            let mut stages = Vec::new();
+            let found = probe(&FakeModel::new().with_memory(memory), &mut |it| stages.push(it));
+            assert_eq!(found, Ok(()));
+            assert_eq!(stages, [Stage::Tokenizing, Stage::Templating, Stage::Computing]);
+        }
+        for pooling in ["mean", "last", "rank"] {
+            assert_eq!(probe(&FakeModel::new().with_pooling(pooling), &mut |_| {}), Ok(()));
+        }
+    }
+
+    #[test]
+    fn logits_that_are_not_numbers_are_a_defect() {
+        let found = probe(&FakeModel::new().with_nan_logits(), &mut |_| {});
+        assert_eq!(found, Err(Defect::NotNumbers));
+    }
+}
