@@ -20,7 +20,7 @@ use crate::origin::{Entry, GivenValues, Origin};
 use crate::parse::{self, Complaint, Raw};
 use crate::paths::UserDirs;
 use crate::sources::Sources;
-use crate::values::{CacheType, ContextChoice, ModelChoice, TtlClass};
+use crate::values::{CacheType, ContextChoice, GpuLayers, ModelChoice, TtlClass};
 
 /// Ten years: far from where adding to a clock overflows.
 const MAX_SECS: u64 = 10 * 365 * 24 * 3600;
@@ -180,6 +180,30 @@ impl<'a> Layers<'a> {
             Some(tokens) => tokens.into(),
             None => choice.to_string().into(),
         })
+    }
+
+    pub(crate) fn gpu_layers(&mut self, key: Key) -> Result<GpuLayers, ConfigError> {
+        self.read(key, parse::gpu_layers, |layers| match layers {
+            GpuLayers::Count(count) => (*count).into(),
+            GpuLayers::Auto => layers.to_string().into(),
+        })
+    }
+
+    /// `auto` divides the layers itself, by what fits on each device.
+    pub(crate) fn tensor_split(
+        &mut self,
+        key: Key,
+        layers: GpuLayers,
+    ) -> Result<Vec<u32>, ConfigError> {
+        let parse = |raw: &Raw| {
+            let parts = parse::parts(raw)?;
+            if layers == GpuLayers::Auto && !parts.is_empty() {
+                let remedy = "set gpu_layers to a number, 99 for all, or leave tensor_split out";
+                return Err(parse::complaint("does not go with gpu_layers = \"auto\"", remedy));
+            }
+            Ok(parts)
+        };
+        self.read(key, parse, |parts| Value::from(parts.clone()))
     }
 
     pub(crate) fn cache_type(&mut self, key: Key) -> Result<CacheType, ConfigError> {

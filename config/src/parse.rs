@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::values::ContextChoice;
+use crate::values::{ContextChoice, GpuLayers};
 
 /// An unparsed value of one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,13 +76,44 @@ pub fn number(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
 
 /// A whole number of tokens, or `auto`.
 pub fn context(raw: &Raw) -> Result<ContextChoice, Complaint> {
+    let tokens = number_or_auto(raw, ContextChoice::TOKENS)?;
+    Ok(tokens.map_or(ContextChoice::Auto, ContextChoice::Tokens))
+}
+
+/// A whole number of layers, or `auto`.
+pub fn gpu_layers(raw: &Raw) -> Result<GpuLayers, Complaint> {
+    let count = number_or_auto(raw, GpuLayers::COUNTS)?;
+    Ok(count.map_or(GpuLayers::Auto, GpuLayers::Count))
+}
+
+/// A whole number within `range`, of 32 bits, or `auto`, which is `None`.
+fn number_or_auto(raw: &Raw, range: RangeInclusive<u64>) -> Result<Option<u32>, Complaint> {
     if matches!(raw, Raw::Text(text) if text.trim().eq_ignore_ascii_case("auto")) {
-        return Ok(ContextChoice::Auto);
+        return Ok(None);
     }
-    let (start, end) = ContextChoice::TOKENS.into_inner();
-    let remedy = format!("write \"auto\", or a whole number from {start} to {end}");
-    let tokens = number(raw, start..=end).map_err(|other| Complaint { remedy, ..other })?;
-    Ok(ContextChoice::Tokens(u32::try_from(tokens).expect("the bounds have 32 bits")))
+    let remedy =
+        format!("write \"auto\", or a whole number from {} to {}", range.start(), range.end());
+    let number = number(raw, range).map_err(|other| Complaint { remedy, ..other })?;
+    Ok(Some(u32::try_from(number).expect("the bounds have 32 bits")))
+}
+
+/// Names of devices. Whether they exist is known when the model is loaded.
+pub fn devices(raw: &Raw) -> Result<Vec<String>, Complaint> {
+    items(raw, ',', "CUDA0")
+}
+
+/// Parts in whole numbers; not all are 0.
+pub fn parts(raw: &Raw) -> Result<Vec<u32>, Complaint> {
+    let remedy = "write a whole number for each device, such as \"3,1\", one of them above 0";
+    let wrong = || complaint("is not a list of parts", remedy);
+    let items = match raw {
+        Raw::Integer(number) => vec![number.to_string()],
+        other => items(other, ',', "3,1").map_err(|_| wrong())?,
+    };
+    let parts: Option<Vec<u32>> = items.iter().map(|item| item.parse().ok()).collect();
+    // No part at all is the default.
+    let parts = parts.ok_or_else(wrong)?;
+    if parts.is_empty() || parts.iter().any(|&part| part > 0) { Ok(parts) } else { Err(wrong()) }
 }
 
 /// A number of bytes, with or without a unit: `8388608`, `8MiB`, `2 GB`.
@@ -229,6 +260,25 @@ mod tests {
         {
             let complaint = context(&wrong).unwrap_err();
             assert_eq!(complaint.remedy, "write \"auto\", or a whole number from 64 to 16777216");
+        }
+    }
+
+    #[test]
+    fn layers_are_a_number_or_chosen() {
+        assert_eq!(gpu_layers(&raw("AUTO")), Ok(GpuLayers::Auto));
+        assert_eq!(gpu_layers(&Raw::Integer(0)), Ok(GpuLayers::Count(0)));
+        assert_eq!(gpu_layers(&raw("99")), Ok(GpuLayers::Count(99)));
+        let complaint = gpu_layers(&raw("all")).unwrap_err();
+        assert_eq!(complaint.remedy, "write \"auto\", or a whole number from 0 to 10000");
+    }
+
+    #[test]
+    fn a_split_has_whole_parts_that_are_not_all_nothing() {
+        assert_eq!(parts(&raw("3, 1")), Ok(vec![3, 1]));
+        assert_eq!(parts(&Raw::List(vec!["0".into(), "1".into()])), Ok(vec![0, 1]));
+        assert_eq!(parts(&raw("")), Ok(vec![]));
+        for wrong in [raw("0,0"), raw("0.5,0.5"), raw("-1,2"), raw("a"), Raw::Other("table")] {
+            assert!(parts(&wrong).unwrap_err().remedy.contains("3,1"), "{wrong} was accepted");
         }
     }
 

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::flags::Flags;
     use crate::sources::ConfigFile;
-    use crate::values::{CacheType, ContextChoice, ModelChoice, TtlClass};
+    use crate::values::{CacheType, ContextChoice, GpuLayers, ModelChoice, TtlClass};
 
     #[test]
     fn defaults_come_from_the_table() {
@@ -177,6 +177,23 @@ mod tests {
 
         let error = World::new().file("allow_host = 3").error();
         assert!(error.contains("array"), "{error}");
+    }
+
+    #[test]
+    fn layers_go_to_devices_as_they_fit_unless_a_number_says_how_many() {
+        let settings = World::new().resolve().settings;
+        assert_eq!((settings.gpu_layers, settings.kv_offload), (GpuLayers::Auto, true));
+        assert!(settings.device.is_empty() && settings.tensor_split.is_empty());
+
+        let world = World::new().file("gpu_layers = 20\ndevice = ['CUDA0', 'CUDA1']");
+        let settings = world.env("HOB_TENSOR_SPLIT", "3,1").resolve().settings;
+        assert_eq!(settings.gpu_layers, GpuLayers::Count(20));
+        assert_eq!(settings.device, ["CUDA0", "CUDA1"]);
+        assert_eq!(settings.tensor_split, [3, 1]);
+
+        let error = World::new().flag(Key::TensorSplit, "3,1").error();
+        assert!(error.contains("tensor_split = \"3,1\" (flag --tensor-split)"), "{error}");
+        assert!(error.contains("set gpu_layers to a number"), "{error}");
     }
 
     #[test]

@@ -91,6 +91,24 @@ macro_rules! settings_table {
         #[setting(Daemon, "TYPE", default = "f16")]
         CacheTypeV => cache_type_v: CacheType = cache_type();
 
+        /// Layers of the model on graphics cards and the like; auto takes as many as fit, 0 none
+        #[setting(Daemon, "N|auto", default = "auto")]
+        GpuLayers => gpu_layers: GpuLayers = gpu_layers();
+
+        /// Use this device, such as CUDA0 (repeat or separate by commas); all graphics cards unless
+        /// given
+        #[setting(Daemon, "NAME", is_list = true)]
+        Device => device: Vec<String> = texts(parse::devices);
+
+        /// Parts of the layers that the devices get, in whole numbers, such as 3,1; by their free
+        /// memory unless given
+        #[setting(Daemon, "N,N", is_list = true)]
+        TensorSplit => tensor_split: Vec<u32> = tensor_split(gpu_layers);
+
+        /// Keep the KV of a layer on the layer's device
+        #[setting(Daemon, "BOOL", default = "true")]
+        KvOffload => kv_offload: bool = switch();
+
         /// What to log, such as info or hob_runtime=debug
         #[setting(Daemon, "FILTER", default = "info")]
         Log => log: String = value(parse::text);

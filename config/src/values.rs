@@ -52,6 +52,28 @@ impl fmt::Display for ContextChoice {
     }
 }
 
+/// The layers that the user wants on devices besides the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuLayers {
+    /// As many as fit, at each load of a model.
+    Auto,
+    Count(u32),
+}
+
+impl GpuLayers {
+    /// Bounds of a number of layers. More than the model has means all.
+    pub const COUNTS: RangeInclusive<u64> = 0..=10_000;
+}
+
+impl fmt::Display for GpuLayers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Count(count) => count.fmt(f),
+        }
+    }
+}
+
 /// Element type of the KV cache, by llama.cpp's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheType {

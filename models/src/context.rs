@@ -4,6 +4,8 @@
 //!   tokens at most, and never more than the model was trained with.
 //! - llama.cpp allocates and clears the KV of the whole context at its start, so that memory is in use
 //!   from then on. The choice follows the memory that is available before.
+//! - A device with memory of its own that holds the weights holds the KV too: then its memory decides.
+//!   Nothing else needs it, so the KV gets a larger part of it.
 //! - Pure: it reads neither the machine's memory nor files.
 
 use crate::fit::{Demand, Estimate, MICRO_BATCH};
@@ -29,6 +31,13 @@ const MAX_POOLED_TOKENS: u64 = 8_192;
 /// other programs need the rest.
 const MEMORY_SHARE: u64 = 4;
 
+/// The same of the memory that a device has beside the weights; compute buffers and other programs need
+/// the rest.
+const DEVICE_SHARE: u64 = 2;
+
+/// What stays free on a device, as llama.cpp's fit has it.
+const DEVICE_MARGIN_BYTES: u64 = 1 << 30;
+
 /// Of the attention mask, which llama.cpp allocates for a micro-batch over all cells, as f16.
 const MASK_BYTES_PER_TOKEN: u64 = 2 * MICRO_BATCH;
 
@@ -41,6 +50,43 @@ pub struct ContextSettings {
     pub slots: u64,
     pub cache_type_k: GgmlType,
     pub cache_type_v: GgmlType,
+}
+
+/// Memory for weights and context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Available {
+    pub host_bytes: u64,
+    /// Of the devices that get layers and KV, where their memory is not the machine's; 0 without one.
+    pub device_bytes: u64,
+}
+
+impl Available {
+    /// Without a device.
+    pub fn on_host(host_bytes: u64) -> Self {
+        Self { host_bytes, device_bytes: 0 }
+    }
+
+    /// For the layers wherever they are.
+    pub fn total_bytes(self) -> u64 {
+        self.host_bytes.saturating_add(self.device_bytes)
+    }
+
+    /// What the context may take beside weights of `weights_bytes`, and the memory that it is a part
+    /// of.
+    fn budget(self, weights_bytes: u64) -> (u64, u64) {
+        let Self { host_bytes, device_bytes } = self;
+        let beside = device_bytes.saturating_sub(weights_bytes.saturating_add(DEVICE_MARGIN_BYTES));
+        if beside > 0 {
+            return (beside / DEVICE_SHARE, device_bytes);
+        }
+        let of_host = host_bytes.saturating_sub(weights_bytes) / MEMORY_SHARE;
+        // The KV takes the room of layers that the device would compute.
+        let of_device = device_bytes / MEMORY_SHARE;
+        if (1..of_host).contains(&of_device) {
+            return (of_device, device_bytes);
+        }
+        (of_host, host_bytes)
+    }
 }
 
 /// Why a context is not larger.
@@ -95,14 +141,14 @@ impl ContextSettings {
         Demand { ctx, slots, cache_type_k, cache_type_v }
     }
 
-    /// `available_bytes`: for weights and context.
-    pub fn context_of(&self, model: &ModelFile, available_bytes: u64) -> ChosenContext {
+    /// `available`: for weights and context.
+    pub fn context_of(&self, model: &ModelFile, available: Available) -> ChosenContext {
         let summary = &model.summary;
         let trained = summary.trained_context.filter(|tokens| *tokens > 0);
         if let Some(tokens) = self.ctx {
             return ChosenContext::set(tokens, trained);
         }
-        let budget = budget(available_bytes, model.weights_bytes);
+        let (budget, available_bytes) = available.budget(model.weights_bytes);
         let fits = |tokens| self.bytes(summary, tokens) <= budget;
         ChosenContext::chosen(trained, summary.pooling.is_some(), available_bytes, fits)
     }
@@ -130,7 +176,7 @@ impl ChosenContext {
 
     /// For a model of plain attention, by the weights and the KV a token of `estimate`.
     pub(crate) fn of_plain(estimate: &Estimate, trained: u64, available_bytes: u64) -> Self {
-        let budget = budget(available_bytes, estimate.weights_bytes);
+        let (budget, _) = Available::on_host(available_bytes).budget(estimate.weights_bytes);
         let token_bytes = estimate.kv_bytes_per_token + MASK_BYTES_PER_TOKEN;
         Self::chosen(Some(trained), false, available_bytes, |tokens| tokens * token_bytes <= budget)
     }
@@ -164,10 +210,6 @@ impl ChosenContext {
     }
 }
 
-fn budget(available_bytes: u64, weights_bytes: u64) -> u64 {
-    available_bytes.saturating_sub(weights_bytes) / MEMORY_SHARE
-}
-
 /// A power of two below `wanted`, [`MIN_TOKENS`] at least.
 fn largest_fitting(wanted: u64, fits: impl Fn(u64) -> bool) -> u64 {
     let mut tokens = MIN_TOKENS;
@@ -188,7 +230,8 @@ mod tests {
 
     fn tiny(ctx: Option<u64>, available_bytes: u64) -> ChosenContext {
         let model = ModelFile::open(&asset("hob-tiny-f16.gguf")).unwrap();
-        ContextSettings::new(ctx, 4, ["f16", "f16"]).context_of(&model, available_bytes)
+        ContextSettings::new(ctx, 4, ["f16", "f16"])
+            .context_of(&model, Available::on_host(available_bytes))
     }
 
     /// Of a model with 127 KiB of KV a token, with a budget that is a quarter of these bytes.
@@ -226,7 +269,22 @@ mod tests {
         assert_eq!(tiny(None, needed).tokens, 8_192);
         assert_eq!(tiny(None, needed - 1).tokens, 4_096);
         let small = ContextSettings::new(None, 4, ["q8_0", "q8_0"]);
-        assert_eq!(small.context_of(&model, needed - 1).tokens, 8_192);
+        assert_eq!(small.context_of(&model, Available::on_host(needed - 1)).tokens, 8_192);
+    }
+
+    #[test]
+    fn the_memory_of_a_device_that_holds_the_weights_decides() {
+        let budget = |host_gib, device_gib, weights_gib| {
+            let available =
+                Available { host_bytes: host_gib * GIB, device_bytes: device_gib * GIB };
+            let (budget, of) = available.budget(weights_gib * GIB);
+            (budget / GIB, of / GIB)
+        };
+        assert_eq!(budget(16, 0, 4), (3, 16), "no device");
+        assert_eq!(budget(16, 24, 5), (9, 24), "a half of what weights and margin leave");
+        assert_eq!(budget(8, 24, 5), (9, 24), "however little the host has");
+        assert_eq!(budget(64, 8, 20), (2, 8), "some layers: a quarter of the device");
+        assert_eq!(budget(24, 8, 20), (1, 24), "the host has even less");
     }
 
     #[test]

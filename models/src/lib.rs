@@ -33,7 +33,7 @@ pub mod summary;
 #[cfg(test)]
 mod testing;
 
-pub use context::{ChosenContext, ContextSettings, Limit};
+pub use context::{Available, ChosenContext, ContextSettings, Limit};
 pub use discover::{Discovery, Roots, discover};
 pub use error::{GgufError, ModelError};
 pub use fit::{Demand, Estimate, Verdict};

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use hob_config::{Flags, Key, Settings, paths};
 use hob_models::{
-    ChosenContext, ContextSettings, Discovery, Estimate, HashCache, MachineMemory, ModelError,
-    ModelFile, Verdict, discover,
+    Available, ChosenContext, ContextSettings, Discovery, Estimate, HashCache, MachineMemory,
+    ModelError, ModelFile, Verdict, discover,
 };
 use serde_json::{Value, json};
 
@@ -68,7 +68,9 @@ impl Machine {
     }
 
     fn fit(&self, model: &ModelFile) -> Fit {
-        let chosen = self.settings.context_of(model, MachineMemory::usable_bytes(self.memory));
+        let chosen = self
+            .settings
+            .context_of(model, Available::on_host(MachineMemory::usable_bytes(self.memory)));
         let estimate = model.estimate(&self.settings.demand(chosen.tokens));
         Fit {
             context: chosen,

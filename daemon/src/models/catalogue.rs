@@ -9,14 +9,16 @@ use std::sync::Arc;
 
 use hob_config::ModelChoice;
 use hob_models::{
-    ChosenContext, ContextSettings, HashCache, MachineMemory, ModelError, ModelFile, ProbeCache,
-    Roots, Source, discover,
+    Available, ChosenContext, ContextSettings, HashCache, MachineMemory, ModelError, ModelFile,
+    ProbeCache, Roots, Source, discover,
 };
 use hob_prewarm::PrefixName;
+use hob_runtime::backend::Offload;
 use hob_slots::store::StoreReader;
 use hob_slots::usage::total_bytes;
 use hob_slots::{FileDigest, ModelHash, SavedContents, Timestamp};
 
+use super::devices::DeviceSettings;
 use super::entry::{self, Contexts, Entry, SavedKv};
 use super::sampling::ModelSampling;
 use super::switch::{SwitchFailure, SwitchRequest};
@@ -45,6 +47,7 @@ pub struct Options {
     pub probes: ProbeCache,
     /// They decide about the context of each model.
     pub context: ContextSettings,
+    pub devices: DeviceSettings,
     /// `None`: no KV on disk.
     pub kept: Option<StoreReader>,
     pub naming: Naming,
@@ -70,6 +73,29 @@ pub struct CurrentModel {
     pub kv_bytes_per_token: Option<u64>,
     /// What its file recommends.
     pub sampling: ModelSampling,
+    /// `None`: the processor computes all of it.
+    pub offload: Option<Offload>,
+}
+
+impl CurrentModel {
+    /// Of its weights, or its KV where devices hold that too, what is in the machine's memory.
+    fn on_host(&self, bytes: u64, is_offloaded: bool) -> u64 {
+        match &self.offload {
+            Some(Offload { layers, all_layers, .. }) if is_offloaded => {
+                let (all, layers) = (*all_layers as u64, *layers as u64);
+                bytes / all.max(1) * all.saturating_sub(layers)
+            }
+            _ => bytes,
+        }
+    }
+
+    fn weights_on_host(&self, bytes: u64) -> u64 {
+        self.on_host(bytes, true)
+    }
+
+    fn kv_on_host(&self, bytes: u64) -> u64 {
+        self.on_host(bytes, self.offload.as_ref().is_some_and(|offload| offload.kv))
+    }
 }
 
 /// The models of this machine.
@@ -87,14 +113,28 @@ pub struct ModelList {
     /// Why model files cannot be loaded, one text per file.
     pub problems: Vec<String>,
     pub memory: Option<MachineMemory>,
-    /// Memory for another model: the free memory, and the KV of the current model.
+    /// Memory of the machine for another model: the free memory, and the KV of the current model.
     pub free_bytes: Option<u64>,
+    /// The same of the devices that the settings use, with the current model's weights there; 0 without
+    /// a device, and where devices share the machine's memory.
+    pub device_free_bytes: u64,
+    /// What of the current model's weights is in the machine's memory.
+    pub own_weights_bytes: u64,
 }
 
 impl ModelList {
-    /// What a context is chosen by: [`Self::free_bytes`], or an assumption.
-    pub fn usable_bytes(&self) -> u64 {
-        self.free_bytes.unwrap_or_else(|| MachineMemory::usable_bytes(self.memory))
+    /// What a context is chosen by: the free memory, or an assumption.
+    pub fn usable(&self) -> Available {
+        let host_bytes =
+            self.free_bytes.unwrap_or_else(|| MachineMemory::usable_bytes(self.memory));
+        Available { host_bytes, device_bytes: self.device_free_bytes }
+    }
+
+    /// The same for the current model, whose weights are in memory already.
+    pub fn usable_by_current(&self) -> Available {
+        let usable = self.usable();
+        let host_bytes = usable.host_bytes.saturating_add(self.own_weights_bytes);
+        Available { host_bytes, ..usable }
     }
 }
 
@@ -165,12 +205,27 @@ impl Catalogue {
             }
         });
         let memory = MachineMemory::read();
+        let current = &self.options.current;
         let running = found.models.iter().find(|model| self.runs(model));
-        let demand = self.options.context.demand(self.options.current.context.tokens);
-        let running_kv_bytes = running.map_or(0, |model| model.estimate(&demand).kv_bytes);
+        let demand = self.options.context.demand(current.context.tokens);
+        let running = running.map(|model| model.estimate(&demand));
+        let (weights, kv) =
+            running.map_or((0, 0), |estimate| (estimate.weights_bytes, estimate.kv_bytes));
+        let (own_weights_bytes, own_kv_bytes) =
+            (current.weights_on_host(weights), current.kv_on_host(kv));
         let free_bytes = memory.and_then(|memory| memory.available_bytes);
-        let free_bytes = free_bytes.map(|free| free.saturating_add(running_kv_bytes));
-        let mut list = ModelList { entries: Vec::new(), problems, memory, free_bytes };
+        let free_bytes = free_bytes.map(|free| free.saturating_add(own_kv_bytes));
+        let device_bytes = self.options.devices.available(0).device_bytes;
+        let on_devices = (weights - own_weights_bytes) + (kv - own_kv_bytes);
+        let device_free_bytes = if device_bytes == 0 { 0 } else { device_bytes + on_devices };
+        let mut list = ModelList {
+            entries: Vec::new(),
+            problems,
+            memory,
+            free_bytes,
+            device_free_bytes,
+            own_weights_bytes,
+        };
         let hashes = HashCache::at(self.options.hashes.clone());
         let kept = |model: &ModelFile| self.saved_kv_of_file(&hashes, model);
         let files = found.models.iter().map(|model| {
@@ -178,8 +233,11 @@ impl Catalogue {
                 && model.source == Source::Own
                 && model.path == self.options.models_dir.join(BUNDLED_FILE);
             let is_current = self.runs(model);
-            let contexts = self.contexts(model, is_current, list.usable_bytes());
-            Entry::of_file(model, is_bundled, is_current, kept(model), contexts, free_bytes)
+            let usable = if is_current { list.usable_by_current() } else { list.usable() };
+            let contexts = self.contexts(model, is_current, usable);
+            // Unknown where the system does not report its free memory.
+            let room = free_bytes.map(|_| usable);
+            Entry::of_file(model, is_bundled, is_current, kept(model), contexts, room)
         });
         let mut entries: Vec<Entry> = self.fake_models().chain(files).collect();
         entries.sort_by_key(|entry| entry.source != entry::BUNDLED); // The others keep their order.
@@ -187,13 +245,9 @@ impl Catalogue {
         list
     }
 
-    fn contexts(&self, model: &ModelFile, is_current: bool, usable_bytes: u64) -> Contexts {
+    fn contexts(&self, model: &ModelFile, is_current: bool, usable: Available) -> Contexts {
         let settings = self.options.context;
-        // The current model's weights are in memory already.
-        let own = if is_current { model.weights_bytes } else { 0 };
-        let of = |settings: ContextSettings| {
-            settings.context_of(model, usable_bytes.saturating_add(own))
-        };
+        let of = |settings: ContextSettings| settings.context_of(model, usable);
         let chosen = if is_current { self.options.current.context } else { of(settings) };
         let automatic = if settings.ctx.is_none() { chosen } else { of(settings.automatic()) };
         Contexts { settings, chosen, automatic }

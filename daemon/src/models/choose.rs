@@ -49,9 +49,11 @@ impl Catalogue {
         let listed = list.entries.iter().find(|entry| entry.is_at(&file.path));
         let is_current = listed.is_some_and(|entry| entry.is_current);
         let shown = listed.map_or(&file.name, |entry| &entry.name).clone();
-        if let Some(free) = list.free_bytes.filter(|_| !force && !is_current) {
-            let context = settings.context_of(&file, free);
-            fits(&shown, &file.estimate(&settings.demand(context.tokens)), free)?;
+        if list.free_bytes.is_some() && !force && !is_current {
+            let usable = list.usable();
+            let context = settings.context_of(&file, usable);
+            let estimate = file.estimate(&settings.demand(context.tokens));
+            fits(&shown, &estimate, usable.total_bytes())?;
         }
         let choice = match listed.map(|entry| entry.id.as_str()) {
             Some(entry::BUNDLED) => ModelChoice::Bundled,
@@ -75,12 +77,12 @@ impl Catalogue {
         let list = self.list(now);
         let running = list.entries.iter().find(|entry| entry.is_current);
         let file = running.and_then(|entry| entry.file.as_ref());
-        let (Some(file), Some(free)) = (file, list.free_bytes) else { return Ok(()) };
+        let (Some(file), Some(_)) = (file, list.free_bytes) else { return Ok(()) };
         let settings = ContextSettings { ctx, slots, ..self.options().context };
-        // Its weights are in memory already.
-        let free = free.saturating_add(file.model.weights_bytes);
-        let context = settings.context_of(&file.model, free);
-        fits(&file.model.name, &file.model.estimate(&settings.demand(context.tokens)), free)
+        let usable = list.usable_by_current();
+        let context = settings.context_of(&file.model, usable);
+        let estimate = file.model.estimate(&settings.demand(context.tokens));
+        fits(&file.model.name, &estimate, usable.total_bytes())
     }
 }
 

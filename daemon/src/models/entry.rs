@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::Path;
 
-use hob_models::{ChosenContext, ContextSettings, Estimate, ModelFile, Source, Summary, Verdict};
+use hob_models::{
+    Available, ChosenContext, ContextSettings, Estimate, ModelFile, Source, Summary, Verdict,
+};
 use hob_slots::ModelHash;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -87,6 +89,8 @@ pub struct File {
     pub estimate: Estimate,
     /// `None` if the system does not report its free memory.
     pub verdict: Option<Verdict>,
+    /// Whether the devices hold all of it; `None` without a device with memory of its own.
+    pub fits_device: Option<bool>,
 }
 
 impl Entry {
@@ -96,22 +100,23 @@ impl Entry {
         is_current: bool,
         kept: Option<SavedKv>,
         contexts: Contexts,
-        free_bytes: Option<u64>,
+        room: Option<Available>,
     ) -> Self {
         let Contexts { settings, chosen, automatic } = contexts;
         let estimate = model.estimate(&settings.demand(chosen.tokens));
         let kv_bytes = |ctx| model.estimate(&settings.demand(ctx)).kv_bytes;
         let trained = model.summary.trained_context.unwrap_or(chosen.tokens);
-        // The current model's weights are in memory already.
-        let own = if is_current { estimate.weights_bytes } else { 0 };
-        let verdict = free_bytes.map(|free| estimate.verdict(free.saturating_add(own)));
+        let verdict = room.map(|room| estimate.verdict(room.total_bytes()));
+        let fits_device = room
+            .filter(|room| room.device_bytes > 0)
+            .map(|room| estimate.verdict(room.device_bytes) != Verdict::TooLarge);
         Self {
             id: if is_bundled { BUNDLED.to_owned() } else { id(model) },
             name: model.name.clone(),
             source: if is_bundled { BUNDLED } else { model.source.as_str() },
             is_current,
             kept,
-            file: Some(File { model: model.clone(), estimate, verdict }),
+            file: Some(File { model: model.clone(), estimate, verdict, fits_device }),
             context: chosen,
             automatic,
             sizes: contexts.sizes(trained, kv_bytes),
@@ -174,6 +179,7 @@ impl Entry {
             "auto": {"tokens": self.automatic.tokens, "limit": self.automatic.limit.as_str()},
             "contexts": self.sizes,
             "verdict": file.and_then(|file| file.verdict),
+            "fits_device": file.and_then(|file| file.fits_device),
             "current": self.is_current,
             "kept": self.kept,
         })

@@ -6,6 +6,7 @@
 
 pub mod catalogue;
 mod choose;
+mod devices;
 mod entry;
 pub mod fetching;
 mod sampling;
@@ -26,6 +27,7 @@ use crate::clock::Clock;
 use crate::crashes::Crashes;
 use crate::error::{ApiError, ErrorKind};
 pub use catalogue::{Catalogue, CurrentModel, ModelList, Options};
+pub use devices::DeviceSettings;
 pub use entry::{Entry, SavedKv};
 pub use fetching::Fetcher;
 pub use sampling::ModelSampling;

@@ -14,14 +14,10 @@ use super::Report;
 use super::model::{self, Loaded};
 use crate::clock::Clock;
 use crate::models::ModelSampling;
-use crate::profiles::count_profiles;
 use crate::warm::battery::ReadBattery;
 
 /// Assumed where the system does not report its memory.
 const ASSUMED_MEMORY_BYTES: u64 = 8 << 30;
-
-/// llama.cpp's limit; one sequence is reserved for splices.
-const MAX_SEQUENCES: usize = 256;
 
 /// Another process owns the slots directory.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +84,7 @@ pub(super) fn open(
     let options = options.unwrap_or_else(|| EngineOptions {
         context_tokens: loaded.context.tokens as usize,
         slots: settings.slots as usize,
-        prefixes: prefix_slots(settings),
+        prefixes: model::prefix_slots(settings),
         queue: settings.queue,
         memory_budget_bytes: settings.warm_budget_bytes(memory),
         unsaved_budget_bytes: settings.unsaved_budget_bytes(memory),
@@ -127,13 +123,4 @@ fn give_up_crashing(store: &Store, model: ModelHash, after_crash: bool) {
         }
         Err(error) => tracing::warn!(%error, "crashes were not counted"),
     }
-}
-
-/// Sequences for prefixes: one for each profile and each learned prefix, and the default number at
-/// least, for profiles that are added later. Not more, because on models that keep whole states
-/// each one takes memory.
-fn prefix_slots(settings: &Settings) -> usize {
-    let profiles = count_profiles(&settings.profiles_dir);
-    let max = MAX_SEQUENCES - 1 - settings.slots as usize;
-    (profiles + settings.learned_prefixes).max(EngineOptions::default().prefixes).min(max)
 }

@@ -9,12 +9,16 @@ use std::sync::Arc;
 use anyhow::Result;
 use hob_config::{ModelChoice, Resolved, Settings, paths};
 use hob_models::{ChosenContext, ContextSettings, Estimate, ProbeCache, Roots};
-use hob_runtime::Model;
 use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
+use hob_runtime::{EngineOptions, Model};
 use hob_slots::fingerprint::{FileDigest, Fingerprint};
 
 use super::Report;
 use crate::models::ModelSampling;
+use crate::profiles::count_profiles;
+
+/// llama.cpp's limit; one sequence is reserved for splices.
+const MAX_SEQUENCES: usize = 256;
 
 /// The models of the tests.
 const FAKES: [&str; 2] = ["fake", "fake:second"];
@@ -112,6 +116,15 @@ pub(super) fn context_settings(settings: &Settings) -> ContextSettings {
     ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types)
 }
 
+/// Sequences for prefixes: one for each profile and each learned prefix, and the default number at
+/// least, for profiles that are added later. Not more, because on models that keep whole states
+/// each one takes memory.
+pub(super) fn prefix_slots(settings: &Settings) -> usize {
+    let profiles = count_profiles(&settings.profiles_dir);
+    let max = MAX_SEQUENCES - 1 - settings.slots as usize;
+    (profiles + settings.learned_prefixes).max(EngineOptions::default().prefixes).min(max)
+}
+
 #[cfg(not(feature = "llama"))]
 mod real {
     use std::convert::Infallible;
@@ -146,11 +159,14 @@ mod real {
     use std::path::Path;
 
     use anyhow::Context;
+    use hob_config::GpuLayers;
     use hob_models::{ContentHash, HashCache, MachineMemory, ModelFile, bundled, discover};
+    use hob_runtime::backend;
     pub use hob_runtime::backend::llama::STATE_FORMAT;
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_runtime::backend::llama::{self, LlamaModel, LlamaOptions, Placement};
 
     use super::*;
+    use crate::models::DeviceSettings;
     use crate::startup::{Step, probe};
 
     pub fn load(
@@ -161,16 +177,18 @@ mod real {
         let settings = &resolved.settings;
         let (file, content) = find_usable(resolved, choice, report)?;
         tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
+        // The model before is freed, and the weights are not read yet.
+        let host_bytes = MachineMemory::usable_bytes(MachineMemory::read());
+        let wanted = context_settings(settings);
+        let available = DeviceSettings::of(settings).available(host_bytes);
+        let context = wanted.context_of(&file, available);
         let options = LlamaOptions {
             threads: settings.threads as usize,
             cache_type_k: settings.cache_type_k.to_string(),
             cache_type_v: settings.cache_type_v.to_string(),
+            placement: placement(settings, &file, context),
             ..LlamaOptions::default()
         };
-        // The model before is freed, and the weights are not read yet.
-        let available_bytes = MachineMemory::usable_bytes(MachineMemory::read());
-        let wanted = context_settings(settings);
-        let context = wanted.context_of(&file, available_bytes);
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
             report(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 })
         })?;
@@ -200,6 +218,28 @@ mod real {
             probe::check(settings, &probe_cache(settings), &file, content, report)?;
         }
         Ok((file, content))
+    }
+
+    /// What goes to devices, beside the context that the engine will make.
+    fn placement(settings: &Settings, file: &ModelFile, context: ChosenContext) -> Placement {
+        let context_tokens = context.tokens as usize;
+        // An embedding model computes a text in one micro-batch.
+        let micro_batch = match file.summary.pooling {
+            Some(_) => context_tokens,
+            None => EngineOptions::default().micro_batch.min(context_tokens),
+        };
+        let sequences = settings.slots as usize + prefix_slots(settings) + 1;
+        Placement {
+            layers: match settings.gpu_layers {
+                GpuLayers::Auto => llama::GpuLayers::Auto,
+                GpuLayers::Count(count) => llama::GpuLayers::Count(count),
+            },
+            devices: settings.device.clone(),
+            tensor_split: settings.tensor_split.clone(),
+            kv_offload: settings.kv_offload,
+            context: Some(backend::ContextShape { context_tokens, sequences, micro_batch }),
+            ..Placement::default()
+        }
     }
 
     fn find(resolved: &Resolved, choice: &ModelChoice) -> Result<ModelFile> {

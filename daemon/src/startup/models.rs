@@ -6,7 +6,7 @@ use hob_models::Roots;
 use super::ModelSwitch;
 use super::engine::Opened;
 use super::model::{STATE_FORMAT, context_settings, fingerprint, probe_cache, roots};
-use crate::models::{Catalogue, CurrentModel, Options};
+use crate::models::{Catalogue, CurrentModel, DeviceSettings, Options};
 
 /// `custom_roots`: replace the directories of models.
 pub(super) fn catalogue(
@@ -22,6 +22,7 @@ pub(super) fn catalogue(
         hashes: paths::hash_cache_file(&settings.data_dir),
         probes: probe_cache(settings),
         context: context_settings(settings),
+        devices: DeviceSettings::of(settings),
         kept: Some(opened.store.reader().clone()),
         current: CurrentModel {
             choice: settings.model.clone(),
@@ -31,6 +32,7 @@ pub(super) fn catalogue(
             context: opened.context,
             kv_bytes_per_token: opened.estimate.map(|estimate| estimate.kv_bytes_per_token),
             sampling: opened.sampling.clone(),
+            offload: opened.engine.model().offload(),
         },
         fixed: resolved.fixed(Key::Model).map(ToString::to_string),
         fixed_context: resolved.fixed(Key::Ctx).map(ToString::to_string),

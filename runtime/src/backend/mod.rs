@@ -8,6 +8,7 @@
 //! - `state` knows llama.cpp's layout of a sequence's state, and joins the states of adjacent
 //!   blocks off the engine's thread.
 
+mod device;
 pub mod fake;
 #[cfg(feature = "llama")]
 #[expect(unsafe_code, reason = "the one place that talks to C++")]
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use hob_slots::Token;
 
+pub use device::{Device, Offload, devices};
 pub use state::JoinedState;
 
 use crate::heartbeat::Heartbeat;
@@ -137,15 +139,32 @@ pub enum LoadError {
     #[error("llama.cpp cannot load {path}: {reason}")]
     Model { path: String, reason: String },
     #[error(
-        "cannot make a context of {context_tokens} tokens: there may be too little memory; start with a smaller --ctx"
+        "cannot make a context of {context_tokens} tokens{}: there may be too little memory; start with a smaller --ctx{}",
+        beside.as_ref().map_or(String::new(), |layers| format!(" beside {layers}")),
+        if beside.is_some() { ", or with fewer --gpu-layers" } else { "" },
     )]
-    Context { context_tokens: usize },
+    Context {
+        context_tokens: usize,
+        /// The layers on devices.
+        beside: Option<String>,
+    },
+    #[error("the device {name} is not here: {}", others(known))]
+    Device { name: String, known: Vec<String> },
     #[error("the model's weights are not in memory")]
     NotResident,
     #[error("loading {path} was interrupted")]
     Interrupted { path: String },
     #[error("{name} = {value} is not known: choose one of {known}")]
     Setting { name: &'static str, value: String, known: &'static str },
+}
+
+fn others(known: &[String]) -> String {
+    if known.is_empty() {
+        return "this machine has none that this build can use; leave the setting `device` out, or build \
+                with `cargo xtask run --gpu cuda` or `--gpu vulkan`"
+            .to_owned();
+    }
+    format!("set `device` to {}", known.join(" or "))
 }
 
 /// Called with 0 to 1 while weights load; breaks to interrupt the load.
@@ -185,6 +204,11 @@ pub trait Model: Send + Sync {
     /// [`LoadError::Model`] when the file is gone, has changed or is refused;
     /// [`LoadError::Interrupted`].
     fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError>;
+
+    /// What of it is on devices; `None` where the processor computes all, and without weights.
+    fn offload(&self) -> Option<Offload> {
+        None
+    }
 
     /// Frees the weights as soon as the last context is gone. Facts, vocabulary and
     /// [`Model::tokenize`] stay usable.

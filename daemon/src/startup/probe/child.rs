@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use hob_runtime::backend::LoadError;
-use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::backend::llama::{GpuLayers, LlamaModel, LlamaOptions, Placement};
 use hob_runtime::probe::{Defect, Stage, probe};
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +101,8 @@ fn attempt(job: &Job) -> Line {
         threads: job.threads,
         cache_type_k: job.cache_type_k.clone(),
         cache_type_v: job.cache_type_v.clone(),
+        // The file is tried, not the device, whose driver would not fit the limits.
+        placement: Placement { layers: GpuLayers::Count(0), ..Placement::default() },
         ..LlamaOptions::default()
     };
     let loaded = LlamaModel::load_telling(&job.path, options, &mut |_| ControlFlow::Continue(()));

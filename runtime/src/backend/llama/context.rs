@@ -13,8 +13,11 @@ use hob_slots::Token;
 use llama_cpp_sys_2 as sys;
 
 use super::LlamaModel;
+use super::params::context_params;
 use super::weights::Weights;
-use crate::backend::{Backend, ContextShape, DecodeError, LoadError, Row, Sequence, StateError};
+use crate::backend::{
+    Backend, ContextShape, DecodeError, LoadError, Offload, Row, Sequence, StateError,
+};
 use crate::heartbeat::Heartbeat;
 
 /// Of `llama_decode`: "could not find a KV slot for the batch".
@@ -45,33 +48,21 @@ pub(super) struct Context<'m> {
 
 impl<'m> Context<'m> {
     pub(super) fn new(model: &'m LlamaModel, shape: ContextShape) -> Result<Self, LoadError> {
-        let failed = LoadError::Context { context_tokens: shape.context_tokens };
-        let number = |value: usize| u32::try_from(value).map_err(|_| failed.clone());
-        let embeds = model.facts.pooling.is_some();
         let weights = model.weights()?;
-        let threads = model.options.threads(model.facts.size_bytes);
-        // llama.cpp reserves an output a sequence, and for pooled outputs a batch that sequences
-        // share equally. It ends the process where the batch is smaller, or is no multiple.
-        let rows = shape.micro_batch.next_multiple_of(shape.sequences);
-        // SAFETY: the defaults are plain values, and the context holds the weights.
-        let pointer = unsafe {
-            let mut params = sys::llama_context_default_params();
-            params.n_ctx = number(shape.context_tokens.max(rows))?;
-            params.n_batch = number(rows)?;
-            params.n_ubatch = params.n_batch; // One batch is one micro-batch: all of it or none.
-            params.n_seq_max = number(shape.sequences)?;
-            params.n_threads = threads;
-            params.n_threads_batch = params.n_threads;
-            params.kv_unified = true; // Sequences share cells by range.
-            params.swa_full = false; // Windows stay small; rewinds go through snapshots.
-            // Rows of V are then stored like rows of K, so ranges of cells can be moved.
-            params.flash_attn_type = sys::LLAMA_FLASH_ATTN_TYPE_ENABLED;
-            params.type_k = model.options.type_k();
-            params.type_v = model.options.type_v();
-            params.embeddings = embeds;
-            params.no_perf = true;
-            sys::llama_init_from_model(weights.as_ptr(), params)
+        let offload = weights.offload();
+        let failed = LoadError::Context {
+            context_tokens: shape.context_tokens,
+            beside: offload.as_ref().map(Offload::to_string),
         };
+        let threads = model.options.threads(model.facts.size_bytes);
+        let kv_on_devices = offload.is_some_and(|offload| offload.kv);
+        let params = context_params(shape, model.options.cache_types(), kv_on_devices);
+        let mut params = params.ok_or_else(|| failed.clone())?;
+        params.n_threads = threads;
+        params.n_threads_batch = params.n_threads;
+        params.embeddings = model.facts.pooling.is_some();
+        // SAFETY: the parameters are plain values, and the context holds the weights.
+        let pointer = unsafe { sys::llama_init_from_model(weights.as_ptr(), params) };
         let pointer = NonNull::new(pointer).ok_or(failed)?;
         let pool = model.options.poll.and_then(|poll| Pool::new(threads, poll));
         if let Some(pool) = &pool {
@@ -148,6 +139,11 @@ impl Backend for Context<'_> {
         // SAFETY: `batch` points into `self.batch`, whose arrays hold `n_tokens` entries and live
         // past the call; tokens were checked against the vocabulary when the turn was submitted.
         let result = unsafe { sys::llama_decode(self.pointer.as_ptr(), batch) };
+        if result == 0 {
+            // A device has only queued the graph: what times this call would measure nothing.
+            // SAFETY: the context is alive.
+            unsafe { sys::llama_synchronize(self.pointer.as_ptr()) };
+        }
         self.reports_nodes = beats() - before >= MIN_NODES;
         match result {
             0 => Ok(()),

@@ -7,7 +7,9 @@
 //! - An abort inside ggml is logged before the process ends, and no debugger is started.
 
 mod context;
+mod fit;
 mod params;
+mod placement;
 #[cfg(feature = "bench")]
 pub mod stock;
 mod weights;
@@ -24,12 +26,14 @@ use llama_cpp_sys_2 as sys;
 use parking_lot::RwLock;
 
 use super::{
-    Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Progress, state,
+    Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Offload,
+    Progress, state,
 };
 use crate::vocabulary::{TokenKind, Vocabulary};
 
 use context::Context;
 pub use params::{LlamaOptions, default_threads};
+pub use placement::{GpuLayers, Placement, devices};
 use weights::{Extent, Source, Weights};
 
 /// Names the layout of exported states: other versions of llama.cpp do not read them. Part of every
@@ -69,7 +73,7 @@ impl LlamaModel {
         options.validate()?;
         start();
         let source = Source::new(path)?;
-        let weights = source.load(Extent::Whole, progress)?;
+        let weights = source.load(Extent::Whole(&options), progress)?;
         // SAFETY: the model was just loaded and is not null.
         if unsafe { sys::llama_model_has_encoder(weights.as_ptr()) } {
             return Err(source.refused("encoder-decoder models are not supported"));
@@ -151,10 +155,14 @@ impl Model for LlamaModel {
 
     fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError> {
         if self.weights().is_err() {
-            let weights = self.source.load(Extent::Whole, progress)?;
+            let weights = self.source.load(Extent::Whole(&self.options), progress)?;
             *self.weights.write() = Some(Arc::new(weights));
         }
         Ok(())
+    }
+
+    fn offload(&self) -> Option<Offload> {
+        self.weights().ok().and_then(|weights| weights.offload())
     }
 
     fn drop_weights(&self) -> Result<(), LoadError> {

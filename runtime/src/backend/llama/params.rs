@@ -2,7 +2,8 @@
 
 use llama_cpp_sys_2 as sys;
 
-use crate::backend::LoadError;
+use super::placement::Placement;
+use crate::backend::{ContextShape, LoadError};
 
 /// Load options that are not part of a context's shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,7 @@ pub struct LlamaOptions {
     pub cache_type_k: String,
     /// Type of the V cells.
     pub cache_type_v: String,
+    pub placement: Placement,
 }
 
 impl Default for LlamaOptions {
@@ -25,6 +27,7 @@ impl Default for LlamaOptions {
             poll: Some(0),
             cache_type_k: "f16".to_owned(),
             cache_type_v: "f16".to_owned(),
+            placement: Placement::default(),
         }
     }
 }
@@ -36,12 +39,10 @@ impl LlamaOptions {
         Ok(())
     }
 
-    pub(super) fn type_k(&self) -> sys::ggml_type {
-        cache_type("cache_type_k", &self.cache_type_k).expect("validated at load")
-    }
-
-    pub(super) fn type_v(&self) -> sys::ggml_type {
-        cache_type("cache_type_v", &self.cache_type_v).expect("validated at load")
+    /// Of K and V.
+    pub(super) fn cache_types(&self) -> [sys::ggml_type; 2] {
+        let types = [("cache_type_k", &self.cache_type_k), ("cache_type_v", &self.cache_type_v)];
+        types.map(|(name, value)| cache_type(name, value).expect("validated at load"))
     }
 
     /// Compute threads for weights of `size_bytes`.
@@ -72,6 +73,39 @@ pub fn default_threads(size_bytes: u64) -> usize {
         few @ 0..=2 => few.max(1),
         many => many - 1,
     }
+}
+
+/// The parameters of a context; `None` where a number exceeds llama.cpp's. `kv_on_devices`: the KV of
+/// layers on devices is there too.
+pub(super) fn context_params(
+    shape: ContextShape,
+    cache_types: [sys::ggml_type; 2],
+    kv_on_devices: bool,
+) -> Option<sys::llama_context_params> {
+    let number = |value: usize| u32::try_from(value).ok();
+    // llama.cpp reserves an output a sequence, and for pooled outputs a batch that sequences share
+    // equally. It ends the process where the batch is smaller, or is no multiple.
+    let rows = shape.micro_batch.next_multiple_of(shape.sequences);
+    // SAFETY: the defaults are plain values.
+    let mut params = unsafe { sys::llama_context_default_params() };
+    params.n_ctx = number(shape.context_tokens.max(rows))?;
+    params.n_batch = number(rows)?;
+    params.n_ubatch = params.n_batch; // One batch is one micro-batch: all of it or none.
+    params.n_seq_max = number(shape.sequences)?;
+    params.kv_unified = true; // Sequences share cells by range.
+    params.swa_full = false; // Windows stay small; rewinds go through snapshots.
+    params.offload_kqv = kv_on_devices;
+    // Rows of V are then stored like rows of K, so ranges of cells can be moved. With AUTO, too:
+    // llama.cpp lays out the cache before it looks whether every device has the kernel, and computes
+    // attention without it where one has not. The processor always has it.
+    params.flash_attn_type = if kv_on_devices {
+        sys::LLAMA_FLASH_ATTN_TYPE_AUTO
+    } else {
+        sys::LLAMA_FLASH_ATTN_TYPE_ENABLED
+    };
+    [params.type_k, params.type_v] = cache_types;
+    params.no_perf = true;
+    Some(params)
 }
 
 /// The cache types that flash attention reads on every device.

@@ -7,8 +7,12 @@ use std::ptr::NonNull;
 use std::time::SystemTime;
 
 use llama_cpp_sys_2 as sys;
+use parking_lot::Mutex;
 
-use crate::backend::{LoadError, Progress};
+use super::fit::fit;
+use super::params::LlamaOptions;
+use super::placement::{GpuLayers, Placed};
+use crate::backend::{LoadError, Offload, Progress};
 
 /// A model file, and its identity when it was first loaded.
 #[derive(Debug)]
@@ -18,7 +22,10 @@ pub(super) struct Source {
     seen: (u64, Option<SystemTime>),
 }
 
-pub(super) struct Weights(NonNull<sys::llama_model>);
+pub(super) struct Weights {
+    pointer: NonNull<sys::llama_model>,
+    offload: Option<Offload>,
+}
 
 // SAFETY: llama.cpp does not change a model after it is loaded, and every call made here through
 // the shared pointer takes it as const or only reads it; contexts are made one at a time because
@@ -27,10 +34,13 @@ unsafe impl Send for Weights {}
 // SAFETY: as above.
 unsafe impl Sync for Weights {}
 
+/// Held while weights load.
+static LOADS: Mutex<()> = Mutex::new(());
+
 /// How much of a file is loaded.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Extent {
-    Whole,
+#[derive(Clone, Copy)]
+pub(super) enum Extent<'o> {
+    Whole(&'o LlamaOptions),
     VocabularyAlone,
 }
 
@@ -43,7 +53,13 @@ impl Source {
     }
 
     /// Loads the file; calls `progress` with 0 to 1, and ends early when it breaks.
-    pub fn load(&self, extent: Extent, progress: &mut Progress<'_>) -> Result<Weights, LoadError> {
+    ///
+    /// Where the devices were chosen and take the layers after all not, the processor takes them.
+    pub fn load(
+        &self,
+        extent: Extent<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Weights, LoadError> {
         if identity(&self.path) != self.seen {
             // KV is saved under the fingerprint of the first weights.
             return Err(refused(
@@ -51,27 +67,72 @@ impl Source {
                 "the file has changed since it was loaded first: start again to use it",
             ));
         }
+        let Extent::Whole(options) = extent else {
+            return self.load_placed(extent, &mut Placed::nowhere(), progress);
+        };
+        // llama.cpp makes a device known before it is complete: a second load would use it too early.
+        let _one_at_a_time = LOADS.lock();
+        let placement = &options.placement;
+        let mut placed = placement.place()?;
+        if let (GpuLayers::Auto, Some(shape)) = (placement.layers, placement.context)
+            && placed.is_on_devices()
+        {
+            placed = fit(placement, placed, &self.name, shape, options.cache_types());
+        }
+        let loaded = self.load_placed(extent, &mut placed, progress);
+        match loaded {
+            Err(LoadError::Model { .. })
+                if placed.is_on_devices() && placement.layers == GpuLayers::Auto =>
+            {
+                tracing::warn!(devices = ?placed.names, "the model was not loaded there: trying the processor");
+                self.load_placed(extent, &mut Placed::nowhere(), progress)
+            }
+            loaded => loaded,
+        }
+    }
+
+    fn load_placed(
+        &self,
+        extent: Extent<'_>,
+        placed: &mut Placed,
+        progress: &mut Progress<'_>,
+    ) -> Result<Weights, LoadError> {
         let mut interrupted = false;
         let mut report_progress = |loaded: f32| {
             interrupted |= progress(loaded).is_break();
             !interrupted
         };
         let mut callback: &mut dyn FnMut(f32) -> bool = &mut report_progress;
-        // SAFETY: the defaults are plain values; `name` and `callback` outlive the call, and the
-        // callback is called only during it.
+        // SAFETY: the defaults are plain values; `name`, `placed` and `callback` outlive the call,
+        // which copies what they point to, and the callback is called only during it.
         let pointer = unsafe {
             let mut params = sys::llama_model_default_params();
-            params.vocab_only = extent == Extent::VocabularyAlone;
+            params.vocab_only = matches!(extent, Extent::VocabularyAlone);
+            placed.apply(&mut params);
             params.progress_callback = Some(report);
             params.progress_callback_user_data = (&raw mut callback).cast::<c_void>();
             sys::llama_model_load_from_file(self.name.as_ptr(), params)
         };
-        NonNull::new(pointer).map(Weights).ok_or_else(|| {
+        let Some(pointer) = NonNull::new(pointer) else {
             if interrupted {
-                return LoadError::Interrupted { path: self.path.display().to_string() };
+                return Err(LoadError::Interrupted { path: self.path.display().to_string() });
             }
-            self.refused("its content was refused")
-        })
+            let mut reason = "its content was refused".to_owned();
+            if placed.is_on_devices() {
+                let devices = placed.names.join(" and ");
+                reason += &format!(
+                    "; {devices} may have too little memory: start with fewer --gpu-layers, 0 for none"
+                );
+            }
+            return Err(self.refused(&reason));
+        };
+        let offload = match extent {
+            Extent::Whole(options) if placed.is_on_devices() => {
+                Some(placed.offload(pointer, options.placement.kv_offload))
+            }
+            _ => None,
+        };
+        Ok(Weights { pointer, offload })
     }
 
     pub fn refused(&self, reason: &str) -> LoadError {
@@ -81,7 +142,12 @@ impl Source {
 
 impl Weights {
     pub fn as_ptr(&self) -> *mut sys::llama_model {
-        self.0.as_ptr()
+        self.pointer.as_ptr()
+    }
+
+    /// What of them is on devices.
+    pub fn offload(&self) -> Option<Offload> {
+        self.offload.clone()
     }
 
     pub fn vocab(&self) -> *const sys::llama_vocab {

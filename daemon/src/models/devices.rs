@@ -1,0 +1,62 @@
+//! What the settings say about devices besides the processor, and the memory that these have.
+
+use hob_config::{GpuLayers, Settings};
+use hob_models::Available;
+use hob_runtime::backend::{Device, devices};
+
+/// The settings that decide whether a model's weights and KV are on devices, and on which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceSettings {
+    /// Whether layers and their KV go there.
+    is_used: bool,
+    /// By name; empty means all.
+    names: Vec<String>,
+}
+
+impl DeviceSettings {
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            is_used: settings.gpu_layers != GpuLayers::Count(0) && settings.kv_offload,
+            names: settings.device.clone(),
+        }
+    }
+
+    /// The memory for weights and context, of which `host_bytes` are the machine's. Asks the drivers.
+    pub fn available(&self, host_bytes: u64) -> Available {
+        self.available_with(host_bytes, &devices())
+    }
+
+    /// A device that shares the machine's memory adds none.
+    fn available_with(&self, host_bytes: u64, devices: &[Device]) -> Available {
+        let is_named = |device: &&Device| {
+            let mut names = self.names.iter();
+            self.names.is_empty() || names.any(|name| name.eq_ignore_ascii_case(&device.name))
+        };
+        let own = devices.iter().filter(|device| self.is_used && !device.shares_memory);
+        let device_bytes = own.filter(is_named).map(|device| device.free_bytes).sum();
+        Available { host_bytes, device_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: &str, free_bytes: u64, shares_memory: bool) -> Device {
+        let (name, description) = (name.to_owned(), String::new());
+        Device { name, description, free_bytes, total_bytes: free_bytes, shares_memory }
+    }
+
+    #[test]
+    fn devices_that_are_used_and_have_memory_of_their_own_add_it() {
+        let here = [device("CUDA0", 20, false), device("CUDA1", 3, false), device("MTL0", 9, true)];
+        let device_bytes = |is_used, names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            DeviceSettings { is_used, names }.available_with(7, &here).device_bytes
+        };
+        assert_eq!(device_bytes(true, &[]), 23);
+        assert_eq!(device_bytes(true, &["cuda1"]), 3);
+        assert_eq!(device_bytes(true, &["MTL0"]), 0);
+        assert_eq!(device_bytes(false, &[]), 0);
+    }
+}
