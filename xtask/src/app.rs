@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use crate::command::{Failure, Line};
+use crate::gpu::Choice;
 
 /// The command that builds the app.
 pub const BUILD: &str = "cargo build --release --package hob-desktop --features desktop";
@@ -13,8 +14,8 @@ pub const BUILD: &str = "cargo build --release --package hob-desktop --features 
 const BUNDLES: &str = "target/release/bundle";
 
 /// Builds, then becomes the app; returns only when that failed.
-pub fn run(app_args: &[String]) -> Result<(), Failure> {
-    Line::new(BUILD).run()?;
+pub fn run(gpu: &Choice, app_args: &[String]) -> Result<(), Failure> {
+    gpu.add_to(Line::new(BUILD), "hob-desktop").run()?;
     let app = Line::new("target/release/hob-desktop").args(app_args);
     println!("$ {app}");
     Err(app.not_started(&app.command().exec()))

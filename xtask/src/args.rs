@@ -2,16 +2,21 @@
 
 use std::path::PathBuf;
 
+use crate::gpu::{Gpu, Wish};
+
 pub const USAGE: &str = "\
 usage: cargo xtask <task>
 
   run    [--yes] [--model NAME] [-- HOBD ARGS]   set up, build, and start hobd; offers a real model before
                                                  the first start; `--model smollm2` fetches and runs it
   run    --app [--yes] [-- APP ARGS]             the same with the desktop app
+         --gpu none|cuda|vulkan|metal|rocm       build for this instead of what the machine has
   model  [--yes] [-- HOBD ARGS]                  fetch a real model, SmolLM2 (98 MB), into Hob's models
                                                  directory; hobd runs it unless another is configured
   bundle [--yes]                                 set up, and make the installers of the desktop app
   test   [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
+  test   --gpu cuda|vulkan|metal|rocm [--yes]    check the build for a device, on the device; without a
+                                                 card, Vulkan's checks run on Mesa's software device
   bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names; `page`
                                                  measures the app's page, `page --app` its window
   setup  [--yes]                                 install the packages for building and testing
@@ -26,10 +31,12 @@ pub enum Task {
     },
     Run {
         yes: bool,
+        gpu: Wish,
         hobd_args: Vec<String>,
     },
     App {
         yes: bool,
+        gpu: Wish,
         app_args: Vec<String>,
     },
     Bundle {
@@ -48,6 +55,11 @@ pub enum Task {
     Test {
         yes: bool,
         whole: bool,
+    },
+    /// The checks of a build for a device.
+    TestGpu {
+        yes: bool,
+        gpu: Gpu,
     },
     Bench {
         yes: bool,
@@ -71,13 +83,14 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
             let yes = take_flag(&mut rest, "--yes");
             let is_app = take_flag(&mut rest, "--app");
             let model = take_option(&mut rest, "--model")?;
+            let gpu = take_gpu(&mut rest)?;
             nothing_else(&rest)?;
             let model_args = model.into_iter().flat_map(|model| ["--model".to_owned(), model]);
             let own_args = model_args.chain(own_args).collect();
             Ok(if is_app {
-                Task::App { yes, app_args: own_args }
+                Task::App { yes, gpu, app_args: own_args }
             } else {
-                Task::Run { yes, hobd_args: own_args }
+                Task::Run { yes, gpu, hobd_args: own_args }
             })
         }
         "bundle" => {
@@ -99,7 +112,13 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
         "test" => {
             let yes = take_flag(&mut rest, "--yes");
             let whole = take_flag(&mut rest, "--whole");
-            nothing_else(&rest).map(|()| Task::Test { yes, whole })
+            let gpu = take_gpu(&mut rest)?;
+            nothing_else(&rest)?;
+            match gpu {
+                Wish::Only(_) if whole => Err("--whole does not go with --gpu".to_owned()),
+                Wish::Only(gpu) => Ok(Task::TestGpu { yes, gpu }),
+                Wish::Detect | Wish::None => Ok(Task::Test { yes, whole }),
+            }
         }
         "bench" => {
             let yes = take_flag(&mut rest, "--yes");
@@ -130,6 +149,10 @@ fn take_option(words: &mut Vec<String>, name: &str) -> Result<Option<String>, St
     Ok(words.drain(at..at + 2).nth(1))
 }
 
+fn take_gpu(words: &mut Vec<String>) -> Result<Wish, String> {
+    take_option(words, "--gpu")?.map_or(Ok(Wish::Detect), |word| Wish::parse(&word))
+}
+
 fn nothing_else(words: &[String]) -> Result<(), String> {
     match words.first() {
         None => Ok(()),
@@ -146,21 +169,27 @@ mod tests {
     #[test]
     fn arguments_after_the_dashes_go_to_hobd() {
         let task = parsed("run --yes -- --ctx 8192 --yes");
-        assert_eq!(task, Ok(Task::Run { yes: true, hobd_args: words("--ctx 8192 --yes") }));
+        assert_eq!(
+            task,
+            Ok(Task::Run { yes: true, gpu: Wish::Detect, hobd_args: words("--ctx 8192 --yes") })
+        );
     }
 
     #[test]
     fn a_model_may_be_named_without_the_dashes() {
         let task = parsed("run --model qwen.gguf -- --slots 2");
         let hobd_args = words("--model qwen.gguf --slots 2");
-        assert_eq!(task, Ok(Task::Run { yes: false, hobd_args }));
+        assert_eq!(task, Ok(Task::Run { yes: false, gpu: Wish::Detect, hobd_args }));
         assert_eq!(parsed("run --model"), Err("--model needs a value".to_owned()));
     }
 
     #[test]
     fn the_app_gets_its_own_arguments() {
         let task = parsed("run --app --yes -- --smoke-test");
-        assert_eq!(task, Ok(Task::App { yes: true, app_args: words("--smoke-test") }));
+        assert_eq!(
+            task,
+            Ok(Task::App { yes: true, gpu: Wish::Detect, app_args: words("--smoke-test") })
+        );
         assert_eq!(parsed("bundle"), Ok(Task::Bundle { yes: false }));
         assert!(parsed("bundle --app").is_err());
     }
@@ -170,6 +199,16 @@ mod tests {
         let task = parsed("model --yes -- --data-dir /d");
         assert_eq!(task, Ok(Task::Model { yes: true, flags: words("--data-dir /d") }));
         assert!(parsed("model smollm2").is_err());
+    }
+
+    #[test]
+    fn the_device_of_a_build_is_named() {
+        let gpu = Wish::Only(Gpu::Vulkan);
+        let task = parsed("run --gpu vulkan -- --gpu-layers 4");
+        assert_eq!(task, Ok(Task::Run { yes: false, gpu, hobd_args: words("--gpu-layers 4") }));
+        assert_eq!(parsed("test --gpu cuda"), Ok(Task::TestGpu { yes: false, gpu: Gpu::Cuda }));
+        assert_eq!(parsed("test --gpu none"), Ok(Task::Test { yes: false, whole: false }));
+        assert!(parsed("run --gpu voodoo").unwrap_err().contains("choose none, cuda"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::env;
 use std::path::PathBuf;
 
 use crate::command::Line;
+use crate::gpu::Found;
 use crate::libclang;
 use crate::need::Need;
 use crate::packages::System;
@@ -66,7 +67,41 @@ fn is_met(need: Need) -> bool {
         Need::WebKitDriver => has_program(&["WebKitWebDriver"]),
         Need::Display => has_program(&["Xvfb"]),
         Need::Bus => has_program(&["dbus-daemon"]),
+        // The extension came with those that llama.cpp needs.
+        Need::VulkanHeaders => includes("vulkan/vulkan.h", "VK_EXT_layer_settings"),
+        Need::Glslc => has_program(&["glslc"]),
+        Need::SpirvHeaders => includes("spirv/unified1/spirv.hpp", "SPV_VERSION"),
+        Need::SoftwareVulkan => has_file("/usr/share/vulkan/icd.d", "lvp_icd"),
     }
+}
+
+/// What decides about the device of a build.
+pub fn gpu() -> Found {
+    Found {
+        is_macos: cfg!(target_os = "macos"),
+        nvidia_driver: Line::new("nvidia-smi -L").succeeds(),
+        nvcc: env::var_os("CUDACXX").is_some() || has_program(&["nvcc"]),
+        render_node: has_file("/dev/dri", "renderD"),
+        glslc: is_met(Need::Glslc),
+        vulkan_headers: is_met(Need::VulkanHeaders),
+        spirv_headers: is_met(Need::SpirvHeaders),
+    }
+}
+
+/// Whether the compiler finds this header, and it defines `name`.
+fn includes(header: &str, name: &str) -> bool {
+    let sdk = env::var("VULKAN_SDK").map_or(String::new(), |sdk| format!("-I '{sdk}/include'"));
+    let text = format!("#include <{header}>\\n#ifndef {name}\\n#error\\n#endif\\n");
+    let compiler = tool("CXX", "c++");
+    let probe = format!("printf '{text}' | {compiler} {sdk} -x c++ -fsyntax-only -");
+    Line::new("sh -c").arg(probe).succeeds()
+}
+
+/// Whether the directory has a file whose name begins like this.
+fn has_file(directory: &str, start: &str) -> bool {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names = files.map(|file| file.file_name());
+    names.any(|name| name.to_string_lossy().starts_with(start))
 }
 
 fn has_program(names: &[&str]) -> bool {

@@ -5,8 +5,8 @@
 //! - Has one dependency, because it is the first crate that compiles on a fresh machine.
 //!
 //! Reading order: [`args`] parses the task; [`need`] and [`packages`] list what building and
-//! testing need; [`detect`] and [`setup`] install what is missing; [`model`] fetches a real model;
-//! [`run`] and [`app`] start hobd and the app; [`test`] runs the checks.
+//! testing need; [`detect`] and [`setup`] install what is missing; [`gpu`] chooses the device of a build; [`model`] fetches a real model;
+//! [`run`] and [`app`] start hobd and the app; [`test`] and [`test_gpu`] run the checks.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
@@ -17,6 +17,7 @@ mod circles;
 mod command;
 mod deny;
 mod detect;
+mod gpu;
 mod layers;
 mod libclang;
 mod model;
@@ -28,12 +29,14 @@ mod pure;
 mod run;
 mod setup;
 mod test;
+mod test_gpu;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use args::Task;
 use command::{Failure, Line};
+use gpu::Wish;
 use need::Need;
 
 fn main() -> ExitCode {
@@ -67,15 +70,17 @@ fn perform(task: Task) -> Result<(), Failure> {
             Ok(())
         }
         Task::Setup { yes } => setup::ensure(&Need::all(), yes),
-        Task::Run { yes, hobd_args } => {
+        Task::Run { yes, gpu, hobd_args } => {
             setup::ensure(&Need::BUILD, yes)?;
+            let gpu = setup::for_gpu(gpu, yes)?;
             model::before_start(&hobd_args, yes)?;
-            run::run(&hobd_args)
+            run::run(&gpu, &hobd_args)
         }
-        Task::App { yes, app_args } => {
+        Task::App { yes, gpu, app_args } => {
             setup::ensure(&Need::app(), yes)?;
+            let gpu = setup::for_gpu(gpu, yes)?;
             model::before_start(&app_args, yes)?;
-            app::run(&app_args)
+            app::run(&gpu, &app_args)
         }
         Task::Bundle { yes } => {
             setup::ensure(&Need::bundle(), yes)?;
@@ -86,6 +91,11 @@ fn perform(task: Task) -> Result<(), Failure> {
         Task::Test { yes, whole } => {
             setup::ensure(&Need::all(), yes)?;
             test::run(whole)
+        }
+        Task::TestGpu { yes, gpu } => {
+            setup::ensure(&Need::BUILD, yes)?;
+            setup::for_gpu(Wish::Only(gpu), yes)?;
+            test_gpu::run(gpu, yes)
         }
         Task::Bench { yes, bench_args } => {
             setup::ensure(&Need::BUILD, yes)?;

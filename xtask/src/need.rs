@@ -17,6 +17,10 @@ pub enum Need {
     WebKitDriver,
     Display,
     Bus,
+    VulkanHeaders,
+    Glslc,
+    SpirvHeaders,
+    SoftwareVulkan,
 }
 
 impl Need {
@@ -26,6 +30,9 @@ impl Need {
     pub const WINDOW: [Self; 3] = [Self::WebKitDriver, Self::Display, Self::Bus];
     /// For the checks of the page, besides those of a build.
     pub const PAGE: [Self; 2] = [Self::Chromium, Self::ChromeDriver];
+
+    /// For a build for Vulkan, besides those of every build.
+    pub const VULKAN: [Self; 3] = [Self::VulkanHeaders, Self::Glslc, Self::SpirvHeaders];
 
     /// For building and running the desktop app.
     pub fn app() -> Vec<Self> {
@@ -60,6 +67,10 @@ impl Need {
             Self::WebKitDriver => "WebKitGTK's driver",
             Self::Display => "Xvfb",
             Self::Bus => "D-Bus with its daemon",
+            Self::VulkanHeaders => "Vulkan's headers, 1.3.275 or later",
+            Self::Glslc => "glslc",
+            Self::SpirvHeaders => "SPIR-V's headers",
+            Self::SoftwareVulkan => "Mesa's Vulkan drivers",
         }
     }
 
@@ -82,6 +93,14 @@ impl Need {
             Self::WebKitDriver => "drives the app's window in its checks",
             Self::Display => "is the screen of the app's window in its checks",
             Self::Bus => "is the session bus of the app's window in its checks",
+            Self::VulkanHeaders => {
+                "describe the graphics card to llama.cpp; VULKAN_SDK may name the directory of others"
+            }
+            Self::Glslc => "compiles what the graphics card computes",
+            Self::SpirvHeaders => "are for what the graphics card computes, compiled",
+            Self::SoftwareVulkan => {
+                "compute on the processor what a graphics card would, in checks"
+            }
         }
     }
 }

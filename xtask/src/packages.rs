@@ -63,6 +63,10 @@ const DEBIAN: System = System {
         (Need::WebKitDriver, &APT, "webkit2gtk-driver"),
         (Need::Display, &APT, "xvfb"),
         (Need::Bus, &APT, "dbus"),
+        (Need::VulkanHeaders, &APT, "libvulkan-dev"),
+        (Need::Glslc, &APT, "glslc"),
+        (Need::SpirvHeaders, &APT, "spirv-headers"),
+        (Need::SoftwareVulkan, &APT, "mesa-vulkan-drivers"),
     ],
     relative: None,
 };
@@ -98,6 +102,10 @@ const SYSTEMS: [System; 5] = [
             (Need::WebKitDriver, &DNF, "webkitgtk6.0"),
             (Need::Display, &DNF, "xorg-x11-server-Xvfb"),
             (Need::Bus, &DNF, "dbus-daemon"),
+            (Need::VulkanHeaders, &DNF, "vulkan-loader-devel"),
+            (Need::Glslc, &DNF, "glslc"),
+            (Need::SpirvHeaders, &DNF, "spirv-headers-devel"),
+            (Need::SoftwareVulkan, &DNF, "mesa-vulkan-drivers"),
         ],
         relative: None,
     },
@@ -120,6 +128,10 @@ const SYSTEMS: [System; 5] = [
             (Need::WebKitDriver, &PACMAN, "webkitgtk-6.0"),
             (Need::Display, &PACMAN, "xorg-server-xvfb"),
             (Need::Bus, &PACMAN, "dbus"),
+            (Need::VulkanHeaders, &PACMAN, "vulkan-devel"),
+            (Need::Glslc, &PACMAN, "shaderc"),
+            (Need::SpirvHeaders, &PACMAN, "spirv-headers"),
+            (Need::SoftwareVulkan, &PACMAN, "vulkan-swrast"),
         ],
         relative: None,
     },
@@ -144,6 +156,11 @@ const SYSTEMS: [System; 5] = [
             (Need::WebKitDriver, &SYSTEM, ""),
             (Need::Display, &SYSTEM, ""),
             (Need::Bus, &SYSTEM, ""),
+            // Metal is part of the system, and nothing else is built for.
+            (Need::VulkanHeaders, &SYSTEM, ""),
+            (Need::Glslc, &SYSTEM, ""),
+            (Need::SpirvHeaders, &SYSTEM, ""),
+            (Need::SoftwareVulkan, &SYSTEM, ""),
         ],
         relative: None,
     },
@@ -207,7 +224,8 @@ mod tests {
     #[test]
     fn every_system_has_a_package_for_every_need() {
         for system in &SYSTEMS {
-            for need in Need::all().into_iter().chain(Need::bundle()) {
+            let vulkan = [Need::VULKAN.as_slice(), &[Need::SoftwareVulkan]].concat();
+            for need in Need::all().into_iter().chain(Need::bundle()).chain(vulkan) {
                 let (installer, package) = system.entry(need);
                 let is_named = !package.is_empty() || installer == &SYSTEM;
                 assert!(is_named, "{} on {}", need.name(), system.name);

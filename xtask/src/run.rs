@@ -13,6 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::command::{Failure, Line, quoted};
+use crate::gpu::Choice;
 
 /// The command that builds hobd and hob.
 pub const BUILD: &str = "cargo build --release --package hob-daemon --package hob-cli";
@@ -20,8 +21,8 @@ pub const BUILD: &str = "cargo build --release --package hob-daemon --package ho
 const READY_FILE: &str = "target/run/ready.json";
 
 /// Builds, then becomes hobd; returns only after a failure.
-pub fn run(hobd_args: &[String]) -> Result<(), Failure> {
-    Line::new(BUILD).run()?;
+pub fn run(gpu: &Choice, hobd_args: &[String]) -> Result<(), Failure> {
+    gpu.add_to(Line::new(BUILD), "hob-daemon").run()?;
     prepare_ready_file().map_err(|e| {
         Failure::new(
             format!("cannot prepare {READY_FILE}: {e}"),

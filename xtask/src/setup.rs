@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::command::{Failure, Line};
 use crate::detect;
+use crate::gpu::{self, Choice, Gpu, Wish};
 use crate::need::Need;
 use crate::packages::{self, System};
 
@@ -43,6 +44,26 @@ pub fn ensure(needs: &[Need], yes: bool) -> Result<(), Failure> {
         eprintln!("set-up: {} was installed, but is still not found; continuing", need.name());
     }
     Ok(())
+}
+
+/// Decides what the build computes on, says why, and installs what a device that was asked for needs.
+pub fn for_gpu(wish: Wish, yes: bool) -> Result<Choice, Failure> {
+    let choice = gpu::choose(wish, &detect::gpu());
+    println!("{}", choice.told());
+    let needs = choice.gpu.map_or(&[][..], Gpu::needs);
+    if !needs.is_empty() {
+        ensure(needs, yes)?;
+    }
+    let missing = detect::missing(needs);
+    if missing.contains(&Need::VulkanHeaders) {
+        // Without them, the build ends after minutes with an error of the compiler.
+        return Err(Failure::new(
+            format!("this system's package has no {}", Need::VulkanHeaders.name()),
+            "unpack those of a later system or Khronos' SDK, set VULKAN_SDK to the directory that has \
+             them in include/, and try again; or pass --gpu none",
+        ));
+    }
+    Ok(choice)
 }
 
 fn install(system: &System, missing: &[Need], yes: bool) -> Result<(), Failure> {

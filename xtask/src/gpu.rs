@@ -1,0 +1,228 @@
+//! Chooses what the build computes models on, by what this machine has.
+//!
+//! - Pure: [`choose`] and [`Choice`] decide by [`Found`], which `detect` fills in.
+//! - Without a device and its tools the build has the default features, so nothing is compiled anew.
+//! - CUDA before Vulkan, because it is faster on the same card.
+
+use crate::command::Line;
+use crate::need::Need;
+
+/// A backend of llama.cpp besides the processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gpu {
+    Cuda,
+    Vulkan,
+    Metal,
+    Rocm,
+}
+
+/// What the user asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    #[default]
+    Detect,
+    None,
+    Only(Gpu),
+}
+
+/// What this machine has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    pub is_macos: bool,
+    /// A driver of NVIDIA that answers.
+    pub nvidia_driver: bool,
+    pub nvcc: bool,
+    /// A graphics card or unit that Vulkan could use: a render node of the kernel.
+    pub render_node: bool,
+    pub glslc: bool,
+    /// Recent enough for llama.cpp.
+    pub vulkan_headers: bool,
+    pub spirv_headers: bool,
+}
+
+/// What the build computes on, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub gpu: Option<Gpu>,
+    pub why: String,
+}
+
+impl Gpu {
+    const ALL: [Self; 4] = [Self::Cuda, Self::Vulkan, Self::Metal, Self::Rocm];
+
+    /// The name of the cargo feature.
+    pub fn feature(self) -> &'static str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Vulkan => "vulkan",
+            Self::Metal => "metal",
+            Self::Rocm => "rocm",
+        }
+    }
+
+    /// What a build for it needs besides those of every build. NVIDIA's and AMD's tools come from their
+    /// makers, not from a package of the system.
+    pub fn needs(self) -> &'static [Need] {
+        match self {
+            Self::Vulkan => &Need::VULKAN,
+            Self::Cuda | Self::Metal | Self::Rocm => &[],
+        }
+    }
+}
+
+impl Wish {
+    /// # Errors
+    /// Names the words that are known.
+    pub fn parse(word: &str) -> Result<Self, String> {
+        if word == "none" {
+            return Ok(Self::None);
+        }
+        let gpu = Gpu::ALL.into_iter().find(|gpu| gpu.feature() == word);
+        let unknown =
+            || format!("--gpu {word} is not known: choose none, cuda, vulkan, metal or rocm");
+        gpu.map(Self::Only).ok_or_else(unknown)
+    }
+}
+
+/// Decides, and says why in one sentence.
+pub fn choose(wish: Wish, found: &Found) -> Choice {
+    let choice = |gpu, why: &str| Choice { gpu, why: why.to_owned() };
+    match wish {
+        Wish::None if found.is_macos => choice(
+            None,
+            "--gpu none (llama.cpp has Metal on macOS all the same: start hobd with --gpu-layers 0)",
+        ),
+        Wish::None => choice(None, "--gpu none"),
+        Wish::Only(gpu) => choice(Some(gpu), &format!("--gpu {}", gpu.feature())),
+        Wish::Detect if found.is_macos => choice(Some(Gpu::Metal), "this is macOS"),
+        Wish::Detect => detected(found),
+    }
+}
+
+fn detected(found: &Found) -> Choice {
+    let vulkan_is_missing = missing_for_vulkan(found);
+    if found.nvidia_driver && found.nvcc {
+        let why = "a driver of NVIDIA and nvcc are here".to_owned();
+        return Choice { gpu: Some(Gpu::Cuda), why };
+    }
+    if !found.nvidia_driver && !found.render_node {
+        return Choice { gpu: None, why: "no graphics card is here".to_owned() };
+    }
+    if vulkan_is_missing.is_empty() {
+        let why = "a graphics card, Vulkan's headers and glslc are here".to_owned();
+        return Choice { gpu: Some(Gpu::Vulkan), why };
+    }
+    let nvcc = if found.nvidia_driver { "nvcc is missing for CUDA, and " } else { "" };
+    let missing = vulkan_is_missing.join(", ");
+    let why = format!(
+        "a graphics card is here, but {nvcc}{missing} for Vulkan: `--gpu vulkan` installs what is missing"
+    );
+    Choice { gpu: None, why }
+}
+
+fn missing_for_vulkan(found: &Found) -> Vec<&'static str> {
+    let parts = [
+        (found.vulkan_headers, "headers of 2024 or later"),
+        (found.glslc, "glslc"),
+        (found.spirv_headers, "SPIR-V's headers"),
+    ];
+    parts.into_iter().filter(|(is_here, _)| !is_here).map(|(_, name)| name).collect()
+}
+
+impl Choice {
+    /// One sentence for the terminal.
+    pub fn told(&self) -> String {
+        let what = match self.gpu {
+            None => "the processor",
+            Some(Gpu::Cuda) => "CUDA",
+            Some(Gpu::Vulkan) => "Vulkan",
+            Some(Gpu::Metal) => "Metal",
+            Some(Gpu::Rocm) => "ROCm",
+        };
+        format!("gpu: building for {what}: {}", self.why)
+    }
+
+    /// Adds the feature to a build of `package`. llama.cpp for Metal is the default on macOS.
+    pub fn add_to(&self, build: Line, package: &str) -> Line {
+        match self.gpu {
+            None | Some(Gpu::Metal) => build,
+            Some(gpu) => build.args(["--features", &format!("{package}/{}", gpu.feature())]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINUX: Found = Found {
+        is_macos: false,
+        nvidia_driver: false,
+        nvcc: false,
+        render_node: false,
+        glslc: false,
+        vulkan_headers: false,
+        spirv_headers: false,
+    };
+    const VULKAN: Found = Found {
+        render_node: true,
+        glslc: true,
+        vulkan_headers: true,
+        spirv_headers: true,
+        ..LINUX
+    };
+
+    fn detected(found: &Found) -> Option<Gpu> {
+        choose(Wish::Detect, found).gpu
+    }
+
+    #[test]
+    fn without_a_card_the_build_is_the_default_one() {
+        let choice = choose(Wish::Detect, &Found { render_node: false, ..VULKAN });
+        assert_eq!(choice.told(), "gpu: building for the processor: no graphics card is here");
+        let line = choice.add_to(Line::new("cargo build"), "hob-daemon");
+        assert_eq!(line.to_string(), "cargo build");
+    }
+
+    #[test]
+    fn a_card_and_the_tools_for_it_decide() {
+        let nvidia = Found { nvidia_driver: true, nvcc: true, ..LINUX };
+        assert_eq!(detected(&nvidia), Some(Gpu::Cuda));
+        assert_eq!(detected(&VULKAN), Some(Gpu::Vulkan));
+        let both = Found { nvidia_driver: true, nvcc: true, ..VULKAN };
+        assert_eq!(detected(&both), Some(Gpu::Cuda), "the faster one");
+        let without_nvcc = Found { nvidia_driver: true, ..VULKAN };
+        assert_eq!(detected(&without_nvcc), Some(Gpu::Vulkan));
+        assert_eq!(detected(&Found { nvcc: true, ..LINUX }), None, "tools alone");
+        assert_eq!(detected(&Found { is_macos: true, ..LINUX }), Some(Gpu::Metal));
+    }
+
+    #[test]
+    fn a_card_without_tools_is_named_with_what_is_missing() {
+        let found = Found { nvidia_driver: true, glslc: false, ..VULKAN };
+        let choice = choose(Wish::Detect, &found);
+        assert_eq!(choice.gpu, None);
+        assert!(
+            choice.why.contains("nvcc is missing for CUDA, and glslc for Vulkan"),
+            "{choice:?}"
+        );
+        assert!(choice.why.contains("--gpu vulkan"), "{choice:?}");
+    }
+
+    #[test]
+    fn a_wish_overrides_what_is_found() {
+        let wish = Wish::parse("vulkan").unwrap();
+        let choice = choose(wish, &LINUX);
+        assert_eq!(choice.gpu, Some(Gpu::Vulkan));
+        let line = choice.add_to(Line::new("cargo build"), "hob-daemon");
+        assert_eq!(line.to_string(), "cargo build --features hob-daemon/vulkan");
+        assert_eq!(choose(Wish::parse("none").unwrap(), &VULKAN).gpu, None);
+        assert!(Wish::parse("opencl").unwrap_err().contains("none, cuda, vulkan, metal or rocm"));
+    }
+
+    #[test]
+    fn metal_needs_no_feature() {
+        let choice = choose(Wish::Detect, &Found { is_macos: true, ..LINUX });
+        assert_eq!(choice.add_to(Line::new("cargo build"), "p").to_string(), "cargo build");
+    }
+}
