@@ -175,6 +175,12 @@ pub struct Counters {
     pub cancelled: u64,
     pub failed: u64,
     pub generated_tokens: u64,
+    /// Guessed tokens of answers that were computed ahead.
+    #[serde(default)]
+    pub drafted_tokens: u64,
+    /// Those of them that were right.
+    #[serde(default)]
+    pub accepted_tokens: u64,
     pub computed_tokens: u64,
     pub prewarmed: u64,
     pub superseded: u64,

@@ -52,6 +52,7 @@ pub struct Turn {
     pub cold: bool,
     pub tokens: Option<PromptTokens>,
     pub ahead: Option<AheadTokens>,
+    pub drafts: Option<DraftTokens>,
     pub restore_ms: Option<f64>,
     pub ttft_ms: Option<f64>,
     /// From the request's arrival in the engine to the last token.
@@ -102,6 +103,15 @@ pub struct AheadTokens {
     pub memory: usize,
     pub disk: usize,
     pub computed: usize,
+}
+
+/// Tokens of the answer that were guessed and computed ahead of their turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DraftTokens {
+    pub drafted: usize,
+    /// Those of them that are part of the answer.
+    pub accepted: usize,
 }
 
 impl Turn {

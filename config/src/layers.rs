@@ -20,7 +20,7 @@ use crate::origin::{Entry, GivenValues, Origin};
 use crate::parse::{self, Complaint, Raw};
 use crate::paths::UserDirs;
 use crate::sources::Sources;
-use crate::values::{CacheType, ContextChoice, GpuLayers, ModelChoice, TtlClass};
+use crate::values::{CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass};
 
 /// Ten years: far from where adding to a clock overflows.
 const MAX_SECS: u64 = 10 * 365 * 24 * 3600;
@@ -208,6 +208,10 @@ impl<'a> Layers<'a> {
 
     pub(crate) fn cache_type(&mut self, key: Key) -> Result<CacheType, ConfigError> {
         self.value(key, |raw| parse::choice(raw, &CacheType::NAMES))
+    }
+
+    pub(crate) fn draft(&mut self, key: Key) -> Result<DraftChoice, ConfigError> {
+        self.value(key, |raw| parse::choice(raw, &DraftChoice::NAMES))
     }
 
     pub(crate) fn ttl_class(&mut self, key: Key) -> Result<TtlClass, ConfigError> {

@@ -36,4 +36,4 @@ pub use resolve::Resolved;
 pub use running::RunningDaemon;
 pub use settings::Settings;
 pub use sources::{ConfigFile, Sources};
-pub use values::{CacheType, ContextChoice, GpuLayers, ModelChoice, TtlClass};
+pub use values::{CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass};

@@ -109,6 +109,10 @@ macro_rules! settings_table {
         #[setting(Daemon, "BOOL", default = "true")]
         KvOffload => kv_offload: bool = switch();
 
+        /// Compute guessed tokens of answers ahead, where that is faster: auto or off
+        #[setting(Daemon, "auto|off", default = "auto")]
+        Draft => draft: DraftChoice = draft();
+
         /// What to log, such as info or hob_runtime=debug
         #[setting(Daemon, "FILTER", default = "info")]
         Log => log: String = value(parse::text);

@@ -139,6 +139,42 @@ impl FromStr for CacheType {
     }
 }
 
+/// Whether guessed tokens of answers are computed ahead of their turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DraftChoice {
+    /// Where the model's memory can drop them again, and where that makes answers faster.
+    Auto,
+    Off,
+}
+
+impl DraftChoice {
+    pub const NAMES: [&'static str; 2] = ["auto", "off"];
+}
+
+impl fmt::Display for DraftChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES[*self as usize])
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{got}` is not known; choose one of {}", DraftChoice::NAMES.join(", "))]
+pub struct DraftChoiceError {
+    pub got: String,
+}
+
+impl FromStr for DraftChoice {
+    type Err = DraftChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "off" => Ok(Self::Off),
+            other => Err(DraftChoiceError { got: other.to_owned() }),
+        }
+    }
+}
+
 /// How long saved KV stays after its last use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TtlClass {

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hob_prewarm::{PrefixName, PrefixState};
-use hob_runtime::turn::TurnReport;
+use hob_runtime::turn::{DraftCounts, TurnReport};
 use hob_slots::MemoryFigures;
 
 use crate::explain::Reason;
@@ -32,6 +32,8 @@ pub struct Metrics {
     disk: AtomicU64,
     computed: AtomicU64,
     generated: AtomicU64,
+    drafted: AtomicU64,
+    accepted: AtomicU64,
     speculated: AtomicU64,
     speculations: Mutex<BTreeMap<&'static str, u64>>,
     ttft: Histogram,
@@ -105,8 +107,10 @@ impl Metrics {
         *lock(&self.misses).entry(reason.as_str()).or_default() += 1;
     }
 
-    pub fn generated(&self, tokens: usize) {
+    pub fn generated(&self, tokens: usize, drafts: DraftCounts) {
         add(&self.generated, tokens);
+        add(&self.drafted, drafts.drafted);
+        add(&self.accepted, drafts.accepted);
     }
 
     /// Counts the prompt tokens that a speculative prefill computed.
@@ -143,6 +147,18 @@ impl Metrics {
             "counter",
             "Tokens generated.",
             read(&self.generated),
+        );
+        page.single(
+            "hob_drafted_tokens_total",
+            "counter",
+            "Guessed tokens of answers that were computed ahead.",
+            read(&self.drafted),
+        );
+        page.single(
+            "hob_accepted_tokens_total",
+            "counter",
+            "Guessed tokens that were right, and so part of an answer.",
+            read(&self.accepted),
         );
         page.family("hob_ahead_total", "counter", "Speculative prefills, by outcome.");
         for (outcome, count) in lock(&self.speculations).iter() {
@@ -305,13 +321,15 @@ mod tests {
         let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };
         metrics.started(&report(tokens));
         metrics.missed(Reason::Clock);
-        metrics.generated(7);
+        metrics.generated(7, DraftCounts { drafted: 5, accepted: 4 });
         let gauges = Gauges { queue: 2, rejected_files: 3, ..Gauges::default() };
         let page = metrics.render(gauges, &WarmStatus::default());
         for line in [
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
             "hob_prompt_tokens_total{place=\"disk\"} 90",
             "hob_generated_tokens_total 7",
+            "hob_drafted_tokens_total 5",
+            "hob_accepted_tokens_total 4",
             "hob_misses_total{reason=\"clock\"} 1",
             "hob_restore_full_prefill_total 0",
             "hob_ttft_seconds_bucket{le=\"0.025\"} 0",

@@ -37,6 +37,7 @@ fn a_complete_answer_has_openais_shape_and_reports_where_its_prompt_came_from() 
             "cold",
             "tokens",
             "ahead",
+            "drafts",
             "restore_ms",
             "ttft_ms",
             "total_ms",

@@ -202,7 +202,8 @@ impl World {
         let directory = tempfile::tempdir().unwrap();
         let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
         let no_profiles: &Path = &directory.path().join("none");
-        let launch = launch.args(["--ctx", CTX, "--log", "warn"]);
+        // The rows of a draft depend on measured times, and llama.cpp rounds by the number of rows.
+        let launch = launch.args(["--ctx", CTX, "--log", "warn", "--draft", "off"]);
         let launch = launch.args(["--model".as_ref(), model.as_os_str()]);
         let launch = match flags.contains(&"--profiles-dir") {
             true => launch,

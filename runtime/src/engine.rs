@@ -22,6 +22,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::backend::{LoadError, Model};
 use crate::command::{Command, Reply, Submitted};
+use crate::draft::CostCurve;
 use crate::fault::{self, Place};
 use crate::grammar::GrammarFactory;
 use crate::heartbeat::{Heartbeat, died};
@@ -104,6 +105,11 @@ impl Engine {
                 let _running: mpsc::Sender<()> = running;
                 let core = Core {
                     pulse,
+                    costs: if options.micro_batch_target.is_some() {
+                        CostCurve::measured()
+                    } else {
+                        CostCurve::flat()
+                    },
                     pace: Pace::new(options.micro_batch_target, options.max_rows()),
                     counters: EngineCounters::default(),
                     turns: 0,

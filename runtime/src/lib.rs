@@ -3,12 +3,13 @@
 //! Reading order: [`turn`] (requests and events), [`engine`] (the handle), `command` (what it
 //! sends), `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV
 //! offload to memory and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and
-//! [`grammar`] (before a turn), [`sample`] (after a micro-batch), [`heartbeat`] (whether the thread
-//! lives), [`fault`] (how tests end it), [`probe`] (a trial of a model).
+//! [`grammar`] (before a turn), `draft` (guessed tokens), [`sample`] (after a micro-batch), [`heartbeat`]
+//! (whether the thread lives), [`fault`] (how tests end it), [`probe`] (a trial of a model).
 
 mod attention;
 pub mod backend;
 mod command;
+mod draft;
 pub mod engine;
 pub mod fault;
 pub mod grammar;
@@ -37,7 +38,7 @@ pub use options::EngineOptions;
 pub use status::{EngineCounters, EngineStatus, Residency, SavedStatus, SlotState, SlotStatus};
 pub use tiers::in_the_background;
 pub use turn::{
-    AheadCounts, FinishReason, Logprobs, PromptPhase, PromptProgress, Purpose, Retention,
-    TokenCounts, TokenLogprob, Turn, TurnError, TurnEvent, TurnReport, TurnRequest,
+    AheadCounts, DraftCounts, FinishReason, Logprobs, PromptPhase, PromptProgress, Purpose,
+    Retention, TokenCounts, TokenLogprob, Turn, TurnError, TurnEvent, TurnReport, TurnRequest,
 };
 pub use vocabulary::Vocabulary;

@@ -168,6 +168,10 @@ pub struct EngineCounters {
     pub cancelled: u64,
     pub failed: u64,
     pub generated_tokens: u64,
+    /// Tokens of answers that were guessed and computed ahead of their turn.
+    pub drafted_tokens: u64,
+    /// Those of them that were right.
+    pub accepted_tokens: u64,
     /// Of prompts.
     pub computed_tokens: u64,
     /// Conversations that were parked for others.

@@ -173,6 +173,15 @@ pub struct AheadCounts {
     pub computed: usize,
 }
 
+/// Tokens of an answer that were guessed and computed ahead of their turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DraftCounts {
+    /// Computed in the micro-batch of an earlier token.
+    pub drafted: usize,
+    /// Those of them that are part of the answer.
+    pub accepted: usize,
+}
+
 /// What happened to a prompt, known when its first token is sampled.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TurnReport {
@@ -262,6 +271,7 @@ pub enum TurnEvent {
         completion_tokens: usize,
         /// From the first token to the last one.
         generation_ms: f64,
+        drafts: DraftCounts,
         /// Prompt and answer, the end-of-generation token included.
         timeline: Vec<Token>,
     },

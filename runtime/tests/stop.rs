@@ -97,7 +97,7 @@ mod llama {
         tokens.iter().enumerate().map(row).collect()
     }
 
-    /// The memories that `MemoryKind::can_interrupt` names.
+    /// The memories that `MemoryKind::can_drop_newest` names.
     const MODELS: [&str; 3] = ["hob-tiny-f16.gguf", "fixtures/qwen2.gguf", "fixtures/gemma3.gguf"];
 
     #[test]
@@ -105,7 +105,7 @@ mod llama {
         for file in MODELS {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file);
             let model = LlamaModel::load(&path, LlamaOptions::default()).unwrap();
-            assert!(model.facts().memory.can_interrupt(), "{file}");
+            assert!(model.facts().memory.can_drop_newest(), "{file}");
             let text = model.tokenize(&"The kettle is hot. ".repeat(80), false, true);
             // The first part is longer than gemma3's window.
             let (first, second) = text[..400].split_at(200);

@@ -3,7 +3,7 @@
 //! - Counts are sums over all prompts of the request; times and the explanation are the first one's.
 
 use hob_api::Turn;
-use hob_api::turn::{AheadTokens, PromptTokens};
+use hob_api::turn::{AheadTokens, DraftTokens, PromptTokens};
 use hob_runtime::turn::{FinishReason, TokenCounts, TurnReport};
 use hob_slots::ConversationId;
 
@@ -80,6 +80,10 @@ impl Account {
                 memory: report.tokens.memory,
                 disk: report.tokens.disk,
                 computed: report.tokens.computed,
+            }),
+            drafts: Some(DraftTokens {
+                drafted: self.usage.drafts.drafted,
+                accepted: self.usage.drafts.accepted,
             }),
             ahead: Some(AheadTokens {
                 memory: report.ahead.memory,

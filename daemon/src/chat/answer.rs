@@ -258,10 +258,19 @@ impl Answer {
             TurnEvent::Token { token, text, logprobs } => {
                 self.token(choice, token, &text, logprobs);
             }
-            TurnEvent::Finished { reason, text, completion_tokens, generation_ms, timeline } => {
-                self.context.metrics.generated(completion_tokens);
+            TurnEvent::Finished {
+                reason,
+                text,
+                completion_tokens,
+                generation_ms,
+                drafts,
+                timeline,
+            } => {
+                self.context.metrics.generated(completion_tokens, drafts);
                 let account = &mut self.account;
                 account.usage.completion += completion_tokens;
+                account.usage.drafts.drafted += drafts.drafted;
+                account.usage.drafts.accepted += drafts.accepted;
                 if choice == 0 {
                     account.end_first(reason, completion_tokens, generation_ms, self.max_tokens);
                 }

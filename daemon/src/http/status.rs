@@ -174,6 +174,8 @@ fn counters(counters: EngineCounters) -> Counters {
         cancelled: counters.cancelled,
         failed: counters.failed,
         generated_tokens: counters.generated_tokens,
+        drafted_tokens: counters.drafted_tokens,
+        accepted_tokens: counters.accepted_tokens,
         computed_tokens: counters.computed_tokens,
         prewarmed: counters.prewarmed,
         superseded: counters.superseded,

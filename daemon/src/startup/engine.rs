@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
-use hob_config::{Resolved, Settings};
+use hob_config::{DraftChoice, Resolved, Settings};
 use hob_models::{ChosenContext, Estimate, Limit, MachineMemory, Roots};
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::ModelHash;
@@ -85,6 +85,7 @@ pub(super) fn open(
         context_tokens: loaded.context.tokens as usize,
         slots: settings.slots as usize,
         prefixes: model::prefix_slots(settings),
+        drafts: settings.draft == DraftChoice::Auto,
         queue: settings.queue,
         memory_budget_bytes: settings.warm_budget_bytes(memory),
         unsaved_budget_bytes: settings.unsaved_budget_bytes(memory),

@@ -3,7 +3,7 @@
 //! - `hob` is a field of the answer, or of the last chunk of a stream.
 //! - The logarithm of zero is -9999, as in OpenAI's API: JSON has no infinity.
 
-use hob_runtime::turn::{Logprobs, TokenLogprob};
+use hob_runtime::turn::{DraftCounts, Logprobs, TokenLogprob};
 use serde_json::{Map, Value, json};
 
 const LOG_OF_ZERO: f32 = -9999.0;
@@ -27,6 +27,8 @@ pub struct Usage {
     pub completion: usize,
     /// Generated tokens between think marks.
     pub reasoning: usize,
+    /// Guessed tokens. OpenAI calls them predictions; those that were wrong are not in `completion`.
+    pub drafts: DraftCounts,
 }
 
 impl Usage {
@@ -37,7 +39,11 @@ impl Usage {
             "completion_tokens": self.completion,
             "total_tokens": self.prompt + self.completion,
             "prompt_tokens_details": {"cached_tokens": self.cached},
-            "completion_tokens_details": {"reasoning_tokens": self.reasoning},
+            "completion_tokens_details": {
+                "reasoning_tokens": self.reasoning,
+                "accepted_prediction_tokens": self.drafts.accepted,
+                "rejected_prediction_tokens": self.drafts.drafted - self.drafts.accepted,
+            },
         })
     }
 }

@@ -46,9 +46,10 @@ impl MemoryKind {
         self == Self::Plain
     }
 
-    /// Whether a micro-batch can be interrupted without loss: a running state has changed already,
-    /// while new cells are dropped, and a window reuses only cells that it has passed.
-    pub fn can_interrupt(self) -> bool {
+    /// Whether the newest micro-batch, or its last rows, can be dropped without loss: a running state
+    /// has changed already, while cells are dropped, and a window reuses only cells that it had passed
+    /// before the micro-batch.
+    pub fn can_drop_newest(self) -> bool {
         matches!(self, Self::Plain | Self::Windowed)
     }
 }
@@ -249,7 +250,8 @@ pub trait Backend {
     /// Drops the sequence's cells in `range`; other sequences keep the cells that they share.
     ///
     /// # Errors
-    /// [`StateError::Partial`] where the memory cannot; the sequence is as before.
+    /// [`StateError::Partial`] where the memory cannot; the sequence is as before. Never for the last
+    /// rows of the newest micro-batch where [`MemoryKind::can_drop_newest`].
     fn remove(&mut self, sequence: Sequence, range: Range<usize>) -> Result<(), StateError>;
 
     fn clear(&mut self, sequence: Sequence);

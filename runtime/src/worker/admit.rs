@@ -15,10 +15,11 @@ use super::Worker;
 use super::progress_log::ProgressLog;
 use super::slot::{Owner, Phase, Running};
 use crate::command::Submitted;
+use crate::draft::Acceptance;
 use crate::map::EvictionReason;
 use crate::miss::MissReason;
 use crate::sample::{Output, Sampler};
-use crate::turn::{EventSender, Purpose, TurnReport};
+use crate::turn::{DraftCounts, EventSender, Purpose, TurnReport};
 
 /// A turn in the queue.
 pub(super) enum Waiting {
@@ -245,6 +246,8 @@ impl Worker<'_> {
             phase: Phase::Prefill,
             constraint: turn.constraint,
             generated: 0,
+            acceptance: Acceptance::default(),
+            drafts: DraftCounts::default(),
             report: TurnReport::default(),
             started: false,
             first_token: None,

@@ -13,7 +13,7 @@ use super::slot::Slot;
 use super::step::report_started;
 use crate::command::Submitted;
 use crate::map::EvictionReason;
-use crate::turn::{FinishReason, Purpose, TurnError, TurnEvent};
+use crate::turn::{DraftCounts, FinishReason, Purpose, TurnError, TurnEvent};
 
 /// While an answer is being generated, a speculation adds at most this fraction (1/8) of its rows
 /// to a micro-batch.
@@ -98,6 +98,7 @@ impl Worker<'_> {
             text,
             completion_tokens,
             generation_ms,
+            drafts: DraftCounts::default(),
             timeline,
         });
         self.core.counters.prewarmed += 1;

@@ -14,6 +14,7 @@
 //! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `plan`: the rows of the next micro-batch
 //! - `follow`: prompts in flight that begin alike
+//! - `draft`: guessed tokens of answers
 //! - `step`: one micro-batch and its tokens
 //! - `save`: exports KV behind the answer
 //! - `room`: parks, evicts and preempts
@@ -26,6 +27,7 @@ mod admit;
 mod background;
 mod cells;
 mod change_log;
+mod draft;
 mod follow;
 mod plan;
 mod progress;
@@ -48,6 +50,7 @@ use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, RadixTree, Registry, Sl
 
 use crate::backend::{Backend, Model, Sequence};
 use crate::command::{Command, Reply};
+use crate::draft::CostCurve;
 use crate::fault::{self, Place};
 use crate::heartbeat::{Activity, Pulse};
 use crate::map::EvictionReason;
@@ -104,6 +107,7 @@ pub(crate) struct Core {
     pub commands: mpsc::Sender<Command>,
     pub busy_status: BusyStatus,
     pub pace: Pace,
+    pub costs: CostCurve,
     pub counters: EngineCounters,
     /// Turns that were admitted.
     pub turns: u64,

@@ -1,6 +1,6 @@
 //! Chooses the rows of the next micro-batch.
 //!
-//! - Order of rows: the next token of every running answer; then prompts, by purpose, and among
+//! - Order of rows: the next tokens of every running answer; then prompts, by purpose, and among
 //!   equals the one with the fewest tokens left first; then, when no prompt waits, the tails of
 //!   finished answers.
 //! - A prompt that [`MAX_PASSED_OVER`] micro-batches have passed over is first in the next one, so
@@ -12,11 +12,14 @@
 //! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none
 //!   while an answer waits or runs.
 
+use std::ops::Range;
+
 use hob_slots::Token;
 
 use super::Worker;
-use super::slot::{Phase, Running, Slot};
+use super::slot::Slot;
 use crate::backend::Row;
+use crate::draft::Draft;
 use crate::turn::Purpose;
 
 /// How many micro-batches in a row may begin with other prompts of equal purpose.
@@ -29,38 +32,61 @@ pub(super) struct Plan {
     pub shares: Vec<Share>,
     /// Nothing is computed beside an answer's prompt: the micro-batch may be long, and be cut.
     pub is_alone: bool,
+    /// It has answers' rows and no prompt's: logits are read of each.
+    pub only_answers: bool,
+}
+
+/// The next tokens of a running answer.
+pub(super) struct Next {
+    pub slot: usize,
+    /// It was sampled and is to be computed.
+    pub sampled: Token,
+    /// What may follow it.
+    pub draft: Draft,
+    /// Tokens of the draft that are computed with it.
+    pub drafted: usize,
 }
 
 /// A slot's rows in a micro-batch.
 pub(super) struct Share {
     pub slot: usize,
     pub tokens: Vec<Token>,
-    /// The row whose logits give the next token.
-    pub sampled_row: Option<usize>,
+    /// The rows whose logits give the next tokens: of an answer all, of a prompt's end the last.
+    pub sampled_rows: Range<usize>,
+    /// Of an answer: what may follow its first token. `tokens` has as much of it as is computed.
+    pub draft: Draft,
 }
 
 impl Plan {
-    pub fn add(&mut self, slot: &Slot, index: usize, tokens: &[Token], wants_logits: bool) {
+    /// Adds `tokens` behind the slot's cells. The last `sampled` of them want logits.
+    pub fn add(&mut self, slot: &Slot, index: usize, tokens: &[Token], sampled: usize) {
         let start = slot.timeline.len();
         self.rows.extend(tokens.iter().enumerate().map(|(offset, &token)| Row {
             token,
             position: start + offset,
             sequence: slot.sequence,
-            wants_logits: wants_logits && offset + 1 == tokens.len(),
+            wants_logits: offset + sampled >= tokens.len(),
         }));
-        let sampled_row = wants_logits.then(|| self.rows.len() - 1);
-        self.shares.push(Share { slot: index, tokens: tokens.to_vec(), sampled_row });
+        let sampled_rows = self.rows.len() - sampled..self.rows.len();
+        let (tokens, draft) = (tokens.to_vec(), Draft::default());
+        self.shares.push(Share { slot: index, tokens, sampled_rows, draft });
+    }
+
+    fn add_answer(&mut self, slot: &Slot, next: Next) {
+        let Next { slot: index, sampled, draft, drafted } = next;
+        let tokens = [&[sampled], &draft.tokens[..drafted]].concat();
+        self.add(slot, index, &tokens, tokens.len());
+        self.shares.last_mut().expect("it was added").draft = draft;
     }
 }
 
 impl Worker<'_> {
-    pub(super) fn plan(&self) -> Plan {
+    /// `nexts`: of the running answers.
+    pub(super) fn plan(&self, nexts: Vec<Next>) -> Plan {
         let mut plan = Plan::default();
         let limit = self.core.options.max_rows();
-        for (index, slot) in self.slots.iter().enumerate() {
-            if let Some(Running { phase: Phase::Decoding(token), .. }) = &slot.turn {
-                plan.add(slot, index, &[*token], true);
-            }
+        for next in nexts {
+            plan.add_answer(&self.slots[next.slot], next);
         }
         let prompts = self.prompts_in_order();
         plan.is_alone = plan.rows.is_empty() && self.is_alone(&prompts);
@@ -82,16 +108,17 @@ impl Worker<'_> {
             let target = prompt.len() - usize::from(stops_early);
             let to = target.min(from + max_rows);
             if to > from {
-                let wants_logits = to == prompt.len();
-                plan.add(slot, index, &prompt[from..to], wants_logits);
+                let is_whole = to == prompt.len();
+                plan.add(slot, index, &prompt[from..to], usize::from(is_whole));
                 budget -= to - from;
                 computed.push(index);
             }
         }
+        plan.only_answers = !plan.rows.is_empty() && computed.is_empty();
         if !self.slots.iter().any(Slot::is_prefilling) {
             for (index, slot) in self.slots.iter().enumerate() {
                 if slot.turn.is_none() && !slot.tail.is_empty() && plan.rows.len() < limit {
-                    plan.add(slot, index, &slot.tail, false);
+                    plan.add(slot, index, &slot.tail, 0);
                 }
             }
         }

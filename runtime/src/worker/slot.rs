@@ -13,13 +13,14 @@ use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, SlotId, Timeline, Token
 use super::cells::CellNumbers;
 use super::progress_log::ProgressLog;
 use crate::backend::Sequence;
+use crate::draft::{Acceptance, Lookup};
 use crate::grammar::Constraint;
 use crate::map::{Origin, Origins};
 use crate::sample::{Output, Sampler};
 use crate::status::SlotState;
 use crate::tiers::{FetchEvent, FetchHandle};
 use crate::turn::{
-    AheadCounts, EventSender, Purpose, Retention, TokenCounts, TurnReport, TurnRequest,
+    AheadCounts, DraftCounts, EventSender, Purpose, Retention, TokenCounts, TurnReport, TurnRequest,
 };
 
 pub(super) struct Slot {
@@ -32,6 +33,8 @@ pub(super) struct Slot {
     pub origins: Origins,
     /// One cell for each token of `timeline`.
     pub cells: CellNumbers,
+    /// Covers a beginning of `timeline`: as much as it had when a draft was last made.
+    pub lookup: Lookup,
     pub exported: usize,
     /// Start of the first block that could not be exported: export stops here until a turn ends.
     pub export_end: Option<usize>,
@@ -91,6 +94,8 @@ pub(super) struct Running {
     pub constraint: Option<Constraint>,
     pub output: Output,
     pub generated: usize,
+    pub acceptance: Acceptance,
+    pub drafts: DraftCounts,
     pub report: TurnReport,
     /// `Started` was sent.
     pub started: bool,
@@ -173,6 +178,7 @@ impl Slot {
             timeline: Timeline::new(fingerprint),
             origins: Origins::default(),
             cells: CellNumbers::default(),
+            lookup: Lookup::default(),
             exported: 0,
             export_end: None,
             saved: Saved::Recorded,
@@ -373,6 +379,7 @@ impl Slot {
 
     /// The timeline is cut back to `len` tokens.
     pub fn cut_back(&mut self, len: usize) {
+        self.lookup.truncate(self.timeline.tokens(), len);
         self.timeline.truncate(len);
         self.origins.truncate(len);
         self.cells.truncate(len);

@@ -1,6 +1,7 @@
 //! Computes one micro-batch, which `plan` has chosen, and samples its tokens.
 //!
-//! - A micro-batch is computed whole or not at all; timelines grow only after it was computed.
+//! - A micro-batch is computed whole or not at all; timelines grow only after it was computed, and by
+//!   the guessed tokens of an answer only as far as they were right, see `draft`.
 //! - Where memory is not plain, a snapshot is taken before a prompt's last token, so that
 //!   "regenerate" computes one token.
 
@@ -22,6 +23,13 @@ use crate::sample::{self, Pushed};
 use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
 
+/// A token that was sampled, and sent.
+pub(super) struct Sampled {
+    pub token: Token,
+    /// It ends the answer.
+    pub ends: Option<FinishReason>,
+}
+
 /// What a micro-batch did.
 #[derive(Default)]
 pub(super) struct Stepped {
@@ -34,7 +42,8 @@ pub(super) struct Stepped {
 impl Worker<'_> {
     /// Computes one micro-batch, if there is anything to compute.
     pub(super) fn step(&mut self) -> Stepped {
-        let plan = self.plan();
+        let nexts = self.next_tokens();
+        let plan = self.plan(nexts);
         if plan.rows.is_empty() {
             return Stepped::default();
         }
@@ -45,7 +54,7 @@ impl Worker<'_> {
         match decoded {
             Ok(()) => {
                 rows = plan.rows.len();
-                self.core.pace.observe(rows, began.elapsed());
+                self.observe_time(&plan, began);
                 self.count_passed_over(&plan);
                 self.commit(&plan.shares);
                 self.share_landed();
@@ -71,9 +80,24 @@ impl Worker<'_> {
         decoded
     }
 
-    /// The rows are in the cache: extends timelines, and samples for prompts that are complete.
+    /// Learns from the time of a micro-batch that was computed.
+    fn observe_time(&mut self, plan: &Plan, began: Instant) {
+        if plan.only_answers {
+            self.backend.logits(0); // Devices other than the processor compute until they are read.
+            self.core.costs.observe(plan.rows.len(), began.elapsed());
+        } else {
+            self.core.pace.observe(plan.rows.len(), began.elapsed());
+        }
+    }
+
+    /// The rows are in the cache: extends timelines, and samples for answers and for prompts that are
+    /// complete.
     fn commit(&mut self, shares: &[Share]) {
         for share in shares {
+            if self.slots[share.slot].is_decoding() {
+                self.commit_answer(share);
+                continue;
+            }
             let is_prompt = self.slots[share.slot].is_prefilling();
             let origin = if is_prompt { Origin::Computed } else { Origin::Generated };
             self.extend(share.slot, &share.tokens, &Origins::of(share.tokens.len(), origin));
@@ -86,8 +110,8 @@ impl Worker<'_> {
                 self.core.counters.computed_tokens += share.tokens.len() as u64;
                 self.snapshot_before_last(share.slot);
             }
-            match share.sampled_row {
-                Some(row) => self.sample(share.slot, row),
+            match share.sampled_rows.clone().next() {
+                Some(row) => self.begin_answer(share.slot, row),
                 None => self.report_progress(share.slot),
             }
         }
@@ -101,7 +125,7 @@ impl Worker<'_> {
             return;
         }
         let mut plan = Plan::default();
-        plan.add(&self.slots[index], index, &tail, false);
+        plan.add(&self.slots[index], index, &tail, 0);
         match self.backend.decode(&plan.rows) {
             Ok(()) => self.extend(index, &tail, &Origins::of(tail.len(), Origin::Generated)),
             Err(DecodeError::Interrupted) => self.recover(&plan.shares),
@@ -109,8 +133,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Samples the next token of the slot's turn from `row` and sends it to the caller.
-    fn sample(&mut self, index: usize, row: usize) {
+    /// The slot's prompt is computed: samples the first token from `row`.
+    fn begin_answer(&mut self, index: usize, row: usize) {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("only turns want logits");
         if let (Some(conversation), Some(restore), false) =
@@ -125,6 +149,14 @@ impl Worker<'_> {
         if turn.request.max_tokens == 0 {
             return self.finish(index, FinishReason::Length, None);
         }
+        let sampled = self.sample(index, row);
+        self.conclude(index, sampled);
+    }
+
+    /// Samples the next token of the slot's turn from `row` and sends it to the caller.
+    pub(super) fn sample(&mut self, index: usize, row: usize) -> Result<Sampled, TurnError> {
+        let slot = &mut self.slots[index];
+        let turn = slot.turn.as_mut().expect("only turns want logits");
         let vocabulary = self.core.model.vocabulary();
         let raw = self.backend.logits(row);
         self.logits.clear();
@@ -155,7 +187,7 @@ impl Worker<'_> {
                 } else {
                     TurnError::Grammar(reason)
                 };
-                return self.fail_turn(index, error);
+                return Err(error);
             }
         };
         turn.sampler.accept(token);
@@ -174,10 +206,22 @@ impl Worker<'_> {
         turn.phase = Phase::Decoding(token);
         let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
         let full = slot.timeline.len() + 1 >= max_tokens;
-        if ends || stopped || complete {
-            self.finish(index, FinishReason::Stop, Some(token));
+        let ends = if ends || stopped || complete {
+            Some(FinishReason::Stop)
         } else if full || turn.generated >= turn.request.max_tokens {
-            self.finish(index, FinishReason::Length, Some(token));
+            Some(FinishReason::Length)
+        } else {
+            None
+        };
+        Ok(Sampled { token, ends })
+    }
+
+    /// Ends the slot's turn if the token that it sampled last does, or could not be sampled.
+    pub(super) fn conclude(&mut self, index: usize, sampled: Result<Sampled, TurnError>) {
+        match sampled {
+            Ok(Sampled { token, ends: Some(reason) }) => self.finish(index, reason, Some(token)),
+            Ok(Sampled { ends: None, .. }) => {}
+            Err(error) => self.fail_turn(index, error),
         }
     }
 
@@ -199,6 +243,7 @@ impl Worker<'_> {
             generation_ms: turn
                 .first_token
                 .map_or(0.0, |first| first.elapsed().as_secs_f64() * 1e3),
+            drafts: turn.drafts,
             timeline,
         };
         turn.events.send(finished);

@@ -36,6 +36,9 @@ pub fn write(
     );
     fact("model", model(status));
     fact("requests", requests(status));
+    if status.counters.drafted_tokens > 0 {
+        fact("drafts", drafts(status));
+    }
     fact("ready", ready(status));
     fact("memory", memory(status));
     if let Some(no_room) = &status.disk_quota.no_room {
@@ -97,6 +100,13 @@ fn requests(status: &Status) -> String {
     let (slots, waiting) = (status.slots.len(), status.queue);
     let turns = count(status.counters.turns);
     format!("{busy} of {slots} slots answer, {waiting} wait, {turns} turns since the start")
+}
+
+/// Guessed tokens of answers, which make them faster where they are right.
+fn drafts(status: &Status) -> String {
+    let counters = &status.counters;
+    let (accepted, drafted) = (counters.accepted_tokens, counters.drafted_tokens);
+    format!("{} of {} guessed tokens were right", count(accepted), count(drafted))
 }
 
 /// Conversations by whether their next answer begins at once. An older daemon says it of none.

@@ -16,6 +16,9 @@ const NODE: Duration = Duration::from_millis(100);
 /// One in this many tokens ends the answer.
 const ANSWER_LENGTH: u64 = 24;
 
+/// One in this many tokens of a model that copies is noise.
+const COPY_LENGTH: u64 = 12;
+
 /// `sequences` is a set of bits; a cell without any is free.
 #[derive(Clone, Copy, Default)]
 struct Cell {
@@ -30,13 +33,15 @@ pub(super) struct FakeContext<'m> {
     shape: ContextShape,
     cells: Vec<Cell>,
     logits: Vec<(usize, Vec<f32>)>, // By row of the last batch.
+    /// Sequences and positions of the last batch.
+    newest: Vec<(Sequence, usize)>,
     heartbeat: Option<Arc<Heartbeat>>,
 }
 
 impl<'m> FakeContext<'m> {
     pub fn new(model: &'m FakeModel, shape: ContextShape) -> Self {
         let cells = vec![Cell::default(); shape.context_tokens];
-        Self { model, shape, cells, logits: Vec::new(), heartbeat: None }
+        Self { model, shape, cells, logits: Vec::new(), newest: Vec::new(), heartbeat: None }
     }
 
     fn bit(&self, sequence: Sequence) -> u64 {
@@ -98,7 +103,7 @@ impl Backend for FakeContext<'_> {
     }
 
     fn can_interrupt(&self) -> bool {
-        self.model.facts.memory.can_interrupt()
+        self.model.facts.memory.can_drop_newest()
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
@@ -111,6 +116,7 @@ impl Backend for FakeContext<'_> {
         }
         self.compute(rows.len())?;
         self.logits.clear();
+        self.newest = rows.iter().map(|row| (row.sequence, row.position)).collect();
         let mut is_slow = false;
         for (index, row) in rows.iter().enumerate() {
             assert_eq!(row.position, self.end(row.sequence), "a row begins at its sequence's end");
@@ -125,6 +131,9 @@ impl Backend for FakeContext<'_> {
             if row.wants_logits {
                 let mut logits = logits(kv, self.model.vocabulary.len());
                 let cells = self.cells_of(row.sequence);
+                if self.model.copies && !mix(kv ^ 0xc0b1).is_multiple_of(COPY_LENGTH) {
+                    copy(&cells, &mut logits);
+                }
                 if let Some(echoed) = echo::next(cells.iter().map(|cell| cell.token)) {
                     logits[usize::try_from(echoed.token.0).expect("a token of this vocabulary")] =
                         100.0;
@@ -165,9 +174,13 @@ impl Backend for FakeContext<'_> {
 
     fn remove(&mut self, sequence: Sequence, range: Range<usize>) -> Result<(), StateError> {
         self.check(sequence, &range);
-        let whole = range.start == 0 && range.end == self.end(sequence);
-        if !self.model.facts.memory.is_plain() && !whole {
-            return Err(StateError::Partial(self.model.facts.memory));
+        let memory = self.model.facts.memory;
+        let is_end = range.end == self.end(sequence);
+        let is_newest = range.clone().all(|position| self.newest.contains(&(sequence, position)));
+        let can = memory.is_plain()
+            || (is_end && (range.start == 0 || (memory.can_drop_newest() && is_newest)));
+        if !can {
+            return Err(StateError::Partial(memory));
         }
         let bit = self.bit(sequence);
         for cell in &mut self.cells {
@@ -243,6 +256,16 @@ fn logits(kv: u64, vocabulary: usize) -> Vec<f32> {
     }
     values[usize::try_from(END_OF_TEXT).expect("positive")] = -8.0;
     values
+}
+
+/// Makes the token likeliest that followed the last two tokens before, if they occurred before.
+fn copy(cells: &[Cell], logits: &mut [f32]) {
+    let tokens: Vec<Token> = cells.iter().map(|cell| cell.token).collect();
+    let Some((_, last)) = tokens.split_at_checked(tokens.len().saturating_sub(2)) else { return };
+    let mut earlier = tokens.windows(3).rev();
+    if let Some(found) = earlier.find(|found| found[..2] == *last) {
+        logits[usize::try_from(found[2].0).expect("a token of this vocabulary")] += 6.0;
+    }
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every input bit moves every output

@@ -6,7 +6,8 @@
 //!   shared by reference count, states have positions and no sequence ids, and a memory that is not
 //!   plain refuses to drop a part of a sequence.
 //! - Its tokenizer makes one token of each byte, and one of each ChatML mark.
-//! - Its answers are noise, except to prompts that ask for an [`echo`].
+//! - Its answers are noise, except to prompts that ask for an [`echo`], and except for a model that
+//!   [copies](FakeModel::with_copies).
 
 mod context;
 pub mod echo;
@@ -51,6 +52,7 @@ pub struct FakeModel {
     pace: Duration,
     resident: AtomicBool,
     computes_nan: bool,
+    copies: bool,
     tokenized_bytes: Arc<AtomicUsize>,
     batches: Option<BatchLog>,
 }
@@ -85,6 +87,7 @@ impl FakeModel {
             pace: Duration::ZERO,
             resident: AtomicBool::new(true),
             computes_nan: false,
+            copies: false,
             tokenized_bytes: Arc::default(),
             batches: None,
         }
@@ -108,6 +111,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_nan_logits(mut self) -> Self {
         self.computes_nan = true;
+        self
+    }
+
+    /// The same, repeating what its timeline holds for a while, as an agent that edits a file does.
+    #[must_use]
+    pub fn with_copies(mut self) -> Self {
+        self.copies = true;
         self
     }
 

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{MissReason, Model, SlotState, SlotStatus, TurnError, TurnRequest};
 
-use super::{Asked, FOREVER, Running, World, finish_async};
+use super::{Asked, FOREVER, Running, World, finish_async, model_of};
 use crate::alone::{self, Expected};
 use crate::support::*;
 
@@ -56,7 +55,7 @@ impl World {
     }
 
     fn model_alone(&self) -> Box<dyn Model> {
-        Box::new(FakeModel::new().with_memory(self.memory))
+        Box::new(model_of(self.memory, self.copies))
     }
 
     /// Ends all turns; then a conversation that continues computes only its new tokens.

@@ -36,6 +36,8 @@ pub struct World {
     running: Vec<Running>,
     /// The cells of all conversations fit together.
     roomy: bool,
+    /// The model copies, so that guessed tokens are right for a while.
+    copies: bool,
     /// The model fails at random.
     troubled: bool,
     /// Files were damaged: less may be found than was saved.
@@ -88,11 +90,14 @@ impl World {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9) ^ memory as u64);
         let troubled = random.one_in(4);
         let pace = Duration::from_micros(*random.among(&[0, 0, 20, 200]));
-        let fake = FakeModel::new().with_memory(memory).with_pace(pace);
+        let copies = seed.is_multiple_of(2);
+        let fake = model_of(memory, copies).with_pace(pace);
         let trouble = 60 + random.below(60) as u64;
         let model: Arc<dyn Model> =
             if troubled { Arc::new(Troubled::new(fake, trouble)) } else { Arc::new(fake) };
-        Self::with(model, seed, random, troubled, true)
+        let mut world = Self::with(model, seed, random, troubled, true);
+        world.copies = copies;
+        world
     }
 
     /// On a model whose answers depend on the micro-batches.
@@ -142,6 +147,7 @@ impl World {
             chats,
             running,
             roomy,
+            copies: false,
             troubled,
             harmed: false,
             leaving: false,
@@ -216,6 +222,12 @@ impl World {
             value
         })
     }
+}
+
+/// The model that a world's answers are compared with.
+fn model_of(memory: MemoryKind, copies: bool) -> FakeModel {
+    let model = FakeModel::new().with_memory(memory);
+    if copies { model.with_copies() } else { model }
 }
 
 impl Drop for World {

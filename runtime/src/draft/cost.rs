@@ -1,0 +1,141 @@
+//! How long micro-batches of answers take, by their rows.
+//!
+//! The curve is measured, because it is no line: llama.cpp's kernels for a processor compute rows in
+//! groups of four, so that two rows may take longer than twice one, and eight only three times.
+
+use std::time::Duration;
+
+use super::MAX_ROWS;
+
+/// Weight of the newest observation of a number of rows.
+const NEWEST: f64 = 0.1;
+
+/// Share of a surprise that holds for other numbers of rows too: the machine is busier, or the
+/// conversation longer.
+const COMMON: f64 = 0.3;
+
+/// An observation counts as so many times slower or faster than expected at most: other programs may
+/// have had the processor meanwhile.
+const MAX_SURPRISE: f64 = 2.0;
+
+/// A number of rows that so many other micro-batches have not had is estimated again, so that one that
+/// was measured in a bad moment is tried again.
+const MAX_AGE: u32 = 1000;
+
+/// The measured seconds of micro-batches of 1 to [`MAX_ROWS`] rows.
+#[derive(Clone, Debug)]
+pub struct CostCurve {
+    measured: [Option<Measured>; MAX_ROWS],
+    is_flat: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    seconds: f64,
+    /// Micro-batches of other numbers of rows since.
+    age: u32,
+}
+
+impl CostCurve {
+    pub fn measured() -> Self {
+        Self { measured: [None; MAX_ROWS], is_flat: false }
+    }
+
+    /// Every micro-batch counts as equally long, so that nothing depends on the clock.
+    pub fn flat() -> Self {
+        let one = Measured { seconds: 1.0, age: 0 };
+        Self { measured: [Some(one); MAX_ROWS], is_flat: true }
+    }
+
+    /// Learns from a micro-batch of `rows` that took `duration`.
+    pub fn observe(&mut self, rows: usize, duration: Duration) {
+        let seconds = duration.as_secs_f64();
+        if self.is_flat || seconds == 0.0 || !(1..=MAX_ROWS).contains(&rows) {
+            return;
+        }
+        let known = self.measured[rows - 1].map_or(seconds, |known| known.seconds);
+        let surprise = (seconds / known).clamp(MAX_SURPRISE.recip(), MAX_SURPRISE);
+        let common = surprise.powf(COMMON);
+        for measured in &mut self.measured {
+            if let Some(other) = measured {
+                other.seconds *= common;
+                other.age += 1;
+            }
+            measured.take_if(|other| other.age > MAX_AGE);
+        }
+        let seconds = known * (common + NEWEST * (surprise - common));
+        self.measured[rows - 1] = Some(Measured { seconds, age: 0 });
+    }
+
+    /// The seconds of a micro-batch of `rows`: as measured, or estimated from those of fewer and of
+    /// more rows. `prompt_row`: seconds of a prompt's row, which is what further rows take at best.
+    /// `None` for more than [`MAX_ROWS`], and before anything was measured.
+    pub fn seconds(&self, rows: usize, prompt_row: Option<f64>) -> Option<f64> {
+        let measured = |rows: usize| Some((rows, self.measured[rows - 1]?.seconds));
+        let at_most = self.measured.get(..rows)?.len();
+        let (fewer, below) = (1..=at_most).rev().find_map(measured)?;
+        let further = (rows - fewer) as f64;
+        let Some((more, above)) = (rows..=MAX_ROWS).find_map(measured) else {
+            return Some(below + further * prompt_row.unwrap_or(below / 2.0));
+        };
+        let distance = (more - fewer).max(1) as f64;
+        Some(below + (above - below) * further / distance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: f64) -> Duration {
+        Duration::from_secs_f64(ms / 1e3)
+    }
+
+    fn known(curve: &CostCurve, rows: usize) -> f64 {
+        curve.seconds(rows, Some(0.008)).map_or(f64::NAN, |seconds| (seconds * 1e4).round() / 10.0)
+    }
+
+    #[test]
+    fn what_is_not_measured_is_estimated_from_what_is() {
+        let mut curve = CostCurve::measured();
+        assert_eq!(curve.seconds(1, None), None);
+        curve.observe(1, ms(20.0));
+        assert_eq!((known(&curve, 1), known(&curve, 4)), (20.0, 44.0));
+        assert_eq!(curve.seconds(4, None), Some(0.05), "the speed of prompts is unknown");
+        curve.observe(9, ms(100.0));
+        assert_eq!((known(&curve, 5), known(&curve, 9), known(&curve, 10)), (60.0, 100.0, 108.0));
+        assert_eq!(curve.seconds(MAX_ROWS + 1, None), None);
+    }
+
+    #[test]
+    fn a_busier_machine_makes_all_micro_batches_longer_and_one_stall_few() {
+        let mut curve = CostCurve::measured();
+        curve.observe(8, ms(70.0));
+        curve.observe(1, ms(20.0));
+        curve.observe(1, ms(5_000.0));
+        assert!(known(&curve, 1) < 30.0 && known(&curve, 8) < 90.0, "{curve:?}");
+        for _ in 0..60 {
+            curve.observe(1, ms(40.0));
+        }
+        assert!((38.0..41.0).contains(&known(&curve, 1)), "{}", known(&curve, 1));
+        assert!((115.0..145.0).contains(&known(&curve, 8)), "{}", known(&curve, 8));
+    }
+
+    #[test]
+    fn a_number_of_rows_that_was_measured_in_a_bad_moment_is_tried_again() {
+        let mut curve = CostCurve::measured();
+        curve.observe(4, ms(200.0));
+        for _ in 0..=MAX_AGE {
+            curve.observe(1, ms(20.0));
+        }
+        assert_eq!(known(&curve, 4), 44.0);
+    }
+
+    #[test]
+    fn a_flat_curve_does_not_depend_on_the_clock() {
+        let mut curve = CostCurve::flat();
+        curve.observe(4, ms(200.0));
+        assert_eq!(curve.seconds(4, None), curve.seconds(1, None));
+        assert_eq!(curve.seconds(MAX_ROWS + 1, None), None);
+    }
+}

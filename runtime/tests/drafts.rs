@@ -1,0 +1,211 @@
+//! Guessed tokens change how fast an answer comes, and nothing else: the same events with drafts and
+//! without. The fake copies what it has read for a while, then goes its own way.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::{BatchLog, FakeModel};
+use hob_runtime::grammar::Grammar;
+use hob_runtime::sample::Sampling;
+use hob_runtime::{DraftCounts, Engine, EngineOptions, Model, TurnEvent, TurnRequest};
+use proptest::prelude::*;
+use support::*;
+
+const FILE: &str = "fn area(width: f64, height: f64) -> f64 {\n    width * height\n}\n\n\
+                    fn volume(width: f64, height: f64, depth: f64) -> f64 {\n    \
+                    area(width, height) * depth\n}\n";
+
+fn copying(memory: MemoryKind) -> Arc<dyn Model> {
+    Arc::new(FakeModel::new().with_memory(memory).with_copies())
+}
+
+fn engine_with(model: &Arc<dyn Model>, drafts: bool) -> Engine {
+    engine(model, None, EngineOptions { drafts, ..options() })
+}
+
+/// All events of the turn but its times, and how many tokens were drafted and accepted.
+fn events(engine: &Engine, request: TurnRequest) -> (Vec<String>, DraftCounts) {
+    let mut turn = engine.submit(request).expect("a valid turn");
+    let (mut seen, mut counts) = (Vec::new(), DraftCounts::default());
+    while let Some(event) = turn.next_blocking() {
+        seen.push(match event {
+            TurnEvent::Started(report) => format!("{:?}", report.tokens),
+            TurnEvent::Finished { reason, text, completion_tokens, drafts, timeline, .. } => {
+                counts = drafts;
+                format!("{reason:?} {text:?} {completion_tokens} {timeline:?}")
+            }
+            other => format!("{other:?}"),
+        });
+    }
+    (seen, counts)
+}
+
+#[test]
+fn a_copied_file_is_drafted_where_cells_can_be_dropped_and_answered_as_without() {
+    for (memory, drafts) in [
+        (MemoryKind::Plain, true),
+        (MemoryKind::Windowed, true),
+        (MemoryKind::Hybrid, false),
+        (MemoryKind::Recurrent, false),
+    ] {
+        let model = copying(memory);
+        let prompt = tokens(&model, &user(FILE));
+        let answer = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 200) };
+        let [on, off] = [true, false].map(|drafts| engine_with(&model, drafts));
+        let (expected, none) = events(&off, answer.clone());
+        let (seen, counts) = events(&on, answer);
+        assert_eq!(seen, expected, "{memory}");
+        assert_eq!(none, DraftCounts::default(), "{memory}");
+        assert_eq!(counts.accepted > 50, drafts, "{memory}: {counts:?}");
+        assert!(counts.accepted <= counts.drafted, "{memory}: {counts:?}");
+        let status = status(&on).counters;
+        assert_eq!(status.drafted_tokens, counts.drafted as u64, "{memory}");
+        assert_eq!(status.accepted_tokens, counts.accepted as u64, "{memory}");
+    }
+}
+
+#[test]
+fn the_saved_conversation_is_the_one_without_drafts() {
+    for memory in [MemoryKind::Plain, MemoryKind::Windowed] {
+        let model = copying(memory);
+        let mut disk = OnDisk::with(&model, EngineOptions { slots: 1, ..options() });
+        let prompt = tokens(&model, &user(FILE));
+        let first =
+            ask(&disk.engine, TurnRequest { ignore_eog: true, ..request("chat", &prompt, 150) });
+        assert!(status(&disk.engine).counters.accepted_tokens > 0, "{memory}");
+        disk.restart();
+        let next = then(&model, &first.timeline, "and now?");
+        let restored = ask(&disk.engine, request("chat", &next, 40));
+        assert_eq!(restored.report.tokens.disk, first.timeline.len(), "{memory}");
+        assert_eq!(
+            restored.tokens,
+            ask(&engine_with(&model, false), request("chat", &next, 40)).tokens
+        );
+    }
+}
+
+#[test]
+fn a_cancelled_copy_leaves_its_slot_to_the_next_turn() {
+    let model: Arc<dyn Model> =
+        Arc::new(FakeModel::new().with_copies().with_pace(Duration::from_micros(300)));
+    let on = engine_with(&model, true);
+    let prompt = tokens(&model, &user(FILE));
+    for after in 1..12 {
+        let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 1_500) };
+        let mut turn = on.submit(endless).unwrap();
+        (0..after * 5).for_each(|_| drop(turn.next_blocking()));
+        drop(turn);
+        let answer = ask(&on, request("chat", &prompt, 60));
+        assert_eq!(answer.tokens, alone(&model, &prompt, 60));
+    }
+    assert!(status(&on).counters.accepted_tokens > 0);
+}
+
+#[test]
+fn beside_a_prompt_only_sampled_tokens_are_computed() {
+    let log = BatchLog::default();
+    let slow = FakeModel::new().with_copies().with_pace(Duration::from_micros(200));
+    let model: Arc<dyn Model> = Arc::new(slow.with_batch_log(log.clone()));
+    let on = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
+    let copy = request("copy", &tokens(&model, &user(FILE)), 600);
+    let mut copying = on.submit(TurnRequest { ignore_eog: true, ..copy }).unwrap();
+    (0..60).for_each(|_| drop(copying.next_blocking()));
+    ask(&on, request("long", &tokens(&model, &user(&"another prompt ".repeat(40))), 1));
+    drop(copying);
+    on.shutdown();
+
+    let log = log.lock();
+    let first = log[0][0].sequence;
+    let batches = log.iter().map(|batch| {
+        let copied = batch.iter().filter(|row| row.sequence == first).count();
+        (copied, batch.len() - copied)
+    });
+    let beside: Vec<usize> =
+        batches.clone().filter(|(_, prompt)| *prompt > 1).map(|(copied, _)| copied).collect();
+    assert!(beside.contains(&1), "the copy went on beside the prompt");
+    assert!(beside.iter().all(|&copied| copied <= 1), "{beside:?}");
+    assert!(batches.clone().any(|(copied, prompt)| prompt == 0 && (2..=16).contains(&copied)));
+}
+
+/// Letters, spaces and line breaks, in words; or the copy as a JSON text.
+fn grammars() -> impl Strategy<Value = Option<Arc<Grammar>>> {
+    prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(Grammar::lark("start: /[a-z,:(){}* \\n]*/"))),
+        1 => Just(Some(Grammar::lark("start: /(fn|area|width|height|[a-h]+| |\\(|,|:)*/"))),
+    ]
+    .prop_map(|grammar| grammar.map(Arc::new))
+}
+
+fn samplings() -> impl Strategy<Value = Sampling> {
+    let of = |temperature, repeat_penalty, seed| Sampling {
+        temperature,
+        repeat_penalty,
+        seed: Some(seed),
+        ..Sampling::default()
+    };
+    let temperature = prop::sample::select(vec![0.0, 0.3, 1.0]);
+    (temperature, prop::sample::select(vec![1.0, 1.05]), any::<u64>())
+        .prop_map(move |(temperature, penalty, seed)| of(temperature, penalty, seed))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn events_equal_those_without_drafts(
+        sampling in samplings(),
+        grammar in grammars(),
+        stop in prop::collection::vec("[a-h ]{1,3}", 0..2),
+        max_tokens in 0_usize..120,
+        logprobs in prop::option::of(0_usize..3),
+        ignore_eog in any::<bool>(),
+        context_tokens in 230_usize..400,
+        memory in prop::sample::select(vec![MemoryKind::Plain, MemoryKind::Windowed]),
+    ) {
+        let model = copying(memory);
+        let prompt = tokens(&model, &user(FILE));
+        let answer = TurnRequest {
+            sampling, grammar, stop, logprobs, ignore_eog,
+            ..request("chat", &prompt, max_tokens)
+        };
+        let [seen, expected] = [true, false].map(|drafts| {
+            let options = EngineOptions { drafts, context_tokens, ..options() };
+            let engine = engine(&model, None, options);
+            let (first, _) = events(&engine, answer.clone());
+            let (second, _) = events(&engine, answer.clone()); // Its slot holds the first one.
+            engine.shutdown();
+            (first, second)
+        });
+        prop_assert_eq!(seen, expected);
+    }
+}
+
+/// On llama.cpp a row that is computed beside others may round otherwise, which decides where two
+/// tokens are equally likely. These answers have no such place.
+#[cfg(feature = "llama")]
+#[test]
+fn greedy_answers_of_llama_cpp_equal_those_without_drafts() {
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+
+    let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
+    for file in ["hob-tiny-f16", "fixtures/qwen2", "fixtures/qwen3", "fixtures/gemma3"] {
+        let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
+        let path = assets.join(file).with_extension("gguf");
+        let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
+        let prompt = tokens(&model, &user(&"My locker code is 48213. Paris is large. ".repeat(8)));
+        let answer = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 300) };
+        let [(seen, counts), (expected, _)] = [true, false].map(|drafts| {
+            let engine = engine_with(&model, drafts);
+            let events = events(&engine, answer.clone());
+            engine.shutdown();
+            events
+        });
+        println!("{file}: {counts:?}");
+        assert_eq!(seen, expected, "{file}");
+        assert!(counts.accepted > 0, "{file}: {counts:?}");
+    }
+}
