@@ -6,17 +6,19 @@
 //!   ignored.
 //! - An answer that only the daemon writes and no program of ours reads has its type there.
 //!
-//! Reading order: [`status`], [`conversations`], [`turn`], [`learned`], [`documents`].
+//! Reading order: [`status`], [`device`], [`conversations`], [`turn`], [`learned`], [`documents`].
 
 use std::borrow::Cow;
 
 pub mod conversations;
+pub mod device;
 pub mod documents;
 pub mod learned;
 pub mod status;
 pub mod turn;
 
 pub use conversations::{Conversation, ConversationText, Explained, List, Message};
+pub use device::{Device, Offload};
 pub use documents::Document;
 pub use learned::LearnedPrefix;
 pub use status::Status;

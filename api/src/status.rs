@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Text;
+use crate::device::{Device, Offload};
 
 /// The daemon, its model, slots, profiles and counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +44,10 @@ pub struct Status {
     pub context_limit: Text,
     /// With which the model was trained; `None` where it does not say.
     pub trained_tokens: Option<usize>,
+    /// Those besides the processor. Empty where this build can use none, or the machine has none.
+    pub devices: Vec<Device>,
+    /// `None`: the processor computes all of the model.
+    pub offload: Option<Offload>,
     pub slots: Vec<Slot>,
     pub parked: Vec<Parked>,
     pub profiles: Vec<Profile>,

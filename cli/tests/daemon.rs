@@ -168,6 +168,25 @@ fn status_with_all_shows_unknown_fields_too() {
 }
 
 #[test]
+fn devices_their_memory_and_the_layers_on_them_are_said() {
+    let home = Home::new();
+    let device = json!({"name": "CUDA0", "description": "a card", "free_bytes": 1u64 << 40,
+        "total_bytes": 2u64 << 40, "shares_memory": false});
+    let offload = json!({"layers": 20, "all_layers": 29, "devices": ["CUDA0"], "kv": true});
+    let status = json!({"devices": [device], "offload": offload});
+    let _daemon = Daemon::new(&home).answer("GET /v1/status", 200, status);
+    for words in [["status"], ["doctor"]] {
+        let said = home.hob(&words).ok();
+        assert!(said.contains("CUDA0 (a card): 1.0 TiB of 2.0 TiB free"), "{said}");
+        assert!(said.contains("20 of 29 layers on CUDA0"), "{said}");
+    }
+    let listed = home.hob(&["models", "--json"]).json();
+    assert_eq!(listed["devices"][0]["name"], "CUDA0");
+    let unused = home.run(&["models", "--json"], &[("HOB_GPU_LAYERS", "0")], "").json();
+    assert_eq!(unused["devices"], json!([]));
+}
+
+#[test]
 fn an_address_can_be_named() {
     let home = Home::new();
     let daemon = Daemon::new(&home).answer("GET /v1/status", 200, json!({}));

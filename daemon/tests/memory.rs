@@ -26,6 +26,7 @@ fn used_memory_is_reported_and_unknown_figures_are_null() {
         memory["machine"]["total_bytes"].as_u64() > memory["machine"]["available_bytes"].as_u64()
     );
     assert_eq!(memory["model"]["residency"], "resident");
+    assert_eq!((&memory["devices"], &memory["offload"]), (&json!([]), &Value::Null));
     let unknown = [&memory["cells"]["bytes_per_token"], &memory["cells"]["used_bytes"]];
     assert_eq!(unknown, [&Value::Null, &Value::Null], "the fake model has no file to measure");
 }

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use hob_config::{Key, ModelChoice, paths};
+use hob_config::{GpuLayers, Key, ModelChoice, paths};
 use hob_models::{ModelFile, discover};
 use hob_slots::StoreReader;
 use hob_slots::store::files::free_bytes;
@@ -18,7 +18,7 @@ use super::slots::no_room;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{conversations, plain, size};
+use crate::output::{conversations, device_words, layer_words, plain, size};
 
 const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
 
@@ -53,6 +53,7 @@ pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
         token(&settings.token_file),
         model(context),
         daemon(context),
+        devices(context),
     ];
     if context.json {
         context.write_json(&checks)?;
@@ -234,6 +235,27 @@ fn daemon(context: &Context) -> Check {
             Check::notice(name, found, failure.to_string())
         }
         Err(failure) => Check::bad(name, failure.to_string(), "restart hobd"),
+    }
+}
+
+/// Only the daemon knows: this program is built without llama.cpp.
+fn devices(context: &Context) -> Check {
+    let name = "devices";
+    let status = Client::find(context).and_then(|client| client.status());
+    let Ok(status) = status else { return Check::good(name, "known while hobd runs") };
+    let found: Vec<_> = status.devices.iter().map(device_words).collect();
+    match (found.is_empty(), &status.offload) {
+        (true, _) => Check::good(name, "the processor alone"),
+        (false, Some(offload)) => {
+            Check::good(name, format!("{}; {}", found.join("; "), layer_words(offload)))
+        }
+        (false, None) => {
+            let found = format!("{}; the model has no layer there", found.join("; "));
+            if context.settings.gpu_layers == GpuLayers::Count(0) {
+                return Check::good(name, found);
+            }
+            Check::notice(name, found, "hobd's log says why: mostly too little free memory")
+        }
     }
 }
 

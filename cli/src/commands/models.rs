@@ -1,17 +1,20 @@
 //! `hob models`
 
 use std::io::Write;
+use std::time::Duration;
 
-use hob_config::{Flags, Key, Settings, paths};
+use hob_api::Device;
+use hob_config::{Flags, GpuLayers, Key, RunningDaemon, Settings, paths};
 use hob_models::{
     Available, ChosenContext, ContextSettings, Discovery, Estimate, HashCache, MachineMemory,
     ModelError, ModelFile, Verdict, discover,
 };
 use serde_json::{Value, json};
 
+use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, context_limit, count, line, plain, size};
+use crate::output::{Align, Table, context_limit, count, device_words, line, plain, size};
 use crate::progress;
 
 /// List the models on this machine with the memory that each needs, or describe one
@@ -39,7 +42,7 @@ impl Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let machine = Machine::of(&context.settings);
+    let machine = Machine::of(context);
     match &args.model {
         Some(name) => {
             let model = hob_models::resolve(name, || discover(&context.roots))?;
@@ -49,18 +52,38 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
 }
 
+/// For the daemon's answer: the list is complete without it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// What decides about the context of each model.
 struct Machine {
     settings: ContextSettings,
     memory: Option<MachineMemory>,
+    /// Those that the running daemon knows. This program is built without llama.cpp.
+    devices: Vec<Device>,
 }
 
 impl Machine {
-    fn of(settings: &Settings) -> Self {
+    fn of(context: &Context) -> Self {
+        let settings = &context.settings;
+        let is_used = settings.gpu_layers != GpuLayers::Count(0) && settings.kv_offload;
+        let running = RunningDaemon::read(&settings.data_dir).ok().flatten();
+        let client = running.and_then(|running| Client::of(&running, Some(PATIENCE)).ok());
+        let status = client.and_then(|client| client.status().ok());
+        let mut devices = status.map_or(Vec::new(), |status| status.devices);
+        let names = &settings.device;
+        let is_named =
+            |device: &Device| names.iter().any(|name| name.eq_ignore_ascii_case(&device.name));
+        devices.retain(|device| is_used && (names.is_empty() || is_named(device)));
         let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
         let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
         let settings = ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types);
-        Self { settings, memory: MachineMemory::read() }
+        Self { settings, memory: MachineMemory::read(), devices }
+    }
+
+    fn usable(&self, host_bytes: u64) -> Available {
+        let own = self.devices.iter().filter(|device| !device.shares_memory);
+        Available { host_bytes, device_bytes: own.map(|device| device.free_bytes).sum() }
     }
 
     fn available(&self) -> Option<u64> {
@@ -68,14 +91,13 @@ impl Machine {
     }
 
     fn fit(&self, model: &ModelFile) -> Fit {
-        let chosen = self
-            .settings
-            .context_of(model, Available::on_host(MachineMemory::usable_bytes(self.memory)));
+        let usable = self.usable(MachineMemory::usable_bytes(self.memory));
+        let chosen = self.settings.context_of(model, usable);
         let estimate = model.estimate(&self.settings.demand(chosen.tokens));
         Fit {
             context: chosen,
             estimate,
-            verdict: self.available().map(|bytes| estimate.verdict(bytes)),
+            verdict: self.available().map(|free| estimate.verdict(self.usable(free).total_bytes())),
         }
     }
 }
@@ -94,7 +116,7 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
         let described = |model| described(model, &machine.fit(model));
         let models: Vec<_> = found.models.iter().map(described).collect();
         let document = json!({
-            "ctx": setting(context), "memory": machine.memory, "models": models, "problems": problems,
+            "ctx": setting(context), "memory": machine.memory, "devices": machine.devices, "models": models, "problems": problems,
         });
         return context.write_json(&document);
     }
@@ -131,6 +153,9 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
     let free = machine.available().map_or("unknown".to_owned(), size);
     let ctx = context.settings.ctx;
     writeln!(context.out, "\nKV for the context of each model, ctx = {ctx}; free memory: {free}")?;
+    for device in &machine.devices {
+        writeln!(context.out, "device {}", device_words(device))?;
+    }
     context.out.flush()?;
     for problem in &found.problems {
         eprintln!("hob: {}", plain(&problem.to_string()));
@@ -180,6 +205,7 @@ fn show(
         ("KV", format!("{} for {} tokens", size(fit.estimate.kv_bytes), count(fit.context.tokens))),
         ("free memory", or_none(machine.available().map(size))),
     ];
+    rows.extend(machine.devices.iter().map(|device| ("device", device_words(device))));
     if let Some(hash) = description["sha256"].as_str() {
         rows.push(("sha256", hash.to_owned()));
     }

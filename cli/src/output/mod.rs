@@ -1,6 +1,7 @@
 //! Formats figures, texts and tables for people.
 
 mod context;
+mod device;
 mod figures;
 mod markdown;
 mod pager;
@@ -9,6 +10,7 @@ mod table;
 mod wrap;
 
 pub use context::{context_limit, context_tokens};
+pub use device::{device_words, layer_words};
 pub use figures::{ago, ahead, conversations, count, seconds, size};
 pub use markdown::Markdown;
 pub use pager::show as page;

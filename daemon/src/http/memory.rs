@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use hob_api::{Device, Offload};
 use hob_models::MachineMemory;
 use hob_prewarm::ProfileName;
 use hob_runtime::map::{BlockMap, Eviction, SlotMap};
@@ -13,9 +14,10 @@ use hob_slots::{BLOCK_TOKENS, ConversationId};
 use serde::Serialize;
 
 use super::sse;
+use crate::blocking::compute;
 use crate::conversations::Conversations;
 use crate::error::ApiError;
-use crate::models::Models;
+use crate::models::{Models, devices};
 use crate::storage::Storage;
 use crate::storage::usage::{self, CellWatch, DiskUse};
 
@@ -32,6 +34,8 @@ pub async fn memory(
     Ok(Json(Memory {
         object: "memory",
         machine,
+        devices: compute(devices::here).await,
+        offload: devices::offload_of(models.engine.model().as_ref()),
         model: Model {
             name: models.name().to_owned(),
             weights_bytes,
@@ -54,6 +58,8 @@ pub async fn memory(
 pub struct Memory {
     object: &'static str,
     machine: Option<MachineMemory>,
+    devices: Vec<Device>,
+    offload: Option<Offload>,
     model: Model,
     cells: Cells,
     warm: Warm,

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use hob_api::List;
+use hob_api::{Device, List, Offload};
 use hob_models::MachineMemory;
 use hob_models::published::{FETCH_COMMAND, Published};
 use hob_slots::ModelHash;
@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::body::JsonBody;
+use crate::blocking::compute;
 use crate::error::ApiError;
-use crate::models::{Entry, Models, SavedKv, Switch};
+use crate::models::{Entry, Models, SavedKv, Switch, devices};
 use crate::settings::SettingsEditor;
 
 /// `GET /v1/models`
@@ -53,6 +54,10 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
         slots: options.context.slots,
         memory: local.memory,
         free_bytes: local.free_bytes,
+        current_weights_bytes: local.own_weights_bytes,
+        device_free_bytes: local.device_free_bytes,
+        devices: compute(devices::here).await,
+        offload: devices::offload_of(models.engine.model().as_ref()),
     })
 }
 
@@ -177,6 +182,11 @@ pub struct LocalModels {
     slots: u64,
     memory: Option<MachineMemory>,
     free_bytes: Option<u64>,
+    /// Of the running model's weights, what is in the machine's memory.
+    current_weights_bytes: u64,
+    device_free_bytes: u64,
+    devices: Vec<Device>,
+    offload: Option<Offload>,
 }
 
 /// A switch of models that was accepted.

@@ -14,13 +14,13 @@ use hob_runtime::{EngineCounters, Health, SavedStatus, SlotStatus};
 use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
-use crate::blocking::engine_status;
+use crate::blocking::{compute, engine_status};
 use crate::chat::Chat;
 use crate::conversations::Conversations;
 use crate::conversations::readiness::Readiness;
 use crate::error::ApiError;
 use crate::metrics::{Gauges, Metrics};
-use crate::models::Models;
+use crate::models::{Models, devices};
 use crate::profiles::status::PrefixStatus;
 use crate::profiles::{ProfileStatus, Profiles};
 use crate::speech::Speech;
@@ -86,6 +86,7 @@ pub async fn status(
     let readiness = conversations.slot_readiness(&status, speed).await?;
     let prefixes = profiles.prefixes(&status).await;
     let list = profiles.list().await;
+    let devices = compute(devices::here).await;
     Ok(Json(Status {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
@@ -107,6 +108,8 @@ pub async fn status(
         conversation_tokens: models.engine.conversation_tokens(),
         context_limit: models.catalogue.current().context.limit.as_str().into(),
         trained_tokens: Some(models.engine.model().facts().trained_context).filter(|it| *it > 0),
+        devices,
+        offload: devices::offload_of(models.engine.model().as_ref()),
         slots: status.slots.into_iter().map(|it| slot(it, &readiness)).collect(),
         parked: status.parked.into_iter().map(|saved| parked(saved, speed)).collect(),
         profiles: list.into_iter().map(profile).collect(),

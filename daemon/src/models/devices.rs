@@ -2,7 +2,8 @@
 
 use hob_config::{GpuLayers, Settings};
 use hob_models::Available;
-use hob_runtime::backend::{Device, devices};
+use hob_runtime::Model;
+use hob_runtime::backend::{Device, Offload, devices};
 
 /// The settings that decide whether a model's weights and KV are on devices, and on which.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,25 @@ impl DeviceSettings {
         let device_bytes = own.filter(is_named).map(|device| device.free_bytes).sum();
         Available { host_bytes, device_bytes }
     }
+}
+
+/// The devices of this machine, as an answer has them. Asks the drivers.
+pub fn here() -> Vec<hob_api::Device> {
+    let device = |device: Device| hob_api::Device {
+        name: device.name.into(),
+        description: device.description.into(),
+        free_bytes: device.free_bytes,
+        total_bytes: device.total_bytes,
+        shares_memory: device.shares_memory,
+    };
+    devices().into_iter().map(device).collect()
+}
+
+/// What of the loaded model is on devices, as an answer has it.
+pub fn offload_of(model: &dyn Model) -> Option<hob_api::Offload> {
+    let Offload { layers, all_layers, devices, kv } = model.offload()?;
+    let devices = devices.into_iter().map(Into::into).collect();
+    Some(hob_api::Offload { layers, all_layers, devices, kv })
 }
 
 #[cfg(test)]

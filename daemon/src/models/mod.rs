@@ -6,7 +6,7 @@
 
 pub mod catalogue;
 mod choose;
-mod devices;
+pub mod devices;
 mod entry;
 pub mod fetching;
 mod sampling;

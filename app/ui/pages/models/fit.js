@@ -14,8 +14,10 @@ export function fitOf(model, list, ctx) {
   const size = contexts.find(({ tokens }) => tokens === ctx);
   const weights = estimate?.weights_bytes ?? 0;
   const kv = size?.kv_bytes ?? estimate?.kv_bytes ?? 0;
-  // The running model's own weights are not free, but they are there for it.
-  const free = list.free_bytes && list.free_bytes + (current ? weights : 0);
+  // The running model's own weights are not free, but they are there for it: on a device as its free
+  // memory, else here.
+  const own = current ? list.current_weights_bytes ?? weights : 0;
+  const free = list.free_bytes && list.free_bytes + own + (list.device_free_bytes ?? 0);
   return { weights, kv, free, verdict: verdictOf(weights + kv, free) };
 }
 
@@ -56,7 +58,15 @@ export function Fit({ model, list, ctx = model.ctx, onContext }) {
           <${Icon} name=${ICONS[verdict]} small />
           ${t(`models.verdict.${runs ? "runs" : verdict}`, { free })}
         </p>`}
+      ${list.device_free_bytes > 0 && html`
+        <p class="note" data-test="fit-device">${onDevice(weights + kv, list)}</p>`}
     </div>`;
+}
+
+/** Whether the devices hold all of a model that takes `total`. */
+function onDevice(total, { devices, device_free_bytes: free }) {
+  const device = devices.map(({ name }) => name).join(", ");
+  return t(total <= free ? "models.device.all" : "models.device.part", { device, free });
 }
 
 function FitBar({ weights, kv, free }) {

@@ -73,11 +73,24 @@ function Model({ models }) {
           ${running?.source === "bundled" && ` · ${t("settings.model.demo")}`}
         </span>
         <span class="note">
-          <${Icon} name="memory" small /> ${t("settings.gpu")}
+          <${Icon} name="memory" small /> ${deviceWords(models)}
         </span>
       </span>
       <a class="button" href=${address("models")} data-test="settings-model">${t("settings.model.choose")}</a>
     </div>`;
+}
+
+/** What computes the model, and the memory of the devices. */
+function deviceWords({ devices = [], offload }) {
+  const free = devices.map((device) => t("settings.device.free", {
+    device: device.description || device.name,
+    free: device.free_bytes,
+    total: device.total_bytes,
+  }));
+  if (!devices.length) return t("settings.gpu");
+  if (!offload) return [t("settings.device.unused"), ...free].join(" ");
+  const { layers, all_layers: all } = offload;
+  return [t("settings.device.layers", { layers, all }), ...free].join(" ");
 }
 
 function Context({ setting, value, onChange, models, chats }) {

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::names::label;
 use crate::output::{
-    Align, Table, ago, context_limit, context_tokens, conversations, count, line, plain, size,
-    state,
+    Align, Table, ago, context_limit, context_tokens, conversations, count, device_words,
+    layer_words, line, plain, size, state,
 };
 
 /// Of a title in the table of slots.
@@ -35,6 +35,9 @@ pub fn write(
         format!("hobd {version} at {}, process {pid}, started {started}", client.address()),
     );
     fact("model", model(status));
+    for device in &status.devices {
+        fact("device", device_words(device));
+    }
     fact("requests", requests(status));
     if status.counters.drafted_tokens > 0 {
         fact("drafts", drafts(status));
@@ -89,6 +92,9 @@ fn model(status: &Status) -> String {
     }
     let limit = context_limit(&status.context_limit, status.trained_tokens.map(|it| it as u64));
     text.push_str(&format!(", context of {} tokens{limit}", context_tokens(status)));
+    if let Some(offload) = &status.offload {
+        text.push_str(&format!(", {}", layer_words(offload)));
+    }
     if let Some(speed) = status.prefill_tokens_per_second {
         text.push_str(&format!(", reads {} tokens a second", count(speed.round() as u64)));
     }

@@ -1,0 +1,32 @@
+//! Devices besides the processor, and what of the model they hold.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Text;
+
+/// A device that this daemon can use.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    /// As the setting `device` has it.
+    pub name: Text,
+    /// What its maker calls it.
+    pub description: Text,
+    pub free_bytes: u64,
+    pub total_bytes: u64,
+    /// Its memory is the machine's.
+    pub shares_memory: bool,
+}
+
+/// The layers of the running model on devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Offload {
+    /// The output counts as one.
+    pub layers: usize,
+    pub all_layers: usize,
+    /// By name.
+    pub devices: Vec<Text>,
+    /// Whether the KV of these layers is there too.
+    pub kv: bool,
+}
