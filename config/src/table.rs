@@ -33,6 +33,10 @@ macro_rules! settings_table {
         #[setting(Daemon, "PATH|NAME")]
         Model => model: ModelChoice = model();
 
+        /// Write prompts by the Jinja template in this file instead of the model's own
+        #[setting(Daemon, "FILE")]
+        ChatTemplate => chat_template: Option<PathBuf> = optional_path();
+
         /// Keep transcripts, token and hashes here
         #[setting(Everyone, "DIR")]
         DataDir => data_dir: PathBuf = path(|user_dirs| user_dirs.data_dir.clone());

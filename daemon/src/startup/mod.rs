@@ -3,7 +3,7 @@
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
 //! [`Daemon::serve`] itself), `daemon` (join, serve, close), `door` (the
 //! socket), `engine` and `model` (what is opened
-//! first), `probe` (a file is tried in a child first), `models`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
+//! first), `template` (one that the settings name), `probe` (a file is tried in a child first), `models`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
 //! of the process).
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
@@ -25,6 +25,7 @@ pub(crate) mod probe;
 pub mod stop;
 #[cfg(unix)]
 pub mod supervise;
+mod template;
 mod voice;
 
 use std::net::SocketAddr;

@@ -40,8 +40,8 @@ pub struct Loaded {
 /// Loads the model of the settings.
 pub fn load(resolved: &Resolved, report: &mut Report<'_>) -> Result<Loaded> {
     match &resolved.settings.model {
-        ModelChoice::Named(name) if name == FAKES[0] => Ok(fake(resolved, name, 0)),
-        ModelChoice::Named(name) if name == FAKES[1] => Ok(fake(resolved, name, 1)),
+        ModelChoice::Named(name) if name == FAKES[0] => fake(resolved, name, 0),
+        ModelChoice::Named(name) if name == FAKES[1] => fake(resolved, name, 1),
         choice => real::load(resolved, choice, report),
     }
 }
@@ -57,10 +57,15 @@ pub(super) fn probe(resolved: &Resolved, report: &mut Report<'_>) -> Result<()> 
     }
 }
 
-fn fake(resolved: &Resolved, name: &str, number: u8) -> Loaded {
+fn fake(resolved: &Resolved, name: &str, number: u8) -> Result<Loaded> {
     let context = ChosenContext::of_fake(resolved.settings.ctx.tokens());
-    Loaded {
-        model: Arc::new(FakeModel::new()),
+    let template = super::template::of(&resolved.settings)?;
+    let model = FakeModel::new();
+    Ok(Loaded {
+        model: Arc::new(match template {
+            Some(source) => model.with_chat_template(source),
+            None => model,
+        }),
         fingerprint: fingerprint(resolved, FileDigest([number; 32]), "fake 2"),
         name: name.to_owned(),
         shown: name.to_owned(),
@@ -72,7 +77,7 @@ fn fake(resolved: &Resolved, name: &str, number: u8) -> Loaded {
             kv_bytes_per_token: CELL_BYTES as u64,
         }),
         sampling: ModelSampling::default(),
-    }
+    })
 }
 
 /// Flash attention and small windows are constants of the engine.
@@ -167,7 +172,7 @@ mod real {
 
     use super::*;
     use crate::models::DeviceSettings;
-    use crate::startup::{Step, probe};
+    use crate::startup::{Step, probe, template};
 
     pub fn load(
         resolved: &Resolved,
@@ -187,6 +192,7 @@ mod real {
             cache_type_k: settings.cache_type_k.to_string(),
             cache_type_v: settings.cache_type_v.to_string(),
             placement: placement(settings, &file, context),
+            chat_template: template::of(settings)?,
             ..LlamaOptions::default()
         };
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {

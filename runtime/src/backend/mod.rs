@@ -77,6 +77,7 @@ pub struct ModelFacts {
     /// Of all tensors.
     pub size_bytes: u64,
     /// In Jinja.
+    /// Of the options, else of the file.
     pub chat_template: Option<String>,
     /// `mean`, `cls`, `last`, … for embedding models.
     pub pooling: Option<String>,

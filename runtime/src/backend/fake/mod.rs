@@ -100,6 +100,13 @@ impl FakeModel {
         self
     }
 
+    /// The same with another chat template.
+    #[must_use]
+    pub fn with_chat_template(mut self, source: String) -> Self {
+        self.facts.chat_template = Some(source);
+        self
+    }
+
     /// The same, taking `pace` for every token that it computes.
     #[must_use]
     pub fn with_pace(mut self, pace: Duration) -> Self {

@@ -78,9 +78,11 @@ impl LlamaModel {
         if unsafe { sys::llama_model_has_encoder(weights.as_ptr()) } {
             return Err(source.refused("encoder-decoder models are not supported"));
         }
+        let mut facts = read_facts(&weights, path);
+        facts.chat_template = options.chat_template.clone().or(facts.chat_template);
         Ok(Self {
             source,
-            facts: read_facts(&weights, path),
+            facts,
             vocabulary: read_vocabulary(&weights),
             weights: RwLock::new(Some(Arc::new(weights))),
             vocabulary_only: OnceLock::new(),

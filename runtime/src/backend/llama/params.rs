@@ -18,6 +18,8 @@ pub struct LlamaOptions {
     /// Type of the V cells.
     pub cache_type_v: String,
     pub placement: Placement,
+    /// Replaces the chat template of the file.
+    pub chat_template: Option<String>,
 }
 
 impl Default for LlamaOptions {
@@ -28,6 +30,7 @@ impl Default for LlamaOptions {
             cache_type_k: "f16".to_owned(),
             cache_type_v: "f16".to_owned(),
             placement: Placement::default(),
+            chat_template: None,
         }
     }
 }
