@@ -12,6 +12,7 @@ mod measure;
 mod raw;
 mod resume;
 mod store;
+mod template;
 mod threads;
 mod ttft;
 mod turns;
@@ -51,6 +52,8 @@ enum Bench {
     /// Time to first token after a prewarm, a second boot, speech start and a streamed transcript;
     /// against llama.cpp alone.
     Ttft(ttft::Options),
+    /// What it costs to render a chat template in a child process.
+    Template(template::Options),
     /// Time from Enter to the first token of a message that was computed while it was typed;
     /// against llama.cpp alone.
     Typing(typing::Options),
@@ -66,6 +69,7 @@ fn main() -> Result<()> {
         Bench::Resume(options) => resume::run(&options),
         Bench::Store(options) => store::run(&options),
         Bench::Ttft(options) => ttft::run(&options),
+        Bench::Template(options) => template::run(&options),
         Bench::Typing(options) => typing::run(&options),
         Bench::Threads(options) => threads::run(&options),
     }

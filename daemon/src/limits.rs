@@ -3,12 +3,13 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::process::ExitStatus;
 
 /// What a child may take before the system ends it, also when its parent is gone.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Processor time, all threads together.
-    pub cpu_secs: u64,
+    /// Processor time, all threads together; `None` for a child that serves for long.
+    pub cpu_secs: Option<u64>,
     /// Address space: what it maps and allocates.
     pub address_bytes: u64,
 }
@@ -20,6 +21,17 @@ pub fn program() -> io::Result<PathBuf> {
 }
 
 impl Limits {
+    /// Limits this process, which ends with its parent, and before it where memory is short.
+    pub fn apply_as_child(self) {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::process::{Signal, set_parent_process_death_signal};
+            set_parent_process_death_signal(Some(Signal::KILL)).ok();
+            std::fs::write("/proc/self/oom_score_adj", "1000").ok();
+        }
+        self.apply();
+    }
+
     /// Limits this process, and writes no core file. Where the system has no such limits, the parent
     /// still ends it by time.
     #[cfg(unix)]
@@ -30,11 +42,38 @@ impl Limits {
             setrlimit(resource, limit).ok();
         };
         // SIGXCPU comes at the first limit, SIGKILL at the second: so the parent knows the reason.
-        limit(Resource::Cpu, self.cpu_secs, self.cpu_secs + 1);
+        if let Some(seconds) = self.cpu_secs {
+            limit(Resource::Cpu, seconds, seconds + 1);
+        }
         limit(Resource::As, self.address_bytes, self.address_bytes);
         limit(Resource::Core, 0, 0);
     }
 
     #[cfg(not(unix))]
     pub fn apply(self) {}
+}
+
+/// Why a child ended, and whether that may lie outside of what it did.
+#[cfg(unix)]
+pub fn cause(status: ExitStatus) -> (String, bool) {
+    use std::os::unix::process::ExitStatusExt;
+
+    use rustix::process::Signal;
+
+    let Some(signal) = status.signal() else { return of_code(status) };
+    let is = |known: Signal| signal == known.as_raw();
+    if is(Signal::XCPU) {
+        return ("out of processor time".to_owned(), false);
+    }
+    let is_outside = is(Signal::KILL) || is(Signal::TERM) || is(Signal::INT);
+    (format!("signal {signal}"), is_outside)
+}
+
+#[cfg(not(unix))]
+pub fn cause(status: ExitStatus) -> (String, bool) {
+    of_code(status)
+}
+
+fn of_code(status: ExitStatus) -> (String, bool) {
+    (status.code().map_or("no exit code".to_owned(), |code| format!("exit code {code}")), false)
 }

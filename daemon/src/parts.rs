@@ -20,7 +20,7 @@ use crate::learned::{self, Learned};
 use crate::metrics::Metrics;
 use crate::models::{Catalogue, Fetcher, Models};
 use crate::profiles::{self, Profiles};
-use crate::prompt::Renderer;
+use crate::prompt::{Renderer, RendersIn};
 use crate::settings::{LiveSettings, SettingsEditor};
 use crate::speech::dictation::StreamRecognizer;
 use crate::speech::filler::Filler;
@@ -38,6 +38,7 @@ use crate::warm::warm_status::WarmStatusReader;
 /// What was opened before.
 pub struct Options {
     pub engine: Engine,
+    pub renders_in: RendersIn,
     pub transcript: Transcript,
     pub clock: Clock,
     /// `None`: no KV on disk.
@@ -86,7 +87,7 @@ impl Parts {
     /// Joins the parts and loads the profiles.
     pub fn join(options: Options) -> Self {
         let Options { engine, transcript, clock, events, .. } = options;
-        let renderer = Arc::new(Renderer::of(engine.model().clone()));
+        let renderer = Arc::new(Renderer::of(engine.model().clone(), options.renders_in));
         let sessions = Arc::new(SpeechSessions::default());
         let metrics = Arc::new(Metrics::default());
         let models = Models {

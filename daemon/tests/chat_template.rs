@@ -1,4 +1,5 @@
-//! The setting `chat_template`, through the built hobd.
+//! The setting `chat_template`, through the built hobd, and templates that take all that they can get:
+//! that is an error of the one request.
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +9,8 @@ use serde_json::json;
 
 const TEMPLATE: &str = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n\
     {% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
+
+const ANY_PORT: [&str; 2] = ["--listen", "127.0.0.1:0"];
 
 fn launch(directory: &Path, model: &str, template: &Path) -> Launch {
     Launch::new(env!("CARGO_BIN_EXE_hobd"), directory)
@@ -43,7 +46,8 @@ fn a_template_that_cannot_be_used_is_named_at_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("own.jinja");
     let refusal = || {
-        let output = launch(directory.path(), "fake", &path).command().output().unwrap();
+        let output =
+            launch(directory.path(), "fake", &path).command().args(ANY_PORT).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         String::from_utf8(output.stderr).unwrap()
     };
@@ -56,4 +60,51 @@ fn a_template_that_cannot_be_used_is_named_at_the_start() {
     fs::create_dir(&path).unwrap();
     let directory = refusal();
     assert!(directory.contains("it is not a file"), "{directory}");
+}
+
+/// Templates that render a greeting, and take all memory for another word.
+fn hostile() -> [(&'static str, String); 3] {
+    let on =
+        |word: &str| format!("{{% if messages[-1].content == 'Attack' %}}{word}{{% endif %}}fine");
+    let doubled = "{% set ns = namespace(x='x' * 1000) %}{% for i in range(60) %}{% set ns.x = ns.x ~ \
+                   ns.x %}{% endfor %}";
+    let lists = "{% set ns = namespace(x=[1, 2]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x \
+                 %}{% endfor %}{{ ns.x | length }}";
+    let replaced = "{% set ns = namespace(x='x' * 1000) %}{% for i in range(9) %}{% set ns.x = \
+                    ns.x.replace('x', 'x' * 1000) %}{% endfor %}";
+    [("doubled", doubled), ("lists", lists), ("replaced", replaced)]
+        .map(|(name, text)| (name, on(text)))
+}
+
+#[test]
+fn a_template_that_takes_all_memory_is_an_error_of_the_one_request() {
+    for (name, source) in hostile() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("own.jinja");
+        fs::write(&path, source).unwrap();
+        let hobd = launch(directory.path(), "fake", &path).start();
+        let say = |text: &str| {
+            let body = json!({"messages": [{"role": "user", "content": text}], "max_tokens": 4});
+            hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
+        };
+        for _ in 0..2 {
+            assert_eq!(say("Hello").status, 200, "{name}");
+            let refused = say("Attack");
+            let text = refused.text();
+            assert_eq!(refused.status, 400, "{name}: {text}");
+            assert!(text.contains("1024 MiB of memory"), "{name}: {text}");
+        }
+        assert_eq!(say("Hello").status, 200, "{name}");
+    }
+}
+
+#[test]
+fn a_template_that_is_nested_too_deep_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    fs::write(&path, format!("{{{{ {}1 }}}}", "not ".repeat(200_000))).unwrap();
+    let output = launch(directory.path(), "fake", &path).command().args(ANY_PORT).output().unwrap();
+    let refused = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{refused}");
+    assert!(refused.contains("64 MiB of stack"), "{refused}");
 }

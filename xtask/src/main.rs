@@ -104,7 +104,7 @@ fn perform(task: Task) -> Result<(), Failure> {
             // Some benchmarks start programs.
             let program = match name {
                 Some("store") => Some("hob-cli"),
-                Some("idle" | "typing" | "page") => Some("hob-daemon"),
+                Some("idle" | "template" | "typing" | "page") => Some("hob-daemon"),
                 _ => None,
             };
             if let Some(package) = program {

@@ -21,7 +21,7 @@ use crate::limits::{self, Limits};
 const CHILD_FLAG: &str = "--extract-pdf-text";
 
 const MAX_TIME: Duration = Duration::from_secs(60);
-const LIMITS: Limits = Limits { cpu_secs: 60, address_bytes: 2 << 30 };
+const LIMITS: Limits = Limits { cpu_secs: Some(60), address_bytes: 2 << 30 };
 const MAX_PAGES: usize = 2000;
 
 /// Exit code of a child whose PDF has more pages.

@@ -98,6 +98,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::prompt::RendersIn;
 
     fn texts() -> DocumentTexts {
         let text = DocumentText { name: "a.txt".into(), text: "The code is 7.".into() };
@@ -134,12 +135,15 @@ mod tests {
     #[test]
     fn a_template_that_refuses_two_messages_in_a_row_gets_one() {
         let model = FakeModel::new();
-        assert_eq!(DocumentPlace::of(&Template::of(&model)), DocumentPlace::Separate);
+        assert_eq!(
+            DocumentPlace::of(&Template::of(&model, RendersIn::ThisProcess)),
+            DocumentPlace::Separate
+        );
         let strict = "{%- for message in messages %}\
             {%- if (message.role == 'user') != (loop.index0 % 2 == 0) %}\
             {{- raise_exception('roles must alternate') }}{%- endif %}\
             {{- message.content }}{%- endfor %}";
-        let strict = Template::new(strict, model.vocabulary());
+        let strict = Template::new(strict, model.vocabulary(), RendersIn::ThisProcess);
         assert_eq!(DocumentPlace::of(&strict), DocumentPlace::Joined);
     }
 }

@@ -1,6 +1,7 @@
 //! Messages to tokens: the same way for answers and for what is computed ahead of them.
 //!
-//! Reading order: [`template`] (the model's chat template), [`preamble`] (what a profile adds in
+//! Reading order: [`template`] (the model's chat template), [`rendering`] (it
+//! runs in a child), [`preamble`] (what a profile adds in
 //! front), [`documents`] (the texts that messages name), [`layout`] (what stands around one), [`render`] (messages to a prompt), [`retokenize`] (text to tokens, reusing known ones),
 //! [`segments`] (which part each token belongs to), [`extent`] (the tokens that are certain before
 //! a message is complete), [`prefix_cache`] (the rendered prefix of a profile).
@@ -11,6 +12,7 @@ pub mod layout;
 pub mod preamble;
 pub mod prefix_cache;
 pub mod render;
+pub mod rendering;
 pub mod retokenize;
 pub mod segments;
 pub mod template;
@@ -20,4 +22,4 @@ pub use extent::Extent;
 pub use layout::Layout;
 pub use preamble::Preamble;
 pub use render::{PromptParts, Rendered, Renderer};
-pub use template::Template;
+pub use template::{RendersIn, Template};

@@ -16,7 +16,7 @@ use super::documents::{DocumentPlace, DocumentTexts, with_documents};
 use super::preamble::Preamble;
 use super::retokenize::{continue_tokens, ends_in, likeliest};
 use super::segments::{message_segments, preamble_ends, with_preamble};
-use super::template::Template;
+use super::template::{RendersIn, Template};
 use crate::error::ApiError;
 use crate::wire::message::Message;
 use crate::wire::tools::Tool;
@@ -52,8 +52,8 @@ pub struct Renderer {
 
 impl Renderer {
     /// With the model's own template, or ChatML.
-    pub fn of(model: Arc<dyn Model>) -> Self {
-        let template = Template::of(model.as_ref());
+    pub fn of(model: Arc<dyn Model>, place: RendersIn) -> Self {
+        let template = Template::of(model.as_ref(), place);
         Self::new(model, template)
     }
 

@@ -120,13 +120,17 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
-    use crate::prompt::template::Template;
+    use crate::prompt::template::{RendersIn, Template};
 
     fn layers(messages: &[serde_json::Value], text: Option<&str>) -> Vec<(Layer, String)> {
         let model = FakeModel::new();
         let parse = |message| Message::parse(message, "messages").unwrap();
         let messages: Vec<Message> = messages.iter().map(parse).collect();
-        let rendered = || Template::of(&model).render(&messages, &[], &Map::new()).unwrap();
+        let rendered = || {
+            Template::of(&model, RendersIn::ThisProcess)
+                .render(&messages, &[], &Map::new())
+                .unwrap()
+        };
         let text = text.map_or_else(rendered, str::to_owned);
         let prompt = model.tokenize(&text, true, true);
         let found = message_segments(&messages, &prompt, model.vocabulary());

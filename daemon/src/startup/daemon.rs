@@ -176,6 +176,7 @@ fn join(
     let read_battery = battery.unwrap_or(battery::read_now);
     let parts = Parts::join(parts::Options {
         engine: opened.engine.clone(),
+        renders_in: opened.renders_in,
         transcript,
         clock,
         reader: Some(opened.store.reader().clone()),

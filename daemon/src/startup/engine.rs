@@ -14,6 +14,7 @@ use super::Report;
 use super::model::{self, Loaded};
 use crate::clock::Clock;
 use crate::models::ModelSampling;
+use crate::prompt::RendersIn;
 use crate::warm::battery::ReadBattery;
 
 /// Assumed where the system does not report its memory.
@@ -36,6 +37,7 @@ pub(super) struct Opened {
     /// The memory that it needs, if known.
     pub estimate: Option<Estimate>,
     pub sampling: ModelSampling,
+    pub renders_in: RendersIn,
 }
 
 /// Opens the slots directory, before everything else: a second daemon fails here at once.
@@ -94,9 +96,9 @@ pub(super) fn open(
     });
     let fingerprint = loaded.fingerprint.hash();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
-    let Loaded { name, shown, files, context, estimate, sampling, .. } = loaded;
+    let Loaded { name, shown, files, context, estimate, sampling, renders_in, .. } = loaded;
     log_context(&engine, context);
-    Ok(Opened { engine, store, name, shown, files, context, estimate, sampling })
+    Ok(Opened { engine, store, name, shown, files, context, estimate, sampling, renders_in })
 }
 
 /// What was chosen, and why it is not larger.

@@ -16,6 +16,7 @@ use hob_slots::fingerprint::{FileDigest, Fingerprint};
 use super::Report;
 use crate::models::ModelSampling;
 use crate::profiles::count_profiles;
+use crate::prompt::RendersIn;
 
 /// llama.cpp's limit; one sequence is reserved for splices.
 const MAX_SEQUENCES: usize = 256;
@@ -35,6 +36,8 @@ pub struct Loaded {
     /// The memory that it needs, if known.
     pub estimate: Option<Estimate>,
     pub sampling: ModelSampling,
+    /// Its chat template.
+    pub renders_in: RendersIn,
 }
 
 /// Loads the model of the settings.
@@ -61,11 +64,12 @@ fn fake(resolved: &Resolved, name: &str, number: u8) -> Result<Loaded> {
     let context = ChosenContext::of_fake(resolved.settings.ctx.tokens());
     let template = super::template::of(&resolved.settings)?;
     let model = FakeModel::new();
+    let (model, renders_in) = match template {
+        Some(source) => (model.with_chat_template(source), RendersIn::AChild),
+        None => (model, RendersIn::ThisProcess),
+    };
     Ok(Loaded {
-        model: Arc::new(match template {
-            Some(source) => model.with_chat_template(source),
-            None => model,
-        }),
+        model: Arc::new(model),
         fingerprint: fingerprint(resolved, FileDigest([number; 32]), "fake 2"),
         name: name.to_owned(),
         shown: name.to_owned(),
@@ -77,6 +81,7 @@ fn fake(resolved: &Resolved, name: &str, number: u8) -> Result<Loaded> {
             kv_bytes_per_token: CELL_BYTES as u64,
         }),
         sampling: ModelSampling::default(),
+        renders_in,
     })
 }
 
@@ -208,6 +213,10 @@ mod real {
             context,
             estimate: Some(estimate),
             sampling: ModelSampling::of(&file.summary.sampling),
+            renders_in: match (choice, &settings.chat_template) {
+                (ModelChoice::Bundled, None) => RendersIn::ThisProcess,
+                _ => RendersIn::AChild,
+            },
         })
     }
 

@@ -4,9 +4,11 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Error, Result, ensure};
 use hob_config::Settings;
-use hob_runtime::template::{ChatTemplate, MAX_SOURCE_BYTES};
+use hob_runtime::template::MAX_SOURCE_BYTES;
+
+use crate::prompt::rendering::ChildTemplate;
 
 /// # Errors
 /// When the file cannot be read, or is no template.
@@ -24,6 +26,6 @@ fn read(path: &Path) -> Result<String> {
     let mut source = String::new();
     let limit = MAX_SOURCE_BYTES as u64 + 1;
     fs::File::open(path)?.take(limit).read_to_string(&mut source)?;
-    ChatTemplate::new(&source, "", "")?;
+    ChildTemplate::new(&source, "", "").map_err(Error::msg)?;
     Ok(source)
 }

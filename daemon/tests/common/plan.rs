@@ -8,6 +8,7 @@ use std::time::Duration;
 use hob_config::{Flags, Key, ModelChoice, Resolved, Settings, Sources, UserDirs};
 use hob_daemon::http::body::BodyLimits;
 use hob_daemon::models::ModelSampling;
+use hob_daemon::prompt::RendersIn;
 use hob_daemon::startup::{Loaded, Overrides};
 use hob_models::{ChosenContext, Estimate, Roots, SamplingEntry};
 use hob_prewarm::Battery;
@@ -257,6 +258,7 @@ impl Plan {
             context: ChosenContext::set(self.options.context_tokens as u64, None),
             estimate: self.estimate,
             sampling: ModelSampling::of(&self.sampling),
+            renders_in: RendersIn::ThisProcess,
         };
         let own = vec![directory.join("models")];
         let roots = Roots { own, ..Roots::default() };

@@ -7,7 +7,7 @@ use hob_slots::Layer;
 use serde_json::json;
 
 use super::*;
-use crate::prompt::{DocumentTexts, Template};
+use crate::prompt::{DocumentTexts, RendersIn, Template};
 
 /// Text, then tools, in one system message: Qwen.
 const TOOLS_BEHIND: &str = include_str!("../../../../assets/make/template.jinja");
@@ -181,13 +181,13 @@ fn load(text: &str) -> Profile {
 }
 
 fn renderers() -> Vec<Renderer> {
-    let own = Renderer::of(Arc::new(FakeModel::new()));
+    let own = Renderer::of(Arc::new(FakeModel::new()), RendersIn::ThisProcess);
     vec![own, renderer(TOOLS_BEHIND), renderer(FOLDED), renderer(UNMARKED)]
 }
 
 fn renderer(source: &str) -> Renderer {
     let model = FakeModel::new();
-    let template = Template::new(source, model.vocabulary());
+    let template = Template::new(source, model.vocabulary(), RendersIn::ThisProcess);
     Renderer::new(Arc::new(model), template)
 }
 

@@ -53,7 +53,7 @@ impl Job {
         // Mapped once, and once more where llama.cpp stores weights in another order.
         let file = self.file_bytes.saturating_mul(3);
         Limits {
-            cpu_secs: MIN_CPU_SECS + self.file_bytes / BYTES_PER_CPU_SECOND,
+            cpu_secs: Some(MIN_CPU_SECS + self.file_bytes / BYTES_PER_CPU_SECOND),
             address_bytes: MIN_ADDRESS_BYTES
                 .saturating_add(file)
                 .saturating_add(THREAD_BYTES * threads as u64),
@@ -79,14 +79,7 @@ pub fn child() -> Option<ExitCode> {
 }
 
 fn prepare(job: &Job) {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::process::{Signal, set_parent_process_death_signal};
-        set_parent_process_death_signal(Some(Signal::KILL)).ok();
-        // Where memory is short, the system ends this process before its parent.
-        std::fs::write("/proc/self/oom_score_adj", "1000").ok();
-    }
-    job.limits().apply();
+    job.limits().apply_as_child();
     // The last line is the reason: llama.cpp's own error, or what a panic says.
     if let Ok(filter) = log_filter("error") {
         let log = tracing_subscriber::fmt().with_env_filter(filter).without_time();

@@ -179,7 +179,7 @@ fn found(status: ExitStatus, lines: &[String], errors: &[String]) -> Found {
             if of_file { Found::Refused(reason) } else { Found::Failed(reason) }
         }
         _ => {
-            let (cause, is_outside) = reason::of_end(status);
+            let (cause, is_outside) = limits::cause(status);
             let detail = reason::last(errors).map_or(String::new(), |line| format!(": {line}"));
             let reason = format!("llama.cpp ended while it {} ({cause}{detail})", stage(lines));
             if is_outside { Found::Failed(reason) } else { Found::Refused(reason) }

@@ -1,7 +1,5 @@
 //! Why a child ended, in words for the user.
 
-use std::process::ExitStatus;
-
 use hob_runtime::backend::llama::ABORTS;
 
 /// Of a line: an assertion is shorter.
@@ -33,31 +31,6 @@ fn without_place(line: &str) -> &str {
 fn is_place(text: &str) -> bool {
     let number = text.rsplit_once(':').map(|(_, number)| number);
     number.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// The cause, and whether it may lie outside of the file.
-#[cfg(unix)]
-pub fn of_end(status: ExitStatus) -> (String, bool) {
-    use std::os::unix::process::ExitStatusExt;
-
-    use rustix::process::Signal;
-
-    let Some(signal) = status.signal() else { return of_code(status) };
-    let is = |known: Signal| signal == known.as_raw();
-    if is(Signal::XCPU) {
-        return ("out of processor time".to_owned(), false);
-    }
-    let is_outside = is(Signal::KILL) || is(Signal::TERM) || is(Signal::INT);
-    (format!("signal {signal}"), is_outside)
-}
-
-#[cfg(not(unix))]
-pub fn of_end(status: ExitStatus) -> (String, bool) {
-    of_code(status)
-}
-
-fn of_code(status: ExitStatus) -> (String, bool) {
-    (status.code().map_or("no exit code".to_owned(), |code| format!("exit code {code}")), false)
 }
 
 #[cfg(test)]
