@@ -247,7 +247,7 @@ fn a_switch_keeps_the_address_and_writes_the_choice_to_the_file() {
 
 #[cfg(not(feature = "llama"))] // With llama.cpp, this model loads.
 #[test]
-fn a_model_that_does_not_load_falls_back_to_the_previous_one() {
+fn a_model_that_does_not_load_leaves_the_present_one() {
     let directory = tempfile::tempdir().unwrap();
     let config = config(directory.path(), "model = 'fake'\n");
     let hobd = Hobd::as_configured(directory.path());
@@ -257,10 +257,14 @@ fn a_model_that_does_not_load_falls_back_to_the_previous_one() {
     fs::create_dir_all(model.parent().unwrap()).unwrap();
     fs::copy(fixtures.join("qwen2.gguf"), &model).unwrap();
 
-    hobd.switch(model.to_str().unwrap());
-    let error = hobd.status()["switch_error"].clone();
+    let body = json!({"model": model});
+    let answer = hobd.call("POST", "/v1/models/switch").json(&body).send();
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    let error = wait::until("the model is refused", || {
+        Some(hobd.status()["switch_error"].clone()).filter(|error| !error.is_null())
+    });
     assert_eq!(error["model"].as_str(), model.to_str());
-    assert!(error["message"].as_str().unwrap().contains("fake runs again"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("fake runs on"), "{error}");
     assert_eq!(hobd.say("Still there?").status, 200);
     assert_eq!(fs::read_to_string(&config).unwrap(), "model = 'fake'\n");
 }
