@@ -6,6 +6,7 @@
 
 mod cold;
 mod documents;
+mod draft;
 mod hobd;
 mod idle;
 mod measure;
@@ -42,6 +43,8 @@ enum Bench {
     /// Time to first token of a question about a document that was read before a restart, against the
     /// same question cold; time to list documents.
     Documents(documents::Options),
+    /// Tokens a second of an edit of a shown file and of free text, with drafts and without.
+    Draft(draft::Options),
     /// Processor time of an idle hobd with warm prefixes; latency of speech start and filler
     /// phrases.
     Idle(idle::Options),
@@ -65,6 +68,7 @@ fn main() -> Result<()> {
     match Args::parse().bench {
         Bench::Cold(options) => cold::run(&options),
         Bench::Documents(options) => documents::run(&options),
+        Bench::Draft(options) => draft::run(&options),
         Bench::Idle(options) => idle::run(&options),
         Bench::Resume(options) => resume::run(&options),
         Bench::Store(options) => store::run(&options),

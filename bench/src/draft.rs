@@ -1,0 +1,220 @@
+//! Tokens a second with drafts and without, on one model, in one run.
+//!
+//! - An agent's edit: the prompt shows a source file, and the answer is the whole file with one name
+//!   changed. The models at hand are too small to edit, so a grammar forces the text: acceptance is that
+//!   of a model that edits without a mistake, while every micro-batch, mask and sample is real.
+//! - The same prompt without the grammar: what the model itself does with it.
+//! - Free text: a story, drawn at temperature 1, that does not repeat.
+//!
+//! Two engines share the weights and answer in turn, the same tokens for the same seed. Prompts are hot,
+//! so that only generation is measured. Each figure is the median of the rounds; a ratio is the median
+//! of the rounds' ratios, because the machine's speed changes between rounds more than within one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
+use hob_runtime::grammar::Grammar;
+use hob_runtime::sample::Sampling;
+use hob_runtime::{DraftCounts, Engine, EngineOptions, Model, TurnEvent, TurnRequest};
+use hob_slots::Token;
+
+use crate::Subject;
+use crate::measure::{median_ms, time};
+use crate::turns::{request, start};
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Measure this model, a path or a name; otherwise SmolLM2, which `cargo xtask model` fetches.
+    #[arg(long, value_name = "PATH|NAME", default_value = "smollm2")]
+    model: String,
+    /// Rounds; each figure is the median of as many samples.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Tokens of the answers that no grammar ends.
+    #[arg(long, default_value_t = 200)]
+    tokens: usize,
+    /// Compute threads; 0 chooses as hobd does.
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    /// Print the figures without failing on a missed bar.
+    #[arg(long)]
+    no_bars: bool,
+}
+
+/// Minimum ratio of an agent's edit.
+const EDIT_BAR: f64 = 1.5;
+/// Minimum ratio of a text that does not repeat.
+const FREE_BAR: f64 = 0.98;
+
+/// The file that is shown, and the name that the edit changes.
+const FILE: &str = include_str!("raw.rs");
+const RENAMED: (&str, &str) = ("decode", "compute");
+
+struct Case {
+    name: &'static str,
+    bar: Option<f64>,
+    request: TurnRequest,
+    on: Vec<Answer>,
+    off: Vec<Answer>,
+}
+
+struct Answer {
+    tokens: Vec<Token>,
+    per_second: f64,
+    drafts: DraftCounts,
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let subject = Subject::of(Some(&options.model))?;
+    let llama = LlamaOptions { threads: options.threads, ..LlamaOptions::default() };
+    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, llama)?);
+    println!("Drafts, {}; medians of {} rounds, interleaved.\n", subject.title, options.rounds);
+    print_curve(&*model)?;
+    let directories = [tempfile::tempdir()?, tempfile::tempdir()?];
+    let engine = |drafts: bool| {
+        let options = EngineOptions { drafts, ..EngineOptions::default() };
+        start(model.clone(), directories[usize::from(drafts)].path(), options)
+    };
+    let (with_drafts, without_drafts) = (engine(true)?, engine(false)?);
+    let mut cases = cases(&*model, options);
+    for round in 0..=options.rounds {
+        for case in &mut cases {
+            // The first of the two in one round is the second in the next.
+            let (with, without) = if round % 2 == 0 {
+                let with = answer(&with_drafts, &case.request)?;
+                (with, answer(&without_drafts, &case.request)?)
+            } else {
+                let without = answer(&without_drafts, &case.request)?;
+                (answer(&with_drafts, &case.request)?, without)
+            };
+            let (on, off) = (with.per_second, without.per_second);
+            eprintln!("round {round}, {}: {off:.1} and {on:.1} tok/s", case.name);
+            if round == 0 {
+                continue; // The prompts became hot, and the engine learned what rows take.
+            }
+            case.on.push(with);
+            case.off.push(without);
+        }
+    }
+    with_drafts.shutdown();
+    without_drafts.shutdown();
+    print(&cases, options)
+}
+
+fn cases(model: &dyn Model, options: &Options) -> Vec<Case> {
+    let prompt = |text: &str| {
+        let text = format!("<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n");
+        model.tokenize(&text, true, true)
+    };
+    let (old, new) = RENAMED;
+    let asked = format!(
+        "{FILE}\nRename `{old}` to `{new}` in this file. Answer with the whole file, and nothing else."
+    );
+    let file = prompt(&asked);
+    let edited = serde_json::Value::from(FILE.replace(old, new));
+    let forced = Arc::new(Grammar::lark(format!("start: {edited}")));
+    let story = prompt("Tell a story about a lighthouse keeper who collects lost letters.");
+    let drawn = Sampling { seed: Some(7), ..Sampling::default() };
+    let case = |name, bar, request| Case { name, bar, request, on: Vec::new(), off: Vec::new() };
+    let edit =
+        TurnRequest { grammar: Some(forced), ignore_eog: false, ..request("edit", &file, 4096) };
+    vec![
+        case("an edit of a shown file, forced", Some(EDIT_BAR), edit),
+        case("the same prompt, not forced", None, request("own", &file, options.tokens)),
+        case(
+            "free text that does not repeat",
+            Some(FREE_BAR),
+            TurnRequest { sampling: drawn, ..request("story", &story, options.tokens) },
+        ),
+    ]
+}
+
+fn answer(engine: &Engine, request: &TurnRequest) -> Result<Answer> {
+    let mut turn = engine.submit(request.clone())?;
+    let mut tokens = Vec::new();
+    while let Some(event) = turn.next_blocking() {
+        match event {
+            TurnEvent::Progress(_) | TurnEvent::Started(_) => {}
+            TurnEvent::Token { token, .. } => tokens.push(token),
+            TurnEvent::Finished { generation_ms, drafts, .. } => {
+                ensure!(tokens.len() > 1, "an answer of {} tokens has no speed", tokens.len());
+                // The first token is sampled with the prompt.
+                let per_second = (tokens.len() - 1) as f64 / generation_ms * 1e3;
+                return Ok(Answer { tokens, per_second, drafts });
+            }
+            TurnEvent::Failed(error) => bail!(error),
+        }
+    }
+    bail!("the engine stopped")
+}
+
+fn print(cases: &[Case], options: &Options) -> Result<()> {
+    println!(
+        "| answer | tokens | tok/s without | tok/s with | ratio | bar | drafted | accepted | equal |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---|");
+    let mut missed = Vec::new();
+    for Case { name, bar, on, off, .. } in cases {
+        let pairs = || on.iter().zip(off);
+        let speed = |answers: &[Answer]| median(answers.iter().map(|answer| answer.per_second));
+        let ratio = median(pairs().map(|(on, off)| on.per_second / off.per_second));
+        let equal = pairs().all(|(on, off)| on.tokens == off.tokens);
+        let counts = on.last().map(|answer| answer.drafts).unwrap_or_default();
+        let tokens = on.last().map_or(0, |answer| answer.tokens.len());
+        println!(
+            "| {name} | {tokens} | {:.1} | {:.1} | {ratio:.2} | {} | {} | {} | {} |",
+            speed(off),
+            speed(on),
+            bar.map_or_else(String::new, |bar| format!("{bar:.2}")),
+            counts.drafted,
+            counts.accepted,
+            if equal { "yes" } else { "no" },
+        );
+        if bar.is_some_and(|bar| ratio < bar) {
+            missed.push(format!("{name}: {ratio:.2} x"));
+        }
+    }
+    if missed.is_empty() || options.no_bars {
+        return Ok(());
+    }
+    bail!("missed: {}", missed.join("; "))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let seconds: Vec<Duration> = values.map(Duration::from_secs_f64).collect();
+    median_ms(&seconds) / 1e3
+}
+
+/// How long micro-batches take, by their rows, each with logits.
+fn print_curve(model: &dyn Model) -> Result<()> {
+    const CONTEXT: usize = 512;
+    const MOST: usize = 16;
+    let shape = ContextShape { context_tokens: 1024, sequences: 1, micro_batch: CONTEXT };
+    let mut samples = vec![Vec::new(); MOST];
+    model.with_context(shape, &mut |backend| {
+        decode(backend, 0, CONTEXT);
+        for _ in 0..9 {
+            for (samples, rows) in samples.iter_mut().zip(1..) {
+                samples.push(time(|| decode(backend, CONTEXT, rows)).0);
+                backend.remove(Sequence(0), CONTEXT..CONTEXT + rows).expect("a plain model");
+            }
+        }
+    })?;
+    let ms: Vec<String> = samples.iter().map(|it| format!("{:.1}", median_ms(it))).collect();
+    println!("ms of 1 to {MOST} rows behind {CONTEXT} tokens: {}\n", ms.join(", "));
+    Ok(())
+}
+
+fn decode(backend: &mut dyn Backend, start: usize, tokens: usize) {
+    let row = |offset: usize| Row {
+        token: Token(i32::try_from(300 + offset * 37 % 1000).expect("small")),
+        position: start + offset,
+        sequence: Sequence(0),
+        wants_logits: true,
+    };
+    backend.decode(&(0..tokens).map(row).collect::<Vec<_>>()).expect("there is room");
+    backend.logits(tokens - 1);
+}
