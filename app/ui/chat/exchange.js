@@ -40,9 +40,12 @@ export function createExchange(id, { store, typeAhead, load, giveBack }) {
     const leaving = new AbortController();
     silence();
     speaker = aloud;
-    const { failure, wasStopped } = await follow({ after, pending, leaving, begun }, async function* () {
+    let isSent = false;
+    const answer = { after, pending, leaving, begun, isStored: () => isSent };
+    const { failure, wasStopped } = await follow(answer, async function* () {
       await typeAhead.stop();
       if (store.get().live.isStopping) return;
+      isSent = true;
       const options = { body, signal: leaving.signal };
       yield* api.stream("POST", "/v1/chat/completions", options);
     });
@@ -83,7 +86,8 @@ export function createExchange(id, { store, typeAhead, load, giveBack }) {
     return exchange;
   }
 
-  async function receiveAnswer({ after, pending = [], leaving, begun }, chunks) {
+  /** `isStored()`: whether the daemon may have stored anything of it. */
+  async function receiveAnswer({ after, pending = [], leaving, begun, isStored = () => true }, chunks) {
     const began = performance.now();
     const answer = emptyAnswer(begun);
     const shown = createStore(answer);
@@ -98,7 +102,7 @@ export function createExchange(id, { store, typeAhead, load, giveBack }) {
     };
     const failure = await receive(chunks, answer, show);
     show.cancel();
-    await settle(failure);
+    if (isStored()) await settle(failure);
     running = null;
     answers(id, false);
     const wasStopped = store.get().live.isStopping;
