@@ -13,7 +13,8 @@ usage: cargo xtask <task>
          --gpu none|cuda|vulkan|metal|rocm       build for this instead of what the machine has
   model  [--yes] [-- HOBD ARGS]                  fetch a real model, SmolLM2 (98 MB), into Hob's models
                                                  directory; hobd runs it unless another is configured
-  bundle [--yes]                                 set up, and make the installers of the desktop app
+  bundle [--headless] [--yes]                    set up, and make what others install: an archive with hobd and
+                                                 hob, and the desktop app
   test   [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
   test   --gpu cuda|vulkan|metal|rocm [--yes]    check the build for a device, on the device; without a
                                                  card, Vulkan's checks run on Mesa's software device
@@ -41,6 +42,8 @@ pub enum Task {
     },
     Bundle {
         yes: bool,
+        /// Without the desktop app.
+        headless: bool,
     },
     Model {
         yes: bool,
@@ -95,7 +98,8 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
         }
         "bundle" => {
             let yes = take_flag(&mut rest, "--yes");
-            nothing_else(&rest).map(|()| Task::Bundle { yes })
+            let headless = take_flag(&mut rest, "--headless");
+            nothing_else(&rest).map(|()| Task::Bundle { yes, headless })
         }
         "model" => {
             let flags = split_off_after_dashes(&mut rest);
@@ -190,7 +194,7 @@ mod tests {
             task,
             Ok(Task::App { yes: true, gpu: Wish::Detect, app_args: words("--smoke-test") })
         );
-        assert_eq!(parsed("bundle"), Ok(Task::Bundle { yes: false }));
+        assert_eq!(parsed("bundle"), Ok(Task::Bundle { yes: false, headless: false }));
         assert!(parsed("bundle --app").is_err());
     }
 

@@ -5,14 +5,16 @@
 //! - Has one dependency, because it is the first crate that compiles on a fresh machine.
 //!
 //! Reading order: [`args`] parses the task; [`need`] and [`packages`] list what building and
-//! testing need; [`detect`] and [`setup`] install what is missing; [`gpu`] chooses the device of a build; [`model`] fetches a real model;
-//! [`run`] and [`app`] start hobd and the app; [`test`] and [`test_gpu`] run the checks.
+//! testing need; [`detect`] and [`setup`] install what is missing; [`gpu`] chooses the device of a
+//! build; [`model`] fetches a real model; [`run`] and [`app`] start hobd and the app; [`bundle`] makes
+//! what others install; [`test`] and [`test_gpu`] run the checks.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
 
 mod app;
 mod args;
+mod bundle;
 mod circles;
 mod command;
 mod deny;
@@ -82,9 +84,10 @@ fn perform(task: Task) -> Result<(), Failure> {
             model::before_start(&app_args, yes)?;
             app::run(&gpu, &app_args)
         }
-        Task::Bundle { yes } => {
-            setup::ensure(&Need::bundle(), yes)?;
-            app::bundle()
+        Task::Bundle { yes, headless } => {
+            let needs = if headless { Need::BUILD.to_vec() } else { Need::bundle() };
+            setup::ensure(&needs, yes)?;
+            bundle::make(headless)
         }
         Task::Model { yes, flags } => model::fetch(&flags, yes),
         Task::Announce { ready_file, hob_flags } => run::announce(&ready_file, &hob_flags),

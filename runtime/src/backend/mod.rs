@@ -152,6 +152,10 @@ pub enum LoadError {
     },
     #[error("the device {name} is not here: {}", others(known))]
     Device { name: String, known: Vec<String> },
+    #[error(
+        "llama.cpp has no backend for this processor: no libggml-cpu-*.so that it can run is in {dirs}; install Hob again with all its files"
+    )]
+    NoBackend { dirs: String },
     #[error("the model's weights are not in memory")]
     NotResident,
     #[error("loading {path} was interrupted")]

@@ -14,6 +14,7 @@ use llama_cpp_sys_2 as sys;
 
 use super::LlamaModel;
 use super::params::context_params;
+use super::pool::Pool;
 use super::weights::Weights;
 use crate::backend::{
     Backend, ContextShape, DecodeError, LoadError, Offload, Row, Sequence, StateError,
@@ -68,7 +69,7 @@ impl<'m> Context<'m> {
         if let Some(pool) = &pool {
             // SAFETY: both are alive; `Drop` detaches the pool before it is freed.
             unsafe {
-                sys::llama_attach_threadpool(pointer.as_ptr(), pool.0.as_ptr(), pool.0.as_ptr());
+                sys::llama_attach_threadpool(pointer.as_ptr(), pool.as_ptr(), pool.as_ptr());
             }
         }
         Ok(Self {
@@ -308,27 +309,6 @@ unsafe extern "C" fn report_node(heartbeat: *mut c_void) -> bool {
     let heartbeat = unsafe { &*heartbeat.cast::<Heartbeat>() };
     heartbeat.beat();
     heartbeat.interrupts()
-}
-
-/// A thread pool with its own polling.
-struct Pool(NonNull<sys::ggml_threadpool>);
-
-impl Pool {
-    fn new(threads: i32, poll: u32) -> Option<Self> {
-        // SAFETY: the parameters are plain values that the call copies.
-        unsafe {
-            let mut params = sys::ggml_threadpool_params_default(threads);
-            params.poll = poll;
-            NonNull::new(sys::ggml_threadpool_new(&raw mut params)).map(Self)
-        }
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        // SAFETY: the context that used the pool has detached it: `Context::drop` runs first.
-        unsafe { sys::ggml_threadpool_free(self.0.as_ptr()) }
-    }
 }
 
 /// The arrays of a `llama_batch`, reused by every decode.

@@ -6,10 +6,12 @@
 //! - Files are validated before they are loaded; what llama.cpp still refuses is a [`LoadError`].
 //! - An abort inside ggml is logged before the process ends, and no debugger is started.
 
+mod backends;
 mod context;
 mod fit;
 mod params;
 mod placement;
+mod pool;
 #[cfg(feature = "bench")]
 pub mod stock;
 mod weights;
@@ -71,7 +73,7 @@ impl LlamaModel {
         progress: &mut Progress<'_>,
     ) -> Result<Self, LoadError> {
         options.validate()?;
-        start();
+        start()?;
         let source = Source::new(path)?;
         let weights = source.load(Extent::Whole(&options), progress)?;
         // SAFETY: the model was just loaded and is not null.
@@ -273,14 +275,21 @@ unsafe fn piece(vocab: *const sys::llama_vocab, id: i32) -> Vec<u8> {
 }
 
 /// Starts llama.cpp, once per process.
-fn start() {
-    static STARTED: OnceLock<Option<LlamaBackend>> = OnceLock::new();
-    STARTED.get_or_init(|| {
+///
+/// # Errors
+/// [`LoadError::NoBackend`].
+fn start() -> Result<(), LoadError> {
+    static STARTED: OnceLock<Result<Option<LlamaBackend>, LoadError>> = OnceLock::new();
+    let started = STARTED.get_or_init(|| {
         send_logs_to_tracing(LogOptions::default());
         // SAFETY: `report_abort` has the callback's signature, is valid for ever and only logs.
         unsafe { sys::ggml_set_abort_callback(Some(report_abort)) };
-        LlamaBackend::init().ok()
+        backends::load()?;
+        let started = LlamaBackend::init().ok();
+        tracing::info!(processor = backends::features().join(" "), "llama.cpp is started");
+        Ok(started)
     });
+    started.as_ref().map(|_| ()).map_err(Clone::clone)
 }
 
 unsafe extern "C" fn report_abort(message: *const c_char) {

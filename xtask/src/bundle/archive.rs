@@ -1,0 +1,71 @@
+//! The archive: hobd and hob with their libraries, which run where they are unpacked.
+
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use super::{TARGET, TREE};
+use crate::command::{Failure, Line};
+
+/// The bundled model answers within a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Packs the tree, unpacks it elsewhere, and has hobd there answer a question.
+pub fn make() -> Result<(), Failure> {
+    let failed =
+        |error| Failure::new(format!("cannot write the archive: {error}"), "see the free disk");
+    for file in ["LICENSE-MIT", "LICENSE-APACHE", "NOTICE.md", "README.md"] {
+        let dir = Path::new(TREE).join("share/doc/hob");
+        fs::create_dir_all(&dir).and_then(|()| fs::copy(file, dir.join(file))).map_err(failed)?;
+    }
+    let name = name();
+    let path = format!("{TARGET}/{name}.tar.gz");
+    let renamed = format!("s,^\\.,{name},");
+    let pack = format!("tar --owner=0 --group=0 --transform {renamed} -czf {path} -C {TREE} .");
+    Line::new(&pack).run()?;
+    let elsewhere = format!("{TARGET}/unpacked");
+    fs::remove_dir_all(&elsewhere).or_else(super::absent).map_err(failed)?;
+    fs::create_dir_all(&elsewhere).map_err(failed)?;
+    Line::new(&format!("tar -xzf {path} -C {elsewhere}")).run()?;
+    answers(&Path::new(&elsewhere).join(name))?;
+    println!("made {path}");
+    Ok(())
+}
+
+/// Such as `hob-0.1.0-linux-x86_64`.
+fn name() -> String {
+    use std::env::consts::{ARCH, OS};
+    format!("hob-{}-{OS}-{ARCH}", env!("CARGO_PKG_VERSION"))
+}
+
+/// Starts the unpacked hobd on the bundled model and asks it a question through the unpacked hob.
+fn answers(root: &Path) -> Result<(), Failure> {
+    let program = |name: &str| root.join("bin").join(name).display().to_string();
+    let data = root.join("data").display().to_string();
+    let hobd = Line::new("").arg(program("hobd")).args(["--model", "bundled", "--data-dir", &data]);
+    let hobd = hobd.args(["--listen", "127.0.0.1:0", "--log", "hob_runtime=info,warn"]);
+    println!("$ {hobd}");
+    let hobd = Running(hobd.command().spawn().map_err(|error| hobd.not_started(&error))?);
+    let ask = Line::new("").arg(program("hob")).args(["ask", "--data-dir", &data, "Who are you?"]);
+    let until = Instant::now() + PATIENCE;
+    while !ask.succeeds() {
+        if Instant::now() > until {
+            return Err(Failure::new("the packed hobd does not answer", "see its log above"));
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+    ask.run()?;
+    drop(hobd);
+    Ok(())
+}
+
+/// Ends with the check, whatever its result.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}

@@ -1,0 +1,117 @@
+//! The bundles of the desktop app, by Tauri's own tool.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use std::{fs, io};
+
+use super::{TREE, portable};
+use crate::command::{Failure, Line};
+
+const BUNDLES: &str = "target/portable/release/bundle";
+
+/// # Errors
+/// Without `cargo tauri`, or with another major version than 2.
+pub fn check_tool() -> Result<(), Failure> {
+    let output = Line::new("cargo tauri --version").command().output().ok();
+    let version = output.and_then(|output| String::from_utf8(output.stdout).ok());
+    if version.is_some_and(|version| is_major_2(&version)) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        "Tauri's own tool is missing: `cargo tauri` of major version 2",
+        "run `cargo install --locked tauri-cli --version '^2'`; then try again. `cargo xtask bundle \
+         --headless` makes the archive with hobd and hob, and needs no such tool",
+    ))
+}
+
+/// Makes the bundles of this system and prints their paths.
+pub fn make() -> Result<(), Failure> {
+    let tauri = |line: &str| portable(line).arg("--config").arg(files());
+    tauri("cargo tauri build --no-bundle --features portable").run()?;
+    let begun = SystemTime::now();
+    if cfg!(target_os = "macos") {
+        tauri("cargo tauri bundle --bundles app,dmg").run()?;
+        return print_bundles(begun);
+    }
+    tauri("cargo tauri bundle --bundles deb").run()?;
+    let made = tauri("cargo tauri bundle --bundles appimage").run();
+    print_bundles(begun)?;
+    made.map_err(|failure| {
+        failure.with_remedy(
+            "the .deb above is complete. For an AppImage, Tauri fetches tools from GitHub: see its \
+             output above, and try again with a network",
+        )
+    })
+}
+
+/// The part of Tauri's configuration that adds the libraries and, to a package, hobd and hob.
+fn files() -> String {
+    let root = std::env::current_dir().unwrap_or_default().join(TREE);
+    let path = |part: &str| root.join(part).display().to_string();
+    let libraries = serde_json::json!({"/usr/lib/hob": path("lib/hob")});
+    let mut package = libraries.clone();
+    for program in ["hobd", "hob"] {
+        package[format!("/usr/bin/{program}")] = path(&format!("bin/{program}")).into();
+    }
+    let bundle = serde_json::json!({
+        "linux": {"deb": {"files": package}, "appimage": {"files": libraries}},
+        "macOS": {"files": {"lib/hob": path("lib/hob")}},
+    });
+    serde_json::json!({ "bundle": bundle }).to_string()
+}
+
+fn is_major_2(version: &str) -> bool {
+    version.trim().strip_prefix("tauri-cli ").is_some_and(|version| version.starts_with("2."))
+}
+
+/// Prints the bundles made since `begun`.
+fn print_bundles(begun: SystemTime) -> Result<(), Failure> {
+    let unreadable = |error| Failure::new(format!("cannot read {BUNDLES}: {error}"), "try again");
+    for path in made_since(Path::new(BUNDLES), begun).map_err(unreadable)? {
+        println!("made {}", path.display());
+    }
+    Ok(())
+}
+
+/// The new bundles in `dir`, which has a directory for each kind and may have older bundles.
+fn made_since(dir: &Path, begun: SystemTime) -> io::Result<Vec<PathBuf>> {
+    let kinds = fs::read_dir(dir)?.flatten();
+    let files = kinds.flat_map(|kind| fs::read_dir(kind.path()).into_iter().flatten()).flatten();
+    let is_bundle = |path: &Path| {
+        let end = path.extension().unwrap_or_default();
+        ["deb", "AppImage", "dmg", "app"].iter().any(|kind| end == *kind)
+    };
+    let is_new =
+        |path: &Path| fs::metadata(path).and_then(|it| it.modified()).is_ok_and(|it| it >= begun);
+    Ok(files.map(|file| file.path()).filter(|path| is_bundle(path) && is_new(path)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn only_major_version_2_of_the_tool_is_accepted() {
+        assert!(is_major_2("tauri-cli 2.12.4\n"));
+        assert!(!is_major_2("tauri-cli 3.0.0-alpha.5\n"));
+        assert!(!is_major_2(""));
+    }
+
+    #[test]
+    fn only_new_bundles_are_listed() {
+        let dir = std::env::temp_dir().join(format!("hob-xtask-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        fs::create_dir(dir.join("deb")).unwrap();
+        let old = fs::File::create(dir.join("deb/hob_1.deb")).unwrap();
+        let now = SystemTime::now() - Duration::from_secs(60);
+        old.set_modified(now - Duration::from_secs(1)).unwrap();
+        for new in ["deb/hob_2.deb", "deb/control.tar.gz", "share.deb"] {
+            fs::write(dir.join(new), "").unwrap();
+        }
+        let made = made_since(&dir, now).unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(made, [dir.join("deb/hob_2.deb")]);
+    }
+}
