@@ -20,7 +20,9 @@ use crate::origin::{Entry, GivenValues, Origin};
 use crate::parse::{self, Complaint, Raw};
 use crate::paths::UserDirs;
 use crate::sources::Sources;
-use crate::values::{CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass};
+use crate::values::{
+    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass,
+};
 
 /// Ten years: far from where adding to a clock overflows.
 const MAX_SECS: u64 = 10 * 365 * 24 * 3600;
@@ -204,6 +206,17 @@ impl<'a> Layers<'a> {
             Ok(parts)
         };
         self.read(key, parse, |parts| Value::from(parts.clone()))
+    }
+
+    pub(crate) fn adapters(&mut self, key: Key) -> Result<Vec<Adapter>, ConfigError> {
+        let given = self.given(key, parse::adapters)?.unwrap_or_default();
+        let adapters: Vec<Adapter> = given
+            .into_iter()
+            .map(|(path, scale)| Adapter { path: self.resolved_path(key, &path), scale })
+            .collect();
+        let shown: Vec<String> = adapters.iter().map(Adapter::to_string).collect();
+        self.read.insert(key, shown.into());
+        Ok(adapters)
     }
 
     pub(crate) fn cache_type(&mut self, key: Key) -> Result<CacheType, ConfigError> {

@@ -36,4 +36,6 @@ pub use resolve::Resolved;
 pub use running::RunningDaemon;
 pub use settings::Settings;
 pub use sources::{ConfigFile, Sources};
-pub use values::{CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass};
+pub use values::{
+    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass,
+};

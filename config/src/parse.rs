@@ -102,6 +102,19 @@ pub fn devices(raw: &Raw) -> Result<Vec<String>, Complaint> {
     items(raw, ',', "CUDA0")
 }
 
+/// Adapters: their files and factors.
+pub fn adapters(raw: &Raw) -> Result<Vec<(String, f32)>, Complaint> {
+    let items = items(raw, ',', "style.gguf=0.5")?;
+    let adapter = |item: &String| match item.rsplit_once('=') {
+        None => Ok((item.clone(), 1.0)),
+        Some((path, scale)) => match scale.trim().parse::<f32>() {
+            Ok(scale) if scale.is_finite() => Ok((path.trim().to_owned(), scale)),
+            _ => Err(complaint("has a factor that is no number", "write FILE or FILE=0.5")),
+        },
+    };
+    items.iter().map(adapter).collect()
+}
+
 /// Parts in whole numbers; not all are 0.
 pub fn parts(raw: &Raw) -> Result<Vec<u32>, Complaint> {
     let remedy = "write a whole number for each device, such as \"3,1\", one of them above 0";

@@ -10,7 +10,9 @@ use crate::layers::Layers;
 use crate::parse;
 use crate::paths::{self, UserDirs};
 use crate::table::settings_table;
-use crate::values::{CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass};
+use crate::values::{
+    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass,
+};
 use crate::voice;
 
 macro_rules! settings {

@@ -37,6 +37,11 @@ macro_rules! settings_table {
         #[setting(Daemon, "FILE")]
         ChatTemplate => chat_template: Option<PathBuf> = optional_path();
 
+        /// Add the LoRA adapter in this GGUF file to the model; FILE=0.5 weighs it (repeat or separate
+        /// by commas)
+        #[setting(Daemon, "FILE[=SCALE]", is_list = true)]
+        Lora => lora: Vec<Adapter> = adapters();
+
         /// Keep transcripts, token and hashes here
         #[setting(Everyone, "DIR")]
         DataDir => data_dir: PathBuf = path(|user_dirs| user_dirs.data_dir.clone());

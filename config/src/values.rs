@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The model that the user asks for.
@@ -71,6 +72,23 @@ impl fmt::Display for GpuLayers {
             Self::Auto => f.write_str("auto"),
             Self::Count(count) => count.fmt(f),
         }
+    }
+}
+
+/// A LoRA adapter of the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adapter {
+    /// A GGUF file.
+    pub path: PathBuf,
+    /// Factor of what it adds; finite.
+    pub scale: f32,
+}
+
+impl Eq for Adapter {} // A finite number equals itself.
+
+impl fmt::Display for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.path.display(), self.scale)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Changed copies of GGUF files.
+//! Small GGUF files, and changed copies of others.
 
 use std::fs;
 use std::path::Path;
@@ -27,6 +27,29 @@ const TEXT: u32 = 8;
 const ARRAY: u32 = 9;
 
 impl Gguf {
+    /// Without entries and tensors.
+    pub fn empty() -> Self {
+        Self { entries: Vec::new(), n_tensors: 0, tensors: Vec::new(), data: Vec::new() }
+    }
+
+    /// Adds a tensor of 32-bit floats, of this many columns and rows.
+    ///
+    /// # Panics
+    /// When the values are not as many.
+    #[must_use]
+    pub fn tensor(mut self, name: &str, size: [usize; 2], values: &[f32]) -> Self {
+        assert_eq!(values.len(), size[0] * size[1]);
+        self.n_tensors += 1;
+        self.tensors.extend(text(name));
+        self.tensors.extend(2u32.to_le_bytes());
+        self.tensors.extend(size.iter().flat_map(|&length| (length as u64).to_le_bytes()));
+        self.tensors.extend(0u32.to_le_bytes()); // Their type.
+        self.data.resize(self.data.len().next_multiple_of(ALIGNMENT), 0);
+        self.tensors.extend((self.data.len() as u64).to_le_bytes());
+        self.data.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        self
+    }
+
     /// # Panics
     /// When it is no valid file.
     pub fn open(path: &Path) -> Self {

@@ -8,6 +8,7 @@ use hob_config::{DraftChoice, Resolved, Settings};
 use hob_models::{ChosenContext, Estimate, Limit, MachineMemory, Roots};
 use hob_runtime::{Engine, EngineOptions};
 use hob_slots::ModelHash;
+use hob_slots::fingerprint::Lora;
 use hob_slots::store::{Key, Store, StoreError};
 
 use super::Report;
@@ -38,6 +39,8 @@ pub(super) struct Opened {
     pub estimate: Option<Estimate>,
     pub sampling: ModelSampling,
     pub renders_in: RendersIn,
+    /// Adapters of the model.
+    pub loras: Vec<Lora>,
 }
 
 /// Opens the slots directory, before everything else: a second daemon fails here at once.
@@ -95,10 +98,11 @@ pub(super) fn open(
         ..EngineOptions::default()
     });
     let fingerprint = loaded.fingerprint.hash();
+    let loras = loaded.fingerprint.loras.clone();
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
     let Loaded { name, shown, files, context, estimate, sampling, renders_in, .. } = loaded;
     log_context(&engine, context);
-    Ok(Opened { engine, store, name, shown, files, context, estimate, sampling, renders_in })
+    Ok(Opened { engine, store, name, shown, files, context, estimate, sampling, renders_in, loras })
 }
 
 /// What was chosen, and why it is not larger.

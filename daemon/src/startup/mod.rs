@@ -3,7 +3,7 @@
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
 //! [`Daemon::serve`] itself), `daemon` (join, serve, close), `door` (the
 //! socket), `engine` and `model` (what is opened
-//! first), `template` (one that the settings name), `probe` (a file is tried in a child first), `models`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
+//! first), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
 //! of the process).
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
@@ -12,6 +12,8 @@
 //! - At the end it accepts no connections, gives running answers five seconds, saves all KV, and
 //!   then removes the announcement.
 
+#[cfg(feature = "llama")]
+mod adapters;
 mod announce;
 mod daemon;
 mod door;

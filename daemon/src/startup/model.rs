@@ -11,7 +11,7 @@ use hob_config::{ModelChoice, Resolved, Settings, paths};
 use hob_models::{ChosenContext, ContextSettings, Estimate, ProbeCache, Roots};
 use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
 use hob_runtime::{EngineOptions, Model};
-use hob_slots::fingerprint::{FileDigest, Fingerprint};
+use hob_slots::fingerprint::{FileDigest, Fingerprint, Lora};
 
 use super::Report;
 use crate::models::ModelSampling;
@@ -70,7 +70,7 @@ fn fake(resolved: &Resolved, name: &str, number: u8) -> Result<Loaded> {
     };
     Ok(Loaded {
         model: Arc::new(model),
-        fingerprint: fingerprint(resolved, FileDigest([number; 32]), "fake 2"),
+        fingerprint: fingerprint(resolved, FileDigest([number; 32]), "fake 2", &[]),
         name: name.to_owned(),
         shown: name.to_owned(),
         files: Vec::new(),
@@ -90,6 +90,7 @@ pub(super) fn fingerprint(
     resolved: &Resolved,
     content: FileDigest,
     state_format: &str,
+    loras: &[Lora],
 ) -> Fingerprint {
     Fingerprint {
         model_sha256: content,
@@ -100,7 +101,7 @@ pub(super) fn fingerprint(
         swa_full: false,
         state_format: state_format.to_owned(),
         rope: Default::default(),
-        loras: Vec::new(),
+        loras: loras.to_vec(),
     }
 }
 
@@ -177,7 +178,7 @@ mod real {
 
     use super::*;
     use crate::models::DeviceSettings;
-    use crate::startup::{Step, probe, template};
+    use crate::startup::{Step, adapters, probe, template};
 
     pub fn load(
         resolved: &Resolved,
@@ -186,6 +187,7 @@ mod real {
     ) -> Result<Loaded> {
         let settings = &resolved.settings;
         let (file, content) = find_usable(resolved, choice, report)?;
+        let loras = adapters::hashed(settings, report)?;
         tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
         // The model before is freed, and the weights are not read yet.
         let host_bytes = MachineMemory::usable_bytes(MachineMemory::read());
@@ -198,6 +200,7 @@ mod real {
             cache_type_v: settings.cache_type_v.to_string(),
             placement: placement(settings, &file, context),
             chat_template: template::of(settings)?,
+            adapters: adapters::of(settings),
             ..LlamaOptions::default()
         };
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
@@ -206,7 +209,7 @@ mod real {
         let estimate = file.estimate(&wanted.demand(context.tokens));
         Ok(Loaded {
             model: Arc::new(model),
-            fingerprint: fingerprint(resolved, FileDigest(content.0), STATE_FORMAT),
+            fingerprint: fingerprint(resolved, FileDigest(content.0), STATE_FORMAT, &loras),
             name: file.name,
             shown: file.path.display().to_string(),
             files: file.files,
@@ -229,8 +232,10 @@ mod real {
         let settings = &resolved.settings;
         let file = find(resolved, choice)?;
         let content = hash(&settings.data_dir, &file, report)?;
-        if *choice != ModelChoice::Bundled {
-            probe::check(settings, &probe_cache(settings), &file, content, report)?;
+        let loras = adapters::hashed(settings, report)?;
+        if *choice != ModelChoice::Bundled || !loras.is_empty() {
+            let with_adapters = adapters::content_with(content, &loras);
+            probe::check(settings, &probe_cache(settings), &file, with_adapters, report)?;
         }
         Ok((file, content))
     }

@@ -16,6 +16,7 @@ pub(super) fn catalogue(
 ) -> Catalogue {
     let resolved = model_switch.resolved();
     let settings = &resolved.settings;
+    let loras = opened.loras.clone();
     Catalogue::new(Options {
         roots: custom_roots.unwrap_or_else(|| roots(&resolved)),
         models_dir: paths::models_dir(&settings.data_dir),
@@ -37,6 +38,8 @@ pub(super) fn catalogue(
         fixed: resolved.fixed(Key::Model).map(ToString::to_string),
         fixed_context: resolved.fixed(Key::Ctx).map(ToString::to_string),
         failure: model_switch.failure().cloned(),
-        naming: Box::new(move |content| fingerprint(&resolved, content, STATE_FORMAT).hash()),
+        naming: Box::new(move |content| {
+            fingerprint(&resolved, content, STATE_FORMAT, &loras).hash()
+        }),
     })
 }

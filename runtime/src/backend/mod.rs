@@ -156,6 +156,8 @@ pub enum LoadError {
         "llama.cpp has no backend for this processor: no libggml-cpu-*.so that it can run is in {dirs}; install Hob again with all its files"
     )]
     NoBackend { dirs: String },
+    #[error("cannot add the adapter {path} to the model: {reason}; correct the setting lora")]
+    Adapter { path: String, reason: String },
     #[error("the model's weights are not in memory")]
     NotResident,
     #[error("loading {path} was interrupted")]

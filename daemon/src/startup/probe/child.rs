@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use hob_runtime::backend::LoadError;
-use hob_runtime::backend::llama::{GpuLayers, LlamaModel, LlamaOptions, Placement};
+use hob_runtime::backend::llama::{Adapter, GpuLayers, LlamaModel, LlamaOptions, Placement};
 use hob_runtime::probe::{Defect, Stage, probe};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,8 @@ pub struct Job {
     pub threads: usize,
     pub cache_type_k: String,
     pub cache_type_v: String,
+    /// Files and factors.
+    pub adapters: Vec<(PathBuf, f32)>,
 }
 
 /// A line of the child's standard output, as JSON. The last one counts.
@@ -96,12 +98,21 @@ fn attempt(job: &Job) -> Line {
         cache_type_v: job.cache_type_v.clone(),
         // The file is tried, not the device, whose driver would not fit the limits.
         placement: Placement { layers: GpuLayers::Count(0), ..Placement::default() },
+        adapters: job
+            .adapters
+            .iter()
+            .cloned()
+            .map(|(path, scale)| Adapter { path, scale })
+            .collect(),
         ..LlamaOptions::default()
     };
     let loaded = LlamaModel::load_telling(&job.path, options, &mut |_| ControlFlow::Continue(()));
     let model = match loaded {
         Ok(model) => model,
         Err(LoadError::Model { reason, .. }) => return Line::Refused { reason, of_file: true },
+        Err(error @ LoadError::Adapter { .. }) => {
+            return Line::Refused { reason: error.to_string(), of_file: true };
+        }
         Err(error) => return Line::Refused { reason: error.to_string(), of_file: false },
     };
     match probe(&model, &mut |stage| say(&Line::Begins(stage))) {

@@ -90,6 +90,7 @@ fn try_file(settings: &Settings, file: &ModelFile, report: &mut Report<'_>) -> R
         threads: if file.size_bytes < MANY_BYTES { 1 } else { settings.threads as usize },
         cache_type_k: settings.cache_type_k.to_string(),
         cache_type_v: settings.cache_type_v.to_string(),
+        adapters: settings.lora.iter().map(|it| (it.path.clone(), it.scale)).collect(),
     };
     let program = limits::program().context("cannot find this program again")?;
     let mut command = Command::new(program);

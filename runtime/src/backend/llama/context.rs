@@ -64,7 +64,7 @@ impl<'m> Context<'m> {
         params.embeddings = model.facts.pooling.is_some();
         // SAFETY: the parameters are plain values, and the context holds the weights.
         let pointer = unsafe { sys::llama_init_from_model(weights.as_ptr(), params) };
-        let pointer = NonNull::new(pointer).ok_or(failed)?;
+        let pointer = NonNull::new(pointer).ok_or_else(|| failed.clone())?;
         let pool = model.options.poll.and_then(|poll| Pool::new(threads, poll));
         if let Some(pool) = &pool {
             // SAFETY: both are alive; `Drop` detaches the pool before it is freed.
@@ -72,7 +72,7 @@ impl<'m> Context<'m> {
                 sys::llama_attach_threadpool(pointer.as_ptr(), pool.as_ptr(), pool.as_ptr());
             }
         }
-        Ok(Self {
+        let context = Self {
             pointer,
             pool,
             weights,
@@ -81,7 +81,9 @@ impl<'m> Context<'m> {
             batch: Batch::default(),
             heartbeat: None,
             reports_nodes: false,
-        })
+        };
+        let adapters = context.weights.adapters();
+        if adapters.is_empty() || adapters.apply(pointer) { Ok(context) } else { Err(failed) }
     }
 
     fn memory(&self) -> sys::llama_memory_t {

@@ -6,6 +6,7 @@
 //! - Files are validated before they are loaded; what llama.cpp still refuses is a [`LoadError`].
 //! - An abort inside ggml is logged before the process ends, and no debugger is started.
 
+mod adapters;
 mod backends;
 mod context;
 mod fit;
@@ -33,6 +34,7 @@ use super::{
 };
 use crate::vocabulary::{TokenKind, Vocabulary};
 
+pub use adapters::Adapter;
 use context::Context;
 pub use params::{LlamaOptions, default_threads};
 pub use placement::{GpuLayers, Placement, devices};

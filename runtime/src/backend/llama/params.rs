@@ -2,11 +2,12 @@
 
 use llama_cpp_sys_2 as sys;
 
+use super::adapters::Adapter;
 use super::placement::Placement;
 use crate::backend::{ContextShape, LoadError};
 
 /// Load options that are not part of a context's shape.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LlamaOptions {
     /// Compute threads; 0 chooses [`default_threads`] for the model.
     pub threads: usize,
@@ -18,6 +19,8 @@ pub struct LlamaOptions {
     /// Type of the V cells.
     pub cache_type_v: String,
     pub placement: Placement,
+    /// Added to the model, in this order.
+    pub adapters: Vec<Adapter>,
     /// Replaces the chat template of the file.
     pub chat_template: Option<String>,
 }
@@ -30,6 +33,7 @@ impl Default for LlamaOptions {
             cache_type_k: "f16".to_owned(),
             cache_type_v: "f16".to_owned(),
             placement: Placement::default(),
+            adapters: Vec::new(),
             chat_template: None,
         }
     }

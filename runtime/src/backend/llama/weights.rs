@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use llama_cpp_sys_2 as sys;
 use parking_lot::Mutex;
 
+use super::adapters::Adapters;
 use super::fit::fit;
 use super::params::LlamaOptions;
 use super::placement::{GpuLayers, Placed};
@@ -25,6 +26,7 @@ pub(super) struct Source {
 pub(super) struct Weights {
     pointer: NonNull<sys::llama_model>,
     offload: Option<Offload>,
+    adapters: Adapters,
 }
 
 // SAFETY: llama.cpp does not change a model after it is loaded, and every call made here through
@@ -132,7 +134,11 @@ impl Source {
             }
             _ => None,
         };
-        Ok(Weights { pointer, offload })
+        let mut weights = Weights { pointer, offload, adapters: Adapters::default() };
+        if let Extent::Whole(options) = extent {
+            weights.adapters = Adapters::load(pointer, &options.adapters)?;
+        }
+        Ok(weights)
     }
 
     pub fn refused(&self, reason: &str) -> LoadError {
@@ -143,6 +149,10 @@ impl Source {
 impl Weights {
     pub fn as_ptr(&self) -> *mut sys::llama_model {
         self.pointer.as_ptr()
+    }
+
+    pub fn adapters(&self) -> &Adapters {
+        &self.adapters
     }
 
     /// What of them is on devices.
