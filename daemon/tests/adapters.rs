@@ -23,11 +23,12 @@ fn adapter(directory: &Path, architecture: &str) -> PathBuf {
         .text("general.architecture", architecture)
         .text("adapter.type", "lora")
         .float("adapter.lora.alpha", RANK as f32);
-    let file = (0..2).fold(file, |file, layer| {
-        let weight = format!("blk.{layer}.attn_q.weight");
-        file.tensor(&format!("{weight}.lora_a"), [WIDTH, RANK], &wave(WIDTH * RANK, 0.7))
-            .tensor(&format!("{weight}.lora_b"), [RANK, WIDTH], &wave(WIDTH * RANK, 1.3))
-    });
+    let file =
+        (0..2).fold(file, |file, layer| {
+            let weight = format!("blk.{layer}.attn_q.weight");
+            file.tensor(&format!("{weight}.lora_a"), [WIDTH, RANK], &wave(WIDTH * RANK, 0.7))
+                .tensor(&format!("{weight}.lora_b"), [RANK, WIDTH], &wave(WIDTH * RANK, 1.3))
+        });
     file.write(&path);
     path
 }
