@@ -139,10 +139,10 @@ fn an_answer_is_spoken_a_sentence_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
     let world = Plan::new().synthesizes(&shell(&voice(&directory)), &[]).start();
     let mut client = Client::new(&world, "a");
-    let session = json!({"output_modalities": ["audio"], "max_tokens": 60, "ignore_eos": true});
+    let session = json!({"output_modalities": ["audio"], "max_tokens": 60});
     client.send(json!({"type": "session.update", "session": session}));
     client.next();
-    client.partial("Tell me a story.");
+    client.partial("Say this: The kettle sings. It is night.");
     client.send(json!({"type": "response.create"}));
     let events = client.answer();
     let spoken: Vec<&Value> =

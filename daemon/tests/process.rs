@@ -57,6 +57,16 @@ impl Hobd {
         answer.json()
     }
 
+    /// Switches to a model that cannot be used, and waits until hobd, which goes on, says why.
+    fn refuses(&self, model: &Path) -> Value {
+        let body = json!({"model": model});
+        let answer = self.call("POST", "/v1/models/switch").json(&body).send();
+        assert_eq!(answer.status, 202, "{}", answer.text());
+        wait::until("the model is refused", || {
+            Some(self.status()["switch_error"].clone()).filter(|error| !error.is_null())
+        })
+    }
+
     fn status(&self) -> Value {
         self.client.get("/v1/status")
     }
@@ -257,12 +267,7 @@ fn a_model_that_does_not_load_leaves_the_present_one() {
     fs::create_dir_all(model.parent().unwrap()).unwrap();
     fs::copy(fixtures.join("qwen2.gguf"), &model).unwrap();
 
-    let body = json!({"model": model});
-    let answer = hobd.call("POST", "/v1/models/switch").json(&body).send();
-    assert_eq!(answer.status, 202, "{}", answer.text());
-    let error = wait::until("the model is refused", || {
-        Some(hobd.status()["switch_error"].clone()).filter(|error| !error.is_null())
-    });
+    let error = hobd.refuses(&model);
     assert_eq!(error["model"].as_str(), model.to_str());
     assert!(error["message"].as_str().unwrap().contains("fake runs on"), "{error}");
     assert_eq!(hobd.say("Still there?").status, 200);
@@ -299,9 +304,8 @@ fn a_switch_to_a_model_that_llama_cpp_refuses_changes_nothing() {
     hobd.switch("qwen3");
     assert_eq!(hobd.status()["model"], "qwen3");
     assert_eq!(hobd.say("Hello again.").status, 200);
-    hobd.switch(models.join("unknown.gguf").to_str().unwrap());
+    let error = hobd.refuses(&models.join("unknown.gguf"));
     assert_eq!(hobd.status()["model"], "qwen3");
-    let error = hobd.status()["switch_error"].clone();
     assert!(error["message"].as_str().unwrap().contains("nothing was changed"), "{error}");
     hobd.switch("bundled");
     assert_eq!(hobd.status()["model"], "hob-tiny-f16");

@@ -90,7 +90,8 @@ pub(super) fn open(
         context_tokens: loaded.context.tokens as usize,
         slots: settings.slots as usize,
         prefixes: model::prefix_slots(settings),
-        drafts: settings.draft == DraftChoice::Auto,
+        // The fake model, which has no file, answers at a pace that tests wait for.
+        drafts: settings.draft == DraftChoice::Auto && !loaded.files.is_empty(),
         queue: settings.queue,
         memory_budget_bytes: settings.warm_budget_bytes(memory),
         unsaved_budget_bytes: settings.unsaved_budget_bytes(memory),

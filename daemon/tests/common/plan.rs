@@ -47,7 +47,11 @@ impl Plan {
     pub fn new() -> Self {
         Self {
             model: FakeModel::new(),
-            options: EngineOptions { micro_batch_target: None, ..EngineOptions::default() },
+            options: EngineOptions {
+                micro_batch_target: None,
+                drafts: false, // As hobd does with this model.
+                ..EngineOptions::default()
+            },
             limits: BodyLimits { bytes: 64 << 10, time: Duration::from_secs(20) },
             idle_after: Duration::from_secs(3600),
             origins: Vec::new(),
