@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hob_testkit::{Gguf, Hobd, Launch};
+use hob_testkit::{Gguf, Hobd, Launch, wait};
 use serde_json::{Value, json};
 
 /// Of the bundled model: columns and rows of its `attn_q` weights.
@@ -88,4 +88,23 @@ fn an_adapter_that_does_not_fit_is_refused_by_name() {
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(error.contains(file.as_str()) && error.contains("setting lora"), "{error}");
     }
+}
+
+#[test]
+fn an_adapter_that_was_replaced_is_not_taken_for_the_one_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = adapter(directory.path(), "llama");
+    let launch = launch(directory.path(), &[file.display().to_string()]);
+    let hobd = launch.args(["--unload-after", "1s"]).start();
+    ask(&hobd, "room");
+    wait::until("the weights are unloaded", || {
+        (hobd.client.get("/v1/status")["residency"] == "unloaded").then_some(())
+    });
+    let mut bytes = fs::read(&file).unwrap();
+    bytes.extend([0; 32]);
+    fs::write(&file, bytes).unwrap();
+    let body = json!({"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 1});
+    let refused = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+    assert!(refused.status >= 500, "{}", refused.text());
+    assert!(refused.text().contains("has changed since it was loaded first"), "{}", refused.text());
 }

@@ -78,7 +78,7 @@ pub fn child() -> Option<ExitCode> {
 }
 
 fn extract() -> Option<ExitCode> {
-    LIMITS.apply();
+    LIMITS.apply_as_child();
     std::panic::set_hook(Box::new(|_| {}));
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes).ok()?;

@@ -186,8 +186,7 @@ mod real {
         report: &mut Report<'_>,
     ) -> Result<Loaded> {
         let settings = &resolved.settings;
-        let (file, content) = find_usable(resolved, choice, report)?;
-        let loras = adapters::hashed(settings, report)?;
+        let Usable { file, content, loras } = find_usable(resolved, choice, report)?;
         tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
         // The model before is freed, and the weights are not read yet.
         let host_bytes = MachineMemory::usable_bytes(MachineMemory::read());
@@ -223,12 +222,19 @@ mod real {
         })
     }
 
-    /// The file, which is neither damaged nor hostile as far as a probe can tell, and its hash.
+    /// Neither damaged nor hostile, as far as a probe can tell.
+    pub struct Usable {
+        file: ModelFile,
+        content: ContentHash,
+        loras: Vec<Lora>,
+    }
+
+    /// Finds the model's file, and has a child try it with the adapters of the settings.
     pub fn find_usable(
         resolved: &Resolved,
         choice: &ModelChoice,
         report: &mut Report<'_>,
-    ) -> Result<(ModelFile, ContentHash)> {
+    ) -> Result<Usable> {
         let settings = &resolved.settings;
         let file = find(resolved, choice)?;
         let content = hash(&settings.data_dir, &file, report)?;
@@ -237,7 +243,7 @@ mod real {
             let with_adapters = adapters::content_with(content, &loras);
             probe::check(settings, &probe_cache(settings), &file, with_adapters, report)?;
         }
-        Ok((file, content))
+        Ok(Usable { file, content, loras })
     }
 
     /// What goes to devices, beside the context that the engine will make.

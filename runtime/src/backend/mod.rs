@@ -76,8 +76,7 @@ pub struct ModelFacts {
     pub parameters: u64,
     /// Of all tensors.
     pub size_bytes: u64,
-    /// In Jinja.
-    /// Of the options, else of the file.
+    /// In Jinja; that of the options, else that of the file.
     pub chat_template: Option<String>,
     /// `mean`, `cls`, `last`, … for embedding models.
     pub pooling: Option<String>,

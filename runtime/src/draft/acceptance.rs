@@ -1,8 +1,9 @@
 //! How likely a guessed token is the one that will be sampled.
 //!
-//! Every guess is counted whose place is sampled, computed or not: to learn costs nothing, and a
-//! text that begins to repeat is noticed while nothing is drafted. Guesses are told apart by how many
-//! tokens before them were right: behind 3 equal words anything may follow, behind 32 a copy goes on.
+//! - The engine reports each guess whose place it samples, computed or not. So [`Acceptance`] learns at
+//!   no cost, and notices a text that begins to repeat while the engine drafts nothing.
+//! - [`Acceptance`] has a chance for each class of match: behind 3 equal tokens anything may follow,
+//!   behind 32 a copy goes on.
 
 /// Upper bounds of the matched tokens of a class; the last class has none.
 const BOUNDS: [usize; 4] = [4, 6, 9, 17];

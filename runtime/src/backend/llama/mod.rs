@@ -76,7 +76,7 @@ impl LlamaModel {
     ) -> Result<Self, LoadError> {
         options.validate()?;
         start()?;
-        let source = Source::new(path)?;
+        let source = Source::new(path, &options.adapters)?;
         let weights = source.load(Extent::Whole(&options), progress)?;
         // SAFETY: the model was just loaded and is not null.
         if unsafe { sys::llama_model_has_encoder(weights.as_ptr()) } {

@@ -53,7 +53,8 @@ impl Default for Placement {
     }
 }
 
-/// What llama.cpp is told about devices, and what its parameters point to.
+/// The devices, layers and shares that [`Placed::apply`] writes into llama.cpp's parameters, and the
+/// arrays that these point to.
 #[derive(Default)]
 pub(super) struct Placed {
     /// Ends with a null; empty leaves llama.cpp's choice.

@@ -9,19 +9,23 @@ use std::time::SystemTime;
 use llama_cpp_sys_2 as sys;
 use parking_lot::Mutex;
 
-use super::adapters::Adapters;
+use super::adapters::{Adapter, Adapters};
 use super::fit::fit;
 use super::params::LlamaOptions;
 use super::placement::{GpuLayers, Placed};
 use crate::backend::{LoadError, Offload, Progress};
 
-/// A model file, and its identity when it was first loaded.
+/// A model file, and the identity of what was first loaded.
 #[derive(Debug)]
 pub(super) struct Source {
     path: PathBuf,
     name: CString,
-    seen: (u64, Option<SystemTime>),
+    /// The model's file and those of its adapters.
+    seen: Vec<(PathBuf, Identity)>,
 }
+
+/// Length and modification time.
+type Identity = (u64, Option<SystemTime>);
 
 pub(super) struct Weights {
     pointer: NonNull<sys::llama_model>,
@@ -47,11 +51,13 @@ pub(super) enum Extent<'o> {
 }
 
 impl Source {
-    pub fn new(path: &Path) -> Result<Self, LoadError> {
+    pub fn new(path: &Path, adapters: &[Adapter]) -> Result<Self, LoadError> {
         let name = path.to_str().and_then(|path| CString::new(path).ok());
         let name =
             name.ok_or_else(|| refused(path, "the path is not UTF-8 or contains a NUL byte"))?;
-        Ok(Self { path: path.to_owned(), name, seen: identity(path) })
+        let files = std::iter::once(path).chain(adapters.iter().map(|it| it.path.as_path()));
+        let seen = files.map(|path| (path.to_owned(), identity(path))).collect();
+        Ok(Self { path: path.to_owned(), name, seen })
     }
 
     /// Loads the file; calls `progress` with 0 to 1, and ends early when it breaks.
@@ -62,10 +68,10 @@ impl Source {
         extent: Extent<'_>,
         progress: &mut Progress<'_>,
     ) -> Result<Weights, LoadError> {
-        if identity(&self.path) != self.seen {
-            // KV is saved under the fingerprint of the first weights.
+        // KV is saved under the fingerprint of the first files.
+        if let Some((path, _)) = self.seen.iter().find(|(path, seen)| identity(path) != *seen) {
             return Err(refused(
-                &self.path,
+                path,
                 "the file has changed since it was loaded first: start again to use it",
             ));
         }
@@ -187,8 +193,8 @@ fn refused(path: &Path, reason: &str) -> LoadError {
     LoadError::Model { path: path.display().to_string(), reason: reason.to_owned() }
 }
 
-/// Length and modification time; an unreadable file is reported when it is loaded.
-fn identity(path: &Path) -> (u64, Option<SystemTime>) {
+/// An unreadable file is reported when it is loaded.
+fn identity(path: &Path) -> Identity {
     let facts = fs::metadata(path).ok();
     facts.map_or((0, None), |facts| (facts.len(), facts.modified().ok()))
 }
