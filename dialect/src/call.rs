@@ -27,13 +27,16 @@ pub(crate) enum Head {
 /// The members that have the name, whichever form the model knows.
 const NAMES: &[&str] = &["name", "tool_name"];
 
+/// The members that may stand before the name.
+const IDS: &[&str] = &["id", "tool_call_id"];
+
 /// The members that have the arguments.
 const ARGUMENTS: &[&str] = &["arguments", "parameters"];
 
 /// Names have at most 128 bytes here; this leaves room for members and white space.
 const MAX_HEAD_BYTES: usize = 512;
 
-/// Reads `{"name": …, "arguments": {`, or the same with `parameters`.
+/// Reads `{"name": …, "arguments": {`, or the same with an id before it or with `parameters`.
 pub(crate) fn read_head(json: &str) -> Head {
     let reader = HeadReader { rest: json };
     match reader.read(json.len()) {
@@ -50,18 +53,25 @@ struct HeadReader<'a> {
 impl HeadReader<'_> {
     fn read(mut self, total_bytes: usize) -> Result<Head, Head> {
         self.mark('{')?;
-        self.member(NAMES)?;
+        let mut key = self.string()?;
+        if IDS.contains(&key.as_str()) {
+            self.mark(':')?;
+            self.string()?;
+            self.mark(',')?;
+            key = self.string()?;
+        }
+        self.member(&key, NAMES)?;
         let name = self.string()?;
         self.mark(',')?;
-        self.member(ARGUMENTS)?;
+        let key = self.string()?;
+        self.member(&key, ARGUMENTS)?;
         self.mark('{')?;
         let arguments_at = total_bytes - self.rest.len() - 1;
         if name.is_empty() { Err(Head::Other) } else { Ok(Head::Call { name, arguments_at }) }
     }
 
-    fn member(&mut self, names: &[&str]) -> Result<(), Head> {
-        let is_expected = names.contains(&self.string()?.as_str());
-        if is_expected { self.mark(':') } else { Err(Head::Other) }
+    fn member(&mut self, key: &str, names: &[&str]) -> Result<(), Head> {
+        if names.contains(&key) { self.mark(':') } else { Err(Head::Other) }
     }
 
     fn mark(&mut self, mark: char) -> Result<(), Head> {
@@ -148,8 +158,11 @@ mod tests {
 
     #[test]
     fn the_head_of_a_call_ends_where_its_arguments_begin() {
-        for json in [r#"{"name": "f", "arguments": {"a": 1}}"#, r#" { "name":"f" ,"parameters":{"#]
-        {
+        for json in [
+            r#"{"name": "f", "arguments": {"a": 1}}"#,
+            r#"{"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}}"#,
+            r#" { "name":"f" ,"parameters":{"#,
+        ] {
             let arguments_at = json.rfind(r#"{"a""#).unwrap_or(json.len() - 1);
             let head = Head::Call { name: "f".to_owned(), arguments_at };
             assert_eq!(read_head(json), head, "{json}");

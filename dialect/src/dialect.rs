@@ -13,8 +13,9 @@ pub enum Dialect {
     Mistral,
     /// Nemotron Nano 2.
     Nemotron,
-    /// Apriel, MiniMax M1.
+    /// Apriel 1.5, MiniMax M1.
     Apriel,
+    Apriel16,
     /// Command R7B, Command A.
     Command,
     /// Command R+.
@@ -31,8 +32,10 @@ pub enum Dialect {
     /// DeepSeek V3.2 and V4.
     Dsml,
     KimiK2,
+    KimiK3,
     /// Functionary 3.1.
     Functionary,
+    Functionary32,
     /// Qwen3-Coder, Qwen 3.5, Nemotron 3, Step 3.5.
     QwenCoder,
     SeedOss,
@@ -46,6 +49,7 @@ pub enum Dialect {
     Gemma4,
     /// gpt-oss.
     Harmony,
+    Muse,
     /// An unknown form: the parser finds no calls.
     #[default]
     Plain,
@@ -53,14 +57,16 @@ pub enum Dialect {
 
 impl Dialect {
     /// All but [`Dialect::Plain`]. The marks of an earlier one may stand in a template of a later.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::Mistral,
+        Self::Muse,
         Self::Harmony,
         Self::Gemma4,
         Self::Lfm2,
         Self::Dsml,
         Self::DeepSeek31,
         Self::DeepSeek,
+        Self::KimiK3,
         Self::KimiK2,
         Self::MiniMax3,
         Self::MiniMax,
@@ -74,9 +80,11 @@ impl Dialect {
         Self::GigaChat31,
         Self::GigaChat3,
         Self::Nemotron,
+        Self::Apriel16,
         Self::Apriel,
         Self::Granite3,
         Self::Firefunction,
+        Self::Functionary32,
         Self::Functionary,
         Self::Hermes,
         Self::Llama3,
@@ -95,6 +103,7 @@ impl Dialect {
             Self::Mistral => &json::MISTRAL,
             Self::Nemotron => &json::NEMOTRON,
             Self::Apriel => &json::APRIEL,
+            Self::Apriel16 => &json::APRIEL16,
             Self::Command => &json::COMMAND,
             Self::CommandRPlus => &json::COMMAND_R_PLUS,
             Self::Firefunction => &json::FIREFUNCTION,
@@ -105,7 +114,9 @@ impl Dialect {
             Self::DeepSeek => &named::DEEPSEEK,
             Self::DeepSeek31 => &named::DEEPSEEK31,
             Self::KimiK2 => &named::KIMI_K2,
+            Self::KimiK3 => &tagged::KIMI_K3,
             Self::Functionary => &named::FUNCTIONARY,
+            Self::Functionary32 => &channels::FUNCTIONARY32,
             Self::Dsml => &tagged::DSML,
             Self::QwenCoder => &tagged::QWEN_CODER,
             Self::SeedOss => &tagged::SEED_OSS,
@@ -116,6 +127,7 @@ impl Dialect {
             Self::Lfm2 => &literal::LFM2,
             Self::Gemma4 => &literal::GEMMA4,
             Self::Harmony => &channels::HARMONY,
+            Self::Muse => &channels::MUSE,
             Self::Plain => &json::PLAIN,
         }
     }

@@ -1,7 +1,7 @@
 //! Reasoning at the end of a prompt, and in the text of an answer that is written again.
 
 use crate::Dialect;
-use crate::forms::{Call, channels};
+use crate::forms::Call;
 
 /// Whether a rendered prompt ends with an open think mark, so that the answer begins with
 /// reasoning.
@@ -16,6 +16,11 @@ pub(crate) fn marks() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(crate::forms::THINK).chain(of_others)
 }
 
+/// The marks that may begin an answer: words alone open reasoning only in a prompt.
+pub(crate) fn written_marks() -> impl Iterator<Item = (&'static str, &'static str)> {
+    marks().filter(|(open, _)| open.starts_with(['<', '[']))
+}
+
 /// The text that a model has written for this answer, as far as its marks are known.
 /// `starts_in_reasoning`: as for [`Parser::new`](crate::Parser::new). Calls are not written.
 pub fn written(
@@ -28,16 +33,17 @@ pub fn written(
     let (open, close) = form.reasoning;
     let has_reasoning = starts_in_reasoning || !reasoning.is_empty();
     let mut text = String::new();
-    if let Call::Channel = form.call {
+    if let Call::Channel(channels) = &form.call {
         if has_reasoning && !starts_in_reasoning {
             text.push_str(open);
         }
         text.push_str(reasoning);
         if has_reasoning && !content.is_empty() {
-            text.push_str(&format!("{close}{}assistant", channels::START));
+            let close = if channels.between.starts_with(close) { "" } else { close };
+            text.push_str(&format!("{close}{}", channels.between));
         }
         if !content.is_empty() {
-            text.push_str(&format!("{}final{}{content}", channels::CHANNEL, channels::MESSAGE));
+            text.push_str(&format!("{}{content}", form.before_text));
         }
         return text;
     }
@@ -46,7 +52,7 @@ pub fn written(
     }
     text.push_str(reasoning);
     if has_reasoning && !content.is_empty() {
-        text.push_str(&format!("\n{close}\n\n"));
+        text.push_str(&format!("\n{close}\n\n{}", form.before_text));
     }
     text.push_str(content);
     text

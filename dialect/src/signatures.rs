@@ -26,11 +26,14 @@ impl Signatures {
         Self { tools: tools.into_iter().collect() }
     }
 
-    /// A parameter that is not declared takes anything.
-    pub(crate) fn kind(&self, tool: &str, key: &str) -> Kind {
-        let parameters = self.tools.iter().find(|(name, _)| name == tool).map(|(_, schema)| schema);
-        let property = parameters.and_then(|schema| schema.get("properties")?.get(key));
-        property.map_or(Kind::Any, Kind::of)
+    pub(crate) fn declares(&self, tool: &str) -> bool {
+        self.tools.iter().any(|(name, _)| name == tool)
+    }
+
+    /// The schema of a parameter. One that is not declared takes anything.
+    pub(crate) fn parameter(&self, tool: &str, key: &str) -> Option<&Value> {
+        let (_, parameters) = self.tools.iter().find(|(name, _)| name == tool)?;
+        parameters.get("properties")?.get(key)
     }
 }
 

@@ -3,16 +3,29 @@
 //! - `collection/calls.jsonl` holds the cases of llama.cpp's `tests/test-chat.cpp` (MIT licence, the
 //!   version that llama-cpp-python 0.3.36 contains): its first line the schemas of the tools, then a
 //!   case a line. The snapshot lists the cases that are read otherwise, by template.
-//! - Two kinds of cases are left out: answers that go on with a given beginning, and those that keep
-//!   reasoning within the content; Hob always separates it.
+//! - Left out are those that keep reasoning within the content: Hob always separates it.
+//! - An answer with a given beginning is read from its first letter on, as `hob.continue` does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fs};
 
-use hob_dialect::{Dialect, Parser, Part, Signatures, opens_reasoning};
+use hob_dialect::{Dialect, Parser, Part, Signatures, opens_reasoning, written};
 use hob_runtime::template::{ChatTemplate, RenderInput};
 use serde_json::{Map, Value, json};
+
+/// How answers begin that Hob reads otherwise, and why.
+const OTHERWISE: &[(&str, &str)] = &[
+    ("I'm\nthinking\n[BEGIN FINAL", "words of the prompt are no reasoning of the model"),
+    ("I'm\nthinking<|END_THINKING|><|START_ACTION|>", NAME_ALONE),
+    ("<|START_THINKING|>I'm\nthinking<|END_THINKING|><|START_ACTION|>", NAME_ALONE),
+    ("Hello, world!", "nothing says that the reasoning before it is complete"),
+    ("<mm:think>Union string", "an object that may be a text is read as an object"),
+    ("[THINK]I need to output", FENCE),
+    ("```json", FENCE),
+];
+const NAME_ALONE: &str = "a name is returned when its arguments begin";
+const FENCE: &str = "Hob's grammar for JSON allows no fence around it";
 
 /// What an answer says.
 #[derive(Debug, Default, PartialEq)]
@@ -41,7 +54,7 @@ impl Answer {
     fn normal(self) -> Self {
         let json = |text: String| match serde_json::from_str::<Value>(&text) {
             Ok(value) => value.to_string(),
-            Err(_) => text,
+            Err(_) => text.trim_end().to_owned(),
         };
         Self {
             content: self.content.trim().to_owned(),
@@ -66,6 +79,8 @@ fn expected(case: &Value) -> Answer {
 fn prompt(source: &str, case: &Value, tools: &[Value]) -> String {
     let question = [json!({"role": "user", "content": "Hey there!"})];
     let messages = case["messages"].as_array().map_or(&question[..], Vec::as_slice);
+    let is_answer = messages.last().is_some_and(|last| last["role"] == "assistant");
+    let messages = &messages[..messages.len() - usize::from(is_answer)];
     let extra = Map::from_iter([("enable_thinking".to_owned(), case["thinking"].clone())]);
     let input = RenderInput {
         messages,
@@ -75,6 +90,16 @@ fn prompt(source: &str, case: &Value, tools: &[Value]) -> String {
     };
     let template = ChatTemplate::new(source, "<BOS>", "<EOS>");
     template.and_then(|template| template.render(&input)).unwrap_or_default()
+}
+
+/// The text of an answer that goes on.
+fn begun(dialect: Dialect, thinks: bool, case: &Value) -> String {
+    let messages = case["messages"].as_array().filter(|_| case["continues"] == true);
+    let Some(answer) = messages.and_then(|messages| messages.last()) else { return String::new() };
+    let text = |key: &str| answer[key].as_str().unwrap_or_default();
+    // llama.cpp leaves out reasoning that the template has no place for.
+    let reasoning = if case["separates"] == true { text("reasoning_content") } else { "" };
+    written(dialect, thinks, reasoning, text("content"))
 }
 
 fn read(source: &str, case: &Value, schemas: &Value) -> Answer {
@@ -87,10 +112,12 @@ fn read(source: &str, case: &Value, schemas: &Value) -> Answer {
         }})
     };
     let definitions: Vec<Value> = tools.iter().map(definition).collect();
+    let dialect = Dialect::detect(source);
     let thinks = opens_reasoning(&prompt(source, case, &definitions));
     let offered = (!tools.is_empty()).then(|| Signatures::new(tools));
-    let mut parser = Parser::new(Dialect::detect(source), offered, thinks);
+    let mut parser = Parser::new(dialect, offered, thinks);
     let mut answer = Answer::default();
+    answer.add(parser.push(&begun(dialect, thinks, case)));
     // Letter by letter, as the worst of streams.
     for letter in case["input"].as_str().unwrap().split_inclusive(|_| true) {
         answer.add(parser.push(letter));
@@ -101,13 +128,14 @@ fn read(source: &str, case: &Value, schemas: &Value) -> Answer {
     answer
 }
 
+/// Not where reasoning stays within the content: Hob has no such option.
 fn is_compared(case: &Value) -> bool {
-    let expect = &case["expect"];
-    let keeps_reasoning = case["separates"] == false
-        && ["think", "THINK", "channel"]
-            .iter()
-            .any(|mark| case["input"].as_str().unwrap().contains(mark));
-    case["continues"] != true && !(keeps_reasoning && expect["calls"].is_null())
+    let input = case["input"].as_str().unwrap();
+    let thinks = ["think", "THINK", "channel", "I need to check"];
+    let has_reasoning = thinks.iter().any(|mark| input.contains(mark));
+    let keeps_reasoning = case["separates"] == false && has_reasoning;
+    let is_call_alone = !case["expect"]["calls"].is_null() && case["expect"]["content"].is_null();
+    !keeps_reasoning || case["continues"] == true || is_call_alone
 }
 
 #[test]
@@ -136,7 +164,9 @@ fn answers_are_read_as_llama_cpp_reads_them() {
             if env::var_os("HOB_SHOW").is_some() {
                 println!("{template}\n{input:?}\n  {read:?}\n  {expected:?}");
             }
-            others.push(input.chars().take(60).collect::<String>());
+            let reason = OTHERWISE.iter().find(|(begin, _)| input.starts_with(begin));
+            let reason = reason.map_or("no reason", |(_, reason)| reason);
+            others.push(format!("{:?}: {reason}", input.chars().take(60).collect::<String>()));
         }
     }
     let all: usize = templates.values().map(|(count, _)| count).sum();
@@ -145,7 +175,7 @@ fn answers_are_read_as_llama_cpp_reads_them() {
     for (template, (count, others)) in &templates {
         report.push_str(&format!("{template}: {} of {count}\n", count - others.len()));
         for input in others {
-            report.push_str(&format!("    {input:?}\n"));
+            report.push_str(&format!("    {input}\n"));
         }
     }
     insta::assert_snapshot!(report);

@@ -1,6 +1,31 @@
 //! Messages with a header, which says whether they are reasoning, text or a call.
 
-use super::{Call, Form};
+use super::tagged::MUSE_CALL;
+use super::{Call, Form, Tagged};
+
+/// How messages begin, and whom they are for.
+#[derive(Debug)]
+pub struct Channels {
+    /// Each begins a message; its header goes on up to `header_end`.
+    pub starts: &'static [&'static str],
+    pub header_end: &'static str,
+    /// In a header, before whom the message is for. Empty: the header is that name and nothing else.
+    pub to: &'static str,
+    /// Before the name of a function, behind `to`.
+    pub function: &'static str,
+    /// In the header of reasoning.
+    pub reasoning: Option<&'static str>,
+    /// Whom text is for, where a header names it.
+    pub user: &'static str,
+    /// The header of a call, as the model writes it before and behind the name.
+    pub call: (&'static str, &'static str),
+    /// End a message.
+    pub ends: &'static [&'static str],
+    /// Between two messages of one answer.
+    pub between: &'static str,
+    /// What a call's message is; `None`: its arguments, as JSON.
+    pub tagged: Option<Tagged>,
+}
 
 /// `<|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…`. A call:
 /// `<|channel|>commentary to=functions.name <|constrain|>json<|message|>{…}<|call|>`.
@@ -8,18 +33,62 @@ use super::{Call, Form};
 pub const HARMONY: Form = Form {
     shown_by: &["<|channel|>", "<|message|>"],
     reasoning: ("<|channel|>analysis<|message|>", "<|end|>"),
+    before_text: "<|channel|>final<|message|>",
     behind: &["<|call|>", "<|end|>", "<|return|>"],
-    call: Call::Channel,
+    call: Call::Channel(Channels {
+        starts: &["<|start|>", "<|channel|>"],
+        header_end: "<|message|>",
+        to: "to=",
+        function: "functions.",
+        reasoning: Some("analysis"),
+        user: "assistant",
+        ends: &["<|call|>", "<|end|>", "<|return|>"],
+        call: ("<|channel|>commentary to=functions.", " <|constrain|>json<|message|>"),
+        between: "<|start|>assistant",
+        tagged: None,
+    }),
     ..Form::BASE
 };
 
-/// Begins a message.
-pub(crate) const START: &str = "<|start|>";
-/// Names the channel of a message.
-pub(crate) const CHANNEL: &str = "<|channel|>";
-/// Ends the header of a message.
-pub(crate) const MESSAGE: &str = "<|message|>";
-/// In the header of a call, before the name.
-pub(crate) const TO: &str = "to=functions.";
-/// In the header of reasoning.
-pub(crate) const ANALYSIS: &str = "analysis";
+/// ` to=self<|message|>…<|eom|><|start|>assistant to=user<|message|>…<|eot|>`. A call:
+/// ` to=name<|message|><atem:function_calls>\n<atem:invoke name="name">…`
+pub const MUSE: Form = Form {
+    shown_by: &["<atem:function_calls>"],
+    reasoning: (" to=self<|message|>", "<|eom|>"),
+    before_text: " to=user<|message|>",
+    before: &["<atem:function_calls>"],
+    open: "<atem:invoke name=\"",
+    behind: &["</atem:function_calls>", "<|eom|>", "<|eot|>"],
+    call: Call::Channel(Channels {
+        starts: &["<|start|>"],
+        header_end: "<|message|>",
+        to: "to=",
+        function: "",
+        reasoning: Some("to=self"),
+        user: "user",
+        ends: &["<|eom|>", "<|eot|>"],
+        call: (" to=", "<|message|>"),
+        between: "<|eom|><|start|>assistant",
+        tagged: Some(MUSE_CALL),
+    }),
+    ..Form::BASE
+};
+
+/// "all\ntext>>>name\n{…}". The prompt ends with `>>>`.
+pub const FUNCTIONARY32: Form = Form {
+    shown_by: &[">>>all", "recipient"],
+    before_text: "all\n",
+    call: Call::Channel(Channels {
+        starts: &[">>>"],
+        header_end: "\n",
+        to: "",
+        function: "",
+        reasoning: None,
+        user: "all",
+        ends: &[],
+        call: ("", "\n"),
+        between: ">>>",
+        tagged: None,
+    }),
+    ..Form::BASE
+};

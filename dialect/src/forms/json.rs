@@ -57,6 +57,13 @@ pub const APRIEL: Form = Form {
     ..Form::BASE
 };
 
+/// The same as Apriel; reasoning, which the prompt opens, ends with other words than a mark.
+pub const APRIEL16: Form = Form {
+    shown_by: &["[BEGIN FINAL RESPONSE]", "<|begin_assistant|>"],
+    reasoning: ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),
+    ..APRIEL
+};
+
 /// `<|START_ACTION|>[{"tool_call_id": "0", "tool_name": …, "parameters": {…}}]<|END_ACTION|>`
 pub const COMMAND: Form = Form {
     shown_by: &["<|START_ACTION|>"],

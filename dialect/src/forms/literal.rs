@@ -16,7 +16,11 @@ pub const GEMMA4: Form = Form {
     shown_by: &["<|tool_call>"],
     reasoning: ("<|channel>thought", "<channel|>"),
     // Without reasoning, the model opens and closes it, or closes it only.
-    silent: &["<|channel>thought\n<channel|>", "<channel|>"],
+    silent: &[
+        "<|channel><|channel>thought\n<channel|>",
+        "<|channel>thought\n<channel|>",
+        "<channel|>",
+    ],
     open: "<|tool_call>",
     behind: &["<tool_call|>"],
     call: Call::Literal(Notation::Gemma),

@@ -12,6 +12,8 @@ pub mod literal;
 pub mod named;
 pub mod tagged;
 
+pub use channels::Channels;
+
 /// How a model writes.
 #[derive(Debug)]
 pub struct Form {
@@ -20,6 +22,9 @@ pub struct Form {
     pub unless: &'static [&'static str],
     /// Opens and closes reasoning.
     pub reasoning: (&'static str, &'static str),
+    /// Opens the content, as the model writes it; behind reasoning, if the form has no channels. Ends
+    /// reasoning too.
+    pub before_text: &'static str,
     /// Reasoning also ends where a call begins.
     pub calls_end_reasoning: bool,
     /// Marks around the content, which are dropped.
@@ -41,7 +46,7 @@ pub enum Call {
     Tagged(Tagged),
     Literal(Notation),
     /// The header of a message has the name; the message is the arguments.
-    Channel,
+    Channel(Channels),
 }
 
 /// `{"name": …, "arguments": {…}}`.
@@ -74,6 +79,8 @@ pub struct Named {
 pub struct Tagged {
     /// Behind the name.
     pub name_end: &'static str,
+    /// Behind `name_end` and the attributes of the tag. Empty: `name_end` is all.
+    pub head_end: &'static str,
     /// Before a key.
     pub parameter: &'static str,
     /// Behind a key.
@@ -83,6 +90,8 @@ pub struct Tagged {
     pub value_end: ValueEnd,
     /// A line feed on either side of a value belongs to the marks.
     pub is_framed: bool,
+    /// A list and an object are written as tags again.
+    pub nests: bool,
     /// Closes the call.
     pub close: &'static str,
 }
@@ -111,6 +120,7 @@ impl Form {
         shown_by: &[],
         unless: &[],
         reasoning: THINK,
+        before_text: "",
         calls_end_reasoning: false,
         silent: &[],
         before: &[],

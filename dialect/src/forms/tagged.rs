@@ -5,11 +5,13 @@ use super::{Call, Form, Tagged, ValueEnd};
 /// `name>\n<parameter=key>\nvalue\n</parameter>\n</function>`
 const FUNCTION: Tagged = Tagged {
     name_end: ">",
+    head_end: "",
     parameter: "<parameter=",
     key_end: ">",
     value: "",
     value_end: ValueEnd::Mark("</parameter>"),
     is_framed: true,
+    nests: false,
     close: "</function>",
 };
 
@@ -42,11 +44,13 @@ pub const GLM: Form = Form {
     open: "<tool_call>",
     call: Call::Tagged(Tagged {
         name_end: "\n",
+        head_end: "",
         parameter: "<arg_key>",
         key_end: "</arg_key>",
         value: "<arg_value>",
         value_end: ValueEnd::Mark("</arg_value>"),
         is_framed: false,
+        nests: false,
         close: "</tool_call>",
     }),
     ..Form::BASE
@@ -60,11 +64,13 @@ pub const MINIMAX: Form = Form {
     behind: &["</minimax:tool_call>"],
     call: Call::Tagged(Tagged {
         name_end: "\">",
+        head_end: "",
         parameter: "<parameter name=\"",
         key_end: "\">",
         value: "",
         value_end: ValueEnd::Mark("</parameter>"),
         is_framed: false,
+        nests: false,
         close: "</invoke>",
     }),
     ..Form::BASE
@@ -79,11 +85,13 @@ pub const MINIMAX3: Form = Form {
     behind: &["]<]minimax[>[</tool_call>"],
     call: Call::Tagged(Tagged {
         name_end: "\">",
+        head_end: "",
         parameter: "]<]minimax[>[<",
         key_end: ">",
         value: "",
         value_end: ValueEnd::WithKey("]<]minimax[>[</", ">"),
         is_framed: false,
+        nests: true,
         close: "]<]minimax[>[</invoke>",
     }),
     ..Form::BASE
@@ -98,11 +106,13 @@ pub const DSML: Form = Form {
     behind: &["</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"],
     call: Call::Tagged(Tagged {
         name_end: "\">",
+        head_end: "",
         parameter: "<｜DSML｜parameter name=\"",
         key_end: "\"",
         value: ">",
         value_end: ValueEnd::Mark("</｜DSML｜parameter>"),
         is_framed: false,
+        nests: false,
         close: "</｜DSML｜invoke>",
     }),
     ..Form::BASE
@@ -114,12 +124,56 @@ pub const MINICPM5: Form = Form {
     open: "<function name=\"",
     call: Call::Tagged(Tagged {
         name_end: "\">",
+        head_end: "",
         parameter: "<param name=\"",
         key_end: "\">",
         value: "",
         value_end: ValueEnd::Mark("</param>"),
         is_framed: false,
+        nests: false,
         close: "</function>",
     }),
     ..Form::BASE
+};
+
+/// `<|open|>call tool="name" index="1"<|sep|><|open|>argument key="key" type="string"<|sep|>value…`
+pub const KIMI_K3: Form = Form {
+    shown_by: &["Kimi K3 tool calls"],
+    reasoning: ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    before_text: "<|open|>response<|sep|>",
+    calls_end_reasoning: true,
+    silent: &[
+        "<|open|>response<|sep|>",
+        "<|close|>response<|sep|>",
+        "<|close|>message<|sep|>",
+        "<|end_of_msg|>",
+    ],
+    before: &["<|open|>tools<|sep|>"],
+    open: "<|open|>call tool=\"",
+    behind: &["<|close|>tools<|sep|>", "<|close|>message<|sep|>", "<|end_of_msg|>"],
+    call: Call::Tagged(Tagged {
+        name_end: "\"",
+        head_end: "<|sep|>",
+        parameter: "<|open|>argument key=\"",
+        key_end: "\"",
+        value: "<|sep|>",
+        value_end: ValueEnd::Mark("<|close|>argument<|sep|>"),
+        is_framed: false,
+        nests: false,
+        close: "<|close|>call<|sep|>",
+    }),
+    ..Form::BASE
+};
+
+/// `name">\n<atem:parameter name="key">value</atem:parameter>\n</atem:invoke>`
+pub(super) const MUSE_CALL: Tagged = Tagged {
+    name_end: "\">",
+    head_end: "",
+    parameter: "<atem:parameter name=\"",
+    key_end: "\">",
+    value: "",
+    value_end: ValueEnd::Mark("</atem:parameter>"),
+    is_framed: false,
+    nests: false,
+    close: "</atem:invoke>",
 };

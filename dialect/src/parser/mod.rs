@@ -19,7 +19,7 @@ mod tagged;
 
 use crate::forms::{Call, Form};
 use crate::json::Scan;
-use crate::reasoning::marks;
+use crate::reasoning::written_marks;
 use crate::{Dialect, Part, Signatures};
 
 /// Names have at most 64 bytes in OpenAI's interface; this leaves room for an id and marks.
@@ -74,10 +74,14 @@ enum State {
     List,
     /// The name of a call with tags is returned.
     Tags(tagged::Tags),
-    /// Before the body of a message.
-    Header,
+    /// Before the body of a message; or within one, before what may be the next.
+    Header {
+        within: Option<channels::Body>,
+    },
     /// In the body of a message.
     Body(channels::Body),
+    /// In the message of a call, before its marks.
+    CallBody,
     /// A call is complete; its closing marks may follow.
     Called,
 }
@@ -106,11 +110,9 @@ impl Parser {
     pub fn new(dialect: Dialect, tools: Option<Signatures>, starts_in_reasoning: bool) -> Self {
         let form = dialect.form();
         let state = match (&form.call, starts_in_reasoning) {
-            (Call::Channel, true) => {
-                State::Body(channels::Body { is_reasoning: true, begun: false })
-            }
+            (Call::Channel(_), true) => State::Body(channels::Body::new(channels::Kind::Reasoning)),
             (_, true) => State::Reasoning { close: form.reasoning.1, begun: false },
-            (Call::Channel, false) => State::Header,
+            (Call::Channel(_), false) => State::Header { within: None },
             (_, false) => State::Start,
         };
         Self { form, tools, state, text: String::new(), calls: 0 }
@@ -133,14 +135,24 @@ impl Parser {
         let rest = std::mem::take(&mut self.text);
         let part = match &self.state {
             State::Reasoning { .. } => Part::Reasoning(rest.trim_end().to_owned()),
-            State::Body(body) if body.is_reasoning => body.part(rest.trim_end().to_owned()),
+            State::Body(body) if body.kind == channels::Kind::Reasoning => {
+                body.part(rest.trim_end().to_owned())
+            }
             State::Body(body) => body.part(rest),
             State::Content { trims: true, .. } | State::Tail { .. } | State::List => {
                 Part::Content(rest.trim_start().to_owned())
             }
-            State::Called | State::Arguments { .. } | State::Header => Part::Content(String::new()),
+            // Where a header is a name alone, what may become one is words.
+            State::Header { within } if self.has_wordy_headers() => {
+                within.map_or(Part::Content(rest.clone()), |body| body.part(rest))
+            }
+            State::Called | State::Arguments { .. } | State::Header { .. } => {
+                Part::Content(String::new())
+            }
             State::Tags(tags) => tags.rest(rest, self.calls - 1),
-            State::Start | State::Content { .. } | State::Call { .. } => Part::Content(rest),
+            State::Start | State::Content { .. } | State::Call { .. } | State::CallBody => {
+                Part::Content(rest)
+            }
         };
         push_part(&mut parts, part);
         parts
@@ -159,15 +171,17 @@ impl Parser {
                     Call::Named(named) => self.named_call(named, call_at, parts),
                     Call::Tagged(tagged) => self.tagged_call(tagged, call_at, parts),
                     Call::Literal(notation) => self.literal_call(*notation, call_at, parts),
-                    Call::Channel => false,
+                    Call::Channel(channels) => match &channels.tagged {
+                        Some(tagged) => self.tagged_call(tagged, call_at, parts),
+                        None => false,
+                    },
                 }
             }
             State::Arguments { .. } => self.arguments(parts),
             State::Tail { .. } => self.tail(),
             State::List => self.next_of_list(),
             State::Tags(_) => self.tags(parts),
-            State::Header => self.header(parts),
-            State::Body(_) => self.body(parts),
+            State::Header { .. } | State::Body(_) | State::CallBody => self.message(parts),
             State::Called => self.after_call(),
         }
     }
@@ -176,14 +190,16 @@ impl Parser {
         let text = self.text.trim_start();
         let space = self.text.len() - text.len();
         let own_close = self.form.reasoning.1;
-        if let Some((open, close)) = marks().find(|(open, _)| text.starts_with(open)) {
+        if let Some((open, close)) = written_marks().find(|(open, _)| text.starts_with(open)) {
             self.text.drain(..space + open.len());
             self.state = State::Reasoning { close, begun: false };
         } else if text.starts_with(own_close) {
             // The model closes reasoning that it has not opened.
             self.text.drain(..space + own_close.len());
             self.state = State::Content { trims: true, is_empty: true };
-        } else if marks().any(|(open, _)| open.starts_with(text)) || own_close.starts_with(text) {
+        } else if written_marks().any(|(open, _)| open.starts_with(text))
+            || own_close.starts_with(text)
+        {
             return false;
         } else {
             self.state = State::Content { trims: false, is_empty: true };
@@ -198,9 +214,12 @@ impl Parser {
             self.text.drain(..space);
             *begun = !self.text.is_empty();
         }
-        let close = *close;
-        let end = self.text.find(close);
-        let mut known = end.unwrap_or(self.text.len() - partial_mark(&self.text, close));
+        let ends = [*close, self.form.before_text];
+        let ends = || ends.into_iter().filter(|end| !end.is_empty());
+        let found = ends().filter_map(|mark| Some((self.text.find(mark)?, mark)));
+        let end = found.min_by_key(|(at, _)| *at);
+        let partial = ends().map(|mark| partial_mark(&self.text, mark)).max().unwrap_or(0);
+        let mut known = end.map_or(self.text.len() - partial, |(at, _)| at);
         let mut call = None;
         if self.form.calls_end_reasoning {
             let opening = self.opening();
@@ -217,8 +236,8 @@ impl Parser {
         push_part(parts, Part::Reasoning(reasoning));
         self.state = match (call, end) {
             (Some(call_at), _) => State::call(call_at - bytes, false),
-            (None, Some(end)) if end == known => {
-                self.text.drain(..end + close.len());
+            (None, Some((end, mark))) if end == known => {
+                self.text.drain(..end + mark.len());
                 self.state = State::Content { trims: true, is_empty: true };
                 return true;
             }
@@ -338,7 +357,7 @@ impl Parser {
         }
         // Llama 3 writes several calls one after the other, without marks.
         self.state = match self.form.call {
-            Call::Channel => State::Header,
+            Call::Channel(_) => State::Header { within: None },
             _ => State::Content { trims: true, is_empty: true },
         };
         true

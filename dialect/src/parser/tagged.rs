@@ -5,6 +5,8 @@ use super::{MAX_NAME_BYTES, Parser, State, awaits_any, partial_mark};
 use crate::forms::{Tagged, ValueEnd};
 use crate::{Kind, Part};
 
+mod nested;
+
 /// Takes a value as it is, its end mark included: some models put code into it.
 const CDATA: (&str, &str) = ("<![CDATA[", "]]>");
 
@@ -22,11 +24,29 @@ pub(super) struct Tags {
 #[derive(Clone, Debug)]
 struct Value {
     kind: Kind,
+    /// Of a value that may be written as tags, else null.
+    schema: serde_json::Value,
     end: String,
     /// What opens and closes the value is not known yet.
     is_new: bool,
     /// The quote before a text is returned.
     is_open: bool,
+    /// How much of the text is searched for the end, and how many tags are open there.
+    searched: usize,
+    depth: usize,
+}
+
+impl Value {
+    /// Where the value ends. Reads each byte once, and those of half a mark again.
+    fn find_end(&mut self, text: &str) -> Option<usize> {
+        let mut from = self.searched.min(text.len());
+        while !text.is_char_boundary(from) {
+            from -= 1;
+        }
+        let end = text[from..].find(&self.end).map(|at| from + at);
+        self.searched = text.len().saturating_sub(self.end.len());
+        end
+    }
 }
 
 impl Tags {
@@ -54,13 +74,21 @@ impl Parser {
         let Some((len, end)) = found.min_by_key(|(at, _)| *at) else {
             return call.len() > MAX_NAME_BYTES && self.reject_call(parts, call_at);
         };
+        // Attributes may follow the name.
+        let head_end = match end == form.name_end && !form.head_end.is_empty() {
+            true => match call[len + end.len()..].find(form.head_end) {
+                Some(at) => at + form.head_end.len(),
+                None => return call.len() > MAX_NAME_BYTES && self.reject_call(parts, call_at),
+            },
+            false => 0,
+        };
         let name = call[..len].trim();
         let allowed = |c: char| c.is_alphanumeric() || "_-.:/".contains(c);
-        if name.is_empty() || len > MAX_NAME_BYTES || !name.chars().all(allowed) {
+        if name.is_empty() || len + head_end > MAX_NAME_BYTES || !name.chars().all(allowed) {
             return self.reject_call(parts, call_at);
         }
         // Another mark than the end of the name is read again.
-        let behind = if end == form.name_end { len + end.len() } else { len };
+        let behind = if end == form.name_end { len + end.len() + head_end } else { len };
         let tags = Tags { form, tool: name.to_owned(), count: 0, value: None };
         self.begin_call(parts, name.to_owned(), call_at + behind, State::Tags(tags));
         true
@@ -89,14 +117,15 @@ impl Parser {
             let Some((attributes, rest)) = rest_at.split_once(form.value) else {
                 return rest_at.len() > MAX_NAME_BYTES && self.end_tags(parts, space);
             };
-            let kind = match attributes.trim() {
-                r#"string="true""# => Kind::Text,
-                r#"string="false""# => Kind::Json,
-                _ => self
-                    .tools
-                    .as_ref()
-                    .map_or(Kind::Any, |tools| tools.kind(&tags.tool, key.trim())),
+            let tools = self.tools.as_ref();
+            let schema = tools.and_then(|tools| tools.parameter(&tags.tool, key.trim()));
+            let kind = match (attributes.trim(), schema.map_or(Kind::Any, Kind::of)) {
+                (r#"string="true""#, _) => Kind::Text,
+                (r#"string="false""#, _) => Kind::Json,
+                (r#"type="string""#, Kind::Any) => Kind::Text,
+                (_, kind) => kind,
             };
+            let schema = schema.filter(|_| form.nests).cloned().unwrap_or_default();
             let end = match form.value_end {
                 ValueEnd::Mark(mark) => mark.to_owned(),
                 ValueEnd::WithKey(before, behind) => format!("{before}{key}{behind}"),
@@ -104,7 +133,15 @@ impl Parser {
             let between = if tags.count == 0 { "{" } else { ", " };
             let key = serde_json::Value::from(key.trim());
             tags.count += 1;
-            tags.value = Some(Value { kind, end, is_new: true, is_open: false });
+            tags.value = Some(Value {
+                kind,
+                schema,
+                end,
+                is_new: true,
+                is_open: false,
+                searched: 0,
+                depth: 0,
+            });
             self.text = rest.to_owned();
             let json_fragment = format!("{between}{key}: ");
             parts.push(Part::ToolCallArguments { index, json_fragment });
@@ -145,7 +182,22 @@ impl Parser {
             }
             value.is_new = false;
         }
-        let end = self.text.find(&value.end);
+        let is_nested = tags.form.nests
+            && value.kind != Kind::Text
+            && match nested::begins(tags.form, &self.text) {
+                Some(is_nested) => is_nested,
+                None => return false,
+            };
+        let end = match is_nested {
+            true => nested::end(
+                tags.form,
+                &self.text,
+                &value.end,
+                &mut value.searched,
+                &mut value.depth,
+            ),
+            false => value.find_end(&self.text),
+        };
         let known = end.unwrap_or(self.text.len() - partial_mark(&self.text, &value.end));
         let mut written = &self.text[..known];
         if is_framed {
@@ -160,12 +212,16 @@ impl Parser {
                 }
                 json_fragment.push_str(&inside_quotes(written));
             }
+            (_, Some(_)) if is_nested => {
+                json_fragment = nested::to_json(tags.form, written, &value.schema);
+            }
             (kind, Some(_)) => json_fragment = kind.to_json(written),
             (_, None) => return false,
         }
         let Some(end) = end else {
             let bytes = written.len();
             self.text.drain(..bytes);
+            value.searched = 0; // What is left may be the beginning of the end mark.
             if !json_fragment.is_empty() {
                 parts.push(Part::ToolCallArguments { index, json_fragment });
             }

@@ -302,6 +302,20 @@ fn any_answer() -> impl Strategy<Value = String> {
         " to=functions.f",
         "<|message|>",
         "<|end|>",
+        "<|eom|>",
+        " to=f",
+        "<atem:function_calls>",
+        "<atem:invoke name=\"f\">",
+        ">>>",
+        ">>>all\n",
+        "<|open|>response<|sep|>",
+        "<|open|>call tool=\"f\" index=\"1\"<|sep|>",
+        "<|open|>argument key=\"a\" type=\"string\"<|sep|>",
+        "<|close|>argument<|sep|>",
+        "]<]minimax[>[<invoke name=\"f\">",
+        "]<]minimax[>[<a>",
+        "]<]minimax[>[</a>",
+        "]<]minimax[>[</invoke>",
         "<|start|>assistant",
         "[TOOL_CALLS]",
         "[ARGS]",
@@ -333,7 +347,7 @@ fn any_dialect() -> impl Strategy<Value = Dialect> {
 
 fn has_plain_content(dialect: &Dialect) -> bool {
     let form = dialect.form();
-    form.silent.is_empty() && !matches!(form.call, Call::Channel)
+    form.silent.is_empty() && !matches!(form.call, Call::Channel(_))
 }
 
 proptest! {
@@ -378,7 +392,9 @@ proptest! {
 #[test]
 fn an_answer_is_written_as_the_parser_reads_it() {
     for (reasoning, content) in [("", "Yes."), ("Hm.", ""), ("Hm.\nSo.", "Yes.\n\n- a"), ("", "")] {
-        for dialect in [Dialect::Plain, Dialect::Mistral, Dialect::Gemma4, Dialect::Harmony] {
+        for dialect in
+            [Dialect::Plain, Dialect::Mistral, Dialect::Gemma4, Dialect::Harmony, Dialect::Muse]
+        {
             for opened in [false, true] {
                 let text = written(dialect, opened, reasoning, content);
                 let mut parser = Parser::new(dialect, None, opened);
@@ -443,4 +459,57 @@ fn channels_are_reasoning_calls_and_text() {
     assert_eq!(parts_of_tool(Dialect::Harmony, answer), expected);
     let answer = "<|channel|>final<|message|>Yes.<|return|>";
     assert_eq!(parts_of_tool(Dialect::Harmony, answer), [content("Yes.")]);
+}
+
+#[test]
+fn a_mark_that_begins_no_message_is_text() {
+    let long = "a".repeat(600);
+    let answer = format!("<|start|>{long}");
+    assert_eq!(parts_of_tool(Dialect::Harmony, &answer), [content(&answer)]);
+    let answer = format!("<|channel|>analysis<|message|>Hm.<|end|><|start|>{long}");
+    let expected = [reasoning("Hm."), content(&format!("<|start|>{long}"))];
+    assert_eq!(parts_of_tool(Dialect::Harmony, &answer), expected);
+}
+
+#[test]
+fn a_recipient_alone_may_begin_a_message() {
+    let mut expected = vec![content("I ask >>> f.")];
+    expected.extend(call(0, "f", r#"{"text": "a"}"#));
+    let answer = "all\nI ask >>> f.>>>f\n{\"text\": \"a\"}";
+    assert_eq!(parts_of_tool(Dialect::Functionary32, answer), expected);
+    for answer in ["g\n{}", "Hello\nthere", "all of it", "f"] {
+        assert_eq!(parts_of_tool(Dialect::Functionary32, answer), [content(answer)]);
+    }
+    let answer = " to=self<|message|>Hm.<|eom|><|start|>assistant to=f<|message|>\
+                  <atem:function_calls>\n<atem:invoke name=\"f\">\n<atem:parameter name=\"text\">1\
+                  </atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eot|>";
+    let mut expected = vec![reasoning("Hm.")];
+    expected.extend(call(0, "f", r#"{"text": "1"}"#));
+    assert_eq!(parts_of_tool(Dialect::Muse, answer), expected);
+}
+
+#[test]
+fn tags_within_tags_are_lists_and_objects() {
+    let mark = "]<]minimax[>[";
+    let value = format!(
+        "{mark}<o>{mark}<l>{mark}<item>a{mark}</item>{mark}</l>{mark}<o>1{mark}</o>{mark}</o>"
+    );
+    let answer = format!("{mark}<invoke name=\"f\">{value}{mark}</invoke>");
+    let expected = call(0, "f", r#"{"o": {"l":["a"],"o":1}}"#);
+    assert_eq!(parts_of_tool(Dialect::MiniMax3, &answer), expected);
+    // Deeper than any value: a text.
+    let deep = format!("{mark}<o>").repeat(1000) + &format!("{mark}</o>").repeat(1000);
+    let answer = format!("{mark}<invoke name=\"f\">{deep}{mark}</invoke>");
+    assert_eq!(parts_of_tool(Dialect::MiniMax3, &answer).len(), 3);
+}
+
+#[test]
+fn attributes_may_follow_a_name() {
+    let answer = "<|open|>think<|sep|>Hm.<|open|>response<|sep|>On it.<|close|>response<|sep|>\
+                  <|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument \
+                  key=\"text\" type=\"string\"<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|>\
+                  <|close|>tools<|sep|><|close|>message<|sep|>";
+    let mut expected = vec![reasoning("Hm."), content("On it.")];
+    expected.extend(call(0, "f", r#"{"text": "1"}"#));
+    assert_eq!(parts_of_tool(Dialect::KimiK3, answer), expected);
 }
