@@ -105,6 +105,7 @@ impl Engine {
                 let _running: mpsc::Sender<()> = running;
                 let core = Core {
                     pulse,
+                    graph_nodes: 0,
                     costs: if options.micro_batch_target.is_some() {
                         CostCurve::measured()
                     } else {

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::attention::Attention;
 use crate::status::Residency;
+use crate::watcher::Watcher;
 
 /// Without progress in a micro-batch, between two, and in housekeeping.
 const MAX_COMPUTING: Duration = Duration::from_secs(30);
@@ -74,6 +75,7 @@ pub struct Heartbeat {
     /// Grows with every sign of progress.
     beats: AtomicU64,
     pub(crate) attention: Attention,
+    pub(crate) watcher: Watcher,
     stop: OnceLock<Instant>,
     death: watch::Sender<Option<Death>>,
 }
@@ -120,6 +122,7 @@ impl Default for Heartbeat {
             activity: AtomicU8::new(Activity::Waiting as u8),
             beats: AtomicU64::new(0),
             attention: Attention::default(),
+            watcher: Watcher::default(),
             stop: OnceLock::new(),
             death: watch::Sender::new(None),
         }
@@ -149,7 +152,8 @@ impl Heartbeat {
 
     /// A sign of progress. Cheap: called for every node of a graph.
     pub fn beat(&self) {
-        self.beats.fetch_add(1, Ordering::Relaxed);
+        let before = self.beats.fetch_add(1, Ordering::Relaxed);
+        self.watcher.call(before + 1);
     }
 
     /// Signs of progress so far.

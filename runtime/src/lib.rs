@@ -27,6 +27,7 @@ pub mod template;
 mod tiers;
 pub mod turn;
 pub mod vocabulary;
+mod watcher;
 mod worker;
 
 pub use backend::{MemoryKind, Model, ModelFacts};

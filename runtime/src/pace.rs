@@ -23,9 +23,8 @@ const MEASURABLE_ROWS: usize = 16;
 /// (`cargo xtask bench cold --micro-batch N`; docs/MEASUREMENTS.md).
 const MIN_ROWS_ALONE: usize = 128;
 
-/// How many targets a larger micro-batch of a prompt alone lasts. It bounds what a cut loses, and
-/// how long a reader waits for news of the prompt, which come once a micro-batch.
-const ALONE: u32 = 5;
+/// How many targets a larger micro-batch of a prompt alone lasts, which bounds what a cut loses.
+const ALONE: u32 = 20;
 
 /// Weight of the newest observation.
 const NEWEST: f64 = 0.3;
@@ -152,9 +151,9 @@ mod tests {
         assert_eq!(pace.rows_alone(), MIN_ROWS, "until the speed is known");
         let second = Duration::from_secs(1);
         pace.observe(125, second);
-        assert_eq!((pace.rows(), pace.rows_alone()), (MIN_ROWS, 128));
+        assert_eq!((pace.rows(), pace.rows_alone()), (MIN_ROWS, 250));
         pace.observe_cut(Duration::from_millis(3));
-        assert_eq!(pace.rows_alone(), 128, "nothing was lost");
+        assert_eq!(pace.rows_alone(), 250, "nothing was lost");
         pace.observe_cut(second);
         let grown: Vec<usize> = (0..4)
             .map(|_| {
@@ -163,7 +162,7 @@ mod tests {
                 rows
             })
             .collect();
-        assert_eq!(grown, [32, 64, 128, 128]);
+        assert_eq!(grown, [32, 64, 128, 250]);
     }
 
     #[test]

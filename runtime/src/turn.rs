@@ -379,6 +379,7 @@ impl Drop for Turn {
 
 /// Sends a turn's events. A caller that has dropped its [`Turn`] is ignored here: the worker ends
 /// the turn before its next micro-batch.
+#[derive(Clone)]
 pub(crate) struct EventSender(mpsc::UnboundedSender<TurnEvent>);
 
 impl EventSender {

@@ -108,6 +108,9 @@ pub(crate) struct Core {
     pub busy_status: BusyStatus,
     pub pace: Pace,
     pub costs: CostCurve,
+    /// Of the last micro-batch: all graphs of a model have about as many. 0: none was computed, or the
+    /// backend reports none.
+    pub graph_nodes: u64,
     pub counters: EngineCounters,
     /// Turns that were admitted.
     pub turns: u64,

@@ -6,7 +6,7 @@ use crate::turn::PromptPhase;
 
 const EVERY: Duration = Duration::from_millis(100);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ProgressLog {
     last: Option<(PromptPhase, Instant)>,
     /// When the turn began to compute its prompt, and how many tokens were in place then.

@@ -48,12 +48,13 @@ impl Worker<'_> {
             return Stepped::default();
         }
         let mut rows = 0;
-        let began = Instant::now();
+        let (began, beats) = (Instant::now(), self.core.pulse.beats());
         let decoded =
             if plan.is_alone { self.decode_alone(&plan) } else { self.backend.decode(&plan.rows) };
         match decoded {
             Ok(()) => {
                 rows = plan.rows.len();
+                self.core.graph_nodes = self.core.pulse.beats() - beats;
                 self.observe_time(&plan, began);
                 self.count_passed_over(&plan);
                 self.commit(&plan.shares);
@@ -73,9 +74,11 @@ impl Worker<'_> {
     /// Computes a long micro-batch, which a caller who comes meanwhile cuts.
     fn decode_alone(&mut self, plan: &Plan) -> Result<(), DecodeError> {
         *self.core.busy_status.lock() = Some(self.status());
+        self.core.pulse.watcher.set(self.progress_within(plan));
         self.core.pulse.attention.may_cut(true);
         let decoded = self.backend.decode(&plan.rows);
         self.core.pulse.attention.may_cut(false);
+        self.core.pulse.watcher.set(None);
         *self.core.busy_status.lock() = None;
         decoded
     }

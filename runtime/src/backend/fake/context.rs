@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hob_slots::Token;
 
@@ -10,8 +10,8 @@ use super::{CELL_BYTES, END_OF_TEXT, FakeModel, IM_END, echo};
 use crate::backend::{Backend, ContextShape, DecodeError, Row, Sequence, StateError};
 use crate::heartbeat::Heartbeat;
 
-/// The time of a node of the graph, at most.
-const NODE: Duration = Duration::from_millis(100);
+/// Nodes of each graph, whatever its rows.
+const NODES: u32 = 64;
 
 /// One in this many tokens ends the answer.
 const ANSWER_LENGTH: u64 = 24;
@@ -67,9 +67,9 @@ impl<'m> FakeContext<'m> {
     /// Takes the time of `rows`, with the progress of a graph: often, and interruptible.
     fn compute(&self, rows: usize) -> Result<(), DecodeError> {
         let time = self.model.pace * u32::try_from(rows).unwrap_or(u32::MAX);
-        let end = Instant::now() + time;
-        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|t| !t.is_zero()) {
-            std::thread::sleep(left.min(NODE));
+        let began = Instant::now();
+        for node in 1..=NODES {
+            std::thread::sleep((time * node / NODES).saturating_sub(began.elapsed()));
             if let Some(heartbeat) = &self.heartbeat {
                 heartbeat.beat();
                 if heartbeat.interrupts() {
