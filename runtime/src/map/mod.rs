@@ -80,6 +80,8 @@ pub enum EvictionReason {
     Slot,
     /// Other turns needed the cells.
     Room,
+    /// A long prompt is computed faster without its cells.
+    Beside,
     /// The conversation was idle for too long.
     Idle,
     /// The next prompt differed from there on.
@@ -96,6 +98,7 @@ impl EvictionReason {
         match self {
             Self::Slot => "slot",
             Self::Room => "room",
+            Self::Beside => "beside",
             Self::Idle => "idle",
             Self::Differs => "differs",
             Self::Deleted => "deleted",

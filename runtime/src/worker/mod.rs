@@ -25,6 +25,7 @@
 
 mod admit;
 mod background;
+mod beside;
 mod cells;
 mod change_log;
 mod draft;

@@ -26,7 +26,7 @@ impl Worker<'_> {
         }
     }
 
-    fn park(&mut self, conversation: &ConversationId, why: EvictionReason) {
+    pub(super) fn park(&mut self, conversation: &ConversationId, why: EvictionReason) {
         let Some(slot) = self.registry.slot_of(conversation) else { return };
         if self.registry.is_running(conversation) {
             return;

@@ -47,6 +47,7 @@ impl Worker<'_> {
         if plan.rows.is_empty() {
             return Stepped::default();
         }
+        self.park_beside(&plan);
         let mut rows = 0;
         let (began, beats) = (Instant::now(), self.core.pulse.beats());
         let decoded =

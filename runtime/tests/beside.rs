@@ -1,0 +1,106 @@
+//! Long prompts and the cells of idle conversations, which would slow them.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::turn::{PromptPhase, PromptProgress};
+use hob_runtime::{Engine, EngineOptions, Model, TurnEvent, TurnRequest};
+use hob_slots::Token;
+use support::*;
+
+fn options() -> EngineOptions {
+    EngineOptions { slots: 4, micro_batch: 512, ..support::options() }
+}
+
+fn words(word: &str, count: usize) -> Vec<Token> {
+    tokens(&fake(), &word.repeat(count))[..count].to_vec()
+}
+
+/// Tokens in the cells of the conversation.
+fn hot(engine: &Engine, conversation: &str) -> usize {
+    let slots = status(engine).slots;
+    let slot = slots.iter().find(|slot| slot.conversation == Some(name(conversation)));
+    slot.map_or(0, |slot| slot.tokens)
+}
+
+#[test]
+fn a_long_prompt_parks_idle_conversations_which_come_back_without_computing() {
+    let model = fake();
+    let engine = OnDisk::with(&model, options());
+    let engine = &engine.engine;
+    let idle = ask(engine, request("idle", &words("a", 400), 4));
+    let small = ask(engine, request("small", &words("b", 100), 4));
+    settle(engine);
+    ask(engine, request("long", &words("c", 400), 4));
+    assert_eq!((hot(engine, "idle"), hot(engine, "small")), (0, small.timeline.len()));
+    assert_eq!(status(engine).counters.parked, 1);
+
+    let prompt = then(&model, &idle.timeline, "and now?");
+    let again = ask(engine, request("idle", &prompt, 4));
+    let (tokens, known) = (again.report.tokens, idle.timeline.len());
+    assert_eq!((tokens.memory, tokens.computed), (known, prompt.len() - known));
+    assert_eq!(again.tokens, alone(&model, &prompt, 4));
+}
+
+#[test]
+fn a_short_prompt_and_one_beside_another_park_nothing() {
+    let engine = OnDisk::with(&fake(), options());
+    let engine = &engine.engine;
+    ask(engine, request("idle", &words("a", 400), 4));
+    settle(engine);
+    ask(engine, request("short", &words("b", 100), 4));
+    settle(engine);
+    let both = ["c", "d"].map(|word| engine.submit(request(word, &words(word, 400), 4)).unwrap());
+    for turn in both {
+        finish(turn).unwrap();
+    }
+    assert!(hot(engine, "idle") >= 400, "{:?}", status(engine));
+}
+
+#[test]
+fn what_is_not_saved_and_what_memory_has_no_room_for_stays() {
+    for saved in [false, true] {
+        let budget = if saved { 0 } else { 1 << 30 };
+        let options = EngineOptions { memory_budget_bytes: budget, ..options() };
+        let engine = OnDisk::with(&fake(), options);
+        let engine = &engine.engine;
+        let idle = request("idle", &words("a", 400), 4);
+        if saved {
+            ask(engine, idle);
+        } else {
+            ask(engine, TurnRequest { conversation: None, ..idle });
+        }
+        settle(engine);
+        let before = status(engine).used_tokens;
+        ask(engine, request("long", &words("b", 400), 4));
+        assert!(status(engine).used_tokens > before + 400, "saved: {saved}");
+    }
+}
+
+#[test]
+fn a_reader_hears_of_a_long_micro_batch_while_it_is_computed() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
+    let engine = engine(&model, None, EngineOptions { micro_batch: 512, ..options() });
+    ask(&engine, request("first", &words("a", 512), 1)); // The number of nodes becomes known.
+    let prompt = words("b", 512);
+    let asked = TurnRequest { reports_progress: true, ..request("read", &prompt, 1) };
+    let mut turn = engine.submit(asked).unwrap();
+    let mut heard = Vec::new();
+    while let Some(event) = turn.next_blocking() {
+        if let TurnEvent::Progress(PromptProgress { phase: PromptPhase::Reading, tokens, .. }) =
+            event
+        {
+            heard.push(tokens.computed);
+        }
+    }
+    let within = heard.iter().filter(|&&computed| 0 < computed && computed < prompt.len());
+    assert!(within.count() >= 2, "{heard:?}");
+    assert!(
+        heard.is_sorted() && heard.iter().all(|&computed| computed <= prompt.len()),
+        "{heard:?}"
+    );
+    engine.shutdown();
+}
