@@ -49,8 +49,9 @@ def show_object(data):
     at, stored = (96, raw) if version == 1 else (104, struct.unpack_from("<Q", data, 72)[0])
     assert len(data) == at + 4 * count + stored, "the file has another length"
     tokens, payload = data[at : at + 4 * count], data[at + 4 * count :]
-    seed = parent + tokens if kind == 1 else b"hob snapshot" + parent
-    print(f"  {'block' if kind == 1 else 'snapshot'} {hashlib.sha256(seed).hexdigest()}")
+    what = {1: "block", 2: "snapshot", 3: "partial snapshot"}[kind]
+    seed = parent + tokens if kind == 1 else f"hob {what}".encode() + parent
+    print(f"  {what} {hashlib.sha256(seed).hexdigest()}")
     print(f"  version {version}, model {model.hex()}, position {start}, {count} tokens")
     print(f"  payload of {raw} bytes, {stored} in the file")
     if encoding == 1 and frames:

@@ -5,7 +5,7 @@
 //! - The newest branch comes first, and in it a block before those that continue it. So the end of
 //!   the list, which leaves first, is the end of the oldest branch.
 //! - Branches together have at most twice the tokens of the longest timeline, and
-//!   [`MIN_BRANCH_TOKENS`] in any case. Of a branch's snapshots, which are whole states, only the
+//!   [`MIN_BRANCH_TOKENS`] in any case. Of a branch's snapshots, only the
 //!   furthest stays, and those of the newest [`MAX_BRANCH_SNAPSHOTS`] branches.
 
 use std::collections::BTreeSet;
@@ -72,7 +72,10 @@ fn is_on(timeline: &Timeline, object: &BranchRef) -> bool {
     let end = object.end as usize;
     end <= timeline.len() && {
         let at = timeline.id_at(end);
-        object.id == if object.kind == ObjectKind::Block { at } else { BlockId::snapshot(at) }
+        match object.kind {
+            ObjectKind::Block => object.id == at,
+            _ => [BlockId::snapshot(at), BlockId::partial(at)].contains(&object.id),
+        }
     }
 }
 
@@ -91,7 +94,7 @@ impl Room {
                 self.tokens = left.unwrap_or(0);
                 left.is_some()
             }
-            ObjectKind::Snapshot => {
+            ObjectKind::Snapshot | ObjectKind::Partial => {
                 let left = self.snapshots.checked_sub(1);
                 self.snapshots = left.unwrap_or(0);
                 left.is_some()

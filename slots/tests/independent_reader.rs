@@ -10,6 +10,7 @@ fn a_reader_written_from_the_specification_reads_the_fixtures() {
     let names = [
         "block-v1.kv",
         "block-v2.kv",
+        "partial-v3.kv",
         "slot-v1.extended.bin",
         "slot-v2.extended.bin",
         "slot-v3.extended.bin",
@@ -25,7 +26,7 @@ fn a_reader_written_from_the_specification_reads_the_fixtures() {
     assert!(read.status.success(), "{said}{}", String::from_utf8_lossy(&read.stderr));
     for (line, times) in [
         ("  block ca64478763e52ad28b8f4f1bbe99a635c998b1a743e1eac6b49a805779559f9e\n", 2),
-        ("  payload of 40 bytes, 40 in the file\n", 2),
+        ("  payload of 40 bytes, 40 in the file\n", 3),
         ("  conversation 'room-1.a', extended\n", 3),
         ("  segment up to 3: document 'file:config.py'\n", 2),
         ("  branch: block from 2 up to 9: b1b1", 1),

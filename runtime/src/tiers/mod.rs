@@ -368,9 +368,9 @@ fn placed(id: BlockId, object: &Object) -> BranchRef {
     let Object { kind, start, .. } = *object;
     let (start, end) = match kind {
         ObjectKind::Block => (start, start + object.tokens.len() as u32),
-        ObjectKind::Snapshot => (0, start),
+        ObjectKind::Snapshot | ObjectKind::Partial => (0, start),
     };
-    BranchRef { kind, start, end, id, bytes: object.file_bytes() }
+    BranchRef { kind: kind.in_slot_file(), start, end, id, bytes: object.file_bytes() }
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {

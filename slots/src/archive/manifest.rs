@@ -123,7 +123,7 @@ impl From<ObjectKind> for Kind {
     fn from(kind: ObjectKind) -> Self {
         match kind {
             ObjectKind::Block => Self::Block,
-            ObjectKind::Snapshot => Self::Snapshot,
+            ObjectKind::Snapshot | ObjectKind::Partial => Self::Snapshot,
         }
     }
 }

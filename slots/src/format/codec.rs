@@ -164,7 +164,11 @@ fn snapshot(entry: Named) -> Result<SnapshotRef, FormatError> {
 
 fn branch(entry: Branched) -> Result<BranchRef, FormatError> {
     let Branched { kind, start, end, id, bytes } = entry;
-    let kind = ObjectKind::from_code(kind)?;
+    let code = kind;
+    let kind = ObjectKind::from_code(code)?;
+    if kind.in_slot_file() != kind {
+        return Err(FormatError::Field { field: "kind", value: code.into() });
+    }
     Ok(BranchRef { kind, start, end, id: BlockId(id), bytes })
 }
 

@@ -13,6 +13,7 @@ pub struct BlockRef {
     pub bytes: u64,
 }
 
+/// A snapshot, whole or partial: its name tells which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotRef {
     /// Its position in the timeline.
@@ -26,6 +27,7 @@ pub struct SnapshotRef {
 /// replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BranchRef {
+    /// A block, or a snapshot, whole or partial.
     pub kind: ObjectKind,
     /// The position of its first token in that timeline; 0 for a snapshot.
     pub start: u32,

@@ -67,6 +67,11 @@ impl BlockId {
     pub fn snapshot(at: Self) -> Self {
         Self(Sha256::new_with_prefix(b"hob snapshot").chain_update(at.0).finalize().into())
     }
+
+    /// The name of what blocks do not hold of a sequence at the position that `at` names.
+    pub fn partial(at: Self) -> Self {
+        Self(Sha256::new_with_prefix(b"hob partial snapshot").chain_update(at.0).finalize().into())
+    }
 }
 
 fn update_with_tokens(hash: &mut Sha256, tokens: &[Token]) {
@@ -185,5 +190,6 @@ mod tests {
         let at = BlockId::child(BlockId::root(MODEL), &tokens(&[1]));
         assert_ne!(BlockId::snapshot(at), at);
         assert_ne!(BlockId::snapshot(at), BlockId::snapshot(BlockId::root(MODEL)));
+        assert_ne!(BlockId::snapshot(at), BlockId::partial(at));
     }
 }

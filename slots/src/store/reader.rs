@@ -157,7 +157,7 @@ impl StoreReader {
             if object.model != model {
                 return Err(Miss::OtherModel { expected: model, found: object.model });
             }
-            if object.kind != kind || object.id() != id {
+            if object.kind.in_slot_file() != kind.in_slot_file() || object.id() != id {
                 return Err(Miss::Misnamed { found: format!("{:?} {}", object.kind, object.id()) });
             }
             Ok(object)

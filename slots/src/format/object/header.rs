@@ -41,6 +41,8 @@ pub enum ObjectKind {
     Block,
     /// The whole state of a sequence at one position.
     Snapshot,
+    /// What the blocks do not hold of a sequence at one position: windows and running states.
+    Partial,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +82,8 @@ impl ObjectHeader {
     /// The length of the header; older versions have no longer one.
     pub const BYTES: usize = at::END;
 
-    pub(super) const VERSION: u16 = 2;
+    /// The latest version. An object is written in the first version that has its kind.
+    pub(super) const VERSION: u16 = 3;
 
     /// Decodes and verifies the header alone.
     pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
@@ -108,6 +111,9 @@ impl ObjectHeader {
     ) -> Result<Self, FormatError> {
         fields.expect_zero("reserved", fields.u32(at::RESERVED))?;
         let (kind, tokens) = (ObjectKind::from_code(fields.u8(at::KIND))?, fields.u32(at::TOKENS));
+        if version < kind.version() && kind == ObjectKind::Partial {
+            return Err(FormatError::Field { field: "kind", value: kind.code().into() });
+        }
         if (kind == ObjectKind::Block) == (tokens == 0) {
             return Err(FormatError::Field { field: "tokens", value: tokens.into() });
         }
@@ -118,7 +124,7 @@ impl ObjectHeader {
                 return Err(FormatError::Field { field: "stored bytes", value: stored_bytes });
             }
             (0, _) => Encoding::Raw,
-            (1, 2) => Encoding::Planes,
+            (1, 2..) => Encoding::Planes,
             (other, _) => {
                 return Err(FormatError::Field { field: "encoding", value: other.into() });
             }
@@ -141,7 +147,7 @@ impl ObjectHeader {
         let BodyChecksum::Chunked(body_checksum) = self.body_checksum else {
             unreachable!("new files are hashed in chunks");
         };
-        let mut header = Fields::<{ at::END }>::zeroed(MAGIC, Self::VERSION);
+        let mut header = Fields::<{ at::END }>::zeroed(MAGIC, self.version);
         header.put(at::KIND, &[self.kind.code()]);
         header.put(at::ENCODING, &[u8::from(self.is_compressed())]);
         header.put(at::START, &self.start.to_le_bytes());
@@ -204,13 +210,26 @@ impl ObjectKind {
         match self {
             Self::Block => 1,
             Self::Snapshot => 2,
+            Self::Partial => 3,
         }
+    }
+
+    /// The version in which objects of this kind are written.
+    pub(super) fn version(self) -> u16 {
+        if self == Self::Partial { 3 } else { 2 }
+    }
+
+    /// The kind that a slot file has for it: names tell whole snapshots from partial ones.
+    #[must_use]
+    pub fn in_slot_file(self) -> Self {
+        if self == Self::Block { Self::Block } else { Self::Snapshot }
     }
 
     pub(in crate::format) fn from_code(code: u8) -> Result<Self, FormatError> {
         match code {
             1 => Ok(Self::Block),
             2 => Ok(Self::Snapshot),
+            3 => Ok(Self::Partial),
             other => Err(FormatError::Field { field: "kind", value: other.into() }),
         }
     }

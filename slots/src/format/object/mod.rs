@@ -53,6 +53,7 @@ impl Object {
         match self.kind {
             ObjectKind::Block => BlockId::child(self.parent, &self.tokens),
             ObjectKind::Snapshot => BlockId::snapshot(self.parent),
+            ObjectKind::Partial => BlockId::partial(self.parent),
         }
     }
 
@@ -72,7 +73,7 @@ impl Object {
         assert_eq!(is_block, !self.tokens.is_empty(), "blocks have tokens and snapshots none");
         let tokens = token_bytes(&self.tokens);
         let header = ObjectHeader {
-            version: ObjectHeader::VERSION,
+            version: self.kind.version(),
             kind: self.kind,
             model: self.model,
             parent: self.parent,
@@ -124,7 +125,7 @@ impl Object {
         let pack = |max_bytes| pack(payload, Arrangement::Planes, level, max_bytes);
         let Some(stored) = max_bytes.and_then(pack) else { return Ok(None) };
         let header = ObjectHeader {
-            version: ObjectHeader::VERSION,
+            version: header.kind.version(),
             encoding: Encoding::Planes,
             stored_bytes: stored.len() as u64,
             body_checksum: checksum(tokens, &stored),

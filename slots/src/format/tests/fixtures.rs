@@ -10,7 +10,7 @@ use std::path::Path;
 use super::*;
 
 /// The latest version, as written today.
-fn latest() -> [(&'static str, Vec<u8>); 6] {
+fn latest() -> [(&'static str, Vec<u8>); 7] {
     let compressed = |object: &Object| Object::compressed(&object.encode(), 1).unwrap().unwrap();
     let nonce = *b"nineteen bytes long";
     [
@@ -18,6 +18,7 @@ fn latest() -> [(&'static str, Vec<u8>); 6] {
         ("block-v2.compressed.kv", compressed(&long_block())),
         ("snapshot-v2.kv", snapshot().encode()),
         ("snapshot-v2.compressed.kv", compressed(&snapshot_of(3_000_000))),
+        ("partial-v3.kv", partial().encode()),
         ("slot-v3.extended.bin", slot().encode(MODEL)),
         ("block-v2.sealed-v1.kv", seal().seal_with(nonce, b"name", &[&block().encode()])),
     ]
@@ -53,6 +54,7 @@ fn files_of_versions_two_and_three_are_still_read() {
     assert_eq!(object(include_bytes!("../../../fixtures/snapshot-v2.kv")), Ok(snapshot()));
     let file = include_bytes!("../../../fixtures/snapshot-v2.compressed.kv");
     assert_eq!(object(file), Ok(snapshot_of(3_000_000)));
+    assert_eq!(object(include_bytes!("../../../fixtures/partial-v3.kv")), Ok(partial()));
     let file = include_bytes!("../../../fixtures/slot-v2.extended.bin");
     assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot_of_version_two())));
     let file = include_bytes!("../../../fixtures/slot-v3.extended.bin");

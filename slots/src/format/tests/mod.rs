@@ -33,6 +33,10 @@ fn snapshot() -> Object {
     Object { kind: ObjectKind::Snapshot, parent, start: 3, tokens: Vec::new(), payload, ..block() }
 }
 
+fn partial() -> Object {
+    Object { kind: ObjectKind::Partial, ..snapshot() }
+}
+
 fn snapshot_of(bytes: usize) -> Object {
     let payload = (0..bytes).map(|n| (n / 5_000) as u8).collect::<Vec<_>>();
     Object { payload: payload.into(), ..snapshot() }
@@ -126,8 +130,8 @@ fn an_unknown_file_is_not_reported_as_damaged() {
 #[test]
 fn a_later_version_is_refused_as_newer() {
     let mut file = block().encode();
-    file[8] = 3;
-    assert_eq!(Object::decode(file), Err(FormatError::Newer { version: 3, readable: 2 }));
+    file[8] = 4;
+    assert_eq!(Object::decode(file), Err(FormatError::Newer { version: 4, readable: 3 }));
     let mut file = slot().encode(MODEL);
     file[9] = 1;
     assert_eq!(SlotRecord::decode(&file), Err(FormatError::Newer { version: 259, readable: 3 }));
