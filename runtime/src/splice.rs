@@ -2,6 +2,8 @@
 //!
 //! - The scratch sequence is empty before and after every call, also after a failed one.
 //! - A range is imported at the position that it was exported from: nothing is rotated or rounded.
+//! - Beside a running state, an import leaves `sequence` without it until the
+//!   [rest](Backend::rewind) is imported.
 
 use std::ops::Range;
 
@@ -16,9 +18,23 @@ pub fn export(
     buffer: Vec<u8>,
 ) -> Result<Vec<u8>, StateError> {
     backend.share(sequence, scratch, range);
-    let state = backend.export(scratch, buffer);
+    let state = backend.export_cells(scratch, buffer);
     backend.clear(scratch);
     state
+}
+
+/// The rest of `sequence` as it was after its first `end` tokens, where a window still holds what
+/// they need.
+pub fn export_rest(
+    backend: &mut dyn Backend,
+    scratch: Sequence,
+    sequence: Sequence,
+    end: usize,
+) -> Result<Vec<u8>, StateError> {
+    backend.share(sequence, scratch, 0..end);
+    let rest = backend.export_rest(scratch);
+    backend.clear(scratch);
+    rest
 }
 
 /// Imports the cells `wanted` of a state that holds the cells `held` into `sequence`.
@@ -31,15 +47,11 @@ pub fn import(
     scratch: Sequence,
     sequence: Sequence,
     state: &[u8],
-    held: Range<usize>,
+    held: &Range<usize>,
     wanted: Range<usize>,
 ) -> Result<(), StateError> {
     debug_assert!(held.start <= wanted.start && wanted.end <= held.end);
-    backend.import(scratch, state)?;
-    if backend.end(scratch) != held.end {
-        backend.clear(scratch);
-        return Err(StateError::Import { bytes: state.len() });
-    }
+    backend.import_cells(scratch, state, held)?;
     backend.share(scratch, sequence, wanted);
     backend.clear(scratch);
     Ok(())

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::backend::{Backend, ContextShape, JoinedState, MemoryKind, Row, Sequence};
-use hob_runtime::{EngineOptions, Model, Purpose, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, Model, Purpose, TurnRequest};
 use hob_slots::Token;
 use support::*;
 
@@ -251,6 +251,102 @@ fn regenerate_and_an_edited_message_do_not_start_from_nothing_after_a_restart() 
         assert!(kept >= first.timeline.len(), "{file} ({memory}): {:?}", answer.report);
         later.shutdown();
     }
+}
+
+#[test]
+fn another_answer_and_an_edit_are_the_same_in_the_slot_and_after_a_restart() {
+    for (file, memory) in FAMILIES {
+        let model = load(file);
+        let told = |engine: &Engine| {
+            let first = ask(engine, endless("chat", &story(&model), 16)).timeline;
+            settle(engine);
+            let second = then(&model, &first, "What is my locker code?");
+            ask(engine, endless("chat", &second, 16));
+            settle(engine);
+            (second, then(&model, &first, "What is the capital of France?"))
+        };
+        let never = engine(&model, None, options());
+        let (second, edited) = told(&never);
+        let again = ask(&never, endless("chat", &second, 32));
+        assert_eq!(again.report.tokens.computed, 1, "{file} ({memory}): {:?}", again.report);
+        assert!(again.report.tokens.shared > 0, "{file} ({memory}): {:?}", again.report);
+        settle(&never);
+        let other = ask(&never, endless("chat", &edited, 32));
+        never.shutdown();
+
+        for prompt_again in [true, false] {
+            let directory = tempfile::tempdir().unwrap();
+            let before = engine(&model, Some(directory.path()), options());
+            assert_eq!(told(&before), (second.clone(), edited.clone()), "{file} ({memory})");
+            before.shutdown();
+            let after = engine(&model, Some(directory.path()), options());
+            let (prompt, expected) =
+                if prompt_again { (&second, &again) } else { (&edited, &other) };
+            let answer = ask(&after, endless("chat", prompt, 32));
+            assert!(answer.report.tokens.disk > 0, "{file} ({memory}): {:?}", answer.report);
+            assert_eq!(answer.tokens, expected.tokens, "{file} ({memory}), again: {prompt_again}");
+            after.shutdown();
+        }
+    }
+}
+
+#[test]
+fn a_turn_writes_the_kv_of_its_new_tokens_and_at_most_one_snapshot_of_the_rest() {
+    for (file, memory) in FAMILIES {
+        let model = load(file);
+        let (kv_bytes, rest_bytes) = state_bytes(&model);
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(&model, Some(directory.path()), options());
+        let mut timeline = ask(&engine, endless("chat", &story(&model), 24)).timeline;
+        for turn in 0..2 {
+            settle(&engine);
+            let before = status(&engine).counters.written_bytes;
+            let question = "What is my locker code, and what is the capital? ".repeat(24);
+            let prompt = then(&model, &timeline, &question);
+            let longer = ask(&engine, endless("chat", &prompt, 24)).timeline;
+            settle(&engine);
+            let written = (status(&engine).counters.written_bytes - before) as f64;
+            let new = (longer.len() - timeline.len()) as f64;
+            // The slot file has the tokens; these models have small cells.
+            let slot_file = 8.0 * longer.len() as f64 + 1024.0;
+            let most = 1.2 * kv_bytes * new + rest_bytes + slot_file;
+            assert!(written <= most, "{file} ({memory}), turn {turn}: {written} of {most} bytes");
+            timeline = longer;
+        }
+        engine.shutdown();
+    }
+}
+
+/// Bytes of a token's cells, and of the rest of a long sequence.
+fn state_bytes(model: &Arc<dyn Model>) -> (f64, f64) {
+    let shape = ContextShape { context_tokens: 1024, sequences: 3, micro_batch: 128 };
+    let (sequence, scratch) = (Sequence(0), Sequence(1));
+    let mut bytes = (0.0, 0.0);
+    let measure = &mut |backend: &mut dyn Backend| {
+        for start in [0, 128, 256, 384] {
+            let row = |position: usize| Row {
+                token: Token(300 + position as i32 % 100),
+                position,
+                sequence,
+                wants_logits: false,
+            };
+            backend.decode(&(start..start + 128).map(row).collect::<Vec<_>>()).unwrap();
+        }
+        if backend.has_ranges() {
+            let mut cells = |end| {
+                backend.share(sequence, scratch, 0..end);
+                let state = backend.export_cells(scratch, Vec::new()).unwrap();
+                backend.clear(scratch);
+                state.len() as f64
+            };
+            bytes.0 = (cells(256) - cells(128)) / 128.0;
+        }
+        if !model.facts().memory.is_plain() {
+            bytes.1 = backend.export_rest(sequence).unwrap().len() as f64;
+        }
+    };
+    model.with_context(shape, measure).unwrap();
+    bytes
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn a_running_turn_keeps_the_objects_it_shares_with_a_forgotten_conversation() {
 
 #[test]
 fn a_conversation_forgotten_while_it_runs_leaves_nothing_on_disk() {
-    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+    for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
         let model = slow(memory);
         let directory = tempfile::tempdir().unwrap();
         let engine = engine(&model, Some(directory.path()), options());

@@ -34,14 +34,15 @@ pub enum MemoryKind {
     Plain,
     /// Some layers see only a window: after a rewind they would have less than that.
     Windowed,
-    /// Attention and a running state: only whole states can be imported.
+    /// Attention and a running state, which cannot go back.
     Hybrid,
     /// Only a running state.
     Recurrent,
 }
 
 impl MemoryKind {
-    /// Whether KV is saved in blocks, not in whole-state snapshots.
+    /// Whether blocks are all that is saved. Other memories need a snapshot at the position where a
+    /// sequence continues.
     pub fn is_plain(self) -> bool {
         self == Self::Plain
     }
@@ -250,7 +251,8 @@ pub trait Backend {
     /// The position after the sequence's last cell; 0 when it is empty.
     fn end(&self, sequence: Sequence) -> usize;
 
-    /// Shares the cells of `from` in `range` with `to`.
+    /// Shares the cells of `from` in `range` with `to`. Of a running state it shares the present one,
+    /// also where it is none.
     fn share(&mut self, from: Sequence, to: Sequence, range: Range<usize>);
 
     /// Drops the sequence's cells in `range`; other sequences keep the cells that they share.
@@ -273,6 +275,40 @@ pub trait Backend {
     /// # Errors
     /// [`StateError::Import`]; the sequence is empty then.
     fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError>;
+
+    /// Whether ranges of cells are exported and imported: of a memory that is not plain, its full
+    /// attention, beside which the *rest* (windows, running states) is exported as a whole.
+    fn has_ranges(&self) -> bool;
+
+    /// The cells of a sequence, without the rest; written over `buffer`.
+    ///
+    /// # Errors
+    /// [`StateError::Export`].
+    fn export_cells(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError>;
+
+    /// Replaces an empty sequence by exported cells at the positions `held`. Of a memory with a
+    /// rest, the sequence has none then: [`Backend::share`] is all that may follow.
+    ///
+    /// # Errors
+    /// [`StateError::Import`] also where the state holds other positions; the sequence is empty then.
+    fn import_cells(
+        &mut self,
+        sequence: Sequence,
+        state: &[u8],
+        held: &Range<usize>,
+    ) -> Result<(), StateError>;
+
+    /// What is not exported as ranges: the rest; without ranges, the whole state.
+    ///
+    /// # Errors
+    /// [`StateError::Export`].
+    fn export_rest(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError>;
+
+    /// Gives the sequence an exported rest of its first `end` tokens, and drops its cells after them.
+    ///
+    /// # Errors
+    /// [`StateError::Import`]; the sequence is empty then.
+    fn rewind(&mut self, sequence: Sequence, rest: &[u8], end: usize) -> Result<(), StateError>;
 
     /// The pooled embedding of `tokens`, normalised to length 1.
     ///

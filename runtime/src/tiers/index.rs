@@ -83,9 +83,21 @@ impl Shared {
     }
 
     fn look_up(&self, conversation: ConversationId, record: &SlotRecord) -> SavedStatus {
+        // The furthest snapshot is restored: with the blocks before it, unless there are none.
+        let mut latest_first =
+            record.snapshots.iter().rev().map(|it| (it.position as usize, it.id));
+        let snapshot = latest_first.find_map(|(position, id)| {
+            let tier = self.tier_of_recorded(&id);
+            (tier != Tier::Nowhere).then_some((position, tier))
+        });
+        let restored = match snapshot {
+            Some((position, _)) => position,
+            None if record.snapshots.is_empty() => record.tokens.len(),
+            None => 0,
+        };
         let (mut memory_tokens, mut disk_tokens, mut start) = (0, 0, 0);
         for block in &record.blocks {
-            let tokens = block.end as usize - start;
+            let tokens = (block.end as usize).min(restored).saturating_sub(start);
             match self.tier_of_recorded(&block.id) {
                 Tier::Memory => memory_tokens += tokens,
                 Tier::Disk => disk_tokens += tokens,
@@ -93,14 +105,12 @@ impl Shared {
             }
             start = block.end as usize;
         }
-        // A snapshot covers all tokens before it: the furthest is restored.
-        for snapshot in record.snapshots.iter().rev() {
-            match self.tier_of_recorded(&snapshot.id) {
-                Tier::Memory => memory_tokens = snapshot.position as usize,
-                Tier::Disk => disk_tokens = snapshot.position as usize,
-                Tier::Nowhere => continue,
+        if record.blocks.is_empty() {
+            match snapshot {
+                Some((position, Tier::Memory)) => memory_tokens = position,
+                Some((position, _)) => disk_tokens = position,
+                None => {}
             }
-            break;
         }
         let tokens = record.tokens.len();
         SavedStatus { conversation, tokens, memory_tokens, disk_tokens }

@@ -55,7 +55,7 @@ use locked::LockedSteps;
 pub use maintenance::Maintainer;
 use marks::{NumberedChange, UseChange};
 pub use plan::FetchRequest;
-pub use read::Piece;
+pub use read::{Part, Piece};
 use records::Summary;
 pub use shared::{Budget, Counters};
 use shared::{Known, Shared};

@@ -52,12 +52,15 @@ pub(super) struct Plan {
     /// Tokens of this prompt that the conversation's record covers.
     pub expected: usize,
     pub record: Option<Arc<SlotRecord>>,
-    /// Blocks in which a branch ended, by their start: all of their tokens begin a block of this
-    /// prompt.
+    /// Blocks in which a branch ended, or before a snapshot, by their start: all of their tokens begin
+    /// a block of this prompt.
     pub branch_ends: HashMap<usize, (BlockId, Range<usize>)>,
     /// The conversation's snapshots that match this prompt, by position.
     pub snapshots: Vec<SnapshotRef>,
     pub sought: Sought,
+    /// Of a memory with a rest: its partial snapshots beyond the hot tokens, the furthest last. One
+    /// of them is wanted with the blocks, which reach to the furthest.
+    pub partials: Vec<SnapshotRef>,
     /// Blocks per group.
     pub group_blocks: usize,
     /// Why there is no record although there should be.
@@ -68,7 +71,7 @@ pub(super) struct Plan {
 pub(super) enum Sought {
     /// The prompt's blocks, from the first one that is not all hot.
     Blocks(Vec<Block>),
-    /// Snapshots that match this prompt and reach beyond the hot tokens, the furthest last.
+    /// Whole snapshots that match this prompt and reach beyond the hot tokens, the furthest last.
     Snapshots(Vec<SnapshotRef>),
 }
 
@@ -82,30 +85,70 @@ impl Plan {
             let (model, conversation) = (shared.fingerprint, &record.conversation);
             shared.marks.restore(store, model, conversation, request.number, is_wanted);
         }
-        let limit = request.limit;
+        let mut limit = request.limit;
         let timeline = shared.timeline(&request.prompt);
         let expected = record.as_ref().map_or(0, |r| common_prefix(&r.tokens, &request.prompt));
         let branches = record.iter().flat_map(|record| &record.branches);
-        let branch_ends = branch_ends(branches, &timeline, limit);
+        let mut branch_ends = branch_ends(branches, &timeline, limit);
         let snapshots = snapshots_of(record.as_deref(), &timeline, expected);
+        let mut partials = Vec::new();
         let sought = if request.record_only {
             Sought::Blocks(Vec::new())
         } else if shared.model.facts().memory.is_plain() {
             Sought::Blocks(blocks_between(&timeline, request.hot, limit))
         } else {
-            let own = snapshots.iter().copied();
-            let shared = request.prefix_ends.iter().map(|&position| SnapshotRef {
-                position: u32::try_from(position).expect("positions fit 32 bits"),
-                id: BlockId::snapshot(timeline.id_at(position)),
-                bytes: 0, // Not recorded from here.
+            let (own, state) = (snapshots.iter().copied(), shared);
+            let shared = request.prefix_ends.iter().flat_map(|&position| {
+                let at = timeline.id_at(position);
+                let position = u32::try_from(position).expect("positions fit 32 bits");
+                let bytes = 0; // Not recorded from here.
+                [BlockId::snapshot(at), BlockId::partial(at)].map(|id| SnapshotRef {
+                    position,
+                    id,
+                    bytes,
+                })
             });
-            Sought::Snapshots(snapshots_within(own.chain(shared), &timeline, request.hot, limit))
+            let shared = shared.filter(|snapshot| state.holds(&snapshot.id));
+            let found = snapshots_within(own.chain(shared), &timeline, request.hot, limit);
+            let is_partial = |snapshot: &SnapshotRef| {
+                snapshot.id == BlockId::partial(timeline.id_at(snapshot.position as usize))
+            };
+            let wholes;
+            (partials, wholes) = found.into_iter().partition(is_partial);
+            let end = |snapshots: &[SnapshotRef]| snapshots.last().map_or(0, |it| it.position);
+            if end(&partials) > 0 && end(&partials) >= end(&wholes) {
+                limit = end(&partials) as usize;
+                // Whoever took a snapshot inside a block has exported the block up to there.
+                for partial in &partials {
+                    let end = partial.position as usize;
+                    let within = |block: &&Block| block.range.start < end && end < block.range.end;
+                    if let Some(block) = timeline.blocks().iter().find(within) {
+                        let part = (timeline.id_at(end), block.range.start..end);
+                        branch_ends.insert(block.range.start, part);
+                    }
+                }
+                Sought::Blocks(blocks_between(&timeline, request.hot, limit))
+            } else {
+                partials.clear();
+                Sought::Snapshots(wholes)
+            }
         };
         let recorded = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
         let group_blocks = group_blocks(recorded.max().unwrap_or(0).max(seen));
         let hot = request.hot;
-        Self { hot, limit, expected, record, branch_ends, snapshots, sought, group_blocks, miss }
+        Self {
+            hot,
+            limit,
+            expected,
+            record,
+            branch_ends,
+            snapshots,
+            sought,
+            partials,
+            group_blocks,
+            miss,
+        }
     }
 
     /// Name and range of the block in which a branch ended that begins at `start`.
@@ -201,7 +244,7 @@ fn snapshots_of(
         .map(|&BranchRef { end, id, bytes, .. }| SnapshotRef { position: end, id, bytes })
         .filter(|snapshot| {
             let position = snapshot.position as usize;
-            position <= timeline.len() && snapshot.id == BlockId::snapshot(timeline.id_at(position))
+            position <= timeline.len() && is_snapshot(&snapshot.id, timeline, position)
         });
     let mut snapshots: Vec<SnapshotRef> = own.chain(of_branches).collect();
     snapshots.sort_by_key(|snapshot| snapshot.position);
@@ -222,12 +265,17 @@ fn snapshots_within(
 ) -> Vec<SnapshotRef> {
     let sought = snapshots.filter(|snapshot| {
         let position = snapshot.position as usize;
-        (hot + 1..=reachable).contains(&position)
-            && snapshot.id == BlockId::snapshot(timeline.id_at(position))
+        (hot + 1..=reachable).contains(&position) && is_snapshot(&snapshot.id, timeline, position)
     });
     let mut sought: Vec<SnapshotRef> = sought.collect();
     sought.sort_by_key(|snapshot| snapshot.position);
     sought
+}
+
+/// Whether the name is of a snapshot, whole or partial, of the first `position` tokens.
+fn is_snapshot(id: &BlockId, timeline: &Timeline, position: usize) -> bool {
+    let at = timeline.id_at(position);
+    [BlockId::snapshot(at), BlockId::partial(at)].contains(id)
 }
 
 /// How many blocks of about `block_bytes` make a group; 0: unknown.

@@ -3,6 +3,7 @@
 //! - A group is a few adjacent blocks. Where the state's layout allows, they are joined into one
 //!   state while they are read: the verified bytes are still in the processor's cache, and the
 //!   import walks the cells once.
+//! - A partial snapshot comes last. Where a block before it is missing, a nearer one is taken.
 //! - A piece may hold more tokens than the prompt wants: those after the last equal one are not
 //!   used.
 //! - Objects read from disk do not enter the memory tier: the system's page cache has them.
@@ -22,6 +23,7 @@ use crate::miss::MissReason;
 /// A verified state, and which of its tokens the prompt wants.
 #[derive(Debug)]
 pub struct Piece {
+    pub part: Part,
     /// Positions in the state.
     pub held: Range<usize>,
     /// Positions that the prompt wants; within `held`.
@@ -29,6 +31,17 @@ pub struct Piece {
     /// One origin for each wanted token.
     pub origins: Origins,
     pub state: PieceState,
+}
+
+/// What of a sequence a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The cells of a range.
+    Cells,
+    /// What belongs beside the cells up to its end, and replaces those after it.
+    Rest,
+    /// The whole sequence.
+    Whole,
 }
 
 /// A state as llama.cpp imports it.
@@ -57,6 +70,8 @@ pub(super) struct Group {
     unread: Range<usize>,
     /// No group follows.
     pub last: bool,
+    /// Where the tokens that were found end, once the last object was read.
+    reached: usize,
     /// Why a recorded object is missing.
     pub miss: Option<MissReason>,
     pub pieces: Vec<Piece>,
@@ -92,7 +107,16 @@ impl Group {
             Sought::Snapshots(_) => 0..1,
         };
         let last = number + 1 == Self::count(plan);
-        Self { number, unread, last, miss: None, pieces: Vec::new(), joining: None, buffer }
+        Self {
+            number,
+            unread,
+            last,
+            reached: plan.limit,
+            miss: None,
+            pieces: Vec::new(),
+            joining: None,
+            buffer,
+        }
     }
 
     pub fn is_read(&self) -> bool {
@@ -116,6 +140,9 @@ impl Group {
         }
         if self.is_read() {
             self.seal(finder);
+            if self.last {
+                self.read_partial(finder, plan);
+            }
         }
     }
 
@@ -172,6 +199,29 @@ impl Group {
         }
         self.unread.start = self.unread.end;
         self.last = true;
+        self.reached = reached;
+    }
+
+    /// Reads the furthest partial snapshot within the tokens whose blocks were found.
+    fn read_partial(&mut self, finder: &mut Finder<'_>, plan: &Plan) {
+        for snapshot in plan.partials.iter().rev() {
+            let position = snapshot.position as usize;
+            if position > self.reached {
+                continue;
+            }
+            match finder.find(&snapshot.id, ObjectKind::Partial) {
+                Ok((payload, _)) => {
+                    let (held, wanted) = (0..position, position..position);
+                    let (origins, state) = (Origins::default(), PieceState::Single(payload));
+                    self.pieces.push(Piece { part: Part::Rest, held, wanted, origins, state });
+                    return;
+                }
+                Err(reason) => {
+                    let reason = format!("the snapshot at token {position}: {reason}");
+                    self.miss = Some(MissReason::Unusable { from: plan.hot, reason });
+                }
+            }
+        }
     }
 
     fn read_snapshot(&mut self, finder: &mut Finder<'_>, plan: &Plan) {
@@ -184,7 +234,7 @@ impl Group {
                     let origins = Origins::of(position, origin);
                     let (held, wanted) = (0..position, 0..position);
                     let state = PieceState::Single(payload);
-                    self.pieces.push(Piece { held, wanted, origins, state });
+                    self.pieces.push(Piece { part: Part::Whole, held, wanted, origins, state });
                     return;
                 }
                 Err(reason) => {
@@ -221,7 +271,7 @@ impl Group {
         } else {
             self.buffer = state.into_bytes();
             let state = PieceState::Single(payload);
-            self.pieces.push(Piece { held, wanted, origins, state });
+            self.pieces.push(Piece { part: Part::Cells, held, wanted, origins, state });
         }
     }
 
@@ -230,7 +280,7 @@ impl Group {
         if let Some(Joining { held, wanted, origins, mut state }) = self.joining.take() {
             finder.shared.model.seal_state(&mut state);
             let state = PieceState::Joined(state);
-            self.pieces.push(Piece { held, wanted, origins, state });
+            self.pieces.push(Piece { part: Part::Cells, held, wanted, origins, state });
         }
     }
 }

@@ -170,7 +170,7 @@ impl Worker<'_> {
             Pin::Parks { slot, .. } => {
                 let slot = slot.0 as usize;
                 self.core.counters.parked += 1;
-                self.save(slot);
+                self.save_all(slot);
                 self.log_eviction(slot, 0, EvictionReason::Slot);
                 self.vacate(slot);
                 slot
@@ -279,10 +279,15 @@ impl Worker<'_> {
         }
         let own = common_prefix(self.slots[index].timeline.tokens(), prompt);
         if !self.is_plain() {
-            // Only a whole state can be continued.
+            // It continues at its end, or where the rest of its cells is held.
             if own < before || own > limit {
-                self.log_unused(index, leftover, 0);
-                self.clear(index);
+                let within = own.min(limit);
+                let held = self.slots[index].held.as_ref().map(|held| held.position);
+                let from = held.filter(|&position| position <= within).unwrap_or(0);
+                self.log_unused(index, leftover, from);
+                if !self.rewind_to_held(index, within) {
+                    self.clear(index);
+                }
             }
             return before;
         }
@@ -321,6 +326,10 @@ impl Worker<'_> {
             slot.answered = run; // It ended without an answer; what it computed is exported.
         }
         slot.turn_ended(&turn);
+        if turn.is_restoring() {
+            self.drop_half_restored(index);
+        }
+        let slot = &mut self.slots[index];
         turn.phase = Phase::Prefill; // Cancels a fetch, before its use is reported as ended.
         self.slot_may_be_free = true;
         self.core.change_log.touch();

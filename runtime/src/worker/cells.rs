@@ -9,6 +9,7 @@ use std::ops::Range;
 use hob_slots::Token;
 
 use super::Worker;
+use crate::backend::StateError;
 use crate::map::{Origin, Origins};
 
 /// The numbers of a slot's cells, in the order of positions.
@@ -126,6 +127,27 @@ impl Worker<'_> {
             self.registry.set_load(slot.id, len);
             self.core.change_log.touch();
         }
+    }
+
+    /// Gives the slot the exported rest of its first `len` tokens, and drops its cells after them.
+    ///
+    /// # Errors
+    /// [`StateError::Import`]; the slot's sequence is empty then, and the slot must be cleared.
+    pub(super) fn rewind(
+        &mut self,
+        index: usize,
+        rest: &[u8],
+        len: usize,
+    ) -> Result<(), StateError> {
+        self.backend.rewind(self.slots[index].sequence, rest, len)?;
+        let slot = &mut self.slots[index];
+        if len < slot.timeline.len() {
+            slot.cut_back(len);
+            self.radix.truncate(slot.id, len);
+            self.registry.set_load(slot.id, len);
+        }
+        self.core.change_log.touch();
+        Ok(())
     }
 
     /// Drops all cells of the slot.

@@ -112,7 +112,7 @@ impl Worker<'_> {
         if tokens == 0 {
             return;
         }
-        let to = if self.is_plain() {
+        let to = if self.backend.has_ranges() {
             self.tier_of(slot.timeline.blocks().iter().map(|b| (b.id, b.range.end)), from)
         } else {
             self.tier_of_snapshot(slot, from)

@@ -173,11 +173,10 @@ impl<'b> Worker<'b> {
                 break;
             }
             let restores = self.import_arrivals();
-            // A block takes a fraction of a millisecond, a whole state may take many.
-            if self.is_plain() || (!prompts_wait && !restores) {
-                // As many blocks as were computed, so that none are left to save at the end.
-                (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep());
-            }
+            // As many blocks as were computed, so that none are left to save at the end. One takes a
+            // fraction of a millisecond, a snapshot may take many.
+            let snapshots = !prompts_wait && !restores;
+            (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots));
             self.core.change_log.notify();
         }
         self.close()
@@ -347,7 +346,7 @@ impl<'b> Worker<'b> {
                 turn.events.fail(TurnError::Stopped);
                 self.end_turn(index);
             }
-            self.save_and_flush(index);
+            self.save_all_and_flush(index);
             self.log_eviction(index, 0, EvictionReason::Unloaded);
         }
         self.core.pulse.begin(Activity::Flushing);

@@ -102,8 +102,7 @@ impl Worker<'_> {
             let slot = &self.slots[index];
             let turn = slot.turn.as_ref().expect("prefilling slots have turns");
             let (prompt, from) = (&turn.request.prompt, slot.timeline.len());
-            // Memories that are not plain stop once before the last token, for a snapshot.
-            let snapshots = !self.is_plain() && turn.owner.conversation().is_some();
+            let snapshots = self.stops_before_last() && turn.owner.conversation().is_some();
             let stops_early = snapshots && from + 1 < prompt.len();
             let target = prompt.len() - usize::from(stops_early);
             let to = target.min(from + max_rows);

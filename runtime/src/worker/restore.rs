@@ -4,7 +4,8 @@
 //!   arrive in groups of blocks and are imported between micro-batches.
 //! - A restore always ends: after `restore_patience` without an event the rest is computed. Events
 //!   that wait in the inbox count as arrived, however long a micro-batch takes.
-//! - An import is verified: the sequence must end where the timeline does.
+//! - An import is verified: the sequence must end where the timeline does. A memory with a rest
+//!   takes its cells first, and then the rest: without that, nothing of it is used.
 //! - An import without room makes room, as a micro-batch does. A state that llama.cpp refuses
 //!   although there is room is a counted miss.
 
@@ -22,7 +23,7 @@ use crate::fault::{self, Place};
 use crate::map::{EvictionReason, Origin};
 use crate::miss::MissReason;
 use crate::splice;
-use crate::tiers::{FetchEvent, FetchRequest, FetchSummary, Piece};
+use crate::tiers::{FetchEvent, FetchRequest, FetchSummary, Part, Piece};
 use crate::turn::TokenCounts;
 
 /// How long answers wait for imports between two micro-batches.
@@ -90,15 +91,23 @@ impl Worker<'_> {
         self.report_progress(index);
     }
 
-    /// Where beginnings of the prompt end that are hot in prefix slots. Plain memories share cells
-    /// instead.
-    fn hot_prefix_ends(&self, index: usize, prompt: &[Token]) -> Vec<usize> {
+    /// Where beginnings of the prompt end that are hot in prefix slots, which are saved by then. Plain
+    /// memories share cells instead.
+    fn hot_prefix_ends(&mut self, index: usize, prompt: &[Token]) -> Vec<usize> {
         if self.is_plain() || index >= self.core.options.slots {
             return Vec::new();
         }
-        let prefixes = self.slots[self.core.options.slots..].iter().map(|slot| &slot.timeline);
-        let of_prompt = prefixes.filter(|timeline| prompt.starts_with(timeline.tokens()));
-        of_prompt.map(|timeline| timeline.len()).filter(|&end| end > 0).collect()
+        let mut ends = Vec::new();
+        for prefix in self.core.options.slots..self.slots.len() {
+            let timeline = &self.slots[prefix].timeline;
+            if !timeline.is_empty() && prompt.starts_with(timeline.tokens()) {
+                if self.slots[prefix].will_need_record() {
+                    self.save(prefix);
+                }
+                ends.push(self.slots[prefix].timeline.len());
+            }
+        }
+        ends
     }
 
     /// Queues an event for import, unless its turn is gone.
@@ -158,8 +167,8 @@ impl Worker<'_> {
     fn import_pieces(&mut self, index: usize, pieces: Vec<Piece>) {
         for piece in &pieces {
             fault::point(Place::Restore);
-            if !self.is_plain() {
-                self.clear(index); // A whole state replaces what is hot.
+            if piece.part == Part::Whole {
+                self.clear(index); // It replaces what is hot.
                 self.restoring(index).tokens = TokenCounts::default();
             }
             match self.import_with_room(index, piece) {
@@ -176,17 +185,39 @@ impl Worker<'_> {
             let turn = self.slots[index].turn.as_ref().expect("it restores");
             let tokens = turn.request.prompt[piece.wanted.clone()].to_vec();
             self.extend(index, &tokens, &piece.origins);
-            let counts = &mut self.restoring(index).tokens;
-            counts.memory += piece.origins.count(Origin::Memory);
-            counts.disk += piece.origins.count(Origin::Disk);
+            self.count_restored(index);
         }
         self.restoring(index).handle.consumed(pieces);
         self.report_progress(index);
     }
 
-    /// Ends the restore early: imported tokens stay, the rest is computed.
+    /// Counts the tokens of the restore that are in the slot.
+    fn count_restored(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let hot = slot.restoring().map_or(0, |restoring| restoring.tokens.shared);
+        let restored = hot..slot.timeline.len();
+        let count = |origin| slot.origins.within(&restored, origin);
+        let (memory, disk) = (count(Origin::Memory), count(Origin::Disk));
+        let counts = &mut self.restoring(index).tokens;
+        (counts.memory, counts.disk) = (memory, disk);
+    }
+
+    /// Drops what a restore that ended early has imported, where its rest is missing.
+    pub(super) fn drop_half_restored(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        if !self.is_plain() && self.backend.end(slot.sequence) != slot.timeline.len() {
+            self.clear(index);
+        }
+    }
+
+    /// Ends the restore early: imported tokens stay where they can be continued, the others are
+    /// computed.
     fn abandon_restore(&mut self, index: usize, reason: String) {
         self.slots[index].partly_restored = true;
+        self.drop_half_restored(index);
+        if self.slots[index].timeline.is_empty() {
+            self.restoring(index).tokens = TokenCounts::default();
+        }
         let from = self.slots[index].timeline.len();
         let turn = self.slots[index].turn.as_ref().expect("it restores");
         // The fetch may have ended before it reported the record.
@@ -250,7 +281,7 @@ impl Worker<'_> {
             return self.finish_prefill(index);
         }
         self.report_progress(index);
-        self.snapshot_before_last(index);
+        self.hold_before_last(index);
     }
 
     fn restoring(&mut self, index: usize) -> &mut Restoring {
@@ -281,11 +312,15 @@ impl Worker<'_> {
 
     fn import(&mut self, index: usize, piece: &Piece) -> Result<(), StateError> {
         let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
-        if !self.is_plain() {
-            return self.backend.import(sequence, piece.state.as_bytes());
+        let state = piece.state.as_bytes();
+        match piece.part {
+            Part::Whole => self.backend.import(sequence, state),
+            Part::Rest => self.rewind(index, state, piece.held.end),
+            Part::Cells => {
+                let wanted = piece.wanted.clone();
+                splice::import(self.backend, scratch, sequence, state, &piece.held, wanted)
+            }
         }
-        let (held, wanted) = (piece.held.clone(), piece.wanted.clone());
-        splice::import(self.backend, scratch, sequence, piece.state.as_bytes(), held, wanted)
     }
 
     fn free_cells(&self) -> usize {

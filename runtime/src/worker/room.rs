@@ -33,7 +33,7 @@ impl Worker<'_> {
         }
         let index = slot.0 as usize;
         debug!(%conversation, tokens = self.slots[index].timeline.len(), "parked");
-        self.save(index);
+        self.save_all(index);
         if why == EvictionReason::Idle {
             self.renew_if_it_expires(conversation);
         }

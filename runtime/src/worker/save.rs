@@ -5,6 +5,9 @@
 //! - A slow disk blocks no answer: KV waits in its cells. When those cells are needed first, the
 //!   engine waits for the writer, unless an answer is being generated. What would take longer than
 //!   [`MAX_WAIT`] is dropped, counted, and computed again later.
+//! - A turn writes its blocks and, where memory is not plain, one snapshot of the rest at its end. A
+//!   second one, from which "regenerate" continues, is held in memory until the conversation leaves
+//!   its slot. Where memory has no ranges, a snapshot is the whole state.
 //! - A record is written after the objects that it names were handed to the tiers.
 
 use std::time::{Duration, Instant};
@@ -14,12 +17,13 @@ use hob_slots::{Block, BlockId, Layer, Payload};
 use tracing::warn;
 
 use super::Worker;
-use super::slot::Slot;
+use super::slot::{Held, Slot};
 use crate::heartbeat::Activity;
 use crate::splice;
 use crate::tiers::RecordOptions;
 
-/// Snapshots of one conversation: of the last two turns, each before and after its answer.
+/// Snapshots of one conversation: after its last answers, and before the one from which it left a
+/// slot.
 const MAX_SNAPSHOTS: usize = 4;
 
 /// How long a slot that gives up its cells waits for the writer.
@@ -27,15 +31,16 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 
 impl Worker<'_> {
     /// Exports one object or writes one record, of idle slots first: they may be parked next. Does
-    /// nothing while too much waits for the disk.
-    pub(super) fn housekeep(&mut self) {
+    /// nothing while too much waits for the disk. A snapshot may take many milliseconds: without
+    /// `snapshots` none is taken, and no record of a memory that needs one is written.
+    pub(super) fn housekeep(&mut self, snapshots: bool) {
         for idle in [true, false] {
             for index in 0..self.slots.len() {
                 let slot = &self.slots[index];
                 if slot.turn.is_none() == idle
                     && slot.is_savable()
                     && !self.core.tiers.is_full()
-                    && self.save_next(index)
+                    && self.save_next(index, snapshots)
                 {
                     return;
                 }
@@ -44,19 +49,23 @@ impl Worker<'_> {
     }
 
     /// Exports the slot's next object, or writes its record. Returns whether there was one.
-    fn save_next(&mut self, index: usize) -> bool {
+    fn save_next(&mut self, index: usize, snapshots: bool) -> bool {
         let began = Instant::now();
-        let saved = self.export_or_record(index);
+        let saved = self.export_or_record(index, snapshots);
         self.core.pulse.beat(); // A slot is saved in many pieces.
         if saved {
-            let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-            self.core.counters.keeping_micros += micros;
+            self.count_keeping(began);
         }
         saved
     }
 
-    fn export_or_record(&mut self, index: usize) -> bool {
-        if self.is_plain()
+    fn count_keeping(&mut self, began: Instant) {
+        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.core.counters.keeping_micros += micros;
+    }
+
+    fn export_or_record(&mut self, index: usize, snapshots: bool) -> bool {
+        if self.backend.has_ranges()
             && let Some(block) = self.next_block(index)
         {
             if self.core.tiers.is_full() {
@@ -70,7 +79,7 @@ impl Worker<'_> {
             }
             return true;
         }
-        if !self.slots[index].needs_record() {
+        if !self.slots[index].needs_record() || !(snapshots || self.is_plain()) {
             return false;
         }
         if !self.is_plain() {
@@ -103,27 +112,37 @@ impl Worker<'_> {
         self.compute_tail(index);
         let until = Instant::now() + MAX_WAIT;
         loop {
-            if !self.slots.iter().any(Slot::is_decoding) {
-                self.core.tiers.await_room(until);
-            }
-            if !self.save_next(index) {
+            self.await_room(until);
+            if !self.save_next(index, true) {
                 return;
             }
         }
     }
 
-    /// The same, waiting for the disk: the engine stops, or the weights are about to be dropped.
-    pub(super) fn save_and_flush(&mut self, index: usize) {
+    /// Waits for the writer, unless an answer is being generated.
+    fn await_room(&self, until: Instant) {
+        if !self.slots.iter().any(Slot::is_decoding) {
+            self.core.tiers.await_room(until);
+        }
+    }
+
+    fn flush_if_full(&mut self) {
+        if self.core.tiers.is_full() {
+            self.core.pulse.begin(Activity::Flushing);
+            self.core.tiers.flush();
+            self.core.pulse.begin(Activity::Computing);
+        }
+    }
+
+    /// As [`Self::save`], waiting for the disk: the engine stops, or the weights are about to be
+    /// dropped.
+    fn save_and_flush(&mut self, index: usize) {
         if !self.slots[index].is_savable() {
             return;
         }
         self.compute_tail(index);
-        while self.save_next(index) {
-            if self.core.tiers.is_full() {
-                self.core.pulse.begin(Activity::Flushing);
-                self.core.tiers.flush();
-                self.core.pulse.begin(Activity::Computing);
-            }
+        while self.save_next(index, true) {
+            self.flush_if_full();
         }
     }
 
@@ -176,55 +195,150 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes a snapshot before a prompt's last token, from which "regenerate" continues.
-    pub(super) fn snapshot_before_last(&mut self, index: usize) {
+    /// Before a prompt's last token, from which "regenerate" continues: holds the rest, where it
+    /// cannot be exported later.
+    pub(super) fn hold_before_last(&mut self, index: usize) {
         let slot = &self.slots[index];
         let prompt = slot.turn.as_ref().map_or(0, |turn| turn.request.prompt.len());
-        let saves = slot.is_savable() && !slot.is_speculative();
-        if !self.is_plain() && saves && slot.timeline.len() + 1 == prompt {
-            self.take_snapshot(index);
+        if self.stops_before_last() && slot.timeline.len() + 1 == prompt {
+            self.hold(index, slot.timeline.len());
+        }
+    }
+
+    /// The same, once the first token of the answer is sent: a window still holds it.
+    pub(super) fn hold_behind_first_token(&mut self, index: usize) {
+        if !self.is_plain() && !self.stops_before_last() {
+            let last = self.slots[index].timeline.len().saturating_sub(1);
+            self.hold(index, last);
+        }
+    }
+
+    /// Whether prompts stop before their last token: a running state cannot be exported later.
+    pub(super) fn stops_before_last(&self) -> bool {
+        !self.core.model.facts().memory.can_drop_newest()
+    }
+
+    fn hold(&mut self, index: usize, position: usize) {
+        let scratch = self.scratch();
+        let slot = &self.slots[index];
+        let is_held = slot.held.as_ref().is_some_and(|held| held.position == position);
+        if position == 0 || is_held || !slot.is_savable() || slot.is_speculative() {
+            return;
+        }
+        let began = Instant::now();
+        let sequence = slot.sequence;
+        let rest = if position == slot.timeline.len() {
+            self.backend.export_rest(sequence)
+        } else {
+            splice::export_rest(self.backend, scratch, sequence, position)
+        };
+        match rest {
+            Ok(rest) => self.slots[index].held = Some(Held { position, rest: rest.into() }),
+            Err(error) => warn!(%error, position, "\"regenerate\" will compute more"),
+        }
+        self.count_keeping(began);
+    }
+
+    /// Continues from what is held within the first `len` tokens. Returns whether it could.
+    pub(super) fn rewind_to_held(&mut self, index: usize, len: usize) -> bool {
+        let held = self.slots[index].held.as_ref().filter(|held| held.position <= len);
+        let Some((rest, position)) = held.map(|held| (held.rest.clone(), held.position)) else {
+            return false;
+        };
+        self.rewind(index, &rest, position).is_ok()
+    }
+
+    /// Puts what is held into the tiers, and saves the slot: its conversation leaves it.
+    pub(super) fn save_all(&mut self, index: usize) {
+        if self.slots[index].held.is_some() {
+            self.await_room(Instant::now() + MAX_WAIT);
+            self.put_held(index);
+        }
+        self.save(index);
+    }
+
+    /// The same, waiting for the disk as long as it takes.
+    pub(super) fn save_all_and_flush(&mut self, index: usize) {
+        if self.slots[index].held.is_some() {
+            self.flush_if_full();
+            self.put_held(index);
+        }
+        self.save_and_flush(index);
+    }
+
+    fn put_held(&mut self, index: usize) {
+        let Some(Held { position, rest }) = self.slots[index].held.take() else { return };
+        if !self.slots[index].is_savable() || self.slots[index].is_speculative() {
+            return;
+        }
+        if self.put_snapshot(index, position, |_| Some(rest)) {
+            self.slots[index].snapshot_added();
         }
     }
 
     fn take_snapshot(&mut self, index: usize) {
+        let sequence = self.slots[index].sequence;
+        let position = self.slots[index].timeline.len();
+        self.put_snapshot(index, position, |worker| match worker.backend.export_rest(sequence) {
+            Ok(rest) => Some(rest.into()),
+            Err(error) => {
+                warn!(%error, "snapshot not taken");
+                None
+            }
+        });
+    }
+
+    /// Puts a snapshot into the tiers, unless they have it. `state`: that of the slot's timeline up to
+    /// `position`. Returns whether the next record may name it.
+    fn put_snapshot(
+        &mut self,
+        index: usize,
+        position: usize,
+        state: impl FnOnce(&mut Self) -> Option<Payload>,
+    ) -> bool {
         let usage = self.usage(index);
+        let has_blocks = self.backend.has_ranges();
         let slot = &mut self.slots[index];
-        let position = slot.timeline.len();
         let at = slot.timeline.id_at(position);
-        let id = BlockId::snapshot(at);
+        let (kind, id) = if has_blocks {
+            (ObjectKind::Partial, BlockId::partial(at))
+        } else {
+            (ObjectKind::Snapshot, BlockId::snapshot(at))
+        };
         slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
         if !self.core.tiers.has(&id, slot.in_memory) {
             if self.core.tiers.is_full() {
                 let before = slot.snapshots.last().map_or(0, |last| last.position as usize);
                 self.core.counters.dropped_tokens += position.saturating_sub(before) as u64;
-                return warn!(position, "the disk is too slow: a snapshot is not saved");
+                warn!(position, "the disk is too slow: a snapshot is not saved");
+                return false;
             }
-            let state = match self.backend.export(slot.sequence, Vec::new()) {
-                Ok(state) => state,
-                Err(error) => return warn!(%error, "snapshot not taken"),
-            };
+            let Some(payload) = state(self) else { return false };
             let object = Object {
-                kind: ObjectKind::Snapshot,
+                kind,
                 model: self.core.fingerprint,
                 parent: at,
                 start: narrow(position),
                 tokens: Vec::new(),
-                payload: Payload::from(state),
+                payload,
             };
+            let slot = &self.slots[index];
             if let Some(conversation) = slot.conversation() {
                 self.core.tiers.put(conversation, id, object, usage, slot.in_memory);
             }
         }
         let bytes = self.core.tiers.file_bytes(&id);
+        let slot = &mut self.slots[index];
         slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
         slot.snapshots.sort_by_key(|snapshot| snapshot.position);
         let surplus = slot.snapshots.len().saturating_sub(MAX_SNAPSHOTS);
         slot.snapshots.drain(..surplus);
+        true
     }
 
     fn write_record(&mut self, index: usize) {
         let now = self.now();
-        let plain = self.is_plain();
+        let has_blocks = self.backend.has_ranges();
         let slot = &mut self.slots[index];
         let Some(conversation) = slot.conversation().cloned() else { return };
         let known = self.core.tiers.summary(&conversation);
@@ -232,7 +346,8 @@ impl Worker<'_> {
         if len == 0 {
             return slot.record_written(); // Nothing could be exported: there is nothing to record.
         }
-        let blocks = slot.timeline.blocks().iter().filter(|block| plain && block.range.end <= len);
+        let blocks =
+            slot.timeline.blocks().iter().filter(|block| has_blocks && block.range.end <= len);
         let blocks = blocks.map(|block| BlockRef {
             end: narrow(block.range.end),
             id: block.id,
@@ -261,7 +376,7 @@ impl Worker<'_> {
         let first = slot.timeline.blocks().iter().find(|block| missing.contains(&block.id));
         let lost = first.map(|block| block.range.start);
         slot.snapshots.retain(|snapshot| !missing.contains(&snapshot.id));
-        slot.record_refused(lost, plain);
+        slot.record_refused(lost);
     }
 }
 

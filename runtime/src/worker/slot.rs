@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use hob_slots::evict::Run;
 use hob_slots::format::SnapshotRef;
-use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, SlotId, Timeline, Token, TtlClass};
+use hob_slots::{
+    BLOCK_TOKENS, ConversationId, ModelHash, Payload, SlotId, Timeline, Token, TtlClass,
+};
 
 use super::cells::CellNumbers;
 use super::progress_log::ProgressLog;
@@ -44,9 +46,10 @@ pub(super) struct Slot {
     /// A restore was cancelled or abandoned: the tiers may hold more of the conversation than the
     /// cells, although no record in memory says so.
     pub partly_restored: bool,
-    /// Whole states of this timeline in the tiers, by position, ascending. Empty where memory is
-    /// plain.
+    /// Snapshots of this timeline in the tiers, by position, ascending. Empty where memory is plain.
     pub snapshots: Vec<SnapshotRef>,
+    /// From where "regenerate" continues.
+    pub held: Option<Held>,
     /// Turns since the last record.
     pub turns: u32,
     /// As the last turn asked for it, with the class of an earlier one where it asked for none.
@@ -58,6 +61,13 @@ pub(super) struct Slot {
     /// Tokens that end the answer; computed when no prompt waits.
     pub tail: Vec<Token>,
     pub turn: Option<Running>,
+}
+
+/// What is not exported in blocks, as it was within the slot's timeline. It goes to the tiers only
+/// when the conversation leaves the slot.
+pub(super) struct Held {
+    pub position: usize,
+    pub rest: Payload,
 }
 
 /// Who pins a slot.
@@ -185,6 +195,7 @@ impl Slot {
             ahead_from: None,
             partly_restored: false,
             snapshots: Vec::new(),
+            held: None,
             turns: 0,
             keep: Retention::default(),
             in_memory: false,
@@ -204,6 +215,7 @@ impl Slot {
         self.exported = 0;
         self.in_memory = false;
         self.snapshots.clear();
+        self.held = None;
         self.answered = Run::default();
         self.turns = 0;
     }
@@ -278,22 +290,29 @@ impl Slot {
         }
     }
 
+    /// The next record names a snapshot that the last one does not.
+    pub fn snapshot_added(&mut self) {
+        if self.saved == Saved::Recorded {
+            self.saved = Saved::Stale { retried: false };
+        }
+    }
+
     pub fn record_written(&mut self) {
         self.saved = Saved::Recorded;
     }
 
     /// The tiers had lost objects that the record names, with another conversation that was
     /// deleted; `lost`: where the first lost block starts. They are exported once more. If they are
-    /// lost again (a full disk and too little memory), a plain memory records the tokens before
-    /// them, and another memory gives up.
-    pub fn record_refused(&mut self, lost: Option<usize>, is_plain: bool) {
+    /// lost again (a full disk and too little memory), the tokens before the lost block are recorded;
+    /// where a snapshot was lost, nothing is.
+    pub fn record_refused(&mut self, lost: Option<usize>) {
         let retried = self.saved == Saved::Stale { retried: true };
         if retried {
             self.export_end = lost;
         } else {
             self.exported = lost.unwrap_or(self.exported);
         }
-        let gives_up = retried && !is_plain;
+        let gives_up = retried && lost.is_none();
         self.saved = if gives_up { Saved::Recorded } else { Saved::Stale { retried: true } };
     }
 
@@ -389,6 +408,7 @@ impl Slot {
         self.exported = exported.checked_sub(1).map_or(0, |last| end(&whole[last]));
         self.export_end = None;
         self.snapshots.retain(|snapshot| snapshot.position as usize <= len);
+        self.held.take_if(|held| held.position > len);
         if len == 0 && matches!(self.saved, Saved::Stale { .. }) {
             self.saved = Saved::Recorded; // There is nothing left to record.
         }

@@ -2,8 +2,8 @@
 //!
 //! - A micro-batch is computed whole or not at all; timelines grow only after it was computed, and by
 //!   the guessed tokens of an answer only as far as they were right, see `draft`.
-//! - Where memory is not plain, a snapshot is taken before a prompt's last token, so that
-//!   "regenerate" computes one token.
+//! - A memory with a running state stops before a prompt's last token, so that "regenerate" computes
+//!   one token; see `save`.
 
 use std::time::Instant;
 
@@ -112,7 +112,7 @@ impl Worker<'_> {
             }
             if slot.is_prefilling() {
                 self.core.counters.computed_tokens += share.tokens.len() as u64;
-                self.snapshot_before_last(share.slot);
+                self.hold_before_last(share.slot);
             }
             match share.sampled_rows.clone().next() {
                 Some(row) => self.begin_answer(share.slot, row),
@@ -154,6 +154,7 @@ impl Worker<'_> {
             return self.finish(index, FinishReason::Length, None);
         }
         let sampled = self.sample(index, row);
+        self.hold_behind_first_token(index);
         self.conclude(index, sampled);
     }
 

@@ -75,9 +75,11 @@ impl Worker<'_> {
         }
     }
 
-    /// The whole blocks in the slot's cells; where memory is not plain, the furthest snapshot.
+    /// The whole blocks in the slot's cells, if it is saved in blocks; where memory is not plain, the
+    /// furthest snapshot.
     fn used_objects(&self, index: usize) -> Vec<UsedObject> {
         let slot = &self.slots[index];
+        let mut snapshot = Vec::new();
         if !self.is_plain() {
             let end = slot.timeline.len();
             let mut latest_first = slot.snapshots.iter().rev();
@@ -87,14 +89,17 @@ impl Worker<'_> {
                 parent: None,
                 tokens: last.position as usize,
             };
-            return last.map(used).into_iter().collect();
+            snapshot = last.map(used).into_iter().collect();
+        }
+        if !self.backend.has_ranges() {
+            return snapshot;
         }
         let used = |block: &hob_slots::Block| UsedObject {
             id: block.id,
             parent: parent(block.range.start, block.parent),
             tokens: block.range.len(),
         };
-        slot.timeline.whole_blocks().iter().map(used).collect()
+        slot.timeline.whole_blocks().iter().map(used).chain(snapshot).collect()
     }
 }
 

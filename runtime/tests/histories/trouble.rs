@@ -128,6 +128,37 @@ impl Backend for TroubledContext<'_> {
         self.inner.import(sequence, state)
     }
 
+    fn has_ranges(&self) -> bool {
+        self.inner.has_ranges()
+    }
+
+    fn export_cells(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError> {
+        if self.fails() {
+            return Err(StateError::Export { announced: 1, written: 0 });
+        }
+        self.inner.export_cells(sequence, buffer)
+    }
+
+    fn import_cells(
+        &mut self,
+        sequence: Sequence,
+        state: &[u8],
+        held: &Range<usize>,
+    ) -> Result<(), StateError> {
+        self.inner.import_cells(sequence, state, held)
+    }
+
+    fn export_rest(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError> {
+        if self.fails() {
+            return Err(StateError::Export { announced: 1, written: 0 });
+        }
+        self.inner.export_rest(sequence)
+    }
+
+    fn rewind(&mut self, sequence: Sequence, rest: &[u8], end: usize) -> Result<(), StateError> {
+        self.inner.rewind(sequence, rest, end)
+    }
+
     fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
         self.inner.embed(tokens)
     }

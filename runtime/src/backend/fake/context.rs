@@ -7,7 +7,7 @@ use std::time::Instant;
 use hob_slots::Token;
 
 use super::{CELL_BYTES, END_OF_TEXT, FakeModel, IM_END, echo};
-use crate::backend::{Backend, ContextShape, DecodeError, Row, Sequence, StateError};
+use crate::backend::{Backend, ContextShape, DecodeError, MemoryKind, Row, Sequence, StateError};
 use crate::heartbeat::Heartbeat;
 
 /// Nodes of each graph, whatever its rows.
@@ -25,13 +25,23 @@ struct Cell {
     position: usize,
     token: Token,
     kv: u64,
+    /// The rest of its sequence after it; unknown of an imported cell.
+    rest: u64,
     sequences: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rest {
+    end: usize,
+    value: u64,
 }
 
 pub(super) struct FakeContext<'m> {
     model: &'m FakeModel,
     shape: ContextShape,
     cells: Vec<Cell>,
+    /// Of windowed and hybrid memories: the sequences' windows or running states, and their position.
+    rests: Vec<Option<Rest>>,
     logits: Vec<(usize, Vec<f32>)>, // By row of the last batch.
     /// Sequences and positions of the last batch.
     newest: Vec<(Sequence, usize)>,
@@ -41,7 +51,8 @@ pub(super) struct FakeContext<'m> {
 impl<'m> FakeContext<'m> {
     pub fn new(model: &'m FakeModel, shape: ContextShape) -> Self {
         let cells = vec![Cell::default(); shape.context_tokens];
-        Self { model, shape, cells, logits: Vec::new(), newest: Vec::new(), heartbeat: None }
+        let rests = vec![None; shape.sequences];
+        Self { model, shape, cells, rests, logits: Vec::new(), newest: Vec::new(), heartbeat: None }
     }
 
     fn bit(&self, sequence: Sequence) -> u64 {
@@ -82,6 +93,49 @@ impl<'m> FakeContext<'m> {
 
     fn room(&self) -> usize {
         self.cells.iter().filter(|cell| cell.sequences == 0).count()
+    }
+
+    fn has_rests(&self) -> bool {
+        matches!(self.model.facts.memory, MemoryKind::Windowed | MemoryKind::Hybrid)
+    }
+
+    fn rest(&mut self, sequence: Sequence) -> &mut Option<Rest> {
+        self.bit(sequence); // Checks the id.
+        &mut self.rests[usize::try_from(sequence.0).expect("it was checked")]
+    }
+
+    /// The rest after the first `end` tokens, where the cells before it were just computed.
+    fn rest_at(&self, sequence: Sequence, end: usize) -> Option<Rest> {
+        let last = self.cells_of(sequence).into_iter().find(|cell| cell.position + 1 == end)?;
+        Some(Rest { end, value: last.rest })
+    }
+
+    fn cells_end(&self, sequence: Sequence) -> usize {
+        let bit = self.bit(sequence);
+        let cells = self.cells.iter().filter(|cell| cell.sequences & bit != 0);
+        cells.map(|cell| cell.position + 1).max().unwrap_or(0)
+    }
+
+    /// Adds exported cells to an empty sequence.
+    fn put_cells(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
+        let bit = self.bit(sequence);
+        let refused = StateError::Import { bytes: state.len() };
+        let (cells, rest) = state.as_chunks::<CELL_BYTES>();
+        if !rest.is_empty() || cells.len() > self.room() {
+            return Err(refused);
+        }
+        for cell in cells {
+            let half =
+                |at: usize| u32::from_le_bytes(cell[at..at + 4].try_into().expect("4 bytes"));
+            self.put(Cell {
+                position: half(0) as usize,
+                token: Token(i32::try_from(half(4)).map_err(|_| refused.clone())?),
+                kv: u64::from_le_bytes(cell[8..].try_into().expect("8 bytes")),
+                rest: 0,
+                sequences: bit,
+            });
+        }
+        Ok(())
     }
 
     fn check(&self, sequence: Sequence, range: &Range<usize>) {
@@ -125,9 +179,14 @@ impl Backend for FakeContext<'_> {
             is_slow |= echo::reads_slowly(tokens.chain([row.token]));
             let seen =
                 before.iter().fold(0, |all, cell| mix(all ^ mix(cell.kv ^ cell.position as u64)));
-            let kv = mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())));
+            let before = self.rest(row.sequence).map_or(0, |rest| rest.value);
+            let kv = mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())) ^ before);
+            let rest = if self.has_rests() { mix(before ^ kv) } else { 0 };
+            if self.has_rests() {
+                *self.rest(row.sequence) = Some(Rest { end: row.position + 1, value: rest });
+            }
             let sequences = self.bit(row.sequence);
-            self.put(Cell { position: row.position, token: row.token, kv, sequences });
+            self.put(Cell { position: row.position, token: row.token, kv, rest, sequences });
             if row.wants_logits {
                 let mut logits = logits(kv, self.model.vocabulary.len());
                 let cells = self.cells_of(row.sequence);
@@ -157,13 +216,27 @@ impl Backend for FakeContext<'_> {
     }
 
     fn end(&self, sequence: Sequence) -> usize {
-        let bit = self.bit(sequence);
-        let cells = self.cells.iter().filter(|cell| cell.sequences & bit != 0);
-        cells.map(|cell| cell.position + 1).max().unwrap_or(0)
+        let end = self.cells_end(sequence);
+        if !self.has_rests() {
+            return end;
+        }
+        let rest = self.rests[usize::try_from(sequence.0).expect("it was checked")];
+        rest.map_or(0, |rest| rest.end.min(end))
     }
 
     fn share(&mut self, from: Sequence, to: Sequence, range: Range<usize>) {
-        self.check(from, &range);
+        if !self.has_rests() {
+            self.check(from, &range);
+        }
+        match self.model.facts.memory {
+            // A window is shared as far as it is there.
+            MemoryKind::Windowed => {
+                let rest = self.rest(from).and_then(|_| self.rest_at(from, range.end));
+                *self.rest(to) = rest.or(*self.rest(to));
+            }
+            MemoryKind::Hybrid => *self.rest(to) = *self.rest(from),
+            MemoryKind::Plain | MemoryKind::Recurrent => {}
+        }
         let (from, to) = (self.bit(from), self.bit(to));
         for cell in &mut self.cells {
             if cell.sequences & from != 0 && range.contains(&cell.position) {
@@ -188,15 +261,40 @@ impl Backend for FakeContext<'_> {
                 cell.sequences &= !bit;
             }
         }
+        if self.has_rests() {
+            *self.rest(sequence) = self.rest_at(sequence, range.start);
+        }
         Ok(())
     }
 
     fn clear(&mut self, sequence: Sequence) {
+        *self.rest(sequence) = None;
         let bit = self.bit(sequence);
         self.cells.iter_mut().for_each(|cell| cell.sequences &= !bit);
     }
 
-    fn export(&mut self, sequence: Sequence, _: Vec<u8>) -> Result<Vec<u8>, StateError> {
+    fn export(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError> {
+        let cells = self.export_cells(sequence, buffer)?;
+        let rest = if self.has_rests() { self.export_rest(sequence)? } else { Vec::new() };
+        Ok([cells, rest].concat())
+    }
+
+    fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
+        self.clear(sequence);
+        let refused = StateError::Import { bytes: state.len() };
+        if !self.has_rests() {
+            return self.put_cells(sequence, state);
+        }
+        let (cells, rest) = state.split_last_chunk::<CELL_BYTES>().ok_or(refused)?;
+        self.put_cells(sequence, cells)?;
+        self.rewind(sequence, rest, self.cells_end(sequence))
+    }
+
+    fn has_ranges(&self) -> bool {
+        self.has_rests() || self.model.facts.memory.is_plain()
+    }
+
+    fn export_cells(&mut self, sequence: Sequence, _: Vec<u8>) -> Result<Vec<u8>, StateError> {
         let cells = self.cells_of(sequence);
         let words = cells.iter().flat_map(|cell| {
             let token = u64::from(cell.token.0.unsigned_abs());
@@ -205,25 +303,51 @@ impl Backend for FakeContext<'_> {
         Ok(words.flat_map(u64::to_le_bytes).collect())
     }
 
-    fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
+    fn import_cells(
+        &mut self,
+        sequence: Sequence,
+        state: &[u8],
+        held: &Range<usize>,
+    ) -> Result<(), StateError> {
         self.clear(sequence);
-        let bit = self.bit(sequence);
-        let refused = StateError::Import { bytes: state.len() };
-        let (cells, rest) = state.as_chunks::<CELL_BYTES>();
-        if !rest.is_empty() || cells.len() > self.room() {
-            return Err(refused);
+        self.put_cells(sequence, state)?;
+        let cells = self.cells_of(sequence);
+        if cells.iter().map(|cell| cell.position).eq(held.clone()) {
+            return Ok(());
         }
-        for cell in cells {
-            let half =
-                |at: usize| u32::from_le_bytes(cell[at..at + 4].try_into().expect("4 bytes"));
-            self.put(Cell {
-                position: half(0) as usize,
-                token: Token(i32::try_from(half(4)).map_err(|_| refused.clone())?),
-                kv: u64::from_le_bytes(cell[8..].try_into().expect("8 bytes")),
-                sequences: bit,
+        self.clear(sequence);
+        Err(StateError::Import { bytes: state.len() })
+    }
+
+    fn export_rest(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError> {
+        if !self.has_rests() {
+            return self.export(sequence, Vec::new());
+        }
+        let refused = StateError::Export { announced: CELL_BYTES, written: 0 };
+        let Rest { end, value } = self.rest(sequence).ok_or(refused)?;
+        Ok([end as u64, value].into_iter().flat_map(u64::to_le_bytes).collect())
+    }
+
+    fn rewind(&mut self, sequence: Sequence, rest: &[u8], end: usize) -> Result<(), StateError> {
+        let refused = StateError::Import { bytes: rest.len() };
+        if !self.has_rests() {
+            self.import(sequence, rest)?;
+        } else if let Ok(&rest) = <&[u8; CELL_BYTES]>::try_from(rest) {
+            let [of, value] = [0, 8].map(|at| {
+                u64::from_le_bytes(*rest[at..].first_chunk().expect("there are 16 bytes"))
             });
+            let bit = self.bit(sequence);
+            for cell in self.cells.iter_mut().filter(|cell| cell.position >= end) {
+                cell.sequences &= !bit;
+            }
+            let of = usize::try_from(of).map_err(|_| refused.clone())?;
+            *self.rest(sequence) = Some(Rest { end: of, value });
         }
-        Ok(())
+        if self.end(sequence) == end && self.cells_end(sequence) == end {
+            return Ok(());
+        }
+        self.clear(sequence);
+        Err(refused)
     }
 
     fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {

@@ -15,6 +15,7 @@ use llama_cpp_sys_2 as sys;
 use super::LlamaModel;
 use super::params::context_params;
 use super::pool::Pool;
+use super::split::{self, Split};
 use super::weights::Weights;
 use crate::backend::{
     Backend, ContextShape, DecodeError, LoadError, Offload, Row, Sequence, StateError,
@@ -30,16 +31,17 @@ const ABORTED: i32 = 2;
 /// A layer has more nodes. Beside another device, the processor computes a few of a graph.
 const MIN_NODES: u64 = 16;
 
-/// Whole states, no flags: `PARTIAL_ONLY` and `ON_DEVICE` are not used.
-const WHOLE: sys::llama_state_seq_flags = 0;
+pub(super) const WHOLE: sys::llama_state_seq_flags = 0;
 
 pub(super) struct Context<'m> {
-    pointer: NonNull<sys::llama_context>,
+    pub(super) pointer: NonNull<sys::llama_context>,
     pool: Option<Pool>,
     weights: Arc<Weights>,
-    model: &'m LlamaModel,
-    shape: ContextShape,
+    pub(super) model: &'m LlamaModel,
+    pub(super) shape: ContextShape,
     batch: Batch,
+    /// Of a memory with full attention and something beside it, if its states can be split so.
+    pub(super) split: Option<Split>,
     /// llama.cpp has its address.
     heartbeat: Option<Arc<Heartbeat>>,
     /// The processor computed the nodes of the last graph: devices of other kinds take no abort
@@ -57,7 +59,8 @@ impl<'m> Context<'m> {
         };
         let threads = model.options.threads(model.facts.size_bytes);
         let kv_on_devices = offload.is_some_and(|offload| offload.kv);
-        let params = context_params(shape, model.options.cache_types(), kv_on_devices);
+        let inner = split::with_void(shape, model.facts.memory);
+        let params = context_params(inner, model.options.cache_types(), kv_on_devices);
         let mut params = params.ok_or_else(|| failed.clone())?;
         params.n_threads = threads;
         params.n_threads_batch = params.n_threads;
@@ -72,21 +75,23 @@ impl<'m> Context<'m> {
                 sys::llama_attach_threadpool(pointer.as_ptr(), pool.as_ptr(), pool.as_ptr());
             }
         }
-        let context = Self {
+        let mut context = Self {
             pointer,
             pool,
             weights,
             model,
             shape,
             batch: Batch::default(),
+            split: None,
             heartbeat: None,
             reports_nodes: false,
         };
+        context.split = context.find_split();
         let adapters = context.weights.adapters();
         if adapters.is_empty() || adapters.apply(pointer) { Ok(context) } else { Err(failed) }
     }
 
-    fn memory(&self) -> sys::llama_memory_t {
+    pub(super) fn memory(&self) -> sys::llama_memory_t {
         // SAFETY: the context is alive; its memory lives as long as it does.
         unsafe { sys::llama_get_memory(self.pointer.as_ptr()) }
     }
@@ -99,6 +104,60 @@ impl<'m> Context<'m> {
     pub(super) fn check_sequence(&self, sequence: Sequence) {
         let known = usize::try_from(sequence.0).is_ok_and(|id| id < self.shape.sequences);
         assert!(known, "sequence {} of {}", sequence.0, self.shape.sequences);
+    }
+
+    /// The state of a sequence, written over `buffer`.
+    pub(super) fn export_with(
+        &mut self,
+        sequence: Sequence,
+        buffer: Vec<u8>,
+        flags: sys::llama_state_seq_flags,
+    ) -> Result<Vec<u8>, StateError> {
+        let context = self.pointer.as_ptr();
+        // SAFETY: the vector has room for the announced size, which is passed along; its length is
+        // set to what was written, and only after that many bytes were.
+        unsafe {
+            let announced = sys::llama_state_seq_get_size_ext(context, sequence.0, flags);
+            let mut state = fitting(buffer, announced);
+            let written = sys::llama_state_seq_get_data_ext(
+                context,
+                state.as_mut_ptr(),
+                announced,
+                sequence.0,
+                flags,
+            );
+            check_export(announced, written)?;
+            state.set_len(written);
+            Ok(state)
+        }
+    }
+
+    /// Imports the parts of a sequence's state that `flags` name.
+    pub(super) fn import_with(
+        &mut self,
+        sequence: Sequence,
+        state: &[u8],
+        flags: sys::llama_state_seq_flags,
+    ) -> Result<(), StateError> {
+        // SAFETY: pointer and length are those of one slice; the caller verified every byte of it
+        // as an export of this very model and layout.
+        let consumed = unsafe {
+            sys::llama_state_seq_set_data_ext(
+                self.pointer.as_ptr(),
+                state.as_ptr(),
+                state.len(),
+                sequence.0,
+                flags,
+            )
+        };
+        if consumed == state.len() { Ok(()) } else { self.refuse(sequence, state) }
+    }
+
+    /// Clears the sequence, which has taken a part of a state at most.
+    pub(super) fn refuse(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
+        self.clear(sequence);
+        assert_eq!(self.end(sequence), 0, "a sequence is empty after it was cleared");
+        Err(StateError::Import { bytes: state.len() })
     }
 
     fn check_range(&self, sequence: Sequence, range: &Range<usize>) -> (i32, i32) {
@@ -176,7 +235,14 @@ impl Backend for Context<'_> {
     }
 
     fn share(&mut self, from: Sequence, to: Sequence, range: Range<usize>) {
-        let (start, end) = self.check_range(from, &range);
+        let (start, end) = if self.split.is_some() {
+            // Without its rest, a sequence with cells has no end; absent cells are not shared.
+            assert!(range.start < range.end, "an empty range {range:?}");
+            (position(range.start), position(range.end))
+        } else {
+            self.check_range(from, &range)
+        };
+        self.check_sequence(from);
         self.check_sequence(to);
         // SAFETY: both ids are below `n_seq_max` and the range lies within `from`.
         unsafe { sys::llama_memory_seq_cp(self.memory(), from.0, to.0, start, end) }
@@ -200,44 +266,57 @@ impl Backend for Context<'_> {
 
     fn export(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError> {
         self.check_sequence(sequence);
-        let context = self.pointer.as_ptr();
-        // SAFETY: the vector has room for the announced size, which is passed along; its length is
-        // set to what was written, and only after that many bytes were.
-        unsafe {
-            let announced = sys::llama_state_seq_get_size_ext(context, sequence.0, WHOLE);
-            let mut state = fitting(buffer, announced);
-            let written = sys::llama_state_seq_get_data_ext(
-                context,
-                state.as_mut_ptr(),
-                announced,
-                sequence.0,
-                WHOLE,
-            );
-            check_export(announced, written)?;
-            state.set_len(written);
-            Ok(state)
-        }
+        self.export_with(sequence, buffer, WHOLE)
     }
 
     fn import(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
         self.check_sequence(sequence);
-        // SAFETY: pointer and length are those of one slice; the caller verified every byte of it
-        // as an export of this very model and layout.
-        let consumed = unsafe {
-            sys::llama_state_seq_set_data_ext(
-                self.pointer.as_ptr(),
-                state.as_ptr(),
-                state.len(),
-                sequence.0,
-                WHOLE,
-            )
-        };
-        if consumed == state.len() {
-            return Ok(());
+        self.import_with(sequence, state, WHOLE)
+    }
+
+    fn has_ranges(&self) -> bool {
+        self.split.is_some() || self.model.facts.memory.is_plain()
+    }
+
+    fn export_cells(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError> {
+        self.check_sequence(sequence);
+        if self.split.is_some() {
+            self.export_attention(sequence, buffer)
+        } else {
+            self.export_with(sequence, buffer, WHOLE)
         }
-        self.clear(sequence);
-        assert_eq!(self.end(sequence), 0, "a sequence is empty after it was cleared");
-        Err(StateError::Import { bytes: state.len() })
+    }
+
+    fn import_cells(
+        &mut self,
+        sequence: Sequence,
+        state: &[u8],
+        held: &Range<usize>,
+    ) -> Result<(), StateError> {
+        self.check_sequence(sequence);
+        if self.split.is_some() {
+            return self.import_attention(sequence, state, held);
+        }
+        self.import_with(sequence, state, WHOLE)?;
+        if self.end(sequence) == held.end { Ok(()) } else { self.refuse(sequence, state) }
+    }
+
+    fn export_rest(&mut self, sequence: Sequence) -> Result<Vec<u8>, StateError> {
+        self.check_sequence(sequence);
+        let flags = if self.split.is_some() { split::REST } else { WHOLE };
+        self.export_with(sequence, Vec::new(), flags)
+    }
+
+    fn rewind(&mut self, sequence: Sequence, rest: &[u8], end: usize) -> Result<(), StateError> {
+        self.check_sequence(sequence);
+        if self.split.is_some() {
+            self.import_with(sequence, rest, split::REST)?;
+            // SAFETY: the id is below `n_seq_max`. The running state is at `end` already.
+            unsafe { sys::llama_memory_seq_rm(self.memory(), sequence.0, position(end), -1) };
+        } else {
+            self.import_with(sequence, rest, WHOLE)?;
+        }
+        if self.end(sequence) == end { Ok(()) } else { self.refuse(sequence, rest) }
     }
 
     fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {

@@ -33,8 +33,8 @@ const MAX_AHEAD: usize = 4;
 /// Arrives in order. [`FetchEvent::End`] or [`FetchEvent::Failed`] is the last one.
 #[derive(Debug)]
 pub enum FetchEvent {
-    /// The next pieces, without gaps, from the hot tokens on. For memories that are not plain: one
-    /// snapshot from 0 on.
+    /// The next pieces, without gaps, from the hot tokens on; of a memory with a rest, the rest comes
+    /// last. Of one that is not saved in blocks: one snapshot from 0 on.
     Pieces(Vec<Piece>),
     End(FetchSummary),
     /// A reader panicked: nothing more arrives.

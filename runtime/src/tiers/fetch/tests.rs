@@ -52,6 +52,7 @@ fn plan(blocks: usize) -> Plan {
         branch_ends: HashMap::new(),
         snapshots: Vec::new(),
         sought: Sought::Blocks((0..blocks).map(block).collect()),
+        partials: Vec::new(),
         group_blocks: MAX_GROUP_BLOCKS,
         miss: None,
     }
