@@ -57,8 +57,15 @@ impl Pace {
         self.rows_from(MIN_BACKGROUND_ROWS, MEASURABLE_ROWS)
     }
 
-    /// The same for the prompt of an answer while nothing else is to be computed.
-    pub fn rows_alone(&self) -> usize {
+    /// Rows of the next micro-batch of a prompt that has `left` tokens left, while nothing else is to be
+    /// computed. The rest gets micro-batches of equal size: one of a few rows would read all weights
+    /// for them.
+    pub fn rows_alone(&self, left: usize) -> usize {
+        let most = self.max_rows_alone();
+        left.div_ceil(left.div_ceil(most).max(1))
+    }
+
+    fn max_rows_alone(&self) -> usize {
         let short = self.rows();
         let target = self.target.map(|target| target * ALONE);
         let long = self.rows_within(target, MIN_ROWS_ALONE, MIN_ROWS);
@@ -148,21 +155,27 @@ mod tests {
     #[test]
     fn a_prompt_alone_gets_long_micro_batches_which_grow_again_after_a_cut() {
         let mut pace = Pace::new(TARGET, 512);
-        assert_eq!(pace.rows_alone(), MIN_ROWS, "until the speed is known");
+        assert_eq!(pace.max_rows_alone(), MIN_ROWS, "until the speed is known");
         let second = Duration::from_secs(1);
         pace.observe(125, second);
-        assert_eq!((pace.rows(), pace.rows_alone()), (MIN_ROWS, 250));
+        assert_eq!((pace.rows(), pace.max_rows_alone()), (MIN_ROWS, 250));
         pace.observe_cut(Duration::from_millis(3));
-        assert_eq!(pace.rows_alone(), 250, "nothing was lost");
+        assert_eq!(pace.max_rows_alone(), 250, "nothing was lost");
         pace.observe_cut(second);
         let grown: Vec<usize> = (0..4)
             .map(|_| {
-                let rows = pace.rows_alone();
+                let rows = pace.max_rows_alone();
                 pace.observe(rows, second * u32::try_from(rows).unwrap() / 125);
                 rows
             })
             .collect();
         assert_eq!(grown, [32, 64, 128, 250]);
+    }
+
+    #[test]
+    fn a_prompt_alone_is_divided_evenly() {
+        let pace = Pace::new(None, 512);
+        assert_eq!([921, 1025, 512, 1].map(|left| pace.rows_alone(left)), [461, 342, 512, 1]);
     }
 
     #[test]

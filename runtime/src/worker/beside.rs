@@ -26,10 +26,7 @@ impl Worker<'_> {
     pub(super) fn park_beside(&mut self, plan: &Plan) {
         let Some(prompt) = plan.shares.first().filter(|_| plan.is_alone) else { return };
         let running = prompt.slot;
-        let slot = &self.slots[running];
-        let turn = slot.turn.as_ref();
-        let left = turn.map_or(0, |turn| turn.request.prompt.len() - slot.timeline.len());
-        if left < LONG_PROMPT || !self.is_plain() {
+        if self.tokens_left(running) < LONG_PROMPT || !self.is_plain() {
             return;
         }
         let idle = self.registry.idle(self.now()).map(|(conversation, _)| conversation.clone());

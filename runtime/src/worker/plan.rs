@@ -91,7 +91,10 @@ impl Worker<'_> {
         let prompts = self.prompts_in_order();
         plan.is_alone = plan.rows.is_empty() && self.is_alone(&prompts);
         let pace = &self.core.pace;
-        let rows = if plan.is_alone { pace.rows_alone() } else { pace.rows() };
+        let rows = match prompts.first() {
+            Some(&alone) if plan.is_alone => pace.rows_alone(self.tokens_left(alone)),
+            _ => pace.rows(),
+        };
         let mut budget = rows.min(limit.saturating_sub(plan.rows.len()));
         let mut computed: Vec<usize> = Vec::new();
         for index in prompts {
@@ -148,9 +151,16 @@ impl Worker<'_> {
     fn urgency(&self, index: usize) -> Option<(Purpose, u32, usize, u64)> {
         let slot = &self.slots[index];
         let turn = slot.turn.as_ref()?;
-        let left = turn.request.prompt.len() - slot.timeline.len();
         let overdue = turn.passed_over.saturating_sub(MAX_PASSED_OVER - 1);
+        let left = self.tokens_left(index);
         Some((turn.request.purpose, u32::MAX - overdue, left, turn.number))
+    }
+
+    /// Tokens of the slot's prompt that are not in its cells.
+    pub(super) fn tokens_left(&self, index: usize) -> usize {
+        let slot = &self.slots[index];
+        let turn = slot.turn.as_ref();
+        turn.map_or(0, |turn| turn.request.prompt.len() - slot.timeline.len())
     }
 
     /// A micro-batch was computed: its first prompt, and those that share its cells, were not
