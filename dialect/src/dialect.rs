@@ -29,8 +29,10 @@ pub enum Dialect {
     /// DeepSeek V3 and R1.
     DeepSeek,
     DeepSeek31,
-    /// DeepSeek V3.2 and V4.
+    /// DeepSeek V3.2.
     Dsml,
+    /// DeepSeek V4.
+    Dsml4,
     KimiK2,
     KimiK3,
     /// Functionary 3.1.
@@ -57,12 +59,13 @@ pub enum Dialect {
 
 impl Dialect {
     /// All but [`Dialect::Plain`]. The marks of an earlier one may stand in a template of a later.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Mistral,
         Self::Muse,
         Self::Harmony,
         Self::Gemma4,
         Self::Lfm2,
+        Self::Dsml4,
         Self::Dsml,
         Self::DeepSeek31,
         Self::DeepSeek,
@@ -118,6 +121,7 @@ impl Dialect {
             Self::Functionary => &named::FUNCTIONARY,
             Self::Functionary32 => &channels::FUNCTIONARY32,
             Self::Dsml => &tagged::DSML,
+            Self::Dsml4 => &tagged::DSML4,
             Self::QwenCoder => &tagged::QWEN_CODER,
             Self::SeedOss => &tagged::SEED_OSS,
             Self::Glm => &tagged::GLM,

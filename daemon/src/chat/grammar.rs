@@ -1,6 +1,5 @@
 //! The form that a request demands of its answer, as a grammar for the sampler.
 
-use hob_dialect::forms::Call;
 use hob_dialect::{Dialect, Signatures};
 use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
 use hob_runtime::turn::TurnError;
@@ -12,13 +11,11 @@ use crate::wire::tools::{Tool, ToolChoice};
 
 const SCHEMA: &str = "response_format.json_schema.schema";
 
-/// How the answer is parsed. A forced call is written as JSON: where the template shows another form
-/// or none, in Hermes' form.
+/// How the answer is parsed. A forced call of a template that shows no form is written in Hermes'.
 pub fn reading(request: &ChatRequest, of_template: Dialect) -> Reading {
     let is_forced = matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
-    let form = of_template.form();
-    let writes_json = matches!(form.call, Call::Json(_)) && !form.open.is_empty();
-    let dialect = if is_forced && !writes_json { Dialect::Hermes } else { of_template };
+    let is_formless = !of_template.form().writes_calls();
+    let dialect = if is_forced && is_formless { Dialect::Hermes } else { of_template };
     let parameters = |tool: &Tool| {
         let schema = tool.definition.pointer("/function/parameters").cloned();
         (tool.name.clone(), schema.unwrap_or_default())

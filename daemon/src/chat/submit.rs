@@ -150,8 +150,10 @@ impl Chat {
             let message = "`hob.continue` cannot force a tool call: set `tool_choice` to auto";
             return Err(ApiError::field("tool_choice", message).code("unsupported"));
         }
-        let grammar =
-            grammar.map(|grammar| if begun.thinks { grammar.after_reasoning() } else { grammar });
+        let grammar = grammar.map(|grammar| match begun.thinks {
+            true => grammar.after_reasoning(reading.dialect),
+            false => grammar,
+        });
         let first = TurnRequest {
             grammar: grammar.map(Arc::new),
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },

@@ -23,6 +23,8 @@ pub struct Channels {
     pub ends: &'static [&'static str],
     /// Between two messages of one answer.
     pub between: &'static str,
+    /// The model may write several calls.
+    pub writes_several: bool,
     /// What a call's message is; `None`: its arguments, as JSON.
     pub tagged: Option<Tagged>,
 }
@@ -45,6 +47,7 @@ pub const HARMONY: Form = Form {
         ends: &["<|call|>", "<|end|>", "<|return|>"],
         call: ("<|channel|>commentary to=functions.", " <|constrain|>json<|message|>"),
         between: "<|start|>assistant",
+        writes_several: false,
         tagged: None,
     }),
     ..Form::BASE
@@ -59,6 +62,7 @@ pub const MUSE: Form = Form {
     before: &["<atem:function_calls>"],
     open: "<atem:invoke name=\"",
     behind: &["</atem:function_calls>", "<|eom|>", "<|eot|>"],
+    around_call: ("<atem:function_calls>", "</atem:function_calls>"),
     call: Call::Channel(Channels {
         starts: &["<|start|>"],
         header_end: "<|message|>",
@@ -69,6 +73,7 @@ pub const MUSE: Form = Form {
         ends: &["<|eom|>", "<|eot|>"],
         call: (" to=", "<|message|>"),
         between: "<|eom|><|start|>assistant",
+        writes_several: true,
         tagged: Some(MUSE_CALL),
     }),
     ..Form::BASE
@@ -88,6 +93,7 @@ pub const FUNCTIONARY32: Form = Form {
         ends: &[],
         call: ("", "\n"),
         between: ">>>",
+        writes_several: true,
         tagged: None,
     }),
     ..Form::BASE

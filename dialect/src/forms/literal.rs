@@ -7,6 +7,7 @@ pub const LFM2: Form = Form {
     shown_by: &["ist of tools: "],
     open: "<|tool_call_start|>",
     behind: &["<|tool_call_end|>"],
+    around_calls: ("", "<|tool_call_end|>"),
     call: Call::Literal(Notation::Python),
     ..Form::BASE
 };
@@ -23,6 +24,7 @@ pub const GEMMA4: Form = Form {
     ],
     open: "<|tool_call>",
     behind: &["<tool_call|>"],
+    around_call: ("", "<tool_call|>"),
     call: Call::Literal(Notation::Gemma),
     ..Form::BASE
 };

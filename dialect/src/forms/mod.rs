@@ -35,6 +35,10 @@ pub struct Form {
     pub open: &'static str,
     /// Marks that may stand behind a call.
     pub behind: &'static [&'static str],
+    /// What the model writes around each call, outside of `open`, and around all of them. JSON has
+    /// `open` and the first of `behind` instead.
+    pub around_call: (&'static str, &'static str),
+    pub around_calls: (&'static str, &'static str),
     pub call: Call,
 }
 
@@ -70,7 +74,7 @@ pub struct Named {
     pub before_name: &'static str,
     /// The name ends where one of these begins. The first is what the model writes.
     pub name_ends: &'static [&'static str],
-    /// Between the end of the name and the arguments, as the model writes it.
+    /// Between the end of the name and the arguments, as the model writes it: `#` is a number.
     pub before_arguments: &'static str,
 }
 
@@ -81,10 +85,13 @@ pub struct Tagged {
     pub name_end: &'static str,
     /// Behind `name_end` and the attributes of the tag. Empty: `name_end` is all.
     pub head_end: &'static str,
+    /// The attributes before `head_end`, as the model writes them: `#` is a number.
+    pub head: &'static str,
     /// Before a key.
     pub parameter: &'static str,
     /// Behind a key.
     pub key_end: &'static str,
+    pub attribute: Attribute,
     /// Before a value, behind `key_end` and the attributes of the tag. Empty: `key_end` is all.
     pub value: &'static str,
     pub value_end: ValueEnd,
@@ -94,6 +101,16 @@ pub struct Tagged {
     pub nests: bool,
     /// Closes the call.
     pub close: &'static str,
+}
+
+/// What stands behind a key and says of which type the value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribute {
+    None,
+    /// `string="true"` or `string="false"`
+    IsString,
+    /// `type="number"`
+    Type,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -126,12 +143,19 @@ impl Form {
         before: &[],
         open: "",
         behind: &[],
+        around_call: ("", ""),
+        around_calls: ("", ""),
         call: Call::Json(Json::BASE),
     };
 
     pub fn is_shown_by(&self, template: &str) -> bool {
         let has = |text: &&str| template.contains(*text);
         self.shown_by.iter().all(has) && !self.unless.iter().any(has)
+    }
+
+    /// Whether the form has calls.
+    pub fn writes_calls(&self) -> bool {
+        !self.open.is_empty() || matches!(self.call, Call::Channel(_))
     }
 
     /// All marks that may begin a call.

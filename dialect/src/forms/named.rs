@@ -8,6 +8,8 @@ pub const DEEPSEEK: Form = Form {
     before: &["<｜tool▁calls▁begin｜>"],
     open: "<｜tool▁call▁begin｜>",
     behind: &["```", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"],
+    around_call: ("", "```<｜tool▁call▁end｜>"),
+    around_calls: ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"),
     call: Call::Named(Named {
         before_name: "function<｜tool▁sep｜>",
         name_ends: &["\n"],
@@ -21,6 +23,7 @@ pub const DEEPSEEK31: Form = Form {
     shown_by: &["<｜tool▁call▁begin｜>"],
     unless: &["```json"],
     behind: &["<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"],
+    around_call: ("", "<｜tool▁call▁end｜>"),
     call: Call::Named(Named {
         before_name: "",
         name_ends: &["<｜tool▁sep｜>"],
@@ -36,10 +39,12 @@ pub const KIMI_K2: Form = Form {
     before: &["<|tool_calls_section_begin|>"],
     open: "<|tool_call_begin|>",
     behind: &["<|tool_call_end|>", "<|tool_calls_section_end|>"],
+    around_call: ("", "<|tool_call_end|>"),
+    around_calls: ("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
     call: Call::Named(Named {
         before_name: "functions.",
         name_ends: &[":", "<|tool_call_argument_begin|>"],
-        before_arguments: "0<|tool_call_argument_begin|>",
+        before_arguments: "#<|tool_call_argument_begin|>",
     }),
     ..Form::BASE
 };
@@ -50,6 +55,7 @@ pub const FUNCTIONARY: Form = Form {
     unless: &["<parameter="],
     open: "<function=",
     behind: &["</function>"],
+    around_call: ("", "</function>"),
     call: Call::Named(Named { before_name: "", name_ends: &[">"], before_arguments: "" }),
     ..Form::BASE
 };

@@ -1,13 +1,15 @@
 //! Each argument of a call in a tag of its own.
 
-use super::{Call, Form, Tagged, ValueEnd};
+use super::{Attribute, Call, Form, Tagged, ValueEnd};
 
 /// `name>\n<parameter=key>\nvalue\n</parameter>\n</function>`
 const FUNCTION: Tagged = Tagged {
     name_end: ">",
     head_end: "",
+    head: "",
     parameter: "<parameter=",
     key_end: ">",
+    attribute: Attribute::None,
     value: "",
     value_end: ValueEnd::Mark("</parameter>"),
     is_framed: true,
@@ -22,6 +24,7 @@ pub const QWEN_CODER: Form = Form {
     before: &["<tool_call>"],
     open: "<function=",
     behind: &["</tool_call>"],
+    around_call: ("<tool_call>", "</tool_call>"),
     call: Call::Tagged(FUNCTION),
     ..Form::BASE
 };
@@ -32,6 +35,7 @@ pub const SEED_OSS: Form = Form {
     reasoning: ("<seed:think>", "</seed:think>"),
     before: &["<seed:tool_call>"],
     behind: &["</seed:tool_call>"],
+    around_call: ("<seed:tool_call>", "</seed:tool_call>"),
     call: Call::Tagged(Tagged { is_framed: false, ..FUNCTION }),
     ..QWEN_CODER
 };
@@ -45,8 +49,10 @@ pub const GLM: Form = Form {
     call: Call::Tagged(Tagged {
         name_end: "\n",
         head_end: "",
+        head: "",
         parameter: "<arg_key>",
         key_end: "</arg_key>",
+        attribute: Attribute::None,
         value: "<arg_value>",
         value_end: ValueEnd::Mark("</arg_value>"),
         is_framed: false,
@@ -62,11 +68,14 @@ pub const MINIMAX: Form = Form {
     before: &["<minimax:tool_call>"],
     open: "<invoke name=\"",
     behind: &["</minimax:tool_call>"],
+    around_calls: ("<minimax:tool_call>", "</minimax:tool_call>"),
     call: Call::Tagged(Tagged {
         name_end: "\">",
         head_end: "",
+        head: "",
         parameter: "<parameter name=\"",
         key_end: "\">",
+        attribute: Attribute::None,
         value: "",
         value_end: ValueEnd::Mark("</parameter>"),
         is_framed: false,
@@ -83,11 +92,14 @@ pub const MINIMAX3: Form = Form {
     before: &["]<]minimax[>[<tool_call>"],
     open: "]<]minimax[>[<invoke name=\"",
     behind: &["]<]minimax[>[</tool_call>"],
+    around_calls: ("]<]minimax[>[<tool_call>", "]<]minimax[>[</tool_call>"),
     call: Call::Tagged(Tagged {
         name_end: "\">",
         head_end: "",
+        head: "",
         parameter: "]<]minimax[>[<",
         key_end: ">",
+        attribute: Attribute::None,
         value: "",
         value_end: ValueEnd::WithKey("]<]minimax[>[</", ">"),
         is_framed: false,
@@ -104,11 +116,14 @@ pub const DSML: Form = Form {
     before: &["<｜DSML｜function_calls>", "<｜DSML｜tool_calls>"],
     open: "<｜DSML｜invoke name=\"",
     behind: &["</｜DSML｜function_calls>", "</｜DSML｜tool_calls>"],
+    around_calls: ("<｜DSML｜function_calls>", "</｜DSML｜function_calls>"),
     call: Call::Tagged(Tagged {
         name_end: "\">",
         head_end: "",
+        head: "",
         parameter: "<｜DSML｜parameter name=\"",
         key_end: "\"",
+        attribute: Attribute::IsString,
         value: ">",
         value_end: ValueEnd::Mark("</｜DSML｜parameter>"),
         is_framed: false,
@@ -118,6 +133,13 @@ pub const DSML: Form = Form {
     ..Form::BASE
 };
 
+/// The same with another mark around all calls.
+pub const DSML4: Form = Form {
+    shown_by: &["｜DSML｜", "tool_calls>"],
+    around_calls: ("<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"),
+    ..DSML
+};
+
 /// `<function name="name"><param name="key">value</param></function>`
 pub const MINICPM5: Form = Form {
     shown_by: &["<param name", "<function name"],
@@ -125,8 +147,10 @@ pub const MINICPM5: Form = Form {
     call: Call::Tagged(Tagged {
         name_end: "\">",
         head_end: "",
+        head: "",
         parameter: "<param name=\"",
         key_end: "\">",
+        attribute: Attribute::None,
         value: "",
         value_end: ValueEnd::Mark("</param>"),
         is_framed: false,
@@ -151,11 +175,14 @@ pub const KIMI_K3: Form = Form {
     before: &["<|open|>tools<|sep|>"],
     open: "<|open|>call tool=\"",
     behind: &["<|close|>tools<|sep|>", "<|close|>message<|sep|>", "<|end_of_msg|>"],
+    around_calls: ("<|open|>tools<|sep|>", "<|close|>tools<|sep|>"),
     call: Call::Tagged(Tagged {
         name_end: "\"",
         head_end: "<|sep|>",
+        head: " index=\"#\"",
         parameter: "<|open|>argument key=\"",
         key_end: "\"",
+        attribute: Attribute::Type,
         value: "<|sep|>",
         value_end: ValueEnd::Mark("<|close|>argument<|sep|>"),
         is_framed: false,
@@ -169,8 +196,10 @@ pub const KIMI_K3: Form = Form {
 pub(super) const MUSE_CALL: Tagged = Tagged {
     name_end: "\">",
     head_end: "",
+    head: "",
     parameter: "<atem:parameter name=\"",
     key_end: "\">",
+    attribute: Attribute::None,
     value: "",
     value_end: ValueEnd::Mark("</atem:parameter>"),
     is_framed: false,

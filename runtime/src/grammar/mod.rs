@@ -10,6 +10,7 @@
 mod constraint;
 mod error;
 mod factory;
+mod lark;
 mod schema;
 mod tools;
 
@@ -20,6 +21,7 @@ use hob_dialect::Dialect;
 pub use constraint::Constraint;
 pub use error::GrammarError;
 pub use factory::GrammarFactory;
+use lark::Lark;
 use schema::json_rule;
 pub use tools::{Calls, ToolSignature};
 
@@ -27,8 +29,8 @@ pub use tools::{Calls, ToolSignature};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grammar {
     form: Form,
-    /// The prompt has opened the think mark: the form begins after it is closed.
-    after_reasoning: bool,
+    /// The prompt has opened the think mark, which this closes: the form begins behind it.
+    after_reasoning: Option<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -69,14 +71,14 @@ impl Grammar {
         tools::ToolCalls::new(dialect, tools, calls).map(|calls| Self::of(Form::Tools(calls)))
     }
 
-    /// The same, after free text up to `</think>`: for prompts that have opened the think mark.
+    /// The same, after free text up to the mark that closes reasoning: for prompts that have opened it.
     #[must_use]
-    pub fn after_reasoning(self) -> Self {
-        Self { after_reasoning: true, ..self }
+    pub fn after_reasoning(self, dialect: Dialect) -> Self {
+        Self { after_reasoning: Some(dialect.form().reasoning.1), ..self }
     }
 
     fn of(form: Form) -> Self {
-        Self { form, after_reasoning: false }
+        Self { form, after_reasoning: None }
     }
 
     /// In llguidance's notation. `control` finds a control token by its written form.
@@ -86,14 +88,11 @@ impl Grammar {
             Form::Lark(source) => source.clone(),
             Form::Tools(calls) => calls.to_lark(control),
         };
-        if !self.after_reasoning {
-            return body;
-        }
-        let reasoning = match control("</think>") {
-            Some(id) => format!("reasoning: /(?s:.*)/ <[{id}]>"),
-            None => r#"reasoning[suffix="</think>"]: /(?s:.*)/"#.to_owned(),
-        };
-        format!("start: reasoning /\\n{{0,2}}/ body\n{reasoning}\nbody: %lark {{\n{body}\n}}\n")
+        let Some(close) = self.after_reasoning else { return body };
+        let mut lark = Lark::new(control);
+        let reasoning = lark.until(close);
+        let start = format!("{reasoning} /\\n{{0,2}}/ body\nbody: %lark {{\n{body}\n}}");
+        lark.finish(&start)
     }
 }
 

@@ -7,13 +7,29 @@ use serde_json::json;
 use super::*;
 use crate::sample::{Sampler, Sampling};
 use crate::vocabulary::{TokenKind, Vocabulary};
-use hob_dialect::forms;
+use hob_dialect::Signatures;
 use hob_slots::Token;
 
 mod measure;
 mod refusals;
 
 const END: &str = "<|im_end|>";
+
+/// What ends a value in a tag.
+const ENDS: [&str; 12] = [
+    "</",
+    "</parameter>",
+    "\n</parameter>",
+    "</param>",
+    "</atem:parameter>",
+    "</arg_value>",
+    "</｜DSML｜parameter>",
+    "<|close|>argument<|sep|>",
+    "<|\"|>",
+    "<|end|>",
+    "<|eom|>",
+    "]<]minimax[>[</name>",
+];
 
 /// Every byte, some longer pieces, and control tokens.
 fn vocabulary(controls: &[&str]) -> Vocabulary {
@@ -22,6 +38,8 @@ fn vocabulary(controls: &[&str]) -> Vocabulary {
     pieces.extend(
         ["{\"", "\": ", "\": \"", "\"}", ", \"", "}}", "\n\n", "    "].map(|p| text(p.as_bytes())),
     );
+    let is_text = |mark: &&str| !controls.iter().any(|control| mark.contains(control));
+    pieces.extend(ENDS.into_iter().filter(is_text).map(|mark| text(mark.as_bytes())));
     let control = TokenKind { control: true, end_of_generation: false };
     pieces.extend(controls.iter().map(|mark| (mark.as_bytes().to_vec(), control)));
     let end = TokenKind { control: true, end_of_generation: true };
@@ -47,10 +65,14 @@ fn walk(vocabulary: &Vocabulary, factory: &GrammarFactory, grammar: &Grammar, se
     let mut sampler = Sampler::new(&Sampling { seed: Some(seed), ..Sampling::default() });
     let mut answer = Vec::new();
     for step in 0.. {
-        assert!(step < 2_000, "no end: {}", String::from_utf8_lossy(&answer));
+        assert!(step < 20_000, "no end: {}", String::from_utf8_lossy(&answer));
         let mut logits: Vec<f32> = (0..vocabulary.len() as i32)
             .map(|id| match vocabulary.piece(Token(id)) {
-                [b'"' | b'}' | b']' | b','] if step > 40 => 20.0,
+                [b'"' | b'}' | b']' | b')' | b','] if step > 40 => 20.0,
+                _ if step > 40 && vocabulary.is_control(Token(id)) => 20.0,
+                [b'<' | b'\n' | b']', .., b'>'] if step > 40 => 20.0,
+                [b'<', b'/'] if step > 40 => 20.0,
+                [b'<'] if step > 40 => 12.0,
                 [b'0'..=b'9'] if step > 40 => 10.0,
                 [b'a'..=b'z'] => 2.0,
                 _ if vocabulary.is_eog(Token(id)) => 8.0,
@@ -103,29 +125,33 @@ fn add_and_greet() -> Vec<ToolSignature> {
     let number = json!({"type": "integer"});
     let parameters =
         json!({"type": "object", "properties": {"a": number, "b": number}, "required": ["a", "b"]});
+    let name = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     vec![
         ToolSignature { name: "add".to_owned(), parameters: Some(parameters) },
-        ToolSignature { name: "greet".to_owned(), parameters: None },
+        ToolSignature { name: "greet".to_owned(), parameters: Some(name) },
     ]
 }
 
 /// Reads an answer as the daemon would, and returns names and arguments.
 fn calls(dialect: Dialect, answer: &str) -> Vec<(String, Value)> {
-    let mut parser = hob_dialect::Parser::new(dialect, Some(Default::default()), false);
+    let tools = add_and_greet().into_iter();
+    let tools = tools.map(|tool| (tool.name, tool.parameters.unwrap_or_default()));
+    let mut parser = hob_dialect::Parser::new(dialect, Some(Signatures::new(tools)), false);
     let mut parts = parser.push(answer);
     parts.extend(parser.finish());
     let mut calls = Vec::new();
     for part in parts {
         match part {
-            hob_dialect::Part::ToolCallStart { name, .. } => calls.push((name, Value::Null)),
+            hob_dialect::Part::ToolCallStart { name, .. } => calls.push((name, String::new())),
             hob_dialect::Part::ToolCallArguments { json_fragment, .. } => {
-                calls.last_mut().unwrap().1 = serde_json::from_str(&json_fragment).unwrap();
+                calls.last_mut().unwrap().1.push_str(&json_fragment);
             }
-            hob_dialect::Part::ToolCallEnd { .. } => {}
-            other => panic!("{other:?} in {answer}"),
+            hob_dialect::Part::ToolCallEnd { .. } | hob_dialect::Part::Reasoning(_) => {}
+            other => panic!("{other:?} in {answer:?}"),
         }
     }
-    calls
+    let read = |json: String| serde_json::from_str(&json).unwrap_or_else(|_| panic!("{answer:?}"));
+    calls.into_iter().map(|(name, json)| (name, read(json))).collect()
 }
 
 fn assert_calls_fit(dialect: Dialect, answer: &str) -> usize {
@@ -200,21 +226,41 @@ fn white_space_cannot_go_on_forever() {
     assert!(spaces > 0);
 }
 
+/// Marks of several forms.
+const MARKS: [&str; 18] = [
+    "<tool_call>",
+    "</tool_call>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "<|START_ACTION|>",
+    "｜DSML｜",
+    "<|channel|>",
+    "<|message|>",
+    "<|start|>",
+    "<|end|>",
+    "<|open|>",
+    "<|close|>",
+    "<|sep|>",
+    "<|\"|>",
+    "<arg_key>",
+    "</arg_key>",
+    "</arg_value>",
+    "]<]minimax[>[",
+];
+
 #[test]
 fn a_required_call_is_written_in_each_dialect() {
     let tools = add_and_greet();
-    let writes_json = |dialect: &Dialect| matches!(dialect.form().call, forms::Call::Json(_));
-    for dialect in Dialect::ALL.into_iter().filter(writes_json) {
-        let marks = ["<tool_call>", "</tool_call>", "[TOOL_CALLS]", "<|START_ACTION|>"];
-        for controls in [&[][..], &marks, &[&marks[..], &["[ARGS]"]].concat()] {
-            let vocabulary = vocabulary(controls);
-            let factory = GrammarFactory::new(&vocabulary);
+    for controls in [&[][..], &MARKS, &MARKS[..3]] {
+        let vocabulary = vocabulary(controls);
+        let factory = GrammarFactory::new(&vocabulary);
+        for dialect in Dialect::ALL {
             for how_many in [Calls::One, Calls::Several] {
                 let grammar = Grammar::tool_call(dialect, &tools, how_many).unwrap();
-                for seed in 0..5 {
+                for seed in 0..2 {
                     let answer = walk(&vocabulary, &factory, &grammar, seed);
                     let count = assert_calls_fit(dialect, &answer);
-                    assert!(count == 1 || how_many == Calls::Several && count > 1, "{answer}");
+                    assert!(count == 1 || how_many == Calls::Several && count > 1, "{answer:?}");
                 }
             }
         }
@@ -252,7 +298,7 @@ fn a_form_may_follow_reasoning() {
     for controls in [&[][..], &["</think>"]] {
         let vocabulary = vocabulary(controls);
         let factory = GrammarFactory::new(&vocabulary);
-        let grammar = schema(person()).after_reasoning();
+        let grammar = schema(person()).after_reasoning(Dialect::Hermes);
         let mut constraint = factory.start(&grammar).unwrap();
         let mut tokens: Vec<i32> = b"Free < text {\n".iter().map(|&byte| byte.into()).collect();
         match controls {

@@ -1,0 +1,147 @@
+//! Pieces of a grammar in llguidance's notation.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+/// Finds a control token by its written form.
+pub(super) type Control<'a> = &'a dyn Fn(&str) -> Option<u32>;
+
+/// A control token has at most this many bytes.
+const MAX_MARK_BYTES: usize = 64;
+
+/// White space between tags: what a model writes there, it was trained on.
+pub(super) const SPACE: &str = r"/[ \n]{0,2}/";
+
+/// A name or a number that the grammar leaves open.
+pub(super) const NUMBER: &str = "/[0-9]{1,2}/";
+
+/// The rules of a grammar.
+pub(super) struct Lark<'a> {
+    control: Control<'a>,
+    rules: String,
+    count: usize,
+}
+
+/// A part of a text: a control token, or what stands between two.
+enum Piece<'a> {
+    Token(u32),
+    Text(&'a str),
+}
+
+impl<'a> Lark<'a> {
+    pub fn new(control: Control<'a>) -> Self {
+        Self { control, rules: String::new(), count: 0 }
+    }
+
+    /// All rules, behind the first one.
+    pub fn finish(self, start: &str) -> String {
+        format!("start: {start}\n{}", self.rules)
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Adds a rule. Returns its name.
+    pub fn rule(&mut self, body: &str) -> String {
+        self.rule_with("", body)
+    }
+
+    fn rule_with(&mut self, attributes: &str, body: &str) -> String {
+        let name = format!("r{}", self.count);
+        self.count += 1;
+        writeln!(self.rules, "{name}{attributes}: {body}").expect("a String takes every write");
+        name
+    }
+
+    /// One of these.
+    pub fn any_of(&mut self, bodies: &[String]) -> String {
+        self.rule(&bodies.join(" | "))
+    }
+
+    /// This text; its marks are control tokens where the vocabulary has them.
+    pub fn text(&self, text: &str) -> String {
+        let pieces: Vec<String> = self.pieces(text).iter().map(Piece::to_lark).collect();
+        pieces.join(" ")
+    }
+
+    /// The same, with a number for each `#`.
+    pub fn numbered(&self, text: &str) -> String {
+        let parts: Vec<String> = text.split('#').map(|part| self.text(part)).collect();
+        parts.join(&format!(" {NUMBER} "))
+    }
+
+    /// Any text up to `end`, and `end`.
+    pub fn until(&mut self, end: &str) -> String {
+        let pieces = self.pieces(end);
+        match pieces.iter().position(|piece| matches!(piece, Piece::Token(_))) {
+            Some(at) => {
+                let before: String = pieces[..at].iter().map(Piece::in_expression).collect();
+                let rest: Vec<String> = pieces[at..].iter().map(Piece::to_lark).collect();
+                self.rule(&format!("/(?s:.*){before}/ {}", rest.join(" ")))
+            }
+            None => self.rule_with(&format!("[suffix={}]", quoted(end)), "/(?s:.*)/"),
+        }
+    }
+
+    fn pieces<'t>(&self, text: &'t str) -> Vec<Piece<'t>> {
+        let mut pieces = Vec::new();
+        let (mut from, mut at) = (0, 0);
+        while at < text.len() {
+            let found = self.token_at(&text[at..]);
+            let Some((id, bytes)) = found else {
+                at += text[at..].chars().next().map_or(1, char::len_utf8);
+                continue;
+            };
+            if from < at {
+                pieces.push(Piece::Text(&text[from..at]));
+            }
+            pieces.push(Piece::Token(id));
+            at += bytes;
+            from = at;
+        }
+        if from < text.len() {
+            pieces.push(Piece::Text(&text[from..]));
+        }
+        pieces
+    }
+
+    /// The longest control token with which the text begins.
+    fn token_at(&self, text: &str) -> Option<(u32, usize)> {
+        let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+        let ends: Vec<usize> = ends.take_while(|&end| end <= MAX_MARK_BYTES).collect();
+        let found = |&end: &usize| Some(((self.control)(&text[..end])?, end));
+        ends.iter().rev().find_map(found)
+    }
+}
+
+impl Piece<'_> {
+    fn to_lark(&self) -> String {
+        match self {
+            Self::Token(id) => format!("<[{id}]>"),
+            Self::Text(text) => quoted(text),
+        }
+    }
+
+    /// As a part of a regular expression.
+    fn in_expression(&self) -> String {
+        match self {
+            Self::Token(_) => String::new(),
+            Self::Text(text) => {
+                let escaped = |c: char| match c {
+                    '\n' => "\\n".to_owned(),
+                    c if r"\.+*?()|[]{}^$/".contains(c) => format!("\\{c}"),
+                    c => c.to_string(),
+                };
+                text.chars().map(escaped).collect()
+            }
+        }
+    }
+}
+
+/// A string as Lark writes it, which is as JSON writes it.
+pub(super) fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}

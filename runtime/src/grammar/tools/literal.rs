@@ -1,0 +1,149 @@
+//! Calls in Python's notation, and in Gemma's.
+
+use serde_json::{Value, json};
+
+use hob_dialect::Kind;
+
+use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
+use crate::grammar::lark::{Lark, quoted};
+
+/// Schemas inside one another; what is deeper takes any value.
+const MAX_DEPTH: usize = 8;
+
+/// Rules of one grammar: definitions that name each other could be written out for ever.
+const MAX_RULES: usize = 4_000;
+
+/// Around a text.
+const QUOTE: &str = "<|\"|>";
+
+/// A key or a name that the schema leaves open.
+const KEY: &str = "/[A-Za-z_][A-Za-z0-9_]{0,63}/";
+
+/// `name(key=value, …)`. Values are JSON, which the models write too.
+pub(super) fn python_call(lark: &mut Lark<'_>, tool: &ToolSignature, schema: &Value) -> String {
+    let item = |lark: &mut Lark<'_>, parameter: &Parameter<'_>| {
+        let json = inner_json(schema, parameter.schema);
+        let mut value = lark.rule(&json);
+        if parameter.schema["type"] == "boolean" {
+            value = lark.any_of(&[value, "\"True\"".to_owned(), "\"False\"".to_owned()]);
+        }
+        format!("{} {value}", quoted(&format!("{}=", parameter.key)))
+    };
+    let other = allows_others(schema).then(|| {
+        let json = inner_json(schema, &json!({}));
+        let value = lark.rule(&json);
+        format!("{KEY} \"=\" {value}")
+    });
+    let members = members(lark, &parameters(schema), other, ", ", item);
+    format!("{} {members} \")\"", quoted(&format!("{}(", tool.name)))
+}
+
+/// `call:name{key:value, …}`
+pub(super) fn gemma_call(lark: &mut Lark<'_>, tool: &ToolSignature, schema: &Value) -> String {
+    let members = gemma_members(lark, schema, schema, 0);
+    format!("{} {members} \"}}\"", quoted(&format!("call:{}{{", tool.name)))
+}
+
+fn gemma_members(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) -> String {
+    let item = |lark: &mut Lark<'_>, parameter: &Parameter<'_>| {
+        let value = gemma_value(lark, root, parameter.schema, depth + 1);
+        format!("{} {value}", quoted(&format!("{}:", parameter.key)))
+    };
+    let other = allows_others(schema).then(|| {
+        let value = gemma_value(lark, root, &Value::Null, depth + 1);
+        format!("{KEY} \":\" {value}")
+    });
+    members(lark, &parameters(schema), other, ",", item)
+}
+
+fn gemma_value(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) -> String {
+    let quote = lark.text(QUOTE);
+    let schema = referred(root, schema);
+    if let Some(texts) = listed_texts(schema) {
+        let texts: Vec<String> = texts.into_iter().map(quoted).collect();
+        return format!("{quote} {} {quote}", lark.any_of(&texts));
+    }
+    let is_deep = depth > MAX_DEPTH || lark.len() > MAX_RULES;
+    match schema["type"].as_str() {
+        _ if Kind::of(schema) == Kind::Text => format!("{quote} {}", lark.until(QUOTE)),
+        Some("integer" | "number" | "boolean" | "null") => {
+            let json = inner_json(root, schema);
+            lark.rule(&json)
+        }
+        Some("array") if !is_deep => {
+            let item = gemma_value(lark, root, &schema["items"], depth + 1);
+            let item = lark.rule(&item);
+            lark.rule(&format!("\"[\" ({item} (\",\" {item})*)? \"]\""))
+        }
+        Some("object") if !is_deep => {
+            let members = gemma_members(lark, root, schema, depth);
+            lark.rule(&format!("\"{{\" {members} \"}}\""))
+        }
+        _ if !is_deep => {
+            let text = format!("{quote} {}", lark.until(QUOTE));
+            let types = ["number", "boolean", "null", "array", "object"];
+            let inner = MAX_DEPTH.max(depth); // One level of any value within any value.
+            let more = types.map(|name| gemma_value(lark, root, &json!({"type": name}), inner));
+            let all: Vec<String> = std::iter::once(text).chain(more).collect();
+            lark.any_of(&all)
+        }
+        Some("object") => "\"{\" \"}\"".to_owned(),
+        Some("array") => "\"[\" \"]\"".to_owned(),
+        _ => {
+            let text = format!("{quote} {}", lark.until(QUOTE));
+            let json = json!({"type": ["number", "boolean", "null"]});
+            let json = inner_json(root, &json);
+            let json = lark.rule(&json);
+            lark.any_of(&[text, json])
+        }
+    }
+}
+
+/// The schema that a reference names.
+fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let mut schema = schema;
+    for _ in 0..MAX_DEPTH {
+        let path = schema["$ref"].as_str().and_then(|path| path.strip_prefix('#'));
+        match path.and_then(|path| root.pointer(path)) {
+            Some(named) => schema = named,
+            None => break,
+        }
+    }
+    schema
+}
+
+/// Members in the declared order with marks between them; those that are not required may be missing.
+fn members(
+    lark: &mut Lark<'_>,
+    parameters: &[Parameter<'_>],
+    other: Option<String>,
+    between: &str,
+    item: impl Fn(&mut Lark<'_>, &Parameter<'_>) -> String,
+) -> String {
+    let between = quoted(between);
+    let other = other.map(|other| lark.rule(&other));
+    // What may follow no member, and what may follow one.
+    let (mut first, mut next) = match other {
+        Some(other) => {
+            let next = format!("({between} {other}){{0,16}}");
+            (format!("({other} {next})?"), next)
+        }
+        None => (String::new(), String::new()),
+    };
+    for parameter in parameters.iter().rev() {
+        let item = item(lark, parameter);
+        let item = lark.rule(&item);
+        let begun = format!("{item} {next}");
+        let more = format!("{between} {item} {next}");
+        (first, next) = match parameter.is_required {
+            true => (begun, lark.rule(&more)),
+            false => {
+                let skipped = if first.is_empty() { "\"\"".to_owned() } else { first };
+                let first = lark.rule(&format!("{begun} | {skipped}"));
+                let without = if next.is_empty() { "\"\"".to_owned() } else { next };
+                (first, lark.rule(&format!("{more} | {without}")))
+            }
+        };
+    }
+    first
+}

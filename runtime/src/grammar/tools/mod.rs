@@ -1,0 +1,286 @@
+//! The tool calls of the dialects, as a grammar that is made from their forms.
+//!
+//! - A mark is its control token where the vocabulary has one, and plain text elsewhere.
+//! - Arguments are declared parameters only, unless the schema allows others.
+//!
+//! Reading order: this file (calls as JSON, and what stands around a call), [`tagged`] (arguments in
+//! tags), [`literal`] (other notations).
+
+mod literal;
+mod tagged;
+
+use serde_json::{Value, json};
+
+use hob_dialect::Dialect;
+use hob_dialect::forms::{Call, Channels, Form, Json, Named, Notation};
+
+use super::error::GrammarError;
+use super::lark::{Control, Lark, SPACE, quoted};
+use super::schema::json_rule;
+
+/// Calls in one answer: a small model could go on forever.
+const MAX_CALLS: usize = 16;
+
+/// A function that may be called.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSignature {
+    pub name: String,
+    /// A JSON schema; `None` allows any object.
+    pub parameters: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    One,
+    /// One or more, where the dialect can write several.
+    Several,
+}
+
+/// Calls in one dialect. Never without tools.
+#[derive(Clone, Debug)]
+pub(super) struct ToolCalls {
+    form: &'static Form,
+    tools: Vec<ToolSignature>,
+    calls: Calls,
+}
+
+impl PartialEq for ToolCalls {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.form, other.form)
+            && (&self.tools, self.calls) == (&other.tools, other.calls)
+    }
+}
+
+impl ToolCalls {
+    pub fn new(
+        dialect: Dialect,
+        tools: &[ToolSignature],
+        calls: Calls,
+    ) -> Result<Self, GrammarError> {
+        let form = dialect.form();
+        if !form.writes_calls() {
+            return Err(GrammarError::NoToolForm);
+        }
+        if tools.is_empty() {
+            return Err(GrammarError::NoTools);
+        }
+        Ok(Self { form, tools: tools.to_vec(), calls })
+    }
+
+    pub fn to_lark(&self, control: Control<'_>) -> String {
+        let mut lark = Lark::new(control);
+        let start = match &self.form.call {
+            Call::Json(call) => self.json(&mut lark, call, control),
+            Call::Channel(channels) => self.messages(&mut lark, channels),
+            Call::Literal(Notation::Python) => self.python_list(&mut lark),
+            _ => self.marked(&mut lark),
+        };
+        lark.finish(&start)
+    }
+
+    /// What may follow the first call, if it is `another`.
+    fn more(&self, another: &str) -> String {
+        match self.calls {
+            Calls::One => String::new(),
+            Calls::Several => format!(" ({another}){{0,{}}}", MAX_CALLS - 1),
+        }
+    }
+
+    /// A rule for each tool, and one for all of them.
+    fn of_tools(
+        &self,
+        lark: &mut Lark<'_>,
+        of_tool: impl Fn(&mut Lark<'_>, &ToolSignature, &Value) -> String,
+    ) -> String {
+        let body = |tool: &ToolSignature| of_tool(lark, tool, &arguments_schema(tool));
+        let bodies: Vec<String> = self.tools.iter().map(body).collect();
+        lark.any_of(&bodies)
+    }
+
+    fn json(&self, lark: &mut Lark<'_>, call: &Json, control: Control<'_>) -> String {
+        let open = lark.text(self.form.open);
+        let close = self.form.behind.first().map(|text| lark.text(text));
+        // Newer Mistral models have a control token between name and arguments.
+        let mark = call.named.as_ref().map(|named| named.name_ends[0]);
+        if let Some(mark) = mark.filter(|text| control(text).is_some()) {
+            let mark = lark.text(mark);
+            let call = self.of_tools(lark, |lark, tool, schema| {
+                let arguments = lark.rule(&json_rule(schema));
+                format!("{} {mark} {arguments}", quoted(&tool.name))
+            });
+            let marked = lark.rule(&format!("{open} {call}"));
+            return format!("{marked}{}", self.more(&marked));
+        }
+        let one = self.of_tools(lark, |lark, tool, schema| {
+            let arguments = lark.rule(&json_rule(schema));
+            format!("{} {arguments} \"}}\"", quoted(&head(call, tool)))
+        });
+        if call.is_bare {
+            return one;
+        }
+        if call.is_list {
+            let more = self.more(&format!("\", \" {one}"));
+            return format!("{open} \" \"? \"[\" {one}{more} \"]\" {}", close.unwrap_or_default());
+        }
+        if let Some(close) = close {
+            let marked = lark.rule(&format!("{open} \"\\n\" {one} \"\\n\" {close}"));
+            return format!("{marked}{}", self.more(&format!("\"\\n\" {marked}")));
+        }
+        let marked = lark.rule(&format!("{open} {one}"));
+        format!("{marked}{}", self.more(&marked))
+    }
+
+    /// Calls with marks around each and around all of them.
+    fn marked(&self, lark: &mut Lark<'_>) -> String {
+        let call = self.call(lark);
+        let around = |lark: &Lark<'_>, (before, behind): (&str, &str), what: String| {
+            let before = match before {
+                "" => String::new(),
+                text => format!("{} {SPACE} ", lark.text(text)),
+            };
+            match behind {
+                "" => format!("{before}{what}"),
+                text => format!("{before}{what} {SPACE} {}", lark.text(text)),
+            }
+        };
+        let one = format!("{} {call}", lark.text(self.form.open));
+        let one = around(lark, self.form.around_call, one);
+        let one = lark.rule(&one);
+        let all = format!("{one}{}", self.more(&format!("{SPACE} {one}")));
+        around(lark, self.form.around_calls, all)
+    }
+
+    /// What stands behind the mark that opens a call, up to its end.
+    fn call(&self, lark: &mut Lark<'_>) -> String {
+        match &self.form.call {
+            Call::Tagged(form) => {
+                self.of_tools(lark, |lark, tool, schema| tagged::call(lark, form, tool, schema))
+            }
+            Call::Literal(_) => self.of_tools(lark, literal::gemma_call),
+            Call::Named(form) => {
+                self.of_tools(lark, |lark, tool, schema| named(lark, form, tool, schema))
+            }
+            Call::Json(_) | Call::Channel(_) => unreachable!("these have grammars of their own"),
+        }
+    }
+
+    /// `[name(key=value), …]`
+    fn python_list(&self, lark: &mut Lark<'_>) -> String {
+        let call = self.of_tools(lark, literal::python_call);
+        let more = self.more(&format!("\", \" {call}"));
+        let (open, close) = (lark.text(self.form.open), lark.text(self.form.around_calls.1));
+        format!("{open} \"[\" {call}{more} \"]\" {close}")
+    }
+
+    /// Messages to functions. The model may think before.
+    fn messages(&self, lark: &mut Lark<'_>, channels: &Channels) -> String {
+        let form = self.form;
+        let call = self.of_tools(lark, |lark, tool, schema| {
+            let (before, behind) = channels.call;
+            let header = [before, &tool.name, behind].concat();
+            let header = lark.text(&header);
+            let Some(tagged) = &channels.tagged else {
+                let arguments = lark.rule(&json_rule(schema));
+                return format!("{header} {arguments}");
+            };
+            let (before, behind) = form.around_call;
+            let (before, open) = (lark.text(before), lark.text(form.open));
+            let call = tagged::call(lark, tagged, tool, schema);
+            format!("{header} {before} {SPACE} {open} {call} {SPACE} {}", lark.text(behind))
+        });
+        let between = lark.text(channels.between);
+        let more = match channels.writes_several {
+            true => self.more(&format!("{between} {call}")),
+            false => String::new(),
+        };
+        if channels.reasoning.is_none() {
+            return format!("{call}{more}");
+        }
+        let (open, close) = form.reasoning;
+        let next = channels.between.strip_prefix(close).unwrap_or(channels.between);
+        let (open, close, next) = (lark.text(open), lark.until(close), lark.text(next));
+        format!("({open} {close} {next})? {call}{more}")
+    }
+}
+
+/// A call's JSON up to its arguments.
+fn head(call: &Json, tool: &ToolSignature) -> String {
+    let ((name, arguments), tool) = (call.members, Value::from(tool.name.as_str()));
+    match call.is_keyed {
+        true => format!("{{{tool}: "),
+        false => format!(r#"{{"{name}": {tool}, "{arguments}": "#),
+    }
+}
+
+fn named(lark: &mut Lark<'_>, form: &Named, tool: &ToolSignature, schema: &Value) -> String {
+    let (before, end) = (lark.text(form.before_name), lark.text(form.name_ends[0]));
+    let rest = lark.numbered(form.before_arguments);
+    let arguments = lark.rule(&json_rule(schema));
+    format!("{before} {} {end} {rest} {arguments}", quoted(&tool.name))
+}
+
+fn arguments_schema(tool: &ToolSignature) -> Value {
+    let mut schema = match &tool.parameters {
+        Some(Value::Object(schema)) => Value::Object(schema.clone()),
+        _ => json!({}),
+    };
+    let has = |key: &str| schema.get(key).is_some();
+    let combined = ["$ref", "allOf", "anyOf", "oneOf", "additionalProperties", "patternProperties"];
+    if has("properties") && !combined.into_iter().any(has) {
+        schema["additionalProperties"] = Value::Bool(false);
+    }
+    if schema.get("type").is_none() && schema.get("$ref").is_none() {
+        schema["type"] = json!("object");
+    }
+    schema
+}
+
+/// A parameter of a tool.
+struct Parameter<'a> {
+    key: &'a str,
+    schema: &'a Value,
+    is_required: bool,
+}
+
+/// The parameters in the order in which the tool declares them.
+fn parameters(schema: &Value) -> Vec<Parameter<'_>> {
+    let required = |key: &str| {
+        let keys = schema["required"].as_array();
+        keys.is_some_and(|keys| keys.iter().any(|name| name == key))
+    };
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let parameter = |(key, schema)| {
+        let key = String::as_str(key);
+        Parameter { key, schema, is_required: required(key) }
+    };
+    properties.map(parameter).collect()
+}
+
+/// Whether the schema allows arguments that it does not declare.
+fn allows_others(schema: &Value) -> bool {
+    let declares = schema.get("properties").is_some();
+    schema.get("additionalProperties").map_or(!declares, |others| *others != Value::Bool(false))
+}
+
+/// JSON of a schema within `root`, whose definitions it may name.
+fn inner_json(root: &Value, schema: &Value) -> String {
+    let mut schema = match schema {
+        Value::Object(_) => schema.clone(),
+        _ => json!({}),
+    };
+    for key in ["$defs", "definitions"] {
+        if let Some(definitions) = root.get(key)
+            && schema.get(key).is_none()
+        {
+            schema[key] = definitions.clone();
+        }
+    }
+    json_rule(&schema)
+}
+
+/// The texts that a schema allows, if it lists them.
+fn listed_texts(schema: &Value) -> Option<Vec<&str>> {
+    let one = schema.get("const").map(std::slice::from_ref);
+    let values = one.or_else(|| schema.get("enum")?.as_array().map(Vec::as_slice))?;
+    values.iter().map(Value::as_str).collect()
+}

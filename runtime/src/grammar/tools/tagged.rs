@@ -1,0 +1,132 @@
+//! Calls with each argument in a tag of its own.
+
+use serde_json::{Value, json};
+
+use hob_dialect::Kind;
+use hob_dialect::forms::{Attribute, Tagged, ValueEnd};
+
+use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
+use crate::grammar::lark::{Lark, SPACE, quoted};
+
+/// Arguments that are not declared.
+const MAX_OTHERS: usize = 16;
+
+/// What is not a text.
+const OTHER_TYPES: [&str; 5] = ["object", "array", "number", "boolean", "null"];
+
+/// The name, the arguments, and the closing tag.
+pub(super) fn call(
+    lark: &mut Lark<'_>,
+    form: &Tagged,
+    tool: &ToolSignature,
+    schema: &Value,
+) -> String {
+    let mut call = quoted(&tool.name);
+    if !form.name_end.trim().is_empty() {
+        call.push_str(&format!(" {}", lark.text(form.name_end)));
+    }
+    if !form.head_end.is_empty() {
+        let head = lark.numbered(&[form.head, form.head_end].concat());
+        call.push_str(&format!(" {head}"));
+    }
+    for parameter in parameters(schema) {
+        let body = argument(lark, form, schema, &parameter);
+        let body = lark.rule(&format!("{SPACE} {body}"));
+        call.push_str(&format!(" {body}{}", if parameter.is_required { "" } else { "?" }));
+    }
+    if allows_others(schema) {
+        let open = lark.text(form.parameter);
+        let others = match form.value_end {
+            ValueEnd::Mark(end) => {
+                let value = value(lark, form, schema, &Value::Null, end);
+                let key = r"/[A-Za-z0-9_.\-]{1,64}/";
+                let body = format!("{SPACE} {open} {key} {}{value}", key_end(lark, form));
+                let body = lark.rule(&body);
+                format!(" {body}{{0,{MAX_OTHERS}}}")
+            }
+            // A key that is not known cannot be repeated.
+            ValueEnd::WithKey(..) => String::new(),
+        };
+        call.push_str(&others);
+    }
+    format!("{call} {SPACE} {}", lark.text(form.close))
+}
+
+fn argument(lark: &mut Lark<'_>, form: &Tagged, root: &Value, parameter: &Parameter<'_>) -> String {
+    let Parameter { key, schema, .. } = parameter;
+    let end = match form.value_end {
+        ValueEnd::Mark(end) => end.to_owned(),
+        ValueEnd::WithKey(before, behind) => format!("{before}{key}{behind}"),
+    };
+    let open = lark.text(form.parameter);
+    let value = value(lark, form, root, schema, &end);
+    format!("{open} {} {}{value}", quoted(key), key_end(lark, form))
+}
+
+/// Behind the key, up to the attributes.
+fn key_end(lark: &Lark<'_>, form: &Tagged) -> String {
+    format!("{} ", lark.text(form.key_end))
+}
+
+/// The attributes of the tag, the value, and the mark behind it.
+fn value(lark: &mut Lark<'_>, form: &Tagged, root: &Value, schema: &Value, end: &str) -> String {
+    let frame = if form.is_framed { "\n" } else { "" };
+    let framed_end = [frame, end].concat();
+    let kind = Kind::of(schema);
+    let text = match listed_texts(schema) {
+        Some(texts) => {
+            let texts: Vec<String> = texts.into_iter().map(quoted).collect();
+            format!("{} {}", lark.any_of(&texts), lark.text(&framed_end))
+        }
+        // The line feed before the mark is the model's to write: the mark ends the text without it too.
+        None => lark.until(end),
+    };
+    // A list or an object of a form with tags within tags has a grammar of its own: any text.
+    let is_inner = form.nests && !is_scalar(schema);
+    let json = match is_inner {
+        true => lark.until(end),
+        false => {
+            // A text among other values is written as one.
+            let json = match kind {
+                Kind::Any => inner_json(root, &json!({"type": OTHER_TYPES})),
+                _ => inner_json(root, schema),
+            };
+            let json = lark.rule(&json);
+            format!("{json} {}", lark.text(&framed_end))
+        }
+    };
+    let attributes = |text: &str| {
+        let value = match form.value {
+            "" => String::new(),
+            mark if form.attribute == Attribute::None => format!("{SPACE} {} ", lark.text(mark)),
+            mark => format!("{} ", lark.text(mark)),
+        };
+        let frame = if frame.is_empty() { String::new() } else { format!("{} ", quoted(frame)) };
+        let text = if text.is_empty() { String::new() } else { format!("{} ", quoted(text)) };
+        format!("{text}{value}{frame}")
+    };
+    match (form.attribute, kind) {
+        (Attribute::None, Kind::Json) => format!("{}{json}", attributes("")),
+        (Attribute::None, _) => format!("{}{text}", attributes("")),
+        (Attribute::IsString, Kind::Text) => format!("{}{text}", attributes(r#" string="true""#)),
+        (Attribute::IsString, Kind::Json) => format!("{}{json}", attributes(r#" string="false""#)),
+        (Attribute::IsString, Kind::Any) => {
+            let is_text = format!("{}{text}", attributes(r#" string="true""#));
+            let is_json = format!("{}{json}", attributes(r#" string="false""#));
+            lark.any_of(&[is_text, is_json])
+        }
+        (Attribute::Type, Kind::Json) => {
+            let name = match schema["type"].as_str() {
+                Some("integer") | None => "number",
+                Some(name) => name,
+            };
+            format!("{}{json}", attributes(&format!(" type=\"{name}\"")))
+        }
+        (Attribute::Type, _) => format!("{}{text}", attributes(r#" type="string""#)),
+    }
+}
+
+fn is_scalar(schema: &Value) -> bool {
+    let names = ["string", "integer", "number", "boolean", "null"];
+    schema["type"].as_str().is_some_and(|name| names.contains(&name))
+}
