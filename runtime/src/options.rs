@@ -53,9 +53,11 @@ impl Default for EngineOptions {
 impl EngineOptions {
     pub(crate) fn shape(&self, model: &ModelFacts) -> ContextShape {
         let one_batch = model.pooling.is_some() && !model.embeds_in_parts;
+        // A scratch sequence, and one in which a running state is marked.
+        let others = if model.memory.can_drop_newest() { 1 } else { 2 };
         ContextShape {
             context_tokens: self.context_tokens,
-            sequences: self.slots + self.prefixes + 1, // One is the scratch sequence.
+            sequences: self.slots + self.prefixes + others,
             micro_batch: if one_batch { self.conversation_tokens(model) } else { self.max_rows() },
         }
     }

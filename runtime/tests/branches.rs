@@ -109,7 +109,9 @@ fn an_answer_that_a_longer_branch_begins_with_is_computed_again_and_its_prompt_i
         let sampling = Sampling { seed: Some(7), ..Sampling::default() };
         let other = ask(&world.engine, TurnRequest { sampling, ..endless(40) }).timeline;
         assert_ne!(other[..short.len()], short, "{memory}");
-        for (branch, restored) in [(&short, story.len() - 1), (&long, long.len())] {
+        let last_batch = (story.len() - 1) % options().micro_batch + 1;
+        let prompt = story.len() - if memory.can_drop_newest() { 1 } else { last_batch };
+        for (branch, restored) in [(&short, prompt), (&long, long.len())] {
             settle(&world.engine);
             let prompt = then(&model, branch, "and then?");
             let report = ask(&world.engine, request("chat", &prompt, 5)).report;

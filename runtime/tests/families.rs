@@ -240,7 +240,8 @@ fn regenerate_and_an_edited_message_do_not_start_from_nothing_after_a_restart() 
 
         let after = engine(&model, Some(directory.path()), options());
         let again = ask(&after, endless("chat", &second, 16));
-        assert_eq!(again.report.tokens.computed, 1, "{file} ({memory}): {:?}", again.report);
+        let most = if memory.can_drop_newest() { 1 } else { options().micro_batch };
+        assert!(again.report.tokens.computed <= most, "{file} ({memory}): {:?}", again.report);
         assert_eq!(again.tokens.len(), answer.tokens.len());
         after.shutdown();
 
@@ -261,15 +262,20 @@ fn another_answer_and_an_edit_are_the_same_in_the_slot_and_after_a_restart() {
             let first = ask(engine, endless("chat", &story(&model), 16)).timeline;
             settle(engine);
             let second = then(&model, &first, "What is my locker code?");
-            ask(engine, endless("chat", &second, 16));
+            let answer = ask(engine, endless("chat", &second, 16)).tokens;
             settle(engine);
-            (second, then(&model, &first, "What is the capital of France?"))
+            (second, then(&model, &first, "What is the capital of France?"), answer)
         };
         let never = engine(&model, None, options());
-        let (second, edited) = told(&never);
+        let (second, edited, answer) = told(&never);
         let again = ask(&never, endless("chat", &second, 32));
-        assert_eq!(again.report.tokens.computed, 1, "{file} ({memory}): {:?}", again.report);
+        let most = if memory.can_drop_newest() { 1 } else { options().micro_batch };
+        assert!(again.report.tokens.computed <= most, "{file} ({memory}): {:?}", again.report);
         assert!(again.report.tokens.shared > 0, "{file} ({memory}): {:?}", again.report);
+        if !memory.can_drop_newest() {
+            // It computes the micro-batch again that the answer began with.
+            assert_eq!(again.tokens[..16], answer, "{file} ({memory})");
+        }
         settle(&never);
         let other = ask(&never, endless("chat", &edited, 32));
         never.shutdown();
@@ -277,7 +283,8 @@ fn another_answer_and_an_edit_are_the_same_in_the_slot_and_after_a_restart() {
         for prompt_again in [true, false] {
             let directory = tempfile::tempdir().unwrap();
             let before = engine(&model, Some(directory.path()), options());
-            assert_eq!(told(&before), (second.clone(), edited.clone()), "{file} ({memory})");
+            let told_again = (second.clone(), edited.clone(), answer.clone());
+            assert_eq!(told(&before), told_again, "{file} ({memory})");
             before.shutdown();
             let after = engine(&model, Some(directory.path()), options());
             let (prompt, expected) =

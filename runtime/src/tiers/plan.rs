@@ -52,9 +52,9 @@ pub(super) struct Plan {
     /// Tokens of this prompt that the conversation's record covers.
     pub expected: usize,
     pub record: Option<Arc<SlotRecord>>,
-    /// Blocks in which a branch ended, or before a snapshot, by their start: all of their tokens begin
-    /// a block of this prompt.
-    pub branch_ends: HashMap<usize, (BlockId, Range<usize>)>,
+    /// Blocks in which a branch ended, or before a snapshot: all of their tokens begin a block of this
+    /// prompt.
+    pub branch_ends: Vec<(BlockId, Range<usize>)>,
     /// The conversation's snapshots that match this prompt, by position.
     pub snapshots: Vec<SnapshotRef>,
     pub sought: Sought,
@@ -124,7 +124,7 @@ impl Plan {
                     let within = |block: &&Block| block.range.start < end && end < block.range.end;
                     if let Some(block) = timeline.blocks().iter().find(within) {
                         let part = (timeline.id_at(end), block.range.start..end);
-                        branch_ends.insert(block.range.start, part);
+                        branch_ends.push(part);
                     }
                 }
                 Sought::Blocks(blocks_between(&timeline, request.hot, limit))
@@ -151,9 +151,9 @@ impl Plan {
         }
     }
 
-    /// Name and range of the block in which a branch ended that begins at `start`.
-    pub fn branch_end(&self, start: usize) -> Option<(BlockId, Range<usize>)> {
-        self.branch_ends.get(&start).cloned()
+    /// Names and ranges of the blocks in which a branch ended that begin at `start`.
+    pub fn branch_ends(&self, start: usize) -> impl Iterator<Item = (BlockId, Range<usize>)> {
+        self.branch_ends.iter().filter(move |(_, range)| range.start == start).cloned()
     }
 
     /// Name and range of the record's block that holds position `at`.
@@ -211,7 +211,7 @@ fn branch_ends<'r>(
     branches: impl Iterator<Item = &'r BranchRef>,
     timeline: &Timeline,
     limit: usize,
-) -> HashMap<usize, (BlockId, Range<usize>)> {
+) -> Vec<(BlockId, Range<usize>)> {
     let mut ends: HashMap<usize, (BlockId, Range<usize>)> = HashMap::new();
     for object in branches.filter(|object| object.kind == ObjectKind::Block) {
         let range = object.start as usize..object.end as usize;
@@ -225,7 +225,7 @@ fn branch_ends<'r>(
             ends.insert(range.start, (object.id, range));
         }
     }
-    ends
+    ends.into_values().collect()
 }
 
 /// Snapshots of the record and of its branches that match this prompt, by position. The one at the

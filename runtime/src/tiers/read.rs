@@ -179,16 +179,21 @@ impl Group {
     ) -> Option<usize> {
         let recorded = plan.recorded_block(at).filter(|(id, _)| *id != ours.id);
         let recorded = recorded.map(|(id, held)| (held.end.min(plan.expected), id, held));
-        let branch = plan.branch_end(ours.range.start).map(|(id, held)| (held.end, id, held));
-        let (end, id, held) = recorded.into_iter().chain(branch).max_by_key(|(end, ..)| *end)?;
-        let end = end.min(plan.limit);
-        if end <= at {
-            return None;
+        let branches = plan.branch_ends(ours.range.start).map(|(id, held)| (held.end, id, held));
+        let mut known: Vec<_> = recorded.into_iter().chain(branches).collect();
+        known.sort_by_key(|(end, ..)| std::cmp::Reverse(*end));
+        for (end, id, held) in known {
+            let end = end.min(plan.limit);
+            if end <= at {
+                return None;
+            }
+            if let Ok((payload, origin)) = finder.find(&id, ObjectKind::Block) {
+                let room = held.len();
+                self.add(finder, held, at..end, payload, origin, room);
+                return Some(end);
+            }
         }
-        let (payload, origin) = finder.find(&id, ObjectKind::Block).ok()?;
-        let room = held.len();
-        self.add(finder, held, at..end, payload, origin, room);
-        Some(end)
+        None
     }
 
     /// Ends the plan at `reached`: the next object is missing.

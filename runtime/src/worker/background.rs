@@ -89,7 +89,7 @@ impl Worker<'_> {
     pub(super) fn finish_prefill(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("its prompt is hot");
-        report_started(turn, &self.core.pace);
+        report_started(turn, &self.core);
         let timeline = slot.timeline.tokens().to_vec();
         let (reason, text) = (FinishReason::Length, String::new());
         let (completion_tokens, generation_ms) = (0, 0.0);

@@ -17,6 +17,7 @@
 //! - `draft`: guessed tokens of answers
 //! - `step`: one micro-batch and its tokens
 //! - `save`: exports KV behind the answer
+//! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
 //! - `cells`: every change of a slot's cells
 //! - `change_log`: evictions and changes for the cache map
@@ -33,6 +34,7 @@ mod follow;
 mod plan;
 mod progress;
 mod progress_log;
+mod rest;
 mod restore;
 mod room;
 mod save;
@@ -90,6 +92,8 @@ pub(crate) struct Worker<'b> {
     settling: Vec<Reply<()>>,
     /// Callers that wait until a conversation is on disk.
     saving: Vec<(ConversationId, Reply<()>)>,
+    /// The slot whose running state is marked, and its position, while a micro-batch is computed.
+    marked: Option<(usize, usize)>,
     /// One row of logits, kept for its memory.
     logits: Vec<f32>,
     exit: Exit,
@@ -145,6 +149,7 @@ impl<'b> Worker<'b> {
             ended: 0,
             settling: Vec::new(),
             saving: Vec::new(),
+            marked: None,
             logits: Vec::new(),
             exit: Exit::Stopped,
             core,
@@ -381,6 +386,11 @@ impl<'b> Worker<'b> {
     /// A sequence of its own for splices; empty between two calls.
     fn scratch(&self) -> Sequence {
         Sequence(i32::try_from(self.slots.len()).expect("slots are few"))
+    }
+
+    /// A sequence that shares a running state while the micro-batch is computed that changes it.
+    fn mark(&self) -> Sequence {
+        Sequence(self.scratch().0 + 1)
     }
 
     fn is_plain(&self) -> bool {

@@ -105,10 +105,7 @@ impl Worker<'_> {
             let slot = &self.slots[index];
             let turn = slot.turn.as_ref().expect("prefilling slots have turns");
             let (prompt, from) = (&turn.request.prompt, slot.timeline.len());
-            let snapshots = self.stops_before_last() && turn.owner.conversation().is_some();
-            let stops_early = snapshots && from + 1 < prompt.len();
-            let target = prompt.len() - usize::from(stops_early);
-            let to = target.min(from + max_rows);
+            let to = prompt.len().min(from + max_rows);
             if to > from {
                 let is_whole = to == prompt.len();
                 plan.add(slot, index, &prompt[from..to], usize::from(is_whole));

@@ -281,7 +281,6 @@ impl Worker<'_> {
             return self.finish_prefill(index);
         }
         self.report_progress(index);
-        self.hold_before_last(index);
     }
 
     fn restoring(&mut self, index: usize) -> &mut Restoring {

@@ -5,26 +5,20 @@
 //! - A slow disk blocks no answer: KV waits in its cells. When those cells are needed first, the
 //!   engine waits for the writer, unless an answer is being generated. What would take longer than
 //!   [`MAX_WAIT`] is dropped, counted, and computed again later.
-//! - A turn writes its blocks and, where memory is not plain, one snapshot of the rest at its end. A
-//!   second one, from which "regenerate" continues, is held in memory until the conversation leaves
-//!   its slot. Where memory has no ranges, a snapshot is the whole state.
+//! - A turn writes its blocks and, where memory is not plain, one snapshot at its end, see `rest`.
 //! - A record is written after the objects that it names were handed to the tiers.
 
 use std::time::{Duration, Instant};
 
-use hob_slots::format::{BlockRef, Object, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
-use hob_slots::{Block, BlockId, Layer, Payload};
+use hob_slots::format::{BlockRef, Object, ObjectKind, SegmentRef, SlotRecord};
+use hob_slots::{Block, Layer, Payload};
 use tracing::warn;
 
 use super::Worker;
-use super::slot::{Held, Slot};
+use super::slot::Slot;
 use crate::heartbeat::Activity;
 use crate::splice;
 use crate::tiers::RecordOptions;
-
-/// Snapshots of one conversation: after its last answers, and before the one from which it left a
-/// slot.
-const MAX_SNAPSHOTS: usize = 4;
 
 /// How long a slot that gives up its cells waits for the writer.
 const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -59,7 +53,7 @@ impl Worker<'_> {
         saved
     }
 
-    fn count_keeping(&mut self, began: Instant) {
+    pub(super) fn count_keeping(&mut self, began: Instant) {
         let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.core.counters.keeping_micros += micros;
     }
@@ -195,59 +189,6 @@ impl Worker<'_> {
         }
     }
 
-    /// Before a prompt's last token, from which "regenerate" continues: holds the rest, where it
-    /// cannot be exported later.
-    pub(super) fn hold_before_last(&mut self, index: usize) {
-        let slot = &self.slots[index];
-        let prompt = slot.turn.as_ref().map_or(0, |turn| turn.request.prompt.len());
-        if self.stops_before_last() && slot.timeline.len() + 1 == prompt {
-            self.hold(index, slot.timeline.len());
-        }
-    }
-
-    /// The same, once the first token of the answer is sent: a window still holds it.
-    pub(super) fn hold_behind_first_token(&mut self, index: usize) {
-        if !self.is_plain() && !self.stops_before_last() {
-            let last = self.slots[index].timeline.len().saturating_sub(1);
-            self.hold(index, last);
-        }
-    }
-
-    /// Whether prompts stop before their last token: a running state cannot be exported later.
-    pub(super) fn stops_before_last(&self) -> bool {
-        !self.core.model.facts().memory.can_drop_newest()
-    }
-
-    fn hold(&mut self, index: usize, position: usize) {
-        let scratch = self.scratch();
-        let slot = &self.slots[index];
-        let is_held = slot.held.as_ref().is_some_and(|held| held.position == position);
-        if position == 0 || is_held || !slot.is_savable() || slot.is_speculative() {
-            return;
-        }
-        let began = Instant::now();
-        let sequence = slot.sequence;
-        let rest = if position == slot.timeline.len() {
-            self.backend.export_rest(sequence)
-        } else {
-            splice::export_rest(self.backend, scratch, sequence, position)
-        };
-        match rest {
-            Ok(rest) => self.slots[index].held = Some(Held { position, rest: rest.into() }),
-            Err(error) => warn!(%error, position, "\"regenerate\" will compute more"),
-        }
-        self.count_keeping(began);
-    }
-
-    /// Continues from what is held within the first `len` tokens. Returns whether it could.
-    pub(super) fn rewind_to_held(&mut self, index: usize, len: usize) -> bool {
-        let held = self.slots[index].held.as_ref().filter(|held| held.position <= len);
-        let Some((rest, position)) = held.map(|held| (held.rest.clone(), held.position)) else {
-            return false;
-        };
-        self.rewind(index, &rest, position).is_ok()
-    }
-
     /// Puts what is held into the tiers, and saves the slot: its conversation leaves it.
     pub(super) fn save_all(&mut self, index: usize) {
         if self.slots[index].held.is_some() {
@@ -264,76 +205,6 @@ impl Worker<'_> {
             self.put_held(index);
         }
         self.save_and_flush(index);
-    }
-
-    fn put_held(&mut self, index: usize) {
-        let Some(Held { position, rest }) = self.slots[index].held.take() else { return };
-        if !self.slots[index].is_savable() || self.slots[index].is_speculative() {
-            return;
-        }
-        if self.put_snapshot(index, position, |_| Some(rest)) {
-            self.slots[index].snapshot_added();
-        }
-    }
-
-    fn take_snapshot(&mut self, index: usize) {
-        let sequence = self.slots[index].sequence;
-        let position = self.slots[index].timeline.len();
-        self.put_snapshot(index, position, |worker| match worker.backend.export_rest(sequence) {
-            Ok(rest) => Some(rest.into()),
-            Err(error) => {
-                warn!(%error, "snapshot not taken");
-                None
-            }
-        });
-    }
-
-    /// Puts a snapshot into the tiers, unless they have it. `state`: that of the slot's timeline up to
-    /// `position`. Returns whether the next record may name it.
-    fn put_snapshot(
-        &mut self,
-        index: usize,
-        position: usize,
-        state: impl FnOnce(&mut Self) -> Option<Payload>,
-    ) -> bool {
-        let usage = self.usage(index);
-        let has_blocks = self.backend.has_ranges();
-        let slot = &mut self.slots[index];
-        let at = slot.timeline.id_at(position);
-        let (kind, id) = if has_blocks {
-            (ObjectKind::Partial, BlockId::partial(at))
-        } else {
-            (ObjectKind::Snapshot, BlockId::snapshot(at))
-        };
-        slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
-        if !self.core.tiers.has(&id, slot.in_memory) {
-            if self.core.tiers.is_full() {
-                let before = slot.snapshots.last().map_or(0, |last| last.position as usize);
-                self.core.counters.dropped_tokens += position.saturating_sub(before) as u64;
-                warn!(position, "the disk is too slow: a snapshot is not saved");
-                return false;
-            }
-            let Some(payload) = state(self) else { return false };
-            let object = Object {
-                kind,
-                model: self.core.fingerprint,
-                parent: at,
-                start: narrow(position),
-                tokens: Vec::new(),
-                payload,
-            };
-            let slot = &self.slots[index];
-            if let Some(conversation) = slot.conversation() {
-                self.core.tiers.put(conversation, id, object, usage, slot.in_memory);
-            }
-        }
-        let bytes = self.core.tiers.file_bytes(&id);
-        let slot = &mut self.slots[index];
-        slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
-        slot.snapshots.sort_by_key(|snapshot| snapshot.position);
-        let surplus = slot.snapshots.len().saturating_sub(MAX_SNAPSHOTS);
-        slot.snapshots.drain(..surplus);
-        true
     }
 
     fn write_record(&mut self, index: usize) {
@@ -397,6 +268,6 @@ fn segments(of_prompt: &[SegmentRef], len: u32) -> Vec<SegmentRef> {
 }
 
 /// Positions and lengths fit 32 bits: llama.cpp's are `i32`.
-fn narrow(value: usize) -> u32 {
+pub(super) fn narrow(value: usize) -> u32 {
     u32::try_from(value).expect("positions fit 32 bits")
 }

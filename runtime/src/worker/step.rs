@@ -2,8 +2,8 @@
 //!
 //! - A micro-batch is computed whole or not at all; timelines grow only after it was computed, and by
 //!   the guessed tokens of an answer only as far as they were right, see `draft`.
-//! - A memory with a running state stops before a prompt's last token, so that "regenerate" computes
-//!   one token; see `save`.
+//! - A running state is marked before the micro-batch that completes a prompt, so that "regenerate"
+//!   computes that one alone; see `rest`.
 
 use std::time::Instant;
 
@@ -11,14 +11,13 @@ use hob_slots::Token;
 use hob_slots::evict::Ended;
 use tracing::warn;
 
-use super::Worker;
 use super::plan::{Plan, Share};
 use super::slot::{Phase, Running};
+use super::{Core, Worker};
 use crate::backend::DecodeError;
 use crate::grammar::Constraint;
 use crate::map::{EvictionReason, Origin, Origins};
 use crate::miss::MissReason;
-use crate::pace::Pace;
 use crate::sample::{self, Pushed};
 use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
@@ -50,8 +49,12 @@ impl Worker<'_> {
         self.park_beside(&plan);
         let mut rows = 0;
         let (began, beats) = (Instant::now(), self.core.pulse.beats());
+        self.mark_rest(&plan.shares);
         let decoded =
             if plan.is_alone { self.decode_alone(&plan) } else { self.backend.decode(&plan.rows) };
+        if decoded.is_err() {
+            self.drop_mark();
+        }
         match decoded {
             Ok(()) => {
                 rows = plan.rows.len();
@@ -59,6 +62,7 @@ impl Worker<'_> {
                 self.observe_time(&plan, began);
                 self.count_passed_over(&plan);
                 self.commit(&plan.shares);
+                self.drop_mark();
                 self.share_landed();
             }
             Err(DecodeError::NoRoom { .. }) => self.relieve(),
@@ -112,7 +116,6 @@ impl Worker<'_> {
             }
             if slot.is_prefilling() {
                 self.core.counters.computed_tokens += share.tokens.len() as u64;
-                self.hold_before_last(share.slot);
             }
             match share.sampled_rows.clone().next() {
                 Some(row) => self.begin_answer(share.slot, row),
@@ -146,7 +149,7 @@ impl Worker<'_> {
         {
             self.core.tiers.answering(conversation, restore);
         }
-        report_started(turn, &self.core.pace);
+        report_started(turn, &self.core);
         if turn.request.purpose.is_background() {
             return self.finish_prefill(index);
         }
@@ -154,7 +157,7 @@ impl Worker<'_> {
             return self.finish(index, FinishReason::Length, None);
         }
         let sampled = self.sample(index, row);
-        self.hold_behind_first_token(index);
+        self.hold_rest(index);
         self.conclude(index, sampled);
     }
 
@@ -295,14 +298,17 @@ impl Worker<'_> {
 }
 
 /// Completes the turn's report once its prompt is computed, and sends it. Does so once.
-pub(super) fn report_started(turn: &mut Running, pace: &Pace) {
+pub(super) fn report_started(turn: &mut Running, core: &Core) {
     if std::mem::replace(&mut turn.started, true) {
         return;
     }
     let prompt = turn.request.prompt.len();
     let tokens = &mut turn.report.tokens;
     tokens.computed = if turn.request.restores_only { 0 } else { prompt - tokens.cached() };
-    if turn.report.miss.is_none() && tokens.cached() < turn.expected.min(prompt - 1) {
+    // A running state was last marked before a micro-batch.
+    let can_drop = core.model.facts().memory.can_drop_newest();
+    let again = if can_drop { 0 } else { core.options.max_rows() };
+    if turn.report.miss.is_none() && tokens.cached() + again < turn.expected.min(prompt - 1) {
         turn.report.miss = Some(MissReason::NotSaved { from: tokens.cached() });
     }
     if tokens.computed <= 1 {
@@ -311,7 +317,7 @@ pub(super) fn report_started(turn: &mut Running, pace: &Pace) {
     turn.first_token = Some(Instant::now());
     turn.report.ttft_ms = turn.submitted.elapsed().as_secs_f64() * 1e3;
     turn.report.cold = turn.request.cold;
-    turn.report.prefill_tokens_per_second = pace.rows_per_second();
+    turn.report.prefill_tokens_per_second = core.pace.rows_per_second();
     turn.events.send(TurnEvent::Started(turn.report.clone()));
 }
 

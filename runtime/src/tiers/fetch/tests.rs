@@ -1,6 +1,5 @@
 //! The order of jobs and deliveries. No object is read here.
 
-use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel};
 
 use hob_slots::{Block, BlockId};
@@ -49,7 +48,7 @@ fn plan(blocks: usize) -> Plan {
         limit: blocks * 64,
         expected: 0,
         record: None,
-        branch_ends: HashMap::new(),
+        branch_ends: Vec::new(),
         snapshots: Vec::new(),
         sought: Sought::Blocks((0..blocks).map(block).collect()),
         partials: Vec::new(),

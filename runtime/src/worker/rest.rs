@@ -1,0 +1,169 @@
+//! Snapshots of memories that are not plain: of the rest beside blocks, or, without blocks, of the
+//! whole state.
+//!
+//! - One is put into the tiers where a turn ends, when the slot is saved.
+//! - One from which "regenerate" continues is held in memory, and put only when the conversation
+//!   leaves its slot. Nothing is exported for it in front of the first token: a window still has
+//!   what is needed behind it, a running state is marked before.
+
+use std::time::Instant;
+
+use hob_slots::format::{Object, ObjectKind, SnapshotRef};
+use hob_slots::{BlockId, Payload};
+use tracing::warn;
+
+use super::Worker;
+use super::plan::Share;
+use super::save::narrow;
+use super::slot::Held;
+use crate::backend::StateError;
+use crate::splice;
+
+/// Snapshots of one conversation: after its last answers, and before the one from which it left a
+/// slot.
+const MAX_SNAPSHOTS: usize = 4;
+
+impl Worker<'_> {
+    /// The micro-batch that completes an answer's prompt changes a running state: marks the present one, from which "regenerate" continues. That copies nothing.
+    pub(super) fn mark_rest(&mut self, shares: &[Share]) {
+        if self.core.model.facts().memory.can_drop_newest() {
+            return;
+        }
+        let completes = |share: &&Share| {
+            let slot = &self.slots[share.slot];
+            slot.is_prefilling()
+                && !share.sampled_rows.is_empty()
+                && slot.turn.as_ref().is_some_and(|turn| !turn.started)
+                && !self.is_background(share.slot)
+                && slot.is_savable()
+        };
+        let Some(index) = shares.iter().find(completes).map(|share| share.slot) else { return };
+        let (slot, position) = (&self.slots[index], self.slots[index].timeline.len());
+        self.backend.share(slot.sequence, self.mark(), 0..position);
+        self.marked = Some((index, position));
+    }
+
+    /// The micro-batch has ended: nothing is marked any more.
+    pub(super) fn drop_mark(&mut self) {
+        if self.marked.take().is_some() {
+            self.backend.clear(self.mark());
+        }
+    }
+
+    /// The first token of the slot's answer is sent: holds the rest from which "regenerate" continues.
+    /// A window still has it before the last token, a running state where it was marked.
+    pub(super) fn hold_rest(&mut self, index: usize) {
+        let memory = self.core.model.facts().memory;
+        let slot = &self.slots[index];
+        // A turn that was preempted continues behind its prompt.
+        if memory.is_plain() || slot.turn.as_ref().is_none_or(|turn| turn.generated > 1) {
+            return;
+        }
+        let (sequence, last) = (slot.sequence, slot.timeline.len().saturating_sub(1));
+        if memory.can_drop_newest() {
+            let scratch = self.scratch();
+            self.hold(index, last, |it| splice::export_rest(it.backend, scratch, sequence, last));
+        } else if let Some((_, position)) = self.marked.filter(|(slot, _)| *slot == index) {
+            let mark = self.mark();
+            self.hold(index, position, |it| it.backend.export_rest(mark));
+        }
+    }
+
+    fn hold(
+        &mut self,
+        index: usize,
+        position: usize,
+        export: impl FnOnce(&mut Self) -> Result<Vec<u8>, StateError>,
+    ) {
+        let slot = &self.slots[index];
+        let is_held = slot.held.as_ref().is_some_and(|held| held.position == position);
+        if position == 0 || is_held || !slot.is_savable() || slot.is_speculative() {
+            return;
+        }
+        let began = Instant::now();
+        match export(self) {
+            Ok(rest) => self.slots[index].held = Some(Held { position, rest: rest.into() }),
+            Err(error) => warn!(%error, position, "\"regenerate\" will compute more"),
+        }
+        self.count_keeping(began);
+    }
+
+    /// Continues from what is held within the first `len` tokens. Returns whether it could.
+    pub(super) fn rewind_to_held(&mut self, index: usize, len: usize) -> bool {
+        let held = self.slots[index].held.as_ref().filter(|held| held.position <= len);
+        let Some((rest, position)) = held.map(|held| (held.rest.clone(), held.position)) else {
+            return false;
+        };
+        self.rewind(index, &rest, position).is_ok()
+    }
+
+    pub(super) fn put_held(&mut self, index: usize) {
+        let Some(Held { position, rest }) = self.slots[index].held.take() else { return };
+        if !self.slots[index].is_savable() || self.slots[index].is_speculative() {
+            return;
+        }
+        if self.put_snapshot(index, position, |_| Some(rest)) {
+            self.slots[index].snapshot_added();
+        }
+    }
+
+    pub(super) fn take_snapshot(&mut self, index: usize) {
+        let sequence = self.slots[index].sequence;
+        let position = self.slots[index].timeline.len();
+        self.put_snapshot(index, position, |worker| match worker.backend.export_rest(sequence) {
+            Ok(rest) => Some(rest.into()),
+            Err(error) => {
+                warn!(%error, "snapshot not taken");
+                None
+            }
+        });
+    }
+
+    /// Puts a snapshot into the tiers, unless they have it. `state`: that of the slot's timeline up to
+    /// `position`. Returns whether the next record may name it.
+    fn put_snapshot(
+        &mut self,
+        index: usize,
+        position: usize,
+        state: impl FnOnce(&mut Self) -> Option<Payload>,
+    ) -> bool {
+        let usage = self.usage(index);
+        let has_blocks = self.backend.has_ranges();
+        let slot = &mut self.slots[index];
+        let at = slot.timeline.id_at(position);
+        let (kind, id) = if has_blocks {
+            (ObjectKind::Partial, BlockId::partial(at))
+        } else {
+            (ObjectKind::Snapshot, BlockId::snapshot(at))
+        };
+        slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
+        if !self.core.tiers.has(&id, slot.in_memory) {
+            if self.core.tiers.is_full() {
+                let before = slot.snapshots.last().map_or(0, |last| last.position as usize);
+                self.core.counters.dropped_tokens += position.saturating_sub(before) as u64;
+                warn!(position, "the disk is too slow: a snapshot is not saved");
+                return false;
+            }
+            let Some(payload) = state(self) else { return false };
+            let object = Object {
+                kind,
+                model: self.core.fingerprint,
+                parent: at,
+                start: narrow(position),
+                tokens: Vec::new(),
+                payload,
+            };
+            let slot = &self.slots[index];
+            if let Some(conversation) = slot.conversation() {
+                self.core.tiers.put(conversation, id, object, usage, slot.in_memory);
+            }
+        }
+        let bytes = self.core.tiers.file_bytes(&id);
+        let slot = &mut self.slots[index];
+        slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
+        slot.snapshots.sort_by_key(|snapshot| snapshot.position);
+        let surplus = slot.snapshots.len().saturating_sub(MAX_SNAPSHOTS);
+        slot.snapshots.drain(..surplus);
+        true
+    }
+}
