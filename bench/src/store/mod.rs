@@ -4,6 +4,8 @@
 //!   from a turn's admission until it is hot; against `llama_state_seq_load_file`, which verifies
 //!   nothing, on a plain dump of the same state, interleaved.
 //! - Saving: the time of the engine's thread, and the bytes that one turn adds to the disk.
+//! - Families: the bytes of a turn of models whose memory is not plain attention, and what of their
+//!   snapshots stands in front of the first token.
 //! - Sharing: the disk space of conversations over one prefix, against whole dumps.
 //! - Listing: the real `hob slots ls` over 10,000 slot files.
 //! - Sweeping: a sweep over as many, and its effect on a running answer.
@@ -12,6 +14,7 @@
 //! right layout and size, under the right names, and without duplicates.
 
 mod fabricate;
+mod families;
 mod listing;
 mod restore;
 mod saving;
@@ -47,6 +50,7 @@ pub struct Options {
 enum Part {
     Restore,
     Saving,
+    Families,
     Sharing,
     Listing,
     Sweeping,
@@ -78,6 +82,9 @@ pub fn run(options: &Options) -> Result<()> {
         if wanted(Part::Sweeping) {
             rows.extend(sweeping::measure(&model, options.rounds)?);
         }
+    }
+    if wanted(Part::Families) {
+        rows.extend(families::measure(options.rounds)?);
     }
     if wanted(Part::Listing) {
         rows.push(listing::measure(options.hob.as_deref(), options.rounds)?);

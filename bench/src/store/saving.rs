@@ -100,7 +100,7 @@ fn earlier_turns(words: &mut Words, end: Token) -> Vec<Token> {
 }
 
 /// A turn whose answer is the end-of-turn token.
-fn ending(prompt: &[Token], end: Token) -> TurnRequest {
+pub(super) fn ending(prompt: &[Token], end: Token) -> TurnRequest {
     let sampling = Sampling { logit_bias: vec![(end, 100.0)], ..Sampling::greedy() };
     TurnRequest { sampling, ignore_eog: false, ..turns::request("bench", prompt, 8) }
 }
