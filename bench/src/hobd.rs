@@ -2,8 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::measure::{beside_us, time};
+use crate::http::{self, Answer};
+use crate::measure::beside_us;
 
 /// Maximum time until hobd serves requests.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -21,13 +20,6 @@ pub struct Hobd {
     process: Child,
     log: PathBuf,
     ready: PathBuf,
-}
-
-/// A whole answer, and the time from the connection to its last byte.
-pub struct Answer {
-    pub status: u16,
-    pub body: String,
-    pub took: Duration,
 }
 
 impl Hobd {
@@ -89,27 +81,7 @@ impl Hobd {
         let ready: Value = serde_json::from_slice(&fs::read(&self.ready)?)?;
         let text = |name: &str| ready[name].as_str().map(str::to_owned).context("the ready file");
         let (address, token) = (text("address")?, fs::read_to_string(text("token_file")?)?);
-        let (took, answer) = time(|| -> Result<String> {
-            let mut stream = TcpStream::connect(&address)?;
-            stream.set_nodelay(true)?;
-            let request = format!(
-                "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {}\r\n\
-                 content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                token.trim(),
-                body.len()
-            );
-            stream.write_all(request.as_bytes())?;
-            stream.write_all(body)?;
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer)?;
-            Ok(String::from_utf8_lossy(&answer).into_owned())
-        });
-        let answer = answer?;
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let status: u16 = status.with_context(|| format!("no status in {answer:?}"))?;
-        ensure!(status < 300, "{method} {path}: {answer}");
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
-        Ok(Answer { status, body, took })
+        http::request(&address, method, path, Some(token.trim()), body)
     }
 
     /// The answer of a `POST` as JSON.

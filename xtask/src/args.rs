@@ -20,6 +20,7 @@ usage: cargo xtask <task>
                                                  card, Vulkan's checks run on Mesa's software device
   bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names; `page`
                                                  measures the app's page, `page --app` its window
+  peer   [--yes]                                 build llama-server, which `bench peer` compares hobd with
   setup  [--yes]                                 install the packages for building and testing
 
   --yes   install missing packages without asking (as with CI set)";
@@ -63,6 +64,10 @@ pub enum Task {
     TestGpu {
         yes: bool,
         gpu: Gpu,
+    },
+    /// Builds llama-server.
+    Peer {
+        yes: bool,
     },
     Bench {
         yes: bool,
@@ -123,6 +128,10 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
                 Wish::Only(gpu) => Ok(Task::TestGpu { yes, gpu }),
                 Wish::Detect | Wish::None => Ok(Task::Test { yes, whole }),
             }
+        }
+        "peer" => {
+            let yes = take_flag(&mut rest, "--yes");
+            nothing_else(&rest).map(|()| Task::Peer { yes })
         }
         "bench" => {
             let yes = take_flag(&mut rest, "--yes");

@@ -7,7 +7,7 @@
 //! Reading order: [`args`] parses the task; [`need`] and [`packages`] list what building and
 //! testing need; [`detect`] and [`setup`] install what is missing; [`gpu`] chooses the device of a
 //! build; [`model`] fetches a real model; [`run`] and [`app`] start hobd and the app; [`bundle`] makes
-//! what others install; [`test`] and [`test_gpu`] run the checks.
+//! what others install; [`peer`] builds llama-server, to compare with; [`test`] and [`test_gpu`] run the checks.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
@@ -27,6 +27,7 @@ mod need;
 mod openai;
 mod outcome;
 mod packages;
+mod peer;
 mod pure;
 mod run;
 mod setup;
@@ -100,6 +101,11 @@ fn perform(task: Task) -> Result<(), Failure> {
             setup::for_gpu(Wish::Only(gpu), yes)?;
             test_gpu::run(gpu, yes)
         }
+        Task::Peer { yes } => {
+            setup::ensure(&Need::BUILD, yes)?;
+            setup::ensure(&[Need::Curl], yes)?;
+            peer::build()
+        }
         Task::Bench { yes, bench_args } => {
             setup::ensure(&Need::BUILD, yes)?;
             let name = bench_args.first().map(String::as_str);
@@ -107,7 +113,7 @@ fn perform(task: Task) -> Result<(), Failure> {
             // Some benchmarks start programs.
             let program = match name {
                 Some("store") => Some("hob-cli"),
-                Some("idle" | "template" | "typing" | "page") => Some("hob-daemon"),
+                Some("idle" | "peer" | "template" | "typing" | "page") => Some("hob-daemon"),
                 _ => None,
             };
             if let Some(package) = program {

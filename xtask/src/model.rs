@@ -56,6 +56,11 @@ pub fn templates_for_tests() -> Result<Outcome, Failure> {
     fetch_for_tests(["--templates", TEMPLATES], "templates; the registry cannot be reached")
 }
 
+/// Fetches llama.cpp's source.
+pub fn fetch_llama_cpp(dir: &str) -> Result<(), Failure> {
+    Line::new(FETCH).args(["--llama-cpp", dir]).run()
+}
+
 fn fetch_for_tests(arguments: [&str; 2], skipped: &'static str) -> Result<Outcome, Failure> {
     let line = Line::new(FETCH).args(arguments);
     println!("$ {line}");

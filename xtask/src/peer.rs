@@ -1,0 +1,20 @@
+//! Builds llama-server, which `bench peer` compares hobd with. No part of Hob depends on it.
+//!
+//! - llama.cpp's newest stock source that a package index has, built as Hob builds its own: for generic
+//!   processors with AVX2, without the page and TLS.
+
+use crate::command::{Failure, Line};
+use crate::model;
+
+const SOURCE: &str = "target/peer/source";
+const BUILD: &str = "target/peer/build";
+
+const CONFIGURE: &str = "cmake -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=OFF \
+     -DLLAMA_BUILD_UI=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF";
+
+/// Takes about ten minutes on two cores, once.
+pub fn build() -> Result<(), Failure> {
+    model::fetch_llama_cpp(SOURCE)?;
+    Line::new(CONFIGURE).args(["-S", SOURCE, "-B", BUILD]).run()?;
+    Line::new("cmake --build").arg(BUILD).args(["--target", "llama-server", "--parallel"]).run()
+}
