@@ -109,7 +109,7 @@ impl Engine {
                     costs: if options.micro_batch_target.is_some() {
                         CostCurve::measured()
                     } else {
-                        CostCurve::flat()
+                        CostCurve::fixed(1.0)
                     },
                     pace: Pace::new(options.micro_batch_target, options.max_rows()),
                     counters: EngineCounters::default(),

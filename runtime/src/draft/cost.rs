@@ -1,7 +1,9 @@
 //! How long micro-batches of answers take, by their rows.
 //!
 //! The curve is measured, because it is no line: llama.cpp's kernels for a processor compute rows in
-//! groups of four, so that two rows may take longer than twice one, and eight only three times.
+//! groups of four, so that two rows may take longer than twice one, and eight only three times. What was
+//! not measured is estimated, up to twice as many rows as were: so a wrong estimate costs the time of
+//! one short micro-batch, not of the longest.
 
 use std::time::Duration;
 
@@ -26,7 +28,7 @@ const MAX_AGE: u32 = 1000;
 #[derive(Clone, Debug)]
 pub struct CostCurve {
     measured: [Option<Measured>; MAX_ROWS],
-    is_flat: bool,
+    is_fixed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,19 +40,19 @@ struct Measured {
 
 impl CostCurve {
     pub fn measured() -> Self {
-        Self { measured: [None; MAX_ROWS], is_flat: false }
+        Self { measured: [None; MAX_ROWS], is_fixed: false }
     }
 
-    /// Every micro-batch counts as equally long, so that nothing depends on the clock.
-    pub fn flat() -> Self {
-        let one = Measured { seconds: 1.0, age: 0 };
-        Self { measured: [Some(one); MAX_ROWS], is_flat: true }
+    /// Every micro-batch counts as this long, so that nothing depends on the clock.
+    pub fn fixed(seconds: f64) -> Self {
+        let one = Measured { seconds, age: 0 };
+        Self { measured: [Some(one); MAX_ROWS], is_fixed: true }
     }
 
     /// Learns from a micro-batch of `rows` that took `duration`.
     pub fn observe(&mut self, rows: usize, duration: Duration) {
         let seconds = duration.as_secs_f64();
-        if self.is_flat || seconds == 0.0 || !(1..=MAX_ROWS).contains(&rows) {
+        if self.is_fixed || seconds == 0.0 || !(1..=MAX_ROWS).contains(&rows) {
             return;
         }
         let known = self.measured[rows - 1].map_or(seconds, |known| known.seconds);
@@ -69,14 +71,15 @@ impl CostCurve {
 
     /// The seconds of a micro-batch of `rows`: as measured, or estimated from those of fewer and of
     /// more rows. `prompt_row`: seconds of a prompt's row, which is what further rows take at best.
-    /// `None` for more than [`MAX_ROWS`], and before anything was measured.
+    /// `None` for more than [`MAX_ROWS`], and for more than twice those that were measured.
     pub fn seconds(&self, rows: usize, prompt_row: Option<f64>) -> Option<f64> {
         let measured = |rows: usize| Some((rows, self.measured[rows - 1]?.seconds));
         let at_most = self.measured.get(..rows)?.len();
         let (fewer, below) = (1..=at_most).rev().find_map(measured)?;
         let further = (rows - fewer) as f64;
         let Some((more, above)) = (rows..=MAX_ROWS).find_map(measured) else {
-            return Some(below + further * prompt_row.unwrap_or(below / 2.0));
+            let estimate = below + further * prompt_row.unwrap_or(below / 2.0);
+            return (rows <= 2 * fewer).then_some(estimate);
         };
         let distance = (more - fewer).max(1) as f64;
         Some(below + (above - below) * further / distance)
@@ -100,8 +103,9 @@ mod tests {
         let mut curve = CostCurve::measured();
         assert_eq!(curve.seconds(1, None), None);
         curve.observe(1, ms(20.0));
-        assert_eq!((known(&curve, 1), known(&curve, 4)), (20.0, 44.0));
-        assert_eq!(curve.seconds(4, None), Some(0.05), "the speed of prompts is unknown");
+        assert_eq!((known(&curve, 1), known(&curve, 2)), (20.0, 28.0));
+        assert_eq!(curve.seconds(2, None), Some(0.03), "the speed of prompts is unknown");
+        assert_eq!(curve.seconds(3, None), None, "two rows are tried first");
         curve.observe(9, ms(100.0));
         assert_eq!((known(&curve, 5), known(&curve, 9), known(&curve, 10)), (60.0, 100.0, 108.0));
         assert_eq!(curve.seconds(MAX_ROWS + 1, None), None);
@@ -124,16 +128,16 @@ mod tests {
     #[test]
     fn a_number_of_rows_that_was_measured_in_a_bad_moment_is_tried_again() {
         let mut curve = CostCurve::measured();
-        curve.observe(4, ms(200.0));
+        curve.observe(2, ms(200.0));
         for _ in 0..=MAX_AGE {
             curve.observe(1, ms(20.0));
         }
-        assert_eq!(known(&curve, 4), 44.0);
+        assert_eq!(known(&curve, 2), 28.0);
     }
 
     #[test]
-    fn a_flat_curve_does_not_depend_on_the_clock() {
-        let mut curve = CostCurve::flat();
+    fn a_fixed_curve_does_not_depend_on_the_clock() {
+        let mut curve = CostCurve::fixed(1.0);
         curve.observe(4, ms(200.0));
         assert_eq!(curve.seconds(4, None), curve.seconds(1, None));
         assert_eq!(curve.seconds(MAX_ROWS + 1, None), None);
