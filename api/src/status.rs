@@ -48,6 +48,8 @@ pub struct Status {
     pub devices: Vec<Device>,
     /// `None`: the processor computes all of the model.
     pub offload: Option<Offload>,
+    /// The model that guesses tokens of answers, if the settings name one.
+    pub draft_model: Option<DraftModel>,
     pub slots: Vec<Slot>,
     pub parked: Vec<Parked>,
     pub profiles: Vec<Profile>,
@@ -64,6 +66,24 @@ pub struct Status {
     pub disk_quota: DiskQuota,
     pub prefill_tokens_per_second: Option<f64>,
     pub counters: Counters,
+}
+
+/// A model that guesses tokens of answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DraftModel {
+    pub name: String,
+    pub fingerprint: Option<ModelHash>,
+    /// Why it does not draft.
+    pub refused: Option<Text>,
+    /// Of its guesses, those that the model computed ahead.
+    pub drafted_tokens: u64,
+    /// Those of them that were right.
+    pub accepted_tokens: u64,
+    /// Of prompts and answers, what it computed to follow them.
+    pub computed_tokens: u64,
+    /// The same, restored from memory or disk.
+    pub restored_tokens: u64,
 }
 
 /// The disk quota as it is set.

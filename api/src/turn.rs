@@ -112,6 +112,10 @@ pub struct DraftTokens {
     pub drafted: usize,
     /// Those of them that are part of the answer.
     pub accepted: usize,
+    /// Of `drafted`, those that the draft model guessed.
+    pub model_drafted: usize,
+    /// Of `accepted`, those that the draft model guessed.
+    pub model_accepted: usize,
 }
 
 impl Turn {

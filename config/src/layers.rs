@@ -267,17 +267,26 @@ impl<'a> Layers<'a> {
 
     /// A name stays as it is; what can only be a path is resolved as the other paths are.
     pub(crate) fn model(&mut self, key: Key) -> Result<ModelChoice, ConfigError> {
-        let choice = match self.given(key, parse::text)? {
-            None => ModelChoice::Bundled,
-            Some(name) if name == "bundled" => ModelChoice::Bundled,
-            Some(name) if ["~/", "./", "../"].iter().any(|start| name.starts_with(start)) => {
-                let path = self.resolved_path(key, &name);
-                ModelChoice::Named(path.to_string_lossy().into_owned())
-            }
-            Some(name) => ModelChoice::Named(name),
-        };
+        let choice = self.given_model(key)?.unwrap_or(ModelChoice::Bundled);
         self.read.insert(key, Value::from(choice.to_string()));
         Ok(choice)
+    }
+
+    pub(crate) fn optional_model(&mut self, key: Key) -> Result<Option<ModelChoice>, ConfigError> {
+        let choice = self.given_model(key)?;
+        self.read.insert(key, choice.as_ref().map(ModelChoice::to_string).into());
+        Ok(choice)
+    }
+
+    fn given_model(&self, key: Key) -> Result<Option<ModelChoice>, ConfigError> {
+        Ok(self.given(key, parse::text)?.map(|name| match name.as_str() {
+            "bundled" => ModelChoice::Bundled,
+            name if ["~/", "./", "../"].iter().any(|start| name.starts_with(start)) => {
+                let path = self.resolved_path(key, name);
+                ModelChoice::Named(path.to_string_lossy().into_owned())
+            }
+            _ => ModelChoice::Named(name),
+        }))
     }
 
     fn resolved_path(&self, key: Key, text: &str) -> PathBuf {

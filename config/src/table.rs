@@ -122,6 +122,11 @@ macro_rules! settings_table {
         #[setting(Daemon, "auto|off", default = "auto")]
         Draft => draft: DraftChoice = draft();
 
+        /// Guess them with this small model too, which has the model's vocabulary; a GGUF file, or the
+        /// name of one that `hob models` lists
+        #[setting(Daemon, "PATH|NAME")]
+        DraftModel => draft_model: Option<ModelChoice> = optional_model();
+
         /// What to log, such as info or hob_runtime=debug
         #[setting(Daemon, "FILTER", default = "info")]
         Log => log: String = value(parse::text);

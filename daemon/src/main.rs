@@ -161,6 +161,9 @@ fn resolve(flags: DaemonFlags) -> Result<Resolved> {
     if let Some(bytes) = memory_bytes.and_then(|bytes| bytes.parse().ok()) {
         hob_models::memory::assume_available_bytes(bytes);
     }
+    if std::env::var_os("HOB_TEST_IGNORE_TIME").is_some() {
+        hob_runtime::ignore_time();
+    }
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), flags.0)?;
     Ok(Settings::resolve(&sources)?)

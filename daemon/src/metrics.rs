@@ -34,6 +34,8 @@ pub struct Metrics {
     generated: AtomicU64,
     drafted: AtomicU64,
     accepted: AtomicU64,
+    model_drafted: AtomicU64,
+    model_accepted: AtomicU64,
     speculated: AtomicU64,
     speculations: Mutex<BTreeMap<&'static str, u64>>,
     ttft: Histogram,
@@ -111,6 +113,8 @@ impl Metrics {
         add(&self.generated, tokens);
         add(&self.drafted, drafts.drafted);
         add(&self.accepted, drafts.accepted);
+        add(&self.model_drafted, drafts.model_drafted);
+        add(&self.model_accepted, drafts.model_accepted);
     }
 
     /// Counts the prompt tokens that a speculative prefill computed.
@@ -159,6 +163,18 @@ impl Metrics {
             "counter",
             "Guessed tokens that were right, and so part of an answer.",
             read(&self.accepted),
+        );
+        page.single(
+            "hob_draft_model_drafted_tokens_total",
+            "counter",
+            "Those of the guessed tokens that the draft model guessed.",
+            read(&self.model_drafted),
+        );
+        page.single(
+            "hob_draft_model_accepted_tokens_total",
+            "counter",
+            "Those of the draft model's that were right.",
+            read(&self.model_accepted),
         );
         page.family("hob_ahead_total", "counter", "Speculative prefills, by outcome.");
         for (outcome, count) in lock(&self.speculations).iter() {
@@ -321,7 +337,8 @@ mod tests {
         let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };
         metrics.started(&report(tokens));
         metrics.missed(Reason::Clock);
-        metrics.generated(7, DraftCounts { drafted: 5, accepted: 4 });
+        let drafts = DraftCounts { drafted: 5, accepted: 4, model_drafted: 3, model_accepted: 2 };
+        metrics.generated(7, drafts);
         let gauges = Gauges { queue: 2, rejected_files: 3, ..Gauges::default() };
         let page = metrics.render(gauges, &WarmStatus::default());
         for line in [
@@ -330,6 +347,8 @@ mod tests {
             "hob_generated_tokens_total 7",
             "hob_drafted_tokens_total 5",
             "hob_accepted_tokens_total 4",
+            "hob_draft_model_drafted_tokens_total 3",
+            "hob_draft_model_accepted_tokens_total 2",
             "hob_misses_total{reason=\"clock\"} 1",
             "hob_restore_full_prefill_total 0",
             "hob_ttft_seconds_bucket{le=\"0.025\"} 0",

@@ -23,6 +23,7 @@ use tokio::sync::{oneshot, watch};
 use crate::backend::{LoadError, Model};
 use crate::command::{Command, Reply, Submitted};
 use crate::draft::CostCurve;
+use crate::drafter::DrafterCore;
 use crate::fault::{self, Place};
 use crate::grammar::GrammarFactory;
 use crate::heartbeat::{Heartbeat, died};
@@ -90,8 +91,13 @@ impl Engine {
             let commands = commands.clone();
             // An error: the engine has stopped.
             let on_room = move || commands.send(Command::Room).unwrap_or(());
-            KvTiers::new(model.clone(), fingerprint, store, budget, on_room)
+            KvTiers::new(model.clone(), fingerprint, store.clone(), budget, on_room)
         };
+        let drafter = options.draft_model.as_ref().map(|draft_model| {
+            let drafter = DrafterCore::new(draft_model.clone(), store, &options);
+            tiers.protect(&drafter.tiers);
+            drafter
+        });
         let maintainer = tiers.maintainer();
         let index = tiers.index();
         let heartbeat = Arc::new(Heartbeat::default());
@@ -106,6 +112,8 @@ impl Engine {
                 let core = Core {
                     pulse,
                     graph_nodes: 0,
+                    draft_tiers: drafter.as_ref().map(|drafter| drafter.tiers.clone()),
+                    drafter,
                     costs: if options.micro_batch_target.is_some() {
                         CostCurve::measured()
                     } else {

@@ -3,13 +3,15 @@
 //! Reading order: [`turn`] (requests and events), [`engine`] (the handle), `command` (what it
 //! sends), `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV
 //! offload to memory and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and
-//! [`grammar`] (before a turn), `draft` (guessed tokens), [`sample`] (after a micro-batch), [`heartbeat`]
+//! [`grammar`] (before a turn), `draft`, `draft_model` and `drafter` (guessed tokens), [`sample`] (after a micro-batch), [`heartbeat`]
 //! (whether the thread lives), [`fault`] (how tests end it), [`probe`] (a trial of a model).
 
 mod attention;
 pub mod backend;
 mod command;
 mod draft;
+mod draft_model;
+mod drafter;
 pub mod engine;
 pub mod fault;
 pub mod grammar;
@@ -31,12 +33,15 @@ mod watcher;
 mod worker;
 
 pub use backend::{MemoryKind, Model, ModelFacts};
+pub use draft_model::{Disagreement, DraftModel};
 pub use engine::Engine;
 pub use heartbeat::{Death, Health};
 pub use map::{BlockMap, CacheMap, Eviction, EvictionReason, Origin, SlotMap, Tier};
 pub use miss::MissReason;
-pub use options::EngineOptions;
-pub use status::{EngineCounters, EngineStatus, Residency, SavedStatus, SlotState, SlotStatus};
+pub use options::{EngineOptions, ignore_time};
+pub use status::{
+    DraftModelCounters, EngineCounters, EngineStatus, Residency, SavedStatus, SlotState, SlotStatus,
+};
 pub use tiers::in_the_background;
 pub use turn::{
     AheadCounts, DraftCounts, FinishReason, Logprobs, PromptPhase, PromptProgress, Purpose,

@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-use crate::backend::{LoadError, Model};
+use crate::backend::LoadError;
 use crate::command::Command;
 use crate::heartbeat::{Activity, Heartbeat};
 use crate::status::Residency;
@@ -50,7 +50,7 @@ pub(crate) fn run(
             Ok((kept, Exit::Unloading(reply))) => {
                 core = kept;
                 core.pulse.begin(Activity::Loading);
-                let dropped = drop_weights(core.model.as_ref(), residency);
+                let dropped = drop_weights(&core, residency);
                 reply.send(dropped);
                 if !dropped {
                     continue;
@@ -81,13 +81,26 @@ fn serve_loaded(
 ) -> Result<(Core, Exit), Box<NoContext>> {
     core.pulse.begin(Activity::Loading);
     let model = core.model.clone();
+    let draft_model = core.drafter.as_ref().map(|drafter| drafter.model().clone());
     let shape = core.options.shape(model.facts());
+    let draft_shape = draft_model.as_ref().map(|model| core.options.shape(model.facts()));
     let mut parts = Some((core, first));
     let mut exit = None;
-    let made = model.with_context(shape, &mut |backend| {
-        let (core, first) = parts.take().expect("with_context() calls this once");
+    let mut take = || {
         on_context();
-        exit = Some(Worker::new(backend, core).run(first, inbox));
+        parts.take().expect("with_context() calls this once")
+    };
+    let made = model.with_context(shape, &mut |backend| {
+        if let (Some(draft_model), Some(shape)) = (&draft_model, draft_shape) {
+            let made = draft_model.with_context(shape, &mut |drafts| {
+                let (core, first) = take();
+                exit = Some(Worker::new(&mut *backend, Some(drafts), core).run(first, inbox));
+            });
+            let Err(error) = made else { return };
+            warn!(%error, "answers have no draft model");
+        }
+        let (core, first) = take();
+        exit = Some(Worker::new(backend, None, core).run(first, inbox));
     });
     match made {
         Ok(()) => Ok(exit.expect("with_context() calls its closure before it returns Ok")),
@@ -99,10 +112,14 @@ fn serve_loaded(
 }
 
 /// Returns whether the weights have left memory.
-fn drop_weights(model: &dyn Model, residency: &watch::Sender<Residency>) -> bool {
-    match model.drop_weights() {
+fn drop_weights(core: &Core, residency: &watch::Sender<Residency>) -> bool {
+    match core.model.drop_weights() {
         Ok(()) => {
             info!("weights unloaded");
+            let draft_model = core.drafter.as_ref().map(|drafter| drafter.model());
+            if let Some(Err(error)) = draft_model.map(|model| model.drop_weights()) {
+                warn!(%error, "weights of the draft model not unloaded");
+            }
             residency.send_replace(Residency::Unloaded);
             true
         }
@@ -124,12 +141,12 @@ fn wait_for_weights(
             Wake::By(command) => command,
             Wake::ToStop => {
                 core.pulse.begin(Activity::Flushing);
-                core.tiers.flush();
+                core.flush();
                 return None;
             }
         };
         *core.busy_status.lock() = Some(unloaded_status(core));
-        let loaded = load_weights(core.model.as_ref(), &core.pulse, residency);
+        let loaded = load_weights(core, residency);
         *core.busy_status.lock() = None;
         match loaded {
             Ok(()) => return Some(command),
@@ -139,18 +156,22 @@ fn wait_for_weights(
     }
 }
 
-fn load_weights(
-    model: &dyn Model,
-    heartbeat: &Heartbeat,
-    residency: &watch::Sender<Residency>,
-) -> Result<(), LoadError> {
+/// A draft model that does not load drafts nothing; its context says why.
+fn load_weights(core: &Core, residency: &watch::Sender<Residency>) -> Result<(), LoadError> {
+    let heartbeat: &Heartbeat = &core.pulse;
     heartbeat.begin(Activity::Loading);
-    let loaded = model.load_weights(&mut |progress| {
+    let mut report = |progress: f32| {
         let percent = (progress.clamp(0.0, 1.0) * 100.0) as u8;
         residency.send_replace(Residency::Loading { percent });
         heartbeat.beat();
         if heartbeat.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    };
+    let loaded = core.model.load_weights(&mut report);
+    if let (Ok(()), Some(drafter)) = (&loaded, &core.drafter)
+        && let Err(error) = drafter.model().load_weights(&mut report)
+    {
+        warn!(%error, "the draft model is not loaded");
+    }
     match &loaded {
         Ok(()) => info!("weights loaded"),
         Err(error) => warn!(%error, "weights not loaded"),

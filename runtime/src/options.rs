@@ -1,11 +1,13 @@
 //! How an engine is made.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hob_slots::Timestamp;
 
 use crate::backend::{ContextShape, ModelFacts};
+use crate::draft_model::DraftModel;
 
 #[derive(Clone)]
 pub struct EngineOptions {
@@ -21,6 +23,8 @@ pub struct EngineOptions {
     pub micro_batch_target: Option<Duration>,
     /// Compute guessed tokens of answers ahead, where that makes them faster.
     pub drafts: bool,
+    /// Guesses what the conversation's own text does not say.
+    pub draft_model: Option<DraftModel>,
     /// Turns that may wait for a slot.
     pub queue: usize,
     /// Host memory for parked KV.
@@ -32,6 +36,13 @@ pub struct EngineOptions {
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
+static IGNORES_TIME: AtomicBool = AtomicBool::new(false);
+
+/// For tests: by default, engines behave from now on as if every micro-batch took equally long.
+pub fn ignore_time() {
+    IGNORES_TIME.store(true, Ordering::Relaxed);
+}
+
 impl Default for EngineOptions {
     fn default() -> Self {
         Self {
@@ -39,8 +50,10 @@ impl Default for EngineOptions {
             slots: 4,
             prefixes: 4,
             micro_batch: 512,
-            micro_batch_target: Some(Duration::from_millis(100)),
+            micro_batch_target: (!IGNORES_TIME.load(Ordering::Relaxed))
+                .then_some(Duration::from_millis(100)),
             drafts: true,
+            draft_model: None,
             queue: 32,
             memory_budget_bytes: 1 << 30,
             unsaved_budget_bytes: 256 << 20,

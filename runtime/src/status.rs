@@ -33,6 +33,8 @@ pub struct EngineStatus {
     pub prefill_tokens_per_second: Option<f64>,
     /// Sums since the start.
     pub counters: EngineCounters,
+    /// Of the draft model, if there is one.
+    pub draft_model: Option<DraftModelCounters>,
 }
 
 /// The status while the engine's thread cannot answer: it loads the weights, or computes a long
@@ -198,4 +200,17 @@ pub struct EngineCounters {
     pub dropped_tokens: u64,
     /// Time that the engine's thread spent on exports and records.
     pub keeping_micros: u64,
+}
+
+/// Tokens of a draft model since the engine's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DraftModelCounters {
+    /// Of its guesses, those that the model computed.
+    pub drafted_tokens: u64,
+    /// Those of them that were right.
+    pub accepted_tokens: u64,
+    /// Of prompts and answers, computed by the draft model to follow them. Its guesses do not count.
+    pub computed_tokens: u64,
+    /// The same, restored from memory or disk.
+    pub restored_tokens: u64,
 }

@@ -180,6 +180,10 @@ pub struct DraftCounts {
     pub drafted: usize,
     /// Those of them that are part of the answer.
     pub accepted: usize,
+    /// Of `drafted`, those that the draft model guessed.
+    pub model_drafted: usize,
+    /// Of `accepted`, those that the draft model guessed.
+    pub model_accepted: usize,
 }
 
 /// What happened to a prompt, known when its first token is sampled.

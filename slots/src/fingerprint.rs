@@ -23,8 +23,9 @@ hex_text_form!(FileDigest, "file digest");
 pub struct Fingerprint {
     /// The GGUF file; of a model in parts, all parts in order.
     pub model_sha256: FileDigest,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drafter_sha256: Option<FileDigest>,
+    /// It drafts for another model: its KV is apart from that of the same file as the model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drafts: bool,
     /// Such as `f16`.
     pub cache_type_k: String,
     pub cache_type_v: String,
@@ -88,6 +89,8 @@ impl Fingerprint {
     pub fn hash(&self) -> ModelHash {
         let mut text = String::from("hob fingerprint 1\n");
         for (name, value) in self.fields() {
+            // So it was called first, and names stay.
+            let name = if name == "drafts" { "drafter_sha256" } else { name };
             text.push_str(&format!("{name}={value}\n"));
         }
         let digest = Sha256::digest(text);
@@ -112,12 +115,12 @@ impl Fingerprint {
     /// beginning of the next field.
     fn fields(&self) -> Vec<(&'static str, String)> {
         let rope = &self.rope;
-        let drafter = self.drafter_sha256.map_or("none".to_owned(), |digest| digest.to_string());
+        let drafts = if self.drafts { "another model" } else { "none" };
         let lora = |lora: &Lora| format!("{} {:?}", lora.sha256, lora.scale);
         let loras: Vec<_> = self.loras.iter().map(lora).collect();
         vec![
             ("model_sha256", self.model_sha256.to_string()),
-            ("drafter_sha256", drafter),
+            ("drafts", drafts.to_owned()),
             ("loras", loras.join(",")),
             ("cache_type_k", format!("{:?}", self.cache_type_k)),
             ("cache_type_v", format!("{:?}", self.cache_type_v)),
@@ -183,7 +186,7 @@ mod tests {
     fn usual() -> Fingerprint {
         Fingerprint {
             model_sha256: FileDigest([0xab; 32]),
-            drafter_sha256: None,
+            drafts: false,
             cache_type_k: "f16".into(),
             cache_type_v: "f16".into(),
             flash_attention: true,
@@ -203,7 +206,7 @@ mod tests {
         };
         vec![
             vary("model_sha256", |f| f.model_sha256 = FileDigest([1; 32])),
-            vary("drafter_sha256", |f| f.drafter_sha256 = Some(FileDigest([1; 32]))),
+            vary("drafts", |f| f.drafts = true),
             vary("loras", |f| f.loras.push(Lora { sha256: FileDigest([1; 32]), scale: 0.1 })),
             vary("cache_type_k", |f| f.cache_type_k = "q8_0".into()),
             vary("cache_type_v", |f| f.cache_type_v = "q8_0".into()),

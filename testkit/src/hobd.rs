@@ -99,6 +99,12 @@ impl Launch {
         self
     }
 
+    /// hobd chooses micro-batches and guesses as if all took equally long, by the variable
+    /// `HOB_TEST_IGNORE_TIME`: the same requests then always make the same ones.
+    pub fn ignoring_time(self) -> Self {
+        self.env("HOB_TEST_IGNORE_TIME", "1")
+    }
+
     /// Lets [`Launch::inject`] work.
     pub fn with_faults(mut self) -> Self {
         self.has_faults = true;

@@ -12,7 +12,9 @@ export function Figures({ finish, answerCold, busy }) {
     ["numbers.ttft", t("numbers.time", { time: hob.ttft_ms })],
     hob.total_ms && ["numbers.total", t("numbers.time", { time: hob.total_ms })],
     usage && ["numbers.answer", t("numbers.tokens", { n: usage.completion_tokens })],
-    hob.drafts?.drafted > 0 && ["numbers.drafts", draftText(hob.drafts)],
+    hob.drafts?.drafted > 0 && ["numbers.drafts", draftText(hob.drafts.drafted, hob.drafts.accepted)],
+    hob.drafts?.model_drafted > 0 &&
+      ["numbers.drafts.model", draftText(hob.drafts.model_drafted, hob.drafts.model_accepted)],
     ["numbers.prompt", originTexts(hob).join(", ")],
     hob.saved_ms > 0 && ["numbers.saved.title", t("numbers.saved.about", { time: hob.saved_ms })],
     model && ["numbers.model", model],
@@ -37,7 +39,7 @@ export function Figures({ finish, answerCold, busy }) {
     </div>`;
 }
 
-const draftText = ({ drafted, accepted }) => t("numbers.accepted", { n: drafted, accepted });
+const draftText = (drafted, accepted) => t("numbers.accepted", { n: drafted, accepted });
 
 /** Where the prompt's tokens were. */
 function originTexts(hob) {

@@ -84,6 +84,8 @@ impl Account {
             drafts: Some(DraftTokens {
                 drafted: self.usage.drafts.drafted,
                 accepted: self.usage.drafts.accepted,
+                model_drafted: self.usage.drafts.model_drafted,
+                model_accepted: self.usage.drafts.model_accepted,
             }),
             ahead: Some(AheadTokens {
                 memory: report.ahead.memory,

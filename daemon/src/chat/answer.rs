@@ -271,6 +271,8 @@ impl Answer {
                 account.usage.completion += completion_tokens;
                 account.usage.drafts.drafted += drafts.drafted;
                 account.usage.drafts.accepted += drafts.accepted;
+                account.usage.drafts.model_drafted += drafts.model_drafted;
+                account.usage.drafts.model_accepted += drafts.model_accepted;
                 if choice == 0 {
                     account.end_first(reason, completion_tokens, generation_ms, self.max_tokens);
                 }

@@ -8,9 +8,9 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
-use hob_api::status::{Counters, DiskQuota, Parked, Prefix, Profile, Slot};
+use hob_api::status::{Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, Slot};
 use hob_config::ModelChoice;
-use hob_runtime::{EngineCounters, Health, SavedStatus, SlotStatus};
+use hob_runtime::{DraftModelCounters, EngineCounters, Health, SavedStatus, SlotStatus};
 use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ use crate::conversations::Conversations;
 use crate::conversations::readiness::Readiness;
 use crate::error::ApiError;
 use crate::metrics::{Gauges, Metrics};
-use crate::models::{Models, devices};
+use crate::models::{CurrentDraftModel, Models, devices};
 use crate::profiles::status::PrefixStatus;
 use crate::profiles::{ProfileStatus, Profiles};
 use crate::speech::Speech;
@@ -110,6 +110,12 @@ pub async fn status(
         trained_tokens: Some(models.engine.model().facts().trained_context).filter(|it| *it > 0),
         devices,
         offload: devices::offload_of(models.engine.model().as_ref()),
+        draft_model: models
+            .catalogue
+            .current()
+            .draft_model
+            .as_ref()
+            .map(|it| draft_model(it, status.draft_model.unwrap_or_default())),
         slots: status.slots.into_iter().map(|it| slot(it, &readiness)).collect(),
         parked: status.parked.into_iter().map(|saved| parked(saved, speed)).collect(),
         profiles: list.into_iter().map(profile).collect(),
@@ -140,6 +146,20 @@ fn parked(saved: SavedStatus, speed: Option<f64>) -> Parked {
         Readiness::of(Some(tokens), memory_tokens + disk_tokens, speed);
     let ready = Some(ready);
     Parked { conversation, tokens, tier, memory_tokens, disk_tokens, ready, read_ms }
+}
+
+fn draft_model(current: &CurrentDraftModel, counters: DraftModelCounters) -> DraftModel {
+    let DraftModelCounters { drafted_tokens, accepted_tokens, computed_tokens, restored_tokens } =
+        counters;
+    DraftModel {
+        name: current.name.clone(),
+        fingerprint: current.fingerprint,
+        refused: current.refused.clone().map(Into::into),
+        drafted_tokens,
+        accepted_tokens,
+        computed_tokens,
+        restored_tokens,
+    }
 }
 
 fn disk_quota(quota: &quota::DiskQuota) -> DiskQuota {

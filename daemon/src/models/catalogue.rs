@@ -75,6 +75,18 @@ pub struct CurrentModel {
     pub sampling: ModelSampling,
     /// `None`: the processor computes all of it.
     pub offload: Option<Offload>,
+    /// Guesses tokens of its answers, if the settings name one.
+    pub draft_model: Option<CurrentDraftModel>,
+}
+
+/// The draft model of the settings.
+#[derive(Clone, Debug)]
+pub struct CurrentDraftModel {
+    pub name: String,
+    /// `None`: it does not draft.
+    pub fingerprint: Option<ModelHash>,
+    /// Why it does not draft.
+    pub refused: Option<String>,
 }
 
 impl CurrentModel {

@@ -13,8 +13,9 @@ use hob_slots::store::{Key, Store, StoreError};
 
 use super::Report;
 use super::model::{self, Loaded};
+use super::model_file::prefix_slots;
 use crate::clock::Clock;
-use crate::models::ModelSampling;
+use crate::models::{CurrentDraftModel, ModelSampling};
 use crate::prompt::RendersIn;
 use crate::warm::battery::ReadBattery;
 
@@ -41,6 +42,7 @@ pub(super) struct Opened {
     pub renders_in: RendersIn,
     /// Adapters of the model.
     pub loras: Vec<Lora>,
+    pub draft_model: Option<CurrentDraftModel>,
 }
 
 /// Opens the slots directory, before everything else: a second daemon fails here at once.
@@ -83,15 +85,21 @@ pub(super) fn open(
         Some(loaded) => loaded,
         None => model::load(resolved, report)?,
     };
-    store.write_model_toml(&loaded.fingerprint)?;
-    give_up_crashing(&store, loaded.fingerprint.hash(), after_crash);
+    let drafter = loaded.drafter.as_ref();
+    let drafting = drafter.and_then(|drafter| drafter.model.as_ref().ok());
+    for fingerprint in [Some(&loaded.fingerprint), drafting.map(|(_, fingerprint)| fingerprint)] {
+        let Some(fingerprint) = fingerprint else { continue };
+        store.write_model_toml(fingerprint)?;
+        give_up_crashing(&store, fingerprint.hash(), after_crash);
+    }
     let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
     let options = options.unwrap_or_else(|| EngineOptions {
         context_tokens: loaded.context.tokens as usize,
         slots: settings.slots as usize,
-        prefixes: model::prefix_slots(settings),
+        prefixes: prefix_slots(settings),
         // The fake model, which has no file, answers at a pace that tests wait for.
         drafts: settings.draft == DraftChoice::Auto && !loaded.files.is_empty(),
+        draft_model: drafting.map(|(model, _)| model.clone()),
         queue: settings.queue,
         memory_budget_bytes: settings.warm_budget_bytes(memory),
         unsaved_budget_bytes: settings.unsaved_budget_bytes(memory),
@@ -100,10 +108,23 @@ pub(super) fn open(
     });
     let fingerprint = loaded.fingerprint.hash();
     let loras = loaded.fingerprint.loras.clone();
+    let draft_model = loaded.drafter.as_ref().map(|drafter| drafter.current());
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
     let Loaded { name, shown, files, context, estimate, sampling, renders_in, .. } = loaded;
     log_context(&engine, context);
-    Ok(Opened { engine, store, name, shown, files, context, estimate, sampling, renders_in, loras })
+    Ok(Opened {
+        engine,
+        store,
+        name,
+        shown,
+        files,
+        context,
+        estimate,
+        sampling,
+        renders_in,
+        loras,
+        draft_model,
+    })
 }
 
 /// What was chosen, and why it is not larger.

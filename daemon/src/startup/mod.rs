@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
 //! [`Daemon::serve`] itself), `daemon` (join, serve, close), `door` (the
-//! socket), `engine` and `model` (what is opened
-//! first), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
+//! socket), `engine`, `model` and `drafter` (what is opened
+//! first), `model_file` (what both models have in common), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
 //! of the process).
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
@@ -17,8 +17,10 @@ mod adapters;
 mod announce;
 mod daemon;
 mod door;
+mod drafter;
 mod engine;
 mod model;
+mod model_file;
 pub mod model_switch;
 mod models;
 mod next;

@@ -7,19 +7,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
-use hob_config::{ModelChoice, Resolved, Settings, paths};
-use hob_models::{ChosenContext, ContextSettings, Estimate, ProbeCache, Roots};
+use hob_config::{ModelChoice, Resolved};
+use hob_models::{ChosenContext, Estimate};
+use hob_runtime::Model;
 use hob_runtime::backend::fake::{CELL_BYTES, FakeModel};
-use hob_runtime::{EngineOptions, Model};
-use hob_slots::fingerprint::{FileDigest, Fingerprint, Lora};
+use hob_slots::fingerprint::{FileDigest, Fingerprint};
 
 use super::Report;
+pub use super::drafter::Drafter;
+use super::model_file::fingerprint;
 use crate::models::ModelSampling;
-use crate::profiles::count_profiles;
 use crate::prompt::RendersIn;
-
-/// llama.cpp's limit; one sequence is reserved for splices.
-const MAX_SEQUENCES: usize = 256;
 
 /// The models of the tests.
 const FAKES: [&str; 2] = ["fake", "fake:second"];
@@ -38,6 +36,8 @@ pub struct Loaded {
     pub sampling: ModelSampling,
     /// Its chat template.
     pub renders_in: RendersIn,
+    /// `None`: the settings name none.
+    pub drafter: Option<Drafter>,
 }
 
 /// Loads the model of the settings.
@@ -82,58 +82,8 @@ fn fake(resolved: &Resolved, name: &str, number: u8) -> Result<Loaded> {
         }),
         sampling: ModelSampling::default(),
         renders_in,
+        drafter: None,
     })
-}
-
-/// Flash attention and small windows are constants of the engine.
-pub(super) fn fingerprint(
-    resolved: &Resolved,
-    content: FileDigest,
-    state_format: &str,
-    loras: &[Lora],
-) -> Fingerprint {
-    Fingerprint {
-        model_sha256: content,
-        drafter_sha256: None,
-        cache_type_k: resolved.settings.cache_type_k.to_string(),
-        cache_type_v: resolved.settings.cache_type_v.to_string(),
-        flash_attention: true,
-        swa_full: false,
-        state_format: state_format.to_owned(),
-        rope: Default::default(),
-        loras: loras.to_vec(),
-    }
-}
-
-pub(super) use real::STATE_FORMAT;
-
-/// What probes have found, with these cache types by this version.
-pub(super) fn probe_cache(settings: &Settings) -> ProbeCache {
-    let Settings { cache_type_k, cache_type_v, .. } = settings;
-    let version = env!("CARGO_PKG_VERSION");
-    let prober = format!("hobd {version}, {STATE_FORMAT}, {cache_type_k}, {cache_type_v}");
-    ProbeCache::at(paths::probe_cache_file(&settings.data_dir), prober)
-}
-
-/// The directories of models. Environment variables name those of other programs.
-pub(super) fn roots(resolved: &Resolved) -> Roots {
-    let own = paths::models_dir(&resolved.settings.data_dir);
-    Roots::from_env(|name| std::env::var_os(name), &resolved.user_dirs.home, &own)
-}
-
-pub(super) fn context_settings(settings: &Settings) -> ContextSettings {
-    let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
-    let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
-    ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types)
-}
-
-/// Sequences for prefixes: one for each profile and each learned prefix, and the default number at
-/// least, for profiles that are added later. Not more, because on models that keep whole states
-/// each one takes memory.
-pub(super) fn prefix_slots(settings: &Settings) -> usize {
-    let profiles = count_profiles(&settings.profiles_dir);
-    let max = MAX_SEQUENCES - 1 - settings.slots as usize;
-    (profiles + settings.learned_prefixes).max(EngineOptions::default().prefixes).min(max)
 }
 
 #[cfg(not(feature = "llama"))]
@@ -141,9 +91,6 @@ mod real {
     use std::convert::Infallible;
 
     use super::*;
-
-    /// Nothing names KV by this without llama.cpp.
-    pub const STATE_FORMAT: &str = "none";
 
     pub fn load(
         resolved: &Resolved,
@@ -167,18 +114,16 @@ mod real {
 
 #[cfg(feature = "llama")]
 mod real {
-    use std::path::Path;
-
-    use anyhow::Context;
-    use hob_config::GpuLayers;
-    use hob_models::{ContentHash, HashCache, MachineMemory, ModelFile, bundled, discover};
-    use hob_runtime::backend;
-    pub use hob_runtime::backend::llama::STATE_FORMAT;
-    use hob_runtime::backend::llama::{self, LlamaModel, LlamaOptions, Placement};
+    use hob_models::{Available, ContentHash, MachineMemory, ModelFile};
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_slots::fingerprint::Lora;
 
     use super::*;
     use crate::models::DeviceSettings;
-    use crate::startup::{Step, adapters, probe, template};
+    use crate::startup::model_file::{
+        STATE_FORMAT, context_settings, find, hash, placement, probe_cache,
+    };
+    use crate::startup::{Step, adapters, drafter, probe, template};
 
     pub fn load(
         resolved: &Resolved,
@@ -192,7 +137,16 @@ mod real {
         let host_bytes = MachineMemory::usable_bytes(MachineMemory::read());
         let wanted = context_settings(settings);
         let available = DeviceSettings::of(settings).available(host_bytes);
-        let context = wanted.context_of(&file, available);
+        let mut context = wanted.context_of(&file, available);
+        let draft_file = drafter::find(resolved, report);
+        if let Some(Ok(drafter)) = &draft_file {
+            // Beside the draft model's weights, and its KV of as many tokens.
+            let taken = drafter.file.estimate(&wanted.demand(context.tokens)).total_bytes();
+            let host_bytes = available.host_bytes.saturating_sub(taken);
+            context = wanted.context_of(&file, Available { host_bytes, ..available });
+        }
+        // Before the model: what it takes of a device is then known.
+        let draft_file = draft_file.map(|found| found.and_then(|it| it.load(settings, context)));
         let options = LlamaOptions {
             threads: settings.threads as usize,
             cache_type_k: settings.cache_type_k.to_string(),
@@ -205,13 +159,25 @@ mod real {
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
             report(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 })
         })?;
-        let estimate = file.estimate(&wanted.demand(context.tokens));
+        let mut estimate = file.estimate(&wanted.demand(context.tokens));
+        let mut files = file.files;
+        let drafter = draft_file.map(|loaded| {
+            let drafter = Drafter::of(resolved, loaded, &model);
+            if let Some(beside) = &drafter.file {
+                let its = beside.estimate(&wanted.demand(context.tokens));
+                estimate.weights_bytes += its.weights_bytes;
+                estimate.kv_bytes += its.kv_bytes;
+                files.extend(beside.files.iter().cloned());
+            }
+            drafter
+        });
         Ok(Loaded {
+            drafter,
             model: Arc::new(model),
             fingerprint: fingerprint(resolved, FileDigest(content.0), STATE_FORMAT, &loras),
             name: file.name,
             shown: file.path.display().to_string(),
-            files: file.files,
+            files,
             context,
             estimate: Some(estimate),
             sampling: ModelSampling::of(&file.summary.sampling),
@@ -244,57 +210,5 @@ mod real {
             probe::check(settings, &probe_cache(settings), &file, with_adapters, report)?;
         }
         Ok(Usable { file, content, loras })
-    }
-
-    /// What goes to devices, beside the context that the engine will make.
-    fn placement(settings: &Settings, file: &ModelFile, context: ChosenContext) -> Placement {
-        let context_tokens = context.tokens as usize;
-        // An embedding model computes a text in one micro-batch.
-        let micro_batch = match file.summary.pooling {
-            Some(_) => context_tokens,
-            None => EngineOptions::default().micro_batch.min(context_tokens),
-        };
-        let sequences = settings.slots as usize + prefix_slots(settings) + 1;
-        Placement {
-            layers: match settings.gpu_layers {
-                GpuLayers::Auto => llama::GpuLayers::Auto,
-                GpuLayers::Count(count) => llama::GpuLayers::Count(count),
-            },
-            devices: settings.device.clone(),
-            tensor_split: settings.tensor_split.clone(),
-            kv_offload: settings.kv_offload,
-            context: Some(backend::ContextShape { context_tokens, sequences, micro_batch }),
-            ..Placement::default()
-        }
-    }
-
-    fn find(resolved: &Resolved, choice: &ModelChoice) -> Result<ModelFile> {
-        let own = paths::models_dir(&resolved.settings.data_dir);
-        match choice {
-            ModelChoice::Bundled => {
-                let path = bundled::materialise(&own).with_context(|| {
-                    format!("cannot write the bundled model to {}", own.display())
-                })?;
-                Ok(ModelFile::open(&path)?)
-            }
-            ModelChoice::Named(name) => {
-                Ok(hob_models::resolve(name, || discover(&roots(resolved)))?)
-            }
-        }
-    }
-
-    fn hash(data_dir: &Path, file: &ModelFile, report: &mut Report<'_>) -> Result<ContentHash> {
-        let cache = HashCache::at(paths::hash_cache_file(data_dir));
-        let mut logged = 0;
-        let content = cache.hash(&file.files, &mut |progress| {
-            let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
-            // Only a load is interrupted: the signal's thread ends a process that hashes.
-            let _ = report(Step::Reading { percent: percent.min(100) as u8 });
-            if percent >= logged + 10 && progress.total_bytes > 1 << 30 {
-                logged = percent;
-                tracing::info!(percent, "hashing the model file");
-            }
-        });
-        content.with_context(|| format!("cannot read {}", file.path.display()))
     }
 }

@@ -5,7 +5,7 @@ use hob_models::Roots;
 
 use super::ModelSwitch;
 use super::engine::Opened;
-use super::model::{STATE_FORMAT, context_settings, fingerprint, probe_cache, roots};
+use super::model_file::{STATE_FORMAT, context_settings, fingerprint, probe_cache, roots};
 use crate::models::{Catalogue, CurrentModel, DeviceSettings, Options};
 
 /// `custom_roots`: replace the directories of models.
@@ -34,6 +34,7 @@ pub(super) fn catalogue(
             kv_bytes_per_token: opened.estimate.map(|estimate| estimate.kv_bytes_per_token),
             sampling: opened.sampling.clone(),
             offload: opened.engine.model().offload(),
+            draft_model: opened.draft_model.clone(),
         },
         fixed: resolved.fixed(Key::Model).map(ToString::to_string),
         fixed_context: resolved.fixed(Key::Ctx).map(ToString::to_string),

@@ -263,6 +263,7 @@ impl Plan {
             estimate: self.estimate,
             sampling: ModelSampling::of(&self.sampling),
             renders_in: RendersIn::ThisProcess,
+            drafter: None,
         };
         let own = vec![directory.join("models")];
         let roots = Roots { own, ..Roots::default() };
@@ -284,7 +285,7 @@ pub fn model() -> ModelHash {
 fn fingerprint(cache_type_k: &str) -> Fingerprint {
     Fingerprint {
         model_sha256: FileDigest([3; 32]),
-        drafter_sha256: None,
+        drafts: false,
         cache_type_k: cache_type_k.to_owned(),
         cache_type_v: "f16".to_owned(),
         flash_attention: true,

@@ -7,11 +7,11 @@ const MIN_GAIN: f64 = 1.05;
 /// most tokens a second, and none fewer than without drafts.
 ///
 /// `chances`: for each answer, the chance that its first token is right, the first two, and so on.
-/// `seconds`: how long a micro-batch of so many rows takes; `None` where that is unknown.
-pub fn lengths(chances: &[Vec<f64>], seconds: impl Fn(usize) -> Option<f64>) -> Vec<usize> {
+/// `seconds`: how long it takes with drafts of these lengths; `None` where that is unknown.
+pub fn lengths(chances: &[Vec<f64>], seconds: impl Fn(&[usize]) -> Option<f64>) -> Vec<usize> {
     let answers = chances.len();
     let mut best = vec![0; answers];
-    let Some(without) = seconds(answers) else { return best };
+    let Some(without) = seconds(&best) else { return best };
     let longest = chances.iter().map(Vec::len).max().unwrap_or(0);
     let at = |offset: usize| {
         chances
@@ -25,10 +25,10 @@ pub fn lengths(chances: &[Vec<f64>], seconds: impl Fn(usize) -> Option<f64>) -> 
     let mut lengths = vec![0; answers];
     let mut tokens = vec![1.0; answers]; // Expected of each answer.
     let mut most = MIN_GAIN;
-    for (count, (answer, chance)) in (answers + 1..).zip(rows) {
+    for (answer, chance) in rows {
         lengths[answer] += 1;
         tokens[answer] += chance;
-        let Some(seconds) = seconds(count) else { break };
+        let Some(seconds) = seconds(&lengths) else { break };
         let gain = |tokens: f64| tokens * without / seconds;
         let all = gain(tokens.iter().sum::<f64>() / answers as f64);
         if all > most && tokens.iter().all(|&tokens| gain(tokens) >= 1.0) {
@@ -44,7 +44,8 @@ mod tests {
     use super::*;
 
     /// Each row takes 0.3 times a micro-batch of one more.
-    fn steep(rows: usize) -> Option<f64> {
+    fn steep(lengths: &[usize]) -> Option<f64> {
+        let rows = lengths.len() + lengths.iter().sum::<usize>();
         (rows <= 16).then_some(0.7 + 0.3 * rows as f64)
     }
 

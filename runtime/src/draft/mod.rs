@@ -7,20 +7,26 @@
 //! model's logits and the sampler, token by token, whatever was guessed.
 //!
 //! - Pure: tokens and durations in, tokens and numbers out. `worker::draft` computes drafts.
-//! - [`Lookup`] guesses from the conversation's own tokens.
-//! - [`Acceptance`] learns how often guesses are right, also of those that were not computed.
+//! - [`Lookup`] guesses from the conversation's own tokens; `drafter` asks a small model.
+//! - [`Acceptance`] and [`Confidence`] learn how often guesses are right, also of those that were not
+//!   computed.
 //! - [`CostCurve`] learns how long micro-batches take, by their rows.
+//! - [`Ledger`] bounds the time that a draft model may take.
 //! - [`lengths`] chooses how much of each draft to compute: nothing, where that would not be faster.
 
 mod acceptance;
+mod confidence;
 mod cost;
+mod ledger;
 mod length;
 mod lookup;
 
 use hob_slots::Token;
 
 pub use acceptance::Acceptance;
+pub use confidence::Confidence;
 pub use cost::CostCurve;
+pub use ledger::Ledger;
 pub use length::lengths;
 pub use lookup::Lookup;
 
@@ -28,9 +34,29 @@ pub use lookup::Lookup;
 pub const MAX_ROWS: usize = 16;
 
 /// Tokens that may follow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Draft {
     pub tokens: Vec<Token>,
-    /// So many tokens in front of them are equal to those in front of their source.
-    pub matched: usize,
+    pub source: Source,
+}
+
+/// Where a draft comes from, and what speaks for it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// What followed so many equal tokens before.
+    Lookup { matched: usize },
+    /// The draft model, which gave each token this probability.
+    Model { probabilities: Vec<f32> },
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::Lookup { matched: 0 }
+    }
+}
+
+impl Source {
+    pub fn is_model(&self) -> bool {
+        matches!(self, Self::Model { .. })
+    }
 }

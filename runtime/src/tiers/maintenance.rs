@@ -2,6 +2,7 @@
 //!
 //! - Jobs and saves have one order: a job finds what the engine saved before it.
 //! - Open conversations stay, and so do those whose record is still to be written.
+//! - The draft model's tiers are protected like the model's own.
 //! - An object that a record in memory names stays. While objects are removed, no new record can
 //!   name them and no reader reads them.
 //! - When the engine stops, the running job leaves what it can and queued ones are dropped: saves
@@ -104,6 +105,34 @@ pub(super) fn collect(
     collect_now(store, &EngineRefs { shared, steps, may_stop: false }, model)
 }
 
+/// Tiers that the engine refers to, on the other thread.
+#[derive(Clone)]
+enum Whose {
+    Model,
+    DraftModel(Arc<Shared>),
+}
+
+impl Whose {
+    /// `own`: those of the model.
+    fn shared<'s>(&'s self, own: &'s Shared) -> &'s Shared {
+        match self {
+            Self::Model => own,
+            Self::DraftModel(shared) => shared,
+        }
+    }
+}
+
+impl EngineRefs<'_> {
+    /// The tiers of `model`; `None`: the engine does not use it.
+    fn of(&self, model: ModelHash) -> Option<Whose> {
+        if model == self.shared.fingerprint {
+            return Some(Whose::Model);
+        }
+        let beside = self.shared.beside.get()?;
+        (beside.fingerprint == model).then(|| Whose::DraftModel(beside.clone()))
+    }
+}
+
 impl LiveRefs for EngineRefs<'_> {
     fn is_stopping(&self) -> bool {
         self.may_stop && self.shared.stopping.load(Ordering::SeqCst)
@@ -111,35 +140,38 @@ impl LiveRefs for EngineRefs<'_> {
 
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool {
         let conversation = conversation.clone();
-        model == self.shared.fingerprint
-            && self.steps.run(move |shared| {
+        self.of(model).is_some_and(|whose| {
+            self.steps.run(move |own| {
+                let shared = whose.shared(own);
                 let is_open = shared.open.lock().contains(&conversation);
                 let is_renewing = || shared.renewing.lock().contains(&conversation);
                 is_open || is_renewing() || shared.records().is_pending(&conversation)
             })
+        })
     }
 
     fn slot_file_removed(&self, model: ModelHash, conversation: &ConversationId) {
-        if model == self.shared.fingerprint {
+        if let Some(whose) = self.of(model) {
             let conversation = conversation.clone();
-            self.steps.run(move |shared| shared.records().slot_removed(&conversation));
+            self.steps.run(move |own| whose.shared(own).records().slot_removed(&conversation));
         }
     }
 
     fn slot_file_replaced(&self, model: ModelHash, conversation: &ConversationId) {
-        if model == self.shared.fingerprint {
+        if let Some(whose) = self.of(model) {
             let conversation = conversation.clone();
-            self.steps.run(move |shared| shared.records().slot_file_replaced(&conversation));
+            self.steps
+                .run(move |own| whose.shared(own).records().slot_file_replaced(&conversation));
         }
     }
 
     fn objects_lost(&self, _store: &Store, model: ModelHash, objects: &BTreeSet<ObjectName>) {
-        if model != self.shared.fingerprint {
-            return;
-        }
+        let Some(whose) = self.of(model) else { return };
         let names: Vec<ObjectName> = objects.iter().copied().collect();
         for names in names.chunks(MAX_IDS).map(<[_]>::to_vec) {
-            self.steps.run(move |shared| {
+            let whose = whose.clone();
+            self.steps.run(move |own| {
+                let shared = whose.shared(own);
                 for id in names.iter().filter_map(|name| shared.id_of(name)) {
                     let mut known = shared.objects();
                     if let Some(object) = known.get_mut(&id) {
@@ -160,13 +192,13 @@ impl LiveRefs for EngineRefs<'_> {
         objects: BTreeSet<ObjectName>,
         remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
     ) {
-        if model != self.shared.fingerprint {
-            return remove(&objects);
-        }
+        let Some(whose) = self.of(model) else { return remove(&objects) };
         let names: Vec<ObjectName> = objects.into_iter().collect();
         for names in names.chunks(MAX_IDS).map(<[_]>::to_vec) {
-            let _no_reads = self.shared.removing();
-            let (unreferenced, _freed) = self.steps.run(move |shared| {
+            let _no_reads = whose.shared(self.shared).removing();
+            let step = whose.clone();
+            let (unreferenced, _freed) = self.steps.run(move |own| {
+                let shared = step.shared(own);
                 // While this is held, no new record can name the objects.
                 let records = shared.records();
                 let (mut unreferenced, mut freed) = (BTreeSet::new(), Vec::new());

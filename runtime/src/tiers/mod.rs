@@ -115,6 +115,12 @@ impl KvTiers {
         Self { shared, jobs, fetches, uses: Some(uses), threads }
     }
 
+    /// Maintenance of these tiers protects the KV of `others` too, of another model over the same store.
+    pub fn protect(&self, others: &Self) {
+        others.shared.is_beside.store(true, Ordering::Relaxed);
+        self.shared.beside.set(others.shared.clone()).ok().expect("there is one draft model");
+    }
+
     /// Whether the bytes of `id` need not be exported again: a tier has them, and, unless they may
     /// stay in memory alone, they are on disk or on their way to it.
     pub fn has(&self, id: &BlockId, in_memory: bool) -> bool {

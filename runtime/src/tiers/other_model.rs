@@ -5,15 +5,18 @@ use hob_slots::{ConversationId, ModelHash};
 
 use crate::miss::MissReason;
 
-/// Names the other fingerprint, and the fields that differ.
+/// Names the other fingerprint, and the fields that differ. `beside`: the draft model's, which says
+/// nothing.
 pub(super) fn saved_under(
     store: &Store,
     ours: ModelHash,
+    beside: Option<ModelHash>,
     conversation: &ConversationId,
 ) -> Option<MissReason> {
     let reader = store.reader();
-    let others = reader.models().ok()?.into_iter().filter(|&model| model != ours);
-    let theirs = others.into_iter().find(|&model| reader.get_slot(model, conversation).is_ok())?;
+    let is_other = |model: &ModelHash| *model != ours && Some(*model) != beside;
+    let mut others = reader.models().ok()?.into_iter().filter(is_other);
+    let theirs = others.find(|&model| reader.get_slot(model, conversation).is_ok())?;
     let fields = match (reader.read_model_toml(ours), reader.read_model_toml(theirs)) {
         (Ok(ours), Ok(theirs)) => ours.difference(&theirs).join(", "),
         _ => "unknown fields".to_owned(),

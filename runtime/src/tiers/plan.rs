@@ -194,7 +194,8 @@ fn find_record(
         Err(Miss::Absent) => {
             // A sweep may have quarantined the record.
             let rejected = || store.rejected(shared.fingerprint, conversation);
-            *miss = other_model::saved_under(store, shared.fingerprint, conversation)
+            let beside = shared.beside.get().map(|beside| beside.fingerprint);
+            *miss = other_model::saved_under(store, shared.fingerprint, beside, conversation)
                 .or_else(|| rejected().map(|reason| MissReason::Unusable { from: 0, reason }));
             None
         }

@@ -2,8 +2,8 @@
 //! around map operations, never around I/O, and by no thread of low priority: see `locked`.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hob_slots::evict::History;
@@ -30,6 +30,10 @@ pub(super) struct Shared {
     pub fingerprint: ModelHash,
     pub model: Arc<dyn Model>,
     pub store: Option<Arc<Store>>,
+    /// The tiers of the draft model, which maintenance protects too.
+    pub beside: OnceLock<Arc<Shared>>,
+    /// These are such tiers: those of the model have all other directories.
+    pub is_beside: AtomicBool,
     pool: Mutex<WarmPool>,
     /// With `pool`: an object waits for the disk no longer.
     pub fewer_unsaved: Condvar,
@@ -116,6 +120,8 @@ impl Shared {
             model,
             pool: Mutex::new(pool),
             store,
+            beside: OnceLock::new(),
+            is_beside: AtomicBool::new(false),
             fewer_unsaved: Condvar::new(),
             records: Mutex::default(),
             objects: Mutex::default(),
@@ -134,6 +140,14 @@ impl Shared {
             counters: Counters::default(),
             written: watch::Sender::new(0),
         }
+    }
+
+    /// Whether the files of `model` are these tiers' to remove.
+    pub fn is_ours(&self, model: ModelHash) -> bool {
+        if self.is_beside.load(Ordering::Relaxed) {
+            return model == self.fingerprint;
+        }
+        self.beside.get().is_none_or(|beside| beside.fingerprint != model)
     }
 
     /// An object or a slot file was written.

@@ -69,6 +69,9 @@ impl Worker<'_> {
     /// Drops the slot's cells and its owner.
     pub(super) fn vacate(&mut self, index: usize) {
         self.clear(index);
+        if let Some(drafter) = &mut self.drafter {
+            drafter.clear(index);
+        }
         self.slots[index].unpinned();
         self.open_changed = true;
     }

@@ -9,7 +9,7 @@ use hob_slots::Token;
 use super::Worker;
 use super::plan::{Next, Share};
 use super::slot::{Phase, Running};
-use crate::draft::{Draft, MAX_ROWS, lengths};
+use crate::draft::{Draft, MAX_ROWS, Source, lengths};
 use crate::map::{Origin, Origins};
 
 impl Worker<'_> {
@@ -28,26 +28,41 @@ impl Worker<'_> {
             Next { slot, sampled, draft, drafted: 0 }
         };
         let mut nexts: Vec<Next> = decoding.into_iter().map(next).collect();
-        let has_draft = nexts.iter().any(|next| !next.draft.tokens.is_empty());
-        if has_draft && !self.prompts_in_order().iter().any(|&index| self.row_budget(index) > 0) {
+        let is_beside_prompts =
+            || self.prompts_in_order().iter().any(|&index| self.row_budget(index) > 0);
+        if !may_draft || nexts.is_empty() || is_beside_prompts() {
+            return nexts;
+        }
+        self.guess_by_model(&mut nexts);
+        if nexts.iter().any(|next| !next.draft.tokens.is_empty()) {
             let chances: Vec<Vec<f64>> = nexts.iter().map(|next| self.chances(next)).collect();
-            for (next, drafted) in nexts.iter_mut().zip(lengths(&chances, self.cost_of_rows())) {
+            let rows = self.cost_of_rows();
+            let seconds = |lengths: &[usize]| rows(lengths.len() + lengths.iter().sum::<usize>());
+            let lengths = lengths(&chances, seconds);
+            for (next, drafted) in nexts.iter_mut().zip(lengths) {
                 next.drafted = drafted;
             }
         }
         nexts
     }
 
-    /// What may follow `sampled` in the slot's answer, up to the answer's end.
-    fn guess(&mut self, index: usize, sampled: Token) -> Draft {
+    /// How many tokens a draft of the slot's answer may have.
+    pub(super) fn max_draft(&self, index: usize) -> usize {
         let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
-        let slot = &mut self.slots[index];
+        let slot = &self.slots[index];
         let turn = slot.turn.as_ref().expect("it answers");
         // The micro-batch samples one token more than it drafts.
         let left = turn.request.max_tokens.saturating_sub(turn.generated + 1);
         let room = max_tokens.saturating_sub(slot.timeline.len() + 2);
+        (MAX_ROWS - 1).min(left).min(room)
+    }
+
+    /// What may follow `sampled` in the slot's answer, up to the answer's end.
+    fn guess(&mut self, index: usize, sampled: Token) -> Draft {
+        let max = self.max_draft(index);
+        let slot = &mut self.slots[index];
+        let turn = slot.turn.as_ref().expect("it answers");
         slot.lookup.cover(slot.timeline.tokens());
-        let max = (MAX_ROWS - 1).min(left).min(room);
         let mut draft = slot.lookup.propose(slot.timeline.tokens(), sampled, max);
         let vocabulary = self.core.model.vocabulary();
         if !turn.request.ignore_eog
@@ -58,13 +73,21 @@ impl Worker<'_> {
         draft
     }
 
-    fn chances(&self, next: &Next) -> Vec<f64> {
+    pub(super) fn chances(&self, next: &Next) -> Vec<f64> {
         let turn = self.slots[next.slot].turn.as_ref().expect("it answers");
-        turn.acceptance.chances(next.draft.matched, next.draft.tokens.len())
+        match (&next.draft.source, &self.drafter) {
+            (Source::Lookup { matched }, _) => {
+                turn.acceptance.chances(*matched, next.draft.tokens.len())
+            }
+            (Source::Model { probabilities }, Some(drafter)) => {
+                drafter.core.confidence.chances(probabilities)
+            }
+            (Source::Model { .. }, None) => Vec::new(),
+        }
     }
 
     /// The time of a micro-batch of so many rows; `None` for more than there may be.
-    fn cost_of_rows(&self) -> impl Fn(usize) -> Option<f64> {
+    pub(super) fn cost_of_rows(&self) -> impl Fn(usize) -> Option<f64> {
         let options = &self.core.options;
         let tails = self.slots.iter().map(|slot| slot.tail.len()).sum::<usize>();
         let free = options.context_tokens.saturating_sub(self.used_tokens() + tails);
@@ -102,18 +125,33 @@ impl Worker<'_> {
     fn observe(&mut self, share: &Share, offset: usize, token: Option<Token>) -> bool {
         let Running { acceptance, drafts, .. } =
             self.slots[share.slot].turn.as_mut().expect("it answers");
+        let counters = &mut self.core.counters;
+        let drafted = share.tokens.len() - 1;
+        let drafter = self.drafter.as_mut().filter(|_| share.draft.source.is_model());
+        let mut of_model = drafter.map(|drafter| &mut drafter.core);
         if offset == 0 {
-            drafts.drafted += share.tokens.len() - 1;
-            self.core.counters.drafted_tokens += share.tokens.len() as u64 - 1;
+            drafts.drafted += drafted;
+            counters.drafted_tokens += drafted as u64;
+            if let Some(of_model) = &mut of_model {
+                drafts.model_drafted += drafted;
+                of_model.counters.drafted_tokens += drafted as u64;
+            }
         }
         let (Some(&guess), Some(token)) = (share.draft.tokens.get(offset), token) else {
             return false;
         };
         let is_right = guess == token;
-        acceptance.observe(share.draft.matched + offset, is_right);
-        if is_right && offset + 1 < share.tokens.len() {
-            drafts.accepted += 1;
-            self.core.counters.accepted_tokens += 1;
+        let is_accepted = is_right && offset < drafted;
+        drafts.accepted += usize::from(is_accepted);
+        counters.accepted_tokens += u64::from(is_accepted);
+        match (&share.draft.source, of_model) {
+            (Source::Lookup { matched }, _) => acceptance.observe(matched + offset, is_right),
+            (Source::Model { probabilities }, Some(of_model)) => {
+                of_model.confidence.observe(probabilities[offset], is_right);
+                drafts.model_accepted += usize::from(is_accepted);
+                of_model.counters.accepted_tokens += u64::from(is_accepted);
+            }
+            (Source::Model { .. }, None) => {}
         }
         is_right
     }

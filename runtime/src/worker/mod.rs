@@ -15,6 +15,7 @@
 //! - `plan`: the rows of the next micro-batch
 //! - `follow`: prompts in flight that begin alike
 //! - `draft`: guessed tokens of answers
+//! - `draft_model`: those that the draft model guesses, and its KV
 //! - `step`: one micro-batch and its tokens
 //! - `save`: exports KV behind the answer
 //! - `rest`: snapshots of memories that are not plain
@@ -30,6 +31,7 @@ mod beside;
 mod cells;
 mod change_log;
 mod draft;
+mod draft_model;
 mod follow;
 mod plan;
 mod progress;
@@ -54,6 +56,7 @@ use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, RadixTree, Registry, Sl
 use crate::backend::{Backend, Model, Sequence};
 use crate::command::{Command, Reply};
 use crate::draft::CostCurve;
+use crate::drafter::{Drafter, DrafterCore};
 use crate::fault::{self, Place};
 use crate::heartbeat::{Activity, Pulse};
 use crate::map::EvictionReason;
@@ -76,6 +79,8 @@ const MAX_FETCH_WAIT: Duration = Duration::from_millis(5);
 pub(crate) struct Worker<'b> {
     backend: &'b mut dyn Backend,
     core: Core,
+    /// `None`: there is no draft model, or it has no context.
+    drafter: Option<Drafter<'b>>,
     registry: Registry,
     radix: RadixTree,
     slots: Vec<Slot>,
@@ -106,6 +111,10 @@ pub(crate) struct Core {
     pub model: Arc<dyn Model>,
     pub fingerprint: ModelHash,
     pub tiers: KvTiers,
+    /// Those of the draft model.
+    pub draft_tiers: Option<Arc<KvTiers>>,
+    /// While there is no context. `None`: there is no draft model.
+    pub drafter: Option<DrafterCore>,
     pub options: EngineOptions,
     /// Turns in the queue, for the bound that `submit` checks.
     pub waiting: Arc<AtomicUsize>,
@@ -132,13 +141,23 @@ pub(crate) enum Exit {
 }
 
 impl<'b> Worker<'b> {
-    pub(crate) fn new(backend: &'b mut dyn Backend, core: Core) -> Self {
+    /// `drafts`: the context of the draft model.
+    pub(crate) fn new(
+        backend: &'b mut dyn Backend,
+        drafts: Option<&'b mut dyn Backend>,
+        mut core: Core,
+    ) -> Self {
         let count = |slots: usize| u32::try_from(slots).expect("slots are few");
         let (slots, prefixes) = (count(core.options.slots), count(core.options.prefixes));
         let slot = |id| Slot::new(SlotId(id), core.fingerprint);
         backend.report_to(core.pulse.shared());
+        let drafter = drafts.and_then(|drafts| {
+            drafts.report_to(core.pulse.shared());
+            Some(Drafter::new(drafts, core.drafter.take()?, core.model.vocabulary().len()))
+        });
         Self {
             backend,
+            drafter,
             registry: Registry::with_prefixes(slots, prefixes),
             radix: RadixTree::new(),
             slots: (0..slots + prefixes).map(slot).collect(),
@@ -265,16 +284,19 @@ impl<'b> Worker<'b> {
             || slots.iter().any(Slot::has_arrivals)
             || (0..slots.len()).any(|index| self.would_compute(index))
             || (slots.iter().any(Slot::needs_record) && !self.core.tiers.is_full())
+            || self.drafter_needs_record()
     }
 
     /// Replies to callers that wait for it, if no turn runs and no slot waits to be saved.
     fn settle(&mut self) {
         self.reply_to_saving();
-        if self.slots.iter().any(|slot| slot.turn.is_some() || slot.needs_record()) {
+        if self.slots.iter().any(|slot| slot.turn.is_some() || slot.needs_record())
+            || self.drafter_needs_record()
+        {
             return;
         }
         for done in self.settling.drain(..) {
-            self.core.tiers.when_flushed(move || done.send(()));
+            self.core.when_flushed(move || done.send(()));
         }
     }
 
@@ -319,7 +341,7 @@ impl<'b> Worker<'b> {
     /// Protects the conversations in a slot or in the queue from maintenance.
     fn publish_open(&mut self) {
         if std::mem::take(&mut self.open_changed) {
-            self.core.tiers.set_open(self.open());
+            self.core.set_open(self.open());
         }
         debug_assert!(self.core.tiers.is_open(&self.open()), "each change sets `open_changed`");
     }
@@ -355,14 +377,17 @@ impl<'b> Worker<'b> {
             self.log_eviction(index, 0, EvictionReason::Unloaded);
         }
         self.core.pulse.begin(Activity::Flushing);
-        self.core.tiers.flush();
-        self.core.tiers.set_open(BTreeSet::new());
+        self.core.flush();
+        self.core.set_open(BTreeSet::new());
+        self.core.drafter = self.drafter.take().map(Drafter::into_core).or(self.core.drafter);
         self.core.change_log.touch();
         self.core.change_log.notify();
         (self.core, self.exit)
     }
 
     fn status(&self) -> EngineStatus {
+        let base = base_status(&self.core);
+        let drafter = self.drafter.as_ref();
         let mut slots = self.slots.iter().map(|slot| SlotStatus {
             slot: slot.id,
             conversation: slot.conversation().cloned(),
@@ -375,7 +400,8 @@ impl<'b> Worker<'b> {
             prefixes: slots.collect(),
             waiting: self.queue.len(),
             used_tokens: self.used_tokens(),
-            ..base_status(&self.core)
+            draft_model: drafter.map(|drafter| drafter.core.counters).or(base.draft_model),
+            ..base
         }
     }
 
@@ -411,6 +437,7 @@ fn base_status(core: &Core) -> EngineStatus {
         unsaved_budget_bytes,
         memory: core.tiers.memory_figures(),
         prefill_tokens_per_second: core.pace.rows_per_second(),
+        draft_model: core.drafter.as_ref().map(|drafter| drafter.counters),
         counters: EngineCounters {
             written_bytes: disk.written_bytes.load(Ordering::Relaxed),
             read_bytes: disk.read_bytes.load(Ordering::Relaxed),

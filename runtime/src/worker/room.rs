@@ -46,6 +46,9 @@ impl Worker<'_> {
         let class = self.core.tiers.summary(conversation).map(|summary| summary.class);
         if class.is_some_and(|class| class != TtlClass::Permanent) {
             self.core.tiers.renew(conversation.clone(), self.now());
+            if let Some(tiers) = &self.core.draft_tiers {
+                tiers.renew(conversation.clone(), self.now());
+            }
         }
     }
 
@@ -71,9 +74,12 @@ impl Worker<'_> {
             self.registry.unpin(conversation);
             self.vacate(index);
         }
+        if let Some(drafter) = &mut self.drafter {
+            drafter.forget(conversation);
+        }
         self.core.change_log.forget(conversation);
         self.publish_open();
-        self.core.tiers.forget(conversation, |removed| done.send(removed));
+        self.core.forget(conversation, |removed| done.send(removed));
     }
 
     /// Relieves a full cache: evicts idle cells first, then preempts the youngest of several turns.

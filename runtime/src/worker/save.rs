@@ -40,6 +40,7 @@ impl Worker<'_> {
                 }
             }
         }
+        self.save_of_drafter();
     }
 
     /// Exports the slot's next object, or writes its record. Returns whether there was one.
@@ -92,7 +93,7 @@ impl Worker<'_> {
             if waits && !self.core.tiers.is_full() {
                 self.saving.push((conversation, done));
             } else {
-                self.core.tiers.when_flushed(move || done.send(()));
+                self.core.when_flushed(move || done.send(()));
             }
         }
     }
@@ -108,7 +109,7 @@ impl Worker<'_> {
         loop {
             self.await_room(until);
             if !self.save_next(index, true) {
-                return;
+                return self.save_drafted(index);
             }
         }
     }
@@ -138,6 +139,7 @@ impl Worker<'_> {
         while self.save_next(index, true) {
             self.flush_if_full();
         }
+        self.save_drafted(index);
     }
 
     /// The first block that no tier holds. A block that is not full is exported only when the slot

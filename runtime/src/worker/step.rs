@@ -61,8 +61,13 @@ impl Worker<'_> {
                 self.core.graph_nodes = self.core.pulse.beats() - beats;
                 self.observe_time(&plan, began);
                 self.count_passed_over(&plan);
+                let accepted = self.accepted_of_drafter();
                 self.commit(&plan.shares);
                 self.drop_mark();
+                if plan.only_answers {
+                    let accepted = self.accepted_of_drafter() - accepted;
+                    self.account_for_guesses(&plan.shares, accepted);
+                }
                 self.share_landed();
             }
             Err(DecodeError::NoRoom { .. }) => self.relieve(),
@@ -90,6 +95,9 @@ impl Worker<'_> {
 
     /// Learns from the time of a micro-batch that was computed.
     fn observe_time(&mut self, plan: &Plan, began: Instant) {
+        if let Some(drafter) = &mut self.drafter {
+            drafter.core.ledger.earn(began.elapsed(), drafter.core.confidence.observed());
+        }
         if plan.only_answers {
             self.backend.logits(0); // Devices other than the processor compute until they are read.
             self.core.costs.observe(plan.rows.len(), began.elapsed());

@@ -35,13 +35,13 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::Fetched { .. } | Command::Room | Command::CalledTools(_) => {}
             Command::Park { done, .. } => done.send(()),
             Command::Forget { conversation, done } => {
-                core.tiers.forget(&conversation, |removed| done.send(removed));
+                core.forget(&conversation, |removed| done.send(removed));
             }
             Command::SetClass { done, .. } => done.send(false),
             Command::Status(reply) => reply.send(status(core)),
             Command::Cells(reply) => reply.send(cells(core)),
             Command::Save { done, .. } | Command::Settle(done) => {
-                core.tiers.when_flushed(move || done.send(()))
+                core.when_flushed(move || done.send(()))
             }
             Command::Unload(done) => done.send(true),
         }

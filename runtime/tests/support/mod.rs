@@ -8,14 +8,22 @@ use std::sync::Arc;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{
-    Engine, EngineOptions, EngineStatus, FinishReason, Model, Turn, TurnError, TurnEvent,
-    TurnReport, TurnRequest,
+    DraftModel, Engine, EngineOptions, EngineStatus, FinishReason, Model, Turn, TurnError,
+    TurnEvent, TurnReport, TurnRequest,
 };
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, ModelHash, Token};
 use tempfile::TempDir;
 
 pub const FINGERPRINT: ModelHash = ModelHash(*b"a model!");
+
+pub const DRAFT_FINGERPRINT: ModelHash = ModelHash(*b"a draft!");
+
+/// A fake that drafts for another model. `copies`: it repeats its text as a copying one does.
+pub fn draft_model(target: &Arc<dyn Model>, copies: bool) -> DraftModel {
+    let fake = if copies { FakeModel::new().with_copies() } else { FakeModel::new() };
+    DraftModel::new(Arc::new(fake), DRAFT_FINGERPRINT, target.as_ref()).expect("it fits")
+}
 
 /// Micro-batches that do not depend on the clock, so that equal turns make equal batches.
 pub fn options() -> EngineOptions {

@@ -268,7 +268,7 @@ fn id(name: &str) -> ConversationId {
 fn fingerprint() -> Fingerprint {
     Fingerprint {
         model_sha256: FileDigest([3; 32]),
-        drafter_sha256: None,
+        drafts: false,
         cache_type_k: "f16".into(),
         cache_type_v: "f16".into(),
         flash_attention: true,

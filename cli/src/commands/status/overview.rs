@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hob_api::Status;
-use hob_api::status::Prefix;
+use hob_api::status::{DraftModel, Prefix};
 
 use crate::client::Client;
 use crate::context::Context;
@@ -41,6 +41,9 @@ pub fn write(
     fact("requests", requests(status));
     if status.counters.drafted_tokens > 0 {
         fact("drafts", drafts(status));
+    }
+    if let Some(draft_model) = &status.draft_model {
+        fact("draft model", of_draft_model(draft_model));
     }
     fact("ready", ready(status));
     fact("memory", memory(status));
@@ -113,6 +116,16 @@ fn drafts(status: &Status) -> String {
     let counters = &status.counters;
     let (accepted, drafted) = (counters.accepted_tokens, counters.drafted_tokens);
     format!("{} of {} guessed tokens were right", count(accepted), count(drafted))
+}
+
+fn of_draft_model(draft_model: &DraftModel) -> String {
+    let name = plain(&draft_model.name);
+    if let Some(reason) = &draft_model.refused {
+        return format!("{name} does not draft: {}", plain(reason));
+    }
+    let (accepted, drafted) = (draft_model.accepted_tokens, draft_model.drafted_tokens);
+    let (accepted, drafted) = (count(accepted), count(drafted));
+    format!("{name}, {accepted} of {drafted} guessed tokens were right")
 }
 
 /// Conversations by whether their next answer begins at once. An older daemon says it of none.

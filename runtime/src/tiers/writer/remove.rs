@@ -29,7 +29,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Removes a conversation's files under every model, and the objects that no conversation
+    /// Removes a conversation's files under every model (but those of tiers beside these), and the objects that no conversation
     /// refers to any more: those of all its branches.
     pub(super) fn forget(
         &self,
@@ -45,10 +45,9 @@ impl Writer<'_> {
             return Ok(());
         };
         let removed = store.models().and_then(|models| {
-            let removed: Vec<_> = models
-                .into_iter()
-                .map(|model| self.forget_under(store, model, conversation, &named))
-                .collect();
+            let models = models.into_iter().filter(|&model| shared.is_ours(model));
+            let removed: Vec<_> =
+                models.map(|model| self.forget_under(store, model, conversation, &named)).collect();
             removed.into_iter().collect()
         });
         {

@@ -123,6 +123,10 @@ impl World {
             // Every file is old enough to be swept.
             clock: Arc::new(|| Timestamp::from(SystemTime::now() + Duration::from_secs(3600))),
             memory_budget_bytes: *random.among(&[0, 3_000, 20_000, 1 << 30]),
+            draft_model: match random.below(3) {
+                0 => None,
+                which => Some(draft_model(&model, which == 1)),
+            },
             ..options()
         };
         let title =
@@ -131,8 +135,12 @@ impl World {
         let engine = engine(&model, Some(directory.path()), options.clone());
         let chats = (0..1 + random.below(5)).map(Chat::new).collect();
         let happened = vec![format!(
-            "{} cells, {} slots, micro-batches of {}, {} bytes in memory",
-            options.context_tokens, options.slots, options.micro_batch, options.memory_budget_bytes,
+            "{} cells, {} slots, micro-batches of {}, {} bytes in memory, draft model: {}",
+            options.context_tokens,
+            options.slots,
+            options.micro_batch,
+            options.memory_budget_bytes,
+            options.draft_model.is_some(),
         )];
         let running = Vec::new();
         Self {

@@ -95,7 +95,7 @@ fn the_fingerprint_of_a_model_is_saved_in_its_directory() {
     let world = World::new();
     let fingerprint = Fingerprint {
         model_sha256: FileDigest([1; 32]),
-        drafter_sha256: None,
+        drafts: false,
         cache_type_k: "f16".into(),
         cache_type_v: "f16".into(),
         flash_attention: true,

@@ -1,0 +1,140 @@
+//! The draft model of the settings.
+//!
+//! One that cannot draft for the model costs the drafts alone: the model is served without it, and the
+//! log and the status say why. Models are switched while it stays in the settings.
+
+use hob_models::ModelFile;
+use hob_runtime::DraftModel;
+use hob_slots::fingerprint::Fingerprint;
+
+use crate::models::CurrentDraftModel;
+
+/// A draft model, or why there is none.
+pub struct Drafter {
+    /// As people see it.
+    pub name: String,
+    /// The reason why it does not draft.
+    pub model: Result<(DraftModel, Fingerprint), String>,
+    /// If it drafts.
+    pub file: Option<ModelFile>,
+}
+
+impl Drafter {
+    pub fn current(&self) -> CurrentDraftModel {
+        CurrentDraftModel {
+            name: self.name.clone(),
+            fingerprint: self.model.as_ref().ok().map(|(_, fingerprint)| fingerprint.hash()),
+            refused: self.model.as_ref().err().cloned(),
+        }
+    }
+}
+
+#[cfg(feature = "llama")]
+pub(super) use real::find;
+
+#[cfg(feature = "llama")]
+mod real {
+    use std::ops::ControlFlow;
+    use std::sync::Arc;
+
+    use hob_config::{DraftChoice, ModelChoice, Resolved, Settings};
+    use hob_models::{ChosenContext, ContentHash};
+    use hob_runtime::Model;
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, STATE_FORMAT};
+    use hob_slots::fingerprint::FileDigest;
+
+    use super::*;
+    use crate::startup::{Report, model_file, probe};
+
+    /// The name of a draft model, and why it does not draft.
+    pub struct Refused {
+        name: String,
+        reason: String,
+    }
+
+    /// A file that a child has tried.
+    pub struct Found {
+        pub file: ModelFile,
+        content: ContentHash,
+    }
+
+    /// A file and its weights.
+    pub struct Loaded {
+        found: Found,
+        model: LlamaModel,
+    }
+
+    /// Finds the file of the settings' draft model, and has a child try it. `None`: there is none, or
+    /// there are no drafts.
+    pub fn find(resolved: &Resolved, report: &mut Report<'_>) -> Option<Result<Found, Refused>> {
+        let settings = &resolved.settings;
+        let choice =
+            settings.draft_model.as_ref().filter(|_| settings.draft == DraftChoice::Auto)?;
+        // The adapters of the settings are the model's.
+        let without_adapters = Settings { lora: Vec::new(), ..settings.clone() };
+        let mut find = || -> anyhow::Result<Found> {
+            let file = model_file::find(resolved, choice)?;
+            let content = model_file::hash(&settings.data_dir, &file, report)?;
+            let probes = model_file::probe_cache(settings);
+            if *choice != ModelChoice::Bundled {
+                probe::check(&without_adapters, &probes, &file, content, report)?;
+            }
+            Ok(Found { file, content })
+        };
+        Some(find().map_err(|error| refused(choice.to_string(), format!("{error:#}"))))
+    }
+
+    impl Found {
+        /// `context`: that of the model.
+        pub fn load(self, settings: &Settings, context: ChosenContext) -> Result<Loaded, Refused> {
+            let options = LlamaOptions {
+                threads: settings.threads as usize,
+                cache_type_k: settings.cache_type_k.to_string(),
+                cache_type_v: settings.cache_type_v.to_string(),
+                placement: model_file::placement(settings, &self.file, context),
+                ..LlamaOptions::default()
+            };
+            let goes_on = &mut |_| ControlFlow::Continue(());
+            match LlamaModel::load_telling(&self.file.path, options, goes_on) {
+                Ok(model) => Ok(Loaded { found: self, model }),
+                Err(error) => Err(refused(self.file.name, error.to_string())),
+            }
+        }
+    }
+
+    impl Drafter {
+        /// Checks that it can draft for `target`.
+        pub fn of(
+            resolved: &Resolved,
+            loaded: Result<Loaded, Refused>,
+            target: &dyn Model,
+        ) -> Self {
+            let checked = loaded.and_then(|Loaded { found, model }| {
+                let digest = FileDigest(found.content.0);
+                let fingerprint = model_file::fingerprint(resolved, digest, STATE_FORMAT, &[]);
+                let fingerprint = Fingerprint { drafts: true, ..fingerprint };
+                let name = found.file.name.clone();
+                match DraftModel::new(Arc::new(model), fingerprint.hash(), target) {
+                    Ok(model) => Ok((found.file, model, fingerprint)),
+                    Err(error) => Err(refused(name, error.to_string())),
+                }
+            });
+            match checked {
+                Ok((file, model, fingerprint)) => {
+                    tracing::info!(path = %file.path.display(), "draft model");
+                    Self {
+                        name: file.name.clone(),
+                        model: Ok((model, fingerprint)),
+                        file: Some(file),
+                    }
+                }
+                Err(Refused { name, reason }) => Self { name, model: Err(reason), file: None },
+            }
+        }
+    }
+
+    fn refused(name: String, reason: String) -> Refused {
+        tracing::warn!(draft_model = name, reason, "answers have no draft model");
+        Refused { name, reason }
+    }
+}

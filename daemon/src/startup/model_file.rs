@@ -1,0 +1,145 @@
+//! What the model and the draft model have in common: a file of this machine, its names, and what goes
+//! where.
+
+use hob_config::{Resolved, Settings, paths};
+use hob_models::{ContextSettings, ProbeCache, Roots};
+use hob_runtime::EngineOptions;
+use hob_slots::fingerprint::{FileDigest, Fingerprint, Lora};
+
+use crate::profiles::count_profiles;
+
+#[cfg(feature = "llama")]
+pub use hob_runtime::backend::llama::STATE_FORMAT;
+
+/// Nothing names KV by this without llama.cpp.
+#[cfg(not(feature = "llama"))]
+pub const STATE_FORMAT: &str = "none";
+
+/// llama.cpp's limit; one sequence is reserved for splices.
+const MAX_SEQUENCES: usize = 256;
+
+/// Flash attention and small windows are constants of the engine.
+pub(super) fn fingerprint(
+    resolved: &Resolved,
+    content: FileDigest,
+    state_format: &str,
+    loras: &[Lora],
+) -> Fingerprint {
+    Fingerprint {
+        model_sha256: content,
+        drafts: false,
+        cache_type_k: resolved.settings.cache_type_k.to_string(),
+        cache_type_v: resolved.settings.cache_type_v.to_string(),
+        flash_attention: true,
+        swa_full: false,
+        state_format: state_format.to_owned(),
+        rope: Default::default(),
+        loras: loras.to_vec(),
+    }
+}
+
+/// What probes have found, with these cache types by this version.
+pub(super) fn probe_cache(settings: &Settings) -> ProbeCache {
+    let Settings { cache_type_k, cache_type_v, .. } = settings;
+    let version = env!("CARGO_PKG_VERSION");
+    let prober = format!("hobd {version}, {STATE_FORMAT}, {cache_type_k}, {cache_type_v}");
+    ProbeCache::at(paths::probe_cache_file(&settings.data_dir), prober)
+}
+
+/// The directories of models. Environment variables name those of other programs.
+pub(super) fn roots(resolved: &Resolved) -> Roots {
+    let own = paths::models_dir(&resolved.settings.data_dir);
+    Roots::from_env(|name| std::env::var_os(name), &resolved.user_dirs.home, &own)
+}
+
+pub(super) fn context_settings(settings: &Settings) -> ContextSettings {
+    let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
+    let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
+    ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types)
+}
+
+/// Sequences for prefixes: one for each profile and each learned prefix, and the default number at
+/// least, for profiles that are added later. Not more, because on models that keep whole states
+/// each one takes memory.
+pub(super) fn prefix_slots(settings: &Settings) -> usize {
+    let profiles = count_profiles(&settings.profiles_dir);
+    let max = MAX_SEQUENCES - 1 - settings.slots as usize;
+    (profiles + settings.learned_prefixes).max(EngineOptions::default().prefixes).min(max)
+}
+
+#[cfg(feature = "llama")]
+pub(super) use files::{find, hash, placement};
+
+#[cfg(feature = "llama")]
+mod files {
+    use std::path::Path;
+
+    use anyhow::{Context, Result};
+    use hob_config::{GpuLayers, ModelChoice};
+    use hob_models::{ChosenContext, ContentHash, HashCache, ModelFile, bundled, discover};
+    use hob_runtime::backend;
+    use hob_runtime::backend::llama::{self, Placement};
+
+    use super::*;
+    use crate::startup::{Report, Step};
+
+    /// What goes to devices, beside the context that the engine will make.
+    pub(in crate::startup) fn placement(
+        settings: &Settings,
+        file: &ModelFile,
+        context: ChosenContext,
+    ) -> Placement {
+        let context_tokens = context.tokens as usize;
+        // An embedding model computes a text in one micro-batch.
+        let micro_batch = match file.summary.pooling {
+            Some(_) => context_tokens,
+            None => EngineOptions::default().micro_batch.min(context_tokens),
+        };
+        let sequences = settings.slots as usize + prefix_slots(settings) + 1;
+        Placement {
+            layers: match settings.gpu_layers {
+                GpuLayers::Auto => llama::GpuLayers::Auto,
+                GpuLayers::Count(count) => llama::GpuLayers::Count(count),
+            },
+            devices: settings.device.clone(),
+            tensor_split: settings.tensor_split.clone(),
+            kv_offload: settings.kv_offload,
+            context: Some(backend::ContextShape { context_tokens, sequences, micro_batch }),
+            ..Placement::default()
+        }
+    }
+
+    pub(in crate::startup) fn find(resolved: &Resolved, choice: &ModelChoice) -> Result<ModelFile> {
+        let own = paths::models_dir(&resolved.settings.data_dir);
+        match choice {
+            ModelChoice::Bundled => {
+                let path = bundled::materialise(&own).with_context(|| {
+                    format!("cannot write the bundled model to {}", own.display())
+                })?;
+                Ok(ModelFile::open(&path)?)
+            }
+            ModelChoice::Named(name) => {
+                Ok(hob_models::resolve(name, || discover(&roots(resolved)))?)
+            }
+        }
+    }
+
+    pub(in crate::startup) fn hash(
+        data_dir: &Path,
+        file: &ModelFile,
+        report: &mut Report<'_>,
+    ) -> Result<ContentHash> {
+        let cache = HashCache::at(paths::hash_cache_file(data_dir));
+        let mut logged = 0;
+        let content = cache.hash(&file.files, &mut |progress| {
+            let percent = progress.done_bytes * 100 / progress.total_bytes.max(1);
+            // Only a load is interrupted: the signal's thread ends a process that hashes.
+            let _ = report(Step::Reading { percent: percent.min(100) as u8 });
+            if percent >= logged + 10 && progress.total_bytes > 1 << 30 {
+                logged = percent;
+                tracing::info!(percent, "hashing the model file");
+            }
+        });
+        content.with_context(|| format!("cannot read {}", file.path.display()))
+    }
+}

@@ -1,0 +1,354 @@
+//! A second, small model that guesses the tokens of answers.
+//!
+//! - Its KV is a function of it and of the tokens: it has a fingerprint, a directory and blocks of its own,
+//!   which `keep` saves and restores beside the model's.
+//! - It follows a slot when that answers: it computes what it lacks of the timeline, a bounded part at a
+//!   time, never beside a prompt of the model, and only in time that the [`Ledger`] allows.
+//! - What it guesses is checked by the model, token by token. A failure here ends guesses, never an
+//!   answer.
+//! - `track`: the cells of a slot.
+
+mod keep;
+mod track;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hob_slots::store::Store;
+use hob_slots::{ConversationId, Token, TtlClass, common_prefix};
+use tracing::warn;
+
+use crate::backend::{Backend, DecodeError, Model, Row, Sequence};
+use crate::draft::{Confidence, CostCurve, Draft, Ledger, MAX_ROWS, Source};
+use crate::draft_model::DraftModel;
+use crate::options::EngineOptions;
+use crate::pace::Pace;
+use crate::status::DraftModelCounters;
+use crate::tiers::{Budget, KvTiers};
+
+use track::Track;
+
+/// Of the time that a micro-batch of the model should last: a caller waits for both at most.
+const PART_OF_TARGET: u32 = 2;
+
+/// Of the memory for the model's KV, and beside it.
+const PART_OF_MEMORY: u64 = 8;
+
+/// A draft ends where the chance that all of it is right has fallen below this.
+const MIN_CHANCE: f64 = 0.15;
+
+/// The parts of a drafter that survive a reload of the weights.
+pub(crate) struct DrafterCore {
+    pub tiers: Arc<KvTiers>,
+    pub confidence: Confidence,
+    pub ledger: Ledger,
+    pub counters: DraftModelCounters,
+    model: DraftModel,
+    costs: CostCurve,
+    pace: Pace,
+    /// Numbers fetches.
+    fetches: u64,
+    options: EngineOptions,
+}
+
+impl DrafterCore {
+    pub fn new(model: DraftModel, store: Option<Arc<Store>>, options: &EngineOptions) -> Self {
+        let budget = Budget {
+            memory_bytes: options.memory_budget_bytes / PART_OF_MEMORY,
+            unsaved_bytes: options.unsaved_budget_bytes / PART_OF_MEMORY,
+        };
+        let of_model = model.model().clone();
+        let tiers = KvTiers::new(of_model, model.fingerprint(), store, budget, || {});
+        let target = options.micro_batch_target.map(|target| target / PART_OF_TARGET);
+        let is_timed = target.is_some();
+        Self {
+            tiers: Arc::new(tiers),
+            confidence: Confidence::default(),
+            ledger: if is_timed { Ledger::limited() } else { Ledger::unlimited() },
+            counters: DraftModelCounters::default(),
+            model,
+            costs: if is_timed { CostCurve::measured() } else { CostCurve::fixed(0.0) },
+            pace: Pace::new(target, options.max_rows()),
+            fetches: 0,
+            options: options.clone(),
+        }
+    }
+
+    pub fn model(&self) -> &Arc<dyn Model> {
+        self.model.model()
+    }
+}
+
+/// An answer that the drafter is asked about.
+pub(crate) struct Wanted<'s> {
+    pub slot: usize,
+    /// The number of its turn.
+    pub turn: u64,
+    /// What the model's cells hold.
+    pub timeline: &'s [Token],
+    /// Was sampled behind it.
+    pub sampled: Token,
+    /// How many tokens to guess at most.
+    pub count: usize,
+    /// The answer goes on behind an end token.
+    pub ignores_end: bool,
+    pub owner: Option<Owner>,
+}
+
+/// Whose KV a track is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub conversation: ConversationId,
+    pub class: TtlClass,
+    /// It must not reach the disk.
+    pub in_memory: bool,
+}
+
+/// The draft model's context.
+pub(crate) struct Drafter<'b> {
+    backend: &'b mut dyn Backend,
+    pub core: DrafterCore,
+    /// By slot.
+    tracks: Vec<Track>,
+    /// Tokens of the model's vocabulary. Others are never guessed.
+    vocabulary: usize,
+    /// Numbers the uses of tracks.
+    uses: u64,
+}
+
+impl<'b> Drafter<'b> {
+    /// `vocabulary`: tokens of the model that it drafts for.
+    pub fn new(backend: &'b mut dyn Backend, core: DrafterCore, vocabulary: usize) -> Self {
+        let slots = core.options.slots + core.options.prefixes;
+        let fingerprint = core.model.fingerprint();
+        let tracks = (0..slots).map(|slot| Track::new(slot, fingerprint)).collect();
+        Self { backend, core, tracks, vocabulary, uses: 0 }
+    }
+
+    /// Tokens of a conversation that it can follow.
+    pub fn max_tokens(&self) -> usize {
+        self.core.options.conversation_tokens(self.core.model().facts())
+    }
+
+    /// The chances of `count` guesses that are not made yet.
+    pub fn expected(&self, count: usize) -> Vec<f64> {
+        self.core.confidence.expected(count)
+    }
+
+    /// The seconds that guesses of these lengths take, where the slots are followed; `None` where that
+    /// is unknown.
+    pub fn seconds(&self, lengths: impl Iterator<Item = usize> + Clone) -> Option<f64> {
+        let longest = lengths.clone().max().unwrap_or(0);
+        let row = self.core.pace.rows_per_second().map(f64::recip);
+        let rows = |step: usize| lengths.clone().filter(|&length| length > step).count();
+        (0..longest).map(|step| self.core.costs.seconds(rows(step), row)).sum()
+    }
+
+    /// Whether it may follow the answer to its end and guess, to learn how good it is.
+    pub fn may_learn(&self, wanted: &Wanted<'_>) -> bool {
+        let held = common_prefix(self.tracks[wanted.slot].timeline.tokens(), wanted.timeline);
+        let lacks = wanted.timeline.len() - held;
+        let guessing = self.seconds(std::iter::once(wanted.count)).unwrap_or(0.0);
+        self.core.ledger.allows(self.reading_seconds(lacks + 1) + guessing)
+    }
+
+    /// The seconds that so many rows of a timeline take, as far as that is known.
+    fn reading_seconds(&self, rows: usize) -> f64 {
+        let row = self.core.pace.rows_per_second().map(f64::recip);
+        let many = || row.map(|row| row * rows as f64);
+        self.core.costs.seconds(rows, row).or_else(many).unwrap_or(0.0)
+    }
+
+    /// Guesses for each answer, in their order. Nothing for those that it does not follow yet.
+    pub fn draft(&mut self, wanted: &[Wanted<'_>]) -> Vec<Draft> {
+        let mut may_read = true;
+        let mut rows = self.core.options.max_rows();
+        let mut followed: Vec<usize> = Vec::new();
+        for (at, answer) in wanted.iter().enumerate() {
+            let Some(lacks) = self.follow(answer, &mut may_read) else { continue };
+            if lacks < rows && followed.len() < MAX_ROWS {
+                rows -= lacks + 1;
+                followed.push(at);
+            }
+        }
+        let mut drafts = vec![Draft::default(); wanted.len()];
+        for (at, draft) in followed.iter().copied().zip(self.guess(wanted, &followed)) {
+            drafts[at] = draft;
+        }
+        drafts
+    }
+
+    /// Leaves what both hold of the timeline in the slot's cells, and adds to it. Returns how much lacks,
+    /// if that fits a micro-batch of guesses. `may_read`: no long micro-batch was computed in this round.
+    fn follow(&mut self, wanted: &Wanted<'_>, may_read: &mut bool) -> Option<usize> {
+        self.uses += 1;
+        let uses = self.uses;
+        let track = &mut self.tracks[wanted.slot];
+        track.used = uses;
+        track.set_owner(wanted.owner.clone());
+        track.guessed_from = wanted.timeline.len();
+        let held = common_prefix(track.timeline.tokens(), wanted.timeline);
+        self.cut_back(wanted.slot, held);
+        if self.begins(wanted.slot, wanted.turn) {
+            self.share(wanted);
+            self.restore(wanted);
+        }
+        if self.is_restoring(wanted.slot) || self.tracks[wanted.slot].has_given_up {
+            return None;
+        }
+        let held = self.tracks[wanted.slot].timeline.len();
+        let lacks = wanted.timeline.len() - held;
+        let max_lacks = MAX_ROWS.min(self.core.options.max_rows()) - 1;
+        if lacks <= max_lacks {
+            return self.core.ledger.allows(self.reading_seconds(lacks + 1)).then_some(lacks);
+        }
+        let rows = lacks.min(self.core.pace.rows());
+        if !*may_read || !self.core.ledger.allows(self.reading_seconds(rows)) {
+            return None;
+        }
+        *may_read = false;
+        let tokens = &wanted.timeline[held..held + rows];
+        let is_read = self.compute(&[(wanted.slot, tokens, false)]);
+        Some(lacks - rows).filter(|&lacks| is_read && lacks <= max_lacks)
+    }
+
+    /// Guesses of the answers at these places of `wanted`, which are followed.
+    fn guess(&mut self, wanted: &[Wanted<'_>], places: &[usize]) -> Vec<Draft> {
+        let mut guesses: Vec<(Vec<Token>, Vec<f32>)> = vec![Default::default(); places.len()];
+        let mut active: Vec<usize> = (0..places.len()).collect();
+        while !active.is_empty() {
+            let rows: Vec<(usize, Vec<Token>)> = active
+                .iter()
+                .map(|&at| {
+                    (wanted[places[at]].slot, self.next_rows(&wanted[places[at]], &guesses[at].0))
+                })
+                .collect();
+            let shares: Vec<_> =
+                rows.iter().map(|(slot, tokens)| (*slot, tokens.as_slice(), true)).collect();
+            if !self.compute(&shares) {
+                break;
+            }
+            let mut row = 0;
+            let mut goes_on = Vec::new();
+            for (&at, (_, tokens)) in active.iter().zip(&rows) {
+                row += tokens.len();
+                let answer = &wanted[places[at]];
+                let Some((token, probability)) = self.likeliest(row - 1, answer.ignores_end) else {
+                    continue;
+                };
+                let (tokens, probabilities) = &mut guesses[at];
+                tokens.push(token);
+                probabilities.push(probability);
+                let chance = self.core.confidence.chances(probabilities).last().copied();
+                if tokens.len() < answer.count && chance >= Some(MIN_CHANCE) {
+                    goes_on.push(at);
+                }
+            }
+            active = goes_on;
+        }
+        let draft =
+            |(tokens, probabilities)| Draft { tokens, source: Source::Model { probabilities } };
+        guesses.into_iter().map(draft).collect()
+    }
+
+    /// What the next guess needs behind the cells: the rest of the timeline, the sampled token, and the
+    /// guesses so far.
+    fn next_rows(&self, wanted: &Wanted<'_>, guesses: &[Token]) -> Vec<Token> {
+        let held = self.tracks[wanted.slot].timeline.len();
+        let all = wanted.timeline.iter().skip(held).copied();
+        let behind = std::iter::once(wanted.sampled).chain(guesses.iter().copied());
+        all.chain(behind.skip(held.saturating_sub(wanted.timeline.len()))).collect()
+    }
+
+    /// The likeliest token of the row and its probability; `None` for one that ends an answer, or where
+    /// the logits are no numbers.
+    fn likeliest(&mut self, row: usize, ignores_end: bool) -> Option<(Token, f32)> {
+        let vocabulary = self.core.model.model().vocabulary();
+        let logits = self.backend.logits(row);
+        let logits = &logits[..logits.len().min(self.vocabulary)];
+        let id =
+            |at: usize| Token(i32::try_from(at).expect("a vocabulary has fewer than 2^31 tokens"));
+        let counts = |at: usize| !(ignores_end && vocabulary.is_eog(id(at)));
+        let mut best: Option<(usize, f32)> = None;
+        for (at, &logit) in logits.iter().enumerate() {
+            if logit.is_nan() {
+                return None;
+            }
+            if best.is_none_or(|(_, most)| logit > most) && counts(at) {
+                best = Some((at, logit));
+            }
+        }
+        let (at, most) = best?;
+        let sum: f32 = logits.iter().map(|logit| (logit - most).exp()).sum();
+        (!vocabulary.is_eog(id(at)) || ignores_end).then(|| (id(at), sum.recip().min(1.0)))
+    }
+
+    /// Computes tokens behind the cells of several slots, the last of each with logits where that is
+    /// said. Returns whether it did: if not, the slots have no guesses until their turns end.
+    fn compute(&mut self, shares: &[(usize, &[Token], bool)]) -> bool {
+        let mut rows: Vec<Row> = Vec::new();
+        for (slot, tokens, has_logits) in shares {
+            let track = &self.tracks[*slot];
+            let start = track.timeline.len();
+            rows.extend(tokens.iter().enumerate().map(|(offset, &token)| Row {
+                token,
+                position: start + offset,
+                sequence: track.sequence,
+                wants_logits: *has_logits && offset + 1 == tokens.len(),
+            }));
+        }
+        let known = self.core.model().vocabulary();
+        let fits = rows.len() <= self.core.options.max_rows();
+        if !fits || !rows.iter().all(|row| known.contains(row.token)) {
+            return self.give_up(shares);
+        }
+        let began = Instant::now();
+        let mut decoded = self.backend.decode(&rows);
+        while decoded == Err(DecodeError::NoRoom { rows: rows.len() }) && self.evict(shares) {
+            decoded = self.backend.decode(&rows);
+        }
+        self.observe_time(rows.len(), began.elapsed());
+        if let Err(error) = decoded {
+            if !matches!(error, DecodeError::NoRoom { .. } | DecodeError::Interrupted) {
+                warn!(%error, "the draft model computed nothing");
+            }
+            return self.give_up(shares);
+        }
+        let vocabulary = self.core.model.model().vocabulary();
+        for (slot, tokens, has_logits) in shares {
+            self.tracks[*slot].push(tokens, |token| vocabulary.is_eog(token));
+            // With logits, only what is not in the timeline yet: guesses, and the token that was sampled.
+            let read = if *has_logits { tokens.len() - 1 } else { tokens.len() };
+            self.core.counters.computed_tokens += read as u64;
+        }
+        true
+    }
+
+    fn observe_time(&mut self, rows: usize, duration: Duration) {
+        self.core.costs.observe(rows, duration);
+        self.core.pace.observe(rows, duration);
+        self.core.ledger.spend(duration.as_secs_f64());
+    }
+
+    /// The slots have no guesses until their turns end. Returns `false`.
+    fn give_up(&mut self, shares: &[(usize, &[Token], bool)]) -> bool {
+        for (slot, ..) in shares {
+            let track = &mut self.tracks[*slot];
+            track.has_given_up = true;
+            if self.backend.end(track.sequence) != track.timeline.len() {
+                self.clear(*slot);
+            }
+        }
+        false
+    }
+
+    /// Ends fetches; the cells are about to be gone.
+    pub fn into_core(mut self) -> DrafterCore {
+        (0..self.tracks.len()).for_each(|slot| self.end_restore(slot));
+        self.core
+    }
+
+    fn scratch(&self) -> Sequence {
+        Sequence(i32::try_from(self.tracks.len()).expect("slots are few"))
+    }
+}

@@ -1,0 +1,206 @@
+//! What the draft model guesses, where the conversation's own text says nothing; and its KV, which is
+//! saved behind the model's.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hob_slots::ConversationId;
+use parking_lot::Mutex;
+
+use super::plan::{Next, Share};
+use super::slot::Slot;
+use super::{Core, Worker};
+use crate::draft::lengths;
+use crate::drafter::{Drafter, Owner, Wanted};
+
+/// Guesses to learn from, where none would pay by what is known: so many that longer micro-batches are
+/// tried too.
+const LEARNED: usize = 7;
+
+impl Worker<'_> {
+    /// Asks the draft model for the answers without a draft, as far as that should make them faster.
+    pub(super) fn guess_by_model(&mut self, nexts: &mut [Next]) {
+        let Some(mut drafter) = self.drafter.take() else { return };
+        self.ask(&mut drafter, nexts);
+        self.drafter = Some(drafter);
+    }
+
+    fn ask(&self, drafter: &mut Drafter<'_>, nexts: &mut [Next]) {
+        let max_tokens = drafter.max_tokens();
+        let wanted = |(at, next): (usize, &Next)| {
+            let beyond = max_tokens.saturating_sub(self.slots[next.slot].timeline.len() + 2);
+            let count = self.max_draft(next.slot).min(beyond);
+            (next.draft.tokens.is_empty() && count > 0).then_some((at, count))
+        };
+        let mut wanted: Vec<(usize, usize)> = nexts.iter().enumerate().filter_map(wanted).collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let counts = self.worthwhile(drafter, nexts, &wanted);
+        let is_to_learn = counts.iter().all(|&count| count == 0);
+        if is_to_learn {
+            wanted.truncate(1);
+        }
+        for ((_, count), worthwhile) in wanted.iter_mut().zip(counts) {
+            *count = if is_to_learn { LEARNED.min(*count) } else { worthwhile };
+        }
+        wanted.retain(|&(_, count)| count > 0);
+        let asked: Vec<Wanted<'_>> =
+            wanted.iter().map(|&(at, count)| self.asked(&nexts[at], count)).collect();
+        if is_to_learn && !drafter.may_learn(&asked[0]) {
+            return;
+        }
+        for ((at, _), draft) in wanted.into_iter().zip(drafter.draft(&asked)) {
+            nexts[at].draft = draft;
+        }
+    }
+
+    /// How many tokens to guess for each of `wanted` (places in `nexts`, and the most), by what guesses
+    /// usually are worth; the time that they take counts.
+    fn worthwhile(
+        &self,
+        drafter: &Drafter<'_>,
+        nexts: &[Next],
+        wanted: &[(usize, usize)],
+    ) -> Vec<usize> {
+        let mut chances: Vec<Vec<f64>> = nexts.iter().map(|next| self.chances(next)).collect();
+        for &(at, count) in wanted {
+            chances[at] = drafter.expected(count);
+        }
+        let rows = self.cost_of_rows();
+        let seconds = |lengths: &[usize]| {
+            let guessed = wanted.iter().map(|&(at, _)| lengths[at]);
+            Some(rows(lengths.len() + lengths.iter().sum::<usize>())? + drafter.seconds(guessed)?)
+        };
+        let lengths = lengths(&chances, seconds);
+        wanted.iter().map(|&(at, _)| lengths[at]).collect()
+    }
+
+    /// Guesses of the draft model that were right, since the start.
+    pub(super) fn accepted_of_drafter(&self) -> u64 {
+        self.drafter.as_ref().map_or(0, |drafter| drafter.core.counters.accepted_tokens)
+    }
+
+    /// The rows of guesses are the draft model's to pay, and what the accepted ones would have taken is
+    /// its to earn.
+    pub(super) fn account_for_guesses(&mut self, shares: &[Share], accepted: u64) {
+        let Some(drafter) = &mut self.drafter else { return };
+        let guessed = |share: &&Share| share.draft.source.is_model();
+        let rows: usize = shares.iter().filter(guessed).map(|share| share.tokens.len() - 1).sum();
+        if rows == 0 {
+            return;
+        }
+        let answers = shares.len();
+        let prompt_row = self.core.pace.rows_per_second().map(f64::recip);
+        let seconds = |rows| self.core.costs.seconds(rows, prompt_row);
+        if let (Some(without), Some(with)) = (seconds(answers), seconds(answers + rows)) {
+            drafter.core.ledger.spend((with - without).max(0.0));
+            drafter.core.ledger.gain(without * accepted as f64 / answers as f64);
+        }
+    }
+
+    /// Whether the draft model has computed for a slot that does not answer what no record covers.
+    pub(super) fn drafter_needs_record(&self) -> bool {
+        let Some(drafter) = &self.drafter else { return false };
+        let idle = |slot: &Slot| slot.turn.is_none() && slot.tail.is_empty();
+        let mut slots = self.slots.iter().enumerate();
+        slots.any(|(index, slot)| idle(slot) && drafter.needs_record(index))
+    }
+
+    /// Saves one block or record of the draft model's.
+    pub(super) fn save_of_drafter(&mut self) {
+        let now = self.now();
+        let Some(drafter) = &mut self.drafter else { return };
+        for (index, slot) in self.slots.iter().enumerate() {
+            let is_idle = slot.turn.is_none() && slot.tail.is_empty();
+            if drafter.save_next(index, slot.timeline.tokens(), is_idle, now) {
+                return;
+            }
+        }
+    }
+
+    /// Saves all that the draft model has computed for the slot, whose cells are about to be dropped.
+    pub(super) fn save_drafted(&mut self, index: usize) {
+        if let Some(drafter) = &mut self.drafter {
+            drafter.save(index);
+        }
+    }
+
+    fn asked(&self, next: &Next, count: usize) -> Wanted<'_> {
+        let slot = &self.slots[next.slot];
+        let turn = slot.turn.as_ref().expect("it answers");
+        let owner = slot.conversation().map(|conversation| {
+            let known = || self.core.tiers.summary(conversation).map(|known| known.class);
+            Owner {
+                conversation: conversation.clone(),
+                class: slot.keep.class.or_else(known).unwrap_or(slot.keep.default_class),
+                in_memory: slot.in_memory,
+            }
+        });
+        Wanted {
+            slot: next.slot,
+            turn: turn.number,
+            timeline: slot.timeline.tokens(),
+            sampled: next.sampled,
+            count,
+            ignores_end: turn.request.ignore_eog,
+            owner,
+        }
+    }
+}
+
+/// What both models' tiers do alike.
+impl Core {
+    pub(crate) fn when_flushed(&self, done: impl FnOnce() + Send + 'static) {
+        let Some(others) = &self.draft_tiers else { return self.tiers.when_flushed(done) };
+        let one = both(move |(), ()| done());
+        let other = one.clone();
+        self.tiers.when_flushed(move || one(()));
+        others.when_flushed(move || other(()));
+    }
+
+    pub(crate) fn flush(&self) {
+        self.tiers.flush();
+        if let Some(others) = &self.draft_tiers {
+            others.flush();
+        }
+    }
+
+    pub(super) fn set_open(&self, open: BTreeSet<ConversationId>) {
+        if let Some(others) = &self.draft_tiers {
+            others.set_open(open.clone());
+        }
+        self.tiers.set_open(open);
+    }
+
+    pub(super) fn forget(
+        &self,
+        conversation: &ConversationId,
+        done: impl FnOnce(Result<(), String>) + Send + 'static,
+    ) {
+        let Some(others) = &self.draft_tiers else {
+            return self.tiers.forget(conversation, done);
+        };
+        let one = both(move |one: Result<(), String>, other| done(one.and(other)));
+        let other = one.clone();
+        self.tiers.forget(conversation, one);
+        others.forget(conversation, other);
+    }
+}
+
+/// A function that is called twice, and calls `done` with both values then.
+fn both<T: Send + 'static>(
+    done: impl FnOnce(T, T) + Send + 'static,
+) -> impl Fn(T) + Clone + Send + 'static {
+    let waiting = Arc::new(Mutex::new((None, Some(done))));
+    move |value| {
+        let mut waiting = waiting.lock();
+        match (waiting.0.take(), &mut waiting.1) {
+            (None, _) => waiting.0 = Some(value),
+            (Some(first), done) => {
+                let done = done.take().expect("it is called twice");
+                done(first, value);
+            }
+        }
+    }
+}
