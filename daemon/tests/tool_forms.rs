@@ -84,3 +84,44 @@ fn a_forced_call_is_written_in_the_form_of_the_template() {
         assert_fits(&json!({"function": function}), form);
     }
 }
+
+/// The fake model writes what it is asked to say.
+#[test]
+fn a_call_of_the_models_own_accord_follows_the_schema() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hermes.jinja");
+    let template = "{# <tool_call> #}{{ tools | length }} tools\n{% for message in messages %}\
+        <|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}\
+        {{ '<|im_start|>assistant\n' }}";
+    fs::write(&path, template).unwrap();
+    let hobd = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path())
+        .args(["--model", "fake", "--chat-template"])
+        .args([&path])
+        .start();
+    let say = |rooms: Value, call: &str| {
+        let parameters = json!({
+            "type": "object", "properties": {"room": {"enum": rooms}}, "required": ["room"],
+        });
+        let tool =
+            json!({"type": "function", "function": {"name": "light", "parameters": parameters}});
+        let body = json!({
+            "messages": [{"role": "user", "content": format!("Say this: {call}")}],
+            "tools": [tool], "max_tokens": 200,
+        });
+        let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["choices"][0]["message"].clone()
+    };
+    let call = r#"So. <tool_call>{"name": "light", "arguments": {"room": "attic"}}</tool_call>"#;
+    for (rooms, room) in [(json!(["attic", "hall"]), "attic"), (json!(["hall"]), "hall")] {
+        let message = say(rooms, call);
+        assert!(message["content"].as_str().unwrap().starts_with("So."), "{message}");
+        let function = &message["tool_calls"][0]["function"];
+        let arguments: Value =
+            serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
+        assert_eq!((&function["name"], arguments), (&json!("light"), json!({"room": room})));
+    }
+    // Text that is no call is what the model wrote.
+    let message = say(json!(["hall"]), r#"{"room": "attic"} <tool"#);
+    assert_eq!(message["content"], r#"{"room": "attic"} <tool"#);
+}

@@ -1,12 +1,14 @@
 //! The parameters of the tools that are offered: where a model writes values without quotes, only
 //! the schema says which of them are texts.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-/// The tools that an answer may call.
+/// The tools that an answer may call. Clones share them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Signatures {
-    tools: Vec<(String, Value)>,
+    tools: Arc<[(String, Value)]>,
 }
 
 /// What a parameter takes.

@@ -164,7 +164,7 @@ impl Engine {
         self.check_alive()?;
         self.check(&request)?;
         let grammar = request.grammar.as_deref();
-        let constraint = grammar.map(|grammar| self.constrain(grammar)).transpose()?;
+        let constraint = grammar.map(|grammar| self.constrain(grammar)).transpose()?.flatten();
         let waiting = self.inner.waiting.fetch_add(1, Ordering::AcqRel);
         if waiting >= self.inner.options.queue {
             self.inner.waiting.fetch_sub(1, Ordering::AcqRel);

@@ -1,10 +1,11 @@
 //! The form that a request demands of its answer, as a grammar for the sampler.
 
-use hob_dialect::{Dialect, Signatures};
+use hob_dialect::{Dialect, Parser, Signatures};
 use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
 use hob_runtime::turn::TurnError;
 
 use super::assembly::Reading;
+use super::submit::Begun;
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::chat::{ChatRequest, ResponseFormat};
 use crate::wire::tools::{Tool, ToolChoice};
@@ -44,11 +45,7 @@ pub fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar
         return Err(ApiError::field("response_format", message).code("unsupported"));
     }
     let Some(tools) = forced else { return Ok(None) };
-    let signature = |tool: &&Tool| ToolSignature {
-        name: tool.name.clone(),
-        parameters: tool.definition.pointer("/function/parameters").cloned(),
-    };
-    let signatures: Vec<_> = tools.iter().map(signature).collect();
+    let signatures: Vec<_> = tools.into_iter().map(signature).collect();
     let calls = match (&request.tool_choice, request.parallel_tool_calls) {
         (ToolChoice::Required, true) => Calls::Several,
         _ => Calls::One,
@@ -56,6 +53,25 @@ pub fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar
     Grammar::tool_call(dialect, &signatures, calls)
         .map(Some)
         .map_err(|error| ApiError::field("tools", error.to_string()).code("grammar"))
+}
+
+/// Calls that the model makes of its own accord follow the tools' schemas. `None`: it makes none.
+pub fn of_calls(request: &ChatRequest, reading: &Reading, begun: &Begun) -> Option<Grammar> {
+    let may_call = request.tool_choice == ToolChoice::Auto && !request.tools.is_empty();
+    if !may_call || request.shape.is_prewarm() {
+        return None;
+    }
+    let mut parser = Parser::new(reading.dialect, reading.tools.clone(), begun.thinks);
+    parser.push(&begun.text);
+    let signatures: Vec<_> = request.tools.iter().map(signature).collect();
+    Grammar::when_called(reading.dialect, &signatures, parser).ok()
+}
+
+fn signature(tool: &Tool) -> ToolSignature {
+    ToolSignature {
+        name: tool.name.clone(),
+        parameters: tool.definition.pointer("/function/parameters").cloned(),
+    }
 }
 
 /// A grammar that the engine rejects is an error of the field that demanded it.

@@ -154,6 +154,7 @@ impl Chat {
             true => grammar.after_reasoning(reading.dialect),
             false => grammar,
         });
+        let grammar = grammar.or_else(|| grammar::of_calls(request, &reading, &begun));
         let first = TurnRequest {
             grammar: grammar.map(Arc::new),
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },

@@ -8,7 +8,9 @@ use crate::json::{Progress, Scan};
 
 impl Parser {
     pub(super) fn call(&mut self, form: &'static Json, parts: &mut Vec<Part>) -> bool {
-        let State::Call { call_at, scan, in_list, streams } = &mut self.state else { return false };
+        let State::Call { call_at, scan, in_list, streams, .. } = &mut self.state else {
+            return false;
+        };
         let mut call = self.text[*call_at..].trim_start();
         if form.is_list
             && !*in_list

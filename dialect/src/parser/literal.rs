@@ -13,8 +13,16 @@ impl Parser {
         parts: &mut Vec<Part>,
     ) -> bool {
         let close = self.form.behind[0];
-        let Some(len) = self.text[call_at..].find(close) else { return false };
-        let end = call_at + len;
+        let State::Call { searched, .. } = &mut self.state else { return false };
+        let mut from = (*searched).max(call_at);
+        while !self.text.is_char_boundary(from) {
+            from -= 1;
+        }
+        let Some(len) = self.text[from..].find(close) else {
+            *searched = self.text.len().saturating_sub(close.len());
+            return false;
+        };
+        let end = from + len;
         self.return_literal(notation, call_at, end, parts) || self.reject_call(parts, end)
     }
 

@@ -57,6 +57,8 @@ enum State {
         in_list: bool,
         /// It begins with its name, or may do so; else it is read when it is complete.
         streams: bool,
+        /// How much of the text is searched for its end, where that is a mark.
+        searched: usize,
     },
     /// The name and the arguments before `text` are returned.
     Arguments {
@@ -88,7 +90,7 @@ enum State {
 
 impl State {
     fn call(call_at: usize, in_list: bool) -> Self {
-        Self::Call { call_at, scan: Scan::default(), in_list, streams: true }
+        Self::Call { call_at, scan: Scan::default(), in_list, streams: true, searched: 0 }
     }
 
     fn behind_call(in_list: bool) -> Self {
@@ -124,6 +126,32 @@ impl Parser {
         let mut parts = Vec::new();
         while self.step(&mut parts) {}
         parts
+    }
+
+    /// Arguments are returned as the model writes them.
+    pub fn writes_json(&self) -> bool {
+        match &self.form.call {
+            Call::Json(_) | Call::Named(_) => true,
+            Call::Channel(channels) => channels.tagged.is_none(),
+            Call::Tagged(_) | Call::Literal(_) => false,
+        }
+    }
+
+    /// A call is returned when it is complete.
+    pub fn returns_whole_calls(&self) -> bool {
+        matches!(self.form.call, Call::Literal(_))
+    }
+
+    /// The text behind the mark that opened a call, as long as nothing of the call is returned.
+    pub fn opened_call(&self) -> Option<&str> {
+        let State::Call { call_at, .. } = &self.state else { return None };
+        Some(&self.text[*call_at..])
+    }
+
+    /// The text behind the name of a call with tags, as long as there is no tag.
+    pub fn opened_tags(&self) -> Option<&str> {
+        let State::Tags(tags) = &self.state else { return None };
+        tags.is_new().then_some(&self.text)
     }
 
     /// Parses the rest at the end of the answer. Arguments that are not complete stay without an end.

@@ -1,6 +1,7 @@
 //! Checks of a request before it is queued, and its grammar.
 
 use hob_slots::Token;
+use tracing::debug;
 
 use super::Engine;
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
@@ -45,8 +46,15 @@ impl Engine {
         self.inner.grammars.get_or_init(|| GrammarFactory::new(vocabulary))
     }
 
-    pub(super) fn constrain(&self, grammar: &Grammar) -> Result<Constraint, TurnError> {
-        let factory = self.grammars();
-        factory.start(grammar).map_err(|error| TurnError::Grammar(error.to_string()))
+    /// `None`: the grammar is optional, and cannot be followed.
+    pub(super) fn constrain(&self, grammar: &Grammar) -> Result<Option<Constraint>, TurnError> {
+        match self.grammars().start(grammar) {
+            Ok(constraint) => Ok(Some(constraint)),
+            Err(error) if grammar.is_optional() => {
+                debug!(%error, "tool calls are not constrained");
+                Ok(None)
+            }
+            Err(error) => Err(TurnError::Grammar(error.to_string())),
+        }
     }
 }

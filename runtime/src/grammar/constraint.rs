@@ -4,54 +4,90 @@ use hob_slots::Token;
 use llguidance::Matcher;
 
 use super::error::{GrammarError, one_line};
+use super::watch::Watch;
 
 pub struct Constraint {
-    matcher: Box<Matcher>, // More than a kilobyte, and moved from queue to slot.
+    state: State,
+}
+
+/// Matchers have more than a kilobyte, and are moved from queue to slot.
+enum State {
+    All(Box<Matcher>),
+    Calls(Box<Watch>),
 }
 
 impl Constraint {
     pub(super) fn new(matcher: Matcher) -> Self {
-        Self { matcher: Box::new(matcher) }
+        Self { state: State::All(Box::new(matcher)) }
+    }
+
+    /// Of calls alone.
+    pub(super) fn watching(watch: Watch) -> Self {
+        Self { state: State::Calls(Box::new(watch)) }
     }
 
     /// Sets the logits of all tokens that may not come next to minus infinity.
     ///
     /// Tokens that end an answer stay possible exactly where the answer may end.
     pub fn mask(&mut self, logits: &mut [f32]) -> Result<(), GrammarError> {
-        let allowed = self.matcher.compute_mask_or_eos().map_err(stuck)?;
-        let words = allowed.as_slice();
-        for (word, logits) in logits.chunks_mut(u32::BITS as usize).enumerate() {
-            match words.get(word).copied().unwrap_or(0) {
-                u32::MAX => {}
-                0 => logits.fill(f32::NEG_INFINITY),
-                bits => forbid(bits, logits),
+        match &mut self.state {
+            State::All(matcher) => mask(matcher, logits),
+            State::Calls(watch) => {
+                if let Some(matcher) = watch.open()
+                    && mask(matcher, logits).is_err()
+                {
+                    watch.give_up();
+                }
+                Ok(())
             }
         }
-        Ok(())
     }
 
     /// Advances by a token. A token that the mask forbids is an error, and ends the constraint.
     pub fn accept(&mut self, token: Token) -> Result<(), GrammarError> {
         let id = token.0.cast_unsigned();
-        if self.must_stop() {
-            let ends = self.matcher.tok_env().map_err(stuck)?;
+        let matcher = match &mut self.state {
+            State::All(matcher) => matcher,
+            State::Calls(watch) => {
+                watch.accept(token);
+                return Ok(());
+            }
+        };
+        if matcher.is_stopped() {
+            let ends = matcher.tok_env().map_err(stuck)?;
             let ends = ends.tok_trie().eos_tokens().contains(&id);
             let beyond = || GrammarError::Stuck("the answer was already complete".to_owned());
             return if ends { Ok(()) } else { Err(beyond()) };
         }
-        self.matcher.consume_token(id).map_err(stuck)
+        matcher.consume_token(id).map_err(stuck)
     }
 
     /// Whether the answer may end here.
     #[cfg(test)]
     pub fn may_stop(&mut self) -> bool {
-        self.must_stop() || self.matcher.is_accepting().unwrap_or(true)
+        match &mut self.state {
+            State::All(matcher) => matcher.is_stopped() || matcher.is_accepting().unwrap_or(true),
+            State::Calls(watch) => watch.open().is_none(),
+        }
     }
 
     /// Whether the answer must end here.
     pub fn must_stop(&self) -> bool {
-        self.matcher.is_stopped()
+        matches!(&self.state, State::All(matcher) if matcher.is_stopped())
     }
+}
+
+fn mask(matcher: &mut Matcher, logits: &mut [f32]) -> Result<(), GrammarError> {
+    let allowed = matcher.compute_mask_or_eos().map_err(stuck)?;
+    let words = allowed.as_slice();
+    for (word, logits) in logits.chunks_mut(u32::BITS as usize).enumerate() {
+        match words.get(word).copied().unwrap_or(0) {
+            u32::MAX => {}
+            0 => logits.fill(f32::NEG_INFINITY),
+            bits => forbid(bits, logits),
+        }
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for Constraint {

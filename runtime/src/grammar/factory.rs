@@ -16,6 +16,7 @@ use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTr
 
 use super::constraint::Constraint;
 use super::error::{GrammarError, one_line};
+use super::watch::Watch;
 use super::{Form, Grammar};
 use crate::vocabulary::Vocabulary;
 
@@ -42,7 +43,11 @@ impl GrammarFactory {
 
     /// A constraint at the beginning of an answer.
     pub fn start(&self, grammar: &Grammar) -> Result<Constraint, GrammarError> {
-        self.compile(grammar).map(Constraint::new)
+        let matcher = self.compile(grammar)?;
+        Ok(match &grammar.watch {
+            Some(parser) => Constraint::watching(Watch::new(parser.clone(), matcher)),
+            None => Constraint::new(matcher),
+        })
     }
 
     fn compile(&self, grammar: &Grammar) -> Result<Matcher, GrammarError> {
@@ -64,7 +69,7 @@ impl GrammarFactory {
     /// A deep copy: constraints share nothing.
     fn cached(&self, grammar: &Grammar) -> Option<Matcher> {
         let mut compiled = self.compiled.lock();
-        let at = compiled.iter().position(|(cached, _)| cached == grammar)?;
+        let at = compiled.iter().position(|(cached, _)| cached.is_like(grammar))?;
         let entry = compiled.remove(at)?;
         let matcher = entry.1.deep_clone();
         compiled.push_back(entry);
@@ -76,7 +81,8 @@ impl GrammarFactory {
         if compiled.len() == MAX_COMPILED {
             compiled.pop_front();
         }
-        compiled.push_back((grammar.clone(), matcher.deep_clone()));
+        let grammar = Grammar { watch: None, ..grammar.clone() };
+        compiled.push_back((grammar, matcher.deep_clone()));
     }
 
     fn control(&self, text: &str) -> Option<u32> {

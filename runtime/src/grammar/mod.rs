@@ -1,7 +1,8 @@
-//! Constrains an answer to JSON, JSON of a schema, a tool call, or a grammar.
+//! Constrains an answer to JSON, JSON of a schema, a tool call, or a grammar; or only the calls in it.
 //!
 //! Reading order: [`Grammar`] (a description, no model needed), `tools` (how calls are written),
-//! [`GrammarFactory`] (knows a vocabulary, compiles), [`Constraint`] (one answer's state).
+//! [`GrammarFactory`] (knows a vocabulary, compiles), [`Constraint`] (one answer's state), `watch` (which
+//! constrains calls alone).
 //!
 //! - A description is cheap; [`GrammarFactory::start`] compiles it and reports why it cannot.
 //! - White space between JSON tokens is bounded, so an answer always makes progress.
@@ -13,10 +14,11 @@ mod factory;
 mod lark;
 mod schema;
 mod tools;
+mod watch;
 
 use serde_json::{Value, json};
 
-use hob_dialect::Dialect;
+use hob_dialect::{Dialect, Parser};
 
 pub use constraint::Constraint;
 pub use error::GrammarError;
@@ -26,11 +28,13 @@ use schema::json_rule;
 pub use tools::{Calls, ToolSignature};
 
 /// A description of the answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Grammar {
     form: Form,
     /// The prompt has opened the think mark, which this closes: the form begins behind it.
     after_reasoning: Option<&'static str>,
+    /// The answer is free until this has read that a call begins, and behind it.
+    watch: Option<Parser>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +75,17 @@ impl Grammar {
         tools::ToolCalls::new(dialect, tools, calls).map(|calls| Self::of(Form::Tools(calls)))
     }
 
+    /// Any text; where it calls one of these tools, what the tool takes. `parser`: of the answer, with
+    /// the text that precedes it.
+    pub fn when_called(
+        dialect: Dialect,
+        tools: &[ToolSignature],
+        parser: Parser,
+    ) -> Result<Self, GrammarError> {
+        let calls = tools::ToolCalls::new(dialect, tools, Calls::Begun)?;
+        Ok(Self { watch: Some(parser), ..Self::of(Form::Tools(calls)) })
+    }
+
     /// The same, after free text up to the mark that closes reasoning: for prompts that have opened it.
     #[must_use]
     pub fn after_reasoning(self, dialect: Dialect) -> Self {
@@ -78,7 +93,17 @@ impl Grammar {
     }
 
     fn of(form: Form) -> Self {
-        Self { form, after_reasoning: None }
+        Self { form, after_reasoning: None, watch: None }
+    }
+
+    /// Whether both compile to the same.
+    fn is_like(&self, other: &Self) -> bool {
+        self.form == other.form && self.after_reasoning == other.after_reasoning
+    }
+
+    /// Whether it may be left out where it cannot be followed.
+    pub fn is_optional(&self) -> bool {
+        self.watch.is_some()
     }
 
     /// In llguidance's notation. `control` finds a control token by its written form.

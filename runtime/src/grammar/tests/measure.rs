@@ -31,7 +31,17 @@ fn grammar_time() {
     let start = std::time::Instant::now();
     factory.start(&schema(person())).unwrap();
     time("again", start);
+    let text = "It is the 5 of them {that} <b>count</b>. ".repeat(250);
+    let start = std::time::Instant::now();
+    let mut watched = factory.start(&calls::when_called(Dialect::QwenCoder)).unwrap();
+    time("may call", start);
     let mut logits = vec![0.0; vocabulary.len()];
+    let start = std::time::Instant::now();
+    for byte in text.bytes() {
+        watched.mask(&mut logits).unwrap();
+        watched.accept(Token(byte.into())).unwrap();
+    }
+    println!("no call    {:?} a token", start.elapsed() / text.len() as u32);
     for byte in br#"{"name": "Ada Lov", "age": 36, "mood": null, "friends": [{"id": 1}]}"# {
         let start = std::time::Instant::now();
         constraint.mask(&mut logits).unwrap();

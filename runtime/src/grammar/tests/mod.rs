@@ -10,6 +10,7 @@ use crate::vocabulary::{TokenKind, Vocabulary};
 use hob_dialect::Signatures;
 use hob_slots::Token;
 
+mod calls;
 mod measure;
 mod refusals;
 
@@ -58,27 +59,31 @@ fn plain() -> &'static (Vocabulary, GrammarFactory) {
     &PLAIN
 }
 
-/// Draws allowed tokens until the answer ends. After 40 tokens it prefers closing ones, as
-/// a model does.
+/// What a model wants next: after 40 tokens it prefers to close things.
+fn logits(vocabulary: &Vocabulary, step: usize) -> Vec<f32> {
+    (0..vocabulary.len() as i32)
+        .map(|id| match vocabulary.piece(Token(id)) {
+            [b'"' | b'}' | b']' | b')' | b','] if step > 40 => 20.0,
+            _ if step > 40 && vocabulary.is_control(Token(id)) => 20.0,
+            [b'<' | b'\n' | b']', .., b'>'] if step > 40 => 20.0,
+            [b'<', b'/'] if step > 40 => 20.0,
+            [b'<'] if step > 40 => 12.0,
+            [b'0'..=b'9'] if step > 40 => 10.0,
+            [b'a'..=b'z'] => 2.0,
+            _ if vocabulary.is_eog(Token(id)) => 8.0,
+            _ => 0.0,
+        })
+        .collect()
+}
+
+/// Draws allowed tokens until the answer ends.
 fn walk(vocabulary: &Vocabulary, factory: &GrammarFactory, grammar: &Grammar, seed: u64) -> String {
     let mut constraint = factory.start(grammar).unwrap();
     let mut sampler = Sampler::new(&Sampling { seed: Some(seed), ..Sampling::default() });
     let mut answer = Vec::new();
     for step in 0.. {
         assert!(step < 20_000, "no end: {}", String::from_utf8_lossy(&answer));
-        let mut logits: Vec<f32> = (0..vocabulary.len() as i32)
-            .map(|id| match vocabulary.piece(Token(id)) {
-                [b'"' | b'}' | b']' | b')' | b','] if step > 40 => 20.0,
-                _ if step > 40 && vocabulary.is_control(Token(id)) => 20.0,
-                [b'<' | b'\n' | b']', .., b'>'] if step > 40 => 20.0,
-                [b'<', b'/'] if step > 40 => 20.0,
-                [b'<'] if step > 40 => 12.0,
-                [b'0'..=b'9'] if step > 40 => 10.0,
-                [b'a'..=b'z'] => 2.0,
-                _ if vocabulary.is_eog(Token(id)) => 8.0,
-                _ => 0.0,
-            })
-            .collect();
+        let mut logits = logits(vocabulary, step);
         constraint.mask(&mut logits).unwrap();
         let token = sampler.choose(&mut logits).expect("some token is always possible");
         let may_stop = constraint.may_stop();
@@ -136,7 +141,7 @@ fn add_and_greet() -> Vec<ToolSignature> {
 fn calls(dialect: Dialect, answer: &str) -> Vec<(String, Value)> {
     let tools = add_and_greet().into_iter();
     let tools = tools.map(|tool| (tool.name, tool.parameters.unwrap_or_default()));
-    let mut parser = hob_dialect::Parser::new(dialect, Some(Signatures::new(tools)), false);
+    let mut parser = Parser::new(dialect, Some(Signatures::new(tools)), false);
     let mut parts = parser.push(answer);
     parts.extend(parser.finish());
     let mut calls = Vec::new();

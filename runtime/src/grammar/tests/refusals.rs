@@ -26,9 +26,9 @@ fn an_unusable_grammar_is_refused_in_readable_words() {
     assert!(Grammar::json_schema(&json!(false)).is_err());
     assert!(refusal(&Grammar::lark("start: /(/")).starts_with("the grammar cannot"));
     let hermes = |tools: &[_]| Grammar::tool_call(Dialect::Hermes, tools, Calls::One);
-    assert_eq!(hermes(&[]), Err(GrammarError::NoTools));
+    assert_eq!(hermes(&[]).unwrap_err(), GrammarError::NoTools);
     let plain = Grammar::tool_call(Dialect::Plain, &add_and_greet(), Calls::One);
-    assert_eq!(plain, Err(GrammarError::NoToolForm));
+    assert_eq!(plain.unwrap_err(), GrammarError::NoToolForm);
 }
 
 #[test]

@@ -18,6 +18,11 @@ use super::error::GrammarError;
 use super::lark::{Control, Lark, SPACE, quoted};
 use super::schema::json_rule;
 
+/// What may be in one token with the end of a call: white space, and of JSON the end of the object
+/// around the arguments, and of a list.
+const BEHIND: &str = r"/[ \n]{1,4}/";
+const BEHIND_JSON: &str = r"/[ \n]{0,2}\}[\] \n]{0,3}/";
+
 /// Calls in one answer: a small model could go on forever.
 const MAX_CALLS: usize = 16;
 
@@ -31,6 +36,9 @@ pub struct ToolSignature {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
+    /// What is left of a call whose name is read: the grammar begins with the name and a line feed.
+    /// Where the parser returns no names, of a call whose mark is read.
+    Begun,
     One,
     /// One or more, where the dialect can write several.
     Several,
@@ -58,7 +66,9 @@ impl ToolCalls {
         calls: Calls,
     ) -> Result<Self, GrammarError> {
         let form = dialect.form();
-        if !form.writes_calls() {
+        // A call whose name is a key is returned when it is complete.
+        let is_late = matches!(&form.call, Call::Json(call) if call.is_keyed);
+        if !form.writes_calls() || is_late && calls == Calls::Begun {
             return Err(GrammarError::NoToolForm);
         }
         if tools.is_empty() {
@@ -70,6 +80,7 @@ impl ToolCalls {
     pub fn to_lark(&self, control: Control<'_>) -> String {
         let mut lark = Lark::new(control);
         let start = match &self.form.call {
+            _ if self.calls == Calls::Begun => self.begun(&mut lark),
             Call::Json(call) => self.json(&mut lark, call, control),
             Call::Channel(channels) => self.messages(&mut lark, channels),
             Call::Literal(Notation::Python) => self.python_list(&mut lark),
@@ -81,7 +92,7 @@ impl ToolCalls {
     /// What may follow the first call, if it is `another`.
     fn more(&self, another: &str) -> String {
         match self.calls {
-            Calls::One => String::new(),
+            Calls::One | Calls::Begun => String::new(),
             Calls::Several => format!(" ({another}){{0,{}}}", MAX_CALLS - 1),
         }
     }
@@ -95,6 +106,40 @@ impl ToolCalls {
         let body = |tool: &ToolSignature| of_tool(lark, tool, &arguments_schema(tool));
         let bodies: Vec<String> = self.tools.iter().map(body).collect();
         lark.any_of(&bodies)
+    }
+
+    /// A token that ends a call may go on with what stands behind it.
+    fn begun(&self, lark: &mut Lark<'_>) -> String {
+        let form = self.form;
+        let tags = match &form.call {
+            Call::Tagged(tags) => Some(tags),
+            Call::Channel(channels) => channels.tagged.as_ref(),
+            _ => None,
+        };
+        let call = match &form.call {
+            Call::Literal(Notation::Python) => {
+                let call = self.of_tools(lark, literal::python_call);
+                let close = lark.text(form.around_calls.1);
+                let more = format!("(\", \" {call}){{0,{}}}", MAX_CALLS - 1);
+                format!("\"[\" {call} {more} \"]\" {close}")
+            }
+            Call::Literal(Notation::Gemma) => {
+                let call = self.of_tools(lark, literal::gemma_call);
+                format!("{call} {}", lark.text(form.around_call.1))
+            }
+            _ => self.of_tools(lark, |lark, tool, schema| {
+                let name = quoted(&format!("{}\n", tool.name));
+                match tags {
+                    Some(tags) => format!("{name}{}", tagged::arguments(lark, tags, schema)),
+                    None => {
+                        let arguments = lark.rule(&json_rule(schema));
+                        format!("{name} {arguments}")
+                    }
+                }
+            }),
+        };
+        let is_inside = matches!(&form.call, Call::Json(json) if json.named.is_none());
+        format!("{call} {}?", if is_inside { BEHIND_JSON } else { BEHIND })
     }
 
     fn json(&self, lark: &mut Lark<'_>, call: &Json, control: Control<'_>) -> String {

@@ -29,6 +29,13 @@ pub(super) fn call(
         let head = lark.numbered(&[form.head, form.head_end].concat());
         call.push_str(&format!(" {head}"));
     }
+    call.push_str(&arguments(lark, form, schema));
+    call
+}
+
+/// The arguments and the closing tag.
+pub(super) fn arguments(lark: &mut Lark<'_>, form: &Tagged, schema: &Value) -> String {
+    let mut call = String::new();
     for parameter in parameters(schema) {
         let body = argument(lark, form, schema, &parameter);
         let body = lark.rule(&format!("{SPACE} {body}"));

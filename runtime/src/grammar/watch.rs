@@ -1,0 +1,110 @@
+//! An answer that is free until it calls a tool: then the call follows the tool's schema, and behind it
+//! the answer is free again.
+//!
+//! - While no call is open, a token costs what its parser costs, and there is no mask.
+//! - A call that the grammar cannot follow from its beginning on is free: the model knows best.
+
+use hob_dialect::{Parser, Part};
+use hob_slots::Token;
+use llguidance::Matcher;
+use toktrie::TokTrie;
+
+pub(super) struct Watch {
+    parser: Parser,
+    /// Bytes of the answer that are a part of a character.
+    partial: Vec<u8>,
+    /// At the beginning of a call.
+    compiled: Matcher,
+    /// Of the call that is open.
+    open: Option<Matcher>,
+    /// The parser returns the call when it is complete; its grammar is begun, or cannot be followed.
+    is_within: bool,
+}
+
+impl Watch {
+    pub fn new(parser: Parser, compiled: Matcher) -> Self {
+        Self { parser, partial: Vec::new(), compiled, open: None, is_within: false }
+    }
+
+    /// The grammar of the call that is open.
+    pub fn open(&mut self) -> Option<&mut Matcher> {
+        self.open.as_mut()
+    }
+
+    /// The grammar cannot be followed any further.
+    pub fn give_up(&mut self) {
+        self.open = None;
+    }
+
+    /// Reads the next token of the answer.
+    pub fn accept(&mut self, token: Token) {
+        let id = token.0.cast_unsigned();
+        if let Some(open) = &mut self.open {
+            let is_over = open.consume_token(id).is_err()
+                || open.is_stopped()
+                || open.is_accepting().unwrap_or(true);
+            if is_over {
+                self.open = None;
+            }
+        }
+        let Ok(env) = self.compiled.tok_env() else { return };
+        let trie = env.tok_trie();
+        if !trie.eos_tokens().contains(&id) {
+            let bytes = trie.token(id);
+            self.partial
+                .extend(bytes.strip_prefix(&[TokTrie::SPECIAL_TOKEN_MARKER]).unwrap_or(bytes));
+        }
+        let text = self.take_text();
+        let parts = self.parser.push(&text);
+        let was_within =
+            std::mem::replace(&mut self.is_within, self.parser.opened_call().is_some());
+        if self.open.is_none()
+            && let Some(begun) = self.begun(&parts, was_within)
+        {
+            let mut matcher = self.compiled.deep_clone();
+            let tokens = trie.greedy_tokenize(begun.as_bytes());
+            let follows = matcher.consume_tokens(&tokens).is_ok() && !matcher.is_stopped();
+            self.open = follows.then_some(matcher);
+        }
+    }
+
+    /// What the grammar of a call that the last text began must follow.
+    fn begun(&self, parts: &[Part], was_within: bool) -> Option<String> {
+        let mut begun = None;
+        for part in parts {
+            match part {
+                Part::ToolCallStart { name, .. } => begun = Some(format!("{name}\n")),
+                Part::ToolCallArguments { json_fragment, .. } => {
+                    if let Some(begun) = &mut begun {
+                        begun.push_str(json_fragment);
+                    }
+                }
+                Part::ToolCallEnd { .. } => begun = None,
+                Part::Content(_) | Part::Reasoning(_) => {}
+            }
+        }
+        match begun {
+            Some(begun) if self.parser.writes_json() => Some(begun),
+            Some(begun) => Some(begun + self.parser.opened_tags()?),
+            None if self.parser.returns_whole_calls() && !was_within => {
+                self.parser.opened_call().map(str::to_owned)
+            }
+            None => None,
+        }
+    }
+
+    /// The whole characters of the bytes so far.
+    fn take_text(&mut self) -> String {
+        let mut text = String::new();
+        loop {
+            let (valid, error) = match std::str::from_utf8(&self.partial) {
+                Ok(whole) => (whole.len(), None),
+                Err(error) => (error.valid_up_to(), error.error_len()),
+            };
+            text.push_str(&String::from_utf8_lossy(&self.partial[..valid]));
+            self.partial.drain(..valid + error.unwrap_or(0));
+            let Some(_) = error else { return text };
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+}
