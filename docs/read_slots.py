@@ -72,7 +72,7 @@ def entries(data, at, count, what):
 def show_slot(data):
     version, ttl, name_bytes, count = struct.unpack_from("<HBBI", data, 8)
     model, created, used, blocks, snapshots, _ = struct.unpack_from("<8sQQIIQ", data, 16)
-    at = {1: 88, 2: 120, 3: 128}[version] + name_bytes
+    at = {1: 88, 2: 120, 3: 128, 4: 128}[version] + name_bytes
     print(f"  conversation {data[at - name_bytes : at].decode()!r}, {CLASSES.split()[ttl]}")
     print(f"  version {version}, model {model.hex()}, saved {created}, used {used}")
     if version == 1:
@@ -95,6 +95,11 @@ def show_slot(data):
             what = {1: "block", 2: "snapshot"}[kind]
             print(f"  branch: {what} from {start} up to {until}: {name.hex()}, {size} bytes")
             at += 49
+        adapters = struct.unpack_from("<I", data, 116)[0] if version >= 4 else 0
+        for _ in range(adapters):
+            content, scale = struct.unpack_from("<32sf", data, at)
+            print(f"  adapter {content.hex()}, factor {scale:g}")
+            at += 36
         assert at == end, "the table has another length"
         tokens, at = data[at:], at + struct.unpack_from("<Q", data, 88)[0]
         tokens = b"".join(frames(tokens)) if frames else None

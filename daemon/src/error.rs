@@ -142,6 +142,7 @@ impl From<TurnError> for ApiError {
             TurnError::NotEmbedding | TurnError::NotGenerative => {
                 Self::new(ErrorKind::Invalid, message).code("unsupported_model")
             }
+            TurnError::Adapter(_) => Self::field("lora", message).code("adapter_unusable"),
             TurnError::Grammar(_) => Self::new(ErrorKind::Invalid, message).code("grammar"),
             TurnError::Busy { .. } => Self::new(ErrorKind::Busy, message).code("queue_full"),
             TurnError::Forgotten => {

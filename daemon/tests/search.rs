@@ -148,6 +148,7 @@ fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
         });
         let record = SlotRecord {
             conversation: id,
+            adapters: Default::default(),
             class: TtlClass::Permanent,
             created_at: Timestamp(1),
             used_at: Timestamp(1),

@@ -242,6 +242,7 @@ fn save(store: &Store, name: &str, hours: u64, numbers: &[i32]) {
     }
     let record = SlotRecord {
         conversation: ConversationId::new(name).unwrap(),
+        adapters: Default::default(),
         class: TtlClass::Long,
         created_at: used_at,
         used_at,

@@ -4,8 +4,9 @@
 //! sends), `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV
 //! offload to memory and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and
 //! [`grammar`] (before a turn), `draft`, `draft_model` and `drafter` (guessed tokens), [`sample`] (after a micro-batch), [`heartbeat`]
-//! (whether the thread lives), [`fault`] (how tests end it), [`probe`] (a trial of a model).
+//! (whether the thread lives), [`adapters`] (of a turn), [`fault`] (how tests end it), [`probe`] (a trial of a model).
 
+pub mod adapters;
 mod attention;
 pub mod backend;
 mod command;

@@ -14,6 +14,8 @@ pub enum MissReason {
         /// The conversation's tokens from there on, at least one.
         saved: Arc<[Token]>,
     },
+    /// The conversation's KV was computed with other adapters.
+    OtherAdapters,
     /// The KV was saved under another model fingerprint.
     OtherFingerprint {
         found: ModelHash,
@@ -43,6 +45,7 @@ impl MissReason {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Differs { .. } => "differs",
+            Self::OtherAdapters => "other_adapters",
             Self::OtherFingerprint { .. } => "other_fingerprint",
             Self::Unusable { .. } => "unusable",
             Self::NotSaved { .. } => "not_kept",
@@ -57,6 +60,7 @@ impl fmt::Display for MissReason {
                 let all = at + saved.len();
                 write!(f, "the prompt differs from the saved tokens at token {at} of {all}")
             }
+            Self::OtherAdapters => f.write_str("it was computed with other adapters"),
             Self::OtherFingerprint { found, fields } => {
                 write!(f, "saved under another fingerprint, {found}; what differs: {fields}")
             }

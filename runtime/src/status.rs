@@ -5,6 +5,8 @@ use std::sync::Arc;
 use hob_slots::{ConversationId, MemoryFigures, SlotId};
 use parking_lot::Mutex;
 
+use crate::adapters::Adapters;
+
 #[derive(Clone, Debug, Default)]
 pub struct EngineStatus {
     /// The slots for conversations, in order.
@@ -70,11 +72,13 @@ impl Residency {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct SlotStatus {
     pub slot: SlotId,
     /// `None` for an anonymous turn, and for a free slot, whose cells other slots may still share.
     pub conversation: Option<ConversationId>,
+    /// With which its cells are computed, besides those of the model.
+    pub adapters: Adapters,
     /// Tokens in the slot's cells.
     pub tokens: usize,
     pub state: SlotState,

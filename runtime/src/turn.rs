@@ -12,6 +12,7 @@ use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, SlotId, Token, TtlClass};
 use tokio::sync::{mpsc, watch};
 
+use crate::adapters::Adapters;
 use crate::grammar::Grammar;
 use crate::heartbeat::{Death, Heartbeat, died};
 use crate::miss::MissReason;
@@ -25,6 +26,8 @@ pub struct TurnRequest {
     pub conversation: Option<ConversationId>,
     /// The whole prompt, at least one token, from position 0.
     pub prompt: Vec<Token>,
+    /// Added to those of the model for this turn. KV that other adapters computed is not reused.
+    pub adapters: Adapters,
     pub sampling: Sampling,
     /// 0 computes the prompt and stops.
     pub max_tokens: usize,
@@ -58,6 +61,7 @@ impl TurnRequest {
         Self {
             conversation,
             prompt,
+            adapters: Adapters::default(),
             sampling: Sampling::greedy(),
             max_tokens,
             stop: Vec::new(),
@@ -300,6 +304,9 @@ pub enum TurnError {
     NotGenerative,
     #[error("this model makes no embeddings: start with an embedding model")]
     NotEmbedding,
+    /// Names the file and the remedy.
+    #[error("{0}")]
+    Adapter(String),
     #[error("the model failed to compute a batch: {0}")]
     Backend(String),
     #[error(

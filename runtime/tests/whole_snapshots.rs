@@ -75,6 +75,7 @@ fn save_whole(store: &Store, model: &Arc<dyn Model>, tokens: &[Token], state: Ve
     store.put_object(FINGERPRINT, id, &object).unwrap();
     let record = SlotRecord {
         conversation: name("chat"),
+        adapters: Default::default(),
         class: TtlClass::Long,
         created_at: Timestamp(1_700_000_000_000),
         used_at: Timestamp(1_700_000_000_000),

@@ -43,7 +43,7 @@ pub fn cut(tokens: &[Token], is_border: impl Fn(Token) -> bool) -> Vec<Range<usi
     ranges
 }
 
-/// The blocks of `tokens`, named.
+/// The blocks of `tokens`, named as of a model without adapters of the request.
 pub fn blocks_of(
     model: ModelHash,
     tokens: &[Token],
@@ -69,8 +69,14 @@ pub struct Timeline {
 }
 
 impl Timeline {
+    /// Of a model without adapters of the request.
     pub fn new(model: ModelHash) -> Self {
-        Self { root: BlockId::root(model), tokens: Vec::new(), blocks: Vec::new(), open: false }
+        Self::of_root(BlockId::root(model))
+    }
+
+    /// `root`: the parent of its first block.
+    pub fn of_root(root: BlockId) -> Self {
+        Self { root, tokens: Vec::new(), blocks: Vec::new(), open: false }
     }
 
     pub fn push(&mut self, tokens: &[Token], is_border: impl Fn(Token) -> bool) {
@@ -104,6 +110,11 @@ impl Timeline {
     /// The blocks that take no more tokens.
     pub fn whole_blocks(&self) -> &[Block] {
         &self.blocks[..self.blocks.len() - usize::from(self.open)]
+    }
+
+    /// The parent of the first block.
+    pub fn root(&self) -> BlockId {
+        self.root
     }
 
     pub fn tokens(&self) -> &[Token] {

@@ -131,6 +131,7 @@ mod tests {
         };
         SlotRecord {
             conversation: "chat".parse().unwrap(),
+            adapters: Default::default(),
             class: TtlClass::Long,
             created_at: Timestamp(0),
             used_at: Timestamp(0),

@@ -4,8 +4,8 @@
 //!
 //! 1. [`id`]: the names. [`time`], [`ttl`] and [`ageing`]: when saved KV expires.
 //! 2. [`block`]: cuts a timeline into blocks and chains their names. [`layer`] and [`key`]: what a
-//!    request says about its prompt, and its cache key. [`branches`]: objects that a conversation
-//!    has left behind.
+//!    request says about its prompt, and its cache key. [`adapters`]: those of a request, and the names of
+//!    its KV. [`branches`]: objects that a conversation has left behind.
 //! 3. [`registry`]: pins conversations to slots. [`radix`]: finds the slot with the longest prefix
 //!    of a prompt. [`warm`]: the KV blocks in host memory; [`evict`]: the policies that evict them.
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
@@ -14,6 +14,7 @@
 //!    conversation needs. [`maintenance`]: prune, collect, remove, set class. [`verify`]: finds
 //!    damage. [`archive`]: export and import.
 
+pub mod adapters;
 pub mod ageing;
 pub mod archive;
 pub mod block;
@@ -36,6 +37,7 @@ pub mod usage;
 pub mod verify;
 pub mod warm;
 
+pub use adapters::{AdapterSet, AdapterSetError};
 pub use ageing::{AdjustedTime, ClockTracker};
 pub use block::{BLOCK_TOKENS, Block, Timeline, blocks_of, common_prefix, cut};
 pub use fingerprint::{FileDigest, Fingerprint, FingerprintError, Lora, Rope};

@@ -14,6 +14,7 @@ fn a_reader_written_from_the_specification_reads_the_fixtures() {
         "slot-v1.extended.bin",
         "slot-v2.extended.bin",
         "slot-v3.extended.bin",
+        "slot-v4.extended.bin",
     ];
     let read = Command::new("python3")
         .arg(root.join("../docs/read_slots.py"))
@@ -27,11 +28,15 @@ fn a_reader_written_from_the_specification_reads_the_fixtures() {
     for (line, times) in [
         ("  block ca64478763e52ad28b8f4f1bbe99a635c998b1a743e1eac6b49a805779559f9e\n", 2),
         ("  payload of 40 bytes, 40 in the file\n", 3),
-        ("  conversation 'room-1.a', extended\n", 3),
-        ("  segment up to 3: document 'file:config.py'\n", 2),
-        ("  branch: block from 2 up to 9: b1b1", 1),
-        ("  branch: snapshot from 0 up to 9: b2b2", 1),
-        ("  7 turns\n", 2),
+        ("  conversation 'room-1.a', extended\n", 4),
+        ("  segment up to 3: document 'file:config.py'\n", 3),
+        ("  branch: block from 2 up to 9: b1b1", 2),
+        ("  branch: snapshot from 0 up to 9: b2b2", 2),
+        (
+            "  adapter 0101010101010101010101010101010101010101010101010101010101010101, factor 0.5\n",
+            1,
+        ),
+        ("  7 turns\n", 3),
     ] {
         assert_eq!(said.matches(line).count(), times, "{line}{said}");
     }

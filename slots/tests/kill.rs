@@ -174,6 +174,7 @@ fn expected(who: u64, version: u64) -> SlotRecord {
     let blocks: Vec<BlockRef> = blocks.collect();
     SlotRecord {
         conversation: name(who),
+        adapters: Default::default(),
         class: classes[(version % 4) as usize],
         created_at: now,
         used_at: now,

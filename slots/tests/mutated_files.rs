@@ -22,10 +22,11 @@ const OBJECTS: [&[u8]; 6] = [
     include_bytes!("../fixtures/snapshot-v2.kv"),
     include_bytes!("../fixtures/snapshot-v2.compressed.kv"),
 ];
-const SLOT_FILES: [&[u8]; 3] = [
+const SLOT_FILES: [&[u8]; 4] = [
     include_bytes!("../fixtures/slot-v1.extended.bin"),
     include_bytes!("../fixtures/slot-v2.extended.bin"),
     include_bytes!("../fixtures/slot-v3.extended.bin"),
+    include_bytes!("../fixtures/slot-v4.extended.bin"),
 ];
 const SEALED: &[u8] = include_bytes!("../fixtures/block-v2.sealed-v1.kv");
 

@@ -110,6 +110,7 @@ pub const LAST_USE: Timestamp = Timestamp(1_700_000_000_000);
 pub fn record(conversation: &str, tokens: &[Token], blocks: Vec<BlockRef>) -> Result<SlotRecord> {
     Ok(SlotRecord {
         conversation: ConversationId::new(conversation)?,
+        adapters: Default::default(),
         class: TtlClass::Long,
         created_at: LAST_USE,
         used_at: LAST_USE,

@@ -50,6 +50,7 @@ pub fn save(store: &Store, name: &str, class: TtlClass, unused_secs: u64, tokens
     let used_at = Timestamp::from(SystemTime::now() - Duration::from_secs(unused_secs));
     let record = SlotRecord {
         conversation: ConversationId::new(name).unwrap(),
+        adapters: Default::default(),
         class,
         created_at: used_at,
         used_at,

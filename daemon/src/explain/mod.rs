@@ -66,6 +66,8 @@ pub enum Reason {
     AnotherAnswer,
     /// Any other difference.
     Differs,
+    /// The conversation's KV was computed with other adapters.
+    OtherAdapters,
     /// The saved KV belongs to another model or other options.
     OtherFingerprint,
     /// The file was deleted.
@@ -92,6 +94,7 @@ impl Reason {
             Self::MessageEdited => "message_edited",
             Self::AnotherAnswer => "another_answer",
             Self::Differs => "differs",
+            Self::OtherAdapters => "other_adapters",
             Self::OtherFingerprint => "other_fingerprint",
             Self::Gone => "gone",
             Self::Unusable => "unusable",
@@ -161,6 +164,7 @@ impl Explanation {
                 let Subject { prompt, segments, .. } = subject;
                 Self::of_difference(*at, Difference::of(prompt, segments, *at, saved, vocabulary))
             }
+            Some(MissReason::OtherAdapters) => plain(report.tokens.cached(), other_adapters()),
             Some(MissReason::OtherFingerprint { fields, .. }) => {
                 plain(0, other_fingerprint(fields))
             }
@@ -213,6 +217,12 @@ impl Explanation {
     pub fn to_json(&self) -> Value {
         serde_json::to_value(self.to_api()).expect("texts and numbers are JSON")
     }
+}
+
+fn other_adapters() -> Finding {
+    let what = "the turn before had other adapters (`lora`), whose KV is other KV".to_owned();
+    let remedy = "send the same `lora` in each request of a conversation; KV of each set is kept";
+    Finding::new(Reason::OtherAdapters, what, remedy)
 }
 
 fn other_fingerprint(fields: &str) -> Finding {

@@ -24,6 +24,7 @@ use hob_slots::Token;
 pub use device::{Device, Offload, devices};
 pub use state::JoinedState;
 
+use crate::adapters::Adapters;
 use crate::heartbeat::Heartbeat;
 use crate::vocabulary::Vocabulary;
 
@@ -156,8 +157,13 @@ pub enum LoadError {
         "llama.cpp has no backend for this processor: no libggml-cpu-*.so that it can run is in {dirs}; install Hob again with all its files"
     )]
     NoBackend { dirs: String },
-    #[error("cannot add the adapter {path} to the model: {reason}; correct the setting lora")]
-    Adapter { path: String, reason: String },
+    #[error("cannot add the adapter {path} to the model: {reason}; correct the setting {setting}")]
+    Adapter {
+        path: String,
+        reason: String,
+        /// Names the file.
+        setting: &'static str,
+    },
     #[error("the model's weights are not in memory")]
     NotResident,
     #[error("loading {path} was interrupted")]
@@ -243,6 +249,14 @@ pub trait Backend {
     /// # Errors
     /// See [`DecodeError`]; the cache is as it was before.
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError>;
+
+    /// Computes later micro-batches with these adapters and those of the model, and with no others. Cells
+    /// stay as they are.
+    ///
+    /// # Errors
+    /// [`LoadError::Adapter`] for a file that is gone, has changed or does not fit; nothing has changed
+    /// then.
+    fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), LoadError>;
 
     /// One logit for each token of the vocabulary, for row `row` of the last batch, which wanted
     /// them.

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use hob_slots::format::{BlockRef, Object, ObjectKind, SlotRecord};
 use hob_slots::{
-    BLOCK_TOKENS, Block, ConversationId, Payload, Timeline, Timestamp, Token, Use, common_prefix,
+    AdapterSet, BLOCK_TOKENS, Block, ConversationId, Payload, Timeline, Timestamp, Token, Use,
+    common_prefix,
 };
 use tracing::warn;
 
@@ -44,6 +45,7 @@ impl Drafter<'_> {
         let request = FetchRequest {
             conversation: conversation.clone(),
             number,
+            adapters: AdapterSet::default(), // It drafts without them.
             prompt: tokens.clone(),
             hot,
             limit: tokens.len(),
@@ -235,6 +237,7 @@ fn record(tiers: &KvTiers, owner: &Owner, timeline: &Timeline, now: Timestamp) -
     });
     SlotRecord {
         conversation: owner.conversation.clone(),
+        adapters: AdapterSet::default(),
         class: owner.class,
         created_at: known.as_ref().map_or(now, |known| known.created_at),
         used_at: now,

@@ -39,9 +39,7 @@ use std::time::Instant;
 
 use hob_slots::format::{BranchRef, Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
-use hob_slots::{
-    BlockId, ConversationId, ModelHash, Timeline, Timestamp, Token, Use, common_prefix,
-};
+use hob_slots::{AdapterSet, BlockId, ConversationId, ModelHash, Timeline, Timestamp, Token, Use};
 
 use crate::backend::Model;
 use crate::map::Tier;
@@ -187,11 +185,12 @@ impl KvTiers {
         // The writer reads the slot file that this process has not read, or has dropped.
         let is_before_read = before.is_some();
         let has = |id: &BlockId| self.shared.has(id, in_memory);
-        let covering = before.flatten().filter(|before| before.covers(&record.tokens));
+        let covering =
+            before.flatten().filter(|before| before.covers(&record.adapters, &record.tokens));
         let (record, dropped) = match covering {
             Some(before) => {
                 let record = successor::of_covering(&before, record, has);
-                let timeline = self.shared.timeline(&record.tokens);
+                let timeline = self.shared.timeline(&record.adapters, &record.tokens);
                 records.set(record, &timeline)
             }
             None => {
@@ -282,12 +281,13 @@ impl KvTiers {
     pub fn may_hold_more(
         &self,
         conversation: &ConversationId,
+        adapters: &AdapterSet,
         prompt: &[Token],
         hot: usize,
     ) -> bool {
         let mut records = self.shared.records();
         match records.lookup(conversation) {
-            Some(record) => record.is_some_and(|r| common_prefix(&r.tokens, prompt) > hot),
+            Some(record) => record.is_some_and(|r| r.shared_with(adapters, prompt) > hot),
             None => records.summary(conversation).is_some_and(|summary| summary.tokens > hot),
         }
     }

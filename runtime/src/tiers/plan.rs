@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use hob_slots::format::{BranchRef, ObjectKind, SlotRecord, SnapshotRef};
 use hob_slots::store::Miss;
-use hob_slots::{Block, BlockId, ConversationId, Timeline, Token, common_prefix};
+use hob_slots::{AdapterSet, Block, BlockId, ConversationId, Timeline, Token};
 
 use super::other_model;
 use super::shared::{Counters, Known, Shared};
@@ -33,6 +33,7 @@ pub struct FetchRequest {
     pub conversation: Option<ConversationId>,
     /// Numbers the restores of an engine.
     pub number: u64,
+    pub adapters: AdapterSet,
     pub prompt: Vec<Token>,
     /// Tokens of the prompt that are hot already.
     pub hot: usize,
@@ -86,8 +87,9 @@ impl Plan {
             shared.marks.restore(store, model, conversation, request.number, is_wanted);
         }
         let mut limit = request.limit;
-        let timeline = shared.timeline(&request.prompt);
-        let expected = record.as_ref().map_or(0, |r| common_prefix(&r.tokens, &request.prompt));
+        let timeline = shared.timeline(&request.adapters, &request.prompt);
+        let shared_with = |r: &Arc<SlotRecord>| r.shared_with(&request.adapters, &request.prompt);
+        let expected = record.as_ref().map_or(0, shared_with);
         let branches = record.iter().flat_map(|record| &record.branches);
         let mut branch_ends = branch_ends(branches, &timeline, limit);
         let snapshots = snapshots_of(record.as_deref(), &timeline, expected);

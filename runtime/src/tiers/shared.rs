@@ -9,7 +9,7 @@ use std::time::Instant;
 use hob_slots::evict::History;
 use hob_slots::format::{Object, ObjectKind};
 use hob_slots::store::{ObjectName, Store};
-use hob_slots::{BlockId, ConversationId, ModelHash, Timeline, Token, WarmPool};
+use hob_slots::{AdapterSet, BlockId, ConversationId, ModelHash, Timeline, Token, WarmPool};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 
@@ -156,10 +156,10 @@ impl Shared {
         self.written.send_replace(self.counters.written_bytes.load(Ordering::Relaxed));
     }
 
-    /// The blocks of `tokens`, which begin a conversation.
-    pub fn timeline(&self, tokens: &[Token]) -> Timeline {
+    /// The blocks of `tokens`, which begin a conversation with these adapters.
+    pub fn timeline(&self, adapters: &AdapterSet, tokens: &[Token]) -> Timeline {
         let vocabulary = self.model.vocabulary();
-        let mut timeline = Timeline::new(self.fingerprint);
+        let mut timeline = Timeline::of_root(adapters.root(self.fingerprint));
         timeline.push(tokens, |token| vocabulary.is_eog(token));
         timeline
     }

@@ -20,7 +20,7 @@ pub(super) fn of_covering(
     record: SlotRecord,
     holds: impl Fn(&BlockId) -> bool,
 ) -> SlotRecord {
-    debug_assert!(before.covers(&record.tokens));
+    debug_assert!(before.covers(&record.adapters, &record.tokens));
     let mut snapshots = record.snapshots;
     snapshots.retain(|snapshot| holds(&snapshot.id));
     snapshots.extend_from_slice(&before.snapshots);

@@ -14,6 +14,7 @@ use hob_slots::{ConversationId, Pin, SlotId, Token, common_prefix};
 use super::Worker;
 use super::progress_log::ProgressLog;
 use super::slot::{Owner, Phase, Running};
+use crate::adapters::Adapters;
 use crate::command::Submitted;
 use crate::draft::Acceptance;
 use crate::map::EvictionReason;
@@ -61,6 +62,13 @@ impl Waiting {
         match self {
             Self::New(turn) => turn.request.conversation.as_ref(),
             Self::Preempted { turn, .. } => Some(turn.owner.id()),
+        }
+    }
+
+    pub fn adapters(&self) -> &Adapters {
+        match self {
+            Self::New(turn) => &turn.request.adapters,
+            Self::Preempted { turn, .. } => &turn.request.adapters,
         }
     }
 
@@ -118,11 +126,12 @@ impl Worker<'_> {
             // A prefill of the beginning of an answer's prompt was meant for that answer.
             let is_ahead = turn.request.purpose.is_background() && !turn.is_restoring();
             let answers = waiting.purpose() == Purpose::Answer;
-            is_ahead && answers && prompt.starts_with(&turn.request.prompt)
+            let is_alike = turn.request.adapters.set() == waiting.adapters().set();
+            is_ahead && is_alike && answers && prompt.starts_with(&turn.request.prompt)
         };
         let common = |(copy, slot): &(&ConversationId, SlotId)| {
-            let held = self.slots[slot.0 as usize].timeline.tokens();
-            (common_prefix(held, prompt), std::cmp::Reverse((*copy).clone()))
+            let shared = self.slots[slot.0 as usize].shared_with(waiting.adapters(), prompt);
+            (shared, std::cmp::Reverse((*copy).clone()))
         };
         let ready = self.registry.copies(hint).filter(is_ready).max_by_key(common);
         ready.map_or_else(|| self.registry.unused_copy(hint), |(copy, _)| copy.clone())
@@ -190,8 +199,8 @@ impl Worker<'_> {
         let speculates = request.purpose == Purpose::Speculate && !request.is_stored;
         // Such a speculation is not saved, a cold turn computes these cells again, a memory that is not
         // plain cannot go back to its present state, and a prompt that differs leaves a branch.
-        let timeline = self.slots[index].timeline.tokens();
-        let differs = common_prefix(timeline, &running.request.prompt) < timeline.len();
+        let slot = &self.slots[index];
+        let differs = slot.shared_with(&request.adapters, &request.prompt) < slot.timeline.len();
         let overwrites = speculates || running.is_cold() || !self.is_plain() || differs;
         if overwrites && self.slots[index].will_need_record() {
             self.save(index);
@@ -204,6 +213,7 @@ impl Worker<'_> {
         if matches!(leftover, Leftover::Conversation) && !running.started && !running.is_cold() {
             running.report.miss = self.divergence(index, &running);
         }
+        self.prepare_adapters(index, leftover, &running);
         let hot_before = self.reuse_hot(index, leftover, &running);
         let in_memory = self.stays_in_memory(index, &running);
         let slot = &mut self.slots[index];
@@ -226,8 +236,8 @@ impl Worker<'_> {
         let slot = &self.slots[index];
         let prompt = slot.turn.as_ref().map_or(&[][..], |turn| &turn.request.prompt);
         let hot = slot.timeline.len();
-        let conversation = slot.conversation();
-        conversation.is_some_and(|id| self.core.tiers.may_hold_more(id, prompt, hot))
+        let (conversation, adapters) = (slot.conversation(), slot.adapters.set());
+        conversation.is_some_and(|id| self.core.tiers.may_hold_more(id, adapters, prompt, hot))
     }
 
     fn first_run(&mut self, owner: Owner, turn: Submitted) -> Running {
@@ -262,8 +272,22 @@ impl Worker<'_> {
     /// Where the prompt differs from what the conversation has in its own slot.
     fn divergence(&self, index: usize, running: &Running) -> Option<MissReason> {
         let own = self.slots[index].timeline.tokens();
+        if self.slots[index].adapters.set() != running.request.adapters.set() {
+            return (!own.is_empty()).then_some(MissReason::OtherAdapters);
+        }
         let at = common_prefix(own, &running.request.prompt);
         (at < own.len().min(running.reusable_tokens())).then(|| MissReason::differs(own, at))
+    }
+
+    /// Drops cells that other adapters computed.
+    fn prepare_adapters(&mut self, index: usize, leftover: Leftover, running: &Running) {
+        let adapters = &running.request.adapters;
+        if self.slots[index].adapters.set() != adapters.set() {
+            self.log_unused(index, leftover, 0);
+            self.clear(index);
+            self.slots[index].tail.clear();
+            self.slots[index].set_adapters(adapters.clone(), self.core.fingerprint);
+        }
     }
 
     /// Leaves the longest hot beginning of the prompt in the slot: its own, or cells shared from
@@ -293,7 +317,7 @@ impl Worker<'_> {
         }
         let own = own.min(limit);
         let id = self.slots[index].id;
-        match self.radix.longest_prefix(prompt, Some(id)) {
+        match self.hot.longest_prefix(self.slots[index].root(), prompt, id) {
             Some((other, length)) if length.min(limit) > own => {
                 let length = length.min(limit);
                 self.log_unused(index, leftover, own);

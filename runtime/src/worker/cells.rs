@@ -1,4 +1,4 @@
-//! The only place that changes a slot's cells, so that cells, timeline, radix tree and registry
+//! The only place that changes a slot's cells, so that cells, timeline, hot timelines and registry
 //! always agree.
 //!
 //! A cell has a number, which is given out once. Slots that share cells have equal numbers, so the
@@ -108,7 +108,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         slot.timeline.push(tokens, |token| vocabulary.is_eog(token));
         slot.origins.append(origins);
-        self.radix.extend(slot.id, tokens);
+        self.hot.extend(slot.root(), slot.id, tokens);
         self.registry.set_load(slot.id, slot.timeline.len());
         self.core.change_log.touch();
     }
@@ -126,7 +126,7 @@ impl Worker<'_> {
             }
             let slot = &mut self.slots[index];
             slot.cut_back(len);
-            self.radix.truncate(slot.id, len);
+            self.hot.truncate(slot.root(), slot.id, len);
             self.registry.set_load(slot.id, len);
             self.core.change_log.touch();
         }
@@ -146,7 +146,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         if len < slot.timeline.len() {
             slot.cut_back(len);
-            self.radix.truncate(slot.id, len);
+            self.hot.truncate(slot.root(), slot.id, len);
             self.registry.set_load(slot.id, len);
         }
         self.core.change_log.touch();
@@ -158,7 +158,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         self.backend.clear(slot.sequence);
         slot.cut_back(0);
-        self.radix.remove(slot.id);
+        self.hot.remove(slot.root(), slot.id);
         self.registry.set_load(slot.id, 0);
         self.core.change_log.touch();
     }

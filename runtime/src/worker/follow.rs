@@ -4,7 +4,7 @@
 //!   as they land, and compute what is their own.
 //! - Nothing binds a follower to its leader: both are looked up anew for each micro-batch. A leader
 //!   that is cancelled leaves its cells to the followers, and one of them goes on.
-//! - Cells are shared in plain memories only, and never with a cold turn.
+//! - Cells are shared in plain memories only, between equal adapters, and never with a cold turn.
 
 use std::ops::Range;
 
@@ -51,7 +51,8 @@ impl Worker<'_> {
         if own >= limit || !self.is_plain() {
             return None;
         }
-        let (other, length) = self.radix.longest_prefix(&turn.request.prompt, Some(slot.id))?;
+        let prompt = &turn.request.prompt;
+        let (other, length) = self.hot.longest_prefix(slot.root(), prompt, slot.id)?;
         let end = length.min(limit);
         (end > own).then_some((other.0 as usize, own..end))
     }
@@ -67,6 +68,7 @@ impl Worker<'_> {
         let may_share = turn.is_some_and(|turn| !turn.is_cold() && end < turn.reusable_tokens());
         self.is_plain()
             && may_share
+            && self.slots[leader].root() == self.slots[index].root()
             && self.slots[leader].timeline.len() == end
             && beginning(index) == beginning(leader)
     }

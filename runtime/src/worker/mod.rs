@@ -13,6 +13,8 @@
 //! - `restore`: imports saved KV
 //! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `plan`: the rows of the next micro-batch
+//! - `adapters`: whose adapters a micro-batch is computed with
+//! - `hot`: the timelines in the cells
 //! - `follow`: prompts in flight that begin alike
 //! - `draft`: guessed tokens of answers
 //! - `draft_model`: those that the draft model guesses, and its KV
@@ -25,6 +27,7 @@
 //! - `usage`: reports the use of KV to the eviction policy
 //! - `unloaded`: commands while the weights are not in memory
 
+mod adapters;
 mod admit;
 mod background;
 mod beside;
@@ -33,6 +36,7 @@ mod change_log;
 mod draft;
 mod draft_model;
 mod follow;
+mod hot;
 mod plan;
 mod progress;
 mod progress_log;
@@ -51,7 +55,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, RadixTree, Registry, SlotId, Timestamp};
+use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, Registry, SlotId, Timestamp};
 
 use crate::backend::{Backend, Model, Sequence};
 use crate::command::{Command, Reply};
@@ -66,8 +70,10 @@ use crate::status::{BusyStatus, EngineCounters, EngineStatus, SlotStatus};
 use crate::tiers::KvTiers;
 use crate::turn::TurnError;
 
+use adapters::Current;
 use admit::Waiting;
 pub(crate) use change_log::ChangeLog;
+use hot::HotTimelines;
 use slot::{Owner, Slot};
 use step::Stepped;
 pub(crate) use unloaded::{Wake, refuse, serve_unloaded, status as unloaded_status};
@@ -82,7 +88,8 @@ pub(crate) struct Worker<'b> {
     /// `None`: there is no draft model, or it has no context.
     drafter: Option<Drafter<'b>>,
     registry: Registry,
-    radix: RadixTree,
+    hot: HotTimelines,
+    current: Current,
     slots: Vec<Slot>,
     /// Numbers the cells, see `cells`.
     cells_given: u64,
@@ -159,7 +166,8 @@ impl<'b> Worker<'b> {
             backend,
             drafter,
             registry: Registry::with_prefixes(slots, prefixes),
-            radix: RadixTree::new(),
+            hot: HotTimelines::default(),
+            current: Current::default(),
             slots: (0..slots + prefixes).map(slot).collect(),
             cells_given: 0,
             queue: VecDeque::new(),
@@ -391,6 +399,7 @@ impl<'b> Worker<'b> {
         let mut slots = self.slots.iter().map(|slot| SlotStatus {
             slot: slot.id,
             conversation: slot.conversation().cloned(),
+            adapters: slot.adapters.clone(),
             tokens: slot.timeline.len(),
             state: slot.state(),
         });

@@ -1,5 +1,6 @@
 //! Chooses the rows of the next micro-batch.
 //!
+//! - All rows have the adapters that were chosen before, see `adapters`.
 //! - Order of rows: the next tokens of every running answer; then prompts, by purpose, and among
 //!   equals the one with the fewest tokens left first; then, when no prompt waits, the tails of
 //!   finished answers.
@@ -88,7 +89,8 @@ impl Worker<'_> {
         for next in nexts {
             plan.add_answer(&self.slots[next.slot], next);
         }
-        let prompts = self.prompts_in_order();
+        let mut prompts = self.prompts_in_order();
+        prompts.retain(|&index| self.is_current(index));
         plan.is_alone = plan.rows.is_empty() && self.is_alone(&prompts);
         let pace = &self.core.pace;
         let rows = match prompts.first() {
@@ -116,7 +118,8 @@ impl Worker<'_> {
         plan.only_answers = !plan.rows.is_empty() && computed.is_empty();
         if !self.slots.iter().any(Slot::is_prefilling) {
             for (index, slot) in self.slots.iter().enumerate() {
-                if slot.turn.is_none() && !slot.tail.is_empty() && plan.rows.len() < limit {
+                let has_tail = slot.turn.is_none() && !slot.tail.is_empty();
+                if has_tail && self.is_current(index) && plan.rows.len() < limit {
                     plan.add(slot, index, &slot.tail, 0);
                 }
             }
@@ -131,6 +134,7 @@ impl Worker<'_> {
         self.backend.can_interrupt()
             && !self.is_background(first)
             && !others.iter().any(may_join)
+            && !self.others_wait()
             && !self.slots.iter().any(Slot::is_restoring)
     }
 
@@ -164,6 +168,7 @@ impl Worker<'_> {
     /// passed over.
     pub(super) fn count_passed_over(&mut self, plan: &Plan) {
         let mut prompts = self.prompts_in_order();
+        prompts.retain(|&index| self.is_current(index));
         let is_first = |share: &&Share| prompts.contains(&share.slot);
         let Some(first) = plan.shares.iter().find(is_first).map(|share| share.slot) else { return };
         prompts.retain(|&index| index != first && !self.follows(index, first));

@@ -12,8 +12,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use hob_slots::Token;
 use hob_slots::format::SnapshotRef;
-use hob_slots::{Token, common_prefix};
 
 use super::Worker;
 use super::slot::{Phase, Restoring, Running};
@@ -68,6 +68,7 @@ impl Worker<'_> {
         let request = FetchRequest {
             conversation: turn.owner.conversation().cloned(),
             number: fetch,
+            adapters: turn.request.adapters.set().clone(),
             prompt,
             hot,
             limit,
@@ -97,10 +98,12 @@ impl Worker<'_> {
         if self.is_plain() || index >= self.core.options.slots {
             return Vec::new();
         }
+        let root = self.slots[index].root();
         let mut ends = Vec::new();
         for prefix in self.core.options.slots..self.slots.len() {
             let timeline = &self.slots[prefix].timeline;
-            if !timeline.is_empty() && prompt.starts_with(timeline.tokens()) {
+            let is_alike = timeline.root() == root && !timeline.is_empty();
+            if is_alike && prompt.starts_with(timeline.tokens()) {
                 if self.slots[prefix].will_need_record() {
                     self.save(prefix);
                 }
@@ -223,7 +226,8 @@ impl Worker<'_> {
         // The fetch may have ended before it reported the record.
         let record = turn.owner.conversation().and_then(|id| self.core.tiers.known_record(id));
         let prompt = &turn.request.prompt;
-        let expected = record.as_ref().map_or(from, |r| common_prefix(&r.tokens, prompt));
+        let adapters = turn.request.adapters.set();
+        let expected = record.as_ref().map_or(from, |r| r.shared_with(adapters, prompt));
         let reachable = |snapshot: &&SnapshotRef| snapshot.position as usize <= expected;
         let snapshots = record.iter().flat_map(|r| r.snapshots.iter().filter(reachable)).copied();
         let snapshots = snapshots.collect();
@@ -250,7 +254,9 @@ impl Worker<'_> {
             && let Some(record) = record
             && expected < record.tokens.len().min(turn.reusable_tokens())
         {
-            miss = Some(MissReason::differs(&record.tokens, expected));
+            let differs = || MissReason::differs(&record.tokens, expected);
+            let is_alike = record.adapters == *turn.request.adapters.set();
+            miss = Some(if is_alike { differs() } else { MissReason::OtherAdapters });
         }
         turn.expected = expected;
         if turn.is_cold() {

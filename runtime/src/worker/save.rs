@@ -230,6 +230,7 @@ impl Worker<'_> {
         let class = slot.keep.class.or(known_class);
         let record = SlotRecord {
             conversation,
+            adapters: slot.adapters.set().clone(),
             class: class.unwrap_or(slot.keep.default_class),
             created_at: known.as_ref().map_or(now, |known| known.created_at),
             used_at: now,

@@ -9,11 +9,13 @@ use std::time::Instant;
 use hob_slots::evict::Run;
 use hob_slots::format::SnapshotRef;
 use hob_slots::{
-    BLOCK_TOKENS, ConversationId, ModelHash, Payload, SlotId, Timeline, Token, TtlClass,
+    BLOCK_TOKENS, BlockId, ConversationId, ModelHash, Payload, SlotId, Timeline, Token, TtlClass,
+    common_prefix,
 };
 
 use super::cells::CellNumbers;
 use super::progress_log::ProgressLog;
+use crate::adapters::Adapters;
 use crate::backend::Sequence;
 use crate::draft::{Acceptance, Lookup};
 use crate::grammar::Constraint;
@@ -31,6 +33,10 @@ pub(super) struct Slot {
     /// Pinned here. The cells may outlive the pin, for other slots to share.
     pub owner: Option<Owner>,
     pub timeline: Timeline,
+    /// With which the timeline is computed.
+    pub adapters: Adapters,
+    /// The last micro-batch of these adapters since they are the slot's, see `adapters`.
+    pub served: u64,
     /// One origin for each token of `timeline`.
     pub origins: Origins,
     /// One cell for each token of `timeline`.
@@ -186,6 +192,8 @@ impl Slot {
             sequence: Sequence(i32::try_from(id.0).expect("slots are few")),
             owner: None,
             timeline: Timeline::new(fingerprint),
+            adapters: Adapters::default(),
+            served: 0,
             origins: Origins::default(),
             cells: CellNumbers::default(),
             lookup: Lookup::default(),
@@ -203,6 +211,28 @@ impl Slot {
             tail: Vec::new(),
             turn: None,
         }
+    }
+
+    /// Of the names of its KV.
+    pub fn root(&self) -> BlockId {
+        self.timeline.root()
+    }
+
+    /// How many of the first tokens of `prompt`, which `adapters` are for, the slot holds.
+    pub fn shared_with(&self, adapters: &Adapters, prompt: &[Token]) -> usize {
+        if self.adapters.set() == adapters.set() {
+            common_prefix(self.timeline.tokens(), prompt)
+        } else {
+            0
+        }
+    }
+
+    /// The empty slot has these adapters from here on.
+    pub fn set_adapters(&mut self, adapters: Adapters, model: ModelHash) {
+        debug_assert!(self.timeline.is_empty());
+        self.timeline = Timeline::of_root(adapters.set().root(model));
+        self.adapters = adapters;
+        self.served = 0;
     }
 
     /// Pins `owner` to the slot. The cells stay: a prompt that begins alike reuses them, but they

@@ -41,6 +41,7 @@ pub(super) struct Stepped {
 impl Worker<'_> {
     /// Computes one micro-batch, if there is anything to compute.
     pub(super) fn step(&mut self) -> Stepped {
+        self.choose_adapters();
         let nexts = self.next_tokens();
         let plan = self.plan(nexts);
         if plan.rows.is_empty() {
@@ -52,6 +53,8 @@ impl Worker<'_> {
         self.mark_rest(&plan.shares);
         let decoded =
             if plan.is_alone { self.decode_alone(&plan) } else { self.backend.decode(&plan.rows) };
+        let is_first = self.current.is_new;
+        self.count_micro_batch();
         if decoded.is_err() {
             self.drop_mark();
         }
@@ -59,7 +62,10 @@ impl Worker<'_> {
             Ok(()) => {
                 rows = plan.rows.len();
                 self.core.graph_nodes = self.core.pulse.beats() - beats;
-                self.observe_time(&plan, began);
+                // The first one with other adapters takes longer.
+                if !is_first {
+                    self.observe_time(&plan, began);
+                }
                 self.count_passed_over(&plan);
                 let accepted = self.accepted_of_drafter();
                 self.commit(&plan.shares);
@@ -138,6 +144,10 @@ impl Worker<'_> {
         let tail = std::mem::take(&mut self.slots[index].tail);
         if tail.is_empty() {
             return;
+        }
+        let adapters = self.slots[index].adapters.clone();
+        if self.use_adapters(&adapters).is_err() {
+            return; // The next turn computes it.
         }
         let mut plan = Plan::default();
         plan.add(&self.slots[index], index, &tail, 0);

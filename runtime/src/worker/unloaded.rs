@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use hob_slots::SlotId;
 
 use super::{Core, base_status};
+use crate::adapters::Adapters;
 use crate::command::Command;
 use crate::heartbeat::Activity;
 use crate::map::{Origins, Reading, SlotReading};
@@ -65,6 +66,7 @@ pub(crate) fn status(core: &Core) -> EngineStatus {
     let mut free = (0..).map(|slot| SlotStatus {
         slot: SlotId(slot),
         conversation: None,
+        adapters: Adapters::default(),
         tokens: 0,
         state: SlotState::Free,
     });

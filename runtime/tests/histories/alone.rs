@@ -30,6 +30,7 @@ fn answer(
     request: &TurnRequest,
     context_tokens: usize,
 ) -> Expected {
+    backend.set_adapters(&request.adapters).expect("the fake needs no file");
     let vocabulary = model.vocabulary();
     let mut sampler = Sampler::new(&request.sampling);
     sampler.prime(&request.prompt);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hob_runtime::Model;
-use hob_slots::blocks_of;
+use hob_slots::Timeline;
 use hob_slots::format::ObjectKind;
 use hob_slots::store::StoreReader;
 
@@ -18,8 +18,9 @@ pub fn check(directory: &Path, model: &dyn Model) {
     assert!(listing.rejected.is_empty(), "{:?}", listing.rejected);
     for entry in listing.slots {
         let record = store.get_slot(FINGERPRINT, &entry.conversation).unwrap();
-        let blocks =
-            blocks_of(FINGERPRINT, &record.tokens, |token| model.vocabulary().is_eog(token));
+        let mut timeline = Timeline::of_root(record.adapters.root(FINGERPRINT));
+        timeline.push(&record.tokens, |token| model.vocabulary().is_eog(token));
+        let blocks = timeline.blocks();
         if memory.is_plain() {
             let named: Vec<_> = record.blocks.iter().map(|block| block.id).collect();
             let expected: Vec<_> = blocks.iter().map(|block| block.id).collect();

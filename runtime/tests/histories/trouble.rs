@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use hob_runtime::adapters::Adapters;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::backend::{
     Backend, ContextShape, DecodeError, JoinedState, LoadError, Model, ModelFacts, Progress, Row,
@@ -95,6 +96,14 @@ impl Backend for TroubledContext<'_> {
             return Err(DecodeError::Failed("trouble".to_owned()));
         }
         self.inner.decode(rows)
+    }
+
+    fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), LoadError> {
+        if self.fails() {
+            let (path, reason) = ("trouble".to_owned(), "trouble".to_owned());
+            return Err(LoadError::Adapter { path, reason, setting: "adapters" });
+        }
+        self.inner.set_adapters(adapters)
     }
 
     fn logits(&mut self, row: usize) -> &[f32] {

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use hob_runtime::adapters::{AdapterFile, FileIdentity};
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{
@@ -12,7 +13,7 @@ use hob_runtime::{
     TurnEvent, TurnReport, TurnRequest,
 };
 use hob_slots::store::Store;
-use hob_slots::{ConversationId, ModelHash, Token};
+use hob_slots::{ConversationId, FileDigest, Lora, ModelHash, Token};
 use tempfile::TempDir;
 
 pub const FINGERPRINT: ModelHash = ModelHash(*b"a model!");
@@ -94,6 +95,13 @@ impl Drop for OnDisk {
     fn drop(&mut self) {
         self.engine.shutdown();
     }
+}
+
+/// An adapter of the fake model, which needs no file.
+pub fn adapter(content: u8, scale: f32) -> AdapterFile {
+    let path = format!("/nowhere/{content}.gguf").into();
+    let lora = Lora { sha256: FileDigest([content; 32]), scale };
+    AdapterFile { name: content.to_string(), path, identity: FileIdentity::default(), lora }
 }
 
 pub fn name(text: &str) -> ConversationId {

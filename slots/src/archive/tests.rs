@@ -212,6 +212,7 @@ impl World {
         let bytes = snapshot.file_bytes();
         let record = SlotRecord {
             conversation: id(name),
+            adapters: Default::default(),
             class: TtlClass::Long,
             created_at: Timestamp(50),
             used_at: Timestamp(used_at),

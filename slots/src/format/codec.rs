@@ -8,6 +8,8 @@ use bincode::{Decode, Encode};
 
 use super::entries::{BlockRef, BranchRef, SegmentRef, SnapshotRef};
 use super::{FormatError, ObjectKind, SlotRecord};
+use crate::adapters::AdapterSet;
+use crate::fingerprint::{FileDigest, Lora};
 use crate::id::{BlockId, Token};
 use crate::layer::Layer;
 
@@ -45,12 +47,20 @@ struct Branched {
     bytes: u64,
 }
 
+/// Content and factor of an adapter.
+#[derive(Encode, Decode)]
+struct Adapted {
+    sha256: [u8; 32],
+    scale: f32,
+}
+
 /// The number of entries of each list.
 pub struct Counts {
     pub blocks: u32,
     pub snapshots: u32,
     pub segments: u32,
     pub branches: u32,
+    pub adapters: u32,
 }
 
 pub struct Lists {
@@ -58,9 +68,10 @@ pub struct Lists {
     pub snapshots: Vec<SnapshotRef>,
     pub segments: Vec<SegmentRef>,
     pub branches: Vec<BranchRef>,
+    pub adapters: AdapterSet,
 }
 
-/// The table of version 3.
+/// The table of versions 3 and 4.
 pub fn encode(record: &SlotRecord) -> Vec<u8> {
     let mut table = Vec::new();
     for block in &record.blocks {
@@ -76,10 +87,14 @@ pub fn encode(record: &SlotRecord) -> Vec<u8> {
     for &BranchRef { kind, start, end, id, bytes } in &record.branches {
         put(&mut table, Branched { kind: kind.code(), start, end, id: id.0, bytes });
     }
+    for &Lora { sha256, scale } in record.adapters.loras() {
+        put(&mut table, Adapted { sha256: sha256.0, scale });
+    }
     table
 }
 
-/// Reads the table of version 3, and that of version 2, which has no branches.
+/// Reads the table of version 4, and those of versions 3 and 2, which have no adapters; version 2 has no
+/// branches either.
 pub fn decode(table: &[u8], counts: &Counts) -> Result<Lists, FormatError> {
     let mut entries = Entries(table);
     let lists = Lists {
@@ -87,6 +102,7 @@ pub fn decode(table: &[u8], counts: &Counts) -> Result<Lists, FormatError> {
         snapshots: entries.take(counts.snapshots, snapshot)?,
         segments: entries.take(counts.segments, segment)?,
         branches: entries.take(counts.branches, branch)?,
+        adapters: adapters(entries.take(counts.adapters, adapter)?)?,
     };
     entries.finish()?;
     Ok(lists)
@@ -103,7 +119,8 @@ pub fn decode_v1(
     let blocks = entries.counted(counts.blocks)?.take(counts.blocks, block)?;
     let snapshots = entries.counted(counts.snapshots)?.take(counts.snapshots, snapshot)?;
     entries.finish()?;
-    Ok((tokens, Lists { blocks, snapshots, segments: Vec::new(), branches: Vec::new() }))
+    let (segments, branches, adapters) = Default::default();
+    Ok((tokens, Lists { blocks, snapshots, segments, branches, adapters }))
 }
 
 /// The unread rest.
@@ -172,6 +189,19 @@ fn branch(entry: Branched) -> Result<BranchRef, FormatError> {
     Ok(BranchRef { kind, start, end, id: BlockId(id), bytes })
 }
 
+fn adapter(entry: Adapted) -> Result<Lora, FormatError> {
+    Ok(Lora { sha256: FileDigest(entry.sha256), scale: entry.scale })
+}
+
+/// The writer has sorted them, and left out those without effect.
+fn adapters(listed: Vec<Lora>) -> Result<AdapterSet, FormatError> {
+    match AdapterSet::new(listed.clone()) {
+        Ok(set) if set.loras() == listed => Ok(set),
+        Ok(_) => malformed("its adapters are out of order or have no effect"),
+        Err(error) => malformed(&error.to_string()),
+    }
+}
+
 fn segment(entry: Labelled) -> Result<SegmentRef, FormatError> {
     let layer = LAYERS.into_iter().find(|&layer| layer_code(layer) == entry.layer);
     match layer {
@@ -211,5 +241,23 @@ fn layer_code(layer: Layer) -> u8 {
         Layer::Assistant => 8,
         Layer::Tool => 9,
         Layer::Document => 10,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adapters_that_the_writer_would_not_write_are_refused() {
+        let listed = |loras: &[(u8, f32)]| {
+            let lora = |&(content, scale)| Lora { sha256: FileDigest([content; 32]), scale };
+            adapters(loras.iter().map(lora).collect())
+        };
+        assert_eq!(listed(&[(1, 0.5), (2, 1.0)]).unwrap().loras().len(), 2);
+        for wrong in [&[(2, 1.0), (1, 1.0)], &[(1, 1.0), (1, 1.0)], &[(1, 1.0), (2, 0.0)]] {
+            assert!(matches!(listed(wrong), Err(FormatError::Record { .. })), "{wrong:?}");
+        }
+        assert!(matches!(listed(&[(1, f32::NAN)]), Err(FormatError::Record { .. })));
     }
 }

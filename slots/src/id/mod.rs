@@ -1,7 +1,7 @@
 //! Names of tokens, models, blocks, conversations and slots.
 //!
-//! - Equal [`BlockId`]s mean equal KV: the id is a hash of the model and of every token up to the
-//!   block's end.
+//! - Equal [`BlockId`]s mean equal KV: the id is a hash of the model, of the adapters of the request, and
+//!   of every token up to the block's end.
 //! - A value of these types is always well-formed: texts are parsed at the edge.
 //! - A [`ConversationId`] comes from a request and is never used as a path, see
 //!   [`ConversationId::file_stem`].
@@ -50,7 +50,10 @@ pub struct ModelHash(pub [u8; 8]);
 pub struct BlockId(pub [u8; 32]);
 
 impl BlockId {
-    /// The parent of the first block: the fingerprint, then zeros.
+    /// The parent of the first block: the fingerprint, then zeros. [`AdapterSet::root`] names that of a
+    /// request with adapters.
+    ///
+    /// [`AdapterSet::root`]: crate::AdapterSet::root
     pub fn root(model: ModelHash) -> Self {
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&model.0);

@@ -212,6 +212,7 @@ impl World {
         let used_at = Timestamp(self.now.now().0 - hours * 3_600_000);
         let record = SlotRecord {
             conversation: id(name),
+            adapters: Default::default(),
             class: TtlClass::Long,
             created_at: used_at,
             used_at,

@@ -65,6 +65,11 @@ impl RadixTree {
         }
     }
 
+    /// Whether no slot has a timeline.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
     /// Tokens of all timelines; a common prefix counts once.
     pub fn tokens(&self) -> usize {
         self.nodes.tokens()

@@ -50,6 +50,7 @@ impl World {
         }
         let record = SlotRecord {
             conversation: id(name),
+            adapters: Default::default(),
             class,
             created_at: self.now,
             used_at: self.now,

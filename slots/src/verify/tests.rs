@@ -119,6 +119,7 @@ impl World {
             });
             let record = SlotRecord {
                 conversation: id(name),
+                adapters: Default::default(),
                 class: TtlClass::Long,
                 created_at: Timestamp(0),
                 used_at: Timestamp(0),

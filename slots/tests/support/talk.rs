@@ -38,6 +38,7 @@ impl Talk {
         let block = |(o, end): (&Object, u32)| BlockRef { end, id: o.id(), bytes: o.file_bytes() };
         let record = SlotRecord {
             conversation: id(name),
+            adapters: Default::default(),
             class,
             created_at: Timestamp(1_000),
             used_at,

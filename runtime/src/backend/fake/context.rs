@@ -4,10 +4,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hob_slots::Token;
+use hob_slots::{ModelHash, Token};
 
 use super::{CELL_BYTES, END_OF_TEXT, FakeModel, IM_END, echo};
-use crate::backend::{Backend, ContextShape, DecodeError, MemoryKind, Row, Sequence, StateError};
+use crate::adapters::Adapters;
+use crate::backend::{
+    Backend, ContextShape, DecodeError, LoadError, MemoryKind, Row, Sequence, StateError,
+};
 use crate::heartbeat::Heartbeat;
 
 /// Nodes of each graph, whatever its rows.
@@ -46,13 +49,24 @@ pub(super) struct FakeContext<'m> {
     /// Sequences and positions of the last batch.
     newest: Vec<(Sequence, usize)>,
     heartbeat: Option<Arc<Heartbeat>>,
+    /// A digest of the adapters; 0 without any.
+    adapters: u64,
 }
 
 impl<'m> FakeContext<'m> {
     pub fn new(model: &'m FakeModel, shape: ContextShape) -> Self {
         let cells = vec![Cell::default(); shape.context_tokens];
         let rests = vec![None; shape.sequences];
-        Self { model, shape, cells, rests, logits: Vec::new(), newest: Vec::new(), heartbeat: None }
+        Self {
+            model,
+            shape,
+            cells,
+            rests,
+            logits: Vec::new(),
+            newest: Vec::new(),
+            heartbeat: None,
+            adapters: 0,
+        }
     }
 
     fn bit(&self, sequence: Sequence) -> u64 {
@@ -180,7 +194,8 @@ impl Backend for FakeContext<'_> {
             let seen =
                 before.iter().fold(0, |all, cell| mix(all ^ mix(cell.kv ^ cell.position as u64)));
             let before = self.rest(row.sequence).map_or(0, |rest| rest.value);
-            let kv = mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())) ^ before);
+            let kv =
+                mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())) ^ before ^ self.adapters);
             let rest = if self.has_rests() { mix(before ^ kv) } else { 0 };
             if self.has_rests() {
                 *self.rest(row.sequence) = Some(Rest { end: row.position + 1, value: rest });
@@ -207,6 +222,17 @@ impl Backend for FakeContext<'_> {
         if is_slow {
             std::thread::sleep(echo::READING_PACE * u32::try_from(rows.len()).unwrap_or(u32::MAX));
         }
+        Ok(())
+    }
+
+    fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), LoadError> {
+        if let Some(changed) = adapters.files().iter().find(|it| it.has_changed()) {
+            return Err(changed.refused("the file has changed"));
+        }
+        let root = adapters.set().root(ModelHash([0; 8])).0;
+        let digest = root.as_chunks::<8>().0.iter().map(|part| u64::from_le_bytes(*part));
+        self.adapters =
+            if adapters.is_empty() { 0 } else { digest.fold(1, |all, part| mix(all ^ part)) };
         Ok(())
     }
 

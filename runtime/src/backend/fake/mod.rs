@@ -1,7 +1,8 @@
 //! A deterministic stand-in for llama.cpp, for tests without C++ and without a model.
 //!
 //! - The next token depends on every cell of the sequence, on the cell's position and on the cells
-//!   before it, so a missing, foreign or misplaced cell changes the answer.
+//!   before it, and on the adapters at the time, so a missing, foreign or misplaced cell changes the
+//!   answer.
 //! - It has llama.cpp's rules: a batch begins at the end of its sequence, cells are finite and
 //!   shared by reference count, states have positions and no sequence ids, and a memory that is not
 //!   plain refuses to drop a part of a sequence.

@@ -13,10 +13,12 @@ use hob_slots::Token;
 use llama_cpp_sys_2 as sys;
 
 use super::LlamaModel;
+use super::adapters::TurnAdapters;
 use super::params::context_params;
 use super::pool::Pool;
 use super::split::{self, Split};
 use super::weights::Weights;
+use crate::adapters::Adapters;
 use crate::backend::{
     Backend, ContextShape, DecodeError, LoadError, Offload, Row, Sequence, StateError,
 };
@@ -37,6 +39,7 @@ pub(super) struct Context<'m> {
     pub(super) pointer: NonNull<sys::llama_context>,
     pool: Option<Pool>,
     weights: Arc<Weights>,
+    adapters: TurnAdapters,
     pub(super) model: &'m LlamaModel,
     pub(super) shape: ContextShape,
     batch: Batch,
@@ -79,6 +82,7 @@ impl<'m> Context<'m> {
             pointer,
             pool,
             weights,
+            adapters: TurnAdapters::default(),
             model,
             shape,
             batch: Batch::default(),
@@ -87,8 +91,8 @@ impl<'m> Context<'m> {
             reports_nodes: false,
         };
         context.split = context.find_split();
-        let adapters = context.weights.adapters();
-        if adapters.is_empty() || adapters.apply(pointer) { Ok(context) } else { Err(failed) }
+        context.set_adapters(&Adapters::default())?; // Those of the model.
+        Ok(context)
     }
 
     pub(super) fn memory(&self) -> sys::llama_memory_t {
@@ -213,6 +217,10 @@ impl Backend for Context<'_> {
             ABORTED => Err(DecodeError::Interrupted),
             code => Err(DecodeError::Failed(format!("llama_decode returned {code}"))),
         }
+    }
+
+    fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), LoadError> {
+        self.adapters.apply(self.pointer, &self.weights, adapters)
     }
 
     fn logits(&mut self, row: usize) -> &[f32] {
@@ -371,12 +379,14 @@ impl Context<'_> {
 
 impl Drop for Context<'_> {
     fn drop(&mut self) {
-        // SAFETY: the context is alive until here; the pool is detached before it is freed.
+        // SAFETY: the context is alive until here; the pool is detached before it is freed. The adapters are
+        // freed after it, and before the weights, which are a field.
         unsafe {
             if self.pool.is_some() {
                 sys::llama_detach_threadpool(self.pointer.as_ptr());
             }
             sys::llama_free(self.pointer.as_ptr());
+            self.adapters.free();
         }
     }
 }

@@ -1,18 +1,17 @@
 //! A GGUF in memory: whole, or only its vocabulary.
 
 use std::ffi::{CString, c_void};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::time::SystemTime;
 
 use llama_cpp_sys_2 as sys;
 use parking_lot::Mutex;
 
-use super::adapters::{Adapter, Adapters};
+use super::adapters::{Adapter, ModelAdapters};
 use super::fit::fit;
 use super::params::LlamaOptions;
 use super::placement::{GpuLayers, Placed};
+use crate::adapters::FileIdentity;
 use crate::backend::{LoadError, Offload, Progress};
 
 /// A model file, and the identity of what was first loaded.
@@ -21,21 +20,18 @@ pub(super) struct Source {
     path: PathBuf,
     name: CString,
     /// The model's file and those of its adapters.
-    seen: Vec<(PathBuf, Identity)>,
+    seen: Vec<(PathBuf, FileIdentity)>,
 }
-
-/// Length and modification time.
-type Identity = (u64, Option<SystemTime>);
 
 pub(super) struct Weights {
     pointer: NonNull<sys::llama_model>,
     offload: Option<Offload>,
-    adapters: Adapters,
+    adapters: ModelAdapters,
 }
 
-// SAFETY: llama.cpp does not change a model after it is loaded, and every call made here through
-// the shared pointer takes it as const or only reads it; contexts are made one at a time because
-// one engine thread makes them.
+// SAFETY: llama.cpp does not change a model after it is loaded, but for its list of adapters, which only
+// the engine's thread changes and reads. Every other call made here through the shared pointer takes it
+// as const or only reads it; contexts are made one at a time because one engine thread makes them.
 unsafe impl Send for Weights {}
 // SAFETY: as above.
 unsafe impl Sync for Weights {}
@@ -56,7 +52,7 @@ impl Source {
         let name =
             name.ok_or_else(|| refused(path, "the path is not UTF-8 or contains a NUL byte"))?;
         let files = std::iter::once(path).chain(adapters.iter().map(|it| it.path.as_path()));
-        let seen = files.map(|path| (path.to_owned(), identity(path))).collect();
+        let seen = files.map(|path| (path.to_owned(), FileIdentity::of(path))).collect();
         Ok(Self { path: path.to_owned(), name, seen })
     }
 
@@ -69,7 +65,9 @@ impl Source {
         progress: &mut Progress<'_>,
     ) -> Result<Weights, LoadError> {
         // KV is saved under the fingerprint of the first files.
-        if let Some((path, _)) = self.seen.iter().find(|(path, seen)| identity(path) != *seen) {
+        if let Some((path, _)) =
+            self.seen.iter().find(|(path, seen)| FileIdentity::of(path) != *seen)
+        {
             return Err(refused(
                 path,
                 "the file has changed since it was loaded first: start again to use it",
@@ -140,9 +138,9 @@ impl Source {
             }
             _ => None,
         };
-        let mut weights = Weights { pointer, offload, adapters: Adapters::default() };
+        let mut weights = Weights { pointer, offload, adapters: ModelAdapters::default() };
         if let Extent::Whole(options) = extent {
-            weights.adapters = Adapters::load(pointer, &options.adapters)?;
+            weights.adapters = ModelAdapters::load(pointer, &options.adapters)?;
         }
         Ok(weights)
     }
@@ -157,7 +155,7 @@ impl Weights {
         self.pointer.as_ptr()
     }
 
-    pub fn adapters(&self) -> &Adapters {
+    pub fn adapters(&self) -> &ModelAdapters {
         &self.adapters
     }
 
@@ -191,10 +189,4 @@ unsafe extern "C" fn report(progress: f32, data: *mut c_void) -> bool {
 
 fn refused(path: &Path, reason: &str) -> LoadError {
     LoadError::Model { path: path.display().to_string(), reason: reason.to_owned() }
-}
-
-/// An unreadable file is reported when it is loaded.
-fn identity(path: &Path) -> Identity {
-    let facts = fs::metadata(path).ok();
-    facts.map_or((0, None), |facts| (facts.len(), facts.modified().ok()))
 }

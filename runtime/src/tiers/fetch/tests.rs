@@ -23,6 +23,7 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
     let request = FetchRequest {
         conversation: None,
         number: 0,
+        adapters: Default::default(),
         prompt: Vec::new(),
         hot: 0,
         limit: 0,

@@ -7,6 +7,7 @@ const MODEL: ModelHash = ModelHash([1; 8]);
 fn record(name: &str, tokens: usize) -> SlotRecord {
     SlotRecord {
         conversation: conversation(name),
+        adapters: Default::default(),
         class: TtlClass::Long,
         created_at: Timestamp(0),
         used_at: Timestamp(0),

@@ -64,7 +64,7 @@ impl Writer<'_> {
         let before = store.get_slot(shared.fingerprint, &record.conversation);
         let Ok(before) = before else { return record };
         let class = if unread.is_default_class { before.class } else { record.class };
-        let covers = before.covers(&record.tokens);
+        let covers = before.covers(&record.adapters, &record.tokens);
         if !covers && class == record.class {
             return record;
         }

@@ -16,7 +16,7 @@ impl World {
         let answer = match self.patiently(finish_async(&mut turn)) {
             Ok(answer) => answer,
             Err(TurnError::Forgotten) if forgotten => return None,
-            Err(TurnError::Backend(_)) if self.troubled => return None,
+            Err(TurnError::Backend(_) | TurnError::Adapter(_)) if self.troubled => return None,
             Err(TurnError::Superseded | TurnError::NotResident | TurnError::Forgotten)
                 if request.purpose.is_background() =>
             {
@@ -29,7 +29,9 @@ impl World {
             let chat = &mut self.chats[chat];
             chat.timeline = answer.timeline.clone();
             chat.asked[number - 1] = Asked { timeline: answer.timeline.clone(), unseen: 0 };
-            if chat.turns == number && !forgotten && !self.harmed && !self.troubled {
+            let is_its_own = request.adapters.set() == chat.adapters.set();
+            let is_sound = !forgotten && !self.harmed && !self.troubled;
+            if chat.turns == number && is_its_own && is_sound {
                 (chat.kept, chat.cancelled_at) = (Some(answer.timeline.clone()), None);
                 let mut earlier = chat.asked[..number - 1].iter();
                 chat.is_covered = earlier.any(|asked| asked.may_cover(&answer.timeline));
@@ -84,7 +86,9 @@ impl World {
                 continue;
             }
             let name = self.chats[chat].name.clone();
-            self.submit_as(Some(chat), request(&name, &prompt, 3));
+            let adapters = self.adapters_of(chat);
+            let request = TurnRequest { adapters, ..request(&name, &prompt, 3) };
+            self.submit_as(Some(chat), request);
             let report = self.finish(0).expect("the turn succeeds").report;
             // Without room, the tail of the answer is computed with the next prompt.
             let unseen = usize::from(!self.roomy);

@@ -52,7 +52,7 @@ impl World {
                 Ok(answer) => self.compare(request, &answer),
                 Err(TurnError::Stopped) => self.interrupted(running),
                 Err(TurnError::Forgotten) => {}
-                Err(TurnError::Backend(_)) if self.troubled => {}
+                Err(TurnError::Backend(_) | TurnError::Adapter(_)) if self.troubled => {}
                 Err(TurnError::Superseded | TurnError::NotResident)
                     if request.purpose.is_background() => {}
                 Err(error) => panic!("chat {chat:?}: {error}"),

@@ -7,6 +7,7 @@ mod turns;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use hob_runtime::adapters::Adapters;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnRequest};
@@ -51,6 +52,8 @@ pub struct World {
 
 struct Chat {
     name: String,
+    /// Of most of its turns.
+    adapters: Adapters,
     timeline: Vec<Token>,
     prompt: Vec<Token>,
     /// The number of the newest turn.
@@ -133,7 +136,7 @@ impl World {
             format!("{memory}, seed {seed}, {}", if troubled { "troubled" } else { "sound" });
         let directory = tempfile::tempdir().unwrap();
         let engine = engine(&model, Some(directory.path()), options.clone());
-        let chats = (0..1 + random.below(5)).map(Chat::new).collect();
+        let chats = (0..1 + random.below(5)).map(|number| Chat::new(number, exact)).collect();
         let happened = vec![format!(
             "{} cells, {} slots, micro-batches of {}, {} bytes in memory, draft model: {}",
             options.context_tokens,
@@ -247,11 +250,17 @@ impl Drop for World {
 }
 
 impl Chat {
-    fn new(number: usize) -> Self {
+    /// `adapts`: the model takes adapters without files.
+    fn new(number: usize, adapts: bool) -> Self {
+        let contents = [None, Some(1), None, Some(2)];
+        let content = contents[number % contents.len()].filter(|_| adapts);
+        let adapters = Adapters::new(content.map(|it| adapter(it, 1.0)).into_iter().collect());
+        let adapters = adapters.expect("one adapter is a set");
         let name = format!("chat {number}");
         let (timeline, prompt) = (Vec::new(), Vec::new());
         let (asked, kept, cancelled_at) = Default::default();
-        Self { name, timeline, prompt, turns: 0, asked, kept, is_covered: false, cancelled_at }
+        let (turns, is_covered) = (0, false);
+        Self { name, adapters, timeline, prompt, turns, asked, kept, is_covered, cancelled_at }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Random turns: what is asked, and what a turn that did not end leaves.
 
+use hob_runtime::adapters::Adapters;
 use hob_runtime::sample::Sampling;
 use hob_runtime::{Purpose, TurnRequest};
-use hob_slots::{ConversationId, Token};
+use hob_slots::Token;
 
 use super::{Asked, Running, World};
 use crate::support::*;
@@ -21,8 +22,16 @@ impl World {
             prompt = tokens(&self.model, &text);
         }
         let owner = (!self.random.one_in(6)).then_some(chat);
+        // Of another chat now and then: the timeline begins anew, and the chat's own is a branch.
+        let adapters = if self.roomy && !self.random.one_in(8) {
+            self.adapters_of(chat)
+        } else {
+            let any = self.random.below(self.chats.len());
+            self.adapters_of(any)
+        };
         let name = &self.chats[chat].name;
         let request = TurnRequest {
+            adapters,
             conversation: owner.map(|_| crate::support::name(name)),
             sampling: self.sampling(),
             stop: if self.random.one_in(5) { vec!["e".to_owned()] } else { Vec::new() },
@@ -98,7 +107,10 @@ impl World {
         let mut prompt = self.prompt_for(chat);
         let most = if self.roomy { 250 } else { self.options.context_tokens };
         prompt.truncate(most);
-        self.submit_background(name(&self.chats[chat].name), prompt, Purpose::Speculate);
+        let adapters = self.adapters_of(chat);
+        let request =
+            TurnRequest::prefill(name(&self.chats[chat].name), prompt, Purpose::Speculate);
+        self.submit_background(TurnRequest { adapters, ..request });
     }
 
     /// Warms one of two prefixes, of 39 or 49 tokens.
@@ -107,20 +119,20 @@ impl World {
         let text = format!("<|im_start|>system\nYou are careful{}", ", very".repeat(number));
         let prompt = tokens(&self.model, &format!("{text}.<|im_end|>\n"));
         let purpose = *self.random.among(&[Purpose::Prewarm, Purpose::KeepAlive]);
-        self.submit_background(name(&format!("prefix {number}")), prompt, purpose);
+        let prefix = name(&format!("prefix {number}"));
+        self.submit_background(TurnRequest::prefill(prefix, prompt, purpose));
     }
 
-    fn submit_background(
-        &mut self,
-        conversation: ConversationId,
-        prompt: Vec<Token>,
-        purpose: Purpose,
-    ) {
+    pub(super) fn adapters_of(&self, chat: usize) -> Adapters {
+        self.chats[chat].adapters.clone()
+    }
+
+    fn submit_background(&mut self, request: TurnRequest) {
         if self.running.len() >= 8 {
             return self.finish_one();
         }
-        self.note(format!("{purpose:?} for {conversation}: {} tokens", prompt.len()));
-        let request = TurnRequest::prefill(conversation, prompt, purpose);
+        let TurnRequest { purpose, conversation, prompt, .. } = &request;
+        self.note(format!("{purpose:?} for {conversation:?}: {} tokens", prompt.len()));
         let turn = self.engine.submit(request.clone()).expect("a valid turn");
         let (chat, number, forgotten, kept_before) = (None, 0, false, None);
         self.running.push(Running { chat, number, request, turn, forgotten, kept_before });
@@ -138,7 +150,8 @@ impl World {
         // A memory with snapshots holds those of the last two turns.
         let leaves = !self.memory.is_plain() && chat.cancelled_at.is_some();
         let sound = !forgotten && !self.harmed && !self.troubled;
-        if chat.turns == number && sound && !branches && !leaves {
+        let is_its_own = request.adapters.set() == chat.adapters.set();
+        if chat.turns == number && is_its_own && sound && !branches && !leaves {
             let at = request.prompt.len();
             chat.cancelled_at = Some(chat.cancelled_at.map_or(at, |before| before.min(at)));
             chat.kept = Some(kept);

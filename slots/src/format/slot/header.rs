@@ -9,7 +9,9 @@ use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
 const MAGIC: &[u8; 8] = b"HOBSLT\0\x01";
-const VERSION: u16 = 3;
+/// The latest, which is written only of KV with adapters of a request.
+const VERSION: u16 = 4;
+const VERSION_WITHOUT_ADAPTERS: u16 = 3;
 const WHAT: &str = "slot file";
 
 /// Offsets of the fields. Those up to `OBJECT_BYTES` are the same in every version, those up to
@@ -29,7 +31,8 @@ mod at {
     pub const TABLE: usize = 64;
     pub const STORED_TOKENS: usize = 88;
     pub const BRANCHES: usize = 112;
-    pub const RESERVED: usize = 116;
+    /// 0 in version 3.
+    pub const ADAPTERS: usize = 116;
     pub const HEADER_CHECKSUM: usize = 120;
     pub const END: usize = 128;
 }
@@ -62,6 +65,8 @@ pub struct SlotHeader {
     pub segments: u32,
     /// Objects of earlier branches.
     pub branches: u32,
+    /// Adapters of the timeline.
+    pub adapters: u32,
     /// The saturated sum of the raw lengths of all objects.
     pub object_bytes: u64,
     pub(super) body: Body,
@@ -140,13 +145,18 @@ impl SlotHeader {
                 fields.verify(at_v2::HEADER_CHECKSUM, name)?;
                 Self::read_parts(&fields, name)
             }
-            _ => {
+            version => {
                 let fields = Fields::<{ at::END }>::first(file)?;
                 let name = name_after(&fields, file)?;
                 fields.verify(at::HEADER_CHECKSUM, name)?;
-                fields.expect_zero("reserved", fields.u32(at::RESERVED))?;
+                let adapters = fields.u32(at::ADAPTERS);
+                if version < VERSION {
+                    fields.expect_zero("reserved", adapters)?;
+                } else if adapters == 0 {
+                    return Err(FormatError::Field { field: "adapters", value: 0 });
+                }
                 let header = Self::read_parts(&fields, name)?;
-                Ok(Self { branches: fields.u32(at::BRANCHES), ..header })
+                Ok(Self { branches: fields.u32(at::BRANCHES), adapters, ..header })
             }
         }
     }
@@ -183,12 +193,13 @@ impl SlotHeader {
             snapshots: fields.u32(at::SNAPSHOTS),
             segments: 0,
             branches: 0,
+            adapters: 0,
             object_bytes: fields.u64(at::OBJECT_BYTES),
             body,
         })
     }
 
-    /// The header in the latest version, with the conversation's name.
+    /// The header in the latest version that its content needs, with the conversation's name.
     pub(super) fn encode(&self) -> Vec<u8> {
         let Body::Parts { table, tokens, .. } = &self.body else {
             unreachable!("new files have their parts apart");
@@ -198,7 +209,8 @@ impl SlotHeader {
         let class = TtlClass::ALL.into_iter().position(|class| class == self.class);
         let class = class.expect("every class is listed") as u8;
 
-        let mut header = Fields::<{ at::END }>::zeroed(MAGIC, VERSION);
+        let version = if self.adapters == 0 { VERSION_WITHOUT_ADAPTERS } else { VERSION };
+        let mut header = Fields::<{ at::END }>::zeroed(MAGIC, version);
         header.put(at::CLASS, &[class]);
         header.put(at::CONVERSATION_BYTES, &[name_bytes]);
         header.put(at::TOKENS, &self.tokens.to_le_bytes());
@@ -213,6 +225,7 @@ impl SlotHeader {
         table.put(&mut header, at::TABLE);
         tokens.put(&mut header, at::STORED_TOKENS);
         header.put(at::BRANCHES, &self.branches.to_le_bytes());
+        header.put(at::ADAPTERS, &self.adapters.to_le_bytes());
         let checksum = header.checksum(at::HEADER_CHECKSUM, name);
         header.put(at::HEADER_CHECKSUM, &checksum.to_le_bytes());
         [&header.0[..], name].concat()

@@ -16,6 +16,8 @@ use super::codec::Counts;
 use super::entries::{BlockRef, BranchRef, SegmentRef, SnapshotRef};
 use super::pack::{Arrangement, pack, unpack};
 use super::{FormatError, ObjectKind, codec};
+use crate::adapters::AdapterSet;
+use crate::block::common_prefix;
 use crate::id::{BlockId, ConversationId, ModelHash, Token};
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
@@ -28,6 +30,8 @@ const TOKEN_LEVEL: i32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
     pub conversation: ConversationId,
+    /// With which the timeline was computed; branches may have others.
+    pub adapters: AdapterSet,
     pub class: TtlClass,
     pub created_at: Timestamp,
     pub used_at: Timestamp,
@@ -64,9 +68,17 @@ impl SlotRecord {
         blocks.chain(snapshots).chain(self.branches.iter().copied())
     }
 
-    /// Whether this record holds all that a record of `tokens` could name, and more.
-    pub fn covers(&self, tokens: &[Token]) -> bool {
-        tokens.len() < self.tokens.len() && self.tokens.starts_with(tokens)
+    /// Whether this record holds all that a record of `tokens`, computed with `adapters`, could name, and
+    /// more.
+    pub fn covers(&self, adapters: &AdapterSet, tokens: &[Token]) -> bool {
+        self.adapters == *adapters
+            && tokens.len() < self.tokens.len()
+            && self.tokens.starts_with(tokens)
+    }
+
+    /// The length of the common prefix with `tokens`, which `adapters` are for.
+    pub fn shared_with(&self, adapters: &AdapterSet, tokens: &[Token]) -> usize {
+        if self.adapters == *adapters { common_prefix(&self.tokens, tokens) } else { 0 }
     }
 
     /// # Panics
@@ -97,6 +109,7 @@ impl SlotRecord {
             snapshots: self.snapshots.len() as u32,
             segments: self.segments.len() as u32,
             branches: self.branches.len() as u32,
+            adapters: self.adapters.loras().len() as u32,
             object_bytes: total(self.objects()),
             body: Body::of(&table, &tokens),
         };
@@ -116,9 +129,10 @@ impl SlotRecord {
                 (tokens_from(&bytes), SlotTable::decode(file)?)
             }
         };
-        let SlotTable { header, blocks, snapshots, segments, branches } = table;
+        let SlotTable { header, adapters, blocks, snapshots, segments, branches } = table;
         let record = Self {
             conversation: header.conversation,
+            adapters,
             class: header.class,
             created_at: header.created_at,
             used_at: header.used_at,
@@ -149,7 +163,7 @@ fn total(objects: impl Iterator<Item = (BlockId, u64)>) -> u64 {
 
 impl SlotHeader {
     fn counts(&self) -> Counts {
-        let Self { blocks, snapshots, segments, branches, .. } = *self;
-        Counts { blocks, snapshots, segments, branches }
+        let Self { blocks, snapshots, segments, branches, adapters, .. } = *self;
+        Counts { blocks, snapshots, segments, branches, adapters }
     }
 }

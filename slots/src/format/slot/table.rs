@@ -2,6 +2,7 @@
 
 use super::header::Body;
 use super::{BlockRef, BranchRef, SegmentRef, SlotHeader, SnapshotRef, objects, total};
+use crate::adapters::AdapterSet;
 use crate::format::codec::Lists;
 use crate::format::{FormatError, codec};
 use crate::id::{BlockId, Token};
@@ -10,6 +11,7 @@ use crate::id::{BlockId, Token};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotTable {
     pub header: SlotHeader,
+    pub adapters: AdapterSet,
     pub blocks: Vec<BlockRef>,
     pub snapshots: Vec<SnapshotRef>,
     pub segments: Vec<SegmentRef>,
@@ -37,9 +39,9 @@ impl SlotTable {
 
     /// Refuses lists that contradict themselves or the header.
     fn checked(header: SlotHeader, lists: Lists) -> Result<Self, FormatError> {
-        let Lists { blocks, snapshots, segments, branches } = lists;
+        let Lists { blocks, snapshots, segments, branches, adapters } = lists;
         check(&blocks, &snapshots, &segments, &branches, header.tokens)?;
-        let table = Self { header, blocks, snapshots, segments, branches };
+        let table = Self { header, adapters, blocks, snapshots, segments, branches };
         if total(table.objects()) != table.header.object_bytes {
             let what = "its objects have other lengths than its header says".to_owned();
             return Err(FormatError::Record { what });

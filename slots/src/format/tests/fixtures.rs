@@ -10,7 +10,7 @@ use std::path::Path;
 use super::*;
 
 /// The latest version, as written today.
-fn latest() -> [(&'static str, Vec<u8>); 7] {
+fn latest() -> [(&'static str, Vec<u8>); 8] {
     let compressed = |object: &Object| Object::compressed(&object.encode(), 1).unwrap().unwrap();
     let nonce = *b"nineteen bytes long";
     [
@@ -20,6 +20,7 @@ fn latest() -> [(&'static str, Vec<u8>); 7] {
         ("snapshot-v2.compressed.kv", compressed(&snapshot_of(3_000_000))),
         ("partial-v3.kv", partial().encode()),
         ("slot-v3.extended.bin", slot().encode(MODEL)),
+        ("slot-v4.extended.bin", slot_with_adapters().encode(MODEL)),
         ("block-v2.sealed-v1.kv", seal().seal_with(nonce, b"name", &[&block().encode()])),
     ]
 }
@@ -46,7 +47,7 @@ fn files_of_the_latest_version_are_still_written() {
 }
 
 #[test]
-fn files_of_versions_two_and_three_are_still_read() {
+fn files_of_versions_two_to_four_are_still_read() {
     let object = |file: &[u8]| Object::decode(file.to_vec());
     assert_eq!(object(include_bytes!("../../../fixtures/block-v2.kv")), Ok(block()));
     let file = include_bytes!("../../../fixtures/block-v2.compressed.kv");
@@ -59,6 +60,8 @@ fn files_of_versions_two_and_three_are_still_read() {
     assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot_of_version_two())));
     let file = include_bytes!("../../../fixtures/slot-v3.extended.bin");
     assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot())));
+    let file = include_bytes!("../../../fixtures/slot-v4.extended.bin");
+    assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot_with_adapters())));
     let file = include_bytes!("../../../fixtures/block-v2.sealed-v1.kv");
     assert_eq!(Object::decode(file.to_vec()), Err(FormatError::Sealed));
     assert_eq!(seal().open(b"name", file.to_vec()), Ok(block().encode()));

@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::adapters::AdapterSet;
+use crate::fingerprint::{FileDigest, Lora};
 use crate::id::{BlockId, ModelHash, Token};
 use crate::layer::Layer;
 use crate::payload::Payload;
@@ -45,6 +47,7 @@ fn snapshot_of(bytes: usize) -> Object {
 fn slot() -> SlotRecord {
     SlotRecord {
         conversation: "room-1.a".parse().unwrap(),
+        adapters: Default::default(),
         class: TtlClass::Extended,
         created_at: Timestamp(1_700_000_000_000),
         used_at: Timestamp(1_700_000_060_000),
@@ -73,6 +76,12 @@ fn slot() -> SlotRecord {
             },
         ],
     }
+}
+
+/// The content of the version 4 fixture.
+fn slot_with_adapters() -> SlotRecord {
+    let lora = |content, scale| Lora { sha256: FileDigest([content; 32]), scale };
+    SlotRecord { adapters: AdapterSet::new(vec![lora(2, 1.0), lora(1, 0.5)]).unwrap(), ..slot() }
 }
 
 /// The content of the version 2 fixture: no branches.
@@ -134,7 +143,7 @@ fn a_later_version_is_refused_as_newer() {
     assert_eq!(Object::decode(file), Err(FormatError::Newer { version: 4, readable: 3 }));
     let mut file = slot().encode(MODEL);
     file[9] = 1;
-    assert_eq!(SlotRecord::decode(&file), Err(FormatError::Newer { version: 259, readable: 3 }));
+    assert_eq!(SlotRecord::decode(&file), Err(FormatError::Newer { version: 259, readable: 4 }));
 }
 
 #[test]
@@ -187,13 +196,14 @@ proptest! {
     #[test]
     fn no_record_makes_the_codec_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
-        counts in (0_u32..4, 0_u32..4, any::<u32>(), 0_u32..4),
+        counts in (0_u32..4, 0_u32..4, any::<u32>(), 0_u32..4, 0_u32..4),
     ) {
         let counts = codec::Counts {
             blocks: counts.0,
             snapshots: counts.1,
             segments: counts.2,
             branches: counts.3,
+            adapters: counts.4,
         };
         let _ = codec::decode(&bytes, &counts);
         let _ = codec::decode_v1(&bytes, counts.segments, &counts);

@@ -65,11 +65,15 @@ fn a_record_that_contradicts_itself_is_refused() {
 #[test]
 fn a_record_covers_every_strict_prefix_of_its_tokens() {
     let record = slot();
+    let none = AdapterSet::default();
     for len in 0..record.tokens.len() {
-        assert!(record.covers(&record.tokens[..len]));
+        assert!(record.covers(&none, &record.tokens[..len]));
+        assert!(!record.covers(&slot_with_adapters().adapters, &record.tokens[..len]));
+        assert_eq!(record.shared_with(&none, &record.tokens[..len]), len);
+        assert_eq!(slot_with_adapters().shared_with(&none, &record.tokens[..len]), 0);
     }
-    assert!(!record.covers(&record.tokens));
-    assert!(!record.covers(&[record.tokens[0], Token(-1)]));
+    assert!(!record.covers(&none, &record.tokens));
+    assert!(!record.covers(&none, &[record.tokens[0], Token(-1)]));
 }
 
 const LAYERS: [Layer; 11] = [
@@ -96,16 +100,20 @@ fn records() -> impl Strategy<Value = SlotRecord> {
     let branches = prop::collection::vec((any::<bool>(), 1_u32..400, named()), 0..6);
     let numbers = (any::<u64>(), any::<u64>(), any::<u32>());
     let class = prop::sample::select(&TtlClass::ALL[..]);
-    let lists = (blocks, snapshots, segments, branches);
+    let adapters = prop::collection::btree_map(any::<[u8; 32]>(), 0.1_f32..2.0, 0..3);
+    let lists = (blocks, snapshots, segments, branches, adapters);
     (tokens, lists, numbers, class, "[a-z.é]{1,60}").prop_map(
         |(tokens, lists, numbers, class, name)| {
-            let (mut blocks, mut snapshots, mut segments, branches) = lists;
+            let (mut blocks, mut snapshots, mut segments, branches, adapters) = lists;
+            let lora = |(content, scale)| Lora { sha256: FileDigest(content), scale };
+            let adapters = AdapterSet::new(adapters.into_iter().map(lora).collect()).unwrap();
             let end = tokens.len() as u32;
             blocks.retain(|&at, _| at <= end);
             snapshots.retain(|&(at, _)| at <= end);
             segments.retain(|&at, _| at <= end);
             SlotRecord {
                 conversation: name.parse().unwrap(),
+                adapters,
                 class,
                 created_at: Timestamp(numbers.0),
                 used_at: Timestamp(numbers.1),

@@ -116,6 +116,7 @@ fn slot(name: &str, objects: &[&Object]) -> SlotRecord {
     let snapshot = |o: &&Object| SnapshotRef { position: 64, id: o.id(), bytes: o.file_bytes() };
     SlotRecord {
         conversation: name.parse().unwrap(),
+        adapters: Default::default(),
         class: TtlClass::Long,
         created_at: Timestamp(1_000),
         used_at: Timestamp(2_000),
