@@ -99,11 +99,13 @@ pub struct DiskQuota {
 }
 
 /// A llama.cpp sequence.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slot {
     pub slot: u32,
     pub conversation: Option<ConversationId>,
+    /// Those of the request with which its tokens were computed.
+    pub lora: Vec<Adapter>,
     pub tokens: usize,
     /// `free`, `idle`, `restoring`, `prefill` or `decoding`.
     pub state: Text,
@@ -118,6 +120,15 @@ impl Slot {
     pub fn is_busy(&self) -> bool {
         !matches!(self.state.as_ref(), "free" | "idle")
     }
+}
+
+/// A LoRA adapter of a request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Adapter {
+    /// Its name in the setting `adapters`.
+    pub id: String,
+    pub scale: f32,
 }
 
 /// A conversation that has left the cells.

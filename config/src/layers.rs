@@ -21,7 +21,7 @@ use crate::parse::{self, Complaint, Raw};
 use crate::paths::UserDirs;
 use crate::sources::Sources;
 use crate::values::{
-    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass,
+    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, NamedAdapter, TtlClass,
 };
 
 /// Ten years: far from where adding to a clock overflows.
@@ -215,6 +215,17 @@ impl<'a> Layers<'a> {
             .map(|(path, scale)| Adapter { path: self.resolved_path(key, &path), scale })
             .collect();
         let shown: Vec<String> = adapters.iter().map(Adapter::to_string).collect();
+        self.read.insert(key, shown.into());
+        Ok(adapters)
+    }
+
+    pub(crate) fn named_adapters(&mut self, key: Key) -> Result<Vec<NamedAdapter>, ConfigError> {
+        let given = self.given(key, parse::named_adapters)?.unwrap_or_default();
+        let adapters: Vec<NamedAdapter> = given
+            .into_iter()
+            .map(|(name, path)| NamedAdapter { name, path: self.resolved_path(key, &path) })
+            .collect();
+        let shown: Vec<String> = adapters.iter().map(NamedAdapter::to_string).collect();
         self.read.insert(key, shown.into());
         Ok(adapters)
     }

@@ -37,5 +37,5 @@ pub use running::RunningDaemon;
 pub use settings::Settings;
 pub use sources::{ConfigFile, Sources};
 pub use values::{
-    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass,
+    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, NamedAdapter, TtlClass,
 };

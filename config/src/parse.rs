@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -113,6 +114,33 @@ pub fn adapters(raw: &Raw) -> Result<Vec<(String, f32)>, Complaint> {
         },
     };
     items.iter().map(adapter).collect()
+}
+
+/// Adapters of requests: their names, which differ, and their files. A file without a name has its own,
+/// without `.gguf`.
+pub fn named_adapters(raw: &Raw) -> Result<Vec<(String, String)>, Complaint> {
+    let mut adapters: Vec<(String, String)> = Vec::new();
+    for item in items(raw, ',', "style=style.gguf")? {
+        let given = item.split_once('=').filter(|(name, _)| !name.contains(['/', '\\', '.']));
+        let (name, path) = match given {
+            Some((name, path)) => (name.trim().to_owned(), path.trim().to_owned()),
+            None => {
+                let name = Path::new(&item).file_stem().unwrap_or_default();
+                (name.to_string_lossy().into_owned(), item)
+            }
+        };
+        if name.is_empty() || path.is_empty() {
+            return Err(complaint("has an adapter without a name or a file", "write NAME=FILE"));
+        }
+        if adapters.iter().any(|(other, _)| *other == name) {
+            return Err(complaint(
+                "has two adapters of one name",
+                "give each a name of its own: NAME=FILE",
+            ));
+        }
+        adapters.push((name, path));
+    }
+    Ok(adapters)
 }
 
 /// Parts in whole numbers; not all are 0.

@@ -11,7 +11,7 @@ use crate::parse;
 use crate::paths::{self, UserDirs};
 use crate::table::settings_table;
 use crate::values::{
-    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, TtlClass,
+    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, NamedAdapter, TtlClass,
 };
 use crate::voice;
 

@@ -42,6 +42,11 @@ macro_rules! settings_table {
         #[setting(Daemon, "FILE[=SCALE]", is_list = true)]
         Lora => lora: Vec<Adapter> = adapters();
 
+        /// Let requests add the LoRA adapter in this GGUF file, by this name or by that of the file (repeat
+        /// or separate by commas)
+        #[setting(Daemon, "[NAME=]FILE", is_list = true)]
+        Adapters => adapters: Vec<NamedAdapter> = named_adapters();
+
         /// Keep transcripts, token and hashes here
         #[setting(Everyone, "DIR")]
         DataDir => data_dir: PathBuf = path(|user_dirs| user_dirs.data_dir.clone());

@@ -92,6 +92,21 @@ impl fmt::Display for Adapter {
     }
 }
 
+/// A LoRA adapter that requests may add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedAdapter {
+    /// Different from those of the others.
+    pub name: String,
+    /// A GGUF file.
+    pub path: PathBuf,
+}
+
+impl fmt::Display for NamedAdapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.path.display())
+    }
+}
+
 /// Element type of the KV cache, by llama.cpp's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheType {

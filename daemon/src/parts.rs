@@ -9,6 +9,7 @@ use hob_runtime::Engine;
 use hob_slots::Lifetimes;
 use hob_slots::store::StoreReader;
 
+use crate::adapters::RequestAdapters;
 use crate::chat::{self, Chat};
 use crate::clock::Clock;
 use crate::conversations::Conversations;
@@ -62,6 +63,7 @@ pub struct Options {
     pub recognizer: Option<Arc<Recognizer>>,
     pub stream_recognizer: Option<Arc<StreamRecognizer>>,
     pub type_ahead: TypeAhead,
+    pub adapters: RequestAdapters,
     pub catalogue: Arc<Catalogue>,
     /// Before this start.
     pub crashes: Crashes,
@@ -72,6 +74,7 @@ pub struct Options {
 #[derive(Clone)]
 pub struct Parts {
     pub chat: Chat,
+    pub adapters: RequestAdapters,
     pub conversations: Conversations,
     pub documents: Documents,
     pub profiles: Profiles,
@@ -138,6 +141,7 @@ impl Parts {
             model_sampling: models.catalogue.current().sampling.clone(),
             renderer,
             profiles: profiles.clone(),
+            adapters: options.adapters.clone(),
             learned: learned.clone(),
             transcript,
             clock: clock.clone(),
@@ -167,6 +171,7 @@ impl Parts {
         let settings = SettingsEditor { live: options.settings, models: models.clone() };
         Self {
             chat,
+            adapters: options.adapters,
             conversations,
             documents,
             profiles,

@@ -4,10 +4,12 @@
 //! - It asks for nothing that a usable model lacks, whatever its memory, tokenizer or pooling.
 
 use std::fmt;
+use std::path::Path;
 
-use hob_slots::Token;
+use hob_slots::{FileDigest, Lora, Token};
 use serde::{Deserialize, Serialize};
 
+use crate::adapters::{AdapterFile, Adapters, FileIdentity};
 use crate::backend::{Backend, ContextShape, DecodeError, LoadError, Model, Row, Sequence};
 use crate::template::{ChatTemplate, RenderInput};
 use crate::vocabulary::Vocabulary;
@@ -16,6 +18,7 @@ use crate::vocabulary::Vocabulary;
 const CELLS: usize = 256;
 /// Rows of a micro-batch.
 const ROWS: usize = 32;
+const SHAPE: ContextShape = ContextShape { context_tokens: CELLS, sequences: 3, micro_batch: ROWS };
 /// Of the prompt. Each token more is felt with a large model.
 const PROMPT_TOKENS: usize = 8;
 /// Tokens that are computed one by one behind the prompt.
@@ -88,13 +91,39 @@ pub fn probe(model: &dyn Model, begin: &mut dyn FnMut(Stage)) -> Result<(), Defe
     render(model);
     begin(Stage::Computing);
     let pools = model.facts().pooling.is_some();
-    let shape = ContextShape { context_tokens: CELLS, sequences: 3, micro_batch: ROWS };
     let mut computed = Ok(());
-    model.with_context(shape, &mut |backend| {
+    model.with_context(SHAPE, &mut |backend| {
         computed = match pools {
             true => embed(backend, model, &prompt),
             false => answer(backend, &prompt),
         };
+    })?;
+    computed
+}
+
+/// Computes a few tokens with the adapter in the file at `path`, on a model that was tried before.
+///
+/// # Errors
+/// As [`probe`]; [`LoadError::Adapter`] for a file that does not fit.
+pub fn probe_adapter(
+    model: &dyn Model,
+    path: &Path,
+    begin: &mut dyn FnMut(Stage),
+) -> Result<(), Defect> {
+    begin(Stage::Computing);
+    let file = AdapterFile {
+        name: String::new(),
+        path: path.to_owned(),
+        identity: FileIdentity::of(path),
+        lora: Lora { sha256: FileDigest([0; 32]), scale: 1.0 },
+    };
+    let adapters = Adapters::new(vec![file]).expect("one adapter is a set");
+    let mut prompt = model.tokenize(TEXTS[0], true, true);
+    prompt.truncate(PROMPT_TOKENS);
+    let mut computed = Ok(());
+    model.with_context(SHAPE, &mut |backend| {
+        let set = backend.set_adapters(&adapters).map_err(Defect::from);
+        computed = set.and_then(|()| answer(backend, &prompt));
     })?;
     computed
 }

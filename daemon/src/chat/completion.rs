@@ -38,6 +38,7 @@ impl Chat {
         let vocabulary = options.engine.model().vocabulary().len();
         let mut request = CompletionRequest::parse(body, vocabulary)?;
         request.shape.fill(&[options.model_sampling.fields()]);
+        let adapters = self.adapters(&request.shape).await?;
         let asks_privacy = body.get("store").and_then(Value::as_bool) == Some(false);
         let identity = Identity::of(body, session)?;
         let scope = self.scope(identity, asks_privacy, None, false).await?;
@@ -68,7 +69,10 @@ impl Chat {
             let prompts: Vec<Vec<Token>> = job.prompts.iter().map(tokenize).collect();
             let mut turns = turns(&job, &prompts, engine.context_tokens());
             turns[0].conversation = pinned;
-            turns.iter_mut().for_each(|turn| turn.keep.in_memory = in_memory);
+            for turn in &mut turns {
+                turn.keep.in_memory = in_memory;
+                turn.adapters = adapters.clone();
+            }
             let choices = choices::start(engine, turns, ticket.as_ref())?;
             let prompt = prompts.into_iter().next().unwrap_or_default();
             let remembered = remembered(&timelines, &prompt);
@@ -79,7 +83,7 @@ impl Chat {
         let mut recording = Recording::new(options, transcript, subject.prompt.clone(), is_private);
         if !request.shape.is_prewarm() {
             recording.keep(scope.recorded(), None);
-            if scope.in_memory != Some(true) {
+            if scope.in_memory != Some(true) && request.shape.lora.is_empty() {
                 options.learned.observe(identity.named().cloned(), &subject.prompt, 0);
             }
         }

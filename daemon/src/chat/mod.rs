@@ -45,10 +45,12 @@ use std::sync::Arc;
 
 use hob_prewarm::{Event, PrefixName};
 use hob_runtime::Engine;
+use hob_runtime::adapters::Adapters;
 use hob_runtime::turn::Retention;
 use hob_slots::{Timestamp, Token, TtlClass};
 use serde_json::Value;
 
+use crate::adapters::RequestAdapters;
 use crate::clock::Clock;
 use crate::conversations::transcript::{
     Continuation, OpenAnswer, Transcript, TurnStart, TurnTicket,
@@ -64,6 +66,7 @@ use crate::speech::sessions::SpeechSessions;
 use crate::warm::events::WarmEvents;
 use crate::wire::answer::Head;
 use crate::wire::chat::ChatRequest;
+use crate::wire::sampling::Shape;
 use answer::{Answer, NewAnswer};
 use assembly::Assembly;
 use detached::DetachedAnswers;
@@ -83,6 +86,8 @@ pub struct Options {
     pub model_sampling: ModelSampling,
     pub renderer: Arc<Renderer>,
     pub profiles: Profiles,
+    /// Those that requests may add.
+    pub adapters: RequestAdapters,
     /// Learns from the prompts.
     pub learned: Learned,
     pub transcript: Transcript,
@@ -164,6 +169,7 @@ impl Chat {
         session: Option<&str>,
     ) -> Result<(ChatRequest, Answer), ApiError> {
         let mut resolved = self.resolve(body)?;
+        let adapters = self.adapters(&resolved.request.shape).await?;
         let identity = Identity::of(body, session)?;
         self.name_documents(&mut resolved.request, &identity).await?;
         let request = &resolved.request;
@@ -178,7 +184,7 @@ impl Chat {
         let keep = self.retention(&resolved.request, &scope);
         let conversation = scope.identity.pinned().cloned();
         let transcript = self.shared.options.transcript.of_turn(ticket.clone());
-        let job = Job { resolved, start, extent, conversation, keep, ticket };
+        let job = Job { resolved, start, extent, conversation, adapters, keep, ticket };
         let (job, submitted) = self.render_and_submit(job).await?;
         let Job { resolved, start, .. } = job;
         let answer = self.open(&resolved, &scope, transcript, start, submitted, guard);
@@ -189,6 +195,14 @@ impl Chat {
     pub(crate) fn resolve(&self, body: &Value) -> Result<ResolvedRequest, ApiError> {
         let vocabulary = self.engine().model().vocabulary().len();
         ResolvedRequest::parse(body, &self.shared.options.profiles, vocabulary)
+    }
+
+    /// The adapters that a request names.
+    ///
+    /// # Errors
+    /// Names the field of an adapter that is unknown or cannot be used.
+    pub(crate) async fn adapters(&self, shape: &Shape) -> Result<Adapters, ApiError> {
+        self.shared.options.adapters.resolve(&shape.lora).await
     }
 
     /// Enters the conversation: its ticket first, then its lock. An append waits until the previous
@@ -306,8 +320,9 @@ impl Chat {
         if let Some(profile) = resolved.profile.clone() {
             options.events.send(Event::Used { prefix: PrefixName::Profile(profile) });
         }
-        // A document has saved KV of its own.
-        if scope.in_memory != Some(true) && documents.is_empty() {
+        // A document has saved KV of its own. A prefix is computed without adapters.
+        let may_learn = documents.is_empty() && resolved.request.shape.lora.is_empty();
+        if scope.in_memory != Some(true) && may_learn {
             let prefix = resolved.preamble.as_ref().map(|preamble| &preamble.prefix);
             let covered = prefix.and_then(|prefix| prefix.tokens()).unwrap_or(0);
             options.learned.observe(scope.identity.named().cloned(), prompt, covered);

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use hob_dialect::opens_reasoning;
+use hob_runtime::adapters::Adapters;
 use hob_runtime::turn::{Retention, TurnError, TurnRequest};
 use hob_slots::{ConversationId, Token, common_prefix};
 
@@ -31,6 +32,7 @@ pub struct Job {
     pub extent: Extent,
     /// Or the hint.
     pub conversation: Option<ConversationId>,
+    pub adapters: Adapters,
     pub keep: Retention,
     pub ticket: Option<TurnTicket>,
 }
@@ -157,6 +159,7 @@ impl Chat {
         let grammar = grammar.or_else(|| grammar::of_calls(request, &reading, &begun));
         let first = TurnRequest {
             grammar: grammar.map(Arc::new),
+            adapters: job.adapters.clone(),
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },
             ..turn(
                 request,

@@ -19,6 +19,7 @@ mod first_models;
 pub mod gate;
 pub mod guard;
 mod learned;
+mod lora;
 mod memory;
 mod messages;
 mod models;
@@ -55,6 +56,7 @@ use axum::routing::{delete, get, patch, post, put};
 use hob_slots::maintenance::{Collect, Prune, Remove};
 use tower_http::compression::CompressionLayer;
 
+use crate::adapters::RequestAdapters;
 use crate::chat::Chat;
 use crate::conversations::Conversations;
 use crate::documents::Documents;
@@ -88,6 +90,7 @@ macro_rules! from_parts {
 
 from_parts! {
     chat: Chat,
+    adapters: RequestAdapters,
     conversations: Conversations,
     documents: Documents,
     profiles: Profiles,
@@ -116,6 +119,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/detokenize", post(tokens::detokenize))
         .route("/v1/chat/completions", post(chat::complete))
         .route("/v1/completions", post(completion::complete))
+        .route("/lora-adapters", get(lora::list))
         .route("/v1/embeddings", post(embeddings::embed))
         .route("/v1/models", get(models::list))
         .route("/v1/models/local", get(models::local))

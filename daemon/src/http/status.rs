@@ -8,8 +8,9 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
-use hob_api::status::{Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, Slot};
+use hob_api::status::{Adapter, Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, Slot};
 use hob_config::ModelChoice;
+use hob_runtime::adapters::AdapterFile;
 use hob_runtime::{DraftModelCounters, EngineCounters, Health, SavedStatus, SlotStatus};
 use hob_slots::ConversationId;
 use serde_json::{Value, json};
@@ -133,10 +134,13 @@ pub async fn status(
 }
 
 fn slot(slot: SlotStatus, readiness: &BTreeMap<ConversationId, Readiness>) -> Slot {
-    let SlotStatus { slot, conversation, tokens, state, .. } = slot;
+    let SlotStatus { slot, conversation, adapters, tokens, state } = slot;
+    let adapter = |it: &AdapterFile| Adapter { id: it.name.clone(), scale: it.lora.scale };
+    let lora = adapters.files().iter().map(adapter).collect();
     let next = conversation.as_ref().and_then(|id| readiness.get(id));
     let (ready, read_ms) = (next.map(|next| next.ready), next.and_then(|next| next.read_ms));
-    Slot { slot: slot.0, conversation, tokens, state: state.as_str().into(), ready, read_ms }
+    let (slot, state) = (slot.0, state.as_str().into());
+    Slot { slot, conversation, lora, tokens, state, ready, read_ms }
 }
 
 fn parked(saved: SavedStatus, speed: Option<f64>) -> Parked {

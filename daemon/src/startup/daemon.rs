@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use super::door::Door;
 use super::engine::{self, Opened, Overrides};
 use super::next::NextStart;
-use super::{Ending, ModelSwitch, OnHang, Report, Step, announce, models, voice};
+use super::{Ending, ModelSwitch, OnHang, Report, Step, announce, models, request_adapters, voice};
 use crate::auth::AccessToken;
 use crate::clock::ProcessTime;
 use crate::conversations::transcript::Transcript;
@@ -199,6 +199,7 @@ fn join(
             settings.keepalive_battery_percent,
             read_battery,
         ),
+        adapters: request_adapters::of(settings, &opened),
         catalogue: Arc::new(models::catalogue(model_switch, &opened, roots)),
         crashes: model_switch.crashes().clone(),
         fetcher: model_switch.fetcher().clone(),

@@ -3,7 +3,7 @@
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
 //! [`Daemon::serve`] itself), `daemon` (join, serve, close), `door` (the
 //! socket), `engine`, `model` and `drafter` (what is opened
-//! first), `model_file` (what both models have in common), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
+//! first), `model_file` (what both models have in common), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `request_adapters`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
 //! of the process).
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
@@ -26,6 +26,7 @@ mod models;
 mod next;
 #[cfg(feature = "llama")]
 pub(crate) mod probe;
+mod request_adapters;
 pub mod stop;
 #[cfg(unix)]
 pub mod supervise;

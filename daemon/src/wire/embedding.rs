@@ -29,7 +29,13 @@ impl EmbeddingRequest {
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
         fields.string("model")?;
-        refuse(&fields, &[("dimensions", "the model's own number is used")])?;
+        refuse(
+            &fields,
+            &[
+                ("dimensions", "the model's own number is used"),
+                ("lora", "embeddings are computed without adapters of a request"),
+            ],
+        )?;
         let inputs = prompts(fields.required("input")?, "input", vocabulary)?;
         let encoding = match fields.string("encoding_format")? {
             None | Some("float") => Encoding::Float,

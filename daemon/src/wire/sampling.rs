@@ -5,6 +5,7 @@ use hob_slots::Token;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, unsupported, wrong_type};
+use super::lora::{WantedAdapter, lora};
 use crate::error::ApiError;
 
 /// Each choice needs its own sequence of llama.cpp.
@@ -128,6 +129,7 @@ pub struct Shape {
     /// Generate past end-of-generation tokens.
     pub ignore_eos: bool,
     pub stream: bool,
+    pub lora: Vec<WantedAdapter>,
     /// End the stream with a chunk that has the usage.
     pub include_usage: bool,
 }
@@ -157,6 +159,7 @@ impl Shape {
             choices: fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1) as usize,
             ignore_eos: fields.boolean("ignore_eos")?.unwrap_or(false),
             stream: fields.boolean("stream")?.unwrap_or(false),
+            lora: lora(fields)?,
             include_usage: include_usage(fields)?,
         })
     }

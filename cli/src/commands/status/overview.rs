@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hob_api::Status;
-use hob_api::status::{DraftModel, Prefix};
+use hob_api::status::{Adapter, DraftModel, Prefix, Slot};
 
 use crate::client::Client;
 use crate::context::Context;
@@ -76,7 +76,7 @@ pub fn write(
         if let Some(id) = &slot.conversation {
             let title = titles.get(id.as_str()).map(|title| line(title, MAX_TITLE_CHARS));
             let name = title.unwrap_or_else(|| label(id.as_str()));
-            slots.row(vec![name, count(slot.tokens as u64), plain(&slot.state)]);
+            slots.row(vec![name, count(slot.tokens as u64), slot_state(slot)]);
         }
     }
     if status.slots.iter().any(|slot| slot.conversation.is_some()) {
@@ -84,6 +84,15 @@ pub fn write(
         write!(context.out, "\n{text}")?;
     }
     Ok(())
+}
+
+/// The state, and the adapters of its requests.
+fn slot_state(slot: &Slot) -> String {
+    let mut text = plain(&slot.state);
+    for Adapter { id, scale } in &slot.lora {
+        text.push_str(&format!(", {}={scale}", plain(id)));
+    }
+    text
 }
 
 fn model(status: &Status) -> String {

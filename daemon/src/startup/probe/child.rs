@@ -9,7 +9,7 @@ use std::thread;
 
 use hob_runtime::backend::LoadError;
 use hob_runtime::backend::llama::{Adapter, GpuLayers, LlamaModel, LlamaOptions, Placement};
-use hob_runtime::probe::{Defect, Stage, probe};
+use hob_runtime::probe::{Defect, Stage, probe, probe_adapter};
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Limits;
@@ -38,6 +38,8 @@ pub struct Job {
     pub cache_type_v: String,
     /// Files and factors.
     pub adapters: Vec<(PathBuf, f32)>,
+    /// Tries this adapter of requests instead of the model.
+    pub adapter: Option<PathBuf>,
 }
 
 /// A line of the child's standard output, as JSON. The last one counts.
@@ -115,10 +117,16 @@ fn attempt(job: &Job) -> Line {
         }
         Err(error) => return Line::Refused { reason: error.to_string(), of_file: false },
     };
-    match probe(&model, &mut |stage| say(&Line::Begins(stage))) {
+    let mut begin = |stage| say(&Line::Begins(stage));
+    let tried = match &job.adapter {
+        Some(path) => probe_adapter(&model, path, &mut begin),
+        None => probe(&model, &mut begin),
+    };
+    match tried {
         Ok(()) => Line::Usable,
         Err(defect) => {
-            let of_file = !matches!(defect, Defect::Context(_));
+            let is_of_machine = matches!(defect, Defect::Context(LoadError::Context { .. }));
+            let of_file = !is_of_machine;
             Line::Refused { reason: defect.to_string(), of_file }
         }
     }

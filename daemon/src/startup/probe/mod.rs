@@ -12,6 +12,8 @@ mod child;
 mod reason;
 
 use std::io::{BufRead, BufReader, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -67,7 +69,8 @@ pub(super) fn check(
         return Ok(found.map_err(refused)?);
     }
     let began = Instant::now();
-    let found = try_file(settings, file, report)?;
+    let tried = Tried { path: &file.path, bytes: file.size_bytes, adapter: None };
+    let found = try_file(settings, &tried, report)?;
     let took_ms = began.elapsed().as_millis() as u64;
     tracing::info!(path = %file.path.display(), took_ms, ?found, "the model file was probed");
     let found = match found {
@@ -81,16 +84,59 @@ pub(super) fn check(
     Ok(found.map_err(refused)?)
 }
 
-fn try_file(settings: &Settings, file: &ModelFile, report: &mut Report<'_>) -> Result<Found> {
+/// Tries an adapter of requests on the model in `files`, unless it is known. `content`: of the adapter and
+/// of all that decides what is found.
+///
+/// # Errors
+/// The reason why it cannot be used.
+pub(super) fn check_adapter(
+    settings: &Settings,
+    cache: &ProbeCache,
+    files: &[PathBuf],
+    adapter: &Path,
+    content: ContentHash,
+) -> Result<(), String> {
+    if let Some(found) = cache.get(content) {
+        return found;
+    }
+    let files_and_adapter = files.iter().map(PathBuf::as_path).chain([adapter]);
+    let bytes = files_and_adapter.filter_map(|path| Some(path.metadata().ok()?.len())).sum();
+    let path = files.first().ok_or("the model has no file")?;
+    let tried = Tried { path, bytes, adapter: Some(adapter) };
+    let found = try_file(settings, &tried, &mut |_| ControlFlow::Continue(()));
+    let found = match found.map_err(|error| error.to_string())? {
+        Found::Usable => Ok(()),
+        Found::Refused(reason) => Err(reason),
+        Found::Failed(reason) => return Err(reason),
+    };
+    tracing::info!(path = %adapter.display(), ?found, "the adapter was probed");
+    if let Err(error) = cache.put(content, &found) {
+        tracing::warn!(%error, "the probe is not remembered");
+    }
+    found
+}
+
+/// What a child is to try.
+struct Tried<'t> {
+    /// The model's first file.
+    path: &'t Path,
+    /// Of all files.
+    bytes: u64,
+    /// Of requests.
+    adapter: Option<&'t Path>,
+}
+
+fn try_file(settings: &Settings, file: &Tried<'_>, report: &mut Report<'_>) -> Result<Found> {
     let job = Job {
-        path: file.path.clone(),
-        file_bytes: file.size_bytes,
+        path: file.path.to_owned(),
+        file_bytes: file.bytes,
         // Threads wait for each other after every operation: on a busy machine, one computes the few
         // tokens several times faster than two do.
-        threads: if file.size_bytes < MANY_BYTES { 1 } else { settings.threads as usize },
+        threads: if file.bytes < MANY_BYTES { 1 } else { settings.threads as usize },
         cache_type_k: settings.cache_type_k.to_string(),
         cache_type_v: settings.cache_type_v.to_string(),
         adapters: settings.lora.iter().map(|it| (it.path.clone(), it.scale)).collect(),
+        adapter: file.adapter.map(Path::to_owned),
     };
     let program = limits::program().context("cannot find this program again")?;
     let mut command = Command::new(program);
@@ -99,7 +145,7 @@ fn try_file(settings: &Settings, file: &ModelFile, report: &mut Report<'_>) -> R
     let mut process = command.spawn().context("cannot start the process that probes the model")?;
     let lines = reader(process.stdout.take().expect("it is piped"));
     let errors = reader(process.stderr.take().expect("it is piped"));
-    let limit = MIN_TIME + Duration::from_secs(file.size_bytes / BYTES_PER_SECOND);
+    let limit = MIN_TIME + Duration::from_secs(file.bytes / BYTES_PER_SECOND);
     let status = wait(&mut process, limit, || report(Step::Loading { percent: 0 }).is_break());
     let (lines, errors) = (joined(lines), joined(errors));
     Ok(match status? {
