@@ -5,7 +5,6 @@ use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
 use hob_runtime::turn::TurnError;
 
 use super::assembly::Reading;
-use super::submit::Begun;
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::chat::{ChatRequest, ResponseFormat};
 use crate::wire::tools::{Tool, ToolChoice};
@@ -56,13 +55,19 @@ pub fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar
 }
 
 /// Calls that the model makes of its own accord follow the tools' schemas. `None`: it makes none.
-pub fn of_calls(request: &ChatRequest, reading: &Reading, begun: &Begun) -> Option<Grammar> {
+/// `thinks`, `text`: what precedes the answer's tokens.
+pub fn of_calls(
+    request: &ChatRequest,
+    reading: &Reading,
+    thinks: bool,
+    text: &str,
+) -> Option<Grammar> {
     let may_call = request.tool_choice == ToolChoice::Auto && !request.tools.is_empty();
     if !may_call || request.shape.is_prewarm() {
         return None;
     }
-    let mut parser = Parser::new(reading.dialect, reading.tools.clone(), begun.thinks);
-    parser.push(&begun.text);
+    let mut parser = Parser::new(reading.dialect, reading.tools.clone(), thinks);
+    parser.push(text);
     let signatures: Vec<_> = request.tools.iter().map(signature).collect();
     Grammar::when_called(reading.dialect, &signatures, parser).ok()
 }

@@ -156,7 +156,8 @@ impl Chat {
             true => grammar.after_reasoning(reading.dialect),
             false => grammar,
         });
-        let grammar = grammar.or_else(|| grammar::of_calls(request, &reading, &begun));
+        let of_calls = || grammar::of_calls(request, &reading, begun.thinks, &begun.text);
+        let grammar = grammar.or_else(of_calls);
         let first = TurnRequest {
             grammar: grammar.map(Arc::new),
             adapters: job.adapters.clone(),
