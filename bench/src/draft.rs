@@ -5,21 +5,26 @@
 //!   of a model that edits without a mistake, while every micro-batch, mask and sample is real.
 //! - The same prompt without the grammar: what the model itself does with it.
 //! - Free text: a story, drawn at temperature 1, that does not repeat.
+//! - A draft model that is as large as the model: itself. It is always right and never pays.
+//! - One that pays: the model's weights as 32-bit floats, and the model as it is drafts for them. No pair
+//!   of a large and a small model of one family is at hand; this one agrees more than such a pair would.
 //!
 //! Two engines share the weights and answer in turn, the same tokens for the same seed. Prompts are hot,
 //! so that only generation is measured. Each figure is the median of the rounds; a ratio is the median
 //! of the rounds' ratios, because the machine's speed changes between rounds more than within one.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use hob_runtime::backend::llama::stock::widen;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
 use hob_runtime::grammar::Grammar;
 use hob_runtime::sample::Sampling;
-use hob_runtime::{DraftCounts, Engine, EngineOptions, Model, TurnEvent, TurnRequest};
-use hob_slots::Token;
+use hob_runtime::{DraftCounts, DraftModel, Engine, EngineOptions, Model, TurnEvent, TurnRequest};
+use hob_slots::{ModelHash, Token};
 
 use crate::Subject;
 use crate::measure::{median_ms, time};
@@ -49,6 +54,12 @@ const EDIT_BAR: f64 = 1.5;
 /// Minimum ratio of a text that does not repeat.
 const FREE_BAR: f64 = 0.98;
 
+/// Minimum ratio with a draft model that reads a fifth of the bytes.
+const WIDE_BAR: f64 = 1.2;
+
+const STORY: &str = "<|im_start|>user\nTell a story about a lighthouse keeper who collects lost letters.\
+                     <|im_end|>\n<|im_start|>assistant\n";
+
 /// The file that is shown, and the name that the edit changes.
 const FILE: &str = include_str!("raw.rs");
 const RENAMED: (&str, &str) = ("decode", "compute");
@@ -70,18 +81,46 @@ struct Answer {
 pub fn run(options: &Options) -> Result<()> {
     let subject = Subject::of(Some(&options.model))?;
     let llama = LlamaOptions { threads: options.threads, ..LlamaOptions::default() };
-    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, llama)?);
+    let load = |path: &Path| -> Result<Arc<dyn Model>> {
+        Ok(Arc::new(LlamaModel::load(path, llama.clone())?))
+    };
+    let model = load(&subject.path)?;
     println!("Drafts, {}; medians of {} rounds, interleaved.\n", subject.title, options.rounds);
     print_curve(&*model)?;
+    let mut all = cases(&*model, options);
+    compare(&model, None, &mut all, options.rounds)?;
+    let mut its_own = vec![free_text(&*model, "the model drafts for itself", FREE_BAR, options)];
+    compare(&model, Some(load(&subject.path)?), &mut its_own, options.rounds)?;
+    let directory = tempfile::tempdir()?;
+    let wide = directory.path().join("wide.gguf");
+    ensure!(widen(&subject.path, &wide), "llama.cpp cannot write {}", wide.display());
+    let wide = load(&wide)?;
+    let mut of_wide =
+        vec![free_text(&*wide, "it drafts for its weights as f32", WIDE_BAR, options)];
+    compare(&wide, Some(model), &mut of_wide, options.rounds)?;
+    all.extend(its_own.into_iter().chain(of_wide));
+    print(&all, options)
+}
+
+/// Answers each case with drafts and without, round after round.
+fn compare(
+    model: &Arc<dyn Model>,
+    drafter: Option<Arc<dyn Model>>,
+    cases: &mut [Case],
+    rounds: usize,
+) -> Result<()> {
     let directories = [tempfile::tempdir()?, tempfile::tempdir()?];
+    let draft_model = drafter
+        .map(|drafter| DraftModel::new(drafter, ModelHash(*b"benchdrf"), model.as_ref()))
+        .transpose()?;
     let engine = |drafts: bool| {
-        let options = EngineOptions { drafts, ..EngineOptions::default() };
+        let draft_model = draft_model.clone().filter(|_| drafts);
+        let options = EngineOptions { drafts, draft_model, ..EngineOptions::default() };
         start(model.clone(), directories[usize::from(drafts)].path(), options)
     };
     let (with_drafts, without_drafts) = (engine(true)?, engine(false)?);
-    let mut cases = cases(&*model, options);
-    for round in 0..=options.rounds {
-        for case in &mut cases {
+    for round in 0..=rounds {
+        for case in &mut *cases {
             // The first of the two in one round is the second in the next.
             let (with, without) = if round % 2 == 0 {
                 let with = answer(&with_drafts, &case.request)?;
@@ -101,7 +140,14 @@ pub fn run(options: &Options) -> Result<()> {
     }
     with_drafts.shutdown();
     without_drafts.shutdown();
-    print(&cases, options)
+    Ok(())
+}
+
+/// A story, greedily: what a draft model of the same weights guesses as well.
+fn free_text(model: &dyn Model, name: &'static str, bar: f64, options: &Options) -> Case {
+    let story = model.tokenize(STORY, true, true);
+    let request = request("story", &story, options.tokens);
+    Case { name, bar: Some(bar), request, on: Vec::new(), off: Vec::new() }
 }
 
 fn cases(model: &dyn Model, options: &Options) -> Vec<Case> {
@@ -116,7 +162,7 @@ fn cases(model: &dyn Model, options: &Options) -> Vec<Case> {
     let file = prompt(&asked);
     let edited = serde_json::Value::from(FILE.replace(old, new));
     let forced = Arc::new(Grammar::lark(format!("start: {edited}")));
-    let story = prompt("Tell a story about a lighthouse keeper who collects lost letters.");
+    let story = model.tokenize(STORY, true, true);
     let drawn = Sampling { seed: Some(7), ..Sampling::default() };
     let case = |name, bar, request| Case { name, bar, request, on: Vec::new(), off: Vec::new() };
     let edit =

@@ -1,4 +1,4 @@
-//! llama.cpp's own sequence files, for the benchmark to compare with.
+//! llama.cpp's own sequence files, for the benchmark to compare with; and its conversion of weights.
 //!
 //! llama.cpp verifies nothing and may end the process on a bad file: only the benchmark calls it,
 //! on files that it wrote in the same run. Built only with the feature `bench`.
@@ -12,6 +12,19 @@ use llama_cpp_sys_2 as sys;
 use super::LlamaModel;
 use super::context::Context;
 use crate::backend::{Backend, ContextShape, LoadError, Sequence};
+
+/// Writes the model at `from` to `to` with the same weights as 32-bit floats. Returns whether it could.
+pub fn widen(from: &Path, to: &Path) -> bool {
+    let (from, to) = (c_path(from), c_path(to));
+    // SAFETY: the defaults are plain values, and the paths end with a NUL. llama.cpp reads the file
+    // that the benchmark loads too.
+    unsafe {
+        let mut params = sys::llama_model_quantize_default_params();
+        params.ftype = sys::LLAMA_FTYPE_ALL_F32;
+        params.allow_requantize = true;
+        sys::llama_model_quantize(from.as_ptr(), to.as_ptr(), &raw const params) == 0
+    }
+}
 
 /// A context whose sequences can be saved and loaded as llama.cpp's own files.
 pub struct Stock<'m>(Context<'m>);
