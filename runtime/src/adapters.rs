@@ -7,8 +7,6 @@ use std::time::SystemTime;
 
 use hob_slots::{AdapterSet, AdapterSetError, Lora};
 
-use crate::backend::LoadError;
-
 /// What tells that a file was replaced: its length and the time of its last change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileIdentity(u64, Option<SystemTime>);
@@ -36,11 +34,6 @@ impl AdapterFile {
     /// The file is not the one that was hashed.
     pub(crate) fn has_changed(&self) -> bool {
         FileIdentity::of(&self.path) != self.identity
-    }
-
-    pub(crate) fn refused(&self, reason: &str) -> LoadError {
-        let (path, reason) = (self.path.display().to_string(), reason.to_owned());
-        LoadError::Adapter { path, reason, setting: "adapters" }
     }
 }
 

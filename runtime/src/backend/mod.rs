@@ -24,7 +24,7 @@ use hob_slots::Token;
 pub use device::{Device, Offload, devices};
 pub use state::JoinedState;
 
-use crate::adapters::Adapters;
+use crate::adapters::{AdapterFile, Adapters};
 use crate::heartbeat::Heartbeat;
 use crate::vocabulary::Vocabulary;
 
@@ -170,6 +170,14 @@ pub enum LoadError {
     Interrupted { path: String },
     #[error("{name} = {value} is not known: choose one of {known}")]
     Setting { name: &'static str, value: String, known: &'static str },
+}
+
+impl LoadError {
+    /// Of an adapter of a turn.
+    pub(crate) fn adapter(file: &AdapterFile, reason: &str) -> Self {
+        let (path, reason) = (file.path.display().to_string(), reason.to_owned());
+        Self::Adapter { path, reason, setting: "adapters" }
+    }
 }
 
 fn others(known: &[String]) -> String {

@@ -227,7 +227,7 @@ impl Backend for FakeContext<'_> {
 
     fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), LoadError> {
         if let Some(changed) = adapters.files().iter().find(|it| it.has_changed()) {
-            return Err(changed.refused("the file has changed"));
+            return Err(LoadError::adapter(changed, "the file has changed"));
         }
         let root = adapters.set().root(ModelHash([0; 8])).0;
         let digest = root.as_chunks::<8>().0.iter().map(|part| u64::from_le_bytes(*part));

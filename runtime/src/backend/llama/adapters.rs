@@ -10,7 +10,6 @@ use std::ptr::NonNull;
 use hob_slots::FileDigest;
 use llama_cpp_sys_2 as sys;
 
-use super::weights::Weights;
 use crate::adapters::{AdapterFile, Adapters};
 use crate::backend::LoadError;
 
@@ -51,19 +50,20 @@ pub(super) struct TurnAdapters {
 }
 
 impl TurnAdapters {
-    /// Lets `context` compute with the adapters of its model and with `adapters`.
+    /// Lets `context` compute with the adapters of its `model` and with `adapters`.
     ///
     /// # Errors
     /// [`LoadError::Adapter`]; the context computes as before.
     pub fn apply(
         &mut self,
         context: NonNull<sys::llama_context>,
-        weights: &Weights,
+        model: (NonNull<sys::llama_model>, &ModelAdapters),
         adapters: &Adapters,
     ) -> Result<(), LoadError> {
-        let mut all = weights.adapters().0.clone();
+        let (model, of_model) = model;
+        let mut all = of_model.0.clone();
         for file in adapters.files() {
-            all.push((self.take(weights, file)?, file.lora.scale));
+            all.push((self.take(model, file)?, file.lora.scale));
         }
         let mut pointers: Vec<_> = all.iter().map(|(pointer, _)| pointer.as_ptr()).collect();
         let mut scales: Vec<f32> = all.iter().map(|&(_, scale)| scale).collect();
@@ -87,17 +87,22 @@ impl TurnAdapters {
     }
 
     /// The file's adapter, which becomes the most recently used one.
-    fn take(&mut self, weights: &Weights, file: &AdapterFile) -> Result<Pointer, LoadError> {
+    fn take(
+        &mut self,
+        model: NonNull<sys::llama_model>,
+        file: &AdapterFile,
+    ) -> Result<Pointer, LoadError> {
         let content = file.lora.sha256;
         let known = self.loaded.iter().position(|&(loaded, _)| loaded == content);
         let entry = match known {
             Some(at) => self.loaded.remove(at),
             None => {
-                let changed = || file.refused("the file changes at the moment: ask again");
+                let changed =
+                    || LoadError::adapter(file, "the file changes at the moment: ask again");
                 if file.has_changed() {
                     return Err(changed());
                 }
-                let pointer = load(weights.as_ptr(), &file.path, "adapters")?;
+                let pointer = load(model.as_ptr(), &file.path, "adapters")?;
                 if file.has_changed() {
                     // SAFETY: it was just loaded, and nothing uses it.
                     unsafe { sys::llama_adapter_lora_free(pointer.as_ptr()) };

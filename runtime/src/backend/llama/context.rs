@@ -4,6 +4,8 @@
 //! sequence ids are below `n_seq_max`; a batch begins at the end of its sequence; ranges satisfy
 //! `0 <= start < end <= end of sequence`; imported bytes were verified by the caller.
 
+mod split;
+
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -12,11 +14,11 @@ use std::sync::Arc;
 use hob_slots::Token;
 use llama_cpp_sys_2 as sys;
 
+use self::split::Split;
 use super::LlamaModel;
 use super::adapters::TurnAdapters;
 use super::params::context_params;
 use super::pool::Pool;
-use super::split::{self, Split};
 use super::weights::Weights;
 use crate::adapters::Adapters;
 use crate::backend::{
@@ -220,7 +222,7 @@ impl Backend for Context<'_> {
     }
 
     fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), LoadError> {
-        self.adapters.apply(self.pointer, &self.weights, adapters)
+        self.adapters.apply(self.pointer, self.weights.with_adapters(), adapters)
     }
 
     fn logits(&mut self, row: usize) -> &[f32] {

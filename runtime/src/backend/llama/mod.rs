@@ -13,7 +13,6 @@ mod fit;
 mod params;
 mod placement;
 mod pool;
-mod split;
 #[cfg(feature = "bench")]
 pub mod stock;
 mod weights;

@@ -155,8 +155,8 @@ impl Weights {
         self.pointer.as_ptr()
     }
 
-    pub fn adapters(&self) -> &ModelAdapters {
-        &self.adapters
+    pub fn with_adapters(&self) -> (NonNull<sys::llama_model>, &ModelAdapters) {
+        (self.pointer, &self.adapters)
     }
 
     /// What of them is on devices.

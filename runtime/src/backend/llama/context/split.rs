@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use llama_cpp_sys_2 as sys;
 
-use super::context::{Context, WHOLE};
+use super::{Context, WHOLE};
 use crate::backend::state::PlainState;
 use crate::backend::{ContextShape, MemoryKind, Sequence, StateError};
 
