@@ -1,4 +1,4 @@
-//! Executes this program again, in the place of this process where the system can do that.
+//! Executes this program again, in the place of this process.
 
 use std::env;
 use std::process::Command;
@@ -11,32 +11,19 @@ pub fn command() -> Result<Command> {
     let mut command = Command::new(this);
     let mut arguments = env::args_os();
     let name = arguments.next();
-    #[cfg(unix)]
     if let Some(name) = name {
         std::os::unix::process::CommandExt::arg0(&mut command, name);
     }
-    #[cfg(not(unix))]
-    drop(name);
     command.args(arguments);
     Ok(command)
 }
 
 /// Ends all threads of this process, also those that hang, and runs the program anew. Returns why it
 /// could not.
-#[cfg(unix)]
 pub fn restart() -> Error {
     use std::os::unix::process::CommandExt;
     match command() {
         Ok(mut command) => Error::new(command.exec()).context("cannot start this program again"),
         Err(error) => error,
-    }
-}
-
-/// The same as a new process.
-#[cfg(not(unix))]
-pub fn restart() -> Error {
-    match command().and_then(|mut command| Ok(command.spawn()?)) {
-        Ok(_) => std::process::exit(0),
-        Err(error) => error.context("cannot start this program again"),
     }
 }

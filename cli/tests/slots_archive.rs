@@ -16,7 +16,6 @@ fn an_archive_moves_a_conversation_to_another_machine() {
     let file = file.to_str().unwrap();
     let output = here.hob(&["slots", "export", "room-1", "room-3", "-o", file]).ok();
     assert!(output.contains("2 conversations, 30 objects"), "{output}");
-    #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);

@@ -110,7 +110,6 @@ fn random() -> Result<String, TokenError> {
 }
 
 /// Removes the permissions of others, with a warning.
-#[cfg(unix)]
 fn keep_private(file: &File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = file.metadata()?.permissions().mode();
@@ -120,11 +119,6 @@ fn keep_private(file: &File, path: &Path) -> io::Result<()> {
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
     Ok(())
-}
-
-#[cfg(not(unix))]
-fn keep_private(_: &File, _: &Path) -> io::Result<()> {
-    Ok(()) // The user's profile directory is private.
 }
 
 #[cfg(test)]
@@ -156,7 +150,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn only_the_owner_can_read_the_file() {
         use std::os::unix::fs::PermissionsExt;

@@ -34,7 +34,6 @@ impl Limits {
 
     /// Limits this process, and writes no core file. Where the system has no such limits, the parent
     /// still ends it by time.
-    #[cfg(unix)]
     pub fn apply(self) {
         use rustix::process::{Resource, Rlimit, setrlimit};
         let limit = |resource, current, maximum| {
@@ -48,13 +47,9 @@ impl Limits {
         limit(Resource::As, self.address_bytes, self.address_bytes);
         limit(Resource::Core, 0, 0);
     }
-
-    #[cfg(not(unix))]
-    pub fn apply(self) {}
 }
 
 /// Why a child ended, and whether that may lie outside of what it did.
-#[cfg(unix)]
 pub fn cause(status: ExitStatus) -> (String, bool) {
     use std::os::unix::process::ExitStatusExt;
 
@@ -67,11 +62,6 @@ pub fn cause(status: ExitStatus) -> (String, bool) {
     }
     let is_outside = is(Signal::KILL) || is(Signal::TERM) || is(Signal::INT);
     (format!("signal {signal}"), is_outside)
-}
-
-#[cfg(not(unix))]
-pub fn cause(status: ExitStatus) -> (String, bool) {
-    of_code(status)
 }
 
 fn of_code(status: ExitStatus) -> (String, bool) {

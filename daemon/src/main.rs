@@ -9,9 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use hob_config::{DaemonFlags, Resolved, Settings, Sources, UserDirs};
 use hob_daemon::clock::{MOVED_CLOCK_VARIABLE, ProcessTime};
-#[cfg(unix)]
 use hob_daemon::crashes::Crashes;
-#[cfg(unix)]
 use hob_daemon::startup::supervise;
 use hob_daemon::startup::{self, Ending, Listen, ModelSwitch, StopSignal};
 use hob_models::published::Published;
@@ -35,15 +33,12 @@ struct Args {
     #[arg(long)]
     hints: bool,
     /// Run as a child process that is started again when it crashes or when its engine hangs
-    #[cfg(unix)]
     #[arg(long)]
     supervise: bool,
     /// For the child of --supervise: the crashes before
-    #[cfg(unix)]
     #[arg(long, hide = true, conflicts_with = "supervise")]
     supervised: Option<u32>,
     /// For the child of --supervise: the reason of the latest crash
-    #[cfg(unix)]
     #[arg(long, hide = true, requires = "supervised")]
     last_crash: Option<String>,
 }
@@ -83,7 +78,6 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
     let hints = args.hints || is_interactive;
     let filter = startup::log_filter(&resolved.settings.log)?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    #[cfg(unix)]
     if args.supervise {
         let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--supervise");
         let address = resolved.settings.listen;
@@ -138,13 +132,11 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
 
 /// The socket of a supervisor. `None`: this process listens itself.
 fn inherited_socket(args: &Args, model_switch: &mut ModelSwitch) -> Result<Option<TcpListener>> {
-    #[cfg(unix)]
     if let Some(count) = args.supervised {
         supervise::end_with_parent();
         model_switch.inherit(Crashes::before(count, args.last_crash.clone()));
         return supervise::inherited_socket().map(Some);
     }
-    let _ = (args, model_switch); // Only Unix has supervisors.
     Ok(None)
 }
 

@@ -3,8 +3,6 @@
 //! Runs ten seconds, or a minute with `HOB_TEST_ALL=1`. Needs `hob` beside `hobd`: `cargo xtask
 //! test` builds both.
 
-#![cfg(unix)]
-
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,8 +1,6 @@
 //! Faults inside a built hobd: a dead engine is seen, running answers end with an error, texts stay,
 //! and the next turn restores its KV.
 
-#![cfg(unix)]
-
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 

@@ -3,8 +3,6 @@
 //!
 //! The commands are shell scripts; the sound of one test is espeak-ng's, if it is installed.
 
-#![cfg(unix)]
-
 mod common;
 
 use std::process::Command;

@@ -106,7 +106,6 @@ fn the_ready_file_has_the_address_and_the_model() {
     assert_eq!(serde_json::from_str::<Value>(&announced).unwrap(), hobd.ready);
 }
 
-#[cfg(unix)]
 #[test]
 fn its_files_are_readable_for_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
@@ -123,7 +122,6 @@ fn its_files_are_readable_for_their_owner_alone() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn sigterm_saves_and_removes_the_announcement() {
     let directory = tempfile::tempdir().unwrap();

@@ -172,7 +172,6 @@ fn a_draft_with_a_forbidden_path_or_name_is_refused_and_writes_nothing() {
     fs::write(&outside, "secret").unwrap();
     fs::write(profiles(&world).join("notes.md"), "Unrelated notes.").unwrap();
     fs::create_dir(world.directory.join("elsewhere")).unwrap();
-    #[cfg(unix)]
     {
         std::os::unix::fs::symlink(&outside, profiles(&world).join("link.md")).unwrap();
         std::os::unix::fs::symlink(world.directory.join("elsewhere"), profiles(&world).join("dir"))

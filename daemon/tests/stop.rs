@@ -4,8 +4,6 @@
 //! Runs 3 rounds, or `HOB_TEST_STOP_ROUNDS`. Each round starts hobd on the directory of the last one,
 //! checks what the last one saved, and stops it at a random moment.
 
-#![cfg(unix)]
-
 #[path = "kill/chance.rs"]
 mod chance;
 

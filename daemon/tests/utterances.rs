@@ -2,8 +2,6 @@
 //!
 //! The recognisers are shell scripts; `tests/openai/test_dialogue.py` has a real one.
 
-#![cfg(unix)]
-
 mod common;
 
 use std::fs::Permissions;

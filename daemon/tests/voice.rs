@@ -3,8 +3,6 @@
 //!
 //! The command is a shell script that the test writes, or espeak-ng if it is installed.
 
-#![cfg(unix)]
-
 mod common;
 
 use std::fs;

@@ -15,6 +15,9 @@
 //!    damage. [`archive`]: export and import.
 
 pub mod adapters;
+#[cfg(not(unix))]
+compile_error!("Hob runs on Linux and macOS; on Windows, use WSL");
+
 pub mod ageing;
 pub mod archive;
 pub mod block;

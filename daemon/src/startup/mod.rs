@@ -28,7 +28,6 @@ mod next;
 pub(crate) mod probe;
 mod request_adapters;
 pub mod stop;
-#[cfg(unix)]
 pub mod supervise;
 mod template;
 mod voice;

@@ -133,13 +133,11 @@ async fn hear(
     process::exit(EXIT_CRASHED);
 }
 
-#[cfg(unix)]
 pub(super) struct Signals {
     terminate: tokio::signal::unix::Signal,
     interrupt: tokio::signal::unix::Signal,
 }
 
-#[cfg(unix)]
 impl Signals {
     pub fn install() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -154,22 +152,6 @@ impl Signals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
-        }
-    }
-}
-
-#[cfg(not(unix))]
-struct Signals;
-
-#[cfg(not(unix))]
-impl Signals {
-    pub fn install() -> std::io::Result<Self> {
-        Ok(Self)
-    }
-
-    pub async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending().await // No handler: the system ends the process itself.
         }
     }
 }

@@ -121,7 +121,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_link_is_watched_at_both_of_its_ends() {
         let root = tempfile::tempdir().unwrap();
