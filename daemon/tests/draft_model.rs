@@ -131,7 +131,7 @@ fn after_a_restart_the_draft_model_reads_nothing_twice_and_a_deletion_takes_its_
     let gone = hobd.client.call("DELETE", &format!("/v1/conversations/{CHAT}")).send();
     assert!(gone.status < 300, "{}", gone.text());
     for kind in ["kv", "bin"] {
-        assert_eq!(files::with_extension(&kept, kind), [PathBuf::new(); 0], "{kind}");
+        assert!(files::with_extension(&kept, kind).is_empty(), "{kind}");
     }
 }
 

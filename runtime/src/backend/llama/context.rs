@@ -38,15 +38,15 @@ const MIN_NODES: u64 = 16;
 pub(super) const WHOLE: sys::llama_state_seq_flags = 0;
 
 pub(super) struct Context<'m> {
-    pub(super) pointer: NonNull<sys::llama_context>,
+    pointer: NonNull<sys::llama_context>,
     pool: Option<Pool>,
     weights: Arc<Weights>,
     adapters: TurnAdapters,
-    pub(super) model: &'m LlamaModel,
-    pub(super) shape: ContextShape,
+    model: &'m LlamaModel,
+    shape: ContextShape,
     batch: Batch,
     /// Of a memory with full attention and something beside it, if its states can be split so.
-    pub(super) split: Option<Split>,
+    split: Option<Split>,
     /// llama.cpp has its address.
     heartbeat: Option<Arc<Heartbeat>>,
     /// The processor computed the nodes of the last graph: devices of other kinds take no abort
