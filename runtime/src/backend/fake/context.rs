@@ -1,5 +1,6 @@
 //! The cells of the stand-in, and its computation.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -90,8 +91,9 @@ impl<'m> FakeContext<'m> {
     }
 
     /// Takes the time of `rows`, with the progress of a graph: often, and interruptible.
-    fn compute(&self, rows: usize) -> Result<(), DecodeError> {
-        let time = self.model.pace * u32::try_from(rows).unwrap_or(u32::MAX);
+    fn compute(&self, rows: &[Row]) -> Result<(), DecodeError> {
+        let pace = if self.reads_slowly(rows) { echo::READING_PACE } else { self.model.pace };
+        let time = pace * u32::try_from(rows.len()).unwrap_or(u32::MAX);
         let began = Instant::now();
         for node in 1..=NODES {
             std::thread::sleep((time * node / NODES).saturating_sub(began.elapsed()));
@@ -103,6 +105,16 @@ impl<'m> FakeContext<'m> {
             }
         }
         Ok(())
+    }
+
+    fn reads_slowly(&self, rows: &[Row]) -> bool {
+        let mut read: BTreeMap<i32, Vec<Token>> = BTreeMap::new();
+        let held = |sequence| self.cells_of(sequence).iter().map(|cell| cell.token).collect();
+        rows.iter().any(|row| {
+            let tokens = read.entry(row.sequence.0).or_insert_with(|| held(row.sequence));
+            tokens.push(row.token);
+            echo::reads_slowly(tokens.iter().copied())
+        })
     }
 
     fn room(&self) -> usize {
@@ -182,15 +194,12 @@ impl Backend for FakeContext<'_> {
         if let Some(log) = &self.model.batches {
             log.lock().push(rows.to_vec());
         }
-        self.compute(rows.len())?;
+        self.compute(rows)?;
         self.logits.clear();
         self.newest = rows.iter().map(|row| (row.sequence, row.position)).collect();
-        let mut is_slow = false;
         for (index, row) in rows.iter().enumerate() {
             assert_eq!(row.position, self.end(row.sequence), "a row begins at its sequence's end");
             let before = self.cells_of(row.sequence);
-            let tokens = before.iter().map(|cell| cell.token);
-            is_slow |= echo::reads_slowly(tokens.chain([row.token]));
             let seen =
                 before.iter().fold(0, |all, cell| mix(all ^ mix(cell.kv ^ cell.position as u64)));
             let before = self.rest(row.sequence).map_or(0, |rest| rest.value);
@@ -218,9 +227,6 @@ impl Backend for FakeContext<'_> {
                 }
                 self.logits.push((index, logits));
             }
-        }
-        if is_slow {
-            std::thread::sleep(echo::READING_PACE * u32::try_from(rows.len()).unwrap_or(u32::MAX));
         }
         Ok(())
     }
