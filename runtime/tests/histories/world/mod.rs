@@ -127,8 +127,8 @@ impl World {
             clock: Arc::new(|| Timestamp::from(SystemTime::now() + Duration::from_secs(3600))),
             memory_budget_bytes: *random.among(&[0, 3_000, 20_000, 1 << 30]),
             draft_model: match random.below(3) {
-                0 => None,
-                which => Some(draft_model(&model, which == 1)),
+                which if which > 0 && exact => Some(draft_model(&model, which == 1)),
+                _ => None, // A fake drafts for fakes alone.
             },
             ..options()
         };
