@@ -61,6 +61,23 @@ fn the_map_shows_each_block_with_its_layer_its_origin_and_its_sharers() {
 }
 
 #[test]
+fn a_long_prompt_parks_an_idle_conversation_which_comes_back_from_memory() {
+    let world = World::new();
+    let ask = |id: &str, text: &str| {
+        world.chat(json!([user(text)]), json!({"conversation": id}));
+        world.settle();
+    };
+    ask("one", &LONG.repeat(4));
+    ask("two", &"Something else. ".repeat(40));
+    let map = world.get("/v1/memory/map").json();
+    let left = &map["events"][0];
+    assert_eq!((&left["conversation"], &left["why"]), (&json!("one"), &json!("beside")));
+    ask("one", &LONG.repeat(4));
+    let map = world.get("/v1/memory/map").json();
+    assert_eq!(hot(&map, "one")["blocks"][0]["origin"], "memory");
+}
+
+#[test]
 fn the_map_reports_restored_and_evicted_kv() {
     let mut world = Plan::new().slots(1).start();
     let directory = world.directory.clone();

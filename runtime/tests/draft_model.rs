@@ -11,7 +11,6 @@ use std::time::Duration;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::grammar::Grammar;
-use hob_runtime::sample::Sampling;
 use hob_runtime::{
     Disagreement, DraftCounts, DraftModel, DraftModelCounters, Engine, EngineOptions, Model,
     Retention, TurnEvent, TurnRequest,
@@ -226,18 +225,6 @@ fn a_model_with_another_vocabulary_cannot_draft() {
     assert_eq!(found, Some(Disagreement::Embeds));
 }
 
-fn samplings() -> impl Strategy<Value = Sampling> {
-    let of = |temperature, repeat_penalty, seed| Sampling {
-        temperature,
-        repeat_penalty,
-        seed: Some(seed),
-        ..Sampling::default()
-    };
-    let temperature = prop::sample::select(vec![0.0, 0.3, 1.0]);
-    (temperature, prop::sample::select(vec![1.0, 1.05]), any::<u64>())
-        .prop_map(move |(temperature, penalty, seed)| of(temperature, penalty, seed))
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
@@ -298,7 +285,11 @@ fn answers_of_llama_cpp_equal_those_without_a_draft_model() {
         let (model, drafter_model) = (load(target), load(drafter));
         let prompt = tokens(&model, &user("My locker code is 48213. What is my locker code?"));
         let greedy = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 200) };
-        let drawn = Sampling { temperature: 0.8, seed: Some(11), ..Sampling::default() };
+        let drawn = hob_runtime::sample::Sampling {
+            temperature: 0.8,
+            seed: Some(11),
+            ..Default::default()
+        };
         let drawn = TurnRequest { sampling: drawn, ..request("chat", &prompt, 60) };
         let grammar = Some(Arc::new(Grammar::lark("start: /[A-Za-z0-9,. ]+/")));
         let bound = TurnRequest { grammar, ..request("chat", &prompt, 60) };

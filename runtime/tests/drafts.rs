@@ -9,7 +9,6 @@ use std::time::Duration;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::grammar::Grammar;
-use hob_runtime::sample::Sampling;
 use hob_runtime::{DraftCounts, Engine, EngineOptions, Model, TurnEvent, TurnRequest};
 use proptest::prelude::*;
 use support::*;
@@ -138,18 +137,6 @@ fn grammars() -> impl Strategy<Value = Option<Arc<Grammar>>> {
         1 => Just(Some(Grammar::lark("start: /(fn|area|width|height|[a-h]+| |\\(|,|:)*/"))),
     ]
     .prop_map(|grammar| grammar.map(Arc::new))
-}
-
-fn samplings() -> impl Strategy<Value = Sampling> {
-    let of = |temperature, repeat_penalty, seed| Sampling {
-        temperature,
-        repeat_penalty,
-        seed: Some(seed),
-        ..Sampling::default()
-    };
-    let temperature = prop::sample::select(vec![0.0, 0.3, 1.0]);
-    (temperature, prop::sample::select(vec![1.0, 1.05]), any::<u64>())
-        .prop_map(move |(temperature, penalty, seed)| of(temperature, penalty, seed))
 }
 
 proptest! {

@@ -5,6 +5,8 @@
 //! - [`Acceptance`] has a chance for each class of match: behind 3 equal tokens anything may follow,
 //!   behind 32 a copy goes on.
 
+use super::cumulated;
+
 /// Upper bounds of the matched tokens of a class; the last class has none.
 const BOUNDS: [usize; 4] = [4, 6, 9, 17];
 
@@ -30,12 +32,7 @@ impl Acceptance {
     /// The chances that the first guess behind `matched` equal tokens is right, the first two, and so
     /// on up to `count`.
     pub fn chances(&self, matched: usize, count: usize) -> Vec<f64> {
-        let each = (matched..matched + count).map(|matched| self.chances[class(matched)]);
-        each.scan(1.0, |all, chance| {
-            *all *= chance;
-            Some(*all)
-        })
-        .collect()
+        cumulated((matched..matched + count).map(|matched| self.chances[class(matched)]))
     }
 
     /// The guess behind `matched` equal tokens was right or wrong.

@@ -4,6 +4,8 @@
 //!   it is sure of is right more often, by how much depends on the two models.
 //! - It learns from every guess whose place is sampled, computed or not.
 
+use super::cumulated;
+
 /// Upper bounds of the probabilities of a class; the last class has none.
 const BOUNDS: [f32; 4] = [0.3, 0.6, 0.85, 0.97];
 
@@ -56,14 +58,6 @@ impl Confidence {
     pub fn observed(&self) -> u64 {
         self.observed
     }
-}
-
-fn cumulated(chances: impl Iterator<Item = f64>) -> Vec<f64> {
-    let all = chances.scan(1.0, |all, chance| {
-        *all *= chance;
-        Some(*all)
-    });
-    all.collect()
 }
 
 fn class(probability: f32) -> usize {

@@ -60,3 +60,12 @@ impl Source {
         matches!(self, Self::Model { .. })
     }
 }
+
+/// The chances that the first guess is right, the first two, and so on, from that of each.
+fn cumulated(chances: impl Iterator<Item = f64>) -> Vec<f64> {
+    let all = chances.scan(1.0, |all, chance| {
+        *all *= chance;
+        Some(*all)
+    });
+    all.collect()
+}

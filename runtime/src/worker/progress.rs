@@ -81,8 +81,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Reports the prompt of `plan` while it is computed. `None` where nobody asked for it, or the
-    /// number of nodes is not known.
+    /// Reports the prompt of `plan` while llama.cpp computes it. `None` where the request asks for no
+    /// reports, or no micro-batch has shown the number of nodes yet.
     pub(super) fn progress_within(&self, plan: &Plan) -> Option<Watch> {
         let (first, nodes) = (self.core.pulse.beats(), self.core.graph_nodes);
         let share = plan.shares.first().filter(|_| nodes > 0)?;

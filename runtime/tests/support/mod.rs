@@ -8,12 +8,14 @@ use std::sync::Arc;
 use hob_runtime::adapters::{AdapterFile, FileIdentity};
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::sample::Sampling;
 use hob_runtime::{
     DraftModel, Engine, EngineOptions, EngineStatus, FinishReason, Model, Turn, TurnError,
     TurnEvent, TurnReport, TurnRequest,
 };
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, FileDigest, Lora, ModelHash, Token};
+use proptest::prelude::{Strategy, any, prop};
 use tempfile::TempDir;
 
 pub const FINGERPRINT: ModelHash = ModelHash(*b"a model!");
@@ -185,4 +187,17 @@ pub fn tokens(model: &Arc<dyn Model>, text: &str) -> Vec<Token> {
 pub fn then(model: &Arc<dyn Model>, timeline: &[Token], text: &str) -> Vec<Token> {
     let more = tokens(model, &format!("\n{}", user(text)));
     [timeline, &more].concat()
+}
+
+/// How turns with drafts and without are sampled.
+pub fn samplings() -> impl Strategy<Value = Sampling> {
+    let of = |temperature, repeat_penalty, seed| Sampling {
+        temperature,
+        repeat_penalty,
+        seed: Some(seed),
+        ..Sampling::default()
+    };
+    let temperature = prop::sample::select(vec![0.0, 0.3, 1.0]);
+    (temperature, prop::sample::select(vec![1.0, 1.05]), any::<u64>())
+        .prop_map(move |(temperature, penalty, seed)| of(temperature, penalty, seed))
 }
