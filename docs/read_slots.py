@@ -72,7 +72,7 @@ def entries(data, at, count, what):
 def show_slot(data):
     version, ttl, name_bytes, count = struct.unpack_from("<HBBI", data, 8)
     model, created, used, blocks, snapshots, _ = struct.unpack_from("<8sQQIIQ", data, 16)
-    at = {1: 88, 2: 120, 3: 128, 4: 128}[version] + name_bytes
+    at = {1: 88, 2: 120, 3: 128, 4: 128, 5: 136}[version] + name_bytes
     print(f"  conversation {data[at - name_bytes : at].decode()!r}, {CLASSES.split()[ttl]}")
     print(f"  version {version}, model {model.hex()}, saved {created}, used {used}")
     if version == 1:
@@ -87,8 +87,13 @@ def show_slot(data):
         for _ in range(segments):
             until, layer, size = struct.unpack_from("<IBQ", data, at)
             key = data[at + 13 : at + 13 + size].decode()
-            print(f"  segment up to {until}: {LAYERS.split()[layer]} {key!r}")
             at += 13 + size
+            stays = ""
+            if version >= 5:
+                weight, pinned = struct.unpack_from("<BB", data, at)
+                stays = f", weight {weight}" + ", pinned" * pinned
+                at += 2
+            print(f"  segment up to {until}: {LAYERS.split()[layer]} {key!r}{stays}")
         branches = struct.unpack_from("<I", data, 112)[0] if version >= 3 else 0
         for _ in range(branches):
             kind, start, until, name, size = struct.unpack_from("<BII32sQ", data, at)
@@ -100,6 +105,14 @@ def show_slot(data):
             content, scale = struct.unpack_from("<32sf", data, at)
             print(f"  adapter {content.hex()}, factor {scale:g}")
             at += 36
+        views, away = struct.unpack_from("<II", data, 120) if version >= 5 else (0, 0)
+        for _ in range(views):
+            until, view = struct.unpack_from("<I16s", data, at)
+            print(f"  view up to {until}: {view.hex() if any(view) else 'whole'}")
+            at += 20
+        for _ in range(away):
+            print("  away: from {} up to {}".format(*struct.unpack_from("<II", data, at)))
+            at += 8
         assert at == end, "the table has another length"
         tokens, at = data[at:], at + struct.unpack_from("<Q", data, 88)[0]
         tokens = b"".join(frames(tokens)) if frames else None

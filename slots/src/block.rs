@@ -1,14 +1,16 @@
 //! Cuts a timeline into blocks and names them.
 //!
-//! - A block ends after [`BLOCK_TOKENS`] tokens or right after a border token (end of turn),
-//!   whichever comes first. The last block may be partial.
-//! - Where a block ends depends only on the tokens before, so timelines with a common prefix begin
-//!   with the same blocks.
-//! - An incrementally updated [`Timeline`] always equals [`blocks_of`] its tokens.
+//! - A block ends after [`BLOCK_TOKENS`] tokens, right after a border token (end of turn), or where the
+//!   [view](crate::lineage) changes, whichever comes first. The last block may be partial.
+//! - Where a block ends depends only on the tokens before and on their views, so timelines with a common
+//!   prefix that saw the same begin with the same blocks.
+//! - An incrementally updated [`Timeline`] always equals one that is made of its tokens and views; with
+//!   the whole view, [`blocks_of`] its tokens.
 
 use std::ops::Range;
 
 use crate::id::{BlockId, ModelHash, Token};
+use crate::lineage::{View, ViewRun};
 
 /// Tokens of a full block.
 pub const BLOCK_TOKENS: usize = 64;
@@ -19,7 +21,25 @@ pub struct Block {
     pub id: BlockId,
     /// The block before, or the root.
     pub parent: BlockId,
+    pub view: View,
     pub range: Range<usize>,
+}
+
+impl Block {
+    fn of(parent: BlockId, view: View, tokens: &[Token], range: Range<usize>) -> Self {
+        let id = BlockId::child(view.parent(parent), &tokens[range.clone()]);
+        Self { id, parent, view, range }
+    }
+
+    /// The block before; `None` of the first.
+    pub fn before(&self) -> Option<BlockId> {
+        (self.range.start > 0).then_some(self.parent)
+    }
+
+    /// The name from which its own is derived.
+    pub fn named_after(&self) -> BlockId {
+        self.view.parent(self.parent)
+    }
 }
 
 pub fn common_prefix(one: &[Token], other: &[Token]) -> usize {
@@ -51,7 +71,7 @@ pub fn blocks_of(
 ) -> Vec<Block> {
     let mut parent = BlockId::root(model);
     let named = |range: Range<usize>| {
-        let block = Block { id: BlockId::child(parent, &tokens[range.clone()]), parent, range };
+        let block = Block::of(parent, View::WHOLE, tokens, range);
         parent = block.id;
         block
     };
@@ -66,6 +86,16 @@ pub struct Timeline {
     blocks: Vec<Block>,
     // Whether the last block is partial. Always false without blocks.
     open: bool,
+    runs: Vec<Run>,
+}
+
+/// Consecutive tokens with one view.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: usize,
+    view: View,
+    // It ended a block that could have taken more tokens.
+    cuts: bool,
 }
 
 impl Timeline {
@@ -76,15 +106,47 @@ impl Timeline {
 
     /// `root`: the parent of its first block.
     pub fn of_root(root: BlockId) -> Self {
-        Self { root, tokens: Vec::new(), blocks: Vec::new(), open: false }
+        Self { root, tokens: Vec::new(), blocks: Vec::new(), open: false, runs: Vec::new() }
     }
 
+    /// Appends tokens that saw all before them.
     pub fn push(&mut self, tokens: &[Token], is_border: impl Fn(Token) -> bool) {
+        self.push_seeing(tokens, View::WHOLE, is_border);
+    }
+
+    /// Appends tokens with this view.
+    pub fn push_seeing(&mut self, tokens: &[Token], view: View, is_border: impl Fn(Token) -> bool) {
+        if tokens.is_empty() {
+            return;
+        }
+        if self.runs.last().is_none_or(|last| last.view != view) {
+            let cuts = std::mem::take(&mut self.open);
+            self.runs.push(Run { start: self.len(), view, cuts });
+        }
         let grows_from = self.blocks.len().saturating_sub(usize::from(self.open));
         for &token in tokens {
             self.append(token, is_border(token));
         }
         self.name_blocks(grows_from);
+    }
+
+    /// Appends tokens with the views of `runs` at their positions; those behind the last run saw
+    /// everything.
+    pub fn push_runs(
+        &mut self,
+        tokens: &[Token],
+        runs: &[ViewRun],
+        is_border: impl Fn(Token) -> bool,
+    ) {
+        let (start, mut done) = (self.len(), 0);
+        for run in runs {
+            let end = (run.end as usize).saturating_sub(start).min(tokens.len());
+            if end > done {
+                self.push_seeing(&tokens[done..end], run.view, &is_border);
+                done = end;
+            }
+        }
+        self.push(&tokens[done..], is_border);
     }
 
     /// Keeps the first `len` tokens.
@@ -96,10 +158,38 @@ impl Timeline {
         let whole = self.whole_until(len);
         self.blocks.truncate(whole);
         let start = self.end_of(whole);
-        self.open = start < len;
-        if self.open {
+        let runs = self.runs.partition_point(|run| run.start < len);
+        let next = self.runs.get(runs).filter(|run| run.start == len);
+        self.open = start < len || next.is_some_and(|run| run.cuts);
+        self.runs.truncate(runs);
+        if start < len {
             self.blocks.push(self.block(whole, start..len));
         }
+    }
+
+    /// The tokens before the first one that did not see everything before it, itself or through others.
+    /// Their KV is that of their text.
+    pub fn pure(&self) -> usize {
+        let first = self.runs.iter().find(|run| !run.view.is_whole());
+        first.map_or(self.len(), |run| run.start)
+    }
+
+    /// The views of its tokens, in order; empty where all are pure.
+    pub fn views(&self) -> Vec<ViewRun> {
+        self.views_within(self.len())
+    }
+
+    /// The same of its first `len` tokens.
+    pub fn views_within(&self, len: usize) -> Vec<ViewRun> {
+        let len = len.min(self.len());
+        if self.pure() >= len {
+            return Vec::new();
+        }
+        let runs = self.runs.partition_point(|run| run.start < len);
+        let ends = self.runs[1..runs].iter().map(|run| run.start).chain([len]);
+        let narrow = |end| u32::try_from(end).expect("positions fit 32 bits");
+        let run = |(run, end): (&Run, usize)| ViewRun { end: narrow(end), view: run.view };
+        self.runs.iter().zip(ends).map(run).collect()
     }
 
     /// The blocks; the last one may be partial, see [`Timeline::whole_blocks`].
@@ -160,8 +250,8 @@ impl Timeline {
             last.range.end = end;
         } else {
             // Named by `name_blocks` once the range is known.
-            let unnamed = Block { id: self.root, parent: self.root, range: end - 1..end };
-            self.blocks.push(unnamed);
+            let (id, view) = (self.root, View::WHOLE);
+            self.blocks.push(Block { id, parent: self.root, view, range: end - 1..end });
         }
         let filled = self.blocks.last().is_some_and(|last| last.range.len() == BLOCK_TOKENS);
         self.open = !filled && !border;
@@ -175,8 +265,8 @@ impl Timeline {
 
     /// The block of `range`, which follows the first `before` blocks.
     fn block(&self, before: usize, range: Range<usize>) -> Block {
-        let parent = self.id_before(before);
-        Block { id: BlockId::child(parent, &self.tokens[range.clone()]), parent, range }
+        let run = self.runs.partition_point(|run| run.start <= range.start);
+        Block::of(self.id_before(before), self.runs[run - 1].view, &self.tokens, range)
     }
 }
 
@@ -185,6 +275,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::lineage::views_within;
 
     const MODEL: ModelHash = ModelHash(*b"a model!");
     const END: Token = Token(0);
@@ -242,16 +333,56 @@ mod tests {
         assert_eq!(timeline.whole_blocks(), timeline.blocks());
     }
 
+    #[test]
+    fn a_block_ends_where_the_view_changes_and_its_name_tells_the_view() {
+        let mut whole = Timeline::new(MODEL);
+        whole.push(&words(200), is_end);
+        let mut kept = Timeline::new(MODEL);
+        kept.push(&words(200)[..150], is_end);
+        kept.push_seeing(&words(200)[150..], View::without([64..128]), is_end);
+        let ranges: Vec<_> = kept.blocks().iter().map(|block| block.range.clone()).collect();
+        assert_eq!(ranges, [0..64, 64..128, 128..150, 150..200]);
+        assert_eq!(kept.blocks()[..2], whole.blocks()[..2]);
+        assert_eq!(kept.pure(), 150);
+        let last = kept.blocks()[3].clone();
+        let natural = BlockId::child(last.parent, &words(200)[150..]);
+        assert_ne!(last.id, natural, "the same tokens, which saw less");
+        kept.push(&words(10), is_end);
+        assert_eq!(kept.blocks()[4].view, View::WHOLE);
+        assert_eq!(kept.blocks()[4].parent, last.id, "what follows is named after impure KV");
+        assert_eq!(kept.pure(), 150);
+    }
+
+    #[test]
+    fn a_timeline_that_goes_back_to_before_another_view_is_as_it_was() {
+        let mut timeline = Timeline::new(MODEL);
+        timeline.push(&words(150), is_end);
+        let before = timeline.blocks().to_vec();
+        timeline.push_seeing(&words(30), View::without([0..64]), is_end);
+        timeline.truncate(150);
+        assert_eq!(timeline.blocks(), before);
+        assert_eq!(timeline.views(), []);
+        timeline.push(&words(30), is_end);
+        let tokens = [words(150), words(30)].concat();
+        assert_eq!(timeline.blocks(), blocks_of(MODEL, &tokens, is_end));
+    }
+
     #[derive(Clone, Debug)]
     enum Step {
-        Push(Vec<Token>),
+        Push(Vec<Token>, View),
         Truncate(usize),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    /// With `views`, of more than the whole one.
+    fn steps(views: bool) -> impl Strategy<Value = Vec<Step>> {
         let token = prop_oneof![1 => Just(END), 30 => (1..50).prop_map(Token)];
+        let view = (0..if views { 3_usize } else { 1 }).prop_map(|n| match n {
+            0 => View::WHOLE,
+            n => View::without([0..64 * n]),
+        });
+        let push = (prop::collection::vec(token, 0..150), view);
         let step = prop_oneof![
-            3 => prop::collection::vec(token, 0..150).prop_map(Step::Push),
+            3 => push.prop_map(|(tokens, view)| Step::Push(tokens, view)),
             1 => (0_usize..400).prop_map(Step::Truncate),
         ];
         prop::collection::vec(step, 1..12)
@@ -259,13 +390,41 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_chain_kept_step_by_step_equals_one_made_from_scratch(steps in steps()) {
+        fn one_kept_step_by_step_equals_one_made_of_its_tokens_and_views(steps in steps(true)) {
+            let mut kept = Timeline::new(MODEL);
+            for step in steps {
+                match step {
+                    Step::Push(more, view) => kept.push_seeing(&more, view, is_end),
+                    Step::Truncate(len) => kept.truncate(len),
+                }
+                let mut scratch = Timeline::new(MODEL);
+                scratch.push_runs(kept.tokens(), &kept.views(), is_end);
+                prop_assert_eq!(kept.blocks(), scratch.blocks());
+                prop_assert_eq!(kept.whole_blocks(), scratch.whole_blocks());
+                prop_assert_eq!(kept.views(), scratch.views());
+                for len in [0, kept.len() / 3, kept.len() / 2, kept.len()] {
+                    let mut cut = kept.clone();
+                    cut.truncate(len);
+                    prop_assert_eq!(kept.views_within(len), cut.views());
+                    let within = views_within(&kept.views(), len as u32);
+                    prop_assert_eq!(within, cut.views());
+                }
+                let pure = kept.pure();
+                prop_assert_eq!(kept.id_at(pure), {
+                    let natural = blocks_of(MODEL, &kept.tokens()[..pure], is_end);
+                    natural.last().map_or(BlockId::root(MODEL), |block| block.id)
+                });
+            }
+        }
+
+        #[test]
+        fn a_chain_kept_step_by_step_equals_one_made_from_scratch(steps in steps(false)) {
             let mut kept = Timeline::new(MODEL);
             let mut tokens = Vec::new();
             for step in steps {
                 match step {
-                    Step::Push(more) => {
-                        kept.push(&more, is_end);
+                    Step::Push(more, view) => {
+                        kept.push_seeing(&more, view, is_end);
                         tokens.extend(more);
                     }
                     Step::Truncate(len) => {

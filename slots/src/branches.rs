@@ -109,6 +109,7 @@ mod tests {
     use crate::block::BLOCK_TOKENS;
     use crate::format::{BlockRef, SnapshotRef};
     use crate::id::{ModelHash, Token};
+    use crate::lineage::{Lineage, View};
     use crate::time::Timestamp;
     use crate::ttl::TtlClass;
 
@@ -141,6 +142,7 @@ mod tests {
             snapshots: Vec::new(),
             segments: Vec::new(),
             branches: Vec::new(),
+            lineage: Lineage { views: timeline.views(), away: Vec::new() },
         }
     }
 
@@ -236,5 +238,53 @@ mod tests {
         let dropped = carry_from(&before, &mut record, &edited);
         assert_eq!(dropped, [shared.id, middle.id]);
         assert_eq!(branches(&record), [end.id]);
+    }
+    /// As [`timeline`]; from block `from` on, without having seen the first block.
+    fn impure(letters: &str, from: usize) -> Timeline {
+        let mut timeline = timeline(&letters[..from]);
+        let view = View::without([0..BLOCK_TOKENS]);
+        for letter in letters[from..].bytes() {
+            timeline.push_seeing(&[Token(letter.into()); BLOCK_TOKENS], view, |_| false);
+        }
+        timeline
+    }
+
+    #[test]
+    fn a_timeline_that_is_cut_within_its_impure_tokens_leaves_their_blocks_as_a_branch() {
+        let first = impure("abcd", 2);
+        let mut cut = first.clone();
+        cut.truncate(3 * BLOCK_TOKENS + 10);
+        cut.push_seeing(&[Token(1); 20], first.blocks()[3].view, |_| false);
+        let mut record = record_of(&cut);
+        let dropped = carry_from(&record_of(&first), &mut record, &cut);
+        assert_eq!(branches(&record), [first.blocks()[3].id]);
+        assert_eq!((record.branches[0].start, dropped), (192, Vec::new()));
+
+        let mut back = record_of(&first);
+        carry_from(&record, &mut back, &first);
+        assert_eq!(
+            branches(&back),
+            [cut.blocks()[3].id],
+            "its own branch is on the timeline again"
+        );
+    }
+
+    #[test]
+    fn impure_objects_are_not_on_a_timeline_of_the_same_tokens_that_saw_everything() {
+        let (first, again) = (impure("abcd", 2), timeline("abcd"));
+        let mut before = record_of(&first);
+        let position = 250;
+        let id = BlockId::snapshot(first.id_at(position));
+        before.snapshots = vec![SnapshotRef { position: position as u32, id, bytes: 1 }];
+        let mut longer = first.clone();
+        longer.push_seeing(&[Token(1); 10], first.blocks()[3].view, |_| false);
+        let dropped = carry_from(&before, &mut record_of(&longer), &longer);
+        assert_eq!(dropped, [id], "superseded on its own timeline");
+
+        let mut record = record_of(&again);
+        let dropped = carry_from(&before, &mut record, &again);
+        let blocks = first.blocks()[2..].iter().map(|block| block.id);
+        assert_eq!(branches(&record), blocks.chain([id]).collect::<Vec<_>>());
+        assert_eq!(dropped, []);
     }
 }

@@ -3,11 +3,13 @@
 //! Reading order:
 //!
 //! 1. [`id`]: the names. [`time`], [`ttl`] and [`ageing`]: when saved KV expires.
-//! 2. [`block`]: cuts a timeline into blocks and chains their names. [`layer`] and [`key`]: what a
+//! 2. [`block`]: cuts a timeline into blocks and chains their names. [`lineage`]: what its tokens saw. [`layer`] and [`key`]: what a
 //!    request says about its prompt, and its cache key. [`adapters`]: those of a request, and the names of
 //!    its KV. [`branches`]: objects that a conversation has left behind.
 //! 3. [`registry`]: pins conversations to slots. [`radix`]: finds the slot with the longest prefix
 //!    of a prompt. [`warm`]: the KV blocks in host memory; [`evict`]: the policies that evict them.
+//!    [`recall`]: which absent blocks of a conversation come back when new text arrives.
+//!    [`away`]: which blocks of a live conversation lose their cells.
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
 //!    without a policy. [`fingerprint`]: the name of a model's directory.
 //! 5. [`sweep`]: expires, collects, compresses and holds the quota. [`usage`]: which bytes a saved
@@ -20,6 +22,7 @@ compile_error!("Hob runs on Linux and macOS; on Windows, use WSL");
 
 pub mod ageing;
 pub mod archive;
+pub mod away;
 pub mod block;
 pub mod branches;
 pub mod evict;
@@ -28,9 +31,11 @@ pub mod format;
 pub mod id;
 pub mod key;
 pub mod layer;
+pub mod lineage;
 pub mod maintenance;
 pub mod payload;
 pub mod radix;
+pub mod recall;
 pub mod registry;
 pub mod store;
 pub mod sweep;
@@ -53,6 +58,7 @@ pub use key::{
     CacheKey, KeyFields, KeySegment, PrefixHash, derive_slot_id, slot_of_id, stable_prefix_hash,
 };
 pub use layer::Layer;
+pub use lineage::{Lineage, View, ViewRun};
 pub use payload::Payload;
 pub use radix::RadixTree;
 pub use registry::{Pin, Registry};

@@ -184,6 +184,7 @@ fn expected(who: u64, version: u64) -> SlotRecord {
         snapshots: Vec::new(),
         segments: Vec::new(),
         branches: Vec::new(),
+        lineage: Default::default(),
     }
 }
 

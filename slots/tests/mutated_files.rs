@@ -22,11 +22,12 @@ const OBJECTS: [&[u8]; 6] = [
     include_bytes!("../fixtures/snapshot-v2.kv"),
     include_bytes!("../fixtures/snapshot-v2.compressed.kv"),
 ];
-const SLOT_FILES: [&[u8]; 4] = [
+const SLOT_FILES: [&[u8]; 5] = [
     include_bytes!("../fixtures/slot-v1.extended.bin"),
     include_bytes!("../fixtures/slot-v2.extended.bin"),
     include_bytes!("../fixtures/slot-v3.extended.bin"),
     include_bytes!("../fixtures/slot-v4.extended.bin"),
+    include_bytes!("../fixtures/slot-v5.extended.bin"),
 ];
 const SEALED: &[u8] = include_bytes!("../fixtures/block-v2.sealed-v1.kv");
 
@@ -78,9 +79,9 @@ fn slot_file(original: &[u8], random: &mut Random) -> bool {
     let table = SlotTable::decode(&file);
     let Ok((model, record)) = SlotRecord::decode(&file) else { return false };
     let table = table.expect("a whole file has a whole table");
-    let lists = (table.blocks, table.snapshots, table.segments, table.branches);
-    let SlotRecord { blocks, snapshots, segments, branches, .. } = record.clone();
-    assert!(lists == (blocks, snapshots, segments, branches));
+    let lists = (table.blocks, table.snapshots, table.segments, table.branches, table.lineage);
+    let SlotRecord { blocks, snapshots, segments, branches, lineage, .. } = record.clone();
+    assert!(lists == (blocks, snapshots, segments, branches, lineage));
     assert_eq!(SlotRecord::decode(&record.encode(model)), Ok((model, record)));
     true
 }

@@ -9,8 +9,10 @@ use tempfile::TempDir;
 use super::manifest::MANIFEST;
 use super::*;
 use crate::fingerprint::{FileDigest, Fingerprint};
-use crate::format::{BlockRef, Object, ObjectKind, SlotRecord, SnapshotRef};
+use crate::format::{BlockRef, Object, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
 use crate::id::{BlockId, ConversationId, ModelHash, Token};
+use crate::layer::Layer;
+use crate::lineage::{Lineage, View, ViewRun};
 use crate::store::{Store, StoreReader};
 use crate::sweep::NoEngine;
 use crate::time::Timestamp;
@@ -42,6 +44,21 @@ fn an_imported_conversation_equals_the_exported_one() {
     let again =
         to.import(&archive, ImportOptions { force: true, ..ImportOptions::default() }).unwrap();
     assert!(again.written_bytes < 2_000, "objects that are here are not written again");
+}
+
+#[test]
+fn an_archive_carries_what_tokens_saw_and_which_blocks_are_away() {
+    let (from, to) = (World::new(), World::new());
+    from.save("one", 100, &[1, 2, 3]);
+    let mut record = from.slot("one");
+    let runs = [(2, View::WHOLE), (10, View::without([0..1]))];
+    let views = runs.map(|(end, view)| ViewRun { end, view }).to_vec();
+    record.lineage = Lineage { views, away: vec![1..2] };
+    record.segments =
+        vec![SegmentRef { weight: 90, pinned: true, ..SegmentRef::new(10, Layer::User, "") }];
+    from.store.put_slot(from.model, &record).unwrap();
+    to.import(&from.export(&["one"]), ImportOptions::default()).unwrap();
+    assert_eq!(to.slot("one"), SlotRecord { used_at: NOW, ..record });
 }
 
 #[test]
@@ -211,6 +228,7 @@ impl World {
         self.store.put_object(self.model, snapshot.id(), &snapshot).unwrap();
         let bytes = snapshot.file_bytes();
         let record = SlotRecord {
+            lineage: Default::default(),
             conversation: id(name),
             adapters: Default::default(),
             class: TtlClass::Long,

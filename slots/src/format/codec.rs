@@ -3,6 +3,8 @@
 //!
 //! - The header has the number of entries. Memory for them is bounded by the bytes of the file.
 
+use std::ops::Range;
+
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::{Decode, Encode};
 
@@ -12,6 +14,7 @@ use crate::adapters::AdapterSet;
 use crate::fingerprint::{FileDigest, Lora};
 use crate::id::{BlockId, Token};
 use crate::layer::Layer;
+use crate::lineage::{Lineage, View, ViewRun};
 
 /// Bytes of the longest entry: a segment with the longest key.
 const ENTRY_BYTES: usize = 256;
@@ -37,6 +40,14 @@ struct Labelled {
     key: String,
 }
 
+/// Since version 5, with weight and pin.
+#[derive(Encode, Decode)]
+struct Weighed {
+    labelled: Labelled,
+    weight: u8,
+    pinned: bool,
+}
+
 /// Kind, start, end, name, length of its file.
 #[derive(Encode, Decode)]
 struct Branched {
@@ -54,13 +65,31 @@ struct Adapted {
     scale: f32,
 }
 
+/// End and view of a run of tokens.
+#[derive(Encode, Decode)]
+struct Viewed {
+    end: u32,
+    view: [u8; View::BYTES],
+}
+
+/// Start and end of a range of tokens.
+#[derive(Encode, Decode)]
+struct Ranged {
+    start: u32,
+    end: u32,
+}
+
 /// The number of entries of each list.
 pub struct Counts {
+    /// Whether segments have weights and pins.
+    pub has_weights: bool,
     pub blocks: u32,
     pub snapshots: u32,
     pub segments: u32,
     pub branches: u32,
     pub adapters: u32,
+    pub views: u32,
+    pub away: u32,
 }
 
 pub struct Lists {
@@ -69,10 +98,11 @@ pub struct Lists {
     pub segments: Vec<SegmentRef>,
     pub branches: Vec<BranchRef>,
     pub adapters: AdapterSet,
+    pub lineage: Lineage,
 }
 
-/// The table of versions 3 and 4.
-pub fn encode(record: &SlotRecord) -> Vec<u8> {
+/// The table of versions 3 to 5. The former two leave out the weights and pins of segments, and a lineage.
+pub fn encode(record: &SlotRecord, has_weights: bool) -> Vec<u8> {
     let mut table = Vec::new();
     for block in &record.blocks {
         put(&mut table, Named { end: block.end, id: block.id.0, bytes: block.bytes });
@@ -82,7 +112,12 @@ pub fn encode(record: &SlotRecord) -> Vec<u8> {
     }
     for segment in &record.segments {
         let key = SegmentRef::bounded(&segment.key).to_owned();
-        put(&mut table, Labelled { end: segment.end, layer: layer_code(segment.layer), key });
+        let labelled = Labelled { end: segment.end, layer: layer_code(segment.layer), key };
+        let SegmentRef { weight, pinned, .. } = *segment;
+        match has_weights {
+            true => put(&mut table, Weighed { labelled, weight, pinned }),
+            false => put(&mut table, labelled),
+        }
     }
     for &BranchRef { kind, start, end, id, bytes } in &record.branches {
         put(&mut table, Branched { kind: kind.code(), start, end, id: id.0, bytes });
@@ -90,19 +125,32 @@ pub fn encode(record: &SlotRecord) -> Vec<u8> {
     for &Lora { sha256, scale } in record.adapters.loras() {
         put(&mut table, Adapted { sha256: sha256.0, scale });
     }
+    for &ViewRun { end, view } in &record.lineage.views {
+        put(&mut table, Viewed { end, view: view.bytes() });
+    }
+    for &Range { start, end } in &record.lineage.away {
+        put(&mut table, Ranged { start, end });
+    }
     table
 }
 
-/// Reads the table of version 4, and those of versions 3 and 2, which have no adapters; version 2 has no
-/// branches either.
+/// Reads the table of version 5 and those of versions 4 to 2: version 4 has neither weights nor a lineage,
+/// version 3 no adapters either, version 2 no branches either.
 pub fn decode(table: &[u8], counts: &Counts) -> Result<Lists, FormatError> {
     let mut entries = Entries(table);
     let lists = Lists {
         blocks: entries.take(counts.blocks, block)?,
         snapshots: entries.take(counts.snapshots, snapshot)?,
-        segments: entries.take(counts.segments, segment)?,
+        segments: match counts.has_weights {
+            true => entries.take(counts.segments, weighed)?,
+            false => entries.take(counts.segments, segment)?,
+        },
         branches: entries.take(counts.branches, branch)?,
         adapters: adapters(entries.take(counts.adapters, adapter)?)?,
+        lineage: Lineage {
+            views: entries.take(counts.views, view)?,
+            away: entries.take(counts.away, range)?,
+        },
     };
     entries.finish()?;
     Ok(lists)
@@ -119,8 +167,8 @@ pub fn decode_v1(
     let blocks = entries.counted(counts.blocks)?.take(counts.blocks, block)?;
     let snapshots = entries.counted(counts.snapshots)?.take(counts.snapshots, snapshot)?;
     entries.finish()?;
-    let (segments, branches, adapters) = Default::default();
-    Ok((tokens, Lists { blocks, snapshots, segments, branches, adapters }))
+    let (segments, branches, adapters, lineage) = Default::default();
+    Ok((tokens, Lists { blocks, snapshots, segments, branches, adapters, lineage }))
 }
 
 /// The unread rest.
@@ -208,9 +256,22 @@ fn segment(entry: Labelled) -> Result<SegmentRef, FormatError> {
         Some(_) if entry.key.len() > SegmentRef::MAX_KEY_BYTES => {
             malformed("the key of a segment is too long")
         }
-        Some(layer) => Ok(SegmentRef { end: entry.end, layer, key: entry.key }),
+        Some(layer) => Ok(SegmentRef::new(entry.end, layer, entry.key)),
         None => malformed(&format!("there is no layer {}", entry.layer)),
     }
+}
+
+fn weighed(entry: Weighed) -> Result<SegmentRef, FormatError> {
+    let Weighed { labelled, weight, pinned } = entry;
+    Ok(SegmentRef { weight, pinned, ..segment(labelled)? })
+}
+
+fn view(entry: Viewed) -> Result<ViewRun, FormatError> {
+    Ok(ViewRun { end: entry.end, view: View::from_bytes(entry.view) })
+}
+
+fn range(entry: Ranged) -> Result<Range<u32>, FormatError> {
+    Ok(entry.start..entry.end)
 }
 
 const LAYERS: [Layer; 11] = [

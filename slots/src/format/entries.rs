@@ -46,10 +46,27 @@ pub struct SegmentRef {
     pub layer: Layer,
     /// Its key, truncated to [`SegmentRef::MAX_KEY_BYTES`].
     pub key: String,
+    /// At most [`SegmentRef::MAX_WEIGHT`]: how much it matters that it stays in a live conversation's cells.
+    pub weight: u8,
+    /// It always stays there.
+    pub pinned: bool,
 }
 
 impl SegmentRef {
     pub const MAX_KEY_BYTES: usize = 200;
+    /// Of segments whose request says nothing about it.
+    pub const DEFAULT_WEIGHT: u8 = 50;
+    pub const MAX_WEIGHT: u8 = 100;
+
+    /// With the default weight, not pinned.
+    pub fn new(end: u32, layer: Layer, key: impl Into<String>) -> Self {
+        Self { end, layer, key: key.into(), weight: Self::DEFAULT_WEIGHT, pinned: false }
+    }
+
+    /// Whether its weight and its pin are those of [`SegmentRef::new`].
+    pub(super) fn is_plain(&self) -> bool {
+        self.weight == Self::DEFAULT_WEIGHT && !self.pinned
+    }
 
     /// `key`, truncated.
     pub fn bounded(key: &str) -> &str {

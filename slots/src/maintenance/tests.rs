@@ -93,10 +93,12 @@ fn requests_and_reports_survive_json() {
 }
 
 #[test]
-fn changing_a_class_makes_no_conversation_younger() {
+fn changing_a_class_changes_nothing_else() {
     let world = World::new();
-    world.save("a", 3, &[1]);
-    let before = world.store.get_slot(MODEL, &id("a")).unwrap();
+    world.save("a", 3, &[1, 3]);
+    let mut before = world.store.get_slot(MODEL, &id("a")).unwrap();
+    before.lineage.away = vec![0..1];
+    world.store.put_slot(MODEL, &before).unwrap();
     let done = world.set_class(&NoEngine, "a", TtlClass::Permanent);
     assert_eq!((done.changed[0].from, done.changed[0].to), (TtlClass::Long, TtlClass::Permanent));
     let after = world.store.get_slot(MODEL, &id("a")).unwrap();
@@ -222,6 +224,7 @@ impl World {
             snapshots: Vec::new(),
             segments: Vec::new(),
             branches: Vec::new(),
+            lineage: Default::default(),
         };
         self.store.put_slot(MODEL, &record).unwrap();
     }

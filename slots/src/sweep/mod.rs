@@ -60,6 +60,14 @@ impl Default for Rules {
     }
 }
 
+#[cfg(test)]
+impl Rules {
+    /// The default quota depends on the disk of the machine.
+    pub(crate) fn without_quota() -> Self {
+        Self { quota: Quota::Bytes(u64::MAX), ..Self::default() }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Swept {
     /// Expired conversations removed.

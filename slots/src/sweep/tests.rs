@@ -60,6 +60,7 @@ impl World {
             snapshots: Vec::new(),
             segments: Vec::new(),
             branches: Vec::new(),
+            lineage: Default::default(),
         };
         self.store.put_slot(model, &record).unwrap();
     }
@@ -87,7 +88,7 @@ fn id(name: &str) -> ConversationId {
 }
 
 fn no_compression() -> Rules {
-    Rules { compress_after: None, ..Rules::default() }
+    Rules { compress_after: None, ..Rules::without_quota() }
 }
 
 /// An engine with one open conversation that records removals.
@@ -168,7 +169,7 @@ fn an_open_conversation_is_never_touched() {
     world.save("open", TtlClass::Short, MODEL, &[1]);
     world.save("closed", TtlClass::Short, MODEL, &[2]);
     let engine = Engine { open: Some("open"), ..Engine::default() };
-    let rules = Rules { quota: Quota::Bytes(0), ..Rules::default() };
+    let rules = Rules { quota: Quota::Bytes(0), ..Rules::without_quota() };
     let swept = world.sweep_after_hours(5, rules, &engine);
     assert_eq!(world.conversations(), ["open"]);
     assert_eq!((swept.compressed, world.objects()), (0, 1));
@@ -237,7 +238,7 @@ fn a_sweep_leaves_the_rest_to_the_next_one_when_the_engine_stops() {
     world.save("expired", TtlClass::Short, MODEL, &[1]);
     world.save("aged", TtlClass::Permanent, MODEL, &[2]);
     let stops = Engine { stops: true, ..Engine::default() };
-    let swept = world.sweep_after_hours(2, Rules::default(), &stops);
+    let swept = world.sweep_after_hours(2, Rules::without_quota(), &stops);
     assert_eq!((swept.expired, swept.collected, swept.compressed), (0, 0, 0));
     assert!(swept.left);
     assert_eq!((world.conversations().len(), world.objects()), (2, 2));
@@ -247,7 +248,7 @@ fn a_sweep_leaves_the_rest_to_the_next_one_when_the_engine_stops() {
 fn aged_objects_are_compressed_once_and_read_the_same() {
     let world = World::new();
     world.save("aged", TtlClass::Extended, MODEL, &[1, 2]);
-    let rules = Rules::default();
+    let rules = Rules::without_quota();
     let mut sweeper = Sweeper::new(rules);
     let now = AdjustedTime::from(Timestamp(world.now.0 + 2 * HOUR_MS));
     let swept = sweeper.sweep(&world.store, &now, &NoEngine);
@@ -284,7 +285,7 @@ fn of_two_files_of_one_conversation_the_older_is_removed_whatever_its_name() {
 fn settled_objects_are_remembered_while_they_exist() {
     let world = World::new();
     world.save("aged", TtlClass::Short, MODEL, &[1, 2]);
-    let mut sweeper = Sweeper::new(Rules { grace: Duration::ZERO, ..Rules::default() });
+    let mut sweeper = Sweeper::new(Rules { grace: Duration::ZERO, ..Rules::without_quota() });
     sweeper.rules.compress_after = Some(Duration::ZERO);
     let sweep = |sweeper: &mut Sweeper, after_ms: u64| {
         sweeper.sweep(&world.store, &Timestamp(world.now.0 + after_ms).into(), &NoEngine)
@@ -303,7 +304,7 @@ fn an_unreadable_object_is_compressed_by_a_later_sweep() {
     let shelf = world.store.dir().join(format!("{MODEL}/objects/{}", &name[..2]));
     let (here, away) = (shelf.join(format!("{name}.kv")), shelf.join("away"));
     std::fs::rename(&here, &away).unwrap();
-    let mut sweeper = Sweeper::new(Rules::default());
+    let mut sweeper = Sweeper::new(Rules::without_quota());
     let now = AdjustedTime::from(Timestamp(world.now.0 + 2 * HOUR_MS));
     assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).compressed, 0);
     std::fs::rename(&away, &here).unwrap();

@@ -7,8 +7,10 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
+use crate::block::{BLOCK_TOKENS, Block, Timeline};
 use crate::format::{BlockRef, Object, ObjectKind};
 use crate::id::{BlockId, Token};
+use crate::lineage::{Lineage, View};
 use crate::store::{ObjectName, Store};
 use crate::sweep::{LiveRefs, NoEngine};
 use crate::time::Timestamp;
@@ -48,6 +50,38 @@ fn a_file_replaced_meanwhile_stays() {
     world.store.put_object(MODEL, object.id(), object).unwrap();
     assert_eq!((faults.len(), condemn(&world.store, &NoEngine, &faults)), (1, 0));
     assert!(world.read(&files).is_whole(&[]));
+}
+
+#[test]
+fn objects_of_tokens_that_did_not_see_everything_are_whole() {
+    let world = World::with([]);
+    let mut timeline = Timeline::new(MODEL);
+    timeline.push(&[Token(1); 2 * BLOCK_TOKENS], |_| false);
+    timeline.push_seeing(&[Token(1); 80], View::without([0..BLOCK_TOKENS]), |_| false);
+    let object = |block: &Block| Object {
+        kind: ObjectKind::Block,
+        model: MODEL,
+        parent: block.named_after(),
+        start: block.range.start as u32,
+        tokens: timeline.tokens()[block.range.clone()].to_vec(),
+        payload: vec![7; 100].into(),
+    };
+    let saved = |block: &Block| {
+        let (object, end) = (object(block), block.range.end as u32);
+        assert_eq!(object.id(), block.id);
+        world.store.put_object(MODEL, block.id, &object).unwrap();
+        BlockRef { end, id: block.id, bytes: object.file_bytes() }
+    };
+    let blocks = timeline.blocks().iter().map(saved).collect();
+    let lineage = Lineage { views: timeline.views(), away: vec![0..BLOCK_TOKENS as u32] };
+    let record =
+        SlotRecord { tokens: timeline.tokens().to_vec(), lineage, ..record("impure", blocks) };
+    world.store.put_slot(MODEL, &record).unwrap();
+    let files = files_of(&world.store, &[MODEL], &id("impure")).unwrap().unwrap();
+    let mut reading = world.read(&files);
+    let costs = reading.costs(&world.store);
+    assert_eq!((files.len(), reading.is_whole(&costs)), (5, true));
+    assert_eq!(reading.records, [(MODEL, record)]);
 }
 
 #[test]
@@ -117,19 +151,8 @@ impl World {
                 id: object.id(),
                 bytes: object.file_bytes(),
             });
-            let record = SlotRecord {
-                conversation: id(name),
-                adapters: Default::default(),
-                class: TtlClass::Long,
-                created_at: Timestamp(0),
-                used_at: Timestamp(0),
-                turns: 1,
-                tokens: objects.iter().flat_map(|object| object.tokens.clone()).collect(),
-                blocks: blocks.collect(),
-                snapshots: Vec::new(),
-                segments: Vec::new(),
-                branches: Vec::new(),
-            };
+            let tokens = objects.iter().flat_map(|object| object.tokens.clone()).collect();
+            let record = SlotRecord { tokens, ..record(name, blocks.collect()) };
             store.put_slot(MODEL, &record).unwrap();
         }
         Self { store, _directory: directory }
@@ -143,6 +166,24 @@ impl World {
         let path = self.store.object_path(MODEL, object.id());
         fs::write(&path, "not an object").unwrap();
         path
+    }
+}
+
+/// Without tokens.
+fn record(name: &str, blocks: Vec<BlockRef>) -> SlotRecord {
+    SlotRecord {
+        conversation: id(name),
+        adapters: Default::default(),
+        class: TtlClass::Long,
+        created_at: Timestamp(0),
+        used_at: Timestamp(0),
+        turns: 1,
+        tokens: Vec::new(),
+        blocks,
+        snapshots: Vec::new(),
+        segments: Vec::new(),
+        branches: Vec::new(),
+        lineage: Default::default(),
     }
 }
 

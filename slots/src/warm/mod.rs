@@ -1,6 +1,7 @@
 //! Blocks and snapshots in host memory, under a budget.
 //!
 //! - Unsaved bytes are never evicted, even over budget.
+//! - Held bytes are not evicted either: they belong to a live conversation without a disk.
 //! - Saved bytes are evicted as soon as the pool is over budget, chosen by an
 //!   [`evict`](crate::evict) policy. The blocks before an unsaved one stay with it.
 //! - Pure: no locks, no clock. The same calls always leave the same bytes.
@@ -35,6 +36,7 @@ pub struct Pool<Id, C> {
     // Always the sum over `entries`, so checking the budget needs no walk.
     bytes: u64,
     unsaved_bytes: u64,
+    held_bytes: u64,
     entries: HashMap<Id, Entry<Id, C>>,
     policy: Box<dyn Policy<Id>>,
     // The last time in a call.
@@ -58,6 +60,7 @@ pub struct Figures {
 struct Entry<Id, C> {
     content: C,
     saved: bool,
+    held: bool,
     parent: Option<Id>,
 }
 
@@ -86,6 +89,7 @@ impl<Id: Name, C: Content> Pool<Id, C> {
             budget_bytes,
             bytes: 0,
             unsaved_bytes: 0,
+            held_bytes: 0,
             entries: HashMap::new(),
             policy,
             now: Timestamp::default(),
@@ -96,13 +100,44 @@ impl<Id: Name, C: Content> Pool<Id, C> {
     /// Inserts bytes that exist nowhere else; they stay until [`Pool::mark_saved`]. Bytes
     /// already in the pool stay: equal names mean equal bytes. `parent`: the block before, if any.
     pub fn insert(&mut self, id: Id, parent: Option<Id>, content: C, used: Use) {
-        self.take(id, Entry { content, saved: false, parent }, used);
+        self.take(id, Entry { content, saved: false, held: false, parent }, used);
     }
 
     /// Inserts bytes that are on disk, or that there is no disk for. The policy may decline them. A
     /// block whose parent is not in the pool is declined: there is nothing to restore before it.
     pub fn insert_saved(&mut self, id: Id, parent: Option<Id>, content: C, used: Use) {
-        self.take(id, Entry { content, saved: true, parent }, used);
+        self.take(id, Entry { content, saved: true, held: false, parent }, used);
+    }
+
+    /// Inserts bytes that there is no disk for, and that stay until [`Pool::release`]; those that are in the
+    /// pool already stay. Returns `false`, and does nothing, where held bytes would exceed the budget.
+    pub fn hold(&mut self, id: Id, parent: Option<Id>, content: C, used: Use) -> bool {
+        let bytes = content.bytes();
+        if self.held_bytes + bytes > self.budget_bytes {
+            return false;
+        }
+        self.now = used.now;
+        if !self.entries.contains_key(&id) {
+            let entry = Entry { content, saved: true, held: false, parent };
+            self.bytes += bytes;
+            self.policy.inserted(id, &entry.meta(used), used.now);
+            self.entries.insert(id, entry);
+        }
+        let entry = self.entries.get_mut(&id).expect("it is there now");
+        if !std::mem::replace(&mut entry.held, true) {
+            self.held_bytes += bytes;
+        }
+        self.shrink_to_budget(None, id);
+        true
+    }
+
+    /// Held bytes may be evicted from now on.
+    pub fn release(&mut self, id: &Id) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        if std::mem::take(&mut entry.held) {
+            self.held_bytes -= entry.content.bytes();
+            self.shrink_to_budget(None, *id);
+        }
     }
 
     /// Marks bytes as saved, so they may be evicted.
@@ -159,6 +194,9 @@ impl<Id: Name, C: Content> Pool<Id, C> {
         if !entry.saved {
             self.unsaved_bytes -= entry.content.bytes();
         }
+        if entry.held {
+            self.held_bytes -= entry.content.bytes();
+        }
         Some(entry.content)
     }
 
@@ -210,10 +248,10 @@ impl<Id: Name, C: Content> Pool<Id, C> {
     /// Without declining, the newcomer is evicted only when nothing else can be.
     /// `fresh`: the entry that is saved from now on.
     fn shrink_to_budget(&mut self, newcomer: Option<Id>, fresh: Id) {
-        // Only unsaved entries are left.
+        // Otherwise only unsaved entries are left.
         while self.bytes > self.budget_bytes && self.bytes > self.unsaved_bytes {
             let entries = &self.entries;
-            let saved = |id: &Id| entries[id].saved;
+            let saved = |id: &Id| entries[id].saved && !entries[id].held;
             let spared = newcomer.filter(|_| !self.policy.declines());
             let others = |id: &Id| saved(id) && Some(*id) != spared;
             let victim = self.policy.victim(self.now, &others);

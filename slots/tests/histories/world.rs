@@ -150,7 +150,11 @@ impl World {
             Some(class) if !self.random.once_in(4) => class,
             _ => *self.random.choose(&TtlClass::ALL),
         };
-        let mut talk = Talk::new(name.as_str(), class, self.now(), &words);
+        let pure = match self.random.once_in(3) {
+            true => 1 + self.random.below(words.len()),
+            false => words.len(),
+        };
+        let mut talk = Talk::with_pure(name.as_str(), class, self.now(), &words, pure);
         if self.random.once_in(3) {
             talk = talk.with_snapshot();
         }

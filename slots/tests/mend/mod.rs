@@ -46,7 +46,11 @@ pub fn slot_file(file: &mut [u8]) {
         put_u128(file, 64, checksum);
         return put_header_checksum(file, 80, 88..88 + name_bytes);
     }
-    let header_bytes = if file[8] == 2 { 120 } else { 128 };
+    let header_bytes = match file[8] {
+        2 => 120,
+        3 | 4 => 128,
+        _ => 136,
+    };
     let name = header_bytes..header_bytes + name_bytes;
     let Some(parts) = file.get(name.end..) else { return };
     let table_bytes = u64::from_le_bytes(file[64..72].try_into().unwrap());

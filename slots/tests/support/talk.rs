@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hob_slots::{
-    BlockId, BlockRef, ConversationId, Listing, ModelHash, Object, ObjectKind, Payload,
-    SavedContents, SlotRecord, SnapshotRef, Store, StoreError, Timestamp, Token, TtlClass,
+    BlockId, BlockRef, ConversationId, Lineage, Listing, ModelHash, Object, ObjectKind, Payload,
+    SavedContents, SlotRecord, SnapshotRef, Store, StoreError, Timestamp, Token, TtlClass, View,
+    ViewRun,
 };
 
 pub const MODEL: ModelHash = ModelHash([0xaa; 8]);
@@ -33,7 +34,26 @@ pub type Readings = BTreeMap<ConversationId, Option<SlotRecord>>;
 impl Talk {
     /// One block per word. Talks with the same first words share those blocks.
     pub fn new(name: &str, class: TtlClass, used_at: Timestamp, words: &[i32]) -> Self {
-        let objects = blocks(words);
+        Self::with_pure(name, class, used_at, words, words.len())
+    }
+
+    /// The words from word `pure` on, which is not the first, were computed while the first was away, and it
+    /// still is.
+    pub fn with_pure(
+        name: &str,
+        class: TtlClass,
+        used_at: Timestamp,
+        words: &[i32],
+        pure: usize,
+    ) -> Self {
+        let objects = blocks(words, pure);
+        let lineage = if pure < words.len() {
+            let run = |words: usize, view| ViewRun { end: (words * BLOCK) as u32, view };
+            let views = vec![run(pure, View::WHOLE), run(words.len(), view())];
+            Lineage { views, away: vec![0..BLOCK as u32] }
+        } else {
+            Lineage::default()
+        };
         let ends = (1..).map(|block| block * BLOCK as u32);
         let block = |(o, end): (&Object, u32)| BlockRef { end, id: o.id(), bytes: o.file_bytes() };
         let record = SlotRecord {
@@ -48,6 +68,7 @@ impl Talk {
             snapshots: Vec::new(),
             segments: Vec::new(),
             branches: Vec::new(),
+            lineage,
         };
         Self { record, objects }
     }
@@ -124,10 +145,16 @@ pub fn missing_objects(store: &Store, record: &SlotRecord) -> Vec<BlockId> {
     blocks.chain(snapshots).filter(missing).map(|(id, _)| id).collect()
 }
 
-fn blocks(words: &[i32]) -> Vec<Object> {
-    let mut parent = BlockId::root(MODEL);
+/// Of tokens that did not see the first block.
+fn view() -> View {
+    View::without([0..BLOCK])
+}
+
+fn blocks(words: &[i32], pure: usize) -> Vec<Object> {
+    let mut before = BlockId::root(MODEL);
     let block = |(at, &word): (usize, &i32)| {
         let tokens = vec![Token(word); BLOCK];
+        let parent = if at < pure { before } else { view().parent(before) };
         let id = BlockId::child(parent, &tokens);
         let object = Object {
             kind: ObjectKind::Block,
@@ -137,7 +164,7 @@ fn blocks(words: &[i32]) -> Vec<Object> {
             tokens,
             payload: payload(id),
         };
-        parent = id;
+        before = id;
         object
     };
     words.iter().enumerate().map(block).collect()

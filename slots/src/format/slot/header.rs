@@ -9,9 +9,10 @@ use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
 const MAGIC: &[u8; 8] = b"HOBSLT\0\x01";
-/// The latest, which is written only of KV with adapters of a request.
-const VERSION: u16 = 4;
-const VERSION_WITHOUT_ADAPTERS: u16 = 3;
+/// The latest: with weights and pins of segments, and with a lineage.
+pub(super) const VERSION: u16 = 5;
+pub(super) const VERSION_WITH_ADAPTERS: u16 = 4;
+pub(super) const VERSION_WITH_BRANCHES: u16 = 3;
 const WHAT: &str = "slot file";
 
 /// Offsets of the fields. Those up to `OBJECT_BYTES` are the same in every version, those up to
@@ -33,6 +34,14 @@ mod at {
     pub const BRANCHES: usize = 112;
     /// 0 in version 3.
     pub const ADAPTERS: usize = 116;
+    pub const VIEWS: usize = 120;
+    pub const AWAY: usize = 124;
+    pub const HEADER_CHECKSUM: usize = 128;
+    pub const END: usize = 136;
+}
+
+/// Versions 3 and 4 have no lineage.
+mod at_v3 {
     pub const HEADER_CHECKSUM: usize = 120;
     pub const END: usize = 128;
 }
@@ -67,6 +76,10 @@ pub struct SlotHeader {
     pub branches: u32,
     /// Adapters of the timeline.
     pub adapters: u32,
+    /// Runs of views.
+    pub views: u32,
+    /// Ranges that are away.
+    pub away: u32,
     /// The saturated sum of the raw lengths of all objects.
     pub object_bytes: u64,
     pub(super) body: Body,
@@ -77,8 +90,8 @@ pub struct SlotHeader {
 pub(super) enum Body {
     /// Version 1: tokens and lists in one record.
     Record(Part),
-    /// Since version 2: lists, then tokens. `header_bytes`: of the version, without the name.
-    Parts { header_bytes: usize, table: Part, tokens: Part },
+    /// Since version 2: lists, then tokens.
+    Parts { version: u16, table: Part, tokens: Part },
 }
 
 /// A part of the file with its own checksum.
@@ -89,13 +102,13 @@ pub(super) struct Part {
 }
 
 impl Body {
-    pub fn of(table: &[u8], tokens: &[u8]) -> Self {
-        Self::Parts { header_bytes: at::END, table: Part::of(table), tokens: Part::of(tokens) }
+    pub fn of(version: u16, table: &[u8], tokens: &[u8]) -> Self {
+        Self::Parts { version, table: Part::of(table), tokens: Part::of(tokens) }
     }
 
-    fn read_parts<const N: usize>(fields: &Fields<N>) -> Result<Self, FormatError> {
+    fn read_parts<const N: usize>(fields: &Fields<N>, version: u16) -> Result<Self, FormatError> {
         Ok(Self::Parts {
-            header_bytes: N,
+            version,
             table: Part::read(fields, "table bytes", at::TABLE)?,
             tokens: Part::read(fields, "token bytes", at::STORED_TOKENS)?,
         })
@@ -131,7 +144,7 @@ impl SlotHeader {
 
     /// Decodes and verifies the header alone.
     pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
-        match version(file, WHAT, MAGIC, VERSION, at::END)? {
+        match version(file, WHAT, MAGIC, VERSION, at_v3::END)? {
             1 => {
                 let fields = Fields::<{ at_v1::END }>::first(file)?;
                 let name = name_after(&fields, file)?;
@@ -139,31 +152,44 @@ impl SlotHeader {
                 let body = Body::Record(Part::read(&fields, "record bytes", at_v1::RECORD)?);
                 Self::read(&fields, name, body)
             }
-            2 => {
+            version @ 2 => {
                 let fields = Fields::<{ at_v2::END }>::first(file)?;
                 let name = name_after(&fields, file)?;
                 fields.verify(at_v2::HEADER_CHECKSUM, name)?;
-                Self::read_parts(&fields, name)
+                Self::read_parts(&fields, name, version)
+            }
+            version @ (VERSION_WITH_BRANCHES | VERSION_WITH_ADAPTERS) => {
+                let fields = Fields::<{ at_v3::END }>::first(file)?;
+                let name = name_after(&fields, file)?;
+                fields.verify(at_v3::HEADER_CHECKSUM, name)?;
+                let adapters = fields.u32(at::ADAPTERS);
+                if version == VERSION_WITH_BRANCHES {
+                    fields.expect_zero("reserved", adapters)?;
+                } else if adapters == 0 {
+                    return Err(FormatError::Field { field: "adapters", value: 0 });
+                }
+                let header = Self::read_parts(&fields, name, version)?;
+                Ok(Self { branches: fields.u32(at::BRANCHES), adapters, ..header })
             }
             version => {
                 let fields = Fields::<{ at::END }>::first(file)?;
                 let name = name_after(&fields, file)?;
                 fields.verify(at::HEADER_CHECKSUM, name)?;
-                let adapters = fields.u32(at::ADAPTERS);
-                if version < VERSION {
-                    fields.expect_zero("reserved", adapters)?;
-                } else if adapters == 0 {
-                    return Err(FormatError::Field { field: "adapters", value: 0 });
-                }
-                let header = Self::read_parts(&fields, name)?;
-                Ok(Self { branches: fields.u32(at::BRANCHES), adapters, ..header })
+                let [branches, adapters, views, away] =
+                    [at::BRANCHES, at::ADAPTERS, at::VIEWS, at::AWAY].map(|at| fields.u32(at));
+                let header = Self::read_parts(&fields, name, version)?;
+                Ok(Self { branches, adapters, views, away, ..header })
             }
         }
     }
 
     /// The fields since version 2.
-    fn read_parts<const N: usize>(fields: &Fields<N>, name: &[u8]) -> Result<Self, FormatError> {
-        let header = Self::read(fields, name, Body::read_parts(fields)?)?;
+    fn read_parts<const N: usize>(
+        fields: &Fields<N>,
+        name: &[u8],
+        version: u16,
+    ) -> Result<Self, FormatError> {
+        let header = Self::read(fields, name, Body::read_parts(fields, version)?)?;
         let (turns, segments) = (fields.u32(at::TURNS), fields.u32(at::SEGMENTS));
         Ok(Self { turns, segments, ..header })
     }
@@ -194,23 +220,37 @@ impl SlotHeader {
             segments: 0,
             branches: 0,
             adapters: 0,
+            views: 0,
+            away: 0,
             object_bytes: fields.u64(at::OBJECT_BYTES),
             body,
         })
     }
 
-    /// The header in the latest version that its content needs, with the conversation's name.
+    /// The header, with the conversation's name.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let Body::Parts { table, tokens, .. } = &self.body else {
+        match self.version() {
+            VERSION => {
+                let mut fields = self.fields::<{ at::END }>();
+                fields.put(at::VIEWS, &self.views.to_le_bytes());
+                fields.put(at::AWAY, &self.away.to_le_bytes());
+                self.sealed(fields, at::HEADER_CHECKSUM)
+            }
+            _ => self.sealed(self.fields::<{ at_v3::END }>(), at_v3::HEADER_CHECKSUM),
+        }
+    }
+
+    /// The fields up to the adapters.
+    fn fields<const N: usize>(&self) -> Fields<N> {
+        let Body::Parts { version, table, tokens } = &self.body else {
             unreachable!("new files have their parts apart");
         };
-        let name = self.conversation.as_str().as_bytes();
+        let name = self.conversation.as_str();
         let name_bytes = u8::try_from(name.len()).expect("an id has at most 200 bytes");
         let class = TtlClass::ALL.into_iter().position(|class| class == self.class);
         let class = class.expect("every class is listed") as u8;
 
-        let version = if self.adapters == 0 { VERSION_WITHOUT_ADAPTERS } else { VERSION };
-        let mut header = Fields::<{ at::END }>::zeroed(MAGIC, version);
+        let mut header = Fields::zeroed(MAGIC, *version);
         header.put(at::CLASS, &[class]);
         header.put(at::CONVERSATION_BYTES, &[name_bytes]);
         header.put(at::TOKENS, &self.tokens.to_le_bytes());
@@ -226,9 +266,22 @@ impl SlotHeader {
         tokens.put(&mut header, at::STORED_TOKENS);
         header.put(at::BRANCHES, &self.branches.to_le_bytes());
         header.put(at::ADAPTERS, &self.adapters.to_le_bytes());
-        let checksum = header.checksum(at::HEADER_CHECKSUM, name);
-        header.put(at::HEADER_CHECKSUM, &checksum.to_le_bytes());
-        [&header.0[..], name].concat()
+        header
+    }
+
+    /// The fields with their checksum, and the conversation's name.
+    fn sealed<const N: usize>(&self, mut fields: Fields<N>, checksum_at: usize) -> Vec<u8> {
+        let name = self.conversation.as_str().as_bytes();
+        let checksum = fields.checksum(checksum_at, name);
+        fields.put(checksum_at, &checksum.to_le_bytes());
+        [&fields.0[..], name].concat()
+    }
+
+    pub(super) fn version(&self) -> u16 {
+        match self.body {
+            Body::Record(_) => 1,
+            Body::Parts { version, .. } => version,
+        }
     }
 
     pub fn file_bytes(&self) -> u64 {
@@ -247,9 +300,11 @@ impl SlotHeader {
 
     /// The length of the header with the conversation's name.
     pub(super) fn bytes(&self) -> usize {
-        let fixed = match self.body {
-            Body::Record(_) => at_v1::END,
-            Body::Parts { header_bytes, .. } => header_bytes,
+        let fixed = match self.version() {
+            1 => at_v1::END,
+            2 => at_v2::END,
+            VERSION_WITH_BRANCHES | VERSION_WITH_ADAPTERS => at_v3::END,
+            _ => at::END,
         };
         fixed + self.conversation.as_str().len()
     }

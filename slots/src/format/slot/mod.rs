@@ -1,11 +1,12 @@
 //! A slot file: the objects of a saved conversation.
 //!
 //! - It has three parts, each with its own checksum, so a listing reads only the first ones: the
-//!   header with the conversation's name, 300 bytes at most; the table with every object's name and
+//!   header with the conversation's name, 336 bytes at most; the table with every object's name and
 //!   length; the compressed tokens.
 //! - The entries of the table are bincode, see `codec`.
 
 mod header;
+mod lineage;
 mod table;
 
 pub use header::SlotHeader;
@@ -19,6 +20,7 @@ use super::{FormatError, ObjectKind, codec};
 use crate::adapters::AdapterSet;
 use crate::block::common_prefix;
 use crate::id::{BlockId, ConversationId, ModelHash, Token};
+use crate::lineage::Lineage;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 use header::Body;
@@ -47,6 +49,7 @@ pub struct SlotRecord {
     /// Objects of earlier branches that are not on this timeline, the newest branch first. A
     /// block's parent is on the timeline or before it in this list.
     pub branches: Vec<BranchRef>,
+    pub lineage: Lineage,
 }
 
 impl SlotRecord {
@@ -68,8 +71,8 @@ impl SlotRecord {
         blocks.chain(snapshots).chain(self.branches.iter().copied())
     }
 
-    /// Whether this record holds all that a record of `tokens`, computed with `adapters`, could name, and
-    /// more.
+    /// Whether it begins with `tokens`, computed with `adapters`, and has more: then a record of these
+    /// alone does not replace it, whatever they saw.
     pub fn covers(&self, adapters: &AdapterSet, tokens: &[Token]) -> bool {
         self.adapters == *adapters
             && tokens.len() < self.tokens.len()
@@ -84,8 +87,9 @@ impl SlotRecord {
     /// # Panics
     /// When [`SlotRecord::decode`] would refuse the file.
     pub fn encode(&self, model: ModelHash) -> Vec<u8> {
-        let Self { blocks, snapshots, segments, branches, tokens, .. } = self;
-        let checked = table::check(blocks, snapshots, segments, branches, tokens.len() as u32);
+        let Self { blocks, snapshots, segments, branches, lineage, tokens, .. } = self;
+        let tokens = tokens.len() as u32;
+        let checked = table::check(blocks, snapshots, segments, branches, lineage, tokens);
         if let Err(error) = checked {
             panic!("a record of {} that its reader refuses: {error}", self.conversation);
         }
@@ -93,7 +97,8 @@ impl SlotRecord {
     }
 
     pub(in crate::format) fn encode_unchecked(&self, model: ModelHash) -> Vec<u8> {
-        let table = codec::encode(self);
+        let version = self.version();
+        let table = codec::encode(self, has_weights(version));
         let tokens = token_bytes(&self.tokens);
         let tokens = pack(&tokens, Arrangement::Plain, TOKEN_LEVEL, usize::MAX)
             .expect("nothing is longer than the longest");
@@ -110,10 +115,24 @@ impl SlotRecord {
             segments: self.segments.len() as u32,
             branches: self.branches.len() as u32,
             adapters: self.adapters.loras().len() as u32,
+            views: self.lineage.views.len() as u32,
+            away: self.lineage.away.len() as u32,
             object_bytes: total(self.objects()),
-            body: Body::of(&table, &tokens),
+            body: Body::of(version, &table, &tokens),
         };
         [header.encode(), table, tokens].concat()
+    }
+
+    /// The earliest version that has all of its content: earlier programs read it, too.
+    fn version(&self) -> u16 {
+        let is_plain = self.segments.iter().all(SegmentRef::is_plain);
+        if self.lineage != Lineage::default() || !is_plain {
+            header::VERSION
+        } else if !self.adapters.loras().is_empty() {
+            header::VERSION_WITH_ADAPTERS
+        } else {
+            header::VERSION_WITH_BRANCHES
+        }
     }
 
     /// Verifies every byte of a file. Returns the record and its model.
@@ -129,7 +148,7 @@ impl SlotRecord {
                 (tokens_from(&bytes), SlotTable::decode(file)?)
             }
         };
-        let SlotTable { header, adapters, blocks, snapshots, segments, branches } = table;
+        let SlotTable { header, adapters, blocks, snapshots, segments, branches, lineage } = table;
         let record = Self {
             conversation: header.conversation,
             adapters,
@@ -142,6 +161,7 @@ impl SlotRecord {
             snapshots,
             segments,
             branches,
+            lineage,
         };
         Ok((header.model, record))
     }
@@ -163,7 +183,12 @@ fn total(objects: impl Iterator<Item = (BlockId, u64)>) -> u64 {
 
 impl SlotHeader {
     fn counts(&self) -> Counts {
-        let Self { blocks, snapshots, segments, branches, adapters, .. } = *self;
-        Counts { blocks, snapshots, segments, branches, adapters }
+        let Self { blocks, snapshots, segments, branches, adapters, views, away, .. } = *self;
+        let has_weights = has_weights(self.version());
+        Counts { has_weights, blocks, snapshots, segments, branches, adapters, views, away }
     }
+}
+
+fn has_weights(version: u16) -> bool {
+    version == header::VERSION
 }

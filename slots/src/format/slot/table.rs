@@ -1,11 +1,13 @@
 //! The lists of a slot file, without its tokens.
 
 use super::header::Body;
+use super::lineage;
 use super::{BlockRef, BranchRef, SegmentRef, SlotHeader, SnapshotRef, objects, total};
 use crate::adapters::AdapterSet;
 use crate::format::codec::Lists;
 use crate::format::{FormatError, codec};
 use crate::id::{BlockId, Token};
+use crate::lineage::Lineage;
 
 /// The header and the lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,7 @@ pub struct SlotTable {
     pub snapshots: Vec<SnapshotRef>,
     pub segments: Vec<SegmentRef>,
     pub branches: Vec<BranchRef>,
+    pub lineage: Lineage,
 }
 
 impl SlotTable {
@@ -39,9 +42,9 @@ impl SlotTable {
 
     /// Refuses lists that contradict themselves or the header.
     fn checked(header: SlotHeader, lists: Lists) -> Result<Self, FormatError> {
-        let Lists { blocks, snapshots, segments, branches, adapters } = lists;
-        check(&blocks, &snapshots, &segments, &branches, header.tokens)?;
-        let table = Self { header, adapters, blocks, snapshots, segments, branches };
+        let Lists { blocks, snapshots, segments, branches, adapters, lineage } = lists;
+        check(&blocks, &snapshots, &segments, &branches, &lineage, header.tokens)?;
+        let table = Self { header, adapters, blocks, snapshots, segments, branches, lineage };
         if total(table.objects()) != table.header.object_bytes {
             let what = "its objects have other lengths than its header says".to_owned();
             return Err(FormatError::Record { what });
@@ -57,6 +60,7 @@ pub fn check(
     snapshots: &[SnapshotRef],
     segments: &[SegmentRef],
     branches: &[BranchRef],
+    lineage: &Lineage,
     tokens: u32,
 ) -> Result<(), FormatError> {
     let malformed = |what: &str| Err(FormatError::Record { what: what.to_owned() });
@@ -74,10 +78,13 @@ pub fn check(
     if segments.last().is_some_and(|last| last.end > tokens) {
         return malformed("it names a segment past its last token");
     }
+    if segments.iter().any(|segment| segment.weight > SegmentRef::MAX_WEIGHT) {
+        return malformed("a segment weighs too much");
+    }
     if branches.iter().any(|object| object.start >= object.end) {
         return malformed("an object of a branch has no tokens");
     }
-    Ok(())
+    lineage::check(lineage, blocks, tokens)
 }
 
 /// Version 1 has its tokens and then its lists in one record.

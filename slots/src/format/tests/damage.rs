@@ -19,7 +19,7 @@ struct Kind {
     step: usize,
 }
 
-fn kinds() -> [Kind; 4] {
+fn kinds() -> [Kind; 5] {
     let object = |file: &[u8]| Object::decode(file.to_vec()).is_ok();
     let sealed = |file: &[u8]| seal().open(b"name", file.to_vec()).is_ok();
     let raw = raw_object();
@@ -27,7 +27,13 @@ fn kinds() -> [Kind; 4] {
     [
         Kind {
             name: "slot file",
-            file: slot_file(),
+            file: slot_file(Lineage::default()),
+            reads: |file| SlotRecord::decode(file).is_ok(),
+            step: 1,
+        },
+        Kind {
+            name: "slot file with a lineage",
+            file: slot_file(Lineage { views: Vec::new(), away: vec![0..1, 250..499] }),
             reads: |file| SlotRecord::decode(file).is_ok(),
             step: 1,
         },
@@ -114,10 +120,10 @@ fn compressed_object() -> Vec<u8> {
     Object::compressed(&object.encode(), 1).unwrap().unwrap()
 }
 
-fn slot_file() -> Vec<u8> {
+fn slot_file(lineage: Lineage) -> Vec<u8> {
     let blocks = (1..=500).map(|end| BlockRef { end, id: block().id(), bytes: 1 });
     let tokens = bytes::tokens_from(&noise(FILE_BYTES - 500 * 44));
-    SlotRecord { tokens, blocks: blocks.collect(), ..slot() }.encode(MODEL)
+    SlotRecord { tokens, blocks: blocks.collect(), lineage, ..slot() }.encode(MODEL)
 }
 
 /// Incompressible bytes.

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::*;
 
 /// The latest version, as written today.
-fn latest() -> [(&'static str, Vec<u8>); 8] {
+fn latest() -> [(&'static str, Vec<u8>); 9] {
     let compressed = |object: &Object| Object::compressed(&object.encode(), 1).unwrap().unwrap();
     let nonce = *b"nineteen bytes long";
     [
@@ -21,6 +21,7 @@ fn latest() -> [(&'static str, Vec<u8>); 8] {
         ("partial-v3.kv", partial().encode()),
         ("slot-v3.extended.bin", slot().encode(MODEL)),
         ("slot-v4.extended.bin", slot_with_adapters().encode(MODEL)),
+        ("slot-v5.extended.bin", slot_with_lineage().encode(MODEL)),
         ("block-v2.sealed-v1.kv", seal().seal_with(nonce, b"name", &[&block().encode()])),
     ]
 }
@@ -47,7 +48,7 @@ fn files_of_the_latest_version_are_still_written() {
 }
 
 #[test]
-fn files_of_versions_two_to_four_are_still_read() {
+fn files_of_versions_two_to_five_are_still_read() {
     let object = |file: &[u8]| Object::decode(file.to_vec());
     assert_eq!(object(include_bytes!("../../../fixtures/block-v2.kv")), Ok(block()));
     let file = include_bytes!("../../../fixtures/block-v2.compressed.kv");
@@ -62,6 +63,8 @@ fn files_of_versions_two_to_four_are_still_read() {
     assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot())));
     let file = include_bytes!("../../../fixtures/slot-v4.extended.bin");
     assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot_with_adapters())));
+    let file = include_bytes!("../../../fixtures/slot-v5.extended.bin");
+    assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot_with_lineage())));
     let file = include_bytes!("../../../fixtures/block-v2.sealed-v1.kv");
     assert_eq!(Object::decode(file.to_vec()), Err(FormatError::Sealed));
     assert_eq!(seal().open(b"name", file.to_vec()), Ok(block().encode()));
@@ -125,4 +128,27 @@ fn the_latest_version_looks_like_its_specification() {
         zstd::stream::decode_all(tokens).unwrap(),
         b"\x01\0\0\0\x70\x11\x01\0\xff\xff\xff\xff"
     );
+}
+
+#[test]
+fn version_five_looks_like_its_specification() {
+    use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+    let file = slot_with_lineage().encode(MODEL);
+    assert_eq!(&file[..16], b"HOBSLT\0\x01\x05\0\x02\x08\x08\0\0\0");
+    assert_eq!(&file[112..128], b"\x02\0\0\0\x02\0\0\0\x02\0\0\0\x01\0\0\0");
+    let covered = [&file[..128], b"room-1.a"].concat();
+    assert_eq!(xxh3_64(&covered).to_le_bytes(), file[128..136]);
+    assert_eq!(&file[136..144], b"room-1.a");
+    let table_bytes = 4 * 44 + 44 + 15 + 29 + 2 * 49 + 2 * 36 + 2 * 20 + 8;
+    assert_eq!(file[64..72], (table_bytes as u64).to_le_bytes());
+    let (table, tokens) = file[144..].split_at(table_bytes);
+    assert_eq!(xxh3_128(table).to_le_bytes(), file[72..88]);
+    assert_eq!(xxh3_128(tokens).to_le_bytes(), file[96..112]);
+    assert_eq!(&table[220..235], b"\x01\0\0\0\x02\0\0\0\0\0\0\0\0\x32\x01");
+    assert_eq!(&table[248..264], b"file:config.py\x5a\0");
+    let lineage = &table[table_bytes - 48..];
+    assert_eq!(&lineage[..20], b"\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    assert_eq!(lineage[20..24], [8, 0, 0, 0]);
+    assert_eq!(lineage[24..40], [0xc1; 16]);
+    assert_eq!(&lineage[40..], b"\x02\0\0\0\x04\0\0\0");
 }

@@ -7,12 +7,14 @@ use crate::adapters::AdapterSet;
 use crate::fingerprint::{FileDigest, Lora};
 use crate::id::{BlockId, ModelHash, Token};
 use crate::layer::Layer;
+use crate::lineage::{Lineage, View, ViewRun};
 use crate::payload::Payload;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
 mod damage;
 mod fixtures;
+mod lineage;
 mod objects;
 mod slots;
 
@@ -46,6 +48,7 @@ fn snapshot_of(bytes: usize) -> Object {
 
 fn slot() -> SlotRecord {
     SlotRecord {
+        lineage: Default::default(),
         conversation: "room-1.a".parse().unwrap(),
         adapters: Default::default(),
         class: TtlClass::Extended,
@@ -56,8 +59,8 @@ fn slot() -> SlotRecord {
         blocks: vec![BlockRef { end: 3, id: block().id(), bytes: block().file_bytes() }],
         snapshots: vec![SnapshotRef { position: 3, id: snapshot().id(), bytes: 144 }],
         segments: vec![
-            SegmentRef { end: 1, layer: Layer::Rules, key: String::new() },
-            SegmentRef { end: 3, layer: Layer::Document, key: "file:config.py".into() },
+            SegmentRef::new(1, Layer::Rules, ""),
+            SegmentRef::new(3, Layer::Document, "file:config.py"),
         ],
         branches: vec![
             BranchRef {
@@ -82,6 +85,26 @@ fn slot() -> SlotRecord {
 fn slot_with_adapters() -> SlotRecord {
     let lora = |content, scale| Lora { sha256: FileDigest([content; 32]), scale };
     SlotRecord { adapters: AdapterSet::new(vec![lora(2, 1.0), lora(1, 0.5)]).unwrap(), ..slot() }
+}
+
+/// The content of the version 5 fixture: four blocks, of which the second is away and the last two were
+/// computed without the first.
+fn slot_with_lineage() -> SlotRecord {
+    let block = |end: u32| BlockRef { end, id: BlockId([end as u8; 32]), bytes: 100 };
+    let mut slot = SlotRecord {
+        tokens: (1..=8).map(Token).collect(),
+        blocks: [2, 4, 6, 8].map(block).to_vec(),
+        lineage: Lineage {
+            views: vec![
+                ViewRun { end: 4, view: View::WHOLE },
+                ViewRun { end: 8, view: View::from_bytes([0xc1; View::BYTES]) },
+            ],
+            away: vec![2..4],
+        },
+        ..slot_with_adapters()
+    };
+    (slot.segments[0].pinned, slot.segments[1].weight) = (true, 90);
+    slot
 }
 
 /// The content of the version 2 fixture: no branches.
@@ -143,7 +166,7 @@ fn a_later_version_is_refused_as_newer() {
     assert_eq!(Object::decode(file), Err(FormatError::Newer { version: 4, readable: 3 }));
     let mut file = slot().encode(MODEL);
     file[9] = 1;
-    assert_eq!(SlotRecord::decode(&file), Err(FormatError::Newer { version: 259, readable: 4 }));
+    assert_eq!(SlotRecord::decode(&file), Err(FormatError::Newer { version: 259, readable: 5 }));
 }
 
 #[test]
@@ -183,7 +206,7 @@ fn invalid_values_are_refused_behind_a_right_checksum() {
 proptest! {
     #[test]
     fn no_bytes_make_a_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        for version in 0..5 {
+        for version in 0..6 {
             let object = [&b"HOBOBJ\0\x01"[..], &[version, 0], &bytes].concat();
             prop_assert!(Object::decode(object).is_err());
             let slot = [&b"HOBSLT\0\x01"[..], &[version, 0], &bytes].concat();
@@ -196,14 +219,18 @@ proptest! {
     #[test]
     fn no_record_makes_the_codec_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..200),
-        counts in (0_u32..4, 0_u32..4, any::<u32>(), 0_u32..4, 0_u32..4),
+        counts in (0_u32..4, 0_u32..4, any::<u32>(), 0_u32..4, 0_u32..4, 0_u32..4, 0_u32..4),
+        has_weights in any::<bool>(),
     ) {
         let counts = codec::Counts {
+            has_weights,
             blocks: counts.0,
             snapshots: counts.1,
             segments: counts.2,
             branches: counts.3,
             adapters: counts.4,
+            views: counts.5,
+            away: counts.6,
         };
         let _ = codec::decode(&bytes, &counts);
         let _ = codec::decode_v1(&bytes, counts.segments, &counts);

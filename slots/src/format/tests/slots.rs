@@ -2,7 +2,37 @@ use super::*;
 
 #[test]
 fn a_slot_file_is_read_back_as_it_was_written() {
-    assert_eq!(SlotRecord::decode(&slot().encode(MODEL)), Ok((MODEL, slot())));
+    let without_adapters = SlotRecord { adapters: AdapterSet::default(), ..slot_with_lineage() };
+    for slot in [slot(), slot_with_adapters(), slot_with_lineage(), without_adapters] {
+        assert_eq!(SlotRecord::decode(&slot.encode(MODEL)), Ok((MODEL, slot)));
+    }
+}
+
+#[test]
+fn a_file_has_the_earliest_version_that_holds_its_content() {
+    let weighed = |weight, pinned| {
+        let mut slot = slot();
+        slot.segments[1] = SegmentRef { weight, pinned, ..slot.segments[1].clone() };
+        slot
+    };
+    let pure = Lineage::default();
+    for (slot, version) in [
+        (slot(), 3),
+        (slot_with_adapters(), 4),
+        (weighed(SegmentRef::DEFAULT_WEIGHT, false), 3),
+        (weighed(0, false), 5),
+        (weighed(SegmentRef::DEFAULT_WEIGHT, true), 5),
+        (SlotRecord { segments: Vec::new(), ..slot_with_lineage() }, 5),
+        (SlotRecord { lineage: pure, ..slot_with_lineage() }, 5),
+        (
+            SlotRecord { lineage: Lineage::default(), segments: Vec::new(), ..slot_with_lineage() },
+            4,
+        ),
+    ] {
+        let file = slot.encode(MODEL);
+        assert_eq!(file[8..10], [version, 0]);
+        assert_eq!(SlotRecord::decode(&file), Ok((MODEL, slot)));
+    }
 }
 
 #[test]
@@ -27,7 +57,7 @@ fn the_table_is_read_from_the_first_part_of_a_slot_file() {
 #[test]
 fn a_key_that_is_too_long_keeps_its_beginning() {
     let key = "é".repeat(150);
-    let segments = vec![SegmentRef { end: 3, layer: Layer::Tool, key }];
+    let segments = vec![SegmentRef::new(3, Layer::Tool, key)];
     let (_, read) = SlotRecord::decode(&SlotRecord { segments, ..slot() }.encode(MODEL)).unwrap();
     assert_eq!(read.segments[0].key, "é".repeat(100));
     assert_eq!(SegmentRef::bounded(&format!("x{}", "é".repeat(150))).len(), 199);
@@ -90,28 +120,60 @@ const LAYERS: [Layer; 11] = [
     Layer::Document,
 ];
 
+/// By the numbers of tokens and blocks: where views change, and which blocks are away.
+type Cuts = (Vec<(u32, u8)>, Vec<bool>);
+
+fn cuts() -> impl Strategy<Value = Cuts> {
+    (prop::collection::vec((1_u32..400, 0_u8..3), 0..5), prop::collection::vec(any::<bool>(), 12))
+}
+
+/// A lineage that these cuts make of a timeline.
+fn lineage((cuts, is_away): Cuts, blocks: &[BlockRef], tokens: u32) -> Lineage {
+    let mut ends: Vec<(u32, u8)> = cuts.into_iter().filter(|&(end, _)| end < tokens).collect();
+    ends.sort_by_key(|&(end, _)| end);
+    let mut views: Vec<ViewRun> = Vec::new();
+    for (end, digit) in ends.into_iter().chain([(tokens, 1)]) {
+        let view = View::from_bytes([digit; View::BYTES]);
+        match views.last_mut() {
+            Some(last) if last.end == end => {}
+            Some(last) if last.view == view => last.end = end,
+            _ => views.push(ViewRun { end, view }),
+        }
+    }
+    let starts = [0].into_iter().chain(blocks.iter().map(|block| block.end));
+    let ranges = starts.zip(blocks).map(|(start, block)| start..block.end);
+    let away = ranges.zip(is_away).filter(|(block, away)| *away && block.end < tokens);
+    Lineage { views, away: away.map(|(block, _)| block).collect() }
+}
+
 fn records() -> impl Strategy<Value = SlotRecord> {
     let named = || (any::<[u8; 32]>(), any::<u32>());
     let tokens = prop::collection::vec(any::<i32>(), 1..400);
     let blocks = prop::collection::btree_map(1_u32..400, named(), 0..12);
     let snapshots = prop::collection::vec((1_u32..400, named()), 0..3);
-    let label = (prop::sample::select(&LAYERS[..]), "\\PC{0,50}");
+    let weight = prop_oneof![2 => Just((SegmentRef::DEFAULT_WEIGHT, false)), 1 => (0_u8..=100, any::<bool>())];
+    let label = (prop::sample::select(&LAYERS[..]), "\\PC{0,50}", weight);
     let segments = prop::collection::btree_map(1_u32..400, label, 0..6);
     let branches = prop::collection::vec((any::<bool>(), 1_u32..400, named()), 0..6);
     let numbers = (any::<u64>(), any::<u64>(), any::<u32>());
     let class = prop::sample::select(&TtlClass::ALL[..]);
     let adapters = prop::collection::btree_map(any::<[u8; 32]>(), 0.1_f32..2.0, 0..3);
-    let lists = (blocks, snapshots, segments, branches, adapters);
+    let cuts = prop::option::of(cuts());
+    let lists = (blocks, snapshots, segments, branches, adapters, cuts);
     (tokens, lists, numbers, class, "[a-z.é]{1,60}").prop_map(
         |(tokens, lists, numbers, class, name)| {
-            let (mut blocks, mut snapshots, mut segments, branches, adapters) = lists;
+            let (mut blocks, mut snapshots, mut segments, branches, adapters, cuts) = lists;
             let lora = |(content, scale)| Lora { sha256: FileDigest(content), scale };
             let adapters = AdapterSet::new(adapters.into_iter().map(lora).collect()).unwrap();
             let end = tokens.len() as u32;
             blocks.retain(|&at, _| at <= end);
             snapshots.retain(|&(at, _)| at <= end);
             segments.retain(|&at, _| at <= end);
+            let block =
+                |(end, (id, bytes))| BlockRef { end, id: BlockId(id), bytes: u64::from(bytes) };
+            let blocks: Vec<BlockRef> = blocks.into_iter().map(block).collect();
             SlotRecord {
+                lineage: cuts.map(|cuts| lineage(cuts, &blocks, end)).unwrap_or_default(),
                 conversation: name.parse().unwrap(),
                 adapters,
                 class,
@@ -119,14 +181,7 @@ fn records() -> impl Strategy<Value = SlotRecord> {
                 used_at: Timestamp(numbers.1),
                 turns: numbers.2,
                 tokens: tokens.into_iter().map(Token).collect(),
-                blocks: blocks
-                    .into_iter()
-                    .map(|(end, (id, bytes))| BlockRef {
-                        end,
-                        id: BlockId(id),
-                        bytes: bytes.into(),
-                    })
-                    .collect(),
+                blocks,
                 snapshots: snapshots
                     .into_iter()
                     .map(|(position, (id, bytes))| SnapshotRef {
@@ -137,10 +192,10 @@ fn records() -> impl Strategy<Value = SlotRecord> {
                     .collect(),
                 segments: segments
                     .into_iter()
-                    .map(|(end, (layer, key))| SegmentRef {
-                        end,
-                        layer,
-                        key: SegmentRef::bounded(&key).to_owned(),
+                    .map(|(end, (layer, key, (weight, pinned)))| SegmentRef {
+                        weight,
+                        pinned,
+                        ..SegmentRef::new(end, layer, SegmentRef::bounded(&key))
                     })
                     .collect(),
                 branches: branches
@@ -170,5 +225,6 @@ proptest! {
         prop_assert!(table.objects().eq(record.objects()));
         prop_assert_eq!(&table.segments, &record.segments);
         prop_assert_eq!(&table.branches, &record.branches);
+        prop_assert_eq!(&table.lineage, &record.lineage);
     }
 }

@@ -126,6 +126,7 @@ fn slot(name: &str, objects: &[&Object]) -> SlotRecord {
         snapshots: snapshots.map(snapshot).collect(),
         segments: Vec::new(),
         branches: Vec::new(),
+        lineage: Default::default(),
     }
 }
 

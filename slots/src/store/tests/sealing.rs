@@ -63,7 +63,7 @@ fn without_the_key_sealed_files_are_a_miss_and_stay() {
     let listing = world.store.contents(MODEL).unwrap();
     assert!(matches!(listing.rejected[0].miss, Miss::Sealed));
     let later = AdjustedTime::from(now().after(3 * SAVE_GRACE));
-    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &NoEngine);
+    let swept = Sweeper::new(Rules::without_quota()).sweep(&world.store, &later, &NoEngine);
     assert_eq!((swept.collected, swept.expired), (0, 0));
     let world = world.sealed(7).unwrap();
     assert!(world.get(&block(1)).is_ok());
@@ -75,7 +75,7 @@ fn without_the_key_sealed_files_expire() {
     save(&world, "chat");
     let world = world.restarted();
     let later = AdjustedTime::from(now().after(Duration::from_secs(2 * 3_600)));
-    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &NoEngine);
+    let swept = Sweeper::new(Rules::without_quota()).sweep(&world.store, &later, &NoEngine);
     assert_eq!((swept.expired, swept.collected), (1, 2));
 }
 
@@ -86,7 +86,7 @@ fn clear_files_are_removed_once_the_directory_is_sealed() {
     let world = world.restarted().sealed(7).unwrap();
     assert!(matches!(world.store.get_slot(MODEL, &id("chat")), Err(Miss::Absent)));
     let later = AdjustedTime::from(now().after(2 * SAVE_GRACE));
-    let swept = Sweeper::new(Rules::default()).sweep(&world.store, &later, &NoEngine);
+    let swept = Sweeper::new(Rules::without_quota()).sweep(&world.store, &later, &NoEngine);
     assert_eq!((swept.expired, swept.collected), (1, 2));
     assert_eq!(world.files(), ["key.check".to_owned()].into());
 }
@@ -97,7 +97,7 @@ fn a_sealed_object_is_compressed_and_stays_sealed() {
     let kept = SlotRecord { class: TtlClass::Permanent, ..save(&world, "chat") };
     world.store.put_slot(MODEL, &kept).unwrap();
     let later = AdjustedTime::from(now().after(Duration::from_secs(3_600)));
-    let rules = Rules { compress_after: Some(Duration::ZERO), ..Rules::default() };
+    let rules = Rules { compress_after: Some(Duration::ZERO), ..Rules::without_quota() };
     let swept = Sweeper::new(rules).sweep(&world.store, &later, &NoEngine);
     assert_eq!(swept.compressed, 2);
     assert_eq!(world.get(&block(1)).unwrap(), block(1));

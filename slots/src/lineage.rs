@@ -1,0 +1,130 @@
+//! What tokens saw of their timeline when they were computed.
+//!
+//! - KV of a token is a function of the tokens that it attends to. While a block is away, the tokens
+//!   computed meanwhile do not see it: their KV, and that of all tokens after them, differs for good
+//!   from the KV of the same text computed whole. It is *impure*.
+//! - So a [`View`] is folded into the name of each block that was computed under it. Equal names go on
+//!   meaning equal KV, and no other conversation finds impure KV by the text alone.
+
+use std::fmt;
+use std::ops::Range;
+
+use sha2::{Digest, Sha256};
+
+use crate::id::{BlockId, hex_text};
+
+/// Which earlier positions were away when a token was computed: none, or a digest of them. Their tokens
+/// need not be in it: the name of the block before has them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct View([u8; Self::BYTES]);
+
+/// Consecutive tokens with one view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ViewRun {
+    /// Its end in the timeline; it begins at the end of the one before.
+    pub end: u32,
+    pub view: View,
+}
+
+/// What a saved timeline cannot be told from its tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lineage {
+    /// The views of its tokens, in order; empty where all are pure.
+    pub views: Vec<ViewRun>,
+    /// Ranges that had no cells when it was saved: sorted, disjoint, each of whole blocks.
+    pub away: Vec<Range<u32>>,
+}
+
+impl View {
+    pub const BYTES: usize = 16;
+
+    /// Of tokens that saw everything before them.
+    pub const WHOLE: Self = Self([0; Self::BYTES]);
+
+    /// Of tokens that did not see `away`: sorted, disjoint ranges of positions.
+    pub fn without(away: impl IntoIterator<Item = Range<usize>>) -> Self {
+        let mut hash = Sha256::new_with_prefix(b"hob view");
+        let mut is_whole = true;
+        for range in away {
+            is_whole = false;
+            hash.update((range.start as u64).to_le_bytes());
+            hash.update((range.end as u64).to_le_bytes());
+        }
+        if is_whole {
+            return Self::WHOLE;
+        }
+        let digest: [u8; 32] = hash.finalize().into();
+        Self(*digest.first_chunk().expect("a digest is longer"))
+    }
+
+    pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn bytes(self) -> [u8; Self::BYTES] {
+        self.0
+    }
+
+    pub fn is_whole(self) -> bool {
+        self == Self::WHOLE
+    }
+
+    /// The name from which those of blocks with this view behind `before` are derived.
+    pub fn parent(self, before: BlockId) -> BlockId {
+        if self.is_whole() {
+            return before;
+        }
+        let hash = Sha256::new_with_prefix(b"hob apart").chain_update(before.0);
+        BlockId(hash.chain_update(self.0).finalize().into())
+    }
+}
+
+/// The runs of the first `tokens` of tokens with these `views`; empty where those are pure.
+pub fn views_within(views: &[ViewRun], tokens: u32) -> Vec<ViewRun> {
+    let reach = views.partition_point(|run| run.end < tokens);
+    let runs = &views[..views.len().min(reach + usize::from(tokens > 0))];
+    if runs.iter().all(|run| run.view.is_whole()) {
+        return Vec::new();
+    }
+    runs.iter().map(|run| ViewRun { end: run.end.min(tokens), ..*run }).collect()
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_whole() { f.write_str("WHOLE") } else { f.write_str(&hex_text(&self.0[..4])) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ModelHash;
+
+    #[test]
+    fn a_view_is_named_by_what_was_away() {
+        assert_eq!(View::without([]), View::WHOLE);
+        assert_ne!(View::without([64..128]), View::WHOLE);
+        assert_ne!(View::without([64..128]), View::without([64..192]));
+        assert_ne!(View::without([0..64, 128..192]), View::without([0..64]));
+        assert_eq!(View::without([64..128]), View::without([64..128]));
+    }
+
+    #[test]
+    fn the_views_of_a_beginning_are_none_while_it_is_pure() {
+        let view = View::without([0..2]);
+        let views = [ViewRun { end: 4, view: View::WHOLE }, ViewRun { end: 8, view }];
+        assert_eq!([0, 3, 4].map(|tokens| views_within(&views, tokens)), [vec![], vec![], vec![]]);
+        assert_eq!(views_within(&views, 5), [views[0], ViewRun { end: 5, view }]);
+        assert_eq!(views_within(&views, 8), views);
+        assert_eq!(views_within(&views[1..], 0), []);
+    }
+
+    #[test]
+    fn the_whole_view_changes_no_name_and_others_do() {
+        let before = BlockId::root(ModelHash([1; 8]));
+        assert_eq!(View::WHOLE.parent(before), before);
+        let views = [View::without([0..64]), View::without([64..128])];
+        assert_ne!(views[0].parent(before), before);
+        assert_ne!(views[0].parent(before), views[1].parent(before));
+    }
+}
