@@ -311,8 +311,13 @@ impl Engine {
         self.inner.options.context_tokens
     }
 
-    /// Maximum tokens of one conversation: the cells of the cache, or the context that the model
-    /// was trained with.
+    /// Maximum tokens of a prefix, which stays in its cells.
+    pub fn prefix_tokens(&self) -> usize {
+        self.context_tokens().min(self.conversation_tokens())
+    }
+
+    /// Maximum tokens of one conversation: the context that the model was trained with, and, unless blocks
+    /// leave a live conversation, the cells of the cache.
     pub fn conversation_tokens(&self) -> usize {
         self.inner.options.conversation_tokens(self.inner.model.facts())
     }

@@ -17,14 +17,16 @@ pub mod engine;
 pub mod fault;
 pub mod grammar;
 pub mod heartbeat;
+mod labels;
 mod lifecycle;
 pub mod map;
 mod miss;
+mod no_eviction;
 mod options;
 mod pace;
 pub mod probe;
 pub mod sample;
-mod splice;
+pub mod splice;
 pub mod status;
 pub mod template;
 mod tiers;
@@ -39,13 +41,15 @@ pub use engine::Engine;
 pub use heartbeat::{Death, Health};
 pub use map::{BlockMap, CacheMap, Eviction, EvictionReason, Origin, SlotMap, Tier};
 pub use miss::MissReason;
-pub use options::{EngineOptions, ignore_time};
+pub use no_eviction::NoEviction;
+pub use options::{EngineOptions, Recovery, ignore_time};
 pub use status::{
     DraftModelCounters, EngineCounters, EngineStatus, Residency, SavedStatus, SlotState, SlotStatus,
 };
 pub use tiers::in_the_background;
 pub use turn::{
-    AheadCounts, DraftCounts, FinishReason, Logprobs, PromptPhase, PromptProgress, Purpose,
-    Retention, TokenCounts, TokenLogprob, Turn, TurnError, TurnEvent, TurnReport, TurnRequest,
+    AheadCounts, BackReason, CellCounts, DraftCounts, FinishReason, Logprobs, Moved, PromptPhase,
+    PromptProgress, Purpose, RecallReport, Retention, TokenCounts, TokenLogprob, Turn, TurnError,
+    TurnEvent, TurnReport, TurnRequest, Way,
 };
 pub use vocabulary::Vocabulary;

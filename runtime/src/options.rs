@@ -5,9 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use hob_slots::Timestamp;
+use hob_slots::away::Policy;
+use hob_slots::recall::Retrievals;
 
-use crate::backend::{ContextShape, ModelFacts};
+use crate::backend::{ContextShape, MemoryKind, ModelFacts};
 use crate::draft_model::DraftModel;
+use crate::no_eviction::NoEviction;
 
 #[derive(Clone)]
 pub struct EngineOptions {
@@ -25,6 +28,13 @@ pub struct EngineOptions {
     pub drafts: bool,
     /// Guesses what the conversation's own text does not say.
     pub draft_model: Option<DraftModel>,
+    /// Which blocks leave the cells of a conversation that outgrows them; `None`: such a conversation is
+    /// refused, or its answer ends.
+    pub away: Option<Policy>,
+    /// Whether what left such a conversation's cells comes back.
+    pub recovery: Recovery,
+    /// By what is chosen who comes back.
+    pub retrievals: Retrievals,
     /// Turns that may wait for a slot.
     pub queue: usize,
     /// Host memory for parked KV.
@@ -34,6 +44,18 @@ pub struct EngineOptions {
     /// How long a restore waits for its next piece before the rest is computed.
     pub restore_patience: Duration,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+}
+
+/// What becomes of blocks that left the cells of a live conversation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recovery {
+    /// They come back when the conversation turns to them.
+    #[default]
+    Restore,
+    /// They stay away while it is live, and their first tokens stay in their cells: a note of what was there.
+    Breadcrumb,
+    /// They stay away while it is live, as where others cut the oldest text.
+    Discard,
 }
 
 static IGNORES_TIME: AtomicBool = AtomicBool::new(false);
@@ -54,6 +76,9 @@ impl Default for EngineOptions {
                 .then_some(Duration::from_millis(100)),
             drafts: true,
             draft_model: None,
+            away: Some(Policy::default()),
+            recovery: Recovery::default(),
+            retrievals: Retrievals::ALL,
             queue: 32,
             memory_budget_bytes: 1 << 30,
             unsaved_budget_bytes: 256 << 20,
@@ -80,11 +105,33 @@ impl EngineOptions {
         self.micro_batch.min(self.context_tokens)
     }
 
-    /// Tokens of one conversation at most: the cells of the cache, or the context that the model
-    /// was trained with.
+    /// Whether blocks leave the cells of a conversation that outgrows them.
+    pub(crate) fn evicts(&self, model: &ModelFacts) -> bool {
+        self.no_eviction(model).is_none() && model.pooling.is_none()
+    }
+
+    /// Why conversations with the model stay in their cells; `None`: blocks of them leave.
+    pub(crate) fn no_eviction(&self, model: &ModelFacts) -> Option<NoEviction> {
+        match model.memory {
+            MemoryKind::Plain => self.away.is_none().then_some(NoEviction::Off),
+            MemoryKind::Windowed => Some(NoEviction::SlidingWindow),
+            MemoryKind::Hybrid => Some(NoEviction::Hybrid),
+            MemoryKind::Recurrent => Some(NoEviction::Recurrent),
+        }
+    }
+
+    /// The same, where a conversation could otherwise be longer: the model was trained with more than the
+    /// cells.
+    pub(crate) fn ends_with_cells(&self, model: &ModelFacts) -> Option<NoEviction> {
+        self.no_eviction(model).filter(|_| self.context_tokens < model.trained_context)
+    }
+
+    /// Tokens of one conversation at most: the context that the model was trained with; of a model whose
+    /// conversations stay in their cells, those of the cache too.
     pub(crate) fn conversation_tokens(&self, model: &ModelFacts) -> usize {
         match model.trained_context {
             0 => self.context_tokens, // The model file does not say.
+            trained if self.evicts(model) => trained,
             trained => self.context_tokens.min(trained),
         }
     }

@@ -174,6 +174,14 @@ pub struct EngineCounters {
     pub cancelled: u64,
     pub failed: u64,
     pub generated_tokens: u64,
+    /// Blocks that left the cells of their live conversation.
+    pub blocks_out: u64,
+    /// Those that came back to it.
+    pub blocks_back: u64,
+    /// Blocks of conversations with blocks away whose words were read before a question asked for them.
+    pub indexed_ahead: u64,
+    /// Those that were read while a question waited.
+    pub indexed_late: u64,
     /// Tokens of answers that were guessed and computed ahead of their turn.
     pub drafted_tokens: u64,
     /// Those of them that were right.
@@ -192,6 +200,8 @@ pub struct EngineCounters {
     pub written_bytes: u64,
     /// KV read from disk and verified.
     pub read_bytes: u64,
+    /// Of them: of blocks next to those that a conversation has turned to.
+    pub read_ahead_bytes: u64,
     pub write_errors: u64,
     /// Files that exist and are not usable.
     pub rejected_files: u64,

@@ -2,11 +2,13 @@
 //!
 //! - A [`TurnRequest`] carries tokens, never text: templates and tokenizers run before the engine.
 //! - Events arrive in order: any number of `Progress`, one `Started`, any number of `Token`, one
-//!   `Finished` or `Failed`.
+//!   `Finished` or `Failed`; `Moved` at any place between.
 //! - Dropping the [`Turn`] cancels it; the engine notices before its next micro-batch, and cuts a
 //!   long one.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, SlotId, Token, TtlClass};
@@ -16,6 +18,7 @@ use crate::adapters::Adapters;
 use crate::grammar::Grammar;
 use crate::heartbeat::{Death, Heartbeat, died};
 use crate::miss::MissReason;
+use crate::no_eviction::NoEviction;
 use crate::sample::Sampling;
 
 /// One request to continue `prompt`.
@@ -31,6 +34,9 @@ pub struct TurnRequest {
     pub sampling: Sampling,
     /// 0 computes the prompt and stops.
     pub max_tokens: usize,
+    /// Cells that the conversation may have at any time; `None`: those of the cache. Blocks leave a longer
+    /// conversation's cells, and come back when it turns to them.
+    pub budget: Option<usize>,
     /// Stop texts; the answer does not contain the one that ended it.
     pub stop: Vec<String>,
     pub grammar: Option<Arc<Grammar>>,
@@ -64,6 +70,7 @@ impl TurnRequest {
             adapters: Adapters::default(),
             sampling: Sampling::greedy(),
             max_tokens,
+            budget: None,
             stop: Vec::new(),
             grammar: None,
             logprobs: None,
@@ -146,7 +153,7 @@ pub enum FinishReason {
     Length,
 }
 
-/// Where the tokens of a prompt came from. The four add up to the prompt's length.
+/// Where the tokens of a prompt came from. The five add up to the prompt's length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCounts {
     /// Hot already, in this conversation's cells or in cells of another with the same prefix.
@@ -155,18 +162,68 @@ pub struct TokenCounts {
     pub memory: usize,
     /// Read from disk, verified, and imported.
     pub disk: usize,
+    /// Computed before, and without cells now: saved, and not seen by this answer.
+    pub away: usize,
     pub computed: usize,
 }
 
 impl TokenCounts {
     /// Prompt tokens that were not computed: OpenAI's `cached_tokens`.
     pub fn cached(&self) -> usize {
-        self.shared + self.memory + self.disk
+        self.shared + self.memory + self.disk + self.away
     }
 
     pub fn prompt(&self) -> usize {
         self.cached() + self.computed
     }
+}
+
+/// Cells of a conversation during a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CellCounts {
+    /// It may have so many.
+    pub budget: usize,
+    /// The most that it had.
+    pub peak: usize,
+    /// When the turn ended.
+    pub resident: usize,
+    /// Why nothing could leave, where that mattered: the turn asked for a budget, which did not count, or its
+    /// answer ended with the cells.
+    pub no_eviction: Option<NoEviction>,
+}
+
+/// A block that left a live conversation's cells, or came back to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Tokens of the timeline when it moved: those computed before saw it as it was, those after as it is.
+    pub at: usize,
+    pub range: Range<usize>,
+    pub way: Way,
+}
+
+/// Which way a block moved, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Its cells were needed for others.
+    Out,
+    Back(BackReason),
+}
+
+/// Why a block came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackReason {
+    /// There was room.
+    Room,
+    /// The conversation continues right behind it.
+    Continues,
+    /// The new text names it.
+    Mention,
+    /// The new text has words of it.
+    Words,
+    /// The new text means the like.
+    Meaning,
+    /// It belongs to one that came back.
+    Group,
 }
 
 /// Tokens that a speculative prefill made hot before the turn, by origin.
@@ -199,8 +256,15 @@ pub struct TurnReport {
     pub tokens: TokenCounts,
     /// The part of `tokens.shared` that a speculative prefill made hot since the last answer.
     pub ahead: AheadCounts,
+    /// Blocks that speculative prefills moved since the last answer, without those that are again where they
+    /// were then.
+    pub moved_ahead: Vec<Moved>,
+    /// Positions of the prompt without cells when the first token was sampled, in order.
+    pub away: Vec<Range<usize>>,
     /// Milliseconds from the turn's start to its KV being in place (0.0 when it already was).
     pub restore_ms: f64,
+    /// What was brought back for the prompt's newest text.
+    pub recall: Option<RecallReport>,
     /// Milliseconds from `submit` to the first token.
     pub ttft_ms: f64,
     /// The turn was asked to reuse nothing.
@@ -209,6 +273,17 @@ pub struct TurnReport {
     pub prefill_tokens_per_second: Option<f64>,
     /// Why tokens that this conversation once had were computed again.
     pub miss: Option<MissReason>,
+}
+
+/// A step that brings blocks back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecallReport {
+    /// Blocks without cells when it began.
+    pub away: usize,
+    /// Tokens that came back.
+    pub tokens: usize,
+    /// Until they were in their cells, with what left for them.
+    pub took: Duration,
 }
 
 /// How far a prompt is, between its arrival and its first token.
@@ -262,6 +337,8 @@ pub enum TurnEvent {
     Progress(PromptProgress),
     /// The prompt is computed and the first token is known: sent once, before any `Token`.
     Started(TurnReport),
+    /// A block has moved; any number, at any time before the last event.
+    Moved(Moved),
     /// A token of the answer.
     Token {
         token: Token,
@@ -280,6 +357,7 @@ pub enum TurnEvent {
         /// From the first token to the last one.
         generation_ms: f64,
         drafts: DraftCounts,
+        cells: CellCounts,
         /// Prompt and answer, the end-of-generation token included.
         timeline: Vec<Token>,
     },
@@ -289,9 +367,18 @@ pub enum TurnEvent {
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum TurnError {
     #[error(
-        "the prompt has {prompt_tokens} tokens, a conversation holds {context_tokens} at most: shorten it, or start with a larger --ctx (up to the context that the model was trained with)"
+        "the prompt has {prompt_tokens} tokens, a conversation holds {context_tokens} at most: shorten it, or {}",
+        longer(*.no_eviction)
     )]
-    TooLong { prompt_tokens: usize, context_tokens: usize },
+    TooLong {
+        prompt_tokens: usize,
+        context_tokens: usize,
+        /// Why it ends with the cells, where the model was trained with more.
+        no_eviction: Option<NoEviction>,
+    },
+    /// Names what needs how many cells.
+    #[error("{0}: raise `hob.budget`, or leave it out")]
+    BudgetTooSmall(String),
     #[error("the prompt is empty")]
     EmptyPrompt,
     #[error("token {token} is not in this model's vocabulary of {vocabulary} tokens")]
@@ -327,6 +414,17 @@ pub enum TurnError {
     Stopped,
     #[error("{0}; what was said is saved: try again in a moment")]
     Dead(Death),
+}
+
+/// How a conversation can be longer.
+fn longer(no_eviction: Option<NoEviction>) -> String {
+    no_eviction.map_or_else(
+        || {
+            "start with a larger --ctx (up to the context that the model was trained with)"
+                .to_owned()
+        },
+        |why| format!("{} (it stays in its cells: {why})", why.remedy()),
+    )
 }
 
 /// A turn under way. Dropping it cancels it.

@@ -24,7 +24,7 @@ fn record(directory: &Path, conversation: &str) -> SlotRecord {
 
 /// Sweeps after the grace of every object has passed.
 fn sweep_later(engine: &Engine) {
-    let rules = Rules { compress_after: None, ..Rules::default() };
+    let rules = Rules { compress_after: None, ..without_quota() };
     let sweeper = Arc::new(Mutex::new(Sweeper::new(rules)));
     let later = AdjustedTime::from(Timestamp::from(SystemTime::now() + 2 * SAVE_GRACE));
     let swept = block_on(engine.sweep(sweeper, later)).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, EngineOptions, FinishReason, Model, TurnError, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, FinishReason, Model, NoEviction, TurnError, TurnRequest};
 use hob_slots::Token;
 use support::*;
 
@@ -136,7 +136,8 @@ fn turns_that_do_not_fit_together_run_in_turn_and_answer_the_same() {
 #[test]
 fn an_answer_that_fills_the_context_ends_with_length() {
     let model = fake();
-    let engine = engine(&model, None, EngineOptions { context_tokens: 128, ..options() });
+    let options = EngineOptions { context_tokens: 128, away: None, ..options() };
+    let engine = engine(&model, None, options);
     let prompt = tokens(&model, &user("talk for ever"));
     let answer = ask(&engine, TurnRequest { ignore_eog: true, ..request("chat", &prompt, 10_000) });
     assert_eq!(answer.reason, FinishReason::Length);
@@ -146,9 +147,13 @@ fn an_answer_that_fills_the_context_ends_with_length() {
 #[test]
 fn a_prompt_that_cannot_fit_is_refused_with_both_numbers() {
     let model = fake();
-    let engine = engine(&model, None, EngineOptions { context_tokens: 64, ..options() });
+    let options = EngineOptions { context_tokens: 64, away: None, ..options() };
+    let engine = engine(&model, None, options);
     let error = engine.submit(request("chat", &[Token(65); 65], 1)).unwrap_err();
-    assert_eq!(error, TurnError::TooLong { prompt_tokens: 65, context_tokens: 64 });
+    let no_eviction = Some(NoEviction::Off);
+    let expected = TurnError::TooLong { prompt_tokens: 65, context_tokens: 64, no_eviction };
+    assert_eq!(error, expected);
+    assert!(error.to_string().contains("set `eviction` to restore"), "{error}");
     let error = engine.submit(request("chat", &[], 1)).unwrap_err();
     assert_eq!(error, TurnError::EmptyPrompt);
     let error = engine.submit(request("chat", &[Token(999_999)], 1)).unwrap_err();

@@ -99,7 +99,7 @@ fn a_sweep_removes_only_unreferenced_objects() {
         .unwrap();
     let before = engine(&model, Some(directory.path()), options());
     // Collects only unreferenced objects; the conversation and its earlier branch stay.
-    let rules = Rules { compress_after: None, ..Rules::default() };
+    let rules = Rules { compress_after: None, ..without_quota() };
     let later = AdjustedTime::from(Timestamp::from(SystemTime::now() + 2 * SAVE_GRACE));
     let swept = block_on(before.sweep(sweeper(rules), later)).unwrap();
     assert!(swept.collected > 0 && swept.errors.is_empty(), "{swept:?}");
@@ -129,7 +129,7 @@ fn an_expired_conversation_leaves_memory_too_and_an_open_one_stays() {
     }
     block_on(engine.park(name("parked")));
     let later = AdjustedTime::from(Timestamp::from(SystemTime::now() + Duration::from_secs(7_200)));
-    let swept = block_on(engine.sweep(sweeper(Rules::default()), later)).unwrap();
+    let swept = block_on(engine.sweep(sweeper(without_quota()), later)).unwrap();
     assert_eq!((swept.expired, swept.errors.len()), (1, 0), "{swept:?}");
     let known: Vec<_> =
         status(&engine).parked.into_iter().map(|saved| saved.conversation).collect();

@@ -156,7 +156,7 @@ fn blocks_have_their_segments_layer_and_prefixes_their_slots() {
     let model = fake();
     let engine = engine(&model, None, options());
     let prompt = tokens(&model, &"a long beginning ".repeat(12));
-    let segment = |end, layer, key: &str| SegmentRef { end, layer, key: key.to_owned() };
+    let segment = |end, layer, key: &str| SegmentRef::new(end, layer, key);
     let half = (BLOCK_TOKENS * 2) as u32;
     let segments = vec![
         segment(half, Layer::Identity, "identity"),

@@ -80,6 +80,37 @@ fn a_cold_turn_that_is_cancelled_in_its_prefill_leaves_the_record_whole() {
 }
 
 #[test]
+fn a_cold_turn_that_is_cancelled_leaves_the_holes_of_the_record_and_what_its_tokens_saw() {
+    let model = slow(MemoryKind::Plain);
+    let mut disk = OnDisk::with(&model, small_batches());
+    let within = |turn| TurnRequest { budget: Some(400), ignore_eog: true, ..turn };
+    let mut timeline = Vec::new();
+    for n in 0..8 {
+        let question = user(&format!("question {n}: {}", "and then? ".repeat(8)));
+        let prompt = [timeline, tokens(&model, &question)].concat();
+        timeline = ask(&disk.engine, within(request("chat", &prompt, 24))).timeline;
+    }
+    settle(&disk.engine);
+    let before = record(disk.path());
+    assert_eq!(before.tokens, timeline);
+    assert!(before.lineage.away_tokens() > 0, "{:?}", before.lineage);
+    assert!(before.lineage.pure_tokens(timeline.len() as u32) < 400, "{:?}", before.lineage);
+
+    let turn = disk.engine.submit(within(cold(&timeline))).unwrap();
+    drop(in_prefill(&disk.engine, turn));
+    settle(&disk.engine);
+    assert_eq!(status(&disk.engine).counters.cancelled, 1);
+    let after = record(disk.path());
+    assert_eq!((after.tokens, after.blocks), (before.tokens, before.blocks));
+    assert_eq!(after.lineage, before.lineage);
+
+    disk.restart();
+    let prompt = [timeline.clone(), tokens(&model, &user("and now?"))].concat();
+    let report = ask(&disk.engine, within(request("chat", &prompt, 4))).report;
+    assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{report:?}");
+}
+
+#[test]
 fn an_engine_that_stops_in_a_cold_prefill_leaves_the_record_whole() {
     for memory in MEMORIES {
         let model = slow(memory);

@@ -85,6 +85,7 @@ fn save_whole(store: &Store, model: &Arc<dyn Model>, tokens: &[Token], state: Ve
         snapshots: vec![SnapshotRef { position, id, bytes }],
         segments: Vec::new(),
         branches: Vec::new(),
+        lineage: Default::default(),
     };
     store.put_slot(FINGERPRINT, &record).unwrap();
 }

@@ -14,7 +14,7 @@ use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, Retention, SlotState, TurnError, TurnRequest};
 use hob_slots::store::files::{Disk, Entry, Facts, Files, Lock, LockError, NewFile, OpenFile};
 use hob_slots::store::{Store, StoreReader};
-use hob_slots::{Rules, Sweeper, Swept, Timestamp, TtlClass};
+use hob_slots::{Sweeper, Swept, Timestamp, TtlClass};
 use parking_lot::Mutex;
 use support::*;
 
@@ -191,7 +191,7 @@ fn a_writer_that_panicked_writes_the_next_object_and_inference_goes_on() {
 }
 
 fn sweep_in(engine: &Engine, time: Duration) -> Result<Swept, TurnError> {
-    let sweeper = Arc::new(Mutex::new(Sweeper::new(Rules::default())));
+    let sweeper = Arc::new(Mutex::new(Sweeper::new(without_quota())));
     block_on(engine.sweep(sweeper, Timestamp::from(SystemTime::now() + time).into()))
 }
 

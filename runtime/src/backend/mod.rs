@@ -332,6 +332,11 @@ pub trait Backend {
     /// [`StateError::Import`]; the sequence is empty then.
     fn rewind(&mut self, sequence: Sequence, rest: &[u8], end: usize) -> Result<(), StateError>;
 
+    /// The positions of the sequence's cells, in order. `None`: only an export would tell.
+    fn positions(&self, _: Sequence) -> Option<Vec<usize>> {
+        None
+    }
+
     /// The pooled embedding of `tokens`, normalised to length 1.
     ///
     /// # Errors

@@ -47,8 +47,11 @@ impl Drafter<'_> {
             number,
             adapters: AdapterSet::default(), // It drafts without them.
             prompt: tokens.clone(),
+            segments: Vec::new(),
             hot,
             limit: tokens.len(),
+            views: Vec::new(),
+            room: usize::MAX, // It evicts no blocks: it follows as far as its cells reach.
             prefix_ends: Vec::new(),
             record_only: false,
         };
@@ -76,6 +79,7 @@ impl Drafter<'_> {
                         restoring.handle.consumed(pieces);
                     }
                 }
+                FetchEvent::Views(_) | FetchEvent::Recalled(_) => {} // All of its KV is pure.
                 FetchEvent::End(_) | FetchEvent::Failed(_) => self.end_restore(slot),
             }
             if began.elapsed() > MAX_IMPORT_TIME {
@@ -190,13 +194,14 @@ impl Drafter<'_> {
         let object = Object {
             kind: ObjectKind::Block,
             model: self.core.model.fingerprint(),
-            parent: block.parent,
+            parent: block.named_after(),
             start: narrow(range.start),
             tokens: self.tracks[slot].timeline.tokens()[range.clone()].to_vec(),
             payload: Payload::from(state),
         };
         let usage = Use { now, ..Use::default() };
-        self.core.tiers.put(&owner.conversation, block.id, object, usage, owner.in_memory);
+        let (id, after) = (block.id, block.before());
+        self.core.tiers.put(&owner.conversation, id, after, object, usage, owner.in_memory);
         self.tracks[slot].exported = range.end;
         true
     }
@@ -247,6 +252,7 @@ fn record(tiers: &KvTiers, owner: &Owner, timeline: &Timeline, now: Timestamp) -
         snapshots: Vec::new(),
         segments: Vec::new(),
         branches: Vec::new(), // The tiers know them.
+        lineage: Default::default(),
     }
 }
 

@@ -70,7 +70,7 @@ impl DrafterCore {
             costs: if is_timed { CostCurve::measured() } else { CostCurve::fixed(0.0) },
             pace: Pace::new(target, options.max_rows()),
             fetches: 0,
-            options: options.clone(),
+            options: EngineOptions { away: None, ..options.clone() },
         }
     }
 

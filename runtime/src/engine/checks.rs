@@ -6,13 +6,22 @@ use tracing::debug;
 use super::Engine;
 use crate::grammar::{Constraint, Grammar, GrammarFactory};
 use crate::turn::{TurnError, TurnRequest};
+use crate::worker::check_budget;
 
 impl Engine {
     pub(super) fn check(&self, request: &TurnRequest) -> Result<(), TurnError> {
         if self.inner.model.facts().pooling.is_some() {
             return Err(TurnError::NotGenerative);
         }
-        self.check_tokens(&request.prompt, self.conversation_tokens())
+        let is_prefix = request.purpose.is_prefix();
+        let most = if is_prefix { self.prefix_tokens() } else { self.conversation_tokens() };
+        self.check_tokens(&request.prompt, most)?;
+        if !self.inner.options.evicts(self.inner.model.facts()) {
+            return Ok(()); // A budget does not count, and the answer says so.
+        }
+        let vocabulary = self.inner.model.vocabulary();
+        let max_rows = self.inner.options.max_rows();
+        check_budget(request, max_rows, |token| vocabulary.is_eog(token))
     }
 
     pub(super) fn check_tokens(
@@ -25,7 +34,9 @@ impl Engine {
             return Err(TurnError::EmptyPrompt);
         }
         if tokens.len() > context_tokens {
-            return Err(TurnError::TooLong { prompt_tokens: tokens.len(), context_tokens });
+            let no_eviction = self.inner.options.ends_with_cells(self.inner.model.facts());
+            let prompt_tokens = tokens.len();
+            return Err(TurnError::TooLong { prompt_tokens, context_tokens, no_eviction });
         }
         match tokens.iter().find(|&&token| !vocabulary.contains(token)) {
             Some(token) => {

@@ -38,7 +38,7 @@ pub struct SlotMap {
     /// `None` for an anonymous turn, and for cells without an owner.
     pub conversation: Option<ConversationId>,
     pub state: SlotState,
-    /// Tokens in the slot's cells.
+    /// Tokens of the slot's timeline, of which some may be away.
     pub tokens: usize,
     /// Tokens of the running turn's prompt; while `tokens` is less, the prompt is being restored or
     /// computed.
@@ -57,6 +57,8 @@ pub struct BlockMap {
     /// The name of that part of the prompt.
     pub key: Option<String>,
     pub origin: Origin,
+    /// It has no cells now: it is in memory or on disk.
+    pub is_away: bool,
     /// The number of other slots with the same block.
     pub sharers: usize,
 }
@@ -86,6 +88,8 @@ pub enum EvictionReason {
     Idle,
     /// The next prompt differed from there on.
     Differs,
+    /// Its conversation has more tokens than its budget has cells.
+    Budget,
     Deleted,
     /// The weights were unloaded, and with them all cells.
     Unloaded,
@@ -101,6 +105,7 @@ impl EvictionReason {
             Self::Beside => "beside",
             Self::Idle => "idle",
             Self::Differs => "differs",
+            Self::Budget => "budget",
             Self::Deleted => "deleted",
             Self::Unloaded => "unloaded",
             Self::Failed => "failed",
@@ -124,6 +129,8 @@ pub(crate) struct SlotReading {
     pub state: SlotState,
     pub prompt_tokens: Option<usize>,
     pub blocks: Vec<Block>,
+    /// Positions without cells.
+    pub away: Vec<Range<usize>>,
     pub origins: Origins,
     pub segments: Vec<SegmentRef>,
 }
@@ -131,8 +138,12 @@ pub(crate) struct SlotReading {
 impl CacheMap {
     pub(crate) fn of(reading: Reading) -> Self {
         let mut holders: HashMap<BlockId, usize> = HashMap::new();
-        for block in reading.slots.iter().flat_map(|slot| &slot.blocks) {
-            *holders.entry(block.id).or_default() += 1;
+        for slot in &reading.slots {
+            let resident =
+                |block: &&Block| !slot.away.iter().any(|it| it.contains(&block.range.start));
+            for block in slot.blocks.iter().filter(resident) {
+                *holders.entry(block.id).or_default() += 1;
+            }
         }
         let slots = reading.slots.into_iter().map(|slot| slot.map(&holders)).collect();
         Self { used_tokens: reading.used_tokens, slots, left: reading.left }
@@ -154,7 +165,8 @@ impl SlotReading {
                 layer,
                 key: key.map(str::to_owned),
                 origin: self.origins.majority(&range),
-                sharers: holders[&block.id] - 1,
+                is_away: self.away.iter().any(|away| away.contains(&range.start)),
+                sharers: holders.get(&block.id).map_or(0, |holders| holders - 1),
                 range,
             }
         });

@@ -70,6 +70,25 @@ impl Origins {
         }
     }
 
+    /// Replaces the origins of the tokens in `range`.
+    pub fn replace(&mut self, range: Range<usize>, origins: &Self) {
+        debug_assert_eq!(range.len(), origins.len());
+        let mut replaced = self.part(0..range.start);
+        replaced.append(origins);
+        replaced.append(&self.part(range.end..self.len()));
+        *self = replaced;
+    }
+
+    fn part(&self, range: Range<usize>) -> Self {
+        let mut part = Self::default();
+        let mut start = 0;
+        for &(end, origin) in &self.runs {
+            part.push(end.min(range.end).saturating_sub(start.max(range.start)), origin);
+            start = end;
+        }
+        part
+    }
+
     /// Keeps the first `len` tokens, or all when there are fewer.
     pub fn truncate(&mut self, len: usize) {
         let whole = self.runs.partition_point(|(end, _)| *end <= len);

@@ -89,8 +89,9 @@ fn map_of(slots: &[Timeline<'_>]) -> CacheMap {
         let tokens: Vec<Token> = (0..len).map(|token| Token(token as i32)).collect();
         let mut origins = Origins::default();
         origins.push(len, Origin::Computed);
-        let segment = |&(end, layer)| SegmentRef { end, layer, key: format!("{layer:?}") };
+        let segment = |&(end, layer)| SegmentRef::new(end, layer, format!("{layer:?}"));
         SlotReading {
+            away: Vec::new(),
             slot: SlotId(n as u32),
             prefix: false,
             conversation: None,

@@ -2,7 +2,8 @@
 //! never waits for either.
 //!
 //! - The *writer* writes behind, in the order of the calls. *Readers* fetch, verify and assemble,
-//!   and deliver in groups. The engine's thread only takes a lock around a map.
+//!   and deliver in groups. The engine's thread only takes a lock around a map. Another thread reads
+//!   the words of what is away, see `passages`.
 //! - An object that is not on disk yet stays in memory, even beyond the memory budget.
 //! - A record names only objects that were handed to the writer before it and that are still held.
 //! - What must stay in memory is neither written nor named by a record on disk, and leaves memory
@@ -13,7 +14,10 @@
 //!   is computed.
 //! - What the disk refused, or a panic left unwritten, is written again behind later jobs.
 
+mod ahead;
 mod background;
+#[cfg(test)]
+mod empty_record;
 mod fetch;
 mod find;
 mod index;
@@ -22,9 +26,13 @@ mod locked;
 mod maintenance;
 mod marks;
 mod other_model;
+mod passages;
 mod plan;
 mod read;
+mod recall;
+mod recorded;
 mod records;
+mod residence;
 mod retries;
 mod shared;
 mod successor;
@@ -44,16 +52,20 @@ use hob_slots::{AdapterSet, BlockId, ConversationId, ModelHash, Timeline, Timest
 use crate::backend::Model;
 use crate::map::Tier;
 
+use ahead::Ahead;
+pub use ahead::AheadHandle;
 pub use background::in_the_background;
-use fetch::Queue;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
+use fetch::{Queue, Request};
 pub use index::TierIndex;
 use job::{Job, Unread};
 use locked::LockedSteps;
 pub use maintenance::Maintainer;
 use marks::{NumberedChange, UseChange};
+pub use passages::Labelled;
 pub use plan::FetchRequest;
 pub use read::{Part, Piece};
+pub use recall::{RecallRequest, Recalled};
 use records::Summary;
 pub use shared::{Budget, Counters};
 use shared::{Known, Shared};
@@ -74,6 +86,7 @@ pub struct KvTiers {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
     fetches: Arc<Queue>,
+    ahead: Option<mpsc::Sender<Ahead>>,
     uses: Option<mpsc::Sender<NumberedChange>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -103,6 +116,11 @@ impl KvTiers {
             let (queue, shared) = (fetches.clone(), shared.clone());
             threads.push(spawn("hob-reader", move || queue.serve(&shared)));
         }
+        let words = shared.clone();
+        threads.push(spawn("hob-words", move || words.passages.serve(&words)));
+        let (ahead, ahead_inbox) = mpsc::channel();
+        let reads = shared.clone();
+        threads.push(spawn("hob-ahead", move || ahead::serve(&reads, &ahead_inbox)));
         let (uses, changes) = mpsc::channel();
         let marks = shared.clone();
         threads.push(spawn("hob-marks", move || {
@@ -110,7 +128,7 @@ impl KvTiers {
                 marks.marks.change(store, marks.fingerprint, &changes);
             }
         }));
-        Self { shared, jobs, fetches, uses: Some(uses), threads }
+        Self { shared, jobs, fetches, ahead: Some(ahead), uses: Some(uses), threads }
     }
 
     /// Maintenance of these tiers protects the KV of `others` too, of another model over the same store.
@@ -131,11 +149,12 @@ impl KvTiers {
     }
 
     /// Puts an object of a conversation into memory now and, unless it must stay there, onto disk
-    /// behind. `usage`: the request that made it.
+    /// behind. `after`: the block before it, if any. `usage`: the request that made it.
     pub fn put(
         &self,
         conversation: &ConversationId,
         id: BlockId,
+        after: Option<BlockId>,
         object: Object,
         usage: Use,
         in_memory: bool,
@@ -145,18 +164,41 @@ impl KvTiers {
         self.shared.records().put(conversation, placed(id, &object));
         self.shared.objects().insert(id, known);
         self.shared.learn_size(&object);
-        // A snapshot covers all tokens before it and has no parent, and the first block has none.
-        let has_parent = object.kind == ObjectKind::Block && object.start > 0;
-        let parent = has_parent.then_some(object.parent);
         if in_memory || self.shared.store.is_none() {
-            self.shared.pool().insert_saved(id, parent, object.payload, usage);
+            self.shared.pool().insert_saved(id, after, object.payload, usage);
             if self.shared.store.is_none() {
                 self.shared.forget_evicted();
             }
             return;
         }
-        self.shared.pool().insert(id, parent, object.payload.clone(), usage);
+        self.shared.pool().insert(id, after, object.payload.clone(), usage);
         self.send(Job::Object(id, Box::new(object)));
+    }
+
+    /// Keeps an object of a live conversation in memory, where there is no disk for it, until it is released.
+    /// Returns `false` where memory has no room for it.
+    pub fn hold(
+        &self,
+        conversation: &ConversationId,
+        id: BlockId,
+        after: Option<BlockId>,
+        object: Object,
+        usage: Use,
+    ) -> bool {
+        let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory: true };
+        let placed = placed(id, &object);
+        if !self.shared.pool().hold(id, after, object.payload, usage) {
+            return false;
+        }
+        self.shared.records().put(conversation, placed);
+        self.shared.objects().insert(id, known);
+        true
+    }
+
+    /// These objects may leave memory from now on.
+    pub fn release(&self, ids: impl IntoIterator<Item = BlockId>) {
+        let mut pool = self.shared.pool();
+        ids.into_iter().for_each(|id| pool.release(&id));
     }
 
     /// Bytes of the object's file; 0 for one that this process has neither put nor read.
@@ -190,7 +232,8 @@ impl KvTiers {
         let (record, dropped) = match covering {
             Some(before) => {
                 let record = successor::of_covering(&before, record, has);
-                let timeline = self.shared.timeline(&record.adapters, &record.tokens);
+                let SlotRecord { adapters, tokens, lineage, .. } = &record;
+                let timeline = self.shared.timeline(adapters, tokens, &lineage.views);
                 records.set(record, &timeline)
             }
             None => {
@@ -220,6 +263,7 @@ impl KvTiers {
         conversation: &ConversationId,
         done: impl FnOnce(Result<(), String>) + Send + 'static,
     ) {
+        self.shared.passages.forget(conversation);
         let named = self.shared.records().forget(conversation);
         self.send(Job::Forget(conversation.clone(), named, Box::new(done)));
     }
@@ -253,7 +297,29 @@ impl KvTiers {
         request: FetchRequest,
         deliver: impl Fn(FetchEvent) + Send + 'static,
     ) -> FetchHandle {
-        Queue::submit(&self.fetches, request, Box::new(deliver))
+        Queue::submit(&self.fetches, Request::Sequel(request), Box::new(deliver))
+    }
+
+    /// Fetches those blocks of a conversation that its new text asks for, as [`KvTiers::fetch`] does.
+    pub fn recall(
+        &self,
+        request: RecallRequest,
+        deliver: impl Fn(FetchEvent) + Send + 'static,
+    ) -> FetchHandle {
+        Queue::submit(&self.fetches, Request::Recall(request), Box::new(deliver))
+    }
+
+    /// Reads blocks from disk to memory, so that a later recall finds them there, until the handle is dropped.
+    pub fn read_ahead(&self, blocks: Vec<BlockId>, usage: Use) -> AheadHandle {
+        let (ahead, handle) = Ahead::new(blocks, usage);
+        let inbox = self.ahead.as_ref().expect("only drop takes it");
+        inbox.send(ahead).expect("the thread runs until drop");
+        handle
+    }
+
+    /// Reads the words of a conversation that has blocks away, so that [`KvTiers::recall`] finds them.
+    pub fn learn_words(&self, timeline: Labelled) {
+        self.shared.passages.learn(timeline);
     }
 
     /// The turn of restore `number` has computed its first token.
@@ -300,6 +366,11 @@ impl KvTiers {
     /// The summary of a conversation's record, without reading it.
     pub fn summary(&self, conversation: &ConversationId) -> Option<Summary> {
         self.shared.records().summary(conversation).cloned()
+    }
+
+    /// Whether there is a disk to write to.
+    pub fn has_disk(&self) -> bool {
+        self.shared.store.is_some()
     }
 
     /// Whether the budget of unsaved bytes is spent. `on_room` is called when it no longer is.
@@ -362,6 +433,8 @@ impl Drop for KvTiers {
     fn drop(&mut self) {
         self.jobs.send(Job::Close).ok(); // An error: the writer has panicked.
         self.fetches.close();
+        self.shared.passages.close();
+        self.ahead = None;
         self.uses = None;
         for thread in self.threads.drain(..) {
             thread.join().ok();

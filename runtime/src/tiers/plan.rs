@@ -12,12 +12,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use hob_slots::format::{BranchRef, ObjectKind, SlotRecord, SnapshotRef};
+use hob_slots::format::{BranchRef, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
+use hob_slots::lineage::views_within;
 use hob_slots::store::Miss;
-use hob_slots::{AdapterSet, Block, BlockId, ConversationId, Timeline, Token};
+use hob_slots::{AdapterSet, Block, BlockId, ConversationId, Timeline, Token, ViewRun};
 
-use super::other_model;
+use super::passages::Labelled;
 use super::shared::{Counters, Known, Shared};
+use super::{other_model, residence};
 use crate::fault::{self, Place};
 use crate::miss::MissReason;
 
@@ -35,8 +37,15 @@ pub struct FetchRequest {
     pub number: u64,
     pub adapters: AdapterSet,
     pub prompt: Vec<Token>,
-    /// Tokens of the prompt that are hot already.
+    /// Of the prompt.
+    pub segments: Vec<SegmentRef>,
+    /// Tokens of the prompt that the slot has already, with cells or away.
     pub hot: usize,
+    /// The views of the slot's tokens, as far as they begin the prompt: also of those that were cut off to
+    /// continue behind a cell.
+    pub views: Vec<ViewRun>,
+    /// Cells for the tokens behind `hot`: those that are restored and those that are computed.
+    pub room: usize,
     /// Tokens of the prompt that may be reused.
     pub limit: usize,
     /// Where hot prefixes of the prompt end: each may have a snapshot.
@@ -45,7 +54,7 @@ pub struct FetchRequest {
     pub record_only: bool,
 }
 
-/// The objects to look for, in order.
+/// The objects to look for, in order. Between blocks there may be gaps: what is in them stays away.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub hot: usize,
@@ -59,6 +68,8 @@ pub(super) struct Plan {
     /// The conversation's snapshots that match this prompt, by position.
     pub snapshots: Vec<SnapshotRef>,
     pub sought: Sought,
+    /// The views of the prompt's known tokens.
+    pub views: Vec<ViewRun>,
     /// Of a memory with a rest: its partial snapshots beyond the hot tokens, the furthest last. One
     /// of them is wanted with the blocks, which reach to the furthest.
     pub partials: Vec<SnapshotRef>,
@@ -87,9 +98,10 @@ impl Plan {
             shared.marks.restore(store, model, conversation, request.number, is_wanted);
         }
         let mut limit = request.limit;
-        let timeline = shared.timeline(&request.adapters, &request.prompt);
         let shared_with = |r: &Arc<SlotRecord>| r.shared_with(&request.adapters, &request.prompt);
         let expected = record.as_ref().map_or(0, shared_with);
+        let views = known_views(request, record.as_deref(), expected);
+        let timeline = shared.timeline(&request.adapters, &request.prompt, &views);
         let branches = record.iter().flat_map(|record| &record.branches);
         let mut branch_ends = branch_ends(branches, &timeline, limit);
         let snapshots = snapshots_of(record.as_deref(), &timeline, expected);
@@ -97,7 +109,27 @@ impl Plan {
         let sought = if request.record_only {
             Sought::Blocks(Vec::new())
         } else if shared.model.facts().memory.is_plain() {
-            Sought::Blocks(blocks_between(&timeline, request.hot, limit))
+            let behind = request.prompt.len() - request.hot;
+            Sought::Blocks(if behind <= request.room {
+                blocks_between(&timeline, request.hot, limit)
+            } else if expected <= request.hot {
+                // Of another conversation or branch, as much as there are cells for.
+                let end = request.hot.saturating_add(request.room);
+                blocks_between(&timeline, request.hot, limit.min(end))
+            } else {
+                // The last one that the record has must be there, not the last one of the prompt.
+                let known = blocks_between(&timeline, request.hot, limit.min(expected));
+                let new = request.prompt.len() - expected.max(request.hot);
+                let room = request.room.saturating_sub(new);
+                let chosen = residence::choose(known.clone(), record.as_deref(), room);
+                if let Some(record) = &record {
+                    learn_away(shared, record, &known, &chosen);
+                }
+                if chosen.len() < known.len() {
+                    learn_words(shared, request, &timeline, limit.min(expected));
+                }
+                chosen
+            })
         } else {
             let (own, state) = (snapshots.iter().copied(), shared);
             let shared = request.prefix_ends.iter().flat_map(|&position| {
@@ -147,26 +179,59 @@ impl Plan {
             branch_ends,
             snapshots,
             sought,
+            views,
             partials,
             group_blocks,
             miss,
         }
     }
 
+    /// Blocks that are away, to be brought back to a slot with `hot` tokens.
+    pub fn of_blocks(shared: &Shared, blocks: Vec<Block>, hot: usize) -> Self {
+        Self {
+            hot,
+            limit: hot,
+            expected: hot,
+            record: None,
+            branch_ends: Vec::new(),
+            snapshots: Vec::new(),
+            sought: Sought::Blocks(blocks),
+            views: Vec::new(),
+            partials: Vec::new(),
+            group_blocks: group_blocks(shared.block_bytes.load(Ordering::Relaxed) as u64),
+            miss: None,
+        }
+    }
+
+    /// Whether the block is of those before the slot's end, without cells.
+    pub fn is_away(&self, block: &Block) -> bool {
+        block.range.end <= self.hot
+    }
+
     /// Names and ranges of the blocks in which a branch ended that begin at `start`.
     pub fn branch_ends(&self, start: usize) -> impl Iterator<Item = (BlockId, Range<usize>)> {
         self.branch_ends.iter().filter(move |(_, range)| range.start == start).cloned()
     }
+}
 
-    /// Name and range of the record's block that holds position `at`.
-    pub fn recorded_block(&self, at: usize) -> Option<(BlockId, Range<usize>)> {
-        let blocks = &self.record.as_ref()?.blocks;
-        let index = blocks.partition_point(|block| block.end as usize <= at);
-        let block = blocks.get(index)?;
-        let before = index.checked_sub(1).map(|before| &blocks[before]);
-        let start = before.map_or(0, |before| before.end as usize);
-        Some((block.id, start..block.end as usize))
-    }
+/// Those of the slot, and behind its tokens those of the record, if it has the same before.
+fn known_views(
+    request: &FetchRequest,
+    record: Option<&SlotRecord>,
+    expected: usize,
+) -> Vec<ViewRun> {
+    let slots = end_of(&request.views).max(request.hot);
+    let Some(record) = record.filter(|_| slots < expected) else { return request.views.clone() };
+    let within = |views: &[ViewRun], len| {
+        views_within(views, u32::try_from(len).expect("positions fit 32 bits"))
+    };
+    let recorded = within(&record.lineage.views, expected);
+    let before = |views: &[ViewRun]| within(views, slots);
+    if before(&recorded) == before(&request.views) { recorded } else { request.views.clone() }
+}
+
+fn end_of(views: &[ViewRun]) -> usize {
+    views.last().map_or(0, |last| last.end as usize)
 }
 
 fn find_record(
@@ -252,6 +317,29 @@ fn snapshots_of(
     let mut snapshots: Vec<SnapshotRef> = own.chain(of_branches).collect();
     snapshots.sort_by_key(|snapshot| snapshot.position);
     snapshots
+}
+
+/// Those of `known` that stay away are on disk, as far as the record tells: they are not exported, and the next
+/// record names them again. A missing one shows when it is read.
+fn learn_away(shared: &Shared, record: &SlotRecord, known: &[Block], chosen: &[Block]) {
+    let is_away = |id: &BlockId| {
+        known.iter().any(|block| block.id == *id) && !chosen.iter().any(|block| block.id == *id)
+    };
+    for block in record.blocks.iter().filter(|block| is_away(&block.id)) {
+        shared.learn_names([block.id]);
+        shared.objects().entry(block.id).or_insert(Known::on_disk(block.bytes));
+    }
+}
+
+/// Not all of the first `end` tokens get cells: a question may ask for the others.
+fn learn_words(shared: &Shared, request: &FetchRequest, timeline: &Timeline, end: usize) {
+    let Some(conversation) = request.conversation.clone() else { return };
+    shared.passages.learn(Labelled {
+        conversation,
+        tokens: timeline.tokens().to_vec(),
+        blocks: blocks_between(timeline, 0, end),
+        segments: request.segments.clone(),
+    });
 }
 
 fn blocks_between(timeline: &Timeline, hot: usize, limit: usize) -> Vec<Block> {

@@ -4,6 +4,8 @@
 //!   state while they are read: the verified bytes are still in the processor's cache, and the
 //!   import walks the cells once.
 //! - A partial snapshot comes last. Where a block before it is missing, a nearer one is taken.
+//! - A block that is away and cannot be read stays away; without another one, the tokens from it on are
+//!   computed.
 //! - A piece may hold more tokens than the prompt wants: those after the last equal one are not
 //!   used.
 //! - Objects read from disk do not enter the memory tier: the system's page cache has them.
@@ -16,6 +18,7 @@ use hob_slots::{Block, Payload};
 
 use super::find::Finder;
 use super::plan::{Plan, Sought};
+use super::recorded::block_like;
 use crate::backend::JoinedState;
 use crate::map::{Origin, Origins};
 use crate::miss::MissReason;
@@ -131,9 +134,13 @@ impl Group {
                 self.unread.start += 1;
                 let block = &blocks[index];
                 let at = block.range.start.max(plan.hot);
-                if let Err(reason) = self.read_block(finder, plan, index) {
-                    let reached = self.read_recorded(finder, plan, at, block);
-                    self.end(plan, reached.unwrap_or(at), &reason);
+                match self.read_block(finder, plan, index) {
+                    Ok(()) => {}
+                    Err(_) if plan.is_away(block) => {} // It stays away.
+                    Err(reason) => {
+                        let reached = self.read_recorded(finder, plan, at, block);
+                        self.end(plan, reached.unwrap_or(at), &reason);
+                    }
                 }
             }
             Sought::Snapshots(_) => self.read_snapshot(finder, plan),
@@ -160,16 +167,21 @@ impl Group {
         let Sought::Blocks(blocks) = &plan.sought else { return Ok(()) };
         let block = &blocks[index];
         let (payload, origin) = finder.find(&block.id, ObjectKind::Block)?;
-        let wanted = block.range.start.max(plan.hot)..block.range.end.min(plan.limit);
+        let wanted = if plan.is_away(block) {
+            block.range.clone()
+        } else {
+            block.range.start.max(plan.hot)..block.range.end.min(plan.limit)
+        };
         // Cells of this block and of the group's unread ones.
-        let room = blocks[self.unread.end - 1].range.end - block.range.start;
+        let group = &blocks[index..self.unread.end.max(index + 1)];
+        let room = group.iter().map(|block| block.range.len()).sum();
         self.add(finder, block.range.clone(), wanted, payload, origin, room);
         Ok(())
     }
 
     /// Reads the record's block in place of the missing one, or the one in which a branch ended.
-    /// They begin at the same position, because all tokens before it are equal. Returns where the
-    /// wanted tokens end.
+    /// They begin at the same position, because all before it is equal. Returns where the wanted
+    /// tokens end.
     fn read_recorded(
         &mut self,
         finder: &mut Finder<'_>,
@@ -177,7 +189,8 @@ impl Group {
         at: usize,
         ours: &Block,
     ) -> Option<usize> {
-        let recorded = plan.recorded_block(at).filter(|(id, _)| *id != ours.id);
+        let recorded = plan.record.as_ref().and_then(|record| block_like(record, ours));
+        let recorded = recorded.filter(|(id, _)| *id != ours.id);
         let recorded = recorded.map(|(id, held)| (held.end.min(plan.expected), id, held));
         let branches = plan.branch_ends(ours.range.start).map(|(id, held)| (held.end, id, held));
         let mut known: Vec<_> = recorded.into_iter().chain(branches).collect();
@@ -261,6 +274,7 @@ impl Group {
     ) {
         let origins = Origins::of(wanted.len(), origin);
         if let Some(joining) = &mut self.joining
+            && joining.held.end == held.start
             && finder.shared.model.append_state(&mut joining.state, &payload)
         {
             joining.held.end = held.end;

@@ -9,11 +9,14 @@ use std::time::Instant;
 use hob_slots::evict::History;
 use hob_slots::format::{Object, ObjectKind};
 use hob_slots::store::{ObjectName, Store};
-use hob_slots::{AdapterSet, BlockId, ConversationId, ModelHash, Timeline, Token, WarmPool};
+use hob_slots::{
+    AdapterSet, BlockId, ConversationId, ModelHash, Timeline, Token, ViewRun, WarmPool,
+};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 
 use super::marks::Marks;
+use super::passages::Indexes;
 use super::records::Records;
 use crate::backend::Model;
 
@@ -49,6 +52,8 @@ pub(super) struct Shared {
     /// Maintenance ends early, and queued jobs are dropped.
     pub stopping: Arc<AtomicBool>,
     pub marks: Marks,
+    /// The words of live conversations.
+    pub passages: Indexes,
     /// Conversations whose time of use the writer is about to write: a sweep that has read the slot
     /// file before must not find them expired.
     pub renewing: Mutex<BTreeSet<ConversationId>>,
@@ -101,8 +106,14 @@ pub struct Counters {
     pub rejected: AtomicU64,
     /// The longest time for which the writer or maintenance held locks of the engine.
     pub longest_lock_micros: AtomicU64,
-    /// Jobs of the writer and the readers that panicked.
+    /// Jobs of the tiers' threads that panicked.
     pub panics: AtomicU64,
+    /// Of `read_bytes`: before a question asked for them.
+    pub read_ahead_bytes: AtomicU64,
+    /// Blocks whose words were read before a question asked for them.
+    pub indexed_ahead: AtomicU64,
+    /// Blocks whose words were read while a question waited.
+    pub indexed_late: AtomicU64,
 }
 
 impl Shared {
@@ -130,6 +141,7 @@ impl Shared {
             open: Mutex::default(),
             stopping: Arc::default(),
             marks: Marks::default(),
+            passages: Indexes::default(),
             renewing: Mutex::default(),
             spares: Mutex::default(),
             block_bytes: AtomicUsize::new(0),
@@ -156,11 +168,12 @@ impl Shared {
         self.written.send_replace(self.counters.written_bytes.load(Ordering::Relaxed));
     }
 
-    /// The blocks of `tokens`, which begin a conversation with these adapters.
-    pub fn timeline(&self, adapters: &AdapterSet, tokens: &[Token]) -> Timeline {
+    /// The blocks of `tokens`, which begin a conversation with these adapters. `views`: of the first ones;
+    /// the others saw everything.
+    pub fn timeline(&self, adapters: &AdapterSet, tokens: &[Token], views: &[ViewRun]) -> Timeline {
         let vocabulary = self.model.vocabulary();
         let mut timeline = Timeline::of_root(adapters.root(self.fingerprint));
-        timeline.push(tokens, |token| vocabulary.is_eog(token));
+        timeline.push_runs(tokens, views, |token| vocabulary.is_eog(token));
         timeline
     }
 

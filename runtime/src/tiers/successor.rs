@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use hob_slots::BlockId;
 use hob_slots::format::SlotRecord;
+use hob_slots::lineage::views_within;
 
 /// Snapshots of a covering record, twice as many as of another: the lowest positions leave.
 const MAX_SNAPSHOTS: usize = 8;
@@ -22,7 +23,11 @@ pub(super) fn of_covering(
 ) -> SlotRecord {
     debug_assert!(before.covers(&record.adapters, &record.tokens));
     let mut snapshots = record.snapshots;
-    snapshots.retain(|snapshot| holds(&snapshot.id));
+    // A snapshot of tokens that saw something else has another name than those of `before`.
+    let saw_the_same = |tokens| {
+        views_within(&before.lineage.views, tokens) == views_within(&record.lineage.views, tokens)
+    };
+    snapshots.retain(|snapshot| holds(&snapshot.id) && saw_the_same(snapshot.position));
     snapshots.extend_from_slice(&before.snapshots);
     snapshots.sort_by_key(|snapshot| snapshot.position);
     snapshots.dedup_by_key(|snapshot| snapshot.position);
@@ -32,6 +37,7 @@ pub(super) fn of_covering(
         blocks: before.blocks.clone(),
         snapshots,
         segments: before.segments.clone(),
+        lineage: before.lineage.clone(),
         ..record
     }
 }
@@ -51,4 +57,45 @@ pub(super) fn of_unread(
     let mut named: BTreeSet<BlockId> = covering.objects().map(|(id, _)| id).collect();
     covering.branches = branches.into_iter().filter(|object| named.insert(object.id)).collect();
     covering
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_slots::format::SnapshotRef;
+    use hob_slots::{Lineage, Token, View, ViewRun};
+
+    use super::super::empty_record::empty_record;
+    use super::*;
+
+    fn record(tokens: usize, views: Vec<ViewRun>, snapshots: &[(u32, u8)]) -> SlotRecord {
+        let snapshot = |&(position, digit): &(u32, u8)| SnapshotRef {
+            position,
+            id: BlockId([digit; 32]),
+            bytes: 1,
+        };
+        SlotRecord {
+            tokens: vec![Token(1); tokens],
+            snapshots: snapshots.iter().map(snapshot).collect(),
+            lineage: Lineage { views, away: Vec::new() },
+            ..empty_record("chat")
+        }
+    }
+
+    #[test]
+    fn a_covering_record_keeps_its_lineage_and_takes_snapshots_of_tokens_that_saw_the_same() {
+        let apart = View::without([0..64]);
+        let views =
+            |end| vec![ViewRun { end: 100, view: View::WHOLE }, ViewRun { end, view: apart }];
+        let before = record(200, views(200), &[(140, 1)]);
+        let ids = |next: &SlotRecord| -> Vec<u8> {
+            next.snapshots.iter().map(|snapshot| snapshot.id.0[0]).collect()
+        };
+        let seen_alike = record(150, views(150), &[(90, 2), (140, 3)]);
+        let next = of_covering(&before, seen_alike, |_| true);
+        assert_eq!((&next.lineage, ids(&next)), (&before.lineage, vec![2, 3]));
+
+        let computed_whole = record(150, Vec::new(), &[(90, 2), (140, 3)]);
+        let next = of_unread(&before, computed_whole, |_| true);
+        assert_eq!((&next.lineage, ids(&next)), (&before.lineage, vec![2, 1]));
+    }
 }

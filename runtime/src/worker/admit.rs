@@ -214,6 +214,9 @@ impl Worker<'_> {
             running.report.miss = self.divergence(index, &running);
         }
         self.prepare_adapters(index, leftover, &running);
+        let common =
+            self.slots[index].shared_with(&running.request.adapters, &running.request.prompt);
+        self.slots[index].views_before = self.slots[index].timeline.views_within(common);
         let hot_before = self.reuse_hot(index, leftover, &running);
         let in_memory = self.stays_in_memory(index, &running);
         let slot = &mut self.slots[index];
@@ -221,9 +224,14 @@ impl Worker<'_> {
         let before_speculation = slot.turn_begins(&running.request, hot);
         if !running.started {
             running.report.ahead = slot.ahead_counts(before_speculation);
+            if running.request.purpose != Purpose::Speculate {
+                running.report.moved_ahead = std::mem::take(&mut slot.moved_ahead);
+            }
         }
         slot.keep_as(&running.request.keep, had_slot);
         slot.set_in_memory(in_memory);
+        slot.uses.begin_turn(hot);
+        slot.peak = slot.cells.len();
         slot.turn = Some(running);
         let whole = !std::mem::take(&mut slot.partly_restored);
         self.core.change_log.touch();
@@ -265,6 +273,10 @@ impl Worker<'_> {
             restore: None,
             expected: 0,
             passed_over: 0,
+            recalls_at: None,
+            recall_began: None,
+            away: Vec::new(),
+            has_left: false,
             adds_nothing: false,
         }
     }
@@ -353,7 +365,6 @@ impl Worker<'_> {
         if turn.is_restoring() {
             self.drop_half_restored(index);
         }
-        let slot = &mut self.slots[index];
         turn.phase = Phase::Prefill; // Cancels a fetch, before its use is reported as ended.
         self.slot_may_be_free = true;
         self.core.change_log.touch();
@@ -362,12 +373,20 @@ impl Worker<'_> {
         if let (Some(conversation), Some(restore)) = (turn.owner.conversation(), turn.restore) {
             self.core.tiers.use_ended(conversation, restore);
         }
+        // Those of a restore were told when it was planned.
+        if !turn.request.restores_only {
+            self.learn_words(index);
+        }
+        let slot = &mut self.slots[index];
         if let Owner::Anonymous(id) = &turn.owner {
             slot.tail.clear();
             slot.owner = None; // Its cells stay, for other slots to share.
             self.open_changed = true;
             self.registry.unpin(id);
-            if turn.request.keep.in_memory == Some(true) {
+            if turn.has_left {
+                self.core.tiers.forget(id, |_| {}); // Nothing asks for its blocks any more.
+            }
+            if turn.request.keep.in_memory == Some(true) || turn.has_left {
                 self.vacate(index);
             }
         }

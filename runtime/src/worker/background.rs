@@ -13,7 +13,7 @@ use super::slot::Slot;
 use super::step::report_started;
 use crate::command::Submitted;
 use crate::map::EvictionReason;
-use crate::turn::{DraftCounts, FinishReason, Purpose, TurnError, TurnEvent};
+use crate::turn::{CellCounts, DraftCounts, FinishReason, Purpose, TurnError, TurnEvent};
 
 /// While an answer is being generated, a speculation adds at most this fraction (1/8) of its rows
 /// to a micro-batch.
@@ -88,7 +88,9 @@ impl Worker<'_> {
     /// Ends a background turn whose whole prompt is hot.
     pub(super) fn finish_prefill(&mut self, index: usize) {
         let slot = &mut self.slots[index];
+        let away = slot.cells.away(slot.timeline.len());
         let turn = slot.turn.as_mut().expect("its prompt is hot");
+        turn.report.away = away;
         report_started(turn, &self.core);
         let timeline = slot.timeline.tokens().to_vec();
         let (reason, text) = (FinishReason::Length, String::new());
@@ -99,6 +101,7 @@ impl Worker<'_> {
             completion_tokens,
             generation_ms,
             drafts: DraftCounts::default(),
+            cells: CellCounts::default(),
             timeline,
         });
         self.core.counters.prewarmed += 1;

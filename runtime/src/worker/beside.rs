@@ -11,7 +11,7 @@
 use hob_slots::ConversationId;
 
 use super::Worker;
-use super::cells::CellNumbers;
+use super::cell_numbers::CellNumbers;
 use super::plan::Plan;
 use crate::map::EvictionReason;
 

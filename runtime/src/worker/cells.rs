@@ -1,69 +1,37 @@
 //! The only place that changes a slot's cells, so that cells, timeline, hot timelines and registry
 //! always agree.
 //!
-//! A cell has a number, which is given out once. Slots that share cells have equal numbers, so the
-//! cells in use are the distinct ones: equal tokens that two slots computed apart take two cells.
+//! - A position below a timeline's end may have no cell: its token is away.
+//! - A sequence continues right behind a cell: the last position has one.
+//! - `cell_numbers` says which cells slots share.
 
 use std::ops::Range;
 
-use hob_slots::Token;
+use hob_slots::{Token, View, ViewRun};
 
 use super::Worker;
+use super::cell_numbers::CellNumbers;
+use super::slot::Slot;
 use crate::backend::StateError;
 use crate::map::{Origin, Origins};
-
-/// The numbers of a slot's cells, in the order of positions.
-#[derive(Debug, Default)]
-pub(super) struct CellNumbers {
-    runs: Vec<Range<u64>>,
-}
-
-impl CellNumbers {
-    fn push(&mut self, run: Range<u64>) {
-        match self.runs.last_mut() {
-            Some(last) if last.end == run.start => last.end = run.end,
-            _ if run.is_empty() => {}
-            _ => self.runs.push(run),
-        }
-    }
-
-    /// Those of the positions in `range`.
-    fn within(&self, range: Range<usize>) -> Vec<Range<u64>> {
-        let (mut runs, mut skip) = (Vec::new(), range.start as u64);
-        let mut left = range.len() as u64;
-        for run in &self.runs {
-            let start = run.end.min(run.start + skip);
-            skip -= start - run.start;
-            let count = left.min(run.end - start);
-            if count > 0 {
-                runs.push(start..start + count);
-            }
-            left -= count;
-        }
-        runs
-    }
-
-    pub fn truncate(&mut self, len: usize) {
-        self.runs = self.within(0..len);
-    }
-
-    /// How many cells several slots have together.
-    pub fn count<'a>(slots: impl Iterator<Item = &'a Self>) -> usize {
-        let mut runs: Vec<&Range<u64>> = slots.flat_map(|slot| &slot.runs).collect();
-        runs.sort_by_key(|run| run.start);
-        let (mut count, mut counted_to) = (0, 0);
-        for run in runs {
-            count += run.end.saturating_sub(run.start.max(counted_to));
-            counted_to = counted_to.max(run.end);
-        }
-        count as usize
-    }
-}
 
 impl Worker<'_> {
     /// Cells in use. Shared cells count once.
     pub(super) fn used_tokens(&self) -> usize {
         CellNumbers::count(self.slots.iter().map(|slot| &slot.cells))
+    }
+
+    /// Whether the backend has cells at exactly the slots' resident positions, as far as it tells.
+    pub(super) fn cells_agree(&self) -> bool {
+        let agrees = |slot: &Slot| {
+            let positions = self.backend.positions(slot.sequence);
+            positions.is_none_or(|positions| {
+                let resident = slot.cells.positions();
+                positions.into_iter().eq(resident)
+            })
+        };
+        self.slots.iter().all(agrees)
+            && self.backend.positions(self.scratch()).is_none_or(|left| left.is_empty())
     }
 
     /// Drops the slot's cells and its owner.
@@ -76,16 +44,64 @@ impl Worker<'_> {
         self.open_changed = true;
     }
 
-    /// Appends tokens whose cells are in place, and new.
-    pub(super) fn extend(&mut self, index: usize, tokens: &[Token], origins: &Origins) {
-        let first = self.cells_given;
-        self.cells_given += tokens.len() as u64;
-        self.slots[index].cells.push(first..self.cells_given);
-        self.append(index, tokens, origins);
+    /// Appends tokens whose cells were just computed.
+    pub(super) fn extend(&mut self, index: usize, tokens: &[Token], origin: Origin) {
+        let positions = self.positions_behind(index, tokens.len());
+        self.number_cells(index, positions);
+        let vocabulary = self.core.model.vocabulary();
+        let slot = &mut self.slots[index];
+        slot.timeline.push_seeing(tokens, slot.view, |token| vocabulary.is_eog(token));
+        self.appended(index, tokens, &Origins::of(tokens.len(), origin));
+    }
+
+    /// Appends tokens whose cells were just imported, with the views that they were computed with.
+    pub(super) fn extend_restored(
+        &mut self,
+        index: usize,
+        tokens: &[Token],
+        views: &[ViewRun],
+        origins: &Origins,
+    ) {
+        let positions = self.positions_behind(index, tokens.len());
+        self.number_cells(index, positions);
+        self.push_known(index, tokens, views);
+        self.appended(index, tokens, origins);
+    }
+
+    /// Appends tokens that stay away.
+    pub(super) fn extend_away(&mut self, index: usize, tokens: &[Token], views: &[ViewRun]) {
+        self.push_known(index, tokens, views);
+        let slot = &mut self.slots[index];
+        slot.origins.push(tokens.len(), Origin::Disk);
+        self.residence_changed(index);
+    }
+
+    /// The cells of positions that were away were just imported.
+    pub(super) fn fill(&mut self, index: usize, range: Range<usize>, origins: &Origins) {
+        self.number_cells(index, range.clone());
+        self.slots[index].origins.replace(range, origins);
+        self.residence_changed(index);
+    }
+
+    /// Drops the cells of positions before the last one; their tokens stay in the timeline.
+    ///
+    /// # Errors
+    /// [`StateError::Partial`]: nothing has changed.
+    pub(super) fn drop_cells(
+        &mut self,
+        index: usize,
+        range: Range<usize>,
+    ) -> Result<(), StateError> {
+        let slot = &mut self.slots[index];
+        debug_assert!(range.end < slot.timeline.len(), "the top block stays");
+        self.backend.remove(slot.sequence, range.clone())?;
+        slot.cells.remove(range);
+        self.residence_changed(index);
+        Ok(())
     }
 
     /// Shares the cells of `from` in `range` with the slot, which ends where the range starts and
-    /// holds the same tokens before it. `tokens`: those of the range.
+    /// holds the same tokens before it. Both are whole up to its end. `tokens`: those of the range.
     pub(super) fn share(
         &mut self,
         from: usize,
@@ -94,29 +110,73 @@ impl Worker<'_> {
         tokens: &[Token],
     ) {
         debug_assert_eq!(self.slots[index].timeline.len(), range.start);
+        debug_assert!(self.slots[index].is_whole() && self.slots[from].cells.has(&range));
         let sequence = self.slots[index].sequence;
         self.backend.share(self.slots[from].sequence, sequence, range.clone());
-        for run in self.slots[from].cells.within(range) {
-            self.slots[index].cells.push(run);
+        for run in self.slots[from].cells.runs_within(range) {
+            self.slots[index].cells.put(run.positions(), run.first);
         }
-        self.append(index, tokens, &Origins::of(tokens.len(), Origin::Shared));
+        let vocabulary = self.core.model.vocabulary();
+        self.slots[index].timeline.push(tokens, |token| vocabulary.is_eog(token));
+        self.appended(index, tokens, &Origins::of(tokens.len(), Origin::Shared));
     }
 
-    fn append(&mut self, index: usize, tokens: &[Token], origins: &Origins) {
-        debug_assert_eq!(tokens.len(), origins.len());
-        let vocabulary = self.core.model.vocabulary();
+    fn positions_behind(&self, index: usize, count: usize) -> Range<usize> {
+        let end = self.slots[index].timeline.len();
+        end..end + count
+    }
+
+    fn number_cells(&mut self, index: usize, positions: Range<usize>) {
+        let first = self.cells_given;
+        self.cells_given += positions.len() as u64;
         let slot = &mut self.slots[index];
-        slot.timeline.push(tokens, |token| vocabulary.is_eog(token));
+        debug_assert!(slot.cells.lacks(&positions), "a position has one cell");
+        slot.cells.put(positions, first);
+    }
+
+    fn push_known(&mut self, index: usize, tokens: &[Token], views: &[ViewRun]) {
+        let vocabulary = self.core.model.vocabulary();
+        let timeline = &mut self.slots[index].timeline;
+        timeline.push_runs(tokens, views, |token| vocabulary.is_eog(token));
+    }
+
+    /// The tokens were appended to the timeline, and have cells.
+    fn appended(&mut self, index: usize, tokens: &[Token], origins: &Origins) {
+        debug_assert_eq!(tokens.len(), origins.len());
+        let slot = &mut self.slots[index];
         slot.origins.append(origins);
-        self.hot.extend(slot.root(), slot.id, tokens);
-        self.registry.set_load(slot.id, slot.timeline.len());
+        if slot.is_whole() {
+            self.hot.extend(slot.root(), slot.id, tokens);
+        }
+        self.cells_changed(index);
+    }
+
+    /// Positions below the end have got cells, or have lost them.
+    fn residence_changed(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let away = slot.cells.away(slot.timeline.len());
+        let shared = away.first().map_or(slot.timeline.len(), |first| first.start);
+        slot.view = View::without(away);
+        // Others may share what is a function of its tokens alone, and has cells from the first one on.
+        let shared = shared.min(slot.timeline.pure());
+        self.hot.set(slot.root(), slot.id, &slot.timeline.tokens()[..shared]);
+        self.cells_changed(index);
+    }
+
+    fn cells_changed(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let cells = slot.cells.len();
+        slot.peak = slot.peak.max(cells);
+        self.registry.set_load(slot.id, cells);
         self.core.change_log.touch();
     }
 
-    /// Drops the cells after the first `len` tokens.
+    /// Drops the cells after the first `len` tokens, and those before that would then end with a hole: a
+    /// sequence continues right behind a cell.
     pub(super) fn cut_back(&mut self, index: usize, len: usize) {
         let slot = &self.slots[index];
         let end = slot.timeline.len();
+        let len = slot.resident_end(len);
         if len == 0 {
             return self.clear(index);
         }
@@ -124,11 +184,9 @@ impl Worker<'_> {
             if self.backend.remove(slot.sequence, len..end).is_err() {
                 return self.clear(index); // This memory cannot drop a part of a sequence.
             }
-            let slot = &mut self.slots[index];
-            slot.cut_back(len);
-            self.hot.truncate(slot.root(), slot.id, len);
-            self.registry.set_load(slot.id, len);
-            self.core.change_log.touch();
+            self.slots[index].cut_back(len);
+            self.release_cut_off(index);
+            self.residence_changed(index);
         }
     }
 
@@ -146,8 +204,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         if len < slot.timeline.len() {
             slot.cut_back(len);
-            self.hot.truncate(slot.root(), slot.id, len);
-            self.registry.set_load(slot.id, len);
+            self.residence_changed(index);
         }
         self.core.change_log.touch();
         Ok(())
@@ -155,34 +212,12 @@ impl Worker<'_> {
 
     /// Drops all cells of the slot.
     pub(super) fn clear(&mut self, index: usize) {
+        self.release_blocks(index);
         let slot = &mut self.slots[index];
         self.backend.clear(slot.sequence);
         slot.cut_back(0);
+        slot.view = View::WHOLE;
         self.hot.remove(slot.root(), slot.id);
-        self.registry.set_load(slot.id, 0);
-        self.core.change_log.touch();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shared_cells_count_once_and_equal_tokens_in_other_cells_count() {
-        let mut prefix = CellNumbers::default();
-        prefix.push(0..100);
-        let first = |len| CellNumbers { runs: prefix.within(0..len) };
-        let mut chats = [first(80), first(60)];
-        chats[0].push(100..120);
-        chats[1].push(120..150);
-        chats[0].push(150..151);
-        let all = || std::iter::once(&prefix).chain(&chats);
-        assert_eq!(CellNumbers::count(all()), 151);
-        assert_eq!(CellNumbers::count(chats.iter()), 131, "the prefix's own 20 are not theirs");
-        assert_eq!(chats[0].within(70..101), [70..80, 100..120, 150..151]);
-        assert_eq!(chats[0].within(85..101), [105..120, 150..151]);
-        chats[0].truncate(10);
-        assert_eq!(CellNumbers::count(chats.iter()), 90);
+        self.cells_changed(index);
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use hob_slots::{BlockId, ConversationId};
+use hob_slots::{Block, BlockId, ConversationId};
 use tokio::sync::watch;
 
 use super::Worker;
@@ -72,6 +72,7 @@ impl Worker<'_> {
             state: slot.state(),
             prompt_tokens: slot.turn.as_ref().map(|turn| turn.request.prompt.len()),
             blocks: slot.timeline.blocks().to_vec(),
+            away: slot.cells.away(slot.timeline.len()),
             origins: slot.origins.clone(),
             segments: slot.keep.segments.clone(),
         };
@@ -84,6 +85,14 @@ impl Worker<'_> {
     pub(super) fn log_eviction(&mut self, index: usize, from: usize, why: EvictionReason) {
         let owner = self.slots[index].conversation().cloned();
         self.log_eviction_of(index, owner, from, why);
+    }
+
+    /// Logs that a block of the slot leaves its cells.
+    pub(super) fn log_departure(&mut self, index: usize, block: &Block, why: EvictionReason) {
+        let conversation = self.slots[index].conversation().cloned();
+        let to = self.core.tiers.tier_once_written(&block.id);
+        let (at, tokens) = (self.now(), block.range.len());
+        self.core.change_log.push(Eviction { at, conversation, tokens, to, why });
     }
 
     /// The same, for cells whose owner had left the slot before.

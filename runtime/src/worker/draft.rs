@@ -10,7 +10,7 @@ use super::Worker;
 use super::plan::{Next, Share};
 use super::slot::{Phase, Running};
 use crate::draft::{Draft, MAX_ROWS, Source, lengths};
-use crate::map::{Origin, Origins};
+use crate::map::Origin;
 
 impl Worker<'_> {
     /// The next tokens of all running answers, and how many of them are computed now.
@@ -55,7 +55,8 @@ impl Worker<'_> {
         // The micro-batch samples one token more than it drafts.
         let left = turn.request.max_tokens.saturating_sub(turn.generated + 1);
         let room = max_tokens.saturating_sub(slot.timeline.len() + 2);
-        (MAX_ROWS - 1).min(left).min(room)
+        let cells = self.budget(index).saturating_sub(slot.cells.len() + 1);
+        (MAX_ROWS - 1).min(left).min(room).min(cells)
     }
 
     /// What may follow `sampled` in the slot's answer, up to the answer's end.
@@ -105,7 +106,7 @@ impl Worker<'_> {
         let sequence = self.slots[index].sequence;
         for (offset, row) in share.sampled_rows.clone().enumerate() {
             let computed = share.tokens[offset];
-            self.extend(index, &[computed], &Origins::of(1, Origin::Generated));
+            self.extend(index, &[computed], Origin::Generated);
             let sampled = self.sample(index, row);
             let token = sampled.as_ref().ok().map(|sampled| sampled.token);
             let goes_on = sampled.as_ref().is_ok_and(|sampled| sampled.ends.is_none());

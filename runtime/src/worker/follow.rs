@@ -4,7 +4,7 @@
 //!   as they land, and compute what is their own.
 //! - Nothing binds a follower to its leader: both are looked up anew for each micro-batch. A leader
 //!   that is cancelled leaves its cells to the followers, and one of them goes on.
-//! - Cells are shared in plain memories only, between equal adapters, and never with a cold turn.
+//! - Cells are shared in plain memories only, of what is whole, between equal adapters, and never with a cold turn.
 
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ impl Worker<'_> {
         let slot = &self.slots[index];
         let turn = slot.turn.as_ref().filter(|turn| !turn.is_cold())?;
         let (own, limit) = (slot.timeline.len(), turn.reusable_tokens());
-        if own >= limit || !self.is_plain() {
+        if own >= limit || !self.is_plain() || !slot.is_whole() {
             return None;
         }
         let prompt = &turn.request.prompt;
@@ -70,6 +70,8 @@ impl Worker<'_> {
             && may_share
             && self.slots[leader].root() == self.slots[index].root()
             && self.slots[leader].timeline.len() == end
+            && self.slots[leader].is_whole()
+            && self.slots[index].is_whole()
             && beginning(index) == beginning(leader)
     }
 }

@@ -1,5 +1,7 @@
-//! The timelines in the cells: a radix tree for each adapter set, because equal tokens have other KV under
-//! other adapters.
+//! The timelines in the cells that others may share: a radix tree for each adapter set, because equal tokens
+//! have other KV under other adapters.
+//!
+//! - Of a timeline, it has what is pure and before the first token that is away.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +17,12 @@ impl HotTimelines {
         self.0.entry(root).or_default().extend(slot, tokens);
     }
 
-    /// Truncates the timeline of `slot` to `len` tokens.
-    pub fn truncate(&mut self, root: BlockId, slot: SlotId, len: usize) {
-        if let Some(tree) = self.0.get_mut(&root) {
-            tree.truncate(slot, len);
+    /// Replaces the timeline of `slot`.
+    pub fn set(&mut self, root: BlockId, slot: SlotId, tokens: &[Token]) {
+        if tokens.is_empty() {
+            return self.remove(root, slot);
         }
+        self.0.entry(root).or_default().set(slot, tokens);
     }
 
     /// Removes the timeline of `slot`.

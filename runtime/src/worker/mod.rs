@@ -23,24 +23,31 @@
 //! - `save`: exports KV behind the answer
 //! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
-//! - `cells`: every change of a slot's cells
+//! - `away`, `block_uses`: keep a conversation within its budget of cells
+//! - `recall`: brings back what the new text asks for
+//! - `cells`, `cell_numbers`: every change of a slot's cells
 //! - `change_log`: evictions and changes for the cache map
 //! - `usage`: reports the use of KV to the eviction policy
 //! - `unloaded`: commands while the weights are not in memory
 
 mod adapters;
 mod admit;
+mod away;
 mod background;
 mod beside;
+mod block_uses;
+mod cell_numbers;
 mod cells;
 mod change_log;
 mod draft;
 mod draft_model;
 mod follow;
 mod hot;
+mod notes;
 mod plan;
 mod progress;
 mod progress_log;
+mod recall;
 mod rest;
 mod restore;
 mod room;
@@ -73,6 +80,7 @@ use crate::turn::TurnError;
 
 use adapters::Current;
 use admit::Waiting;
+pub(crate) use away::check_budget;
 pub(crate) use change_log::ChangeLog;
 use hot::HotTimelines;
 use slot::{Owner, Slot};
@@ -211,6 +219,7 @@ impl<'b> Worker<'b> {
             let snapshots = !prompts_wait && !restores;
             (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots));
             self.core.change_log.notify();
+            debug_assert!(self.cells_agree(), "each change of cells is told to the backend");
         }
         self.close()
     }
@@ -455,6 +464,9 @@ fn base_status(core: &Core) -> EngineStatus {
             rejected_files: disk.rejected.load(Ordering::Relaxed),
             longest_lock_micros: disk.longest_lock_micros.load(Ordering::Relaxed),
             tier_panics: disk.panics.load(Ordering::Relaxed),
+            read_ahead_bytes: disk.read_ahead_bytes.load(Ordering::Relaxed),
+            indexed_ahead: disk.indexed_ahead.load(Ordering::Relaxed),
+            indexed_late: disk.indexed_late.load(Ordering::Relaxed),
             ..core.counters
         },
         ..EngineStatus::default()

@@ -155,7 +155,8 @@ impl Worker<'_> {
             };
             let slot = &self.slots[index];
             if let Some(conversation) = slot.conversation() {
-                self.core.tiers.put(conversation, id, object, usage, slot.in_memory);
+                // It covers all tokens before it, whatever blocks they are in.
+                self.core.tiers.put(conversation, id, None, object, usage, slot.in_memory);
             }
         }
         let bytes = self.core.tiers.file_bytes(&id);

@@ -9,13 +9,16 @@
 //! - An import without room makes room, as a micro-batch does. A state that llama.cpp refuses
 //!   although there is room is a counted miss.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use hob_slots::Token;
+use hob_slots::away::Demand;
 use hob_slots::format::SnapshotRef;
+use tracing::debug;
 
 use super::Worker;
+use super::away::PIECE_CELLS;
 use super::slot::{Phase, Restoring, Running};
 use crate::backend::StateError;
 use crate::command::Command;
@@ -49,8 +52,10 @@ impl Worker<'_> {
         let limit = turn.reusable_tokens();
         let is_background = turn.request.purpose.is_background();
         turn.report.slot = Some(slot.id);
+        turn.away = slot.cells.away(hot);
         if !turn.started {
-            turn.report.tokens = TokenCounts { shared: hot, ..TokenCounts::default() };
+            let away = turn.away.iter().map(Range::len).sum::<usize>();
+            turn.report.tokens = TokenCounts { shared: hot - away, away, ..TokenCounts::default() };
         }
         // The next record continues the conversation's record, which must have been looked up once.
         let conversation = turn.owner.conversation();
@@ -62,6 +67,8 @@ impl Worker<'_> {
         }
         let prompt = turn.request.prompt.clone();
         let prefix_ends = self.hot_prefix_ends(index, &prompt);
+        let room = self.room_of_sequel(index, prompt.len());
+        let views = std::mem::take(&mut self.slots[index].views_before);
         self.core.fetches += 1;
         let fetch = self.core.fetches;
         let turn = self.slots[index].turn.as_mut().expect("the turn was just begun");
@@ -70,8 +77,11 @@ impl Worker<'_> {
             number: fetch,
             adapters: turn.request.adapters.set().clone(),
             prompt,
+            segments: turn.request.keep.segments.clone(),
             hot,
             limit,
+            views,
+            room,
             prefix_ends,
             record_only: turn.is_cold(),
         };
@@ -81,15 +91,16 @@ impl Worker<'_> {
             // An error: the engine has stopped, and the turn with it.
             commands.send(Command::Fetched { slot: index, fetch, event }).ok();
         });
-        turn.phase = Phase::Restoring(Restoring {
-            fetch,
-            handle,
-            heard: false,
-            arrived: VecDeque::new(),
-            waits_since: Instant::now(),
-            tokens: turn.report.tokens,
-        });
+        turn.phase = Phase::Restoring(Restoring::of_sequel(fetch, handle, turn.report.tokens));
         self.report_progress(index);
+    }
+
+    /// The cells for tokens behind the slot's, where its prompt is longer than its budget.
+    fn room_of_sequel(&self, index: usize, prompt: usize) -> usize {
+        if !self.can_evict() || prompt < self.budget(index) {
+            return usize::MAX;
+        }
+        self.room_left(index).saturating_sub(PIECE_CELLS)
     }
 
     /// Where beginnings of the prompt end that are hot in prefix slots, which are saved by then. Plain
@@ -134,6 +145,8 @@ impl Worker<'_> {
             // The reader goes on only now: it was as many groups ahead as it may be.
             self.restoring(index).waits_since = Instant::now();
             match self.restoring(index).arrived.pop_front().expect("it has arrivals") {
+                FetchEvent::Views(views) => self.restoring(index).views = views,
+                FetchEvent::Recalled(recalled) => self.make_room_for(index, recalled),
                 FetchEvent::Pieces(pieces) => self.import_pieces(index, pieces),
                 FetchEvent::End(summary) => self.end_restore(index, summary),
                 FetchEvent::Failed(reason) => self.abandon_restore(index, reason),
@@ -170,9 +183,16 @@ impl Worker<'_> {
     fn import_pieces(&mut self, index: usize, pieces: Vec<Piece>) {
         for piece in &pieces {
             fault::point(Place::Restore);
+            if self.restoring(index).recalled.is_some() {
+                self.bring_back(index, piece);
+                continue;
+            }
             if piece.part == Part::Whole {
                 self.clear(index); // It replaces what is hot.
                 self.restoring(index).tokens = TokenCounts::default();
+            }
+            if !self.fits_budget(index, piece) {
+                return self.abandon_restore(index, "its budget has no room for it".to_owned());
             }
             match self.import_with_room(index, piece) {
                 Import::Done => {}
@@ -185,24 +205,48 @@ impl Worker<'_> {
                     return self.abandon_restore(index, error.to_string());
                 }
             }
-            let turn = self.slots[index].turn.as_ref().expect("it restores");
-            let tokens = turn.request.prompt[piece.wanted.clone()].to_vec();
-            self.extend(index, &tokens, &piece.origins);
-            self.count_restored(index);
+            self.append_piece(index, piece);
         }
         self.restoring(index).handle.consumed(pieces);
         self.report_progress(index);
     }
 
-    /// Counts the tokens of the restore that are in the slot.
-    fn count_restored(&mut self, index: usize) {
-        let slot = &self.slots[index];
-        let hot = slot.restoring().map_or(0, |restoring| restoring.tokens.shared);
-        let restored = hot..slot.timeline.len();
-        let count = |origin| slot.origins.within(&restored, origin);
-        let (memory, disk) = (count(Origin::Memory), count(Origin::Disk));
-        let counts = &mut self.restoring(index).tokens;
-        (counts.memory, counts.disk) = (memory, disk);
+    /// Whether the conversation may have the piece's cells; lets blocks of it leave for them. Not for those
+    /// that it does not want, which are there only while the piece is imported.
+    fn fits_budget(&mut self, index: usize, piece: &Piece) -> bool {
+        let exceeds = |worker: &Self| {
+            let cells = worker.slots[index].cells.len() + piece.held.len();
+            if worker.can_evict() { cells.saturating_sub(worker.budget(index)) } else { 0 }
+        };
+        let needed = exceeds(self);
+        if needed > 0 && piece.held == piece.wanted {
+            self.evict_own(index, Demand { needed, wanted: needed });
+        }
+        exceeds(self) == 0
+    }
+
+    /// Adds the tokens of an imported piece to the slot, and those before it that stay away.
+    fn append_piece(&mut self, index: usize, piece: &Piece) {
+        let slot = &mut self.slots[index];
+        let len = slot.timeline.len();
+        if piece.part != Part::Rest {
+            slot.peak = slot.peak.max(slot.cells.len() + piece.held.len());
+        }
+        let turn = slot.turn.as_mut().expect("it restores");
+        let prompt = &turn.request.prompt;
+        let away = prompt[len..piece.wanted.start.max(len)].to_vec();
+        let tokens = prompt[piece.wanted.clone()].to_vec();
+        if !away.is_empty() {
+            turn.away.push(len..piece.wanted.start);
+        }
+        let restoring = slot.restoring_mut().expect("it restores");
+        let views = restoring.views.clone();
+        let counts = &mut restoring.tokens;
+        counts.away += away.len();
+        counts.memory += piece.origins.count(Origin::Memory);
+        counts.disk += piece.origins.count(Origin::Disk);
+        self.extend_away(index, &away, &views);
+        self.extend_restored(index, &tokens, &views, &piece.origins);
     }
 
     /// Drops what a restore that ended early has imported, where its rest is missing.
@@ -216,6 +260,10 @@ impl Worker<'_> {
     /// Ends the restore early: imported tokens stay where they can be continued, the others are
     /// computed.
     fn abandon_restore(&mut self, index: usize, reason: String) {
+        if self.restoring(index).recalled.is_some() {
+            debug!(reason, "blocks stay away");
+            return self.end_recall(index);
+        }
         self.slots[index].partly_restored = true;
         self.drop_half_restored(index);
         if self.slots[index].timeline.is_empty() {
@@ -237,6 +285,9 @@ impl Worker<'_> {
 
     /// Reports what was restored. The prompt's other tokens are computed.
     fn end_restore(&mut self, index: usize, summary: FetchSummary) {
+        if self.restoring(index).recalled.is_some() {
+            return self.end_recall(index);
+        }
         let FetchSummary { expected, record, snapshots, mut miss } = summary;
         let mut counts = self.restoring(index).tokens;
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
@@ -274,6 +325,23 @@ impl Worker<'_> {
         self.end_reuse(index);
     }
 
+    /// The blocks that were asked for are back. The rest of the prompt is computed.
+    fn end_recall(&mut self, index: usize) {
+        let counts = self.restoring(index).tokens;
+        let turn = self.slots[index].turn.as_mut().expect("it restores");
+        turn.phase = Phase::Prefill; // Drops the fetch.
+        if !turn.started {
+            turn.report.tokens = counts;
+        }
+        let recall = turn.report.recall.as_mut().zip(turn.recall_began.take());
+        if let Some((recall, began)) = recall {
+            recall.took = began.elapsed();
+            debug!(?recall, "blocks are back");
+        }
+        self.slot_may_be_free |= self.is_background(index); // As after any restore.
+        self.report_progress(index);
+    }
+
     /// All saved KV of the prompt is hot. Others may have computed more of it since the turn was
     /// admitted. The rest is computed, if there is a rest.
     fn end_reuse(&mut self, index: usize) {
@@ -286,10 +354,13 @@ impl Worker<'_> {
         if is_complete {
             return self.finish_prefill(index);
         }
-        self.report_progress(index);
+        self.set_recall_position(index);
+        if !self.recall_if_due(index) {
+            self.report_progress(index);
+        }
     }
 
-    fn restoring(&mut self, index: usize) -> &mut Restoring {
+    pub(super) fn restoring(&mut self, index: usize) -> &mut Restoring {
         self.slots[index].restoring_mut().expect("it restores")
     }
 
@@ -316,19 +387,22 @@ impl Worker<'_> {
     }
 
     fn import(&mut self, index: usize, piece: &Piece) -> Result<(), StateError> {
-        let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
+        let sequence = self.slots[index].sequence;
         let state = piece.state.as_bytes();
         match piece.part {
             Part::Whole => self.backend.import(sequence, state),
             Part::Rest => self.rewind(index, state, piece.held.end),
-            Part::Cells => {
-                let wanted = piece.wanted.clone();
-                splice::import(self.backend, scratch, sequence, state, &piece.held, wanted)
-            }
+            Part::Cells => self.import_cells(index, piece),
         }
     }
 
-    fn free_cells(&self) -> usize {
+    pub(super) fn import_cells(&mut self, index: usize, piece: &Piece) -> Result<(), StateError> {
+        let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
+        let (state, wanted) = (piece.state.as_bytes(), piece.wanted.clone());
+        splice::import(self.backend, scratch, sequence, state, &piece.held, wanted)
+    }
+
+    pub(super) fn free_cells(&self) -> usize {
         self.core.options.context_tokens.saturating_sub(self.used_tokens())
     }
 }

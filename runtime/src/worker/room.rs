@@ -89,6 +89,7 @@ impl Worker<'_> {
         }
         match self.running().as_slice() {
             [] => {}
+            [alone] if self.evict_in_place(*alone) => {}
             [alone] => self.end_for_lack_of_room(*alone),
             [.., youngest] => self.preempt(*youngest),
         }
@@ -137,7 +138,9 @@ impl Worker<'_> {
         } else {
             let prompt_tokens = turn.request.prompt.len();
             let context_tokens = self.core.options.context_tokens;
-            self.fail_turn(index, TurnError::TooLong { prompt_tokens, context_tokens });
+            let no_eviction = self.core.options.ends_with_cells(self.core.model.facts());
+            let error = TurnError::TooLong { prompt_tokens, context_tokens, no_eviction };
+            self.fail_turn(index, error);
         }
     }
 

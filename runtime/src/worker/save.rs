@@ -154,7 +154,8 @@ impl Worker<'_> {
         let first = blocks.partition_point(|block| block.range.end <= slot.exported);
         let end = slot.export_end.unwrap_or(usize::MAX);
         for block in blocks[first..].iter().take_while(|block| block.range.end <= end) {
-            if !self.core.tiers.has(&block.id, slot.in_memory) {
+            // What is away is in the tiers: its cells left once it was.
+            if slot.cells.has(&block.range) && !self.core.tiers.has(&block.id, slot.in_memory) {
                 return Some(block.clone());
             }
             slot.exported = block.range.end;
@@ -162,31 +163,41 @@ impl Worker<'_> {
         None
     }
 
-    fn export_block(&mut self, index: usize, block: &Block) {
+    /// Returns whether the tiers have the block now.
+    pub(super) fn export_block(&mut self, index: usize, block: &Block) -> bool {
+        let Some(object) = self.object_of(index, block) else { return false };
+        let usage = self.usage(index);
+        let slot = &mut self.slots[index];
+        if let Some(conversation) = slot.conversation() {
+            let (id, after) = (block.id, block.before());
+            self.core.tiers.put(conversation, id, after, object, usage, slot.in_memory);
+        }
+        // One that leaves its cells out of turn says nothing of the blocks before it.
+        if block.range.start <= slot.exported {
+            slot.exported = slot.exported.max(block.range.end);
+        }
+        true
+    }
+
+    /// The block's bytes; `None` where llama.cpp does not write them: no later block is exported then.
+    pub(super) fn object_of(&mut self, index: usize, block: &Block) -> Option<Object> {
         let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
         let (range, buffer) = (block.range.clone(), self.core.tiers.spare_buffer());
         let state = splice::export(self.backend, scratch, sequence, range, buffer);
+        let slot = &mut self.slots[index];
         match state {
-            Ok(state) => {
-                let tokens = &self.slots[index].timeline.tokens()[block.range.clone()];
-                let object = Object {
-                    kind: ObjectKind::Block,
-                    model: self.core.fingerprint,
-                    parent: block.parent,
-                    start: narrow(block.range.start),
-                    tokens: tokens.to_vec(),
-                    payload: Payload::from(state),
-                };
-                let usage = self.usage(index);
-                let slot = &self.slots[index];
-                if let Some(conversation) = slot.conversation() {
-                    self.core.tiers.put(conversation, block.id, object, usage, slot.in_memory);
-                }
-                self.slots[index].exported = block.range.end;
-            }
+            Ok(state) => Some(Object {
+                kind: ObjectKind::Block,
+                model: self.core.fingerprint,
+                parent: block.named_after(),
+                start: narrow(block.range.start),
+                tokens: slot.timeline.tokens()[block.range.clone()].to_vec(),
+                payload: Payload::from(state),
+            }),
             Err(error) => {
                 warn!(%error, "block not exported");
-                self.slots[index].export_end = Some(block.range.start);
+                slot.export_end = Some(block.range.start);
+                None
             }
         }
     }
@@ -215,7 +226,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let Some(conversation) = slot.conversation().cloned() else { return };
         let known = self.core.tiers.summary(&conversation);
-        let len = slot.export_end.unwrap_or(slot.timeline.len());
+        let len = slot.resident_end(slot.export_end.unwrap_or(slot.timeline.len()));
         if len == 0 {
             return slot.record_written(); // Nothing could be exported: there is nothing to record.
         }
@@ -240,6 +251,7 @@ impl Worker<'_> {
             snapshots: slot.snapshots_within(len),
             segments: segments(&slot.keep.segments, narrow(len)),
             branches: Vec::new(), // The tiers know them.
+            lineage: slot.lineage(len),
         };
         let options =
             RecordOptions { in_memory: slot.in_memory, is_default_class: class.is_none() };
@@ -265,7 +277,7 @@ fn segments(of_prompt: &[SegmentRef], len: u32) -> Vec<SegmentRef> {
         }
     }
     if segments.last().is_some_and(|last| last.end < len) {
-        segments.push(SegmentRef { end: len, layer: Layer::Assistant, key: "answer".to_owned() });
+        segments.push(SegmentRef::new(len, Layer::Assistant, "answer"));
     }
     segments
 }

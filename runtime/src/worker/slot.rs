@@ -1,19 +1,22 @@
 //! A sequence of the cache and the turn that runs in it. Data and questions about it; no llama.cpp.
 //!
-//! - `timeline` is exactly what the sequence's cells hold.
+//! - `timeline` is what the sequence's cells hold; of its tokens, those that are away have none, see
+//!   `cells`.
 //! - Tokens before `exported` are in the tiers too; `exported` is a block's end.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Instant;
 
 use hob_slots::evict::Run;
-use hob_slots::format::SnapshotRef;
+use hob_slots::format::{SegmentRef, SnapshotRef};
 use hob_slots::{
-    BLOCK_TOKENS, BlockId, ConversationId, ModelHash, Payload, SlotId, Timeline, Token, TtlClass,
-    common_prefix,
+    BLOCK_TOKENS, Block, BlockId, ConversationId, Lineage, ModelHash, Payload, SlotId, Timeline,
+    Token, TtlClass, View, ViewRun, common_prefix,
 };
 
-use super::cells::CellNumbers;
+use super::block_uses::BlockUses;
+use super::cell_numbers::CellNumbers;
 use super::progress_log::ProgressLog;
 use crate::adapters::Adapters;
 use crate::backend::Sequence;
@@ -22,9 +25,10 @@ use crate::grammar::Constraint;
 use crate::map::{Origin, Origins};
 use crate::sample::{Output, Sampler};
 use crate::status::SlotState;
-use crate::tiers::{FetchEvent, FetchHandle};
+use crate::tiers::{AheadHandle, FetchEvent, FetchHandle, Labelled, Recalled};
 use crate::turn::{
-    AheadCounts, DraftCounts, EventSender, Purpose, Retention, TokenCounts, TurnReport, TurnRequest,
+    AheadCounts, BackReason, DraftCounts, EventSender, Moved, Purpose, Retention, TokenCounts,
+    TurnReport, TurnRequest, Way,
 };
 
 pub(super) struct Slot {
@@ -39,8 +43,20 @@ pub(super) struct Slot {
     pub served: u64,
     /// One origin for each token of `timeline`.
     pub origins: Origins,
-    /// One cell for each token of `timeline`.
+    /// The cells of `timeline`'s tokens. Those without one are away.
     pub cells: CellNumbers,
+    /// What the next token sees of `timeline`.
+    pub view: View,
+    /// The most cells since the turn began, with those of pieces on their way.
+    pub peak: usize,
+    /// How blocks were used, by their start.
+    pub uses: BlockUses,
+    /// Reads to memory what the owner may ask for next.
+    pub reads_ahead: Option<AheadHandle>,
+    /// Of the tokens with which the prompt begins, before those without cells were cut off.
+    pub views_before: Vec<ViewRun>,
+    /// Blocks that are away, in memory alone, and may not leave it.
+    pub held_blocks: Vec<BlockId>,
     /// Covers a beginning of `timeline`: as much as it had when a draft was last made.
     pub lookup: Lookup,
     pub exported: usize,
@@ -49,6 +65,8 @@ pub(super) struct Slot {
     pub saved: Saved,
     /// Speculations made the tokens from here on hot, since the last answer.
     pub ahead_from: Option<usize>,
+    /// Blocks that moved in speculations since the last answer, and are not again where they were then.
+    pub moved_ahead: Vec<Moved>,
     /// A restore was cancelled or abandoned: the tiers may hold more of the conversation than the
     /// cells, although no record in memory says so.
     pub partly_restored: bool,
@@ -123,6 +141,14 @@ pub(super) struct Running {
     pub expected: usize,
     /// Micro-batches in a row whose first prompt was another one.
     pub passed_over: u32,
+    /// The position before which blocks are recalled; `None` once they were.
+    pub recalls_at: Option<usize>,
+    /// When the step that brings blocks back has begun; `None` while there is none.
+    pub recall_began: Option<Instant>,
+    /// Positions of the prompt that were away when the turn began, and still are.
+    pub away: Vec<Range<usize>>,
+    /// Blocks have left the slot's cells during the turn.
+    pub has_left: bool,
     /// A prewarm whose whole prompt was hot in its own slot: the record stays valid.
     pub adds_nothing: bool,
 }
@@ -149,6 +175,37 @@ pub(super) struct Restoring {
     pub waits_since: Instant,
     /// The prompt's tokens that are in the slot so far.
     pub tokens: TokenCounts,
+    /// The views of the tokens that arrive.
+    pub views: Vec<ViewRun>,
+    /// Of blocks that were away. `None`: what arrives is saved KV behind the slot's tokens.
+    pub recalled: Option<Recalled>,
+}
+
+impl Restoring {
+    /// Of saved KV behind the slot's tokens.
+    pub fn of_sequel(fetch: u64, handle: FetchHandle, tokens: TokenCounts) -> Self {
+        Self {
+            fetch,
+            handle,
+            heard: false,
+            arrived: VecDeque::new(),
+            waits_since: Instant::now(),
+            tokens,
+            views: Vec::new(),
+            recalled: None,
+        }
+    }
+
+    /// Of blocks that were away.
+    pub fn of_recall(fetch: u64, handle: FetchHandle, tokens: TokenCounts) -> Self {
+        Self { recalled: Some(Recalled::default()), ..Self::of_sequel(fetch, handle, tokens) }
+    }
+
+    /// Why a range that was away comes back.
+    pub fn why(&self, range: &Range<usize>) -> BackReason {
+        let mut recalled = self.recalled.iter().flat_map(|recalled| &recalled.back);
+        recalled.find(|(of, _)| of == range).map_or(BackReason::Room, |(_, why)| *why)
+    }
 }
 
 impl Owner {
@@ -196,11 +253,18 @@ impl Slot {
             served: 0,
             origins: Origins::default(),
             cells: CellNumbers::default(),
+            view: View::WHOLE,
+            peak: 0,
+            uses: BlockUses::default(),
+            reads_ahead: None,
+            views_before: Vec::new(),
+            held_blocks: Vec::new(),
             lookup: Lookup::default(),
             exported: 0,
             export_end: None,
             saved: Saved::Recorded,
             ahead_from: None,
+            moved_ahead: Vec::new(),
             partly_restored: false,
             snapshots: Vec::new(),
             held: None,
@@ -216,6 +280,16 @@ impl Slot {
     /// Of the names of its KV.
     pub fn root(&self) -> BlockId {
         self.timeline.root()
+    }
+
+    /// What the tiers are told of the timeline: `owner`'s, with the segments of its prompt.
+    pub fn labelled(&self, owner: &ConversationId, segments: &[SegmentRef]) -> Labelled {
+        Labelled {
+            conversation: owner.clone(),
+            tokens: self.timeline.tokens().to_vec(),
+            blocks: self.timeline.blocks().to_vec(),
+            segments: segments.to_vec(),
+        }
     }
 
     /// How many of the first tokens of `prompt`, which `adapters` are for, the slot holds.
@@ -241,6 +315,7 @@ impl Slot {
         self.owner = Some(owner);
         self.saved = Saved::Recorded;
         self.ahead_from = None;
+        self.moved_ahead.clear();
         self.partly_restored = false;
         self.exported = 0;
         self.in_memory = false;
@@ -248,6 +323,8 @@ impl Slot {
         self.held = None;
         self.answered = Run::default();
         self.turns = 0;
+        self.uses = BlockUses::default();
+        self.reads_ahead = None;
     }
 
     /// A turn asks for `keep`. A class that an earlier turn asked for may not be recorded yet: it
@@ -265,6 +342,39 @@ impl Slot {
         }
     }
 
+    /// Whether all tokens have cells, and each saw all tokens before it: the cells are a function of the
+    /// tokens.
+    pub fn is_whole(&self) -> bool {
+        self.view.is_whole() && self.timeline.pure() == self.timeline.len()
+    }
+
+    /// The furthest position up to `len` that is right behind a cell.
+    pub fn resident_end(&self, len: usize) -> usize {
+        let away = self.cells.away(self.timeline.len());
+        let hole = away.iter().find(|hole| hole.start < len && len <= hole.end);
+        hole.map_or(len, |hole| hole.start)
+    }
+
+    /// What its first `len` tokens saw, and which of them are away.
+    pub fn lineage(&self, len: usize) -> Lineage {
+        let narrow = |range: Range<usize>| {
+            let narrow = |at| u32::try_from(at).expect("positions fit 32 bits");
+            narrow(range.start)..narrow(range.end)
+        };
+        // A block of which a note alone is there is away.
+        let is_away = |block: &&Block| !self.view.is_whole() && !self.cells.has(&block.range);
+        let blocks = self.timeline.blocks().iter().filter(is_away);
+        let within = blocks.map(|block| block.range.clone()).filter(|range| range.end <= len);
+        let mut whole: Vec<Range<u32>> = Vec::new();
+        for range in within.map(narrow) {
+            match whole.last_mut().filter(|last| last.end == range.start) {
+                Some(last) => last.end = range.end,
+                None => whole.push(range),
+            }
+        }
+        Lineage { views: self.timeline.views_within(len), away: whole }
+    }
+
     /// Where the KV of the owner may go from here on. What was in memory alone is exported again
     /// when it may go to disk.
     pub fn set_in_memory(&mut self, in_memory: bool) {
@@ -279,6 +389,7 @@ impl Slot {
         self.owner = None;
         self.saved = Saved::Recorded;
         self.tail.clear();
+        self.reads_ahead = None;
     }
 
     /// A turn begins with the first `hot` tokens in place. Returns how many of them were here
@@ -293,6 +404,18 @@ impl Slot {
             self.saved = Saved::Recorded;
         }
         before
+    }
+
+    /// A block has moved in a speculation: the next answer reports it.
+    pub fn add_moved_ahead(&mut self, moved: Moved) {
+        let undoes = |before: &Moved| {
+            let is_out = |it: &Moved| it.way == Way::Out;
+            before.range == moved.range && is_out(before) != is_out(&moved)
+        };
+        match self.moved_ahead.iter().position(undoes) {
+            Some(before) => drop(self.moved_ahead.remove(before)),
+            None => self.moved_ahead.push(moved),
+        }
     }
 
     /// The record stays valid when the turn added nothing to the timeline, or less than a block of
@@ -432,7 +555,8 @@ impl Slot {
         self.timeline.truncate(len);
         self.origins.truncate(len);
         self.cells.truncate(len);
-        let end = |block: &hob_slots::Block| block.range.end;
+        self.uses.truncate(len);
+        let end = |block: &Block| block.range.end;
         let whole = self.timeline.whole_blocks();
         let exported = whole.partition_point(|block| block.range.end <= self.exported);
         self.exported = exported.checked_sub(1).map_or(0, |last| end(&whole[last]));

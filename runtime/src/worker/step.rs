@@ -16,10 +16,10 @@ use super::slot::{Phase, Running};
 use super::{Core, Worker};
 use crate::backend::DecodeError;
 use crate::grammar::Constraint;
-use crate::map::{EvictionReason, Origin, Origins};
+use crate::map::{EvictionReason, Origin};
 use crate::miss::MissReason;
 use crate::sample::{self, Pushed};
-use crate::turn::{FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
+use crate::turn::{CellCounts, FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
 
 /// A token that was sampled, and sent.
@@ -42,10 +42,16 @@ impl Worker<'_> {
     /// Computes one micro-batch, if there is anything to compute.
     pub(super) fn step(&mut self) -> Stepped {
         self.choose_adapters();
+        self.keep_within_budgets();
         let nexts = self.next_tokens();
         let plan = self.plan(nexts);
         if plan.rows.is_empty() {
             return Stepped::default();
+        }
+        // llama.cpp rounds its cache up: cells beyond those of the options are not used.
+        if plan.rows.len() > self.free_cells() {
+            self.relieve();
+            return Stepped { rows: 0, prompts_wait: self.prompts_wait() };
         }
         self.park_beside(&plan);
         let mut rows = 0;
@@ -83,8 +89,11 @@ impl Worker<'_> {
                 self.recover(&plan.shares);
             }
         }
-        let mut prompts = self.prompts_in_order().into_iter();
-        Stepped { rows, prompts_wait: prompts.any(|index| self.would_compute(index)) }
+        Stepped { rows, prompts_wait: self.prompts_wait() }
+    }
+
+    fn prompts_wait(&self) -> bool {
+        self.prompts_in_order().into_iter().any(|index| self.would_compute(index))
     }
 
     /// Computes a long micro-batch, which a caller who comes meanwhile cuts.
@@ -122,7 +131,7 @@ impl Worker<'_> {
             }
             let is_prompt = self.slots[share.slot].is_prefilling();
             let origin = if is_prompt { Origin::Computed } else { Origin::Generated };
-            self.extend(share.slot, &share.tokens, &Origins::of(share.tokens.len(), origin));
+            self.extend(share.slot, &share.tokens, origin);
             let slot = &mut self.slots[share.slot];
             if slot.turn.is_none() {
                 slot.tail.clear();
@@ -133,6 +142,7 @@ impl Worker<'_> {
             }
             match share.sampled_rows.clone().next() {
                 Some(row) => self.begin_answer(share.slot, row),
+                None if self.recall_if_due(share.slot) => {}
                 None => self.report_progress(share.slot),
             }
         }
@@ -152,7 +162,7 @@ impl Worker<'_> {
         let mut plan = Plan::default();
         plan.add(&self.slots[index], index, &tail, 0);
         match self.backend.decode(&plan.rows) {
-            Ok(()) => self.extend(index, &tail, &Origins::of(tail.len(), Origin::Generated)),
+            Ok(()) => self.extend(index, &tail, Origin::Generated),
             Err(DecodeError::Interrupted) => self.recover(&plan.shares),
             Err(_) => {} // Without room the next turn computes it, which costs one token.
         }
@@ -167,6 +177,7 @@ impl Worker<'_> {
         {
             self.core.tiers.answering(conversation, restore);
         }
+        turn.report.away = slot.cells.away(turn.request.prompt.len());
         report_started(turn, &self.core);
         if turn.request.purpose.is_background() {
             return self.finish_prefill(index);
@@ -176,6 +187,7 @@ impl Worker<'_> {
         }
         let sampled = self.sample(index, row);
         self.hold_rest(index);
+        self.read_ahead(index);
         self.conclude(index, sampled);
     }
 
@@ -259,7 +271,15 @@ impl Worker<'_> {
             FinishReason::Length => Ended::Unknown,
         };
         self.report_answer(index, ended);
+        let budget = self.budget(index);
+        let is_full = reason == FinishReason::Length
+            && self.slots[index]
+                .turn
+                .as_ref()
+                .is_some_and(|turn| turn.generated < turn.request.max_tokens);
+        let no_eviction = self.no_eviction(index, is_full);
         let slot = &mut self.slots[index];
+        let cells = CellCounts { budget, peak: slot.peak, resident: slot.cells.len(), no_eviction };
         let turn = slot.turn.as_mut().expect("a turn finishes once");
         let timeline = slot.timeline.tokens().iter().copied().chain(last).collect();
         let finished = TurnEvent::Finished {
@@ -270,12 +290,13 @@ impl Worker<'_> {
                 .first_token
                 .map_or(0.0, |first| first.elapsed().as_secs_f64() * 1e3),
             drafts: turn.drafts,
+            cells,
             timeline,
         };
         turn.events.send(finished);
         self.core.counters.turns += 1;
         let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
-        let room = slot.timeline.len() < max_tokens;
+        let room = slot.timeline.len() < max_tokens && slot.cells.len() < budget;
         slot.tail = last.filter(|_| room).into_iter().collect();
         self.end_turn(index);
     }

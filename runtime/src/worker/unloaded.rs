@@ -88,6 +88,7 @@ fn cells(core: &Core) -> Reading {
         state: SlotState::Free,
         prompt_tokens: None,
         blocks: Vec::new(),
+        away: Vec::new(),
         origins: Origins::default(),
         segments: Vec::new(),
     });

@@ -8,7 +8,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use hob_slots::evict::{Ended, Run};
-use hob_slots::{BLOCK_TOKENS, BlockId, ConversationId, TtlClass, Use};
+use hob_slots::{BLOCK_TOKENS, ConversationId, TtlClass, Use};
 
 use super::Worker;
 use super::slot::{Owner, Running, Slot};
@@ -96,16 +96,12 @@ impl Worker<'_> {
         }
         let used = |block: &hob_slots::Block| UsedObject {
             id: block.id,
-            parent: parent(block.range.start, block.parent),
+            parent: block.before(),
             tokens: block.range.len(),
         };
-        slot.timeline.whole_blocks().iter().map(used).chain(snapshot).collect()
+        let resident = |block: &&hob_slots::Block| slot.cells.has(&block.range);
+        slot.timeline.whole_blocks().iter().filter(resident).map(used).chain(snapshot).collect()
     }
-}
-
-/// The first block's parent is a name without KV.
-fn parent(start: usize, parent: BlockId) -> Option<BlockId> {
-    (start > 0).then_some(parent)
 }
 
 fn hash(conversation: &ConversationId) -> u64 {

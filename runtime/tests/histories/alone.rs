@@ -12,13 +12,15 @@ pub struct Expected {
     pub reason: FinishReason,
 }
 
-pub fn alone(model: &dyn Model, request: &TurnRequest, context_tokens: usize) -> Expected {
+/// `most`: tokens that a conversation may have.
+pub fn alone(model: &dyn Model, request: &TurnRequest, most: usize) -> Expected {
     let micro_batch = request.prompt.len();
-    let shape = ContextShape { context_tokens: context_tokens + 1, sequences: 1, micro_batch };
+    let context_tokens = most.min(micro_batch + request.max_tokens) + 1;
+    let shape = ContextShape { context_tokens, sequences: 1, micro_batch };
     let mut expected = None;
     model
         .with_context(shape, &mut |backend| {
-            expected = Some(answer(model, backend, request, context_tokens));
+            expected = Some(answer(model, backend, request, most));
         })
         .expect("the fake always has a context");
     expected.expect("the context was lent")
@@ -28,7 +30,7 @@ fn answer(
     model: &dyn Model,
     backend: &mut dyn Backend,
     request: &TurnRequest,
-    context_tokens: usize,
+    most: usize,
 ) -> Expected {
     backend.set_adapters(&request.adapters).expect("the fake needs no file");
     let vocabulary = model.vocabulary();
@@ -70,7 +72,7 @@ fn answer(
             break FinishReason::Stop;
         }
         let generated = timeline.len() - request.prompt.len();
-        if generated == request.max_tokens || timeline.len() >= context_tokens {
+        if generated == request.max_tokens || timeline.len() >= most {
             break FinishReason::Length;
         }
     };

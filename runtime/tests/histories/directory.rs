@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hob_runtime::Model;
-use hob_slots::Timeline;
-use hob_slots::format::ObjectKind;
+use hob_runtime::backend::fake::{CELL_BYTES, FakeModel, ViewLog};
+use hob_slots::format::{ObjectKind, SlotRecord};
 use hob_slots::store::StoreReader;
+use hob_slots::{Timeline, Token, View};
 
 use crate::support::FINGERPRINT;
+use crate::support::replay::holes;
 
 /// Every object that a slot file names exists, is whole, and has the name that its tokens give it.
 pub fn check(directory: &Path, model: &dyn Model) {
@@ -19,7 +21,8 @@ pub fn check(directory: &Path, model: &dyn Model) {
     for entry in listing.slots {
         let record = store.get_slot(FINGERPRINT, &entry.conversation).unwrap();
         let mut timeline = Timeline::of_root(record.adapters.root(FINGERPRINT));
-        timeline.push(&record.tokens, |token| model.vocabulary().is_eog(token));
+        let views = &record.lineage.views;
+        timeline.push_runs(&record.tokens, views, |token| model.vocabulary().is_eog(token));
         let blocks = timeline.blocks();
         if memory.is_plain() {
             let named: Vec<_> = record.blocks.iter().map(|block| block.id).collect();
@@ -38,6 +41,57 @@ pub fn check(directory: &Path, model: &dyn Model) {
         }
         let distinct: BTreeSet<u32> = record.snapshots.iter().map(|one| one.position).collect();
         assert_eq!(distinct.len(), record.snapshots.len(), "{}", entry.conversation);
+    }
+}
+
+/// Each cell that slot files name, as far as its objects exist, is what its token computes when it sees
+/// exactly what its view says, in their cells.
+pub fn check_views(directory: &Path, log: &ViewLog) {
+    let store = StoreReader::open(directory).unwrap();
+    for entry in store.slots(FINGERPRINT).unwrap().slots {
+        let Ok(record) = store.get_slot(FINGERPRINT, &entry.conversation) else { continue };
+        check_record(&record, &cells(&store, &record), log);
+    }
+}
+
+/// Positions, tokens and contents.
+type Cells = BTreeMap<usize, (Token, u64)>;
+
+fn cells(store: &StoreReader, record: &SlotRecord) -> Cells {
+    let mut cells = Cells::new();
+    let mut start = 0;
+    for block in &record.blocks {
+        let range = std::mem::replace(&mut start, block.end)..block.end;
+        let Ok(object) = store.get_object(FINGERPRINT, block.id, ObjectKind::Block) else {
+            continue;
+        };
+        let (found, rest) = object.payload.as_chunks::<CELL_BYTES>();
+        assert!(rest.is_empty() && found.len() == range.len(), "all cells of {range:?}");
+        for (cell, expected) in found.iter().zip(range) {
+            let word = |at: usize| u32::from_le_bytes(cell[at..at + 4].try_into().unwrap());
+            assert_eq!(word(0), expected, "cells in the order of positions");
+            let token = Token(word(4).try_into().unwrap());
+            assert_eq!(token, record.tokens[expected as usize]);
+            let kv = u64::from_le_bytes(cell[8..].try_into().unwrap());
+            cells.insert(expected as usize, (token, kv));
+        }
+    }
+    cells
+}
+
+fn check_record(record: &SlotRecord, cells: &Cells, log: &ViewLog) {
+    let log = log.lock();
+    for (&position, &(token, kv)) in cells {
+        let run = record.lineage.views.iter().find(|run| position < run.end as usize);
+        let view = run.map_or(View::WHOLE, |run| run.view);
+        let at = format!("position {position} of {}", record.conversation);
+        let seen = log.get(&kv).unwrap_or_else(|| panic!("{at} was never computed"));
+        assert_eq!(view, View::without(holes(seen, position)), "{at} saw {seen:?}");
+        let known = seen.iter().map(|seen| Some((*seen, cells.get(seen)?.1)));
+        if let Some(known) = known.collect::<Option<Vec<_>>>() {
+            let expected = FakeModel::content(&known, token, &record.adapters);
+            assert_eq!(kv, expected, "{at} saw other cells");
+        }
     }
 }
 

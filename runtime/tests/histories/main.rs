@@ -5,6 +5,9 @@
 //! - `alone`: the naive model that every answer is compared with
 //! - `trouble`: a backend that fails now and then
 //! - `directory`: checks of the files on disk
+//! - `lives`: conversations with budgets, one turn at a time, and random events between
+//! - `witness`: on llama.cpp, the bytes of each cell that leaves and comes back in them, and the next logits
+//! - `evicted`: their answers, compared with a replay of which cells each token saw
 //!
 //! A failed history prints its seed. Threads have their own timing, so a seed repeats the events,
 //! not their exact times. `HOB_TEST_HISTORIES=500` runs more of each kind, `HOB_TEST_SEED=7` begins
@@ -12,10 +15,14 @@
 
 mod alone;
 mod directory;
+mod evicted;
+mod lives;
 mod random;
 #[path = "../support/mod.rs"]
 mod support;
 mod trouble;
+#[cfg(feature = "llama")]
+mod witness;
 mod world;
 
 use hob_runtime::backend::MemoryKind;
@@ -60,6 +67,30 @@ fn no_token_is_computed_twice_on_llama_cpp() {
             live(World::on(&model, seed));
         }
     }
+}
+
+/// 500 lives are run whole, by `HOB_TEST_ALL=1`.
+#[cfg(feature = "llama")]
+#[test]
+fn what_comes_back_on_llama_cpp_has_the_bytes_and_the_logits_of_what_left() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/long.gguf");
+    // Cells of these types give equal logits wherever they lie in the cache, but for the order of additions.
+    let [cache_type_k, cache_type_v] = ["bf16"; 2].map(str::to_owned);
+    let options =
+        LlamaOptions { threads: 1, cache_type_k, cache_type_v, ..LlamaOptions::default() };
+    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
+    let lives = if std::env::var_os("HOB_TEST_ALL").is_some() { 500 } else { 150 };
+    let mut sums = witness::Sums::default();
+    for seed in seeds(lives) {
+        let watched = Arc::new(witness::Watched::new(&model, seed));
+        let mut life = lives::Life::new(&(watched.clone() as Arc<dyn Model>), seed, 256);
+        (0..lives::STEPS).for_each(|step| drop(life.step(step)));
+        drop(life);
+        sums.add(*watched.sums.lock());
+    }
+    println!("{sums:?}");
+    assert!(sums.back > 0 && sums.restored > 0, "{sums:?}");
+    assert!(sums.missed * 10 > sums.trials * 9, "{sums:?}");
 }
 
 fn run(memory: MemoryKind) {

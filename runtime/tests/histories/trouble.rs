@@ -168,6 +168,10 @@ impl Backend for TroubledContext<'_> {
         self.inner.rewind(sequence, rest, end)
     }
 
+    fn positions(&self, sequence: Sequence) -> Option<Vec<usize>> {
+        self.inner.positions(sequence)
+    }
+
     fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
         self.inner.embed(tokens)
     }

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod replay;
+
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,11 +13,11 @@ use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
 use hob_runtime::{
-    DraftModel, Engine, EngineOptions, EngineStatus, FinishReason, Model, Turn, TurnError,
-    TurnEvent, TurnReport, TurnRequest,
+    CellCounts, DraftModel, Engine, EngineOptions, EngineStatus, FinishReason, Model, Moved, Turn,
+    TurnError, TurnEvent, TurnReport, TurnRequest,
 };
-use hob_slots::store::Store;
-use hob_slots::{ConversationId, FileDigest, Lora, ModelHash, Token};
+use hob_slots::store::{Store, StoreReader};
+use hob_slots::{BlockId, ConversationId, FileDigest, Lora, ModelHash, Quota, Rules, Token};
 use proptest::prelude::{Strategy, any, prop};
 use tempfile::TempDir;
 
@@ -60,6 +63,12 @@ pub fn engine(model: &Arc<dyn Model>, slots: Option<&Path>, options: EngineOptio
     Engine::start(model.clone(), FINGERPRINT, store, options).expect("the context fits")
 }
 
+/// An empty directory, in memory where the system has such: there, nothing waits for a disk.
+pub fn empty_directory() -> TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    in_memory.or_else(|_| tempfile::tempdir()).expect("a directory can be made")
+}
+
 /// An engine over a directory of its own, which survives a restart. It shuts down when it is
 /// dropped.
 pub struct OnDisk {
@@ -74,7 +83,7 @@ impl OnDisk {
     }
 
     pub fn with(model: &Arc<dyn Model>, options: EngineOptions) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = empty_directory();
         let engine = engine(model, Some(directory.path()), options);
         Self { engine, model: model.clone(), directory }
     }
@@ -90,6 +99,21 @@ impl OnDisk {
 
     pub fn path(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The names of the blocks of a conversation, in its slot or, where others have taken that, saved.
+    pub fn block_names(&self, conversation: &str) -> Vec<(BlockId, Range<usize>)> {
+        let map = block_on(self.engine.map()).expect("the engine runs");
+        let mut slots = map.slots.into_iter();
+        if let Some(slot) = slots.find(|slot| slot.conversation == Some(name(conversation))) {
+            return slot.blocks.into_iter().map(|block| (block.id, block.range)).collect();
+        }
+        settle(&self.engine);
+        let store = StoreReader::open(self.path()).expect("it exists");
+        let record = store.get_slot(FINGERPRINT, &name(conversation)).expect("it is saved");
+        let mut start = 0;
+        let mut range = |end: u32| std::mem::replace(&mut start, end as usize)..end as usize;
+        record.blocks.iter().map(|block| (block.id, range(block.end))).collect()
     }
 }
 
@@ -121,6 +145,8 @@ pub struct Answer {
     pub text: String,
     pub reason: FinishReason,
     pub timeline: Vec<Token>,
+    pub moved: Vec<Moved>,
+    pub cells: CellCounts,
 }
 
 pub fn finish(mut turn: Turn) -> Result<Answer, TurnError> {
@@ -130,6 +156,7 @@ pub fn finish(mut turn: Turn) -> Result<Answer, TurnError> {
 /// Collects a turn's events, and checks their order.
 pub fn answer(events: impl IntoIterator<Item = TurnEvent>) -> Result<Answer, TurnError> {
     let (mut report, mut tokens, mut text) = (None, Vec::new(), String::new());
+    let mut moved = Vec::new();
     for event in events {
         match event {
             TurnEvent::Progress(_) => {
@@ -144,11 +171,14 @@ pub fn answer(events: impl IntoIterator<Item = TurnEvent>) -> Result<Answer, Tur
                 tokens.push(token);
                 text.push_str(&more);
             }
-            TurnEvent::Finished { reason, text: more, completion_tokens, timeline, .. } => {
+            TurnEvent::Moved(one) => moved.push(one),
+            TurnEvent::Finished {
+                reason, text: more, completion_tokens, timeline, cells, ..
+            } => {
                 text.push_str(&more);
                 assert_eq!(completion_tokens, tokens.len(), "one event for each token");
                 let report = report.expect("a turn starts before it finishes");
-                return Ok(Answer { report, tokens, text, reason, timeline });
+                return Ok(Answer { report, tokens, text, reason, timeline, moved, cells });
             }
             TurnEvent::Failed(error) => return Err(error),
         }
@@ -167,6 +197,11 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 pub fn status(engine: &Engine) -> EngineStatus {
     block_on(engine.status()).expect("the engine runs")
+}
+
+/// The limits of a sweep. The default quota depends on the disk of the machine.
+pub fn without_quota() -> Rules {
+    Rules { quota: Quota::Bytes(u64::MAX), ..Rules::default() }
 }
 
 /// Waits until the engine has nothing left to do.

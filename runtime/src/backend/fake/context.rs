@@ -1,11 +1,11 @@
 //! The cells of the stand-in, and its computation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hob_slots::{ModelHash, Token};
+use hob_slots::{AdapterSet, ModelHash, Token};
 
 use super::{CELL_BYTES, END_OF_TEXT, FakeModel, IM_END, echo};
 use crate::adapters::Adapters;
@@ -96,7 +96,9 @@ impl<'m> FakeContext<'m> {
         let time = pace * u32::try_from(rows.len()).unwrap_or(u32::MAX);
         let began = Instant::now();
         for node in 1..=NODES {
-            std::thread::sleep((time * node / NODES).saturating_sub(began.elapsed()));
+            if !time.is_zero() {
+                std::thread::sleep((time * node / NODES).saturating_sub(began.elapsed()));
+            }
             if let Some(heartbeat) = &self.heartbeat {
                 heartbeat.beat();
                 if heartbeat.interrupts() {
@@ -113,7 +115,7 @@ impl<'m> FakeContext<'m> {
         rows.iter().any(|row| {
             let tokens = read.entry(row.sequence.0).or_insert_with(|| held(row.sequence));
             tokens.push(row.token);
-            echo::reads_slowly(tokens.iter().copied())
+            echo::reads_slowly(tokens)
         })
     }
 
@@ -199,25 +201,29 @@ impl Backend for FakeContext<'_> {
         self.newest = rows.iter().map(|row| (row.sequence, row.position)).collect();
         for (index, row) in rows.iter().enumerate() {
             assert_eq!(row.position, self.end(row.sequence), "a row begins at its sequence's end");
-            let before = self.cells_of(row.sequence);
-            let seen =
-                before.iter().fold(0, |all, cell| mix(all ^ mix(cell.kv ^ cell.position as u64)));
-            let before = self.rest(row.sequence).map_or(0, |rest| rest.value);
-            let kv =
-                mix(seen ^ mix(u64::from(row.token.0.unsigned_abs())) ^ before ^ self.adapters);
+            let mut cells = self.cells_of(row.sequence);
+            let before: Vec<_> = cells.iter().map(|cell| (cell.position, cell.kv)).collect();
+            let rest = self.rest(row.sequence).map_or(0, |rest| rest.value);
+            let kv = kv_of(&before, row.token, rest ^ self.adapters);
+            if let Some(views) = &self.model.views {
+                views.lock().insert(kv, before.iter().map(|(position, _)| *position).collect());
+            }
+            let before = rest;
             let rest = if self.has_rests() { mix(before ^ kv) } else { 0 };
             if self.has_rests() {
                 *self.rest(row.sequence) = Some(Rest { end: row.position + 1, value: rest });
             }
             let sequences = self.bit(row.sequence);
-            self.put(Cell { position: row.position, token: row.token, kv, rest, sequences });
+            let cell = Cell { position: row.position, token: row.token, kv, rest, sequences };
+            self.put(cell);
             if row.wants_logits {
                 let mut logits = logits(kv, self.model.vocabulary.len());
-                let cells = self.cells_of(row.sequence);
+                cells.push(cell);
+                let tokens: Vec<Token> = cells.iter().map(|cell| cell.token).collect();
                 if self.model.copies && !mix(kv ^ 0xc0b1).is_multiple_of(COPY_LENGTH) {
-                    copy(&cells, &mut logits);
+                    copy(&tokens, &mut logits);
                 }
-                if let Some(echoed) = echo::next(cells.iter().map(|cell| cell.token)) {
+                if let Some(echoed) = echo::next(&tokens) {
                     logits[usize::try_from(echoed.token.0).expect("a token of this vocabulary")] =
                         100.0;
                     std::thread::sleep(echoed.pace);
@@ -235,10 +241,7 @@ impl Backend for FakeContext<'_> {
         if let Some(changed) = adapters.files().iter().find(|it| it.has_changed()) {
             return Err(LoadError::adapter(changed, "the file has changed"));
         }
-        let root = adapters.set().root(ModelHash([0; 8])).0;
-        let digest = root.as_chunks::<8>().0.iter().map(|part| u64::from_le_bytes(*part));
-        self.adapters =
-            if adapters.is_empty() { 0 } else { digest.fold(1, |all, part| mix(all ^ part)) };
+        self.adapters = digest_of(adapters.set());
         Ok(())
     }
 
@@ -270,9 +273,19 @@ impl Backend for FakeContext<'_> {
             MemoryKind::Plain | MemoryKind::Recurrent => {}
         }
         let (from, to) = (self.bit(from), self.bit(to));
+        let moved = |cell: &&Cell| cell.sequences & from != 0 && range.contains(&cell.position);
+        let positions: BTreeSet<usize> =
+            self.cells.iter().filter(moved).map(|cell| cell.position).collect();
+        let is_plain = self.model.facts.memory.is_plain();
+        assert!(!is_plain || positions.len() == range.len(), "{range:?} has a hole");
         for cell in &mut self.cells {
-            if cell.sequences & from != 0 && range.contains(&cell.position) {
+            if !positions.contains(&cell.position) {
+                continue;
+            }
+            if cell.sequences & from != 0 {
                 cell.sequences |= to;
+            } else {
+                assert!(cell.sequences & to == 0, "position {} has a cell already", cell.position);
             }
         }
     }
@@ -328,11 +341,8 @@ impl Backend for FakeContext<'_> {
 
     fn export_cells(&mut self, sequence: Sequence, _: Vec<u8>) -> Result<Vec<u8>, StateError> {
         let cells = self.cells_of(sequence);
-        let words = cells.iter().flat_map(|cell| {
-            let token = u64::from(cell.token.0.unsigned_abs());
-            [token << 32 | cell.position as u64, cell.kv]
-        });
-        Ok(words.flat_map(u64::to_le_bytes).collect())
+        let bytes = cells.iter().flat_map(|cell| written(cell.position, cell.token, cell.kv));
+        Ok(bytes.collect())
     }
 
     fn import_cells(
@@ -382,6 +392,10 @@ impl Backend for FakeContext<'_> {
         Err(refused)
     }
 
+    fn positions(&self, sequence: Sequence) -> Option<Vec<usize>> {
+        Some(self.cells_of(sequence).iter().map(|cell| cell.position).collect())
+    }
+
     fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
         if self.model.facts.pooling.is_none() {
             return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
@@ -395,6 +409,30 @@ impl Backend for FakeContext<'_> {
         let length = values.iter().map(|value| value * value).sum::<f32>().sqrt().max(1e-6);
         Ok(values.into_iter().map(|value| value / length).collect())
     }
+}
+
+/// A cell in a state.
+pub(super) fn written(position: usize, token: Token, kv: u64) -> [u8; CELL_BYTES] {
+    let token = u64::from(token.0.unsigned_abs());
+    let (head, content) = ((token << 32 | position as u64).to_le_bytes(), kv.to_le_bytes());
+    std::array::from_fn(|at| if at < 8 { head[at] } else { content[at - 8] })
+}
+
+/// The content of a cell: of its token, of the positions and contents that it saw, in order, and of what
+/// else it depends on.
+pub(super) fn kv_of(seen: &[(usize, u64)], token: Token, beside: u64) -> u64 {
+    let seen = seen.iter().fold(0, |all, (position, kv)| mix(all ^ mix(kv ^ *position as u64)));
+    mix(seen ^ mix(u64::from(token.0.unsigned_abs())) ^ beside)
+}
+
+/// 0 without any.
+pub(super) fn digest_of(adapters: &AdapterSet) -> u64 {
+    if adapters.is_empty() {
+        return 0;
+    }
+    let root = adapters.root(ModelHash([0; 8])).0;
+    let digest = root.as_chunks::<8>().0.iter().map(|part| u64::from_le_bytes(*part));
+    digest.fold(1, |all, part| mix(all ^ part))
 }
 
 /// Logits that make lower-case words with spaces, an end now and then, and no ties.
@@ -415,8 +453,7 @@ fn logits(kv: u64, vocabulary: usize) -> Vec<f32> {
 }
 
 /// Makes the token likeliest that followed the last two tokens before, if they occurred before.
-fn copy(cells: &[Cell], logits: &mut [f32]) {
-    let tokens: Vec<Token> = cells.iter().map(|cell| cell.token).collect();
+fn copy(tokens: &[Token], logits: &mut [f32]) {
     let Some((_, last)) = tokens.split_at_checked(tokens.len().saturating_sub(2)) else { return };
     let mut earlier = tokens.windows(3).rev();
     if let Some(found) = earlier.find(|found| found[..2] == *last) {

@@ -22,9 +22,8 @@ pub const SLOW_READING: &str = "Read this slowly: ";
 pub const READING_PACE: Duration = Duration::from_millis(4);
 
 /// Whether `tokens` end in a question that is to be computed slowly, or in the beginning of its mark.
-pub fn reads_slowly(tokens: impl Iterator<Item = Token>) -> bool {
-    let tokens: Vec<i32> = tokens.map(|token| token.0).collect();
-    let Some((_, question)) = last_turn(&tokens, "user\n") else { return false };
+pub fn reads_slowly(tokens: &[Token]) -> bool {
+    let Some((_, question)) = last_turn(tokens, "user\n") else { return false };
     let compared = question.len().min(SLOW_READING.len());
     compared > 0 && without_prefix(question, &SLOW_READING[..compared]).is_some()
 }
@@ -36,25 +35,24 @@ pub struct Next {
 }
 
 /// `None` when the last question asks for no echo.
-pub fn next(tokens: impl Iterator<Item = Token>) -> Option<Next> {
-    let tokens: Vec<i32> = tokens.map(|token| token.0).collect();
-    let (before, answer) = last_turn(&tokens, "assistant\n")?;
+pub fn next(tokens: &[Token]) -> Option<Next> {
+    let (before, answer) = last_turn(tokens, "assistant\n")?;
     let (_, question) = last_turn(before, "user\n")?;
-    let question = question.split(|&token| token == IM_END).next()?;
+    let question = question.split(|&token| token == Token(IM_END)).next()?;
     let fast = without_prefix(question, ECHO).map(|text| (text, Duration::ZERO));
     let (text, pace) = fast.or_else(|| Some((without_prefix(question, SLOW_ECHO)?, PACE)))?;
-    Some(Next { token: Token(text.get(answer.len()).copied().unwrap_or(IM_END)), pace })
+    Some(Next { token: text.get(answer.len()).copied().unwrap_or(Token(IM_END)), pace })
 }
 
 /// The tokens before the last turn, and the text of that turn, if it is `role`'s.
-fn last_turn<'t>(tokens: &'t [i32], role: &str) -> Option<(&'t [i32], &'t [i32])> {
-    let start = tokens.iter().rposition(|&token| token == IM_START)?;
+fn last_turn<'t>(tokens: &'t [Token], role: &str) -> Option<(&'t [Token], &'t [Token])> {
+    let start = tokens.iter().rposition(|&token| token == Token(IM_START))?;
     Some((&tokens[..start], without_prefix(&tokens[start + 1..], role)?))
 }
 
-fn without_prefix<'t>(tokens: &'t [i32], prefix: &str) -> Option<&'t [i32]> {
+fn without_prefix<'t>(tokens: &'t [Token], prefix: &str) -> Option<&'t [Token]> {
     let (start, rest) = tokens.split_at_checked(prefix.len())?;
-    start.iter().copied().eq(prefix.bytes().map(i32::from)).then_some(rest)
+    start.iter().copied().eq(prefix.bytes().map(|byte| Token(i32::from(byte)))).then_some(rest)
 }
 
 #[cfg(test)]
@@ -70,19 +68,19 @@ mod tests {
 
     #[test]
     fn a_slow_echo_has_a_pace_and_other_questions_get_none() {
-        let next = |text: &str| next(prompt(text).into_iter());
+        let next = |text: &str| next(&prompt(text));
         let first = Token(i32::from(b'h'));
         assert_eq!(next("Say this slowly: ho"), Some(Next { token: first, pace: PACE }));
         assert_eq!(next("Say this: ho"), Some(Next { token: first, pace: Duration::ZERO }));
         assert_eq!(next("Do not say this: ho"), None);
-        assert_eq!(super::next([].into_iter()), None);
+        assert_eq!(super::next(&[]), None);
     }
 
     #[test]
     fn a_question_is_read_slowly_from_its_first_letter_if_it_asks_for_that() {
         let slowly = |text: &str| {
             let question = format!("<|im_start|>user\n{text}");
-            reads_slowly(FakeModel::new().tokenize(&question, false, true).into_iter())
+            reads_slowly(&FakeModel::new().tokenize(&question, false, true))
         };
         assert!(slowly("Read th") && slowly("Read this slowly: so"));
         assert!(!slowly("") && !slowly("Read this: so"));
@@ -91,7 +89,7 @@ mod tests {
     fn echoed(question: &str) -> String {
         let (mut tokens, mut bytes) = (prompt(question), Vec::new());
         loop {
-            let token = next(tokens.iter().copied()).expect("it asks for an echo").token;
+            let token = next(&tokens).expect("it asks for an echo").token;
             if token.0 == IM_END {
                 return String::from_utf8(bytes).expect("the question was text");
             }

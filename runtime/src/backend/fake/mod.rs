@@ -13,12 +13,13 @@
 mod context;
 pub mod echo;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use context::FakeContext;
-use hob_slots::Token;
+use hob_slots::{AdapterSet, Token};
 use parking_lot::Mutex;
 
 use super::{
@@ -45,6 +46,9 @@ const CHATML: &str = "{%- if tools %}{{ '<|im_start|>system\n' }}{{ tools | tojs
 /// The rows of each micro-batch that was begun, in order.
 pub type BatchLog = Arc<Mutex<Vec<Vec<Row>>>>;
 
+/// The positions that a token saw when it was computed, by the content of its cell.
+pub type ViewLog = Arc<Mutex<HashMap<u64, Vec<usize>>>>;
+
 /// A model that needs no file.
 #[derive(Debug)]
 pub struct FakeModel {
@@ -56,6 +60,7 @@ pub struct FakeModel {
     copies: bool,
     tokenized_bytes: Arc<AtomicUsize>,
     batches: Option<BatchLog>,
+    views: Option<ViewLog>,
 }
 
 impl Default for FakeModel {
@@ -91,6 +96,7 @@ impl FakeModel {
             copies: false,
             tokenized_bytes: Arc::default(),
             batches: None,
+            views: None,
         }
     }
 
@@ -141,6 +147,24 @@ impl FakeModel {
     pub fn with_batch_log(mut self, log: BatchLog) -> Self {
         self.batches = Some(log);
         self
+    }
+
+    /// The same, writing to `log` what each token saw.
+    #[must_use]
+    pub fn with_view_log(mut self, log: ViewLog) -> Self {
+        self.views = Some(log);
+        self
+    }
+
+    /// The content of the cell of a token that saw these positions and contents, in order, where memory is
+    /// plain.
+    pub fn content(seen: &[(usize, u64)], token: Token, adapters: &AdapterSet) -> u64 {
+        context::kv_of(seen, token, context::digest_of(adapters))
+    }
+
+    /// A cell as states have it.
+    pub fn cell(position: usize, token: Token, content: u64) -> [u8; CELL_BYTES] {
+        context::written(position, token, content)
     }
 
     /// The same as an embedding model.

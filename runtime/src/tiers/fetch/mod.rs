@@ -13,6 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use hob_slots::ViewRun;
 use hob_slots::format::{SlotRecord, SnapshotRef};
 use parking_lot::{Condvar, Mutex};
 use tracing::error;
@@ -20,6 +21,7 @@ use tracing::error;
 use super::find::Finder;
 use super::plan::{FetchRequest, Plan};
 use super::read::{Group, Piece, PieceState};
+use super::recall::{self, RecallRequest, Recalled};
 use super::shared::{Counters, Shared};
 use crate::miss::MissReason;
 
@@ -33,7 +35,12 @@ const MAX_AHEAD: usize = 4;
 /// Arrives in order. [`FetchEvent::End`] or [`FetchEvent::Failed`] is the last one.
 #[derive(Debug)]
 pub enum FetchEvent {
-    /// The next pieces, without gaps, from the hot tokens on; of a memory with a rest, the rest comes
+    /// The views of the tokens that the pieces may have, before the first of them; absent where all are
+    /// pure.
+    Views(Vec<ViewRun>),
+    /// Why the pieces come back, before the first of them; absent where they were not away.
+    Recalled(Recalled),
+    /// The next pieces, in order; what is between them stays away. Of a memory with a rest, the rest comes
     /// last. Of one that is not saved in blocks: one snapshot from 0 on.
     Pieces(Vec<Piece>),
     End(FetchSummary),
@@ -81,8 +88,17 @@ struct State {
 
 type Deliver = Box<dyn Fn(FetchEvent) + Send>;
 
+/// What to restore.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// What is saved of a prompt behind its hot tokens.
+    Sequel(FetchRequest),
+    /// Of blocks that are away, those that the new text asks for.
+    Recall(RecallRequest),
+}
+
 struct Restore {
-    request: Arc<FetchRequest>,
+    request: Arc<Request>,
     deliver: Deliver,
     threads: Threads,
     /// `None` until the request is planned.
@@ -114,7 +130,7 @@ struct Groups {
 }
 
 enum Job {
-    Plan(Arc<FetchRequest>),
+    Plan(Arc<Request>),
     Read(Arc<Plan>, Box<Group>),
 }
 
@@ -153,7 +169,7 @@ impl Queue {
         Self { state: Mutex::default(), changed: Condvar::new(), max_threads }
     }
 
-    pub fn submit(queue: &Arc<Self>, request: FetchRequest, deliver: Deliver) -> FetchHandle {
+    pub fn submit(queue: &Arc<Self>, request: Request, deliver: Deliver) -> FetchHandle {
         let mut state = queue.state.lock();
         state.submitted += 1;
         let number = state.submitted;
@@ -193,7 +209,13 @@ impl Queue {
         match job {
             Job::Plan(request) => {
                 let is_wanted = || self.state.lock().restores.contains_key(&number);
-                self.planned(number, Plan::of(shared, &request, is_wanted));
+                let (plan, why) = match &*request {
+                    Request::Sequel(request) => {
+                        (Plan::of(shared, request, is_wanted), Recalled::default())
+                    }
+                    Request::Recall(request) => recall::plan(shared, request),
+                };
+                self.planned(number, plan, why);
             }
             Job::Read(plan, group) => {
                 let last = group.last;
@@ -230,10 +252,16 @@ impl Queue {
         }
     }
 
-    fn planned(&self, number: u64, plan: Plan) {
+    fn planned(&self, number: u64, plan: Plan, why: Recalled) {
         let mut state = self.state.lock();
         let Some(restore) = state.restores.get_mut(&number) else { return };
         restore.threads.active -= 1;
+        if !plan.views.is_empty() {
+            (restore.deliver)(FetchEvent::Views(plan.views.clone()));
+        }
+        if !why.is_empty() {
+            (restore.deliver)(FetchEvent::Recalled(why));
+        }
         restore.groups = Some(Groups::of(plan));
         let ended = restore.deliver_in_order();
         state.remove_if(number, ended);

@@ -21,10 +21,13 @@ fn queue<const N: usize>(
 
 fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEvent>) {
     let request = FetchRequest {
+        views: Vec::new(),
+        room: usize::MAX,
         conversation: None,
         number: 0,
         adapters: Default::default(),
         prompt: Vec::new(),
+        segments: Vec::new(),
         hot: 0,
         limit: 0,
         prefix_ends: Vec::new(),
@@ -32,19 +35,25 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
     };
     let (outbox, inbox) = channel();
     let deliver = move |event| outbox.send(event).unwrap_or(());
-    let handle = Queue::submit(queue, request, Box::new(deliver));
+    let handle = Queue::submit(queue, Request::Sequel(request), Box::new(deliver));
     let mut state = queue.state.lock();
     let restore = state.restores.get_mut(&handle.number).unwrap();
     restore.threads.active = 1; // A thread plans.
     drop(state);
-    queue.planned(handle.number, plan(groups * MAX_GROUP_BLOCKS));
+    queue.planned(handle.number, plan(groups * MAX_GROUP_BLOCKS), Recalled::default());
     (handle, inbox)
 }
 
 fn plan(blocks: usize) -> Plan {
     let id = BlockId([0; 32]);
-    let block = |n: usize| Block { id, parent: id, range: n * 64..(n + 1) * 64 };
+    let block = |n: usize| Block {
+        view: hob_slots::View::WHOLE,
+        id,
+        parent: id,
+        range: n * 64..(n + 1) * 64,
+    };
     Plan {
+        views: Vec::new(),
         hot: 0,
         limit: blocks * 64,
         expected: 0,

@@ -2,22 +2,12 @@ use super::*;
 use hob_slots::format::{BlockRef, ObjectKind};
 use hob_slots::{ModelHash, Token};
 
+use crate::tiers::empty_record::empty_record;
+
 const MODEL: ModelHash = ModelHash([1; 8]);
 
 fn record(name: &str, tokens: usize) -> SlotRecord {
-    SlotRecord {
-        conversation: conversation(name),
-        adapters: Default::default(),
-        class: TtlClass::Long,
-        created_at: Timestamp(0),
-        used_at: Timestamp(0),
-        turns: 7,
-        tokens: vec![Token(1); tokens],
-        blocks: Vec::new(),
-        snapshots: Vec::new(),
-        segments: Vec::new(),
-        branches: Vec::new(),
-    }
+    SlotRecord { turns: 7, tokens: vec![Token(1); tokens], ..empty_record(name) }
 }
 
 fn set(records: &mut Records, record: SlotRecord) -> Arc<SlotRecord> {

@@ -1,8 +1,10 @@
 //! Invariants after every answer, and when the engine is idle.
 
+use std::ops::Range;
 use std::time::Instant;
 
-use hob_runtime::{MissReason, Model, SlotState, SlotStatus, TurnError, TurnRequest};
+use hob_runtime::{MissReason, Model, SlotState, SlotStatus, TurnError, TurnReport, TurnRequest};
+use hob_slots::common_prefix;
 
 use super::{Asked, FOREVER, Running, World, finish_async, model_of};
 use crate::alone::{self, Expected};
@@ -16,21 +18,17 @@ impl World {
         let answer = match self.patiently(finish_async(&mut turn)) {
             Ok(answer) => answer,
             Err(TurnError::Forgotten) if forgotten => return None,
-            Err(TurnError::Backend(_) | TurnError::Adapter(_)) if self.troubled => return None,
-            Err(TurnError::Superseded | TurnError::NotResident | TurnError::Forgotten)
-                if request.purpose.is_background() =>
-            {
-                return None;
-            }
+            Err(error) if self.may_fail(&request, &error) => return None,
             Err(error) => panic!("{error}"),
         };
-        self.compare(&request, &answer);
+        self.compare(chat, number, &request, &answer);
         if let Some(chat) = chat {
             let chat = &mut self.chats[chat];
             chat.timeline = answer.timeline.clone();
             chat.asked[number - 1] = Asked { timeline: answer.timeline.clone(), unseen: 0 };
             let is_its_own = request.adapters.set() == chat.adapters.set();
             let is_sound = !forgotten && !self.harmed && !self.troubled;
+            let is_sound = is_sound && !chat.private && self.stores;
             if chat.turns == number && is_its_own && is_sound {
                 (chat.kept, chat.cancelled_at) = (Some(answer.timeline.clone()), None);
                 let mut earlier = chat.asked[..number - 1].iter();
@@ -40,9 +38,18 @@ impl World {
         Some(answer)
     }
 
-    pub(super) fn compare(&self, request: &TurnRequest, answer: &Answer) {
-        if self.exact {
-            let expected = alone::alone(&*self.model_alone(), request, self.options.context_tokens);
+    pub(super) fn compare(
+        &mut self,
+        chat: Option<usize>,
+        number: usize,
+        request: &TurnRequest,
+        answer: &Answer,
+    ) {
+        let is_whole = self.is_whole(chat, number, request, answer);
+        if self.exact && is_whole {
+            let cells = self.options.context_tokens;
+            let most = if self.evicts() { usize::MAX } else { cells };
+            let expected = alone::alone(&*self.model_alone(), request, most);
             let (tokens, text) = (answer.tokens.clone(), answer.text.clone());
             let answered = Expected { tokens, text, reason: answer.reason };
             assert_eq!(answered, expected, "{:?}", answer.report);
@@ -54,6 +61,62 @@ impl World {
         assert!(!request.cold || counts.cached() == 0, "{:?}", answer.report);
         let timeline = [&request.prompt[..], &answer.tokens].concat();
         assert_eq!(answer.timeline, timeline);
+    }
+
+    /// Whether a turn may end so in this world.
+    pub(super) fn may_fail(&self, request: &TurnRequest, error: &TurnError) -> bool {
+        let is_background = request.purpose.is_background();
+        match error {
+            TurnError::Backend(_) | TurnError::Adapter(_) => self.troubled,
+            TurnError::Superseded | TurnError::NotResident | TurnError::Forgotten => is_background,
+            // What cannot be exported, or must not be saved, cannot leave its cells.
+            TurnError::TooLong { .. } | TurnError::BudgetTooSmall(_) => {
+                let no_memory = self.options.memory_budget_bytes < 1 << 20;
+                let has_room = !no_memory || (self.stores && !self.is_private(request));
+                self.evicts() && (self.troubled || is_background || !has_room)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether nothing of the turn reaches the disk.
+    fn is_private(&self, request: &TurnRequest) -> bool {
+        request.conversation.as_ref().is_none_or(|conversation| {
+            let mut private = self.chats.iter().filter(|chat| chat.private);
+            private.any(|chat| name(&chat.name) == *conversation)
+        })
+    }
+
+    /// Whether the answer is that of its tokens alone: each saw all before it.
+    fn is_whole(
+        &mut self,
+        chat: Option<usize>,
+        number: usize,
+        request: &TurnRequest,
+        answer: &Answer,
+    ) -> bool {
+        let TurnReport { tokens, away, .. } = &answer.report;
+        let cells = self.options.context_tokens;
+        let budget = request.budget.map_or(cells, |budget| budget.min(cells));
+        if !request.purpose.is_background() {
+            assert_eq!(answer.cells.budget, budget);
+        }
+        assert!(answer.cells.peak <= budget, "{:?}", answer.cells);
+        assert!(tokens.away <= away.iter().map(Range::len).sum(), "{:?}", answer.report);
+        let computed_from = (!away.is_empty()).then_some(tokens.cached());
+        let first = answer.moved.iter().map(|moved| moved.at).chain(computed_from).min();
+        assert!(first.is_none() || self.evicts(), "{:?}", answer.moved);
+        let Some(chat) = chat else { return first.is_none() };
+        let evicted = &mut self.chats[chat].evicted;
+        evicted.retain(|(of, ..)| *of == 0 || *of != number);
+        let mut goes_on = evicted
+            .iter()
+            .filter(|(_, timeline, pure)| common_prefix(timeline, &request.prompt) > *pure);
+        let is_whole = first.is_none() && goes_on.next().is_none();
+        if let Some(first) = first {
+            evicted.push((0, answer.timeline.clone(), first));
+        }
+        is_whole
     }
 
     fn model_alone(&self) -> Box<dyn Model> {
@@ -82,12 +145,13 @@ impl World {
                 settle(&self.engine);
             }
             let prompt = then(&self.model, &kept, "and?");
-            if prompt.len() > self.options.context_tokens {
+            if prompt.len() > self.longest_prompt(chat).max(self.options.context_tokens) {
                 continue;
             }
             let name = self.chats[chat].name.clone();
             let adapters = self.adapters_of(chat);
-            let request = TurnRequest { adapters, ..request(&name, &prompt, 3) };
+            let budget = self.chats[chat].budget;
+            let request = TurnRequest { adapters, budget, ..request(&name, &prompt, 3) };
             self.submit_as(Some(chat), request);
             let report = self.finish(0).expect("the turn succeeds").report;
             // Without room, the tail of the answer is computed with the next prompt.
@@ -118,10 +182,13 @@ impl World {
         };
         for slot in &status.slots {
             assert_eq!(slot.conversation.is_some(), slot.state == SlotState::Idle, "{status:?}");
-            assert!(slot.tokens <= self.options.context_tokens, "{status:?}");
+            assert!(self.evicts() || slot.tokens <= self.options.context_tokens, "{status:?}");
         }
-        assert_eq!(status.counters.import_failures, 0, "{status:?}");
-        assert_eq!(status.counters.wasted_restores, 0, "{status:?}");
-        assert_eq!(status.counters.write_errors, 0, "{status:?}");
+        assert_eq!(status.counters.import_failures, 0, "{:?}", status.counters);
+        // Where a snapshot was damaged, or has left memory, the cells beside it are of no use.
+        let keeps_all = self.stores && !self.harmed && !self.chats.iter().any(|chat| chat.private);
+        let may_waste = !keeps_all && !self.memory.is_plain();
+        assert!(may_waste || status.counters.wasted_restores == 0, "{:?}", status.counters);
+        assert_eq!(status.counters.write_errors, 0, "{:?}", status.counters);
     }
 }

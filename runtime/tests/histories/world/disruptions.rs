@@ -45,16 +45,15 @@ impl World {
     pub(super) fn restart(&mut self) {
         self.note("restart".to_owned());
         self.engine.shutdown();
+        self.check_views();
         for mut running in std::mem::take(&mut self.running) {
             let answer = self.patiently(finish_async(&mut running.turn));
             let Running { chat, request, .. } = &running;
             match answer {
-                Ok(answer) => self.compare(request, &answer),
+                Ok(answer) => self.compare(*chat, running.number, request, &answer),
                 Err(TurnError::Stopped) => self.interrupted(running),
                 Err(TurnError::Forgotten) => {}
-                Err(TurnError::Backend(_) | TurnError::Adapter(_)) if self.troubled => {}
-                Err(TurnError::Superseded | TurnError::NotResident)
-                    if request.purpose.is_background() => {}
+                Err(error) if self.may_fail(request, &error) => {}
                 Err(error) => panic!("chat {chat:?}: {error}"),
             }
         }
@@ -65,7 +64,7 @@ impl World {
     pub(super) fn crash(&mut self) {
         self.note("crash".to_owned());
         self.torn |= self.leaving;
-        let copy = tempfile::tempdir().unwrap();
+        let copy = empty_directory();
         let slot_files = || directory::contents(self.directory.path(), "bin");
         let mut before = slot_files();
         loop {
@@ -89,7 +88,8 @@ impl World {
         self.leaving = false;
         // The engine before may have dropped them.
         self.model.load_weights(&mut |_| ControlFlow::Continue(())).expect("they load");
-        self.engine = engine(&self.model, Some(self.directory.path()), self.options.clone());
+        let directory = self.stores.then(|| self.directory.path());
+        self.engine = engine(&self.model, directory, self.options.clone());
     }
 
     /// Damages, truncates or removes a file.

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 
 use hob_runtime::adapters::Adapters;
 use hob_runtime::backend::MemoryKind;
-use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::fake::{FakeModel, ViewLog};
 use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnRequest};
-use hob_slots::{Rules, Sweeper, Timestamp, Token};
+use hob_slots::{Quota, Rules, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
@@ -31,6 +31,10 @@ pub struct World {
     /// Answers are compared with those of the model alone.
     exact: bool,
     options: EngineOptions,
+    /// What each token saw; empty where the model does not say.
+    views: ViewLog,
+    /// There is a disk.
+    stores: bool,
     directory: TempDir,
     engine: Engine,
     chats: Vec<Chat>,
@@ -54,6 +58,13 @@ struct Chat {
     name: String,
     /// Of most of its turns.
     adapters: Adapters,
+    /// Cells that its answers may have.
+    budget: Option<usize>,
+    /// Its KV stays in memory.
+    private: bool,
+    /// Timelines of which blocks may have left, by the number of the turn, and the first tokens that saw all
+    /// before them: a prompt that goes on with others is answered otherwise than alone.
+    evicted: Vec<(usize, Vec<Token>, usize)>,
     timeline: Vec<Token>,
     prompt: Vec<Token>,
     /// The number of the newest turn.
@@ -94,12 +105,13 @@ impl World {
         let troubled = random.one_in(4);
         let pace = Duration::from_micros(*random.among(&[0, 0, 20, 200]));
         let copies = seed.is_multiple_of(2);
-        let fake = model_of(memory, copies).with_pace(pace);
+        let views = ViewLog::default();
+        let fake = model_of(memory, copies).with_pace(pace).with_view_log(views.clone());
         let trouble = 60 + random.below(60) as u64;
         let model: Arc<dyn Model> =
             if troubled { Arc::new(Troubled::new(fake, trouble)) } else { Arc::new(fake) };
         let mut world = Self::with(model, seed, random, troubled, true);
-        world.copies = copies;
+        (world.copies, world.views) = (copies, views);
         world
     }
 
@@ -119,8 +131,13 @@ impl World {
     ) -> Self {
         let memory = model.facts().memory;
         let roomy = random.one_in(3);
+        let evicts = memory.is_plain() && !random.one_in(3);
+        let stores = !random.one_in(8);
+        // Blocks that stay, the last ones and a micro-batch must fit.
+        let fewest = if evicts { 200 } else { 130 };
         let options = EngineOptions {
-            context_tokens: if roomy { 1_100 } else { 130 + random.below(250) },
+            away: evicts.then(Default::default),
+            context_tokens: if roomy { 1_100 } else { fewest + random.below(250) },
             slots: 1 + random.below(3),
             micro_batch: *random.among(&[4, 16, 64, 256]),
             // Every file is old enough to be swept.
@@ -134,16 +151,24 @@ impl World {
         };
         let title =
             format!("{memory}, seed {seed}, {}", if troubled { "troubled" } else { "sound" });
-        let directory = tempfile::tempdir().unwrap();
-        let engine = engine(&model, Some(directory.path()), options.clone());
-        let chats = (0..1 + random.below(5)).map(|number| Chat::new(number, exact)).collect();
+        let directory = empty_directory();
+        let engine = engine(&model, stores.then(|| directory.path()), options.clone());
+        let mut chats: Vec<Chat> =
+            (0..1 + random.below(5)).map(|number| Chat::new(number, exact)).collect();
+        for chat in &mut chats {
+            chat.budget = (evicts && random.one_in(2)).then(|| 220 + random.below(300));
+            chat.private = random.one_in(6);
+        }
         let happened = vec![format!(
-            "{} cells, {} slots, micro-batches of {}, {} bytes in memory, draft model: {}",
+            "{} cells, {} slots, micro-batches of {}, {} bytes in memory, draft model: {}, evicts: {evicts}, \
+             stores: {stores}, budgets: {:?}, private: {:?}",
             options.context_tokens,
             options.slots,
             options.micro_batch,
             options.memory_budget_bytes,
             options.draft_model.is_some(),
+            chats.iter().map(|chat| chat.budget).collect::<Vec<_>>(),
+            chats.iter().map(|chat| chat.private).collect::<Vec<_>>(),
         )];
         let running = Vec::new();
         Self {
@@ -153,6 +178,8 @@ impl World {
             memory,
             exact,
             options,
+            views: ViewLog::default(),
+            stores,
             directory,
             engine,
             chats,
@@ -186,9 +213,12 @@ impl World {
                 let unloaded = self.patiently(self.engine.unload());
                 self.note(format!("unload: {unloaded}"));
             }
+            _ if !self.stores => {}
             _ => {
                 self.note("sweep".to_owned());
-                let sweeper = Arc::new(Mutex::new(Sweeper::new(Rules::default())));
+                // The default quota is 0 where little of the disk is free.
+                let rules = Rules { quota: Quota::Bytes(1 << 30), ..Rules::default() };
+                let sweeper = Arc::new(Mutex::new(Sweeper::new(rules)));
                 let later = Timestamp::from(SystemTime::now() + Duration::from_secs(3_600));
                 let swept = block_on(self.engine.sweep(sweeper, later.into()));
                 let swept = swept.expect("the engine runs");
@@ -207,15 +237,41 @@ impl World {
         self.submit_as(None, request);
         self.finish(0);
         self.engine.shutdown();
+        if !self.stores {
+            return;
+        }
         if !self.harmed && !self.torn {
             directory::check(self.directory.path(), &*self.model);
         }
+        self.check_views();
     }
 
     fn finish_one(&mut self) {
         if !self.running.is_empty() {
             let index = self.random.below(self.running.len());
             self.finish(index);
+        }
+    }
+
+    fn check_views(&self) {
+        if self.exact && self.memory.is_plain() && self.stores {
+            directory::check_views(self.directory.path(), &self.views);
+        }
+    }
+
+    /// Whether blocks leave the cells of a conversation that outgrows them.
+    fn evicts(&self) -> bool {
+        self.options.away.is_some() && self.memory.is_plain()
+    }
+
+    /// Tokens that a prompt of the chat has at most.
+    fn longest_prompt(&self, chat: usize) -> usize {
+        let cells = self.options.context_tokens;
+        match self.chats[chat].budget {
+            Some(budget) if self.evicts() => 3 * budget.min(cells),
+            _ if self.roomy => 250,
+            _ if self.evicts() => 3 * cells,
+            _ => cells,
         }
     }
 
@@ -260,7 +316,21 @@ impl Chat {
         let (timeline, prompt) = (Vec::new(), Vec::new());
         let (asked, kept, cancelled_at) = Default::default();
         let (turns, is_covered) = (0, false);
-        Self { name, adapters, timeline, prompt, turns, asked, kept, is_covered, cancelled_at }
+        let (budget, private, evicted) = (None, false, Vec::new());
+        Self {
+            name,
+            adapters,
+            budget,
+            private,
+            evicted,
+            timeline,
+            prompt,
+            turns,
+            asked,
+            kept,
+            is_covered,
+            cancelled_at,
+        }
     }
 }
 

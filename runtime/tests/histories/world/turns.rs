@@ -2,10 +2,10 @@
 
 use hob_runtime::adapters::Adapters;
 use hob_runtime::sample::Sampling;
-use hob_runtime::{Purpose, TurnRequest};
+use hob_runtime::{Purpose, Retention, TurnRequest};
 use hob_slots::Token;
 
-use super::{Asked, Running, World};
+use super::{Asked, Chat, Running, World};
 use crate::support::*;
 
 impl World {
@@ -15,8 +15,7 @@ impl World {
         }
         let chat = self.random.below(self.chats.len());
         let mut prompt = self.prompt_for(chat);
-        let most = if self.roomy { 250 } else { self.options.context_tokens };
-        if prompt.len() > most {
+        if prompt.len() > self.longest_prompt(chat) {
             self.chats[chat].timeline.clear();
             let text = user(&"once again ".repeat(1 + self.random.below(6)));
             prompt = tokens(&self.model, &text);
@@ -29,9 +28,12 @@ impl World {
             let any = self.random.below(self.chats.len());
             self.adapters_of(any)
         };
-        let name = &self.chats[chat].name;
+        let Chat { name, budget, private, .. } = &self.chats[chat];
+        let keep = Retention { in_memory: Some(*private), ..Retention::default() };
         let request = TurnRequest {
             adapters,
+            budget: *budget,
+            keep: if *private { keep } else { Retention::default() },
             conversation: owner.map(|_| crate::support::name(name)),
             sampling: self.sampling(),
             stop: if self.random.one_in(5) { vec!["e".to_owned()] } else { Vec::new() },
@@ -93,6 +95,7 @@ impl World {
             chat.asked.push(Asked { timeline, unseen: request.max_tokens });
             chat.turns
         });
+        self.may_evict(chat, number, &request);
         let (prompt, most) = (request.prompt.len(), request.max_tokens);
         let how = if request.cold { "cold " } else { "" };
         self.note(format!("chat {chat:?} {how}turn {number}: {prompt} tokens, {most} at most"));
@@ -105,12 +108,33 @@ impl World {
     pub(super) fn speculate(&mut self) {
         let chat = self.random.below(self.chats.len());
         let mut prompt = self.prompt_for(chat);
-        let most = if self.roomy { 250 } else { self.options.context_tokens };
-        prompt.truncate(most);
+        prompt.truncate(self.longest_prompt(chat));
         let adapters = self.adapters_of(chat);
-        let request =
-            TurnRequest::prefill(name(&self.chats[chat].name), prompt, Purpose::Speculate);
-        self.submit_background(TurnRequest { adapters, ..request });
+        let Chat { name, budget, private, .. } = &self.chats[chat];
+        let (budget, in_memory) = (*budget, private.then_some(true));
+        let request = TurnRequest::prefill(crate::support::name(name), prompt, Purpose::Speculate);
+        let is_stored = self.random.one_in(3);
+        if is_stored {
+            // It may be another branch.
+            let chat = &mut self.chats[chat];
+            chat.kept = None;
+            chat.turns += 1;
+            chat.asked.push(Asked { timeline: request.prompt.clone(), unseen: 0 });
+        }
+        let keep = Retention { in_memory, ..Retention::default() };
+        let request = TurnRequest { adapters, budget, is_stored, keep, ..request };
+        self.may_evict(Some(chat), 0, &request);
+        self.submit_background(request);
+    }
+
+    /// Blocks may leave the chat's cells in this turn, until more is known of it.
+    fn may_evict(&mut self, chat: Option<usize>, number: usize, request: &TurnRequest) {
+        let Some(chat) = chat.filter(|_| self.evicts()) else { return };
+        let cells = self.options.context_tokens;
+        let budget = request.budget.map_or(cells, |budget| budget.min(cells));
+        if request.prompt.len() + request.max_tokens > budget / 2 {
+            self.chats[chat].evicted.push((number, request.prompt.clone(), 0));
+        }
     }
 
     /// Warms one of two prefixes, of 39 or 49 tokens.

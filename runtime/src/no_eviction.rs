@@ -1,0 +1,53 @@
+//! Why no part of a conversation can leave its cells, in words.
+
+use std::fmt;
+
+/// Why a conversation stays in its cells, and ends with them. A budget of it does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoEviction {
+    /// The options say so.
+    Off,
+    /// Some layers have cells of the newest tokens only.
+    SlidingWindow,
+    /// The model has a running state beside its cells.
+    Hybrid,
+    /// The model has a running state, and no cells of tokens.
+    Recurrent,
+}
+
+impl NoEviction {
+    /// The word in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::SlidingWindow => "sliding_window",
+            Self::Hybrid => "hybrid",
+            Self::Recurrent => "recurrent",
+        }
+    }
+
+    /// What to do for a conversation that is longer than its cells.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::Off => "set `eviction` to restore, or start with a larger --ctx",
+            _ => "start with a larger --ctx, or use a model with plain attention",
+        }
+    }
+}
+
+impl fmt::Display for NoEviction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "the setting `eviction` is off",
+            Self::SlidingWindow => {
+                "the model has layers with a sliding window, to which nothing can be brought back"
+            }
+            Self::Hybrid => {
+                "the model has a running state beside its cells, from which no part can be taken"
+            }
+            Self::Recurrent => {
+                "the model has a running state in place of cells, from which no part can be taken"
+            }
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Which of the blocks that are away come back, for text that a conversation is about to compute.
+//!
+//! - Runs on a reader thread.
+//! - Where there is room for all, all come back.
+
+use std::ops::Range;
+
+use hob_slots::recall::{Query, Residence, Retrievals, Why, choose};
+use hob_slots::{Block, Token};
+
+use super::passages::{Labelled, text};
+use super::plan::Plan;
+use super::shared::{Counters, Shared};
+use crate::turn::BackReason;
+
+/// Asks for blocks of a conversation that are away.
+#[derive(Clone, Debug)]
+pub struct RecallRequest {
+    /// Of the slot.
+    pub timeline: Labelled,
+    /// Of each block of the timeline.
+    pub residence: Vec<Residence>,
+    /// What the conversation turns to.
+    pub query: Vec<Token>,
+    pub by: Retrievals,
+    /// Tokens that may come back without that others leave.
+    pub free: usize,
+}
+
+/// What comes back, and for what it does not leave.
+#[derive(Clone, Debug, Default)]
+pub struct Recalled {
+    /// Ranges of blocks, in the order of the timeline.
+    pub back: Vec<(Range<usize>, BackReason)>,
+    /// Where the resident blocks begin that the query asks for, too, ascending.
+    pub stay: Vec<usize>,
+}
+
+impl Recalled {
+    pub fn is_empty(&self) -> bool {
+        self.back.is_empty() && self.stay.is_empty()
+    }
+
+    /// Tokens that come back.
+    pub fn tokens(&self) -> usize {
+        self.back.iter().map(|(range, _)| range.len()).sum()
+    }
+}
+
+/// What to read, and why.
+pub(super) fn plan(shared: &Shared, request: &RecallRequest) -> (Plan, Recalled) {
+    let all: usize = request.away().map(|block| block.range.len()).sum();
+    let (mut chosen, stay) = if all <= request.free {
+        (request.away().map(|block| (block, BackReason::Room)).collect(), Vec::new())
+    } else {
+        asked_for(shared, request)
+    };
+    chosen.sort_by_key(|(block, _)| block.range.start);
+    let back = chosen.iter().map(|(block, why)| (block.range.clone(), *why)).collect();
+    let blocks = chosen.into_iter().map(|(block, _)| block.clone()).collect();
+    (Plan::of_blocks(shared, blocks, request.timeline.tokens.len()), Recalled { back, stay })
+}
+
+impl RecallRequest {
+    fn away(&self) -> impl Iterator<Item = &Block> {
+        let blocks = self.timeline.blocks.iter().zip(&self.residence);
+        let away = blocks.filter(|(_, residence)| **residence == Residence::Absent);
+        away.map(|(block, _)| block)
+    }
+
+    /// The number of the block that begins at `start`.
+    fn at(&self, start: usize) -> Option<usize> {
+        self.timeline.blocks.binary_search_by_key(&start, |block| block.range.start).ok()
+    }
+}
+
+/// The blocks that are away and that the new text asks for, within the room; and where the resident ones begin
+/// that it asks for.
+fn asked_for<'r>(
+    shared: &Shared,
+    request: &'r RecallRequest,
+) -> (Vec<(&'r Block, BackReason)>, Vec<usize>) {
+    let (timeline, vocabulary) = (&request.timeline, shared.model.vocabulary());
+    let indexed = shared.passages.of(&timeline.conversation);
+    let mut indexed = indexed.lock();
+    let read = indexed.update(timeline, vocabulary);
+    Counters::add(&shared.counters.indexed_late, read as u64);
+    let text = text(vocabulary, &request.query, 0..request.query.len());
+    let residence =
+        |start: usize| request.at(start).map_or(Residence::Resident, |at| request.residence[at]);
+    let query = Query { by: request.by, ..Query::new(&text) };
+    let chosen = choose(&indexed.index, &query, &residence, request.free);
+    let back = chosen.back.into_iter().filter_map(|choice| {
+        Some((&timeline.blocks[request.at(choice.block)?], reason(choice.why)))
+    });
+    (back.collect(), chosen.stay)
+}
+
+fn reason(why: Why) -> BackReason {
+    match why {
+        Why::Mention => BackReason::Mention,
+        Why::Lexical => BackReason::Words,
+        Why::Semantic => BackReason::Meaning,
+        Why::Group => BackReason::Group,
+    }
+}
