@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::turn::{Cells, MovedPart};
 use crate::{Explanation, Text};
 
 /// A list of objects.
@@ -107,6 +108,25 @@ pub struct Explained {
     pub explained_at: Option<u64>,
     /// `None`: every request computed only new tokens.
     pub explanation: Option<Explanation>,
+    /// The latest answers of the current branch during which parts of it left its cells or came back, or
+    /// should have left and could not; the latest first.
+    pub moves: Vec<AnswerMoves>,
+}
+
+/// What left a conversation's cells during an answer, and what came back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AnswerMoves {
+    /// The answer.
+    pub message: i64,
+    /// Seconds since 1970.
+    pub at: u64,
+    /// The beginning of what it answers.
+    pub question: String,
+    /// Of the prompt, without cells when the answer began.
+    pub away_tokens: usize,
+    pub cells: Cells,
+    pub moved: Vec<MovedPart>,
 }
 
 #[cfg(test)]

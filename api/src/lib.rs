@@ -17,7 +17,7 @@ pub mod learned;
 pub mod status;
 pub mod turn;
 
-pub use conversations::{Conversation, ConversationText, Explained, List, Message};
+pub use conversations::{AnswerMoves, Conversation, ConversationText, Explained, List, Message};
 pub use device::{Device, Offload};
 pub use documents::Document;
 pub use learned::LearnedPrefix;

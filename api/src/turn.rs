@@ -51,6 +51,10 @@ pub struct Turn {
     /// The request forbade reuse.
     pub cold: bool,
     pub tokens: Option<PromptTokens>,
+    /// During the turn; `None` before its end.
+    pub cells: Option<Cells>,
+    /// Parts of the conversation that left its cells, or came back, in this order.
+    pub moved: Vec<MovedPart>,
     pub ahead: Option<AheadTokens>,
     pub drafts: Option<DraftTokens>,
     pub restore_ms: Option<f64>,
@@ -75,11 +79,13 @@ pub struct Progress {
     pub loaded_percent: Option<u8>,
     /// Of the prompt.
     pub tokens_total: usize,
-    /// In cells so far. The four below add up to it.
+    /// In place so far. The five below add up to it.
     pub tokens_ready: usize,
     pub tokens_shared: usize,
     pub tokens_from_memory: usize,
     pub tokens_from_disk: usize,
+    /// Without cells: this answer does not see them.
+    pub tokens_away: usize,
     pub tokens_computed: usize,
     /// `None` while the speed is unknown, and while a restore may still bring tokens.
     pub seconds_left: Option<f64>,
@@ -93,7 +99,48 @@ pub struct PromptTokens {
     pub shared: usize,
     pub memory: usize,
     pub disk: usize,
+    /// Computed before, and without cells now: this answer does not see them.
+    pub away: usize,
     pub computed: usize,
+}
+
+/// Cells of a conversation during a turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cells {
+    /// It may have so many.
+    pub budget: usize,
+    /// The most that it had.
+    pub peak: usize,
+    /// When the turn ended.
+    pub resident: usize,
+    /// Nothing could leave them, and that mattered: the budget that was asked for did not count, or the
+    /// answer ended with the cells.
+    pub no_eviction: Option<NoEviction>,
+}
+
+/// Why a conversation stays in its cells, and ends with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NoEviction {
+    /// `off`, `sliding_window`, `hybrid` or `recurrent`.
+    pub reason: Text,
+    pub what: Text,
+    pub remedy: Text,
+}
+
+/// Adjacent tokens of a conversation that left its cells, or came back to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MovedPart {
+    /// Of the segment that has the first of them; `None`: of the answer.
+    pub key: Option<String>,
+    pub tokens: usize,
+    /// `out` or `back`.
+    pub way: Text,
+    /// `budget` of those that left; of those that came back `room`, `continues`, `mention`, `words`,
+    /// `meaning` or `group`.
+    pub why: Text,
 }
 
 /// Those of the shared tokens that speculative prefill brought into cells before the request.
@@ -128,6 +175,7 @@ impl Turn {
             shared: tokens.shared.saturating_sub(all_ahead),
             memory: tokens.memory + ahead.memory,
             disk: tokens.disk + ahead.disk,
+            away: tokens.away,
             computed: tokens.computed + ahead.computed,
         }
     }

@@ -21,7 +21,8 @@ use crate::parse::{self, Complaint, Raw};
 use crate::paths::UserDirs;
 use crate::sources::Sources;
 use crate::values::{
-    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, NamedAdapter, TtlClass,
+    Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
+    NamedAdapter, TtlClass,
 };
 
 /// Ten years: far from where adding to a clock overflows.
@@ -236,6 +237,10 @@ impl<'a> Layers<'a> {
 
     pub(crate) fn draft(&mut self, key: Key) -> Result<DraftChoice, ConfigError> {
         self.value(key, |raw| parse::choice(raw, &DraftChoice::NAMES))
+    }
+
+    pub(crate) fn eviction(&mut self, key: Key) -> Result<EvictionChoice, ConfigError> {
+        self.value(key, |raw| parse::choice(raw, &EvictionChoice::NAMES))
     }
 
     pub(crate) fn ttl_class(&mut self, key: Key) -> Result<TtlClass, ConfigError> {

@@ -37,5 +37,6 @@ pub use running::RunningDaemon;
 pub use settings::Settings;
 pub use sources::{ConfigFile, Sources};
 pub use values::{
-    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, NamedAdapter, TtlClass,
+    Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
+    NamedAdapter, TtlClass,
 };

@@ -11,7 +11,8 @@ use crate::parse;
 use crate::paths::{self, UserDirs};
 use crate::table::settings_table;
 use crate::values::{
-    Adapter, CacheType, ContextChoice, DraftChoice, GpuLayers, ModelChoice, NamedAdapter, TtlClass,
+    Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
+    NamedAdapter, TtlClass,
 };
 use crate::voice;
 

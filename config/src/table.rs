@@ -132,6 +132,11 @@ macro_rules! settings_table {
         #[setting(Daemon, "PATH|NAME")]
         DraftModel => draft_model: Option<ModelChoice> = optional_model();
 
+        /// Parts of a conversation that is longer than its cells leave them and come back when they
+        /// are needed, stay away, or the conversation is refused: restore, discard or off
+        #[setting(Daemon, "restore|discard|off", default = "restore")]
+        Eviction => eviction: EvictionChoice = eviction();
+
         /// What to log, such as info or hob_runtime=debug
         #[setting(Daemon, "FILTER", default = "info")]
         Log => log: String = value(parse::text);

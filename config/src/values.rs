@@ -172,39 +172,67 @@ impl FromStr for CacheType {
     }
 }
 
-/// Whether guessed tokens of answers are computed ahead of their turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DraftChoice {
-    /// Where the model's memory can drop them again, and where that makes answers faster.
-    Auto,
-    Off,
+/// An enum whose values have names of one word.
+macro_rules! choice {
+    (
+        $(#[$doc:meta])*
+        $choice:ident, $error:ident: $count:literal { $($(#[$of:meta])* $value:ident = $name:literal,)+ }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $choice {
+            $($(#[$of])* $value,)+
+        }
+
+        impl $choice {
+            pub const NAMES: [&'static str; $count] = [$($name),+];
+        }
+
+        impl fmt::Display for $choice {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(Self::NAMES[*self as usize])
+            }
+        }
+
+        #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+        #[error("`{got}` is not known; choose one of {}", $choice::NAMES.join(", "))]
+        pub struct $error {
+            pub got: String,
+        }
+
+        impl FromStr for $choice {
+            type Err = $error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                match text {
+                    $($name => Ok(Self::$value),)+
+                    other => Err($error { got: other.to_owned() }),
+                }
+            }
+        }
+    };
 }
 
-impl DraftChoice {
-    pub const NAMES: [&'static str; 2] = ["auto", "off"];
-}
-
-impl fmt::Display for DraftChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES[*self as usize])
+choice! {
+    /// Whether guessed tokens of answers are computed ahead of their turn.
+    DraftChoice, DraftChoiceError: 2 {
+        /// Where the model's memory can drop them again, and where that makes answers faster.
+        Auto = "auto",
+        Off = "off",
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{got}` is not known; choose one of {}", DraftChoice::NAMES.join(", "))]
-pub struct DraftChoiceError {
-    pub got: String,
-}
-
-impl FromStr for DraftChoice {
-    type Err = DraftChoiceError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "off" => Ok(Self::Off),
-            other => Err(DraftChoiceError { got: other.to_owned() }),
-        }
+choice! {
+    /// What becomes of parts of a conversation that is longer than the cells that it may have.
+    EvictionChoice, EvictionChoiceError: 4 {
+        /// They leave the cells, and come back when the conversation turns to them.
+        Restore = "restore",
+        /// They leave but for a note of each, and stay away.
+        Breadcrumb = "breadcrumb",
+        /// They leave, and stay away.
+        Discard = "discard",
+        /// Such a conversation is refused.
+        Off = "off",
     }
 }
 

@@ -125,15 +125,25 @@ impl From<TurnError> for ApiError {
     fn from(error: TurnError) -> Self {
         let message = error.to_string();
         match error {
-            TurnError::TooLong { prompt_tokens, context_tokens } => {
+            TurnError::TooLong { prompt_tokens, context_tokens, no_eviction } => {
+                let way = match no_eviction {
+                    None => "start hobd with a larger --ctx (up to the context that the model was \
+                             trained with)."
+                        .to_owned(),
+                    Some(why) => {
+                        format!("{}. A conversation stays in its cells: {why}.", why.remedy())
+                    }
+                };
                 // OpenAI's words, which clients search for the numbers.
                 let message = format!(
                     "This model's maximum context length is {context_tokens} tokens. However, your \
                      messages resulted in {prompt_tokens} tokens. Please reduce the length of the \
-                     messages, or start hobd with a larger --ctx (up to the context that the model \
-                     was trained with)."
+                     messages, or {way}"
                 );
                 Self::new(ErrorKind::Invalid, message).code("context_length_exceeded")
+            }
+            TurnError::BudgetTooSmall(_) => {
+                Self::field("hob.budget", message).code("budget_too_small")
             }
             TurnError::EmptyPrompt => Self::new(ErrorKind::Invalid, message).code("empty_prompt"),
             TurnError::UnknownToken { .. } => {

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hob_prewarm::{PrefixName, PrefixState};
-use hob_runtime::turn::{DraftCounts, TurnReport};
+use hob_runtime::turn::{CellCounts, DraftCounts, Moved, TurnReport, Way};
 use hob_slots::MemoryFigures;
 
 use crate::explain::Reason;
@@ -30,7 +30,11 @@ pub struct Metrics {
     shared: AtomicU64,
     memory: AtomicU64,
     disk: AtomicU64,
+    away: AtomicU64,
     computed: AtomicU64,
+    moved_out: MovedCounts,
+    moved_back: MovedCounts,
+    cells_peak: AtomicU64,
     generated: AtomicU64,
     drafted: AtomicU64,
     accepted: AtomicU64,
@@ -39,6 +43,13 @@ pub struct Metrics {
     speculated: AtomicU64,
     speculations: Mutex<BTreeMap<&'static str, u64>>,
     ttft: Histogram,
+}
+
+/// What left the cells of live conversations, or came back to them.
+#[derive(Debug, Default)]
+struct MovedCounts {
+    blocks: AtomicU64,
+    tokens: AtomicU64,
 }
 
 /// How a speculative prefill ended.
@@ -77,6 +88,8 @@ pub struct Gauges {
     pub wasted_restores: u64,
     pub written_bytes: u64,
     pub read_bytes: u64,
+    /// Of them, before a question asked for them.
+    pub read_ahead_bytes: u64,
     pub write_errors: u64,
     /// Slot files that could not be used.
     pub rejected_files: u64,
@@ -86,6 +99,8 @@ pub struct Gauges {
     pub tier_panics: u64,
     /// Tokens whose KV was given up unsaved.
     pub dropped_tokens: u64,
+    /// Blocks whose words were read before a question asked for them, and while one waited.
+    pub indexed: [u64; 2],
 }
 
 impl Metrics {
@@ -100,6 +115,7 @@ impl Metrics {
         add(&self.shared, tokens.shared);
         add(&self.memory, tokens.memory);
         add(&self.disk, tokens.disk);
+        add(&self.away, tokens.away);
         add(&self.computed, tokens.computed);
         self.ttft.observe(report.ttft_ms / 1000.0);
     }
@@ -107,6 +123,21 @@ impl Metrics {
     /// Counts a turn that computed tokens again.
     pub fn missed(&self, reason: Reason) {
         *lock(&self.misses).entry(reason.as_str()).or_default() += 1;
+    }
+
+    /// Counts a block that left a live conversation's cells, or came back.
+    pub fn moved(&self, moved: &Moved) {
+        let counts = match moved.way {
+            Way::Out => &self.moved_out,
+            Way::Back(_) => &self.moved_back,
+        };
+        add(&counts.blocks, 1);
+        add(&counts.tokens, moved.range.len());
+    }
+
+    /// Notes the cells of a conversation whose turn has ended.
+    pub fn used_cells(&self, cells: CellCounts) {
+        self.cells_peak.fetch_max(cells.peak as u64, Ordering::Relaxed);
     }
 
     pub fn generated(&self, tokens: usize, drafts: DraftCounts) {
@@ -142,10 +173,12 @@ impl Metrics {
             ("shared", &self.shared),
             ("memory", &self.memory),
             ("disk", &self.disk),
+            ("away", &self.away),
             ("computed", &self.computed),
         ] {
             page.line("hob_prompt_tokens_total", &format!("place=\"{place}\""), read(count));
         }
+        self.render_moved(&mut page);
         page.single(
             "hob_generated_tokens_total",
             "counter",
@@ -203,6 +236,11 @@ impl Metrics {
         for (name, help, count) in [
             ("hob_disk_written_bytes_total", "Bytes of KV written.", gauges.written_bytes),
             ("hob_disk_read_bytes_total", "Bytes of KV read and verified.", gauges.read_bytes),
+            (
+                "hob_disk_read_ahead_bytes_total",
+                "Of these, KV that is away and was read before a question asked for it.",
+                gauges.read_ahead_bytes,
+            ),
             ("hob_disk_write_errors_total", "Writes of KV that failed.", gauges.write_errors),
             (
                 "hob_rejected_files_total",
@@ -228,10 +266,46 @@ impl Metrics {
             "The longest time for which background work held locks of the engine.",
             gauges.longest_lock_micros,
         );
+        let [ahead, late] = gauges.indexed;
+        let name = "hob_recall_blocks_indexed_total";
+        let help = "Blocks whose words were read before a question asked for them, or late.";
+        page.family(name, "counter", help);
+        page.line(name, "when=\"ahead\"", ahead);
+        page.line(name, "when=\"late\"", late);
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
         memory::render(&mut page, &gauges.memory);
         prefixes(&mut page, warm_status);
         page.text
+    }
+}
+
+impl Metrics {
+    fn render_moved(&self, page: &mut Page) {
+        let ways = [("out", &self.moved_out), ("back", &self.moved_back)];
+        let name = "hob_blocks_moved_total";
+        page.family(
+            name,
+            "counter",
+            "Blocks that left the cells of live conversations, or came back.",
+        );
+        for (way, counts) in ways {
+            page.line(name, &format!("way=\"{way}\""), read(&counts.blocks));
+        }
+        let name = "hob_tokens_moved_total";
+        page.family(
+            name,
+            "counter",
+            "Tokens of blocks that left the cells of live conversations, or came back.",
+        );
+        for (way, counts) in ways {
+            page.line(name, &format!("way=\"{way}\""), read(&counts.tokens));
+        }
+        page.single(
+            "hob_conversation_cells_peak",
+            "gauge",
+            "The most cells that one conversation has had since the start.",
+            read(&self.cells_peak),
+        );
     }
 }
 
@@ -324,7 +398,7 @@ fn read(counter: &AtomicU64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hob_runtime::turn::TokenCounts;
+    use hob_runtime::turn::{BackReason, TokenCounts};
 
     fn report(tokens: TokenCounts) -> TurnReport {
         TurnReport { tokens, ttft_ms: 30.0, ..TurnReport::default() }
@@ -334,8 +408,13 @@ mod tests {
     fn the_page_says_where_tokens_came_from_and_how_long_the_first_one_took() {
         let metrics = Metrics::default();
         metrics.request("/v1/models", 200);
-        let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, computed: 5 };
+        let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, away: 7, computed: 5 };
         metrics.started(&report(tokens));
+        metrics.moved(&Moved { at: 100, range: 0..64, way: Way::Out });
+        metrics.moved(&Moved { at: 100, range: 0..64, way: Way::Back(BackReason::Words) });
+        metrics.moved(&Moved { at: 100, range: 64..66, way: Way::Out });
+        metrics.used_cells(CellCounts { budget: 400, peak: 380, resident: 9, no_eviction: None });
+        metrics.used_cells(CellCounts { budget: 400, peak: 37, resident: 9, no_eviction: None });
         metrics.missed(Reason::Clock);
         let drafts = DraftCounts { drafted: 5, accepted: 4, model_drafted: 3, model_accepted: 2 };
         metrics.generated(7, drafts);
@@ -344,6 +423,11 @@ mod tests {
         for line in [
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
             "hob_prompt_tokens_total{place=\"disk\"} 90",
+            "hob_prompt_tokens_total{place=\"away\"} 7",
+            "hob_blocks_moved_total{way=\"out\"} 2",
+            "hob_tokens_moved_total{way=\"out\"} 66",
+            "hob_tokens_moved_total{way=\"back\"} 64",
+            "hob_conversation_cells_peak 380",
             "hob_generated_tokens_total 7",
             "hob_drafted_tokens_total 5",
             "hob_accepted_tokens_total 4",

@@ -11,7 +11,7 @@ const CTX: u64 = 640;
 
 fn launch(directory: &Path) -> Launch {
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
-    launch.args(["--model", "fake", "--ctx", &CTX.to_string(), "--slots", "1"])
+    launch.args(["--model", "fake", "--ctx", &CTX.to_string(), "--slots", "1", "--eviction", "off"])
 }
 
 fn start(directory: &Path) -> Hobd {

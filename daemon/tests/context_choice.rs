@@ -18,10 +18,15 @@ fn context(client: &hob_testkit::Client) -> (Value, Value, Value) {
 fn the_fake_model_has_a_context_that_no_machine_decides() {
     let home = Home::on_fake().with(&["--log", "info"]);
     let hobd = home.start();
-    assert_eq!(context(&hobd.client), (json!(8192), json!(8192), json!("unknown")));
+    assert_eq!(context(&hobd.client), (json!(8192), json!(1 << 20), json!("unknown")));
     assert!(home.launch.log().contains("limit=\"unknown\""), "{}", home.launch.log());
     home.stop(hobd);
     let home = home.with(&["--ctx", "2048"]);
+    let hobd = home.start();
+    assert_eq!(context(&hobd.client), (json!(2048), json!(1 << 20), json!("set")));
+    home.stop(hobd);
+    // Without eviction, a conversation stays in its cells.
+    let home = home.with(&["--eviction", "off"]);
     let hobd = home.start();
     assert_eq!(context(&hobd.client), (json!(2048), json!(2048), json!("set")));
 }
@@ -40,7 +45,7 @@ fn the_context_is_what_the_model_was_trained_with_as_far_as_memory_allows() {
     drop(roomy);
     // 8,192 tokens take 12 MiB with their attention mask, a quarter of what must be available.
     let small = bytes("40000000");
-    assert_eq!(context(&small.client), (json!(4096), json!(4096), json!("memory")));
+    assert_eq!(context(&small.client), (json!(4096), json!(8192), json!("memory")));
     let list = small.client.get("/v1/models/local");
     let current =
         list["data"].as_array().unwrap().iter().find(|one| one["current"] == true).unwrap();

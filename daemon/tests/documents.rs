@@ -275,7 +275,7 @@ fn an_export_keeps_its_documents() {
 
 #[test]
 fn a_document_stays_when_its_chat_goes_on_with_its_newest_part() {
-    let home = Home::on_fake().with(&["--slots", "1", "--ctx", "2048"]);
+    let home = Home::on_fake().with(&["--slots", "1", "--ctx", "2048", "--eviction", "off"]);
     let hobd = home.start();
     let client = &hobd.client;
     let id = add(client, &text("castle"), "")["id"].as_str().unwrap().to_owned();

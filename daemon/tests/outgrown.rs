@@ -10,7 +10,9 @@ const SYSTEM: &str = "You are Ember.";
 
 fn start(directory: &Path) -> Hobd {
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
-    launch.args(["--model", "fake", "--ctx", &CTX.to_string(), "--slots", "1"]).start()
+    launch
+        .args(["--model", "fake", "--ctx", &CTX.to_string(), "--slots", "1", "--eviction", "off"])
+        .start()
 }
 
 #[test]

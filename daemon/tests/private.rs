@@ -132,7 +132,7 @@ fn a_private_conversation_is_remembered_in_memory_and_gone_when_it_is_deleted() 
 fn a_conversation_whose_private_request_failed_is_not_private() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = hobd(directory.path());
-    let too_long = "a".repeat(100_000);
+    let too_long = "a".repeat(1_100_000); // The fake was trained with 2^20 tokens, of one byte each.
     let private = json!({"conversation": "a", "hob": {"append": true, "private": true}});
     for (text, fields) in [
         (too_long.as_str(), private.clone()),

@@ -158,6 +158,7 @@ fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
             snapshots: Vec::new(),
             segments: Vec::new(),
             branches: Vec::new(),
+            lineage: Default::default(),
         };
         store.put_slot(model, &record).unwrap();
     }

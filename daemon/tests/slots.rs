@@ -252,6 +252,7 @@ fn save(store: &Store, name: &str, hours: u64, numbers: &[i32]) {
         snapshots: Vec::new(),
         segments: Vec::new(),
         branches: Vec::new(),
+        lineage: Default::default(),
     };
     store.put_slot(common::model(), &record).unwrap();
 }

@@ -107,6 +107,24 @@ fn an_edit_computes_from_the_first_different_word() {
 }
 
 #[test]
+fn what_came_back_while_a_message_was_typed_is_named_in_its_answer() {
+    let world = Plan::new().context_tokens(640).start();
+    let say = |text: &str| world.chat(json!([user(text)]), append("a"));
+    say("Hello");
+    say("The word is aardvark, says the second message.");
+    for n in 0..12 {
+        say(&format!("Question {n} is about number {} alone.", n * 7919));
+    }
+    let hot = outcomes(&world, "hot");
+    typed(&world, "a", "What was it about the aardvark ");
+    world.until("the words are hot", |world| outcomes(world, "hot") > hot);
+    let answer = say("What was it about the aardvark again?");
+    let moved = answer["hob"]["moved"].as_array().unwrap();
+    let is_back = |it: &Value| it["way"] == "back" && it["key"] == "message 3";
+    assert!(moved.iter().any(is_back), "{}", answer["hob"]);
+}
+
+#[test]
 fn words_that_are_never_sent_are_recorded_nowhere() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = Plan::new().directory(directory.path()).start();

@@ -155,7 +155,7 @@ def test_a_body_that_is_too_large_is_not_read(start):
 
 
 def test_an_oversized_prompt_error_names_its_length(start):
-    client = start("--ctx", "256", "--slots", "1").client()
+    client = start("--ctx", "256", "--slots", "1", "--eviction", "off").client()
     with pytest.raises(openai.BadRequestError) as refused:
         ask(client, "The sky is blue. " * 200)
     assert refused.value.code == "context_length_exceeded"
@@ -164,7 +164,7 @@ def test_an_oversized_prompt_error_names_its_length(start):
 
 
 def test_an_answer_that_fills_the_context_ends_there(start):
-    client = start("--ctx", "256", "--slots", "1").client()
+    client = start("--ctx", "256", "--slots", "1", "--eviction", "off").client()
     answer = ask(client, "Hello!", extra_body={"ignore_eos": True})
     assert answer.choices[0].finish_reason == "length"
     assert answer.usage.total_tokens in range(250, 258)

@@ -3,10 +3,12 @@
 //! - Counts are sums over all prompts of the request; times and the explanation are the first one's.
 
 use hob_api::Turn;
-use hob_api::turn::{AheadTokens, DraftTokens, PromptTokens};
-use hob_runtime::turn::{FinishReason, TokenCounts, TurnReport};
+use hob_api::turn::{AheadTokens, Cells, DraftTokens, NoEviction, PromptTokens};
+use hob_runtime::turn::{CellCounts, FinishReason, TokenCounts, TurnReport};
 use hob_slots::ConversationId;
+use hob_slots::format::SegmentRef;
 
+use super::moves::Moves;
 use crate::conversations::transcript::Grown;
 use crate::explain::Explanation;
 use crate::wire::answer::Usage;
@@ -15,6 +17,10 @@ use crate::wire::answer::Usage;
 pub struct Account {
     pub usage: Usage,
     pub explanation: Option<Explanation>,
+    /// During the first choice.
+    pub moves: Moves,
+    /// Of the first choice, once it has ended.
+    pub cells: CellCounts,
     report: TurnReport,
     /// The first choice ended because the context was full.
     context_full: bool,
@@ -25,6 +31,11 @@ pub struct Account {
 }
 
 impl Account {
+    /// `segments`: of the first prompt.
+    pub fn of(segments: Vec<SegmentRef>) -> Self {
+        Self { moves: Moves::of(segments), ..Self::default() }
+    }
+
     /// Adds the report of a prompt.
     pub fn add_prompt(&mut self, report: TurnReport) {
         self.usage.prompt += report.tokens.prompt();
@@ -35,6 +46,7 @@ impl Account {
             shared: before.shared + report.tokens.shared,
             memory: before.memory + report.tokens.memory,
             disk: before.disk + report.tokens.disk,
+            away: before.away + report.tokens.away,
             computed: before.computed + report.tokens.computed,
         };
         if first {
@@ -79,8 +91,11 @@ impl Account {
                 shared: report.tokens.shared,
                 memory: report.tokens.memory,
                 disk: report.tokens.disk,
+                away: report.tokens.away,
                 computed: report.tokens.computed,
             }),
+            cells: self.cells(),
+            moved: self.moves.to_api(),
             drafts: Some(DraftTokens {
                 drafted: self.usage.drafts.drafted,
                 accepted: self.usage.drafts.accepted,
@@ -100,6 +115,16 @@ impl Account {
             miss: report.miss.as_ref().map(ToString::to_string),
             explanation: self.explanation.as_ref().map(Explanation::to_api),
         }
+    }
+
+    fn cells(&self) -> Option<Cells> {
+        let CellCounts { budget, peak, resident, no_eviction } = self.cells;
+        let no_eviction = no_eviction.map(|why| NoEviction {
+            reason: why.as_str().into(),
+            what: why.to_string().into(),
+            remedy: why.remedy().into(),
+        });
+        (budget > 0).then_some(Cells { budget, peak, resident, no_eviction })
     }
 
     /// The speed of the first choice: the first token is sampled with the prompt.

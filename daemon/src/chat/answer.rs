@@ -120,6 +120,7 @@ impl Answer {
     pub(super) fn new(context: Context, new: NewAnswer) -> Self {
         let partial = |assembly| PartialChoice { assembly, logprobs: Vec::new(), reason: "stop" };
         let prompt_tokens = new.subject.prompt.len();
+        let account = Account::of(new.subject.segments.clone());
         let before = new.reports_progress;
         let before = before.then(|| BeforeTheEngine::new(&context.engine, prompt_tokens));
         let first = before.as_ref().map(|before| Piece::Progress(before.first()));
@@ -135,7 +136,7 @@ impl Answer {
             _guard: new.guard,
             ready: first.into_iter().collect(),
             closing: None,
-            account: Account::default(),
+            account,
             before,
             has_failed: false,
         }
@@ -248,12 +249,19 @@ impl Answer {
                 self.context.metrics.started(&report);
                 report.prefill_tokens_per_second = self.context.speed.learn(&report);
                 if choice == 0 {
+                    self.account.moves.add_earlier(std::mem::take(&mut report.moved_ahead));
                     self.explain(&report);
                 }
                 if choice.is_multiple_of(self.choices_per_prompt) {
                     self.account.add_prompt(report);
                 }
                 self.ready.push_back(Piece::Begin { choice });
+            }
+            TurnEvent::Moved(moved) => {
+                self.context.metrics.moved(&moved);
+                if choice == 0 {
+                    self.account.moves.add(moved);
+                }
             }
             TurnEvent::Token { token, text, logprobs } => {
                 self.token(choice, token, &text, logprobs);
@@ -265,8 +273,10 @@ impl Answer {
                 generation_ms,
                 drafts,
                 timeline,
+                cells,
             } => {
                 self.context.metrics.generated(completion_tokens, drafts);
+                self.context.metrics.used_cells(cells);
                 let account = &mut self.account;
                 account.usage.completion += completion_tokens;
                 account.usage.drafts.drafted += drafts.drafted;
@@ -274,6 +284,7 @@ impl Answer {
                 account.usage.drafts.model_drafted += drafts.model_drafted;
                 account.usage.drafts.model_accepted += drafts.model_accepted;
                 if choice == 0 {
+                    account.cells = cells;
                     account.end_first(reason, completion_tokens, generation_ms, self.max_tokens);
                 }
                 self.finish(choice, reason, &text, timeline);

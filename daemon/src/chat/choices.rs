@@ -73,7 +73,7 @@ impl Choices {
         let (index, event) = poll_fn(|context| self.poll(context)).await;
         match event {
             TurnEvent::Started(_) => self.first_is_cached = true,
-            TurnEvent::Progress(_) | TurnEvent::Token { .. } => {}
+            TurnEvent::Progress(_) | TurnEvent::Moved(_) | TurnEvent::Token { .. } => {}
             TurnEvent::Finished { .. } | TurnEvent::Failed(_) => {
                 self.running.retain(|(running, _)| *running != index);
                 self.first_is_cached = true; // If it failed, the others may still succeed.

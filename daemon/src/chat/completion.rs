@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::answer::{Answer, NewAnswer};
 use super::assembly::Assembly;
 use super::choices;
-use super::identity::Identity;
+use super::identity::{Identity, Session};
 use super::recording::Recording;
 use super::request::purpose;
 use super::submit::remembered;
@@ -32,7 +32,7 @@ impl Chat {
     pub async fn complete(
         &self,
         body: &Value,
-        session: Option<&str>,
+        session: &Session,
     ) -> Result<(CompletionRequest, Answer), ApiError> {
         let options = &self.shared.options;
         let vocabulary = options.engine.model().vocabulary().len();

@@ -6,7 +6,7 @@ use hob_slots::common_prefix;
 use serde_json::Value;
 
 use super::Chat;
-use super::identity::Identity;
+use super::identity::{Identity, Session};
 use super::prewarm::without_question;
 use crate::blocking::compute;
 use crate::error::ApiError;
@@ -35,7 +35,7 @@ impl Chat {
         let mut body = without_question(body)?;
         body["max_tokens"] = 0.into();
         let resolved = self.resolve(&body)?;
-        let identity = Identity::of(&body, None)?;
+        let identity = Identity::of(&body, &Session::default())?;
         let extent = Extent::Before(String::new());
         let start = self.begin_turn(&resolved.request, &identity, &extent).await?;
         let renderer = self.shared.options.renderer.clone();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Chat;
 use super::answer::Answer;
-use super::identity::Identity;
+use super::identity::{Identity, Session};
 use super::request::ResolvedRequest;
 use crate::conversations::transcript::named_documents;
 use crate::error::ApiError;
@@ -38,7 +38,7 @@ impl Chat {
         body["hob"]["progress"] = true.into();
         body["hob"]["ttl"] = "permanent".into();
         body["stream"] = true.into();
-        let (_, answer) = self.answer(&body, None).await?;
+        let (_, answer) = self.answer(&body, &Session::default()).await?;
         Ok(answer)
     }
 

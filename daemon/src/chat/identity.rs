@@ -3,7 +3,8 @@
 //! - Keys are tried in the order of `hob_slots::key`. A conversation (`conv:`) has text in the
 //!   transcript. Every other key is a hint: it has KV and no text.
 //! - Fields of other programs (`providerOptions`, `eliza`, `promptCacheKey`) count as absent when
-//!   their type is wrong. `conversation` and `X-Session-Id` must be valid names.
+//!   their type is wrong. `conversation`,
+//!   `X-Session-Id` and `X-Evoke-Session` must be valid names.
 //! - Reserved ids are refused wherever a client names a conversation, except the one under which
 //!   elizaOS computes its system prompt: that is a hint.
 
@@ -11,6 +12,15 @@ use hob_slots::{CacheKey, ConversationId, KeyFields, KeySegment};
 use serde_json::Value;
 
 use crate::error::ApiError;
+
+/// The headers of a request that may name its conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// `X-Session-Id`
+    pub own: Option<String>,
+    /// EVOKE's `X-Evoke-Session`. It counts where nothing else names a key.
+    pub evoke: Option<String>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Identity {
@@ -25,13 +35,14 @@ pub enum Identity {
 impl Identity {
     /// # Errors
     /// When a name is not valid, or reserved.
-    pub fn of(body: &Value, session_header: Option<&str>) -> Result<Self, ApiError> {
+    pub fn of(body: &Value, session: &Session) -> Result<Self, ApiError> {
         let conversation = conversation(body);
         check(conversation.as_deref(), "conversation")?;
-        check(session_header, "X-Session-Id")?;
+        check(session.own.as_deref(), "X-Session-Id")?;
+        check(session.evoke.as_deref(), "X-Evoke-Session")?;
         let fields = KeyFields {
             conversation,
-            session_header: session_header.map(str::to_owned),
+            session_header: session.own.clone(),
             eliza_conversation_id: eliza(body, "conversationId").and_then(owned),
             prompt_cache_key: text(body, "/prompt_cache_key"),
             segments: segments(body),
@@ -43,7 +54,11 @@ impl Identity {
             Some(_) => "eliza.conversationId",
             None => "promptCacheKey",
         };
-        Ok(match CacheKey::from_fields(&fields) {
+        let evoke = || {
+            let session_header = session.evoke.clone();
+            CacheKey::from_fields(&KeyFields { session_header, ..KeyFields::default() })
+        };
+        Ok(match CacheKey::from_fields(&fields).or_else(evoke) {
             Some(key) if key.names_conversation() => Self::Named(unreserved(key.id(), param)?),
             Some(hint) => Self::Hint(hint.id()),
             None => Self::Ephemeral,
@@ -134,7 +149,11 @@ mod tests {
     use serde_json::json;
 
     fn of(body: Value) -> Identity {
-        Identity::of(&body, None).unwrap()
+        Identity::of(&body, &Session::default()).unwrap()
+    }
+
+    fn session(name: &str) -> Session {
+        Session { own: Some(name.to_owned()), evoke: None }
     }
 
     fn named(id: &str) -> Identity {
@@ -156,9 +175,9 @@ mod tests {
         assert_eq!(of(json!({"providerOptions": {"eliza": {"conversationId": "a"}}})), named("a"));
         assert_eq!(of(json!({"eliza": {"conversationId": "a"}})), named("a"));
         assert_eq!(of(json!({"promptCacheKey": "conv:a"})), named("a"));
-        assert_eq!(Identity::of(&json!({}), Some("a")).unwrap(), named("a"));
+        assert_eq!(Identity::of(&json!({}), &session("a")).unwrap(), named("a"));
         let both = json!({"conversation": "a", "prompt_cache_key": "b"});
-        assert_eq!(Identity::of(&both, Some("c")).unwrap(), named("a"));
+        assert_eq!(Identity::of(&both, &session("c")).unwrap(), named("a"));
     }
 
     #[test]
@@ -183,9 +202,10 @@ mod tests {
 
     #[test]
     fn an_invalid_name_is_refused() {
-        let error = Identity::of(&json!({"conversation": "a\nb"}), None).unwrap_err();
+        let error =
+            Identity::of(&json!({"conversation": "a\nb"}), &Session::default()).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("conversation"));
-        let error = Identity::of(&json!({}), Some(&"x".repeat(1025))).unwrap_err();
+        let error = Identity::of(&json!({}), &session(&"x".repeat(1025))).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("X-Session-Id"));
     }
 
@@ -198,12 +218,27 @@ mod tests {
                 json!({"promptCacheKey": format!("conv:{name}")}),
             ];
             for body in bodies {
-                let error = Identity::of(&body, None).unwrap_err();
+                let error = Identity::of(&body, &Session::default()).unwrap_err();
                 assert_eq!(error.code, Some("reserved_name"), "{body}");
                 assert!(error.message.contains(name), "{error}");
             }
-            assert!(Identity::of(&json!({}), Some(name)).is_err());
+            assert!(Identity::of(&json!({}), &session(name)).is_err());
         }
+    }
+
+    #[test]
+    fn evoke_s_session_is_a_conversation_where_nothing_else_names_a_key() {
+        let of = |body: Value, own: Option<&str>, evoke: &str| {
+            let session = Session { own: own.map(str::to_owned), evoke: Some(evoke.to_owned()) };
+            Identity::of(&body, &session)
+        };
+        assert_eq!(of(json!({}), None, "acme/keep").unwrap(), named("acme/keep"));
+        assert_eq!(of(json!({}), Some("a"), "acme/keep").unwrap(), named("a"));
+        assert_eq!(of(json!({"conversation": "b"}), None, "acme/keep").unwrap(), named("b"));
+        let hint = of(json!({"prompt_cache_key": "k"}), None, "acme/keep").unwrap();
+        assert!(matches!(hint, Identity::Hint(_)));
+        let error = of(json!({}), None, "a\tb").unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("X-Evoke-Session"));
     }
 
     #[test]

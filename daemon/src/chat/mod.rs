@@ -5,7 +5,7 @@
 //! [`locks`], `history` (what the prompt continues), `newest` (a chat that outgrew the context),
 //! `continuing` (an answer that was cut short), `submit` (messages to turns in the engine's queue),
 //! `grammar`, `choices` (the turns), [`answer`] (their events to the client), `account` (what they
-//! cost), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
+//! cost), `moves` (what moved), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
 //! calls), `recording` (what is saved). Beside it: [`detached`] (answers that outlive their client), [`shorten`] (room in the
 //! context), [`context`] (how full it is), [`completion`], `embedding`, `tokens`, and [`prewarm`], a
 //! chat that generates nothing.
@@ -29,6 +29,7 @@ mod grammar;
 mod history;
 pub mod identity;
 pub mod locks;
+mod moves;
 pub(crate) mod names;
 mod newest;
 pub mod prewarm;
@@ -70,7 +71,7 @@ use crate::wire::sampling::Shape;
 use answer::{Answer, NewAnswer};
 use assembly::Assembly;
 use detached::DetachedAnswers;
-use identity::Identity;
+use identity::{Identity, Session};
 use locks::{ConversationGuard, ConversationLocks};
 use privacy::Scope;
 use recording::Recording;
@@ -159,14 +160,14 @@ impl Chat {
         &self.shared.locks
     }
 
-    /// Begins to answer a chat. `session`: the header `X-Session-Id`.
+    /// Begins to answer a chat. `session`: what the headers name.
     ///
     /// # Errors
     /// When the request is invalid, or the engine's queue is full.
     pub async fn answer(
         &self,
         body: &Value,
-        session: Option<&str>,
+        session: &Session,
     ) -> Result<(ChatRequest, Answer), ApiError> {
         let mut resolved = self.resolve(body)?;
         let adapters = self.adapters(&resolved.request.shape).await?;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Chat;
 use super::answer::Answer;
+use super::identity::Session;
 use crate::error::ApiError;
 use crate::wire::fields::wrong_type;
 
@@ -17,7 +18,7 @@ impl Chat {
     ///
     /// # Errors
     /// As for [`Chat::answer`].
-    pub async fn prewarm(&self, body: &Value, session: Option<&str>) -> Result<Answer, ApiError> {
+    pub async fn prewarm(&self, body: &Value, session: &Session) -> Result<Answer, ApiError> {
         let mut body = without_question(body)?;
         body["max_tokens"] = 0.into();
         body["n"] = 1.into();

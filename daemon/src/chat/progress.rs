@@ -56,6 +56,7 @@ impl From<PromptProgress> for Report {
             tokens_shared: tokens.shared,
             tokens_from_memory: tokens.memory,
             tokens_from_disk: tokens.disk,
+            tokens_away: tokens.away,
             tokens_computed: tokens.computed,
             seconds_left: seconds_left.map(|seconds| (seconds * 10.0).round() / 10.0),
         };

@@ -1,5 +1,6 @@
 //! What a chat request asks for: the checked body, with the profile that it names.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hob_prewarm::ProfileName;
@@ -53,6 +54,12 @@ impl ResolvedRequest {
         let none = SamplingFields::default();
         let profile = self.preamble.as_deref().map_or(&none, Preamble::sampling);
         self.request.shape.fill(&[&conversation, profile, &self.request.defaults, model]);
+    }
+
+    /// Cells that the conversation may have: the request's, or its profile's.
+    pub fn budget(&self) -> Option<usize> {
+        let of_profile = || self.preamble.as_ref().and_then(|preamble| preamble.profile.budget);
+        self.request.budget.or_else(of_profile).map(NonZeroUsize::get)
     }
 
     /// How much of the prompt is known. A request that generates nothing may lack its question.

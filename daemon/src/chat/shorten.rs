@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::Chat;
 use super::answer::{Answer, Piece};
-use super::identity::Identity;
+use super::identity::{Identity, Session};
 use super::locks::ConversationGuard;
 use super::newest::{Newest, render_within};
 use super::prewarm::without_question;
@@ -100,7 +100,7 @@ impl Chat {
         body["messages"] = json!([]);
         body["max_tokens"] = 0.into();
         let resolved = self.resolve(&body)?;
-        let identity = Identity::of(&body, None)?;
+        let identity = Identity::of(&body, &Session::default())?;
         let guard = self.shared.locks.enter(&id).await?;
         let extent = Extent::Before(String::new());
         let start = self.begin_turn(&resolved.request, &identity, &extent).await?;
@@ -241,7 +241,7 @@ impl Shortening {
             Ok::<_, ApiError>((with_messages(&body, &with(from..end)), end))
         })
         .await?;
-        let (_, answer) = Box::pin(self.chat.answer(&body, None)).await?;
+        let (_, answer) = Box::pin(self.chat.answer(&body, &Session::default())).await?;
         Ok((answer, end))
     }
 

@@ -161,19 +161,33 @@ impl Chat {
         let first = TurnRequest {
             grammar: grammar.map(Arc::new),
             adapters: job.adapters.clone(),
+            budget: job.resolved.budget(),
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },
             ..turn(
                 request,
                 job.conversation.clone(),
                 tokens.clone(),
-                options.engine.context_tokens(),
+                options.engine.conversation_tokens(),
             )
         };
         let turns = with_others(first, request.shape.choices);
         let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
-            .map_err(|error| grammar::refused(request, error))?;
+            .map_err(|error| refused(&job.resolved, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
         Ok(Submitted { choices, subject, reading, begun, start })
+    }
+}
+
+/// Names the profile where its budget is refused, and not the request's.
+fn refused(resolved: &ResolvedRequest, error: TurnError) -> ApiError {
+    let is_budget = matches!(error, TurnError::BudgetTooSmall(_));
+    let error = grammar::refused(&resolved.request, error);
+    match &resolved.profile {
+        Some(profile) if is_budget && resolved.request.budget.is_none() => {
+            let message = format!("{}; the profile `{profile}` sets it", error.message);
+            ApiError { message, ..error }
+        }
+        _ => error,
     }
 }
 

@@ -4,7 +4,7 @@ use hob_slots::Token;
 use serde_json::Value;
 
 use super::Chat;
-use super::identity::Identity;
+use super::identity::{Identity, Session};
 use crate::blocking::compute;
 use crate::error::ApiError;
 
@@ -15,7 +15,7 @@ impl Chat {
     /// When the request is invalid, or the template refuses the messages.
     pub async fn prompt_text(&self, body: &Value) -> Result<String, ApiError> {
         let resolved = self.resolve(body)?;
-        let identity = Identity::of(body, None)?;
+        let identity = Identity::of(body, &Session::default())?;
         let start = self.begin_turn(&resolved.request, &identity, &resolved.extent()).await?;
         let renderer = self.shared.options.renderer.clone();
         compute(move || {

@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_token_is_in_the_first_segment_that_ends_behind_it() {
-        let segment = |end, key: &str| SegmentRef { end, layer: Layer::User, key: key.to_owned() };
+        let segment = |end, key: &str| SegmentRef::new(end, Layer::User, key);
         let segments = [segment(3, "one"), segment(5, "two")];
         let key = |at| segment_of(&segments, at).map(|(_, key)| key);
         assert_eq!(

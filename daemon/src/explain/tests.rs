@@ -33,7 +33,7 @@ fn segments(prompt: &[Token]) -> Vec<SegmentRef> {
             _ => Layer::User,
         };
         let key = format!("message {}", segments.len() + 1);
-        segments.push(SegmentRef { end: at as u32 + 1, layer, key });
+        segments.push(SegmentRef::new(at as u32 + 1, layer, key));
         begin = at + 1;
     }
     segments

@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use serde_json::Value;
 
 use super::Shared;
+use crate::chat::identity::Session;
 use crate::error::{ApiError, ErrorKind};
 
 #[derive(Clone, Copy, Debug)]
@@ -18,11 +19,10 @@ pub struct BodyLimits {
     pub time: Duration,
 }
 
-/// A JSON body, and the session of the headers.
+/// A JSON body, and the session that the headers name.
 pub struct JsonBody {
     pub value: Value,
-    /// `X-Session-Id`.
-    pub session: Option<String>,
+    pub session: Session,
 }
 
 impl FromRequest<Shared> for JsonBody {
@@ -114,12 +114,14 @@ pub(super) fn must_be(kind: &str) -> ApiError {
         .code("unsupported_media_type")
 }
 
-fn session(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
-    let Some(session) = headers.get("x-session-id") else { return Ok(None) };
-    match std::str::from_utf8(session.as_bytes()) {
-        Ok(session) => Ok(Some(session.to_owned())),
-        Err(_) => Err(ApiError::field("X-Session-Id", "`X-Session-Id` is not valid UTF-8")),
-    }
+fn session(headers: &HeaderMap) -> Result<Session, ApiError> {
+    let named = |name: &str| {
+        let Some(session) = headers.get(name) else { return Ok(None) };
+        let session = std::str::from_utf8(session.as_bytes()).map(str::to_owned);
+        let refused = |_| ApiError::field(name, format!("`{name}` is not valid UTF-8"));
+        session.map(Some).map_err(refused)
+    };
+    Ok(Session { own: named("X-Session-Id")?, evoke: named("X-Evoke-Session")? })
 }
 
 /// A body of any type.

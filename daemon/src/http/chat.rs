@@ -21,7 +21,7 @@ pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Respon
     if is_detached(&body.value)? {
         return detached::complete(chat, body.value, body.session).await;
     }
-    let (request, answer) = chat.answer(&body.value, body.session.as_deref()).await?;
+    let (request, answer) = chat.answer(&body.value, &body.session).await?;
     respond(&request, answer).await
 }
 

@@ -17,7 +17,7 @@ const OBJECT: &str = "text_completion";
 
 /// `POST /v1/completions`
 pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
-    let (request, mut answer) = chat.complete(&body.value, body.session.as_deref()).await?;
+    let (request, mut answer) = chat.complete(&body.value, &body.session).await?;
     let with_logprobs = request.logprobs.is_some();
     if request.shape.stream {
         let count = request.prompts.len() * request.shape.choices;

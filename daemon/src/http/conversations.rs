@@ -115,21 +115,6 @@ pub async fn read(
     Ok(Json(whole(&text, &location, query.branches)))
 }
 
-/// `GET /v1/conversations/{id}/explain`: why it last computed tokens again.
-pub async fn explain(
-    State(conversations): State<Conversations>,
-    Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    let id = name(&id)?;
-    let saved = conversations.explanation(&id).await?.ok_or_else(unknown)?;
-    Ok(Json(json!({
-        "id": id,
-        "object": "conversation.explanation",
-        "explained_at": saved.as_ref().map(|saved| saved.at / 1000),
-        "explanation": saved.map(|saved| saved.explanation),
-    })))
-}
-
 /// `PATCH /v1/conversations/{id} {"title", "pinned", "trashed", "head", "sampling", "instructions"}`
 pub async fn change(
     State(conversations): State<Conversations>,

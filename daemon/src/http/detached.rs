@@ -13,7 +13,7 @@ use super::conversations::name;
 use super::sse::{self, Source};
 use crate::chat::Chat;
 use crate::chat::detached::{Reader, Writer};
-use crate::chat::identity::Identity;
+use crate::chat::identity::{Identity, Session};
 use crate::error::ApiError;
 
 impl Source for Reader {
@@ -28,9 +28,9 @@ impl Source for Reader {
 pub(super) async fn complete(
     chat: Chat,
     body: Value,
-    session: Option<String>,
+    session: Session,
 ) -> Result<Response, ApiError> {
-    let identity = Identity::of(&body, session.as_deref())?;
+    let identity = Identity::of(&body, &session)?;
     let id = identity.named().cloned().ok_or_else(|| {
         ApiError::field("hob.detached", "`hob.detached` needs a `conversation` to answer in")
     })?;
@@ -41,7 +41,7 @@ pub(super) async fn complete(
         tokio::select! {
             biased;
             () = writer.stopped() => {}
-            () = write(&chat, &body, session.as_deref(), &writer, begun) => {}
+            () = write(&chat, &body, &session, &writer, begun) => {}
         }
     });
     match begins.await {
@@ -55,7 +55,7 @@ pub(super) async fn complete(
 async fn write(
     chat: &Chat,
     body: &Value,
-    session: Option<&str>,
+    session: &Session,
     writer: &Writer,
     begun: oneshot::Sender<Result<(), ApiError>>,
 ) {

@@ -142,7 +142,10 @@ fn preflight(named: bool) -> Response {
         let headers = response.headers_mut();
         for (name, value) in [
             (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE"),
-            (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, x-session-id"),
+            (
+                header::ACCESS_CONTROL_ALLOW_HEADERS,
+                "authorization, content-type, x-session-id, x-evoke-session",
+            ),
             (header::ACCESS_CONTROL_MAX_AGE, "600"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));

@@ -227,7 +227,7 @@ impl<'a> Block<'a> {
             end: block.range.end,
             layer: block.layer.map(|layer| layer.as_str()),
             key: block.key.as_deref(),
-            origin: block.origin.as_str(),
+            origin: if block.is_away { "away" } else { block.origin.as_str() },
             id,
             sharers: block.sharers,
         }

@@ -14,6 +14,7 @@ mod conversations;
 mod detached;
 mod documents;
 mod embeddings;
+mod explain;
 mod export;
 mod first_models;
 pub mod gate;
@@ -142,7 +143,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/conversations/{id}/answer", get(detached::read).delete(detached::stop))
         .route("/v1/conversations/{id}/context", get(context::context))
         .route("/v1/conversations/{id}/shorten", post(context::shorten))
-        .route("/v1/conversations/{id}/explain", get(conversations::explain))
+        .route("/v1/conversations/{id}/explain", get(explain::explain))
         .route("/v1/conversations/{id}/speech-start", post(speech::start))
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))
         .route("/v1/conversations/{id}/speech-end", post(speech::end))

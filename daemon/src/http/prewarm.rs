@@ -25,7 +25,7 @@ pub async fn prewarm(
     let fields = Fields::of_body(&body.value)?;
     let wait = fields.boolean("wait")?.unwrap_or(true);
     if !fields.boolean("compute")?.unwrap_or(true) {
-        let identity = Identity::of(&body.value, body.session.as_deref())?;
+        let identity = Identity::of(&body.value, &body.session)?;
         let is_restorable = match identity.named() {
             Some(id) => conversations.is_restorable(id).await?,
             None => false,
@@ -36,7 +36,7 @@ pub async fn prewarm(
     }
     let accepted =
         || (StatusCode::ACCEPTED, Json(json!({"object": OBJECT, "hot": false}))).into_response();
-    let mut answer = match chat.prewarm(&body.value, body.session.as_deref()).await {
+    let mut answer = match chat.prewarm(&body.value, &body.session).await {
         Err(error) if !wait && error.code == Some(SUPERSEDED) => return Ok(accepted()),
         begun => begun?,
     };

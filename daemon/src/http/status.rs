@@ -61,11 +61,13 @@ pub async fn metrics(
             wasted_restores: status.counters.wasted_restores,
             written_bytes: status.counters.written_bytes,
             read_bytes: status.counters.read_bytes,
+            read_ahead_bytes: status.counters.read_ahead_bytes,
             write_errors: status.counters.write_errors,
             rejected_files: status.counters.rejected_files,
             longest_lock_micros: status.counters.longest_lock_micros,
             tier_panics: status.counters.tier_panics,
             dropped_tokens: status.counters.dropped_tokens,
+            indexed: [status.counters.indexed_ahead, status.counters.indexed_late],
         },
         &profiles.warm_status(),
     );

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     fn part(end: u32, layer: Layer, key: &str) -> SegmentRef {
-        SegmentRef { end, layer, key: key.to_owned() }
+        SegmentRef::new(end, layer, key)
     }
 
     fn segment(layer: Layer, key: &str, content: Content) -> ProfileSegment {
@@ -205,6 +205,7 @@ mod tests {
         let profile = Profile {
             ttl: TtlClass::Extended,
             sampling: BTreeMap::new(),
+            budget: None,
             segments: vec![
                 segment(Layer::Identity, "ember", text("You are Ember.")),
                 segment(Layer::Capabilities, "file:a.json", tools("a")),

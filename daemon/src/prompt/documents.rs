@@ -66,7 +66,10 @@ pub fn with_documents<'m>(
             all.push(message.clone());
         } else if place == DocumentPlace::Separate {
             let keys = documents.iter().map(|document| key(&document.id));
-            all.extend(keys.zip(written).map(|(key, text)| Message::of_document(&key, &text)));
+            let label = message.label().without_key();
+            let document =
+                |(key, text): (String, String)| Message::of_document(&key, &text).labelled(&label);
+            all.extend(keys.zip(written).map(document));
             if !words.is_empty() {
                 all.push(message.without_documents(words));
             }
@@ -99,6 +102,7 @@ mod tests {
 
     use super::*;
     use crate::prompt::RendersIn;
+    use crate::wire::label::Label;
 
     fn texts() -> DocumentTexts {
         let text = DocumentText { name: "a.txt".into(), text: "The code is 7.".into() };
@@ -109,6 +113,18 @@ mod tests {
         let ids: Vec<String> = ids.iter().map(|id| DocumentId::of_text(id).to_string()).collect();
         let json = json!({"role": "user", "content": words, "hob": {"documents": ids}});
         Message::parse(&json, "messages[0]").unwrap()
+    }
+
+    #[test]
+    fn a_document_weighs_as_much_as_the_message_that_it_came_with() {
+        let label = Label { key: Some("k".into()), weight: Some(90), pin: Some(true) };
+        let talk = [user("Which code?", &["a"]).labelled(&label)];
+        for place in [DocumentPlace::Separate, DocumentPlace::Joined] {
+            let labels = with_documents(&talk, &texts(), place);
+            let labels: Vec<Label> = labels.iter().map(Message::label).collect();
+            assert_eq!(labels.last(), Some(&label));
+            assert!(labels.iter().all(|label| (label.weight, label.pin) == (Some(90), Some(true))));
+        }
     }
 
     fn said(messages: &[Message], place: DocumentPlace) -> Vec<String> {

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use super::prefix_cache::PrefixCache;
 use super::template::Template;
 use crate::error::ApiError;
+use crate::wire::label::Label;
 use crate::wire::message::{Message, Role};
 use crate::wire::sampling::SamplingFields;
 use crate::wire::tools::Tool;
@@ -97,17 +98,23 @@ impl Preamble {
 
     /// The profile's messages, followed by `messages`.
     pub fn before(&self, messages: &[Message]) -> Vec<Message> {
-        let is_own = |message: &&Message| matches!(message.role, Role::System | Role::Developer);
-        let own: Vec<&str> = messages.iter().take_while(is_own).map(Message::text).collect();
+        let is_own = |message: &&Message| message.role.instructs();
+        let own: Vec<&Message> = messages.iter().take_while(is_own).collect();
         let rest = &messages[own.len()..];
+        let label = own.iter().fold(Label::default(), |label, own| label.or(&own.label()));
+        let own = own.into_iter().map(Message::text);
         let tail = joined(std::iter::once(self.tail.as_str()).chain(own));
         let systems = match self.place {
             TailPlace::Joined => vec![joined([self.stable.as_str(), &tail])],
             TailPlace::Separate => vec![self.stable.clone(), tail],
         };
         let systems = systems.into_iter().filter(|text| !text.is_empty());
-        let systems = systems.map(|text| Message::plain(Role::System, &text));
-        systems.chain(rest.iter().cloned()).collect()
+        let mut systems: Vec<Message> =
+            systems.map(|text| Message::plain(Role::System, &text)).collect();
+        if let Some(last) = systems.last_mut() {
+            last.set_label(&label);
+        }
+        systems.into_iter().chain(rest.iter().cloned()).collect()
     }
 
     /// `self` has [`MARK`] as its tail.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::rendering::ChildTemplate;
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::completion::Prompt;
-use crate::wire::message::Message;
+use crate::wire::message::{Message, Role};
 use crate::wire::tools::Tool;
 
 /// For models without a template of their own.
@@ -102,7 +102,7 @@ impl Template {
                 .code("unsupported"));
         }
         let messages: Vec<Value> =
-            messages.iter().map(|message| self.defused(message.to_json())).collect();
+            messages.iter().map(|message| self.defused(message.for_template())).collect();
         let tools: Vec<Value> = tools.iter().map(|tool| tool.definition.clone()).collect();
         let input = RenderInput {
             messages: &messages,
@@ -133,18 +133,33 @@ impl Compiled {
 }
 
 impl Template {
+    /// The text of a message, as the template gets it.
+    pub fn text_of(&self, message: &Message) -> String {
+        let mut text = message.text().to_owned();
+        if matches!(message.role, Role::User | Role::Tool) {
+            self.defuse(&mut text);
+        }
+        text
+    }
+
     /// Breaks marks in the text of users and tools.
     fn defused(&self, mut message: Value) -> Value {
         let is_said = matches!(message["role"].as_str(), Some("user" | "tool"));
         if let Some(Value::String(text)) = message.get_mut("content").filter(|_| is_said) {
-            for mark in self.marks.iter().filter(|mark| text.contains(*mark)).collect::<Vec<_>>() {
+            self.defuse(text);
+        }
+        message
+    }
+
+    fn defuse(&self, text: &mut String) {
+        for mark in &self.marks {
+            if text.contains(mark) {
                 let mut broken = mark.clone();
                 let first = mark.chars().next().map_or(0, char::len_utf8);
                 broken.insert(first, WORD_JOINER);
                 *text = text.replace(mark, &broken);
             }
         }
-        message
     }
 }
 

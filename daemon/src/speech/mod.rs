@@ -38,6 +38,7 @@ use serde_json::Value;
 
 use crate::chat::Chat;
 use crate::chat::answer::Answer;
+use crate::chat::identity::Session;
 use crate::chat::prewarm::without_question;
 use crate::clock::Clock;
 use crate::error::{ApiError, ErrorKind};
@@ -151,7 +152,7 @@ impl Speech {
         if let Some(messages) = body["messages"].as_array_mut() {
             messages.push(Message::plain(Role::User, &words).to_json());
         }
-        self.chat().answer(&body, None).await
+        self.chat().answer(&body, &Session::default()).await
     }
 
     /// The user stopped and no turn follows.

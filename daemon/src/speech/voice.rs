@@ -17,6 +17,7 @@ use super::recognizer::RecognizerError;
 use super::sound::Sound;
 use super::synthesis::Speaking;
 use super::{Speech, next_body};
+use crate::chat::identity::Session;
 use crate::error::{ApiError, ErrorKind};
 
 impl Speech {
@@ -89,7 +90,8 @@ impl Speech {
         let Ok(body) = next_body(id, options) else { return }; // The next request says why.
         let chat = self.chat().clone();
         tokio::spawn(async move {
-            let prewarmed = async { chat.prewarm(&body, None).await?.collect().await };
+            let prewarmed =
+                async { chat.prewarm(&body, &Session::default()).await?.collect().await };
             if let Err(error) = prewarmed.await {
                 tracing::debug!(%error, "the conversation was not prewarmed");
             }

@@ -243,9 +243,9 @@ fn planning(settings: &Settings) -> hob_prewarm::Settings {
     }
 }
 
-/// Learned prefixes take three quarters of a context at most: the rest is for what follows them.
+/// Learned prefixes take three quarters of the cells at most: the rest is for what follows them.
 fn learned_limits(settings: &Settings, engine: &Engine) -> LearnedLimits {
-    let tokens = settings.learned_prefix_tokens.min(engine.conversation_tokens() * 3 / 4);
+    let tokens = settings.learned_prefix_tokens.min(engine.prefix_tokens() * 3 / 4);
     LearnedLimits { prefixes: settings.learned_prefixes, tokens }
 }
 

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
-use hob_config::{DraftChoice, Resolved, Settings};
+use hob_config::{DraftChoice, EvictionChoice, Resolved, Settings};
 use hob_models::{ChosenContext, Estimate, Limit, MachineMemory, Roots};
-use hob_runtime::{Engine, EngineOptions};
+use hob_runtime::{Engine, EngineOptions, Recovery};
 use hob_slots::ModelHash;
+use hob_slots::away::Policy;
 use hob_slots::fingerprint::Lora;
 use hob_slots::store::{Key, Store, StoreError};
 
@@ -100,6 +101,12 @@ pub(super) fn open(
         // The fake model, which has no file, answers at a pace that tests wait for.
         drafts: settings.draft == DraftChoice::Auto && !loaded.files.is_empty(),
         draft_model: drafting.map(|(model, _)| model.clone()),
+        away: (settings.eviction != EvictionChoice::Off).then(Policy::default),
+        recovery: match settings.eviction {
+            EvictionChoice::Breadcrumb => Recovery::Breadcrumb,
+            EvictionChoice::Discard => Recovery::Discard,
+            EvictionChoice::Restore | EvictionChoice::Off => Recovery::Restore,
+        },
         queue: settings.queue,
         memory_budget_bytes: settings.warm_budget_bytes(memory),
         unsaved_budget_bytes: settings.unsaved_budget_bytes(memory),

@@ -45,10 +45,14 @@ pub async fn report(mut turn: Turn) -> Result<TokenOrigins, TurnError> {
     while let Some(event) = turn.next().await {
         match event {
             TurnEvent::Started(report) => {
-                let TokenCounts { shared, memory, disk, computed } = report.tokens;
+                // A prefix is whole: nothing of it is away.
+                let TokenCounts { shared, memory, disk, computed, away: _ } = report.tokens;
                 from = TokenOrigins { shared, memory, disk, computed };
             }
-            TurnEvent::Progress(_) | TurnEvent::Token { .. } | TurnEvent::Finished { .. } => {}
+            TurnEvent::Progress(_)
+            | TurnEvent::Moved(_)
+            | TurnEvent::Token { .. }
+            | TurnEvent::Finished { .. } => {}
             TurnEvent::Failed(error) => return Err(error),
         }
     }

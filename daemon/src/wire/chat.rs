@@ -1,14 +1,17 @@
 //! `/v1/chat/completions`: the request, checked.
 
+use std::num::NonZeroUsize;
+
 use hob_slots::TtlClass;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, wrong_type};
 use super::hob::{
-    after, append, cold, continues, defaults, in_memory, instructions, newest, private, progress,
-    ttl,
+    after, append, budget, cold, continues, defaults, in_memory, instructions, newest, private,
+    progress, ttl,
 };
-use super::message::Message;
+use super::label::Label;
+use super::message::{Message, Role};
 use super::sampling::{SamplingFields, Shape, refuse};
 use super::tools::{Tool, ToolChoice, tool_choice, with_own};
 use crate::conversations::transcript::After;
@@ -32,6 +35,8 @@ pub struct ChatRequest {
     pub defaults: SamplingFields,
     /// What stands in front of the conversation from now on, in place of its own system messages.
     pub instructions: Option<String>,
+    /// Cells that the conversation may have at any time; `None`: those of its profile, or of the cache.
+    pub budget: Option<NonZeroUsize>,
     /// Reuse no KV for this answer.
     pub cold: bool,
     pub shape: Shape,
@@ -94,6 +99,7 @@ impl ChatRequest {
             continues: continues(&fields, append)?,
             defaults: defaults(&fields)?,
             instructions: instructions(&fields, append)?,
+            budget: budget(&fields)?,
             cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
@@ -120,7 +126,13 @@ fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError>
         return Err(ApiError::field("messages", "`messages` must not be empty"));
     }
     let parse = |(n, message)| Message::parse(message, &format!("messages[{n}]"));
-    list.iter().enumerate().map(parse).collect()
+    let mut messages = list.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let of_request = Label::of_request(fields)?;
+    let newest = messages.iter_mut().rev().take_while(|message| message.role != Role::Assistant);
+    for newest in newest {
+        newest.set_label(&newest.label().or(&of_request));
+    }
+    Ok(messages)
 }
 
 fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
@@ -195,6 +207,24 @@ mod tests {
     }
 
     #[test]
+    fn evoke_s_fields_of_a_request_label_the_messages_behind_the_last_answer() {
+        let said = |role: &str| json!({"role": role, "content": "x"});
+        let mut own = said("user");
+        own["hob"] = json!({"weight": 3});
+        let body = json!({
+            "messages": [said("user"), said("assistant"), own, said("user")],
+            "evoke_priority": 1.5, "evoke_pinned": true,
+        });
+        let messages = ChatRequest::parse(&body, 9).unwrap().messages;
+        let labels = messages.iter().map(|message| {
+            let label = message.label();
+            (label.weight, label.pin)
+        });
+        let expected = [(None, None), (None, None), (Some(3), Some(true)), (Some(75), Some(true))];
+        assert_eq!(labels.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn only_an_append_may_have_no_messages() {
         let empty = |append: bool| json!({"messages": [], "hob": {"append": append}});
         assert!(ChatRequest::parse(&empty(true), 9).unwrap().append);
@@ -212,6 +242,12 @@ mod tests {
             (json!({"hob": {"append": true, "after": -1}}), "hob.after"),
             (json!({"hob": {"append": true, "after": "1"}}), "hob.after"),
             (json!({"hob": {"after": 1}}), "hob.after"),
+            (json!({"evoke_priority": "high"}), "evoke_priority"),
+            (json!({"evoke_pinned": 1}), "evoke_pinned"),
+            (json!({"hob": {"budget": 0}}), "hob.budget"),
+            (json!({"hob": {"budget": -4096}}), "hob.budget"),
+            (json!({"hob": {"budget": 1.5}}), "hob.budget"),
+            (json!({"hob": {"budget": "4096"}}), "hob.budget"),
             (json!({"hob": {"continue": true}}), "hob.continue"),
             (json!({"hob": {"append": true, "continue": true}}), "hob.continue"),
             (json!({"hob": {"defaults": {"top": 1}}}), "hob.defaults.top"),

@@ -10,7 +10,7 @@ use hob_slots::{CacheKey, ConversationId, KeyFields, KeySegment};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::fields::{Fields, unsupported, wrong_type};
+use super::fields::{Fields, wrong_type};
 use crate::error::ApiError;
 
 /// More in one message are refused.
@@ -84,15 +84,8 @@ pub fn document_name(name: &str) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// Reads `hob.documents` of a message. `is_users`: only a message of the user may have any.
-pub(super) fn parse(fields: &Fields<'_>, is_users: bool) -> Result<Vec<DocumentRef>, ApiError> {
-    let Some(hob) = fields.get("hob") else { return Ok(Vec::new()) };
-    let hob_path = fields.path("hob");
-    let hob = Fields::of(hob, &hob_path)?;
-    if let Some(unknown) = hob.object().keys().find(|name| *name != "documents") {
-        let path = hob.path(&unknown.escape_debug().to_string());
-        return Err(unsupported(path, "`hob` of a message knows only `documents`"));
-    }
+/// Reads `hob.documents` of a message's `hob`. `is_users`: only a message of the user may have any.
+pub(super) fn parse(hob: &Fields<'_>, is_users: bool) -> Result<Vec<DocumentRef>, ApiError> {
     let Some(list) = hob.list("documents")? else { return Ok(Vec::new()) };
     let path = hob.path("documents");
     if !is_users && !list.is_empty() {
@@ -138,11 +131,8 @@ pub(super) fn stored(message: &Map<String, Value>) -> Vec<DocumentRef> {
     list.into_iter().flatten().filter_map(read).collect()
 }
 
-pub(super) fn set(message: &mut Map<String, Value>, documents: &[DocumentRef]) {
-    if documents.is_empty() {
-        message.shift_remove("hob");
-        return;
-    }
+/// The field of a message's `hob`; `None` without documents.
+pub(super) fn to_field(documents: &[DocumentRef]) -> Option<Value> {
     let list: Vec<Value> = documents.iter().map(DocumentRef::to_json).collect();
-    message.insert("hob".into(), json!({"documents": list}));
+    (!list.is_empty()).then(|| list.into())
 }

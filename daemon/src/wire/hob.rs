@@ -1,6 +1,8 @@
 //! Hob's extension of a chat request, the field `hob`, and the fields of OpenAI's API that ask for the
 //! same.
 
+use std::num::NonZeroUsize;
+
 use hob_prewarm::ProfileName;
 use hob_slots::TtlClass;
 use serde_json::Value;
@@ -10,9 +12,10 @@ use super::sampling::SamplingFields;
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "after",
     "append",
+    "budget",
     "cold",
     "continue",
     "defaults",
@@ -41,6 +44,21 @@ fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
 pub(super) fn append(fields: &Fields<'_>) -> Result<bool, ApiError> {
     let Some(hob) = hob(fields)? else { return Ok(false) };
     Ok(hob.boolean("append")?.unwrap_or(false))
+}
+
+/// `hob.budget`: cells that the conversation may have at any time.
+pub(super) fn budget(fields: &Fields<'_>) -> Result<Option<NonZeroUsize>, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(None) };
+    let cells = hob.integer("budget", i64::MIN..=i64::MAX)?;
+    let positive = |cells: i64| usize::try_from(cells).ok().and_then(NonZeroUsize::new);
+    let refused = |cells: i64| {
+        let message = format!(
+            "`hob.budget` is a number of cells, 1 at least, not {cells}: leave it out for those of \
+             the whole cache"
+        );
+        ApiError::field("hob.budget", message)
+    };
+    cells.map(|cells| positive(cells).ok_or_else(|| refused(cells))).transpose()
 }
 
 pub(super) fn cold(fields: &Fields<'_>) -> Result<bool, ApiError> {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::document::{self, DocumentRef};
 use super::fields::{Fields, unsupported, wrong_type};
+use super::label::{self, Label};
 use crate::error::ApiError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,11 @@ impl Role {
             Self::Assistant => "assistant",
             Self::Tool => "tool",
         }
+    }
+
+    /// Whether its messages instruct the model.
+    pub fn instructs(self) -> bool {
+        matches!(self, Self::System | Self::Developer)
     }
 
     fn parse(text: &str, path: &str) -> Result<Self, ApiError> {
@@ -58,6 +64,9 @@ impl Role {
 /// Marks a message that is a document. A client's field of this name is dropped.
 const DOCUMENT: &str = "hob document";
 
+/// The fields of a message's `hob`.
+const HOB: [&str; 4] = ["documents", "key", "pin", "weight"];
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     pub role: Role,
@@ -79,18 +88,25 @@ impl Message {
         }
         fields.string("name")?;
         fields.string("reasoning_content")?;
-        let documents = document::parse(&fields, role == Role::User)?;
+        let hob_path = fields.path("hob");
+        let hob = fields.get("hob").map(|hob| hob_fields(hob, &hob_path)).transpose()?;
+        let documents = hob.as_ref().map(|hob| document::parse(hob, role == Role::User));
+        let documents = documents.transpose()?.unwrap_or_default();
+        let label = Label::parse(&fields, hob.as_ref())?;
 
         let mut json = Map::new();
         json.insert("role".into(), role.as_str().into());
         json.insert("content".into(), content.map_or(Value::Null, Value::String));
         for (name, value) in fields.object() {
-            if !value.is_null() && !json.contains_key(name) && name != DOCUMENT {
+            let is_read = [DOCUMENT, "hob"].contains(&&**name) || label::EVOKE.contains(&&**name);
+            if !value.is_null() && !json.contains_key(name) && !is_read {
                 json.insert(name.clone(), value.clone());
             }
         }
-        document::set(&mut json, &documents);
-        Ok(Self { role, json })
+        let mut message = Self { role, json };
+        message.set_documents(&documents);
+        message.set_label(&label);
+        Ok(message)
     }
 
     pub fn plain(role: Role, text: &str) -> Self {
@@ -150,6 +166,44 @@ impl Message {
         Value::Object(self.json.clone())
     }
 
+    /// What a chat template sees of it.
+    pub fn for_template(&self) -> Value {
+        let mut json = self.json.clone();
+        json.retain(|name, _| name != "hob" && name != DOCUMENT);
+        Value::Object(json)
+    }
+
+    pub fn label(&self) -> Label {
+        Label::stored(&self.json)
+    }
+
+    pub fn set_label(&mut self, label: &Label) {
+        for (name, value) in label.to_fields() {
+            self.set_hob(name, value);
+        }
+    }
+
+    /// The same message with a label.
+    #[must_use]
+    pub fn labelled(mut self, label: &Label) -> Self {
+        self.set_label(label);
+        self
+    }
+
+    fn set_hob(&mut self, name: &str, value: Option<Value>) {
+        let known = self.json.get("hob").and_then(Value::as_object);
+        let mut hob = known.cloned().unwrap_or_default();
+        match value {
+            Some(value) => hob.insert(name.to_owned(), value),
+            None => hob.shift_remove(name),
+        };
+        if hob.is_empty() {
+            self.json.shift_remove("hob");
+        } else {
+            self.json.insert("hob".into(), hob.into());
+        }
+    }
+
     /// The documents that come with a user's message.
     pub fn documents(&self) -> Vec<DocumentRef> {
         document::stored(&self.json)
@@ -169,7 +223,7 @@ impl Message {
     }
 
     pub fn set_documents(&mut self, documents: &[DocumentRef]) {
-        document::set(&mut self.json, documents);
+        self.set_hob("documents", document::to_field(documents));
     }
 
     /// A document as a message of its own, in a prompt. `key`: names it among the prompt's segments.
@@ -234,6 +288,18 @@ impl Message {
                 (part(call, "/id"), part(call, "/function/name"), read.unwrap_or(arguments))
             })
             .collect()
+    }
+}
+
+fn hob_fields<'f>(hob: &'f Value, path: &'f str) -> Result<Fields<'f>, ApiError> {
+    let hob = Fields::of(hob, path)?;
+    match hob.object().keys().find(|name| !HOB.contains(&name.as_str())) {
+        Some(unknown) => {
+            let path = hob.path(&unknown.escape_debug().to_string());
+            let message = format!("`hob` of a message knows only `{}`", HOB.join("`, `"));
+            Err(unsupported(path, message))
+        }
+        None => Ok(hob),
     }
 }
 

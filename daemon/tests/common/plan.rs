@@ -249,6 +249,7 @@ impl Plan {
         settings.voice_command = command;
         settings.voice_phrases = phrases;
         settings.voice_cache_bytes = 1 << 20;
+        settings.slots_quota_bytes = 1 << 30; // The default depends on the disk of the machine.
         resolved
     }
 

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::profile::Outline;
 
-    const BEFORE: &str = "# mine\nttl = 'long' # an hour\n\n# who it is\n[[segment]]\nlayer = \"identity\"\nkey = \"ember\"\n\
+    const BEFORE: &str = "# mine\nttl = 'long' # an hour\nbudget = 4096\n\n# who it is\n[[segment]]\nlayer = \"identity\"\nkey = \"ember\"\n\
         text = 'You are Ember.' # short\n\n[[segment]]\nlayer = \"rules\"\ntext = \"\"\"\nBe brief.\nBe kind.\n\"\"\"\n\n\
         [[segment]]\nlayer = \"capabilities\"\ntools = \"t.json\"\n\n# the end\n";
 

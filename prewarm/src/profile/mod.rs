@@ -18,6 +18,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use hob_slots::{Layer, TtlClass};
@@ -40,6 +41,8 @@ pub struct Profile {
     pub ttl: TtlClass,
     /// Parameters of its answers, by the name of the request's field. They are no part of the prefix.
     pub sampling: BTreeMap<String, f64>,
+    /// Cells of a conversation with it, where the request names no budget. No part of the prefix.
+    pub budget: Option<NonZeroUsize>,
     pub segments: Vec<ProfileSegment>,
 }
 
@@ -88,7 +91,8 @@ impl Profile {
             Ok(ProfileSegment { layer, key, stable, content })
         };
         let segments = outline.segments.iter().map(load).collect::<Result<_, _>>()?;
-        Ok(Self { ttl: outline.ttl, sampling: outline.sampling.clone(), segments })
+        let (ttl, sampling, budget) = (outline.ttl, outline.sampling.clone(), outline.budget);
+        Ok(Self { ttl, sampling, budget, segments })
     }
 
     /// The text segments before the first unstable one.

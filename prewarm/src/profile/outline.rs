@@ -4,6 +4,7 @@
 //! - A segment has exactly one source.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use hob_slots::{Layer, TtlClass};
@@ -22,6 +23,8 @@ pub struct Outline {
     pub ttl: TtlClass,
     /// Parameters of its answers, by the name of the request's field. Not checked here.
     pub sampling: BTreeMap<String, f64>,
+    /// Cells of a conversation with it, where the request names no budget.
+    pub budget: Option<NonZeroUsize>,
     pub segments: Vec<OutlineSegment>,
 }
 
@@ -64,7 +67,7 @@ impl Outline {
             segment.checked(number).map_err(|problem| ProfileError::Segment { number, problem })
         });
         let segments = checked.collect::<Result<_, _>>()?;
-        Ok(Self { ttl: raw.ttl, sampling: raw.sampling, segments })
+        Ok(Self { ttl: raw.ttl, sampling: raw.sampling, budget: raw.budget, segments })
     }
 
     /// The files that it names.
@@ -84,6 +87,7 @@ struct Raw {
     ttl: TtlClass,
     #[serde(default)]
     sampling: BTreeMap<String, f64>,
+    budget: Option<NonZeroUsize>,
     #[serde(default)]
     segment: Vec<RawSegment>,
 }

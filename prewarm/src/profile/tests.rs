@@ -101,6 +101,15 @@ fn a_changed_tail_leaves_the_prefix_unchanged() {
 }
 
 #[test]
+fn a_budget_of_cells_is_no_part_of_the_prefix() {
+    let world = World::usual();
+    let before = world.load(PROFILE).unwrap();
+    let after = world.load(&format!("budget = 4096\n{PROFILE}")).unwrap();
+    assert_eq!((before.budget, after.budget), (None, NonZeroUsize::new(4096)));
+    assert_eq!(after.first_change(&before), None);
+}
+
+#[test]
 fn a_reordered_tool_schema_is_no_change() {
     let before = World::usual().load(PROFILE).unwrap();
     let other = r#"[ {"function": {"name": "set_light"}, "type": "function"} ]"#;
@@ -114,6 +123,8 @@ fn each_mistake_is_reported_with_its_place_and_a_remedy() {
         ("", "no [[segment]]"),
         ("ttl = 'forever'\n", "line 1: unknown variant `forever`"),
         ("name = 'x'\n", "line 1: unknown field `name`"),
+        ("budget = 0\n", "line 1: invalid value: integer `0`"),
+        ("budget = '4096'\n", "line 1: invalid type: string"),
         ("[[segment]]\nlayer = 'axioms'\ntxt = 'x'\n", "line 3: unknown field `txt`"),
         ("[[segment]]\nlayer = 'user'\ntext = 'x'\n", "line 2: unknown variant `user`"),
         ("[[segment]]\ntext = 'x'\n", "missing field `layer`"),

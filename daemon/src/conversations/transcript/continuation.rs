@@ -59,8 +59,7 @@ impl Continuation {
 
 /// The number of system messages in front.
 pub fn instructions<'m>(messages: impl IntoIterator<Item = &'m Message>) -> usize {
-    let is_instruction =
-        |message: &&Message| matches!(message.role, Role::System | Role::Developer);
+    let is_instruction = |message: &&Message| message.role.instructs();
     messages.into_iter().take_while(is_instruction).count()
 }
 

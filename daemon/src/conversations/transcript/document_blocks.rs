@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use hob_slots::{Block, BlockId, ConversationId, ModelHash};
+use hob_slots::{Block, BlockId, ConversationId, ModelHash, View};
 use rusqlite::{Connection, OptionalExtension};
 
 use super::library::StoredDocument;
@@ -117,7 +117,8 @@ fn blocks_of_bytes(bytes: &[u8], model: ModelHash) -> Vec<Block> {
         let id = BlockId(id.try_into().expect("32 of 36 bytes"));
         let end = u32::from_le_bytes(end.try_into().expect("the other four")) as usize;
         let range: Range<usize> = std::mem::replace(&mut start, end)..end;
-        Block { id, parent: std::mem::replace(&mut parent, id), range }
+        let parent = std::mem::replace(&mut parent, id);
+        Block { id, parent, view: View::WHOLE, range }
     };
     rows.iter().map(block).collect()
 }

@@ -23,12 +23,37 @@ pub fn check(message: &Fields<'_>) -> Result<(), ApiError> {
 fn hob(hob: &Fields<'_>) -> Result<(), ApiError> {
     hob.required("tokens")?;
     part(hob, "tokens", |tokens| numbers(tokens, &["shared", "memory", "disk", "computed"]))?;
+    part(hob, "tokens", |tokens| optional(tokens, &["away"]))?;
+    part(hob, "cells", cells)?;
+    moved(hob)?;
     part(hob, "ahead", |ahead| numbers(ahead, &["memory", "disk", "computed"]))?;
     numbers(hob, &["ttft_ms"])?;
     optional(hob, &["restore_ms", "saved_ms"])?;
     hob.boolean("cold")?;
     hob.boolean("context_full")?;
     part(hob, "explanation", explanation)
+}
+
+fn cells(cells: &Fields<'_>) -> Result<(), ApiError> {
+    numbers(cells, &["budget", "peak", "resident"])?;
+    part(cells, "no_eviction", |why| {
+        for name in ["reason", "what", "remedy"] {
+            why.required_string(name)?;
+        }
+        Ok(())
+    })
+}
+
+fn moved(hob: &Fields<'_>) -> Result<(), ApiError> {
+    for (n, moved) in hob.list("moved")?.into_iter().flatten().enumerate() {
+        let path = hob.path(&format!("moved[{n}]"));
+        let moved = Fields::of(moved, &path)?;
+        numbers(&moved, &["tokens"])?;
+        moved.required_string("way")?;
+        moved.string("key")?;
+        moved.string("why")?;
+    }
+    Ok(())
 }
 
 fn explanation(explanation: &Fields<'_>) -> Result<(), ApiError> {
@@ -78,7 +103,10 @@ mod tests {
             "model": "hob-tiny",
             "usage": {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},
             "hob": {
-                "tokens": {"shared": 1, "memory": 2, "disk": 3, "computed": 3},
+                "tokens": {"shared": 1, "memory": 2, "disk": 3, "away": 4, "computed": 3},
+                "cells": {"budget": 9, "peak": 8, "resident": 7, "no_eviction":
+                    {"reason": "hybrid", "what": "a running state", "remedy": "another model"}},
+                "moved": [{"key": null, "tokens": 4, "way": "out", "why": "budget"}],
                 "ahead": {"memory": 0, "disk": 0, "computed": 0},
                 "ttft_ms": 12.5, "restore_ms": 0.1, "saved_ms": null, "cold": false,
                 "explanation": {
@@ -111,6 +139,10 @@ mod tests {
             ("/hob/tokens", Value::Null),
             ("/hob/tokens/disk", Value::Null),
             ("/hob/ahead/computed", json!(-1)),
+            ("/hob/tokens/away", json!("4")),
+            ("/hob/cells/no_eviction/what", json!(7)),
+            ("/hob/cells/peak", Value::Null),
+            ("/hob/moved", json!({})),
             ("/hob/ttft_ms", json!("soon")),
             ("/hob/saved_ms", json!(1e300)),
             ("/hob/cold", json!(0)),

@@ -1,0 +1,66 @@
+//! `/v1/conversations/{id}/explain`: why a conversation last computed tokens again, and what left its cells
+//! and came back.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use hob_api::{AnswerMoves, Turn};
+use serde_json::{Value, json};
+
+use super::conversations::{name, unknown};
+use crate::conversations::Conversations;
+use crate::conversations::transcript::{ConversationText, SavedMessage};
+use crate::error::ApiError;
+
+/// The response lists the moves of so many answers.
+const MAX_ANSWERS: usize = 8;
+
+/// Of a question.
+const MAX_CHARS: usize = 80;
+
+/// `GET /v1/conversations/{id}/explain`
+pub async fn explain(
+    State(conversations): State<Conversations>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let id = name(&id)?;
+    let saved = conversations.explanation(&id).await?.ok_or_else(unknown)?;
+    let text = conversations.get(&id).await?;
+    Ok(Json(json!({
+        "id": id,
+        "object": "conversation.explanation",
+        "explained_at": saved.as_ref().map(|saved| saved.at / 1000),
+        "explanation": saved.map(|saved| saved.explanation),
+        "moves": text.map_or(Vec::new(), |(text, _)| moves(&text)),
+    })))
+}
+
+/// Of the current branch, the latest first.
+fn moves(text: &ConversationText) -> Vec<AnswerMoves> {
+    let path = text.path();
+    let answers = (0..path.len()).rev().filter_map(|at| {
+        let question = path[..at].iter().rev().find(|message| message.message["role"] == "user");
+        moves_of(path[at], question.copied())
+    });
+    answers.take(MAX_ANSWERS).collect()
+}
+
+/// `None`: nothing left or came back, nor was it to.
+fn moves_of(answer: &SavedMessage, question: Option<&SavedMessage>) -> Option<AnswerMoves> {
+    let turn = answer.finish.as_ref()?.get("hob")?.clone();
+    let Turn { cells, moved, tokens, .. } = serde_json::from_value(turn).ok()?;
+    let cells = cells?;
+    let says = !moved.is_empty() || cells.no_eviction.is_some();
+    let question = question.map_or(String::new(), |question| {
+        let message: hob_api::Message =
+            serde_json::from_value(question.message.clone()).unwrap_or_default();
+        message.text().chars().take(MAX_CHARS).collect()
+    });
+    says.then(|| AnswerMoves {
+        message: answer.id,
+        at: answer.created_at.max(0) as u64 / 1000,
+        question,
+        away_tokens: tokens.unwrap_or_default().away,
+        cells,
+        moved,
+    })
+}

@@ -1,0 +1,229 @@
+//! `hob.budget`, labels and what moved, over HTTP, on the fake backend: a token a byte.
+
+use std::fs;
+use std::path::Path;
+
+use hob_testkit::{Hobd, Launch};
+use serde_json::{Value, json};
+
+const BUDGET: u64 = 400;
+
+fn start(directory: &Path) -> Hobd {
+    start_with(directory, &[])
+}
+
+fn start_with(directory: &Path, arguments: &[&str]) -> Hobd {
+    let profiles = directory.join("profiles");
+    fs::create_dir_all(&profiles).unwrap();
+    let segment = "[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
+    fs::write(profiles.join("tight.toml"), format!("budget = 2\n{segment}")).unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
+    let launch = launch.args(["--model", "fake", "--ctx", "4096", "--slots", "2"]);
+    launch.args(["--profiles-dir"]).args([&profiles]).args(arguments).start()
+}
+
+fn body(messages: &Value, extra: &Value) -> Value {
+    let mut body = json!({"messages": messages, "temperature": 0, "max_tokens": 8});
+    for (name, value) in extra.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    body
+}
+
+#[test]
+fn a_budget_of_the_request_or_else_of_its_profile_reaches_the_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let ask = |hob: Value| {
+        let messages = json!([{"role": "user", "content": "Hello"}]);
+        let body = body(&messages, &json!({"hob": hob}));
+        hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
+    };
+    for (hob, remedy) in [
+        (json!({"budget": 2}), "raise `hob.budget`, or leave it out"),
+        (json!({"profile": "tight"}), "the profile `tight` sets it"),
+    ] {
+        let answer = ask(hob.clone());
+        assert_eq!(answer.status, 400, "{hob}: {}", answer.text());
+        let error = answer.error();
+        assert_eq!(
+            (&error["code"], &error["param"]),
+            (&json!("budget_too_small"), &json!("hob.budget"))
+        );
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains("a budget of 2 cells"), "{message}");
+        assert!(message.ends_with(remedy), "{message}");
+    }
+    let hob = json!({"profile": "tight", "budget": BUDGET});
+    assert_eq!(ask(hob).status, 200, "the request's budget comes first");
+}
+
+#[test]
+fn a_budget_does_not_count_where_eviction_is_off_and_the_answer_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start_with(directory.path(), &["--eviction", "off"]);
+    let ask = |hob: Value| {
+        let messages = json!([{"role": "user", "content": "Hello"}]);
+        let answer = hobd.client.chat(&body(&messages, &json!({"hob": hob})));
+        answer["hob"]["cells"].clone()
+    };
+    for hob in [json!({"budget": 2}), json!({"budget": BUDGET}), json!({"profile": "tight"})] {
+        let cells = ask(hob.clone());
+        assert_eq!(cells["budget"], 4096, "{hob}: {cells}");
+        assert_eq!(cells["no_eviction"]["reason"], "off", "{hob}: {cells}");
+        let remedy = cells["no_eviction"]["remedy"].as_str().unwrap();
+        assert!(remedy.starts_with("set `eviction` to restore"), "{remedy}");
+    }
+    assert_eq!(ask(json!({}))["no_eviction"], Value::Null, "no budget was asked for");
+}
+
+#[test]
+fn a_label_is_known_in_the_later_turns_of_an_appended_conversation() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let say = |message: Value| {
+        let extra = json!({"conversation": "chat", "hob": {"append": true}});
+        let body = body(&json!([message]), &extra);
+        let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    };
+    let label = json!({"key": "a.rs", "weight": 90, "pin": true});
+    say(json!({"role": "user", "content": "fn main() {}", "hob": label}));
+    say(json!({"role": "user", "content": "Thanks", "evoke_keep": "prefer"}));
+    let stored = hobd.client.get("/v1/conversations/chat");
+    let hob: Vec<&Value> =
+        stored["messages"].as_array().unwrap().iter().map(|message| &message["hob"]).collect();
+    assert_eq!(hob, [&label, &Value::Null, &json!({"weight": 100}), &Value::Null]);
+}
+
+#[test]
+fn evoke_s_session_names_a_conversation_where_nothing_else_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let ask = |extra: Value| {
+        let body = body(&json!([{"role": "user", "content": "Hello"}]), &extra);
+        let call = hobd.client.call("POST", "/v1/chat/completions");
+        call.header("X-Evoke-Session", "acme/keep").json(&body).send().json()["hob"].clone()
+    };
+    assert_eq!(ask(json!({}))["conversation"], "acme/keep");
+    assert_eq!(ask(json!({"conversation": "chat"}))["conversation"], "chat");
+    assert_eq!(ask(json!({"prompt_cache_key": "app"}))["cache_key"], "conv:app");
+}
+
+/// Says so much that parts of the conversation leave, and then a word of the first message.
+fn outgrow(hobd: &Hobd, hob: &Value) -> Vec<Value> {
+    let say = |text: String, label: Value| {
+        let message = json!({"role": "user", "content": text, "hob": label});
+        let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
+        let body = body(&json!([message]), &extra);
+        let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    };
+    let mut answers =
+        vec![say("The word is aardvark, says the first message.".into(), hob.clone())];
+    for n in 0..12 {
+        answers.push(say(format!("Question {n} is about number {} alone.", n * 7919), json!({})));
+    }
+    answers.push(say("What was it about the aardvark?".into(), json!({})));
+    answers
+}
+
+fn moved<'a>(answers: &'a [Value], way: &str) -> Vec<&'a Value> {
+    let all = answers.iter().flat_map(|answer| answer["hob"]["moved"].as_array().unwrap());
+    all.filter(|moved| moved["way"] == way).collect()
+}
+
+#[test]
+fn an_answer_says_what_left_the_cells_and_what_came_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let answers = outgrow(&hobd, &json!({"key": "the first"}));
+    for answer in &answers {
+        let hob = &answer["hob"];
+        let tokens = hob["tokens"].as_object().unwrap();
+        let sum: u64 = tokens.values().map(|tokens| tokens.as_u64().unwrap()).sum();
+        assert_eq!(sum, answer["usage"]["prompt_tokens"], "{hob}");
+        assert_eq!(hob["cells"]["budget"], BUDGET, "{hob}");
+        assert!(hob["cells"]["peak"].as_u64().unwrap() <= BUDGET, "{hob}");
+        assert!(hob["cells"]["resident"].as_u64() <= hob["cells"]["peak"].as_u64(), "{hob}");
+        assert_eq!(hob["explanation"], Value::Null, "what is away is not computed again: {hob}");
+    }
+    let last = &answers.last().unwrap()["hob"];
+    assert!(last["tokens"]["away"].as_u64().unwrap() > 0, "{last}");
+    let out = moved(&answers, "out");
+    assert!(out.iter().all(|moved| moved["why"] == "budget"), "{out:?}");
+    assert!(out.iter().any(|moved| moved["key"] == "message 3"), "{out:?}");
+
+    let page = hobd.client.get_text("/metrics");
+    let count = |line: &str| {
+        let found = page.lines().find_map(|found| found.strip_prefix(line));
+        found.unwrap_or_else(|| panic!("{line} in {page}")).trim().parse::<u64>().unwrap()
+    };
+    let tokens =
+        |moved: &[&Value]| moved.iter().map(|moved| moved["tokens"].as_u64().unwrap()).sum::<u64>();
+    // An answer does not name what left and came back within it.
+    let within = count("hob_tokens_moved_total{way=\"out\"}") - tokens(&out);
+    let back = count("hob_tokens_moved_total{way=\"back\"}");
+    assert_eq!(back, tokens(&moved(&answers, "back")) + within);
+    assert!(count("hob_blocks_moved_total{way=\"out\"}") > 0);
+    assert!(count("hob_recall_blocks_indexed_total{when=\"ahead\"}") > 0);
+    assert!(count("hob_conversation_cells_peak") <= BUDGET);
+
+    let stored = hobd.client.get("/v1/conversations/chat");
+    let answer = stored["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(answer["finish"]["hob"]["moved"], last["moved"], "it is stored");
+
+    let explained = hobd.client.get("/v1/conversations/chat/explain");
+    assert_eq!(explained["explanation"], Value::Null, "{explained}");
+    let moves = explained["moves"].as_array().unwrap();
+    assert!((4..=8).contains(&moves.len()), "{explained}");
+    assert_eq!(moves[0]["question"], "What was it about the aardvark?");
+    assert_eq!((&moves[0]["moved"], &moves[0]["cells"]), (&last["moved"], &last["cells"]));
+    assert_eq!(moves[0]["away_tokens"], last["tokens"]["away"]);
+}
+
+#[test]
+fn with_breadcrumbs_the_beginnings_of_what_left_stay_and_nothing_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start_with(directory.path(), &["--eviction", "breadcrumb"]);
+    let answers = outgrow(&hobd, &json!({"key": "the first"}));
+    for answer in &answers {
+        let hob = &answer["hob"];
+        let tokens = hob["tokens"].as_object().unwrap();
+        let sum: u64 = tokens.values().map(|tokens| tokens.as_u64().unwrap()).sum();
+        assert_eq!(sum, answer["usage"]["prompt_tokens"], "{hob}");
+        assert!(hob["cells"]["peak"].as_u64().unwrap() <= BUDGET, "{hob}");
+    }
+    assert!(moved(&answers, "back").is_empty());
+    let map = hobd.client.get("/v1/memory/map");
+    let blocks = map["slots"][0]["blocks"].as_array().unwrap();
+    let block = blocks.iter().find(|block| block["key"] == "message 3").unwrap();
+    let tokens = block["end"].as_u64().unwrap() - block["start"].as_u64().unwrap();
+    let out = moved(&answers, "out").into_iter().find(|moved| moved["key"] == "message 3");
+    assert_eq!(out.unwrap()["tokens"], tokens - 12, "its first 12 stay at first");
+}
+
+#[test]
+fn a_pinned_message_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let stays = |answers: &[Value]| {
+        let mut moved = moved(answers, "out").into_iter();
+        moved.all(|moved| moved["key"] != "it")
+    };
+    let mut answers = Vec::new();
+    let say = |n: usize, label: Value| {
+        let text = format!("Statement {n}: there are {} of them in all.", n * 7919);
+        let message = json!({"role": "user", "content": text, "hob": label});
+        let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
+        let body = body(&json!([message]), &extra);
+        hobd.client.call("POST", "/v1/chat/completions").json(&body).send().json()
+    };
+    for n in 0..14 {
+        let label = if n == 2 { json!({"key": "it", "pin": true}) } else { json!({}) };
+        answers.push(say(n, label));
+    }
+    assert!(moved(&answers, "out").len() > 4, "{answers:?}");
+    assert!(stays(&answers), "{answers:?}");
+}
