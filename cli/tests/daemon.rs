@@ -83,7 +83,15 @@ fn a_miss_is_explained_with_the_stored_and_the_new_text() {
     });
     let report = |explanation: Value| {
         let at = (!explanation.is_null()).then_some(1);
-        json!({"id": "room-1", "explained_at": at, "explanation": explanation})
+        let moved = json!([{"key": "a.rs", "tokens": 64, "way": "back", "why": "mention"}]);
+        let cells = json!({"budget": 512, "peak": 500, "resident": 480});
+        let moves = match at {
+            Some(_) => json!([]),
+            None => {
+                json!([{"at": 1, "question": "What is in a.rs?", "cells": cells, "moved": moved}])
+            }
+        };
+        json!({"id": "room-1", "explained_at": at, "explanation": explanation, "moves": moves})
     };
     let _daemon = Daemon::new(&home)
         .answer("GET /v1/conversations/room-1/explain", 200, report(explanation))
@@ -103,7 +111,11 @@ fn a_miss_is_explained_with_the_stored_and_the_new_text() {
         ]
     );
     assert_eq!(home.hob(&["explain", "room-1", "--json"]).json()["explanation"]["at"], 1042);
-    assert!(home.hob(&["explain", "room-2"]).ok().contains("only what was new"));
+    let shown = home.hob(&["explain", "room-2"]).ok();
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "every request computed only what was new");
+    assert!(lines[4].ends_with("ago: What is in a.rs?"), "{shown}");
+    assert_eq!(lines[5], "  back: mentioned          64 tokens of a.rs");
     home.hob(&["explain", "room-3"]).fails(4, &["room-3", "hob conversations"]);
 }
 

@@ -7,7 +7,7 @@ mod saved;
 use std::fs;
 
 use common::Home;
-use hob_slots::{Layer, ObjectKind, SegmentRef, Store, TtlClass};
+use hob_slots::{Layer, ObjectKind, SegmentRef, SnapshotRef, Store, TtlClass, View, ViewRun};
 use saved::{MODEL, files, objects, objects_of, save, saved_home};
 
 #[test]
@@ -56,7 +56,7 @@ fn segments_are_shown_beside_their_blocks() {
     let store = Store::open(home.path("data/slots")).unwrap();
     save(&store, "room-1", TtlClass::Long, 0, &(0..256).collect::<Vec<_>>());
     let mut record = store.get_slot(MODEL, &"room-1".parse().unwrap()).unwrap();
-    let segment = |end, layer, key: &str| SegmentRef { end, layer, key: key.to_owned() };
+    let segment = |end, layer, key: &str| SegmentRef::new(end, layer, key);
     record.segments = vec![
         segment(64, Layer::Identity, "who"),
         segment(192, Layer::Document, "file:a.py"),
@@ -68,6 +68,66 @@ fn segments_are_shown_beside_their_blocks() {
     let layers: Vec<_> = blocks.map(|block| block["layer"].as_str().unwrap()).collect();
     assert_eq!(layers, ["identity", "document", "document", "user"]);
     assert!(home.hob(&["slots", "show", "room-1"]).ok().contains("document file:a.py"));
+}
+
+#[test]
+fn what_is_away_and_what_is_impure_is_named() {
+    let home = saved_home();
+    let whole = home.hob(&["slots", "show", "room-1"]).ok();
+    let whole_json = home.hob(&["slots", "show", "room-1", "--json"]).ok();
+    for (shown, word) in [(&whole, "away"), (&whole, "impure"), (&whole, "STATE")] {
+        assert!(!shown.contains(word), "{word} of a whole conversation: {shown}");
+    }
+    assert!(!whole_json.contains("away") && !whole_json.contains("impure"), "{whole_json}");
+
+    let store = Store::open(home.path("data/slots")).unwrap();
+    let mut record = store.get_slot(MODEL, &"room-1".parse().unwrap()).unwrap();
+    let runs = [(640, View::WHOLE), (1280, View::without([64..192]))];
+    record.lineage.views = runs.map(|(end, view)| ViewRun { end, view }).to_vec();
+    record.lineage.away = vec![64..192, 576..704];
+    store.put_slot(MODEL, &record).unwrap();
+    let shown = home.hob(&["slots", "show", "room-1", "--all"]).ok();
+    let line = |begin: &str| shown.lines().find(|line| line.starts_with(begin)).unwrap().trim_end();
+    assert!(line("tokens away").ends_with("  256 in 4 blocks"), "{shown}");
+    assert!(line("tokens impure").ends_with("  640, from token 640 on"), "{shown}");
+    for (block, state) in [
+        ("0–63", "with 1"),
+        ("64–127", "  away"),
+        ("128–191", "  away"),
+        ("576–639", "  away"),
+        ("640–703", "  away, impure"),
+        ("704–767", "  impure"),
+    ] {
+        assert!(line(block).ends_with(state), "{block} {state}: {shown}");
+    }
+    let shortened = home.hob(&["slots", "show", "room-1"]).ok();
+    let hidden = shortened.lines().find(|line| line.starts_with("… 8 more")).unwrap();
+    assert!(hidden.trim_end().ends_with("  2 away"), "{shortened}");
+
+    let json = &home.hob(&["slots", "show", "room-1", "--json"]).json()[0];
+    assert_eq!((&json["away_tokens"], &json["impure_tokens"]), (&256.into(), &640.into()));
+    let blocks = json["blocks"].as_array().unwrap();
+    let told = |at: usize| (blocks[at]["away"] == true, blocks[at]["impure"] == true);
+    assert_eq!(
+        [0, 1, 10, 11].map(told),
+        [(false, false), (true, false), (true, true), (false, true)]
+    );
+    assert_eq!(json["tokens"], 1280);
+}
+
+#[test]
+fn a_conversation_that_stays_in_its_cells_says_so() {
+    let home = saved_home();
+    assert!(!home.hob(&["slots", "show", "room-1"]).ok().contains("eviction"));
+    let store = Store::open(home.path("data/slots")).unwrap();
+    let mut record = store.get_slot(MODEL, &"room-1".parse().unwrap()).unwrap();
+    let block = record.blocks[0];
+    record.snapshots = vec![SnapshotRef { position: block.end, id: block.id, bytes: block.bytes }];
+    store.put_slot(MODEL, &record).unwrap();
+    let shown = home.hob(&["slots", "show", "room-1"]).ok();
+    let line = shown.lines().find(|line| line.starts_with("eviction")).unwrap();
+    assert!(line.contains("none: a window or a running state of the model"), "{shown}");
+    assert_eq!(home.hob(&["slots", "show", "room-1", "--json"]).json()[0]["no_eviction"], true);
 }
 
 #[test]

@@ -15,7 +15,8 @@ impl Hobd {
     /// With a context of 640 tokens for one chat, "A long chat" with the id `long`: a question and an
     /// answer for each part, which both have the words `filler` behind it.
     pub fn with_a_long_chat(parts: &[&str], filler: &str) -> Self {
-        let hobd = Self::start_with(Model::Fake, &["--ctx", "640", "--slots", "1"]);
+        let hobd =
+            Self::start_with(Model::Fake, &["--eviction", "off", "--ctx", "640", "--slots", "1"]);
         for part in parts {
             hobd.client.say("long", &format!("Say this: {part}{filler}"));
         }

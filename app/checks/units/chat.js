@@ -2,7 +2,7 @@ import { addChunk, emptyAnswer } from "/chat/answer.js";
 import { newId, visibleChats } from "/chat/chats.js";
 import { visiblePath } from "/chat/conversation.js";
 import { difference } from "/chat/difference.js";
-import { cellsOf, rememberedOf } from "/chat/figures.js";
+import { broughtBack, cellsOf, rememberedOf } from "/chat/figures.js";
 import { grouped } from "/chat/groups.js";
 import { placesOf } from "/chat/matches.js";
 import { between } from "/chat/picked.js";
@@ -143,6 +143,18 @@ test("what was computed while the user typed is not remembered", () => {
   const ahead = { memory: 1, disk: 2, computed: 7 };
   equal(rememberedOf({ tokens, ahead }), { remembered: 143, total: 155 });
   equal(rememberedOf({ tokens }), { remembered: 150, total: 155 });
+  const away = { ...tokens, away: 64 };
+  equal(rememberedOf({ tokens: away }), { remembered: 214, total: 219 });
+});
+
+test("only what came back is brought back", () => {
+  const moved = [
+    { key: "a", tokens: 64, way: "out", why: "budget" },
+    { key: "b", tokens: 128, way: "back", why: "words" },
+    { key: null, tokens: 20, way: "back", why: "group" },
+  ];
+  equal(broughtBack({ moved }), { parts: 2, tokens: 148 });
+  equal(broughtBack({}), { parts: 0, tokens: 0 });
 });
 
 test("the cells of a prompt have the kinds of their tokens, in order", () => {

@@ -7,6 +7,7 @@ export function originsOf({ tokens, ahead }) {
     shared: tokens.shared - memory - disk - computed,
     memory: tokens.memory + memory,
     disk: tokens.disk + disk,
+    away: tokens.away ?? 0, // Answers of earlier versions do not say.
     ahead: computed,
     computed: tokens.computed,
   };
@@ -14,9 +15,15 @@ export function originsOf({ tokens, ahead }) {
 
 /** How many tokens of the prompt needed no computing, and how many there are. */
 export function rememberedOf(hob) {
-  const { shared, memory, disk, ahead, computed } = originsOf(hob);
-  const remembered = shared + memory + disk;
+  const { shared, memory, disk, away, ahead, computed } = originsOf(hob);
+  const remembered = shared + memory + disk + away;
   return { remembered, total: remembered + ahead + computed };
+}
+
+/** How many parts of the chat came back to its cells, and their tokens. */
+export function broughtBack(hob) {
+  const back = (hob?.moved ?? []).filter(({ way }) => way === "back");
+  return { parts: back.length, tokens: back.reduce((sum, { tokens }) => sum + tokens, 0) };
 }
 
 /** The parts of a prompt on its way, in the order of the prompt: kind, and tokens. */
@@ -26,6 +33,7 @@ export function partsOf(progress) {
     ["shared", progress.tokens_shared],
     ["memory", progress.tokens_from_memory],
     ["disk", progress.tokens_from_disk],
+    ["away", progress.tokens_away ?? 0],
     ["computed", progress.tokens_computed],
     ["coming", Math.max(0, tokens_total - tokens_ready)],
   ];

@@ -253,9 +253,12 @@ function EndNotes({ message }) {
   const isInterrupted = message.status === "interrupted";
   const isCutOff = message.finish?.finish_reason === "length";
   const isFull = message.finish?.hob?.context_full;
+  const stays = message.finish?.hob?.cells?.no_eviction?.reason;
+  const whyFull = stays && t(stays === "off" ? "newest.full.off" : "newest.full.model");
   return html`
     ${isInterrupted && html`<span data-test="interrupted">${t("message.interrupted")}</span>`}
-    ${isCutOff && html`<span>${t(isFull ? "newest.full" : "message.length")}</span>`}`;
+    ${isCutOff && html`
+      <span title=${isFull && whyFull}>${t(isFull ? "newest.full" : "message.length")}</span>`}`;
 }
 
 /** Moves between the variants of a message; renders nothing when there is only one. */

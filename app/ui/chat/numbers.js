@@ -1,8 +1,8 @@
-// The line under an answer: when it began, how fast it came, how much of its prompt was remembered. A
-// click shows the rest.
+// The line under an answer: when it began, how fast it came, how much of its prompt was remembered, what
+// was brought back for it. A click shows the rest.
 
 import { html, lazy, t, useState, withTexts } from "/lib.js";
-import { rememberedOf } from "./figures.js";
+import { broughtBack, rememberedOf } from "./figures.js";
 
 const all = lazy(() => withTexts(import("./all-figures.js")));
 
@@ -31,6 +31,7 @@ export function Numbers({ finish, answerCold, busy }) {
 
 function partsOf(hob) {
   const { remembered, total } = rememberedOf(hob);
+  const back = broughtBack(hob);
   return [
     hob.cold && html`<strong>${t("numbers.cold")}</strong>`,
     html`<strong>${t("numbers.start", { time: hob.ttft_ms })}</strong>`,
@@ -39,6 +40,10 @@ function partsOf(hob) {
       ? t("numbers.remembered", { remembered, n: total })
       : t("numbers.read", { n: total }),
     hob.saved_ms >= MIN_SAVED_MS && t("numbers.saved", { time: hob.saved_ms }),
+    back.parts > 0 && html`
+      <span title=${t("numbers.back.long")} data-test="brought-back">
+        ${t("numbers.back", { n: back.parts, tokens: back.tokens })}
+      </span>`,
   ].filter(Boolean);
 }
 

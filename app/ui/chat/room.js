@@ -38,7 +38,7 @@ export function Room({ conversation, state, use, chat, onClose }) {
     conversationOf(id).write(draft);
   };
   return html`
-    <section class="room stack" aria-label=${t("room.title")} ...${panel} data-test="room">
+    <section class="make-room stack" aria-label=${t("room.title")} ...${panel} data-test="room">
       ${shortening
         ? html`<${Shortening} conversation=${conversation} shortening=${shortening} />`
         : html`

@@ -38,5 +38,5 @@ export function textOf({ content }) {
 /** The reused tokens of an answer's prompt; null when it does not say. */
 export function reusedTokens(message) {
   const tokens = message?.finish?.hob?.tokens;
-  return tokens ? tokens.shared + tokens.memory + tokens.disk : null;
+  return tokens ? tokens.shared + tokens.memory + tokens.disk + (tokens.away ?? 0) : null;
 }

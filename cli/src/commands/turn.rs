@@ -207,8 +207,8 @@ pub fn footer(hob: &Value) -> String {
     parts.extend(turn.ttft_ms.map(seconds));
     parts.extend(turn.tokens_per_second.map(|speed| format!("{} tok/s", rounded(speed))));
     if turn.tokens.is_some() {
-        let PromptTokens { shared, memory, disk, computed } = turn.origins();
-        let remembered = shared + memory + disk;
+        let PromptTokens { shared, memory, disk, away, computed } = turn.origins();
+        let remembered = shared + memory + disk + away;
         let all = count((remembered + computed) as u64);
         parts.push(match remembered {
             0 => format!("{all} tokens read"),
@@ -217,6 +217,17 @@ pub fn footer(hob: &Value) -> String {
     }
     let saved = turn.saved_ms.filter(|saved_ms| *saved_ms >= MIN_SAVED_MS);
     parts.extend(saved.map(|saved_ms| format!("saved {}", seconds(saved_ms))));
+    let back = turn.moved.iter().filter(|moved| &*moved.way == "back");
+    let back: Vec<usize> = back.map(|moved| moved.tokens).collect();
+    if !back.is_empty() {
+        let tokens = count(back.iter().sum::<usize>() as u64);
+        parts.push(match back.len() {
+            1 => format!("1 part brought back, {tokens} tokens"),
+            parts => format!("{parts} parts brought back, {tokens} tokens"),
+        });
+    }
+    let budget = turn.cells.filter(|_| !turn.context_full).and_then(|cells| cells.no_eviction);
+    parts.extend(budget.map(|why| format!("its budget does not count: {}", plain(&why.what))));
     if turn.left_out > 0 {
         parts.push(format!("{} older messages left out", count(turn.left_out as u64)));
     }
@@ -301,6 +312,10 @@ mod tests {
         let tokens = json!({"computed": 9});
         let left_out = json!({"tokens": tokens, "left_out": 8, "cold": true});
         assert_eq!(footer(&left_out), "cold · 9 tokens read · 8 older messages left out");
+        let cells = json!({"no_eviction": {"what": "the setting `eviction` is off"}});
+        let budget = json!({"tokens": {"computed": 9}, "cells": cells});
+        let told = "9 tokens read · its budget does not count: the setting `eviction` is off";
+        assert_eq!(footer(&budget), told);
         assert_eq!(footer(&Value::Null), "");
     }
 

@@ -10,6 +10,18 @@ pub fn context_tokens(status: &Status) -> String {
     count(told.unwrap_or(status.context_tokens) as u64)
 }
 
+/// `context of 8,192 tokens (set by ctx; the model was trained with 131,072)`; where conversations are longer
+/// than their cells, `context of 131,072 tokens in 8,192 cells (set by ctx)`.
+pub fn context(status: &Status) -> String {
+    let of = format!("context of {} tokens", context_tokens(status));
+    if status.conversation_tokens > status.context_tokens {
+        let cells = count(status.context_tokens as u64);
+        return format!("{of} in {cells} cells{}", context_limit(&status.context_limit, None));
+    }
+    let trained = status.trained_tokens.map(|tokens| tokens as u64);
+    of + &context_limit(&status.context_limit, trained)
+}
+
 /// In brackets, behind the tokens; empty where the daemon does not say. `limit`: its word.
 pub fn context_limit(limit: &str, trained: Option<u64>) -> String {
     let reason = match limit {
@@ -42,6 +54,11 @@ mod tests {
     fn the_tokens_are_those_of_a_conversation() {
         let status = Status { context_tokens: 8192, ..Status::default() };
         assert_eq!(context_tokens(&status), "8,192");
-        assert_eq!(context_tokens(&Status { conversation_tokens: 4096, ..status }), "4,096");
+        let shorter = Status { conversation_tokens: 4096, ..status.clone() };
+        assert_eq!(context_tokens(&shorter), "4,096");
+        let (context_limit, trained_tokens) = ("set".into(), Some(131_072));
+        let longer =
+            Status { conversation_tokens: 131_072, context_limit, trained_tokens, ..status };
+        assert_eq!(context(&longer), "context of 131,072 tokens in 8,192 cells (set by ctx)");
     }
 }

@@ -9,7 +9,7 @@ mod state;
 mod table;
 mod wrap;
 
-pub use context::{context_limit, context_tokens};
+pub use context::{context, context_limit, context_tokens};
 pub use device::{device_words, layer_words};
 pub use figures::{ago, ahead, conversations, count, seconds, size};
 pub use markdown::Markdown;

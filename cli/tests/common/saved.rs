@@ -60,6 +60,7 @@ pub fn save(store: &Store, name: &str, class: TtlClass, unused_secs: u64, tokens
         snapshots: Vec::new(),
         segments: Vec::new(),
         branches: Vec::new(),
+        lineage: Default::default(),
     };
     store.put_slot(MODEL, &record).unwrap();
 }

@@ -101,7 +101,7 @@ fn an_answer_that_reached_its_limit_goes_on() {
 
 #[test]
 fn a_full_conversation_goes_on_in_each_way_that_is_offered() {
-    let (home, hobd) = start("ctx = 640\nslots = 1\n");
+    let (home, hobd) = start("ctx = 640\nslots = 1\neviction = \"off\"\n");
     let full = |conversation: &str| {
         let count = fill(&hobd, conversation);
         let mut hob = Terminal::start(&home, &["chat", "--conversation", conversation]);

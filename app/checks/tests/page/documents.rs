@@ -165,7 +165,7 @@ fn a_long_paste_is_a_document_of_its_chat_alone() {
 
 #[test]
 fn a_file_that_is_no_text_says_so_and_one_too_long_cannot_be_sent() {
-    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "1024"]);
+    let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "1024"]);
     let page = Page::open(&hobd);
     page.expect_complaint("400");
     page.shows("@composer");
@@ -183,7 +183,7 @@ fn a_file_that_is_no_text_says_so_and_one_too_long_cannot_be_sent() {
 #[test]
 fn a_file_that_is_too_long_offers_the_context_that_holds_it() {
     let hobd = Hobd::start_changed(Model::Fake, &[], |launch, directory| {
-        let settings = "model = \"fake\"\nctx = 1024\nslots = 1\n";
+        let settings = "model = \"fake\"\nctx = 1024\nslots = 1\neviction = \"off\"\n";
         fs::write(directory.join("hob.toml"), settings).expect("it can be written");
         launch
     });
@@ -273,7 +273,7 @@ fn documents_look_as_they_should() {
 
 #[test]
 fn two_files_dropped_at_once_and_enter_at_once_go_with_one_message() {
-    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "8192"]);
+    let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "8192"]);
     let page = Page::open(&hobd);
     page.shows("@composer");
     // The second file arrives only after Enter, and both come before the words are computed ahead.

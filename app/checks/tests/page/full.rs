@@ -7,7 +7,7 @@ const CTX: &str = "640";
 
 /// A chat that fills more than four fifths of the context.
 fn nearly_full() -> (Hobd, Page) {
-    let arguments = ["--ctx", CTX, "--slots", "1"];
+    let arguments = ["--eviction", "off", "--ctx", CTX, "--slots", "1"];
     let hobd = Hobd::start_changed(Model::Fake, &arguments, |launch, _| launch.with_faults());
     for part in ["first", "second", "third", "fourth"] {
         hobd.client.say("long", &format!("Say this: the {part} {}", "abc ".repeat(10)));
@@ -130,7 +130,7 @@ fn the_newest_part_goes_on_before_the_context_is_full() {
 #[test]
 fn a_larger_context_keeps_the_chat_and_its_kv() {
     let hobd = Hobd::start_changed(Model::Fake, &[], |launch, directory| {
-        let settings = "model = \"fake\"\nctx = 640\nslots = 1\n";
+        let settings = "model = \"fake\"\nctx = 640\nslots = 1\neviction = \"off\"\n";
         std::fs::write(directory.join("hob.toml"), settings).expect("it can be written");
         launch
     });

@@ -73,7 +73,7 @@ fn how_full_the_context_is_is_asked_again_after_a_failure() {
 
 #[test]
 fn the_head_says_how_full_the_context_is_as_the_daemon_does() {
-    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "2048"]);
+    let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "2048"]);
     let page = Page::open(&hobd);
     page.ask("Say this: apples and pears");
     let id = chat_id(&hobd);
@@ -229,7 +229,7 @@ fn the_bundled_model_is_called_a_demo() {
 /// Looked at by people, in `target/checks`.
 #[test]
 fn the_head_fits_every_window() {
-    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "1024"]);
+    let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "1024"]);
     hobd.client.say("long", &format!("Say this: {}", "one more word ".repeat(28)));
     hobd.client.rename("long", "A chat with a rather long title that does not fit");
     let page = Page::open(&hobd);

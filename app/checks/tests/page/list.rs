@@ -185,7 +185,7 @@ fn alt_1_goes_back_to_the_chat_before_the_page() {
 
 #[test]
 fn the_address_of_a_chat_whose_first_message_failed_can_be_reloaded() {
-    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "256"]);
+    let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "256"]);
     let page = Page::open(&hobd);
     page.expect_complaint("400");
     page.expect_complaint("404");

@@ -20,6 +20,7 @@ mod keyboard;
 mod languages;
 mod learned;
 mod list;
+mod longer_than_cells;
 mod look;
 mod markdown;
 mod memory;

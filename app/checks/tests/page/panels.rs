@@ -195,7 +195,7 @@ impl Judge {
 
 #[test]
 fn each_panel_opens_with_a_key_and_gives_the_focus_back_at_escape() {
-    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "2048"]);
+    let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "2048"]);
     hobd.client.say("castle", "Say this: seven doors");
     hobd.client.rename("castle", "Castle");
     let page = Page::open(&hobd);

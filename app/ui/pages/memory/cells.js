@@ -49,6 +49,9 @@ function Row(slot) {
   const { kind, conversation, state, tokens, blocks, block_tokens } = slot;
   const total = slot.prompt_tokens ?? 0;
   const missing = Math.max(0, total - tokens);
+  const away = blocks
+    .filter(({ origin }) => origin === "away")
+    .reduce((sum, { start, end }) => sum + end - start, 0);
   const isBusy = state !== "idle" && state !== "free";
   const name = nameOf(slot);
   const progress = t("map.progress", { done: tokens, all: total });
@@ -59,7 +62,10 @@ function Row(slot) {
           ? html`<a class="slot-name" href=${address("chat", conversation)}>${name}</a>`
           : html`<span class="slot-name">${name}</span>`}
         <span class="slot-state">${t(`slot.${state}`)}</span>
-        <span class="figure note">${missing ? progress : t("map.tokens", { n: tokens })}</span>
+        <span class="figure note">
+          ${missing ? progress : t("map.tokens", { n: tokens })}
+          ${away > 0 && ` · ${t("numbers.away", { n: away })}`}
+        </span>
       </div>
       <${Strip} name=${name} blocks=${blocks} coming=${Math.ceil(missing / block_tokens)} />
     </div>`;

@@ -16,7 +16,7 @@ const FAMILY_OF = new Map(
 );
 
 export const families = [...Object.keys(FAMILIES), "unknown"];
-export const origins = ["computed", "generated", "shared", "memory", "disk"];
+export const origins = ["computed", "generated", "shared", "memory", "disk", "away"];
 
 export const familyOf = (layer) => FAMILY_OF.get(layer) ?? "unknown";
 

@@ -39,11 +39,9 @@ impl Chat<'_> {
             messages.pop();
         }
         // As a client sends them: without what the daemon adds.
-        let fields = ["role", "content", "name", "tool_calls", "tool_call_id"];
+        let fields = ["role", "content", "name", "tool_calls", "tool_call_id", "hob"];
         let plain = |message: &Value| {
-            // Of a user's message it has the documents.
-            let hob = ["hob"].into_iter().filter(|_| message["role"] == "user");
-            let known = fields.into_iter().chain(hob).filter(|field| !message[*field].is_null());
+            let known = fields.into_iter().filter(|field| !message[*field].is_null());
             known.map(|field| (field.to_owned(), message[field].clone())).collect()
         };
         Ok(messages.iter().map(|message| Value::Object(plain(message))).collect())

@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::commands::turn::{self, Question};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::wrapped;
+use crate::output::{plain, wrapped};
 
 const LEFT_OUT: &str = "from here on the model reads the newest part only; the text stays whole";
 
@@ -83,7 +83,11 @@ impl Chat<'_> {
         }
         if turn.context_full {
             self.outgrown = Some(Vec::new());
-            note(context, "the context is full, so the answer ends here")?;
+            let why = turn.cells.and_then(|cells| cells.no_eviction);
+            let why = why.map_or(String::new(), |why| {
+                format!(": {}; {}", plain(&why.what), plain(&why.remedy))
+            });
+            note(context, &format!("the context is full, so the answer ends here{why}"))?;
         }
         Ok(context.out.flush()?)
     }

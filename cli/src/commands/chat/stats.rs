@@ -56,6 +56,7 @@ impl Figures {
         self.prompt.shared += other.prompt.shared;
         self.prompt.memory += other.prompt.memory;
         self.prompt.disk += other.prompt.disk;
+        self.prompt.away += other.prompt.away;
         self.prompt.computed += other.prompt.computed;
         self.answer_tokens += other.answer_tokens;
         self.waiting += other.waiting;
@@ -64,10 +65,14 @@ impl Figures {
     }
 
     fn lines(&self) -> String {
-        let PromptTokens { shared, memory, disk, computed } = self.prompt;
+        let PromptTokens { shared, memory, disk, away, computed } = self.prompt;
+        let all = shared + memory + disk + away + computed;
         let [all, shared, memory, disk, computed] =
-            [shared + memory + disk + computed, shared, memory, disk, computed]
-                .map(|tokens| count(tokens as u64));
+            [all, shared, memory, disk, computed].map(|tokens| count(tokens as u64));
+        let away = match away {
+            0 => String::new(),
+            away => format!(" · {} away", count(away as u64)),
+        };
         let saved = match self.saved_ms / 1000.0 {
             secs if secs >= 1.0 => format!(" · saved {secs:.0} s"),
             _ => String::new(),
@@ -81,7 +86,7 @@ impl Figures {
         };
         let waiting = self.waiting.as_secs_f64();
         format!(
-            "  prompt  {all} tokens: {shared} hot · {memory} from memory · {disk} from disk · \
+            "  prompt  {all} tokens: {shared} hot · {memory} from memory · {disk} from disk{away} · \
              {computed} computed\n  answer  {tokens} tokens{speed}\n  \
              time    {waiting:.1} s to the first token · {answering:.1} s answering{saved}"
         )
@@ -98,7 +103,7 @@ mod tests {
     fn tokens_are_counted_by_origin_and_by_second() {
         let mut stats = Stats::default();
         assert_eq!(stats.lines(), "no answer yet");
-        let tokens = json!({"shared": 0, "memory": 100, "disk": 6000, "computed": 31});
+        let tokens = json!({"shared": 0, "memory": 100, "disk": 6000, "away": 64, "computed": 31});
         let answer = Answer {
             usage: json!({"completion_tokens": 41}),
             hob: json!({"tokens": tokens, "saved_ms": 1500}),
@@ -110,11 +115,11 @@ mod tests {
         stats.add(&answer);
         insta::assert_snapshot!(stats.lines(), @r"
         last answer
-          prompt  6,131 tokens: 0 hot · 100 from memory · 6,000 from disk · 31 computed
+          prompt  6,195 tokens: 0 hot · 100 from memory · 6,000 from disk · 64 away · 31 computed
           answer  41 tokens · 20.0 tokens/s
           time    0.5 s to the first token · 2.0 s answering · saved 2 s
         2 answers
-          prompt  12,262 tokens: 0 hot · 200 from memory · 12,000 from disk · 62 computed
+          prompt  12,390 tokens: 0 hot · 200 from memory · 12,000 from disk · 128 away · 62 computed
           answer  82 tokens · 20.2 tokens/s
           time    1.0 s to the first token · 4.0 s answering · saved 3 s
         ");

@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::names::label;
 use crate::output::{
-    Align, Table, ago, context_limit, context_tokens, conversations, count, device_words,
-    layer_words, line, plain, size, state,
+    Align, Table, ago, context, conversations, count, device_words, layer_words, line, plain, size,
+    state,
 };
 
 /// Of a title in the table of slots.
@@ -102,8 +102,7 @@ fn model(status: &Status) -> String {
         ("unloaded", _) => text.push_str(" (unloaded: the next request loads it)"),
         _ => {}
     }
-    let limit = context_limit(&status.context_limit, status.trained_tokens.map(|it| it as u64));
-    text.push_str(&format!(", context of {} tokens{limit}", context_tokens(status)));
+    text.push_str(&format!(", {}", context(status)));
     if let Some(offload) = &status.offload {
         text.push_str(&format!(", {}", layer_words(offload)));
     }

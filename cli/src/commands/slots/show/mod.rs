@@ -2,6 +2,7 @@
 //!
 //! - Lists the objects of a conversation: tokens, name, bytes, number of conversations that share it,
 //!   and the part of the prompt.
+//! - Names what is away and what is impure, where anything is, and says where nothing can leave the cells.
 //! - Reads only the lengths of files; `--verify` reads the files.
 
 mod parts;
@@ -20,6 +21,9 @@ use crate::output::{Align, Table, ago, count, plain, size};
 
 /// Blocks at the beginning and at the end of a shortened list.
 const SHORTENED: (usize, usize) = (8, 4);
+
+/// Why nothing of a conversation with snapshots leaves its cells.
+const NO_EVICTION: &str = "none: a window or a running state of the model keeps it in its cells";
 
 /// Show the saved KV of one conversation, block by block
 #[derive(clap::Args)]
@@ -107,8 +111,9 @@ fn load(
 
 fn document(saved: &Saved, args: &Args) -> Value {
     let Saved { record, parts, .. } = saved;
+    let (away, impure) = (record.lineage.away_tokens(), impure_tokens(record));
     let damaged = parts.damaged().map(|(part, why)| format!("{}: {why}", part.id));
-    json!({
+    let mut document = json!({
         "conversation": record.conversation.as_str(),
         "fingerprint": saved.model,
         "model": saved.origin,
@@ -128,7 +133,26 @@ fn document(saved: &Saved, args: &Args) -> Value {
         "missing_objects": parts.missing(),
         "damaged_objects": damaged.collect::<Vec<_>>(),
         "verified": args.verify,
-    })
+    });
+    if stays_in_cells(record) {
+        document["no_eviction"] = true.into();
+    }
+    for (name, tokens) in [("away_tokens", away), ("impure_tokens", impure)] {
+        if tokens > 0 {
+            document[name] = tokens.into();
+        }
+    }
+    document
+}
+
+/// Snapshots are those of models without plain attention.
+fn stays_in_cells(record: &SlotRecord) -> bool {
+    !record.snapshots.is_empty()
+}
+
+fn impure_tokens(record: &SlotRecord) -> u32 {
+    let tokens = record.tokens.len() as u32;
+    tokens - record.lineage.pure_tokens(tokens)
 }
 
 fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failure> {
@@ -146,6 +170,16 @@ fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failur
     };
     let blocks = (parts.blocks.len(), raw(&parts.blocks), count(saved_tokens.into()));
     let created = context.now_secs().saturating_sub(record.created_at.0 / 1000);
+    let away = (record.lineage.away_tokens(), parts.blocks.iter().filter(|block| block.is_away));
+    let away =
+        (away.0 > 0).then(|| format!("{} in {} blocks", count(away.0.into()), away.1.count()));
+    let impure = match impure_tokens(record) {
+        0 => None,
+        impure => {
+            let pure = record.tokens.len() as u64 - u64::from(impure);
+            Some(format!("{}, from token {} on", count(impure.into()), count(pure)))
+        }
+    };
     let rows = [
         ("conversation", label(record.conversation.as_str())),
         ("fingerprint", model.to_string()),
@@ -161,7 +195,10 @@ fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failur
         ("saved first", ago(created)),
         ("used", ago(*age_secs)),
     ];
-    for (name, value) in rows {
+    let eviction = stays_in_cells(record).then(|| NO_EVICTION.to_owned());
+    let lineage = [("tokens away", away), ("tokens impure", impure), ("eviction", eviction)];
+    let lineage = lineage.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    for (name, value) in rows.into_iter().chain(lineage) {
         writeln!(context.out, "{name:<16} {value}")?;
     }
     writeln!(context.out)?;
@@ -188,23 +225,38 @@ fn list(
     if parts.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new(&[
+    let mut columns = vec![
         (range, Align::Left),
         ("NAME", Align::Left),
         ("SEGMENT", Align::Left),
         ("RAW", Align::Right),
         ("STORED", Align::Right),
         ("SHARED", Align::Left),
-    ]);
-    head.iter().for_each(|part| table.row(part.row()));
+    ];
+    let has_states = parts.iter().any(|part| !part.state().is_empty());
+    if has_states {
+        columns.push(("STATE", Align::Left));
+    }
+    let mut table = Table::new(&columns);
+    let row = |part: &Part| {
+        let mut row = part.row();
+        row.extend(has_states.then(|| part.state().to_owned()));
+        row
+    };
+    head.iter().for_each(|part| table.row(row(part)));
     if !hidden.is_empty() {
         let raw = hidden.iter().map(|part| part.raw_bytes).sum();
         let stored = hidden.iter().filter_map(|part| part.stored_bytes).sum();
         let more = format!("… {} more", count(hidden.len() as u64));
         let hint = "(--all shows them)".to_owned();
-        table.row(vec![more, hint, String::new(), size(raw), size(stored), String::new()]);
+        let mut cells = vec![more, hint, String::new(), size(raw), size(stored), String::new()];
+        let away = hidden.iter().filter(|part| part.is_away).count();
+        cells.extend(
+            has_states.then(|| if away > 0 { format!("{away} away") } else { String::new() }),
+        );
+        table.row(cells);
     }
-    tail.iter().for_each(|part| table.row(part.row()));
+    tail.iter().for_each(|part| table.row(row(part)));
     table.write(&mut *context.out)?;
     Ok(writeln!(context.out)?)
 }

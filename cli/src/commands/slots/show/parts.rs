@@ -33,6 +33,10 @@ pub struct Part {
     pub stored_bytes: Option<u64>,
     /// Number of other conversations that reference it.
     pub shared_with: usize,
+    /// Its tokens had no cells when the conversation was saved.
+    pub is_away: bool,
+    /// Its tokens, or some before them, were computed while others were away.
+    pub is_impure: bool,
     /// The damage that verifying found.
     pub damage: Option<String>,
 }
@@ -66,19 +70,36 @@ impl Parts {
                 bar.inc(raw_bytes);
             }
             let shared_with = references.get(&id).copied().unwrap_or_default();
-            Part { id, tokens, segment, raw_bytes, stored_bytes, shared_with, damage }
+            let (is_away, is_impure) = (false, false);
+            Part {
+                id,
+                tokens,
+                segment,
+                raw_bytes,
+                stored_bytes,
+                shared_with,
+                is_away,
+                is_impure,
+                damage,
+            }
         };
+        let pure = record.lineage.pure_tokens(record.tokens.len() as u32);
         let mut start = 0;
         let blocks = record.blocks.iter().map(|block| {
             let tokens = start..block.end;
             start = block.end;
             let segment = segment_at(&record.segments, tokens.start);
-            part(block.id, block.bytes, tokens, ObjectKind::Block, segment)
+            let is_away = record.lineage.is_away(&tokens);
+            let is_impure = tokens.end > pure;
+            let part = part(block.id, block.bytes, tokens, ObjectKind::Block, segment);
+            Part { is_away, is_impure, ..part }
         });
         let blocks = blocks.collect();
         let snapshots = record.snapshots.iter().map(|snapshot| {
             let tokens = 0..snapshot.position;
-            part(snapshot.id, snapshot.bytes, tokens, ObjectKind::Snapshot, None)
+            let is_impure = tokens.end > pure;
+            let part = part(snapshot.id, snapshot.bytes, tokens, ObjectKind::Snapshot, None);
+            Part { is_impure, ..part }
         });
         let snapshots = snapshots.collect();
         let branches = record.branches.iter().map(|object| {
@@ -110,6 +131,16 @@ impl Parts {
 }
 
 impl Part {
+    /// Whether it is away or impure, in words; empty where it is neither.
+    pub fn state(&self) -> &'static str {
+        match (self.is_away, self.is_impure) {
+            (false, false) => "",
+            (true, false) => "away",
+            (false, true) => "impure",
+            (true, true) => "away, impure",
+        }
+    }
+
     pub fn row(&self) -> Vec<String> {
         let Range { start, end } = self.tokens;
         let stored = match (&self.damage, self.stored_bytes) {
@@ -141,6 +172,11 @@ impl Part {
         value["stored_bytes"] = self.stored_bytes.into();
         value["compressed"] = self.stored_bytes.is_some_and(|bytes| bytes < self.raw_bytes).into();
         value["shared_with"] = self.shared_with.into();
+        for (name, is_so) in [("away", self.is_away), ("impure", self.is_impure)] {
+            if is_so {
+                value[name] = true.into();
+            }
+        }
         if let Some(segment) = &self.segment {
             value["layer"] = layer(segment).into();
             value["key"] = segment.key.as_str().into();

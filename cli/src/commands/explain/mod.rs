@@ -1,4 +1,6 @@
-//! `hob explain`
+//! `hob explain`: why a conversation last recomputed tokens, and what left and came back.
+
+mod moves;
 
 use std::io::Write;
 
@@ -9,9 +11,9 @@ use crate::client::{self, Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names;
-use crate::output::{ago, count, plain};
+use crate::output::{ago, count, plain, wrapped};
 
-/// Show why a conversation last recomputed tokens, and what to do about it
+/// Show why a conversation last recomputed tokens, and what left and came back
 #[derive(clap::Args)]
 pub struct Args {
     /// The conversation: its id, its title, or the beginning of one; by default the one used last
@@ -27,15 +29,30 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     if context.json {
         return context.write_json(&answer);
     }
-    let Explained { explained_at, explanation } = client::parse(answer)?;
-    let Some(explanation) = explanation else {
-        writeln!(context.out, "every request computed only what was new")?;
-        return Ok(());
-    };
+    let Explained { explained_at, explanation, moves } = client::parse(answer)?;
+    match explanation {
+        Some(explanation) => show(&explanation, explained_at, context)?,
+        None => writeln!(context.out, "every request computed only what was new")?,
+    }
+    let lines = moves::lines(&moves, context.now_secs());
+    if lines.first().is_some_and(|line| !line.is_empty()) {
+        writeln!(context.out)?;
+    }
+    for line in lines {
+        writeln!(context.out, "{}", wrapped(&line, context.columns()))?;
+    }
+    Ok(())
+}
+
+fn show(
+    explanation: &Explanation,
+    explained_at: Option<u64>,
+    context: &mut Context,
+) -> Result<(), Failure> {
     let when = explained_at.map(|at| format!("{}: ", ago(context.now_secs().saturating_sub(at))));
     writeln!(context.out, "{}{}", when.unwrap_or_default(), plain(&explanation.what))?;
-    writeln!(context.out, "{}", context.dim(&place(&explanation)))?;
-    for line in sides(&explanation) {
+    writeln!(context.out, "{}", context.dim(&place(explanation)))?;
+    for line in sides(explanation) {
         writeln!(context.out, "{line}")?;
     }
     writeln!(context.out, "What to do: {}", plain(&explanation.remedy))?;
