@@ -183,7 +183,7 @@ fn answer(engine: &Engine, request: &TurnRequest) -> Result<Answer> {
     let mut tokens = Vec::new();
     while let Some(event) = turn.next_blocking() {
         match event {
-            TurnEvent::Progress(_) | TurnEvent::Started(_) => {}
+            TurnEvent::Progress(_) | TurnEvent::Moved(_) | TurnEvent::Started(_) => {}
             TurnEvent::Token { token, .. } => tokens.push(token),
             TurnEvent::Finished { generation_ms, drafts, .. } => {
                 ensure!(tokens.len() > 1, "an answer of {} tokens has no speed", tokens.len());

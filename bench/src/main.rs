@@ -13,7 +13,9 @@ mod idle;
 mod measure;
 mod peer;
 mod raw;
+mod recall;
 mod resume;
+mod splice;
 mod store;
 mod template;
 mod threads;
@@ -52,8 +54,13 @@ enum Bench {
     Idle(idle::Options),
     /// Time to first token over HTTP: hobd beside llama-server, which `cargo xtask peer` builds.
     Peer(peer::Options),
+    /// Whether a conversation with a budget of cells still knows what it was told, by each policy of
+    /// who leaves.
+    Recall(recall::Options),
     /// Time to first token: cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),
+    /// Ranges of cells that leave a sequence and come back, against computing them; decode speed with holes.
+    Splice(splice::Options),
     /// The cost of saved KV: restore against llama.cpp's own file, stalls, bytes, listings.
     Store(store::Options),
     /// Time to first token after a prewarm, a second boot, speech start and a streamed transcript;
@@ -75,7 +82,9 @@ fn main() -> Result<()> {
         Bench::Draft(options) => draft::run(&options),
         Bench::Idle(options) => idle::run(&options),
         Bench::Peer(options) => peer::run(&options),
+        Bench::Recall(options) => recall::run(&options),
         Bench::Resume(options) => resume::run(&options),
+        Bench::Splice(options) => splice::run(&options),
         Bench::Store(options) => store::run(&options),
         Bench::Ttft(options) => ttft::run(&options),
         Bench::Template(options) => template::run(&options),

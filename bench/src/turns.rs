@@ -35,7 +35,7 @@ pub fn ask(engine: &Engine, request: TurnRequest) -> Result<(TurnReport, Vec<Tok
     while let Some(event) = turn.next_blocking() {
         match event {
             TurnEvent::Started(started) => report = Some(started),
-            TurnEvent::Progress(_) | TurnEvent::Token { .. } => {}
+            TurnEvent::Progress(_) | TurnEvent::Moved(_) | TurnEvent::Token { .. } => {}
             TurnEvent::Finished { timeline, .. } => {
                 return Ok((report.expect("a turn starts before it finishes"), timeline));
             }

@@ -83,7 +83,7 @@ impl Fabricator {
         let mut timeline = Timeline::new(FINGERPRINT);
         timeline.push(tokens, |token| vocabulary.is_eog(token));
         let mut blocks = Vec::new();
-        for Block { id, parent, range } in timeline.blocks() {
+        for Block { id, parent, range, .. } in timeline.blocks() {
             let bytes = if store.has_object(FINGERPRINT, *id) {
                 0 // Another conversation has the same prefix.
             } else {
@@ -120,5 +120,6 @@ pub fn record(conversation: &str, tokens: &[Token], blocks: Vec<BlockRef>) -> Re
         snapshots: Vec::new(),
         segments: Vec::new(),
         branches: Vec::new(),
+        lineage: Default::default(),
     })
 }

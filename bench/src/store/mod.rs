@@ -13,7 +13,7 @@
 //! Computing 32,768 tokens takes too long, so most KV here is fabricated (see `fabricate`): of the
 //! right layout and size, under the right names, and without duplicates.
 
-mod fabricate;
+pub mod fabricate;
 mod families;
 mod listing;
 mod restore;

@@ -83,7 +83,7 @@ fn token_times(model: &Arc<LlamaModel>, directory: &Path) -> Result<(f64, f64)> 
                 Some(TurnEvent::Started(_)) => {
                     sweeping = Some(scope.spawn(|| sweep_now_and_then(&engine)));
                 }
-                Some(TurnEvent::Progress(_)) => {}
+                Some(TurnEvent::Progress(_) | TurnEvent::Moved(_)) => {}
                 Some(TurnEvent::Finished { .. }) => break,
                 Some(TurnEvent::Failed(error)) => bail!(error),
                 None => bail!("the engine stopped"),

@@ -1,0 +1,384 @@
+//! Whether a conversation with a budget of cells still knows what it was told.
+//!
+//! - Sessions are run turn by turn through the engine, once without a budget and then with budgets of a
+//!   part of their length: by each policy of who leaves, with recovery and without; by the default policy
+//!   also with each retrieval alone.
+//! - The bundled model, which is small and fast, measures all of them: is the needle resident when the
+//!   answer begins. That needs no skill. Whether a model answers is measured where it does with full
+//!   context: SmolLM2 at 1,500 tokens. Loss and overlap are those of either.
+//! - No clock: figures do not depend on the machine's speed.
+
+mod figures;
+mod language;
+mod probe;
+mod sessions;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use figures::{Figures, Part};
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::{Engine, EngineOptions, Model, Recovery};
+use hob_slots::away::Policy;
+use hob_slots::recall::Retrievals;
+use probe::{Outcome, Refused};
+use sessions::{Form, Kind};
+
+use crate::Subject;
+use crate::turns::FINGERPRINT;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Measure this model alone, a path, a name or `bundled`; otherwise the bundled model with every
+    /// policy, and SmolLM2, which `cargo xtask model` fetches, where it answers.
+    #[arg(long, value_name = "PATH|NAME")]
+    model: Option<String>,
+    /// Measure this policy of who leaves alone.
+    #[arg(long)]
+    policy: Option<Policy>,
+    /// Measure this recovery alone; several times for several.
+    #[arg(long)]
+    recovery: Vec<Back>,
+    /// Measure this haystack alone.
+    #[arg(long)]
+    haystack: Option<Kind>,
+    /// Length of a session, in tokens, about.
+    #[arg(long)]
+    tokens: Option<usize>,
+    /// Fewer sessions, of the bundled model alone.
+    #[arg(long)]
+    quick: bool,
+    /// Print the figures without failing on a missed bar.
+    #[arg(long)]
+    no_bars: bool,
+}
+
+/// The budget is the session's length divided by this, and the bar of recall and residency there.
+const BUDGETS: [(f64, Option<Bars>); 3] = [
+    (1.8, Some(Bars { recall: 0.98, resident: 0.98 })),
+    (3.6, Some(Bars { recall: 0.98, resident: 0.98 })),
+    (7.0, Some(Bars { recall: 0.95, resident: 0.95 })),
+];
+
+#[derive(Clone, Copy)]
+struct Bars {
+    /// Relative to full context.
+    recall: f64,
+    resident: f64,
+}
+
+/// Without recovery, less than this is resident at budgets below half: else the test is too easy.
+const DISCARD_BAR: f64 = 0.30;
+
+/// Recall of full context below which a model's answers prove nothing.
+const SKILL: f64 = 0.80;
+
+/// Cells of an engine beside those of a session of the length that is asked for, which is not exact.
+const BESIDE: usize = 1024;
+
+/// What is measured unless the options say otherwise.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    model: &'a str,
+    /// Length of a session.
+    tokens: usize,
+    kinds: &'a [Kind],
+}
+
+const RUNS: [Run<'_>; 2] = [
+    Run { model: "bundled", tokens: 3600, kinds: &Kind::ALL },
+    Run { model: "smollm2", tokens: 1500, kinds: &[Kind::Facts] },
+];
+
+/// What is measured on one model.
+struct Subjects {
+    title: String,
+    model: Arc<dyn Model>,
+    policies: Vec<Policy>,
+    kinds: Vec<Kind>,
+    form: Form,
+    recoveries: Vec<Back>,
+    is_quick: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Arm {
+    policy: Policy,
+    back: Back,
+    /// An index of [`BUDGETS`].
+    budget: usize,
+}
+
+/// What becomes of what left: what comes back, by what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+enum Back {
+    #[value(name = "no")]
+    Nothing,
+    /// Notes of what left stay.
+    Notes,
+    #[value(name = "mentions")]
+    ByMentions,
+    #[value(name = "words")]
+    ByWords,
+    #[value(name = "all")]
+    ByAll,
+}
+
+impl Back {
+    fn of(policy: Policy) -> &'static [Self] {
+        match policy == Policy::default() {
+            true => &[Self::Nothing, Self::Notes, Self::ByMentions, Self::ByWords, Self::ByAll],
+            false => &[Self::Nothing, Self::ByAll],
+        }
+    }
+
+    fn recovery(self) -> (Recovery, Retrievals) {
+        match self {
+            Self::Nothing => (Recovery::Discard, Retrievals::ALL),
+            Self::Notes => (Recovery::Breadcrumb, Retrievals::ALL),
+            Self::ByMentions => (Recovery::Restore, Retrievals::MENTIONS),
+            Self::ByWords => (Recovery::Restore, Retrievals::WORDS),
+            Self::ByAll => (Recovery::Restore, Retrievals::ALL),
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().expect("all are values").get_name().to_owned()
+    }
+}
+
+pub fn run(options: &Options) -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let mut missed = Vec::new();
+    let own = |name| Run { model: name, ..RUNS[0] };
+    let runs: Vec<Run<'_>> = match &options.model {
+        Some(name) => vec![own(name.as_str())],
+        None if options.quick => vec![RUNS[0]],
+        None => RUNS.to_vec(),
+    };
+    for run in runs {
+        let subjects = Subjects::of(run, directory.path(), options)?;
+        missed.extend(subjects.measure(options.tokens.unwrap_or(run.tokens))?);
+    }
+    if missed.is_empty() || options.no_bars {
+        return Ok(());
+    }
+    bail!("missed: {}", missed.join("; "))
+}
+
+impl Subjects {
+    fn of(run: Run<'_>, directory: &Path, options: &Options) -> Result<Self> {
+        let is_bundled = run.model == "bundled";
+        let (path, title) = if is_bundled {
+            (hob_models::bundled::materialise(directory)?, "the bundled model".to_owned())
+        } else {
+            let Subject { path, title } = Subject::of(Some(run.model))?;
+            (path, title)
+        };
+        let policies = match options.policy {
+            Some(policy) => vec![policy],
+            None if is_bundled => Policy::ALL.to_vec(),
+            None => vec![Policy::default()],
+        };
+        let kinds = options.haystack.map_or(run.kinds.to_vec(), |kind| vec![kind]);
+        let form = if is_bundled { Form::Answer } else { Form::Quote };
+        let model = Arc::new(LlamaModel::load(
+            &path,
+            LlamaOptions { threads: 1, ..LlamaOptions::default() },
+        )?);
+        Ok(Self {
+            title,
+            model,
+            policies,
+            kinds,
+            form,
+            recoveries: options.recovery.clone(),
+            is_quick: options.quick,
+        })
+    }
+
+    fn engine(&self, tokens: usize, away: Option<Policy>, back: Back) -> Result<Engine> {
+        let (recovery, retrievals) = back.recovery();
+        let options = EngineOptions {
+            context_tokens: tokens * 2 + BESIDE,
+            slots: 1,
+            prefixes: 1,
+            micro_batch_target: None,
+            drafts: false,
+            away,
+            recovery,
+            retrievals,
+            ..EngineOptions::default()
+        };
+        Ok(Engine::start(self.model.clone(), FINGERPRINT, None, options)?)
+    }
+
+    /// Prints the tables; returns which bars were missed.
+    fn measure(&self, tokens: usize) -> Result<Vec<String>> {
+        let full = in_parallel(&self.kinds, |&kind| self.full_context(kind, tokens))?;
+        let full: Full = self.kinds.iter().copied().zip(full).collect();
+        let mut engines = Vec::new();
+        for &policy in &self.policies {
+            let is_measured = |back: &Back| match self.recoveries.is_empty() {
+                true => Back::of(policy).contains(back),
+                false => self.recoveries.contains(back),
+            };
+            for back in Back::value_variants().iter().copied().filter(is_measured) {
+                engines.extend(self.kinds.iter().map(|&kind| (policy, back, kind)));
+            }
+        }
+        let measured = in_parallel(&engines, |&(policy, back, kind)| {
+            self.with_budgets(policy, back, kind, &full[&kind], tokens)
+        })?;
+        let figures: BTreeMap<(Kind, Arm), Figures> = measured.into_iter().flatten().collect();
+        let lengths = || full.values().flatten().flatten().map(|outcome| outcome.tokens);
+        println!(
+            "\n{}, prompts of {} to {} tokens, {} probes.\n",
+            self.title,
+            lengths().min().unwrap_or(0),
+            lengths().max().unwrap_or(0),
+            lengths().count()
+        );
+        Ok(print(&full, &figures))
+    }
+
+    /// The outcomes of each session of the kind, without a budget.
+    fn full_context(&self, kind: Kind, tokens: usize) -> Result<Vec<Vec<Outcome>>> {
+        let engine = self.engine(tokens, None, Back::Nothing)?;
+        let mut all = Vec::new();
+        for seed in 0..kind.sessions(self.is_quick) {
+            match probe::run(&engine, &kind.session(seed, tokens, self.form), None)? {
+                Ok(outcomes) => all.push(outcomes),
+                Err(Refused) => bail!("a budget was refused that was not asked for"),
+            }
+        }
+        engine.shutdown();
+        eprintln!("{}, full context, {}: {}", self.title, kind.as_str(), answers(&all));
+        Ok(all)
+    }
+
+    fn with_budgets(
+        &self,
+        policy: Policy,
+        back: Back,
+        kind: Kind,
+        full: &[Vec<Outcome>],
+        tokens: usize,
+    ) -> Result<Vec<((Kind, Arm), Figures)>> {
+        let engine = self.engine(tokens, Some(policy), back)?;
+        let mut all = Vec::new();
+        for (budget, &(part, _)) in BUDGETS.iter().enumerate() {
+            let mut figures = Figures::default();
+            for (seed, full) in full.iter().enumerate() {
+                let length = full.last().map_or(0, |outcome| outcome.tokens);
+                let cells = (length as f64 / part) as usize;
+                match probe::run(&engine, &kind.session(seed, tokens, self.form), Some(cells))? {
+                    Ok(outcomes) => {
+                        outcomes.iter().zip(full).for_each(|(it, full)| figures.add(it, full));
+                    }
+                    Err(Refused) => full.iter().for_each(|_| figures.refuse()),
+                }
+            }
+            eprintln!(
+                "{}, {policy}, recovery: {}, {}, 1/{part}: {} resident",
+                self.title,
+                back.name(),
+                kind.as_str(),
+                figures.resident
+            );
+            all.push(((kind, Arm { policy, back, budget }), figures));
+        }
+        engine.shutdown();
+        Ok(all)
+    }
+}
+
+/// By kind and session.
+type Full = BTreeMap<Kind, Vec<Vec<Outcome>>>;
+
+/// The results of `work`, in the order of `jobs`: as many at once as there are cores. A model computes on
+/// one thread, so that small micro-batches do not wait for a second one.
+fn in_parallel<J: Sync, R: Send>(
+    jobs: &[J],
+    work: impl Fn(&J) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let take = || {
+        let mut done = Vec::new();
+        while let Some((at, job)) = {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            jobs.get(at).map(|job| (at, job))
+        } {
+            done.push((at, work(job)?));
+        }
+        anyhow::Ok(done)
+    };
+    let mut results = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(take)).collect();
+        let mut results = Vec::new();
+        for thread in threads {
+            results.extend(thread.join().expect("a job does not panic")?);
+        }
+        anyhow::Ok(results)
+    })?;
+    results.sort_by_key(|(at, _)| *at);
+    Ok(results.into_iter().map(|(_, result)| result).collect())
+}
+
+/// The right answers in all sessions.
+fn answers(sessions: &[Vec<Outcome>]) -> Part {
+    let mut answers = Part::default();
+    sessions.iter().flatten().for_each(|outcome| answers.add(outcome.is_right));
+    answers
+}
+
+fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
+    println!(
+        "| haystack | full context answers | who leaves | recovery | budget | answers | resident | loss | \
+         overlap | by mention, words, group | refused |"
+    );
+    println!("|---|---|---|---|---|---|---|---:|---:|---|---:|");
+    let mut missed = Vec::new();
+    for ((kind, arm), figures) in figures {
+        let (part, bars) = BUDGETS[arm.budget];
+        let name = kind.as_str();
+        let answers = answers(&full[kind]);
+        println!(
+            "| {name} | {answers} | {} | {} | 1/{part} | {} | {} | {:+.2} | {:.2} | {}, {}, {} | {} |",
+            arm.policy,
+            arm.back.name(),
+            figures.right,
+            figures.resident,
+            figures.more_loss(),
+            figures.overlap(),
+            figures.mentions,
+            figures.words,
+            figures.groups,
+            figures.refused,
+        );
+        let what = format!("{name}, {}, 1/{part}", arm.policy);
+        let resident = figures.resident.value();
+        if arm.back == Back::Nothing {
+            if part > 2.0 && resident >= DISCARD_BAR {
+                missed.push(format!("{what}: {resident:.2} resident without recovery"));
+            }
+            continue;
+        }
+        let is_default = arm.policy == Policy::default() && arm.back == Back::ByAll;
+        let Some(bars) = bars.filter(|_| is_default) else { continue };
+        if resident < bars.resident {
+            missed.push(format!("{what}: {resident:.2} resident"));
+        }
+        let relative = figures.right.value() / answers.value();
+        if answers.value() >= SKILL && relative < bars.recall {
+            missed.push(format!("{what}: {relative:.2} of full context's answers"));
+        }
+    }
+    missed
+}
