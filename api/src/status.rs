@@ -50,6 +50,8 @@ pub struct Status {
     pub offload: Option<Offload>,
     /// The model that guesses tokens of answers, if the settings name one.
     pub draft_model: Option<DraftModel>,
+    /// The embedding model that finds what left conversations, if the settings name one.
+    pub recall_model: Option<RecallModel>,
     pub slots: Vec<Slot>,
     pub parked: Vec<Parked>,
     pub profiles: Vec<Profile>,
@@ -66,6 +68,15 @@ pub struct Status {
     pub disk_quota: DiskQuota,
     pub prefill_tokens_per_second: Option<f64>,
     pub counters: Counters,
+}
+
+/// A model that finds by its meaning what left a conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RecallModel {
+    pub name: String,
+    /// Why it finds nothing.
+    pub refused: Option<Text>,
 }
 
 /// A model that guesses tokens of answers.

@@ -133,9 +133,15 @@ macro_rules! settings_table {
         DraftModel => draft_model: Option<ModelChoice> = optional_model();
 
         /// Parts of a conversation that is longer than its cells leave them and come back when they
-        /// are needed, stay away, or the conversation is refused: restore, discard or off
-        #[setting(Daemon, "restore|discard|off", default = "restore")]
+        /// are needed, stay away (but for a note of each), or the conversation is refused: restore,
+        /// breadcrumb, discard or off
+        #[setting(Daemon, "restore|breadcrumb|discard|off", default = "restore")]
         Eviction => eviction: EvictionChoice = eviction();
+
+        /// Find what left by its meaning too, with this embedding model; a GGUF file, or the name of
+        /// one that `hob models` lists
+        #[setting(Daemon, "PATH|NAME")]
+        RecallModel => recall_model: Option<ModelChoice> = optional_model();
 
         /// What to log, such as info or hob_runtime=debug
         #[setting(Daemon, "FILTER", default = "info")]

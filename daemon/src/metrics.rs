@@ -101,6 +101,8 @@ pub struct Gauges {
     pub dropped_tokens: u64,
     /// Blocks whose words were read before a question asked for them, and while one waited.
     pub indexed: [u64; 2],
+    /// Blocks that have got a vector.
+    pub embedded: u64,
 }
 
 impl Metrics {
@@ -272,6 +274,12 @@ impl Metrics {
         page.family(name, "counter", help);
         page.line(name, "when=\"ahead\"", ahead);
         page.line(name, "when=\"late\"", late);
+        page.single(
+            "hob_recall_blocks_embedded_total",
+            "counter",
+            "Blocks that have got a vector of the recall model.",
+            gauges.embedded,
+        );
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
         memory::render(&mut page, &gauges.memory);
         prefixes(&mut page, warm_status);

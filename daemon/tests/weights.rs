@@ -7,6 +7,8 @@ mod common;
 use std::{fs, path::Path};
 
 use common::home::{Home, MINUTE, say};
+#[cfg(feature = "llama")]
+use hob_testkit::Gguf;
 use hob_testkit::{Client, Launch, wait};
 #[cfg(feature = "llama")]
 use serde_json::Value;
@@ -73,7 +75,9 @@ fn turns_without_a_conversation_keep_the_weights_loaded() {
 fn embeddings_keep_the_weights_loaded() {
     let directory = tempfile::tempdir().unwrap();
     let model = directory.path().join("embeds.gguf");
-    fs::write(&model, embedding_model()).unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf");
+    // It pools the last token.
+    Gguf::open(&fixture).number("qwen2.pooling_type", 3).write(&model);
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path()).with_clock();
     let launch = launch.args(["--threads", "1", "--ctx", "512", "--unload-after", "10m"]);
     let launch = launch.args(["--model".into(), model.into_os_string()]);
@@ -87,23 +91,6 @@ fn embeddings_keep_the_weights_loaded() {
             (hobd.client.get("/v1/status")["residency"] == "unloaded").then_some(())
         });
     }
-}
-
-/// The fixture of Qwen 2 with a field that makes it an embedding model, which pools the last token.
-#[cfg(feature = "llama")]
-fn embedding_model() -> Vec<u8> {
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
-    let file = fs::read(assets.join("qwen2.gguf")).unwrap();
-    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
-    let (u32_type, string_type, last) = (4_u32, 8_u32, 3_u32);
-    let mut fields = text("qwen2.pooling_type");
-    fields.extend([u32_type, last].map(u32::to_le_bytes).concat());
-    fields.extend([text("x"), string_type.to_le_bytes().to_vec()].concat());
-    // The data behind the fields stays aligned to 32 bytes.
-    fields.extend(text(&"x".repeat(32 - (fields.len() + 8) % 32)));
-    let (head, rest) = file.split_at(24);
-    let count = u64::from_le_bytes(head[16..].try_into().unwrap()) + 2;
-    [&head[..16], &count.to_le_bytes(), &fields, rest].concat()
 }
 
 #[test]

@@ -91,7 +91,8 @@ impl Engine {
             let commands = commands.clone();
             // An error: the engine has stopped.
             let on_room = move || commands.send(Command::Room).unwrap_or(());
-            KvTiers::new(model.clone(), fingerprint, store.clone(), budget, on_room)
+            let embedder = options.embedder.clone();
+            KvTiers::new(model.clone(), fingerprint, store.clone(), budget, embedder, on_room)
         };
         let drafter = options.draft_model.as_ref().map(|draft_model| {
             let drafter = DrafterCore::new(draft_model.clone(), store, &options);

@@ -3,16 +3,19 @@
 //! Reading order: [`turn`] (requests and events), [`engine`] (the handle), `command` (what it
 //! sends), `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV
 //! offload to memory and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and
-//! [`grammar`] (before a turn), `draft`, `draft_model` and `drafter` (guessed tokens), [`sample`] (after a micro-batch), [`heartbeat`]
+//! [`grammar`] (before a turn), `draft`, `draft_model` and `drafter` (guessed tokens),
+//! `embedder` (vectors of texts that left), [`sample`] (after a micro-batch), [`heartbeat`]
 //! (whether the thread lives), [`adapters`] (of a turn), [`fault`] (how tests end it), [`probe`] (a trial of a model).
 
 pub mod adapters;
 mod attention;
 pub mod backend;
+mod background;
 mod command;
 mod draft;
 mod draft_model;
 mod drafter;
+mod embedder;
 pub mod engine;
 pub mod fault;
 pub mod grammar;
@@ -36,7 +39,9 @@ mod watcher;
 mod worker;
 
 pub use backend::{MemoryKind, Model, ModelFacts};
+pub use background::in_the_background;
 pub use draft_model::{Disagreement, DraftModel};
+pub use embedder::{Embedder, NoEmbeddings};
 pub use engine::Engine;
 pub use heartbeat::{Death, Health};
 pub use map::{BlockMap, CacheMap, Eviction, EvictionReason, Origin, SlotMap, Tier};
@@ -46,7 +51,6 @@ pub use options::{EngineOptions, Recovery, ignore_time};
 pub use status::{
     DraftModelCounters, EngineCounters, EngineStatus, Residency, SavedStatus, SlotState, SlotStatus,
 };
-pub use tiers::in_the_background;
 pub use turn::{
     AheadCounts, BackReason, CellCounts, DraftCounts, FinishReason, Logprobs, Moved, PromptPhase,
     PromptProgress, Purpose, RecallReport, Retention, TokenCounts, TokenLogprob, Turn, TurnError,

@@ -10,6 +10,7 @@ use hob_slots::recall::Retrievals;
 
 use crate::backend::{ContextShape, MemoryKind, ModelFacts};
 use crate::draft_model::DraftModel;
+use crate::embedder::Embedder;
 use crate::no_eviction::NoEviction;
 
 #[derive(Clone)]
@@ -35,6 +36,8 @@ pub struct EngineOptions {
     pub recovery: Recovery,
     /// By what is chosen who comes back.
     pub retrievals: Retrievals,
+    /// Tells what means the like of a question; `None`: words alone tell what comes back.
+    pub embedder: Option<Embedder>,
     /// Turns that may wait for a slot.
     pub queue: usize,
     /// Host memory for parked KV.
@@ -79,6 +82,7 @@ impl Default for EngineOptions {
             away: Some(Policy::default()),
             recovery: Recovery::default(),
             retrievals: Retrievals::ALL,
+            embedder: None,
             queue: 32,
             memory_budget_bytes: 1 << 30,
             unsaved_budget_bytes: 256 << 20,

@@ -182,6 +182,8 @@ pub struct EngineCounters {
     pub indexed_ahead: u64,
     /// Those that were read while a question waited.
     pub indexed_late: u64,
+    /// Blocks that have got a vector of an embedding model.
+    pub embedded: u64,
     /// Tokens of answers that were guessed and computed ahead of their turn.
     pub drafted_tokens: u64,
     /// Those of them that were right.

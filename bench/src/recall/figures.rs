@@ -53,6 +53,7 @@ pub struct Figures {
     overlap: f64,
     pub mentions: usize,
     pub words: usize,
+    pub meanings: usize,
     pub groups: usize,
 }
 
@@ -65,6 +66,7 @@ impl Figures {
         match outcome.came_back {
             Some(BackReason::Mention) => self.mentions += 1,
             Some(BackReason::Words) => self.words += 1,
+            Some(BackReason::Meaning) => self.meanings += 1,
             Some(BackReason::Group) => self.groups += 1,
             _ => {}
         }

@@ -64,6 +64,20 @@ pub const ATTRIBUTES: [&str; 8] = [
     "lucky number",
 ];
 
+/// What a user says of a number, and a question about it that shares no word with that but the most common.
+pub const PARAPHRASES: [[&str; 2]; 10] = [
+    ["My bicycle is secured with the combination", "How do I open the chain on this two-wheeler?"],
+    ["The physician's surgery can be reached on", "Which phone should I ring if I need a doctor?"],
+    ["Aunt Vera's puppy wears a tag engraved", "What is written upon the collar of that dog?"],
+    ["The alarm in the cellar is disarmed by typing", "How could I silence a siren downstairs?"],
+    ["My salary arrives in the account", "Where do they pay this month's wages?"],
+    ["The parcel with my shoes is tracked under", "How do I find a delivery of new sneakers?"],
+    ["The car in the garage has the plate", "What identifies this vehicle for police?"],
+    ["The wireless at home wants the password", "What do guests enter if they go online?"],
+    ["My passport was issued with the serial", "Which document number is needed at a border?"],
+    ["My dentist wrote me down as patient", "Who am I when a tooth hurts?"],
+];
+
 pub const KEYS: [&str; 10] =
     ["port", "timeout", "retries", "limit", "cache", "level", "workers", "batch", "seed", "depth"];
 

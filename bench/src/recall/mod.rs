@@ -23,7 +23,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use figures::{Figures, Part};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-use hob_runtime::{Engine, EngineOptions, Model, Recovery};
+use hob_runtime::{Embedder, Engine, EngineOptions, Model, Recovery};
 use hob_slots::away::Policy;
 use hob_slots::recall::Retrievals;
 use probe::{Outcome, Refused};
@@ -47,6 +47,9 @@ pub struct Options {
     /// Measure this haystack alone.
     #[arg(long)]
     haystack: Option<Kind>,
+    /// Measure with this embedding model as well, a path or a name: also what is asked for in other words.
+    #[arg(long, value_name = "PATH|NAME")]
+    recall_model: Option<String>,
     /// Length of a session, in tokens, about.
     #[arg(long)]
     tokens: Option<usize>,
@@ -102,6 +105,7 @@ struct Subjects {
     policies: Vec<Policy>,
     kinds: Vec<Kind>,
     form: Form,
+    embedder: Option<Embedder>,
     recoveries: Vec<Back>,
     is_quick: bool,
 }
@@ -125,6 +129,8 @@ enum Back {
     ByMentions,
     #[value(name = "words")]
     ByWords,
+    #[value(name = "meaning")]
+    ByMeaning,
     #[value(name = "all")]
     ByAll,
 }
@@ -132,7 +138,7 @@ enum Back {
 impl Back {
     fn of(policy: Policy) -> &'static [Self] {
         match policy == Policy::default() {
-            true => &[Self::Nothing, Self::Notes, Self::ByMentions, Self::ByWords, Self::ByAll],
+            true => Self::value_variants(),
             false => &[Self::Nothing, Self::ByAll],
         }
     }
@@ -143,6 +149,7 @@ impl Back {
             Self::Notes => (Recovery::Breadcrumb, Retrievals::ALL),
             Self::ByMentions => (Recovery::Restore, Retrievals::MENTIONS),
             Self::ByWords => (Recovery::Restore, Retrievals::WORDS),
+            Self::ByMeaning => (Recovery::Restore, Retrievals::MEANING),
             Self::ByAll => (Recovery::Restore, Retrievals::ALL),
         }
     }
@@ -185,7 +192,11 @@ impl Subjects {
             None if is_bundled => Policy::ALL.to_vec(),
             None => vec![Policy::default()],
         };
-        let kinds = options.haystack.map_or(run.kinds.to_vec(), |kind| vec![kind]);
+        let embedder = options.recall_model.as_deref().map(load_embedder).transpose()?;
+        let mut kinds = options.haystack.map_or(run.kinds.to_vec(), |kind| vec![kind]);
+        if embedder.is_some() && options.haystack.is_none() {
+            kinds.push(Kind::Paraphrase);
+        }
         let form = if is_bundled { Form::Answer } else { Form::Quote };
         let model = Arc::new(LlamaModel::load(
             &path,
@@ -197,6 +208,7 @@ impl Subjects {
             policies,
             kinds,
             form,
+            embedder,
             recoveries: options.recovery.clone(),
             is_quick: options.quick,
         })
@@ -213,6 +225,7 @@ impl Subjects {
             away,
             recovery,
             retrievals,
+            embedder: self.embedder.clone().filter(|_| retrievals.meaning),
             ..EngineOptions::default()
         };
         Ok(Engine::start(self.model.clone(), FINGERPRINT, None, options)?)
@@ -225,6 +238,7 @@ impl Subjects {
         let mut engines = Vec::new();
         for &policy in &self.policies {
             let is_measured = |back: &Back| match self.recoveries.is_empty() {
+                true if *back == Back::ByMeaning && self.embedder.is_none() => false,
                 true => Back::of(policy).contains(back),
                 false => self.recoveries.contains(back),
             };
@@ -252,7 +266,7 @@ impl Subjects {
         let engine = self.engine(tokens, None, Back::Nothing)?;
         let mut all = Vec::new();
         for seed in 0..kind.sessions(self.is_quick) {
-            match probe::run(&engine, &kind.session(seed, tokens, self.form), None)? {
+            match probe::run(&engine, &kind.session(seed, tokens, self.form), None, false)? {
                 Ok(outcomes) => all.push(outcomes),
                 Err(Refused) => bail!("a budget was refused that was not asked for"),
             }
@@ -277,7 +291,9 @@ impl Subjects {
             for (seed, full) in full.iter().enumerate() {
                 let length = full.last().map_or(0, |outcome| outcome.tokens);
                 let cells = (length as f64 / part) as usize;
-                match probe::run(&engine, &kind.session(seed, tokens, self.form), Some(cells))? {
+                let embeds = self.embedder.is_some() && back.recovery().1.meaning;
+                let session = kind.session(seed, tokens, self.form);
+                match probe::run(&engine, &session, Some(cells), embeds)? {
                     Ok(outcomes) => {
                         outcomes.iter().zip(full).for_each(|(it, full)| figures.add(it, full));
                     }
@@ -296,6 +312,13 @@ impl Subjects {
         engine.shutdown();
         Ok(all)
     }
+}
+
+/// On one thread, as hobd loads it.
+fn load_embedder(named: &str) -> Result<Embedder> {
+    let Subject { path, .. } = Subject::of(Some(named))?;
+    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
+    Ok(Embedder::start(Arc::new(LlamaModel::load(&path, options)?))?)
 }
 
 /// By kind and session.
@@ -341,7 +364,7 @@ fn answers(sessions: &[Vec<Outcome>]) -> Part {
 fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
     println!(
         "| haystack | full context answers | who leaves | recovery | budget | answers | resident | loss | \
-         overlap | by mention, words, group | refused |"
+         overlap | by mention, words, meaning, group | refused |"
     );
     println!("|---|---|---|---|---|---|---|---:|---:|---|---:|");
     let mut missed = Vec::new();
@@ -350,7 +373,7 @@ fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
         let name = kind.as_str();
         let answers = answers(&full[kind]);
         println!(
-            "| {name} | {answers} | {} | {} | 1/{part} | {} | {} | {:+.2} | {:.2} | {}, {}, {} | {} |",
+            "| {name} | {answers} | {} | {} | 1/{part} | {} | {} | {:+.2} | {:.2} | {}, {}, {}, {} | {} |",
             arm.policy,
             arm.back.name(),
             figures.right,
@@ -359,6 +382,7 @@ fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
             figures.overlap(),
             figures.mentions,
             figures.words,
+            figures.meanings,
             figures.groups,
             figures.refused,
         );

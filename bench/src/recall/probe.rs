@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use hob_runtime::grammar::Grammar;
@@ -17,13 +18,16 @@ use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, Layer, Token};
 
 use super::sessions::{Message, Probe, Session};
-use crate::turns::wait_for;
+use crate::turns::{status, wait_for};
 
 /// The likeliest next tokens that are compared.
 const TOP: usize = 10;
 
 /// A token of an answer has at least one byte.
 const MAX_ANSWER: usize = 32;
+
+/// All vectors are made if there was no new one for so long.
+const QUIET: Duration = Duration::from_millis(1_000);
 
 /// What came of a probe.
 pub struct Outcome {
@@ -67,6 +71,7 @@ struct Talk<'e> {
     tokens: Vec<Token>,
     segments: Vec<SegmentRef>,
     messages: Vec<Range<usize>>,
+    embeds: bool,
 }
 
 /// What a turn brought.
@@ -76,7 +81,8 @@ struct Answer {
     back: Vec<(Range<usize>, BackReason)>,
 }
 
-/// Runs the session, and forgets it. The outcomes are those of its probes.
+/// Runs the session, and forgets it. The outcomes are those of its probes. `embeds`: the engine makes vectors
+/// of what was said, for which the user's first question waits.
 ///
 /// # Errors
 /// A turn that failed for another reason than its budget.
@@ -84,6 +90,7 @@ pub fn run(
     engine: &Engine,
     session: &Session,
     budget: Option<usize>,
+    embeds: bool,
 ) -> Result<Result<Vec<Outcome>, Refused>> {
     let conversation = ConversationId::new("recall").expect("a short name");
     let mut talk = Talk {
@@ -93,6 +100,7 @@ pub fn run(
         tokens: Vec::new(),
         segments: Vec::new(),
         messages: Vec::new(),
+        embeds,
     };
     let outcomes = talk.session(session);
     wait_for(engine.forget(conversation))?;
@@ -111,7 +119,24 @@ impl Talk<'_> {
                 self.turn("", 0, None)?;
             }
         }
+        if self.embeds {
+            self.await_vectors();
+        }
         session.probes.iter().map(|probe| self.probe(probe)).collect()
+    }
+
+    /// A person types for longer than this takes.
+    fn await_vectors(&self) {
+        let embedded = || status(self.engine).counters.embedded;
+        let mut before = embedded();
+        loop {
+            std::thread::sleep(QUIET);
+            let now = embedded();
+            if now == before {
+                return;
+            }
+            before = now;
+        }
     }
 
     fn probe(&mut self, probe: &Probe) -> Result<Outcome, TurnError> {

@@ -5,7 +5,7 @@
 
 use hob_slots::Layer;
 
-use super::language::{ATTRIBUTES, CITIES, Draw, FILES, KEYS};
+use super::language::{ATTRIBUTES, CITIES, Draw, FILES, KEYS, PARAPHRASES};
 
 pub struct Message {
     pub layer: Layer,
@@ -57,9 +57,12 @@ pub enum Kind {
     Files,
     /// A value that a tool returned.
     Tools,
+    /// A fact that is asked for in other words.
+    Paraphrase,
 }
 
 impl Kind {
+    /// Those that share words with the question.
     pub const ALL: [Self; 5] = [Self::Needle, Self::Facts, Self::Turn14, Self::Files, Self::Tools];
 
     pub fn as_str(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Kind {
             Self::Turn14 => "turn 1 at turn 14",
             Self::Files => "ten files",
             Self::Tools => "tool results",
+            Self::Paraphrase => "other words",
         }
     }
 
@@ -98,6 +102,7 @@ impl Kind {
             Self::Turn14 => session.facts(&mut draw, form, [1, 12], sentences),
             Self::Files => session.files(&mut draw, sentences),
             Self::Tools => session.tools(&mut draw, sentences),
+            Self::Paraphrase => session.paraphrase(&mut draw, seed, sentences),
         }
         session
     }
@@ -164,6 +169,23 @@ impl Session {
             }
             let prose = draw.prose(prose.max(1));
             self.read(&prose);
+        }
+    }
+
+    fn paraphrase(&mut self, draw: &mut Draw, seed: usize, sentences: usize) {
+        let [told, question] = PARAPHRASES[seed % PARAPHRASES.len()];
+        let value = draw.digits(5);
+        self.probes.push(Probe {
+            question: question.to_owned(),
+            begins: "It is".to_owned(),
+            value: value.clone(),
+            told_in: self.messages.len(),
+        });
+        let before = draw.prose(BEFORE).join(" ");
+        self.say(Layer::User, format!("{before} {told} {value}."));
+        self.say(Layer::Assistant, "I see.".to_owned());
+        for text in draw.prose(sentences.saturating_sub(BEFORE)).chunks(PART) {
+            self.read(text);
         }
     }
 

@@ -8,7 +8,9 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
-use hob_api::status::{Adapter, Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, Slot};
+use hob_api::status::{
+    Adapter, Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, RecallModel, Slot,
+};
 use hob_config::ModelChoice;
 use hob_runtime::adapters::AdapterFile;
 use hob_runtime::{DraftModelCounters, EngineCounters, Health, SavedStatus, SlotStatus};
@@ -68,6 +70,7 @@ pub async fn metrics(
             tier_panics: status.counters.tier_panics,
             dropped_tokens: status.counters.dropped_tokens,
             indexed: [status.counters.indexed_ahead, status.counters.indexed_late],
+            embedded: status.counters.embedded,
         },
         &profiles.warm_status(),
     );
@@ -119,6 +122,10 @@ pub async fn status(
             .draft_model
             .as_ref()
             .map(|it| draft_model(it, status.draft_model.unwrap_or_default())),
+        recall_model: models.catalogue.current().recall_model.as_ref().map(|it| RecallModel {
+            name: it.name.clone(),
+            refused: it.refused.clone().map(Into::into),
+        }),
         slots: status.slots.into_iter().map(|it| slot(it, &readiness)).collect(),
         parked: status.parked.into_iter().map(|saved| parked(saved, speed)).collect(),
         profiles: list.into_iter().map(profile).collect(),

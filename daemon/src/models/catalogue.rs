@@ -77,6 +77,8 @@ pub struct CurrentModel {
     pub offload: Option<Offload>,
     /// Guesses tokens of its answers, if the settings name one.
     pub draft_model: Option<CurrentDraftModel>,
+    /// Finds what left conversations by its meaning, if the settings name one.
+    pub recall_model: Option<CurrentRecallModel>,
 }
 
 /// The draft model of the settings.
@@ -86,6 +88,14 @@ pub struct CurrentDraftModel {
     /// `None`: it does not draft.
     pub fingerprint: Option<ModelHash>,
     /// Why it does not draft.
+    pub refused: Option<String>,
+}
+
+/// The embedding model of the settings.
+#[derive(Clone, Debug)]
+pub struct CurrentRecallModel {
+    pub name: String,
+    /// Why it finds nothing.
     pub refused: Option<String>,
 }
 

@@ -26,7 +26,9 @@ use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::crashes::Crashes;
 use crate::error::{ApiError, ErrorKind};
-pub use catalogue::{Catalogue, CurrentDraftModel, CurrentModel, ModelList, Options};
+pub use catalogue::{
+    Catalogue, CurrentDraftModel, CurrentModel, CurrentRecallModel, ModelList, Options,
+};
 pub use devices::DeviceSettings;
 pub use entry::{Entry, SavedKv};
 pub use fetching::Fetcher;

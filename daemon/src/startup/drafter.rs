@@ -37,30 +37,22 @@ mod real {
     use std::ops::ControlFlow;
     use std::sync::Arc;
 
-    use hob_config::{DraftChoice, ModelChoice, Resolved, Settings};
-    use hob_models::{ChosenContext, ContentHash};
+    use hob_config::{DraftChoice, Resolved, Settings};
+    use hob_models::ChosenContext;
     use hob_runtime::Model;
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, STATE_FORMAT};
     use hob_slots::fingerprint::FileDigest;
 
     use super::*;
-    use crate::startup::{Report, model_file, probe};
+    use crate::startup::beside::{self, Refused};
+    use crate::startup::{Report, model_file};
 
-    /// The name of a draft model, and why it does not draft.
-    pub struct Refused {
-        name: String,
-        reason: String,
-    }
-
-    /// A file that a child has tried.
-    pub struct Found {
-        pub file: ModelFile,
-        content: ContentHash,
-    }
+    /// A file that may draft.
+    pub struct Found(pub beside::Found);
 
     /// A file and its weights.
     pub struct Loaded {
-        found: Found,
+        found: beside::Found,
         model: LlamaModel,
     }
 
@@ -70,18 +62,8 @@ mod real {
         let settings = &resolved.settings;
         let choice =
             settings.draft_model.as_ref().filter(|_| settings.draft == DraftChoice::Auto)?;
-        // The adapters of the settings are the model's.
-        let without_adapters = Settings { lora: Vec::new(), ..settings.clone() };
-        let mut find = || -> anyhow::Result<Found> {
-            let file = model_file::find(resolved, choice)?;
-            let content = model_file::hash(&settings.data_dir, &file, report)?;
-            let probes = model_file::probe_cache(settings);
-            if *choice != ModelChoice::Bundled {
-                probe::check(&without_adapters, &probes, &file, content, report)?;
-            }
-            Ok(Found { file, content })
-        };
-        Some(find().map_err(|error| refused(choice.to_string(), format!("{error:#}"))))
+        let found = beside::find(resolved, choice, report).map(Found);
+        Some(found.map_err(|error| refused(choice.to_string(), format!("{error:#}"))))
     }
 
     impl Found {
@@ -91,13 +73,13 @@ mod real {
                 threads: settings.threads as usize,
                 cache_type_k: settings.cache_type_k.to_string(),
                 cache_type_v: settings.cache_type_v.to_string(),
-                placement: model_file::placement(settings, &self.file, context),
+                placement: model_file::placement(settings, &self.0.file, context),
                 ..LlamaOptions::default()
             };
             let goes_on = &mut |_| ControlFlow::Continue(());
-            match LlamaModel::load_telling(&self.file.path, options, goes_on) {
-                Ok(model) => Ok(Loaded { found: self, model }),
-                Err(error) => Err(refused(self.file.name, error.to_string())),
+            match LlamaModel::load_telling(&self.0.file.path, options, goes_on) {
+                Ok(model) => Ok(Loaded { found: self.0, model }),
+                Err(error) => Err(refused(self.0.file.name, error.to_string())),
             }
         }
     }
@@ -134,7 +116,6 @@ mod real {
     }
 
     fn refused(name: String, reason: String) -> Refused {
-        tracing::warn!(draft_model = name, reason, "answers have no draft model");
-        Refused { name, reason }
+        Refused::new(name, reason, "answers have no draft model")
     }
 }

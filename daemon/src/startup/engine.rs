@@ -16,7 +16,7 @@ use super::Report;
 use super::model::{self, Loaded};
 use super::model_file::prefix_slots;
 use crate::clock::Clock;
-use crate::models::{CurrentDraftModel, ModelSampling};
+use crate::models::{CurrentDraftModel, CurrentRecallModel, ModelSampling};
 use crate::prompt::RendersIn;
 use crate::warm::battery::ReadBattery;
 
@@ -44,6 +44,7 @@ pub(super) struct Opened {
     /// Adapters of the model.
     pub loras: Vec<Lora>,
     pub draft_model: Option<CurrentDraftModel>,
+    pub recall_model: Option<CurrentRecallModel>,
 }
 
 /// Opens the slots directory, before everything else: a second daemon fails here at once.
@@ -107,6 +108,7 @@ pub(super) fn open(
             EvictionChoice::Discard => Recovery::Discard,
             EvictionChoice::Restore | EvictionChoice::Off => Recovery::Restore,
         },
+        embedder: loaded.recall_model.as_ref().and_then(|it| it.embedder.clone().ok()),
         queue: settings.queue,
         memory_budget_bytes: settings.warm_budget_bytes(memory),
         unsaved_budget_bytes: settings.unsaved_budget_bytes(memory),
@@ -116,6 +118,7 @@ pub(super) fn open(
     let fingerprint = loaded.fingerprint.hash();
     let loras = loaded.fingerprint.loras.clone();
     let draft_model = loaded.drafter.as_ref().map(|drafter| drafter.current());
+    let recall_model = loaded.recall_model.as_ref().map(|it| it.current());
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
     let Loaded { name, shown, files, context, estimate, sampling, renders_in, .. } = loaded;
     log_context(&engine, context);
@@ -131,6 +134,7 @@ pub(super) fn open(
         renders_in,
         loras,
         draft_model,
+        recall_model,
     })
 }
 

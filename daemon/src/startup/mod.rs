@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
 //! [`Daemon::serve`] itself), `daemon` (join, serve, close), `door` (the
-//! socket), `engine`, `model` and `drafter` (what is opened
-//! first), `model_file` (what both models have in common), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `request_adapters`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
+//! socket), `engine`, `model`, `drafter` and `recall_model` (what is opened
+//! first), `model_file` (what all models have in common), `beside` (what those beside the model have), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `request_adapters`, `next` (restarts), `voice`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
 //! of the process).
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
@@ -15,6 +15,8 @@
 #[cfg(feature = "llama")]
 mod adapters;
 mod announce;
+#[cfg(feature = "llama")]
+mod beside;
 mod daemon;
 mod door;
 mod drafter;
@@ -26,6 +28,7 @@ mod models;
 mod next;
 #[cfg(feature = "llama")]
 pub(crate) mod probe;
+mod recall_model;
 mod request_adapters;
 pub mod stop;
 pub mod supervise;

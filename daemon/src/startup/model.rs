@@ -16,6 +16,7 @@ use hob_slots::fingerprint::{FileDigest, Fingerprint};
 use super::Report;
 pub use super::drafter::Drafter;
 use super::model_file::fingerprint;
+pub use super::recall_model::RecallModel;
 use crate::models::ModelSampling;
 use crate::prompt::RendersIn;
 
@@ -38,6 +39,8 @@ pub struct Loaded {
     pub renders_in: RendersIn,
     /// `None`: the settings name none.
     pub drafter: Option<Drafter>,
+    /// The same.
+    pub recall_model: Option<RecallModel>,
 }
 
 /// Loads the model of the settings.
@@ -83,6 +86,7 @@ fn fake(resolved: &Resolved, name: &str, number: u8) -> Result<Loaded> {
         sampling: ModelSampling::default(),
         renders_in,
         drafter: None,
+        recall_model: None,
     })
 }
 
@@ -133,6 +137,7 @@ mod real {
         let settings = &resolved.settings;
         let Usable { file, content, loras } = find_usable(resolved, choice, report)?;
         tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
+        let recall_model = RecallModel::load(resolved, report);
         // The model before is freed, and the weights are not read yet.
         let host_bytes = MachineMemory::usable_bytes(MachineMemory::read());
         let wanted = context_settings(settings);
@@ -141,7 +146,7 @@ mod real {
         let draft_file = drafter::find(resolved, report);
         if let Some(Ok(drafter)) = &draft_file {
             // Beside the draft model's weights, and its KV of as many tokens.
-            let taken = drafter.file.estimate(&wanted.demand(context.tokens)).total_bytes();
+            let taken = drafter.0.file.estimate(&wanted.demand(context.tokens)).total_bytes();
             let host_bytes = available.host_bytes.saturating_sub(taken);
             context = wanted.context_of(&file, Available { host_bytes, ..available });
         }
@@ -171,8 +176,13 @@ mod real {
             }
             drafter
         });
+        if let Some(beside) = recall_model.as_ref().and_then(|it| it.file.as_ref()) {
+            estimate.weights_bytes += beside.size_bytes;
+            files.extend(beside.files.iter().cloned());
+        }
         Ok(Loaded {
             drafter,
+            recall_model,
             model: Arc::new(model),
             fingerprint: fingerprint(resolved, FileDigest(content.0), STATE_FORMAT, &loras),
             name: file.name,

@@ -35,6 +35,7 @@ pub(super) fn catalogue(
             sampling: opened.sampling.clone(),
             offload: opened.engine.model().offload(),
             draft_model: opened.draft_model.clone(),
+            recall_model: opened.recall_model.clone(),
         },
         fixed: resolved.fixed(Key::Model).map(ToString::to_string),
         fixed_context: resolved.fixed(Key::Ctx).map(ToString::to_string),

@@ -58,7 +58,7 @@ impl DrafterCore {
             unsaved_bytes: options.unsaved_budget_bytes / PART_OF_MEMORY,
         };
         let of_model = model.model().clone();
-        let tiers = KvTiers::new(of_model, model.fingerprint(), store, budget, || {});
+        let tiers = KvTiers::new(of_model, model.fingerprint(), store, budget, None, || {});
         let target = options.micro_batch_target.map(|target| target / PART_OF_TARGET);
         let is_timed = target.is_some();
         Self {

@@ -3,7 +3,7 @@
 //!
 //! - The *writer* writes behind, in the order of the calls. *Readers* fetch, verify and assemble,
 //!   and deliver in groups. The engine's thread only takes a lock around a map. Another thread reads
-//!   the words of what is away, see `passages`.
+//!   the words of what is away, see `passages`, and one more makes vectors of them, see `meaning`.
 //! - An object that is not on disk yet stays in memory, even beyond the memory budget.
 //! - A record names only objects that were handed to the writer before it and that are still held.
 //! - What must stay in memory is neither written nor named by a record on disk, and leaves memory
@@ -15,7 +15,6 @@
 //! - What the disk refused, or a panic left unwritten, is written again behind later jobs.
 
 mod ahead;
-mod background;
 #[cfg(test)]
 mod empty_record;
 mod fetch;
@@ -25,6 +24,7 @@ mod job;
 mod locked;
 mod maintenance;
 mod marks;
+mod meaning;
 mod other_model;
 mod passages;
 mod plan;
@@ -50,11 +50,11 @@ use hob_slots::store::Store;
 use hob_slots::{AdapterSet, BlockId, ConversationId, ModelHash, Timeline, Timestamp, Token, Use};
 
 use crate::backend::Model;
+use crate::embedder::Embedder;
 use crate::map::Tier;
 
 use ahead::Ahead;
 pub use ahead::AheadHandle;
-pub use background::in_the_background;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
 use fetch::{Queue, Request};
 pub use index::TierIndex;
@@ -92,16 +92,18 @@ pub struct KvTiers {
 }
 
 impl KvTiers {
-    /// Starts the threads. Without a store there is only memory. `on_room` is called when
+    /// Starts the threads. Without a store there is only memory; `embedder` makes vectors of what leaves
+    /// conversations. `on_room` is called when
     /// [`KvTiers::is_full`] has become false.
     pub fn new(
         model: Arc<dyn Model>,
         fingerprint: ModelHash,
         store: Option<Arc<Store>>,
         budget: Budget,
+        embedder: Option<Embedder>,
         on_room: impl Fn() + Send + 'static,
     ) -> Self {
-        let shared = Arc::new(Shared::new(model, fingerprint, store, budget));
+        let shared = Arc::new(Shared::new(model, fingerprint, store, budget, embedder));
         let (jobs, mut job_inbox) = mpsc::channel();
         let fetches = Arc::new(Queue::of_threads(fetch::max_threads_per_restore()));
         let (steps, step_inbox) = LockedSteps::channel();
@@ -118,6 +120,10 @@ impl KvTiers {
         }
         let words = shared.clone();
         threads.push(spawn("hob-words", move || words.passages.serve(&words)));
+        if let Some(embedder) = shared.embedder.clone() {
+            let shared = shared.clone();
+            threads.push(spawn("hob-meaning", move || shared.unembedded.serve(&shared, &embedder)));
+        }
         let (ahead, ahead_inbox) = mpsc::channel();
         let reads = shared.clone();
         threads.push(spawn("hob-ahead", move || ahead::serve(&reads, &ahead_inbox)));
@@ -434,6 +440,7 @@ impl Drop for KvTiers {
         self.jobs.send(Job::Close).ok(); // An error: the writer has panicked.
         self.fetches.close();
         self.shared.passages.close();
+        self.shared.unembedded.close();
         self.ahead = None;
         self.uses = None;
         for thread in self.threads.drain(..) {
@@ -461,13 +468,14 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
 mod tests {
     use super::*;
     use crate::backend::fake::FakeModel;
+    use crate::background;
 
     #[test]
     fn the_writer_works_behind_answers_until_the_engine_stops() {
         let niceness = || rustix::process::nice(0).unwrap();
         let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
         let model = Arc::new(FakeModel::new());
-        let tiers = KvTiers::new(model, ModelHash([0; 8]), None, budget, || {});
+        let tiers = KvTiers::new(model, ModelHash([0; 8]), None, budget, None, || {});
         let of_writer = || {
             let (send, receive) = mpsc::channel();
             tiers.when_flushed(move || send.send(niceness()).unwrap());

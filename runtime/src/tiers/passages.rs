@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use hob_slots::format::SegmentRef;
-use hob_slots::recall::{Index, Passage};
+use hob_slots::recall::{Index, Passage, Vectors};
 use hob_slots::{Block, BlockId, ConversationId, Token};
 use parking_lot::{Condvar, Mutex};
 use tracing::error;
@@ -23,7 +23,7 @@ use crate::vocabulary::Vocabulary;
 /// Bytes of the longest character, each of which may be a token.
 const MAX_CHARACTER: usize = 4;
 
-/// Conversations whose index is kept: about 20 bytes a token each.
+/// Conversations whose index is kept: about 20 bytes a token each, and 24 more with vectors of 384 values.
 const MAX_INDEXES: usize = 8;
 
 /// A conversation's timeline, and what its prompt calls the parts of it.
@@ -52,11 +52,13 @@ struct State {
     closed: bool,
 }
 
-/// The words of a conversation's blocks, by their first positions.
+/// The words of a conversation's blocks, by their first positions, and what they mean.
 #[derive(Debug, Default)]
 pub(super) struct Indexed {
     blocks: BTreeMap<usize, Known>,
     pub index: Index,
+    /// Of the blocks, as far as they were made, see `meaning`.
+    pub vectors: Vectors,
 }
 
 /// What a passage was made of.
@@ -103,7 +105,12 @@ impl Indexes {
         while let Some((timeline, indexed)) = self.next() {
             let read = || indexed.lock().update(&timeline, shared.model.vocabulary());
             match catch_unwind(AssertUnwindSafe(read)) {
-                Ok(blocks) => Counters::add(&shared.counters.indexed_ahead, blocks as u64),
+                Ok(blocks) => {
+                    Counters::add(&shared.counters.indexed_ahead, blocks as u64);
+                    if shared.embedder.is_some() {
+                        shared.unembedded.push(&indexed);
+                    }
+                }
                 Err(_) => {
                     Counters::add(&shared.counters.panics, 1);
                     error!(
@@ -151,12 +158,13 @@ impl Indexed {
     pub fn update(&mut self, timeline: &Labelled, vocabulary: &Vocabulary) -> usize {
         let Labelled { tokens, blocks, segments, .. } = timeline;
         let labels = labels(blocks, segments);
-        let index = &mut self.index;
+        let Self { index, vectors, .. } = self;
         self.blocks.retain(|start, known| {
             let at = blocks.binary_search_by_key(start, |block| block.range.start);
             let stays = at.is_ok_and(|at| known.is(&blocks[at], labels[at]));
             if !stays {
                 index.remove(*start);
+                vectors.remove(*start);
             }
             stays
         });
@@ -174,6 +182,20 @@ impl Indexed {
             read += 1;
         }
         read
+    }
+
+    /// A block without a vector, and its text.
+    pub fn unembedded(&self) -> Option<(usize, BlockId, String)> {
+        let (start, known) =
+            self.blocks.iter().find(|(start, _)| !self.vectors.contains(**start))?;
+        Some((*start, known.id, self.index.text(*start)?.to_owned()))
+    }
+
+    /// `vector`: of the block that began at `start` when its text was read.
+    pub fn add_vector(&mut self, start: usize, id: BlockId, vector: Vec<f32>) {
+        if self.blocks.get(&start).is_some_and(|known| known.id == id) {
+            self.vectors.add(start, vector);
+        }
     }
 }
 

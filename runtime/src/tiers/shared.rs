@@ -16,9 +16,11 @@ use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWri
 use tokio::sync::watch;
 
 use super::marks::Marks;
+use super::meaning::Unembedded;
 use super::passages::Indexes;
 use super::records::Records;
 use crate::backend::Model;
+use crate::embedder::Embedder;
 
 /// Host memory that the tiers may use.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +56,10 @@ pub(super) struct Shared {
     pub marks: Marks,
     /// The words of live conversations.
     pub passages: Indexes,
+    /// Those that get vectors.
+    pub unembedded: Unembedded,
+    /// Makes these vectors.
+    pub embedder: Option<Embedder>,
     /// Conversations whose time of use the writer is about to write: a sweep that has read the slot
     /// file before must not find them expired.
     pub renewing: Mutex<BTreeSet<ConversationId>>,
@@ -114,6 +120,8 @@ pub struct Counters {
     pub indexed_ahead: AtomicU64,
     /// Blocks whose words were read while a question waited.
     pub indexed_late: AtomicU64,
+    /// Blocks that have got a vector.
+    pub embedded: AtomicU64,
 }
 
 impl Shared {
@@ -122,6 +130,7 @@ impl Shared {
         fingerprint: ModelHash,
         store: Option<Arc<Store>>,
         budget: Budget,
+        embedder: Option<Embedder>,
     ) -> Self {
         let history = store.as_ref().and_then(|store| store.reader().eviction_history());
         let history = history.unwrap_or_else(History::prior);
@@ -142,6 +151,8 @@ impl Shared {
             stopping: Arc::default(),
             marks: Marks::default(),
             passages: Indexes::default(),
+            unembedded: Unembedded::default(),
+            embedder,
             renewing: Mutex::default(),
             spares: Mutex::default(),
             block_bytes: AtomicUsize::new(0),
@@ -316,7 +327,7 @@ mod tests {
     #[test]
     fn what_has_left_memory_is_not_known_for_ever() {
         let budget = Budget { memory_bytes: 100, unsaved_bytes: 0 };
-        let shared = Shared::new(Arc::new(FakeModel::new()), ModelHash([0; 8]), None, budget);
+        let shared = Shared::new(Arc::new(FakeModel::new()), ModelHash([0; 8]), None, budget, None);
         for n in 0..1_000_u32 {
             let mut id = [0; 32];
             id[..4].copy_from_slice(&n.to_le_bytes());

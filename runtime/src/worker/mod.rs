@@ -467,6 +467,7 @@ fn base_status(core: &Core) -> EngineStatus {
             read_ahead_bytes: disk.read_ahead_bytes.load(Ordering::Relaxed),
             indexed_ahead: disk.indexed_ahead.load(Ordering::Relaxed),
             indexed_late: disk.indexed_late.load(Ordering::Relaxed),
+            embedded: disk.embedded.load(Ordering::Relaxed),
             ..core.counters
         },
         ..EngineStatus::default()

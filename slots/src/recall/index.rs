@@ -112,6 +112,11 @@ impl Index {
         self.by_block.contains_key(&block)
     }
 
+    /// The text of a block's passage.
+    pub fn text(&self, block: usize) -> Option<&str> {
+        Some(&self.entry(*self.by_block.get(&block)?).passage.text)
+    }
+
     /// Replaces a passage of the same block.
     pub fn add(&mut self, passage: Passage) {
         self.remove(passage.block);

@@ -8,7 +8,8 @@
 //! - Never more tokens than there is room for. In cells that are free, rather too much comes back
 //!   than too little: a candidate is dropped only if it has no word of the query that tells what the
 //!   query is about. Resident blocks leave only for what the query asks for: a passage that it
-//!   names, one with its rarest word, or one that answers about as well as the best one.
+//!   names, one with its rarest word, one that answers about as well as the best one, or the one that is by
+//!   far nearest in meaning.
 //!
 //! Reading order: [`Index`] and its [`Passage`]s; [`choose`]; `words`, what counts as the same
 //! word; `query`; `mentions`, `bm25` with `proximity`, [`Vectors`], the rankings; `fuse`.
@@ -40,6 +41,13 @@ const BETTER: f64 = 1.2;
 /// A passage is asked for that answers at least this part as well as the best one.
 const ASKED_FOR: f64 = 0.25;
 
+/// Standard deviations above the mean from which on a passage is near in meaning: less than a third of those
+/// of a long conversation.
+const NEAR: f64 = 0.5;
+
+/// The same from which on the nearest one is asked for: of normally distributed cosines one in 44.
+const FOREMOST: f64 = 2.0;
+
 /// Of a long text, so much of its beginning and so much of its end is searched for on its own, too.
 const REQUEST_CHARS: usize = 300;
 
@@ -70,6 +78,7 @@ impl Retrievals {
     pub const ALL: Self = Self { mentions: true, words: true, meaning: true };
     pub const MENTIONS: Self = Self { mentions: true, ..Self::NONE };
     pub const WORDS: Self = Self { words: true, ..Self::NONE };
+    pub const MEANING: Self = Self { meaning: true, ..Self::NONE };
     const NONE: Self = Self { mentions: false, words: false, meaning: false };
 }
 
@@ -134,17 +143,18 @@ pub fn choose(
         false => BTreeMap::new(),
     };
     let continuing = continuing(index, &scores, &is_absent);
+    let alike = Alike::of(index, query);
     let mut rankings = vec![
         (Why::Mention, mentioned(index, &mentions, &scores, &is_absent)),
         (Why::Lexical, sharing_words(index, &scores, &is_absent)),
-        (Why::Semantic, alike(index, query, &is_absent)),
+        (Why::Semantic, alike.near(index, &is_absent)),
         (Why::Group, continuing.clone()),
     ];
     if let Some(request) = request(query.text) {
         rankings.push((Why::Lexical, sharing_words(index, &score(&request), &is_absent)));
     }
     let mut asked_for = asked_for(index, &mentions, &scores);
-    continuing.into_iter().for_each(|slot| asked_for[slot] = true);
+    continuing.into_iter().chain(alike.foremost()).for_each(|slot| asked_for[slot] = true);
     let hits = fuse::fuse(&rankings, index);
     let block = |slot: Slot| index.entry(slot).passage.block;
     let may_leave =
@@ -238,23 +248,42 @@ fn continuing(index: &Index, scores: &Scores, is_absent: &[bool]) -> Vec<Slot> {
     ranked(index, continued.filter(|&(slot, ..)| is_absent[slot]))
 }
 
-/// Absent passages whose meaning is nearer than that of most passages.
-fn alike(index: &Index, query: &Query<'_>, is_absent: &[bool]) -> Vec<Slot> {
-    let Some((vectors, vector)) = query.meaning.filter(|_| query.by.meaning) else {
-        return Vec::new();
-    };
-    let cosines: Vec<(Slot, f64)> = vectors
-        .cosines(vector)
-        .into_iter()
-        .filter_map(|(block, cosine)| Some((index.slot(block)?, cosine)))
-        .collect();
-    let count = cosines.len().max(1) as f64;
-    let mean = cosines.iter().map(|(_, cosine)| cosine).sum::<f64>() / count;
-    let variance = cosines.iter().map(|(_, cosine)| (cosine - mean).powi(2)).sum::<f64>() / count;
-    // A half standard deviation: less than a third of the passages of a long conversation.
-    let near = mean + 0.5 * variance.sqrt();
-    let absent = cosines.into_iter().filter(|&(slot, cosine)| is_absent[slot] && cosine >= near);
-    ranked(index, absent.map(|(slot, cosine)| (slot, cosine, 0.0)))
+/// How near passages are to the query in meaning. Cosines of one model lie close together, those of another
+/// far apart: what counts is how a passage compares with the others.
+struct Alike {
+    cosines: Vec<(Slot, f64)>,
+    mean: f64,
+    deviation: f64,
+}
+
+impl Alike {
+    fn of(index: &Index, query: &Query<'_>) -> Self {
+        let meaning = query.meaning.filter(|_| query.by.meaning);
+        let cosines = meaning.map(|(vectors, vector)| vectors.cosines(vector)).unwrap_or_default();
+        let cosines: Vec<(Slot, f64)> = cosines
+            .into_iter()
+            .filter_map(|(block, cosine)| Some((index.slot(block)?, cosine)))
+            .collect();
+        let count = cosines.len().max(1) as f64;
+        let mean = cosines.iter().map(|(_, cosine)| cosine).sum::<f64>() / count;
+        let variance = cosines.iter().map(|(_, cosine)| (cosine - mean).powi(2)).sum::<f64>();
+        Self { cosines, mean, deviation: (variance / count).sqrt() }
+    }
+
+    /// Absent passages that are nearer than most.
+    fn near(&self, index: &Index, is_absent: &[bool]) -> Vec<Slot> {
+        let near = self.mean + NEAR * self.deviation;
+        let absent =
+            self.cosines.iter().filter(|&&(slot, cosine)| is_absent[slot] && cosine >= near);
+        ranked(index, absent.map(|&(slot, cosine)| (slot, cosine, 0.0)))
+    }
+
+    /// The nearest passage, if it is far nearer than most.
+    fn foremost(&self) -> Option<Slot> {
+        let best = self.cosines.iter().max_by(|one, other| one.1.total_cmp(&other.1));
+        let least = self.mean + FOREMOST * self.deviation;
+        best.filter(|(_, cosine)| self.deviation > 0.0 && *cosine >= least).map(|(slot, _)| *slot)
+    }
 }
 
 /// By first and second score, highest first. Of equal ones, later groups come first, because what

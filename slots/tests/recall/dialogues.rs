@@ -332,6 +332,23 @@ fn meaning_finds_what_words_do_not() {
 }
 
 #[test]
+fn others_leave_for_what_is_by_far_nearest_in_meaning() {
+    let index: Index = passages(TALK).into_iter().collect();
+    let residence = |block| if block == 8 { Residence::Absent } else { Residence::MayLeave };
+    let found = |far: [f32; 2]| {
+        let mut vectors = Vectors::default();
+        for block in 0..TALK.len() {
+            vectors.add(block, if block == 8 { vec![0.6, 0.8] } else { far.to_vec() });
+        }
+        let query = Query { meaning: Some((&vectors, &[0.0, 1.0])), ..Query::new("salary?") };
+        let back = choose(&index, &query, &residence, 0).back;
+        back.iter().map(|choice| choice.block).collect::<Vec<_>>()
+    };
+    assert_eq!(found([1.0, 0.0]), [8]);
+    assert_eq!(found([0.6, 0.8]), [], "all mean the like");
+}
+
+#[test]
 fn words_of_scripts_without_spaces_are_found() {
     let texts = [
         "我的储物柜密码是48213。",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hob_api::Status;
-use hob_api::status::{Adapter, DraftModel, Prefix, Slot};
+use hob_api::status::{Adapter, DraftModel, Prefix, RecallModel, Slot};
 
 use crate::client::Client;
 use crate::context::Context;
@@ -44,6 +44,9 @@ pub fn write(
     }
     if let Some(draft_model) = &status.draft_model {
         fact("draft model", of_draft_model(draft_model));
+    }
+    if let Some(recall_model) = &status.recall_model {
+        fact("recall model", of_recall_model(recall_model));
     }
     fact("ready", ready(status));
     fact("memory", memory(status));
@@ -134,6 +137,14 @@ fn of_draft_model(draft_model: &DraftModel) -> String {
     let (accepted, drafted) = (draft_model.accepted_tokens, draft_model.drafted_tokens);
     let (accepted, drafted) = (count(accepted), count(drafted));
     format!("{name}, {accepted} of {drafted} guessed tokens were right")
+}
+
+fn of_recall_model(recall_model: &RecallModel) -> String {
+    let name = plain(&recall_model.name);
+    match &recall_model.refused {
+        Some(reason) => format!("{name} is not used: {}", plain(reason)),
+        None => format!("{name} finds by meaning what left a chat"),
+    }
 }
 
 /// Conversations by whether their next answer begins at once. An older daemon says it of none.

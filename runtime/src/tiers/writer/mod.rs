@@ -22,11 +22,11 @@ use hob_slots::BlockId;
 use hob_slots::format::Object;
 use tracing::error;
 
-use super::background::behind_answers;
 use super::job::Job;
 use super::locked::LockedSteps;
 use super::retries::{Retries, Unwritten};
 use super::shared::{Counters, Known, Shared};
+use crate::background::behind_answers;
 use crate::fault::{self, Place};
 
 pub(super) struct Writer<'s> {

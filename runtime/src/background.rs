@@ -4,7 +4,7 @@ use std::panic::resume_unwind;
 use std::thread;
 
 /// The writer's niceness: running answers have the cores first.
-pub(super) const BEHIND_ANSWERS: i32 = 10;
+pub(crate) const BEHIND_ANSWERS: i32 = 10;
 
 /// The highest niceness that there is.
 const LOWEST_PRIORITY: i32 = 19;
@@ -16,7 +16,7 @@ pub fn in_the_background<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 /// The same at the writer's priority. A thread cannot raise its priority again: its caller can go
 /// on with the work.
-pub(super) fn behind_answers<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn behind_answers<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     below(BEHIND_ANSWERS, work)
 }
 
@@ -34,7 +34,7 @@ fn below<T: Send>(niceness: i32, work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// Raises the niceness of this thread, and of the threads that it starts, by `niceness`.
-pub(super) fn lower_priority(niceness: i32) {
+pub(crate) fn lower_priority(niceness: i32) {
     // Only on Linux has a thread a priority of its own. An error: the priority stays as it is.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(niceness);

@@ -1,0 +1,80 @@
+//! Vectors of the blocks of live conversations, made by an embedding model one by one, behind their
+//! words.
+//!
+//! - Runs on a thread of its own. A question never waits for it: a block without a vector is found by its
+//!   words.
+//! - No lock is held while the model computes.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::passages::Indexed;
+use super::shared::{Counters, Shared};
+use crate::embedder::Embedder;
+
+/// How long a vector is waited for, behind answers that have the cores. After that the block stays without.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The conversations whose words were read. One that is forgotten meanwhile has no index any more.
+#[derive(Debug, Default)]
+pub(super) struct Unembedded {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    indexes: VecDeque<Weak<Mutex<Indexed>>>,
+    closed: bool,
+}
+
+impl Unembedded {
+    /// Has vectors made of the blocks that have none.
+    pub fn push(&self, indexed: &Arc<Mutex<Indexed>>) {
+        let mut state = self.state.lock();
+        let index = Arc::downgrade(indexed);
+        state.indexes.retain(|other| !other.ptr_eq(&index));
+        state.indexes.push_back(index);
+        self.changed.notify_one();
+    }
+
+    /// Ends the thread.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Makes vectors until it is closed.
+    pub fn serve(&self, shared: &Shared, embedder: &Embedder) {
+        while let Some(index) = self.next() {
+            let text = || Some(index.upgrade()?.lock().unembedded()?);
+            while let Some((block, id, text)) = text() {
+                if self.state.lock().closed {
+                    return;
+                }
+                // An empty vector is like nothing, and the block is not tried again.
+                let vector = embedder.embed(&text, PATIENCE).unwrap_or_default();
+                let is_made = !vector.is_empty();
+                let Some(indexed) = index.upgrade() else { break };
+                indexed.lock().add_vector(block, id, vector);
+                Counters::add(&shared.counters.embedded, u64::from(is_made));
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Weak<Mutex<Indexed>>> {
+        let mut state = self.state.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(index) = state.indexes.pop_front() {
+                return Some(index);
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+}
