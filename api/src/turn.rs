@@ -138,7 +138,7 @@ pub struct MovedPart {
     pub tokens: usize,
     /// `out` or `back`.
     pub way: Text,
-    /// `budget` of those that left; of those that came back `room`, `continues`, `mention`, `words`,
+    /// `budget` of those that left; of those that came back `room`, `stays`, `mention`, `words`,
     /// `meaning` or `group`.
     pub why: Text,
 }

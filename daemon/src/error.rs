@@ -145,6 +145,9 @@ impl From<TurnError> for ApiError {
             TurnError::BudgetTooSmall(_) => {
                 Self::field("hob.budget", message).code("budget_too_small")
             }
+            TurnError::DiskTooSlow { .. } => {
+                Self::new(ErrorKind::Busy, message).code("disk_too_slow")
+            }
             TurnError::EmptyPrompt => Self::new(ErrorKind::Invalid, message).code("empty_prompt"),
             TurnError::UnknownToken { .. } => {
                 Self::new(ErrorKind::Invalid, message).code("unknown_token")

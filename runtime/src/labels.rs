@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use hob_slots::Layer;
-use hob_slots::away::BlockFacts;
+use hob_slots::away::{BlockFacts, label_stays};
 use hob_slots::format::SegmentRef;
 
 /// What the segments say of ranges, asked in ascending order.
@@ -21,6 +21,12 @@ pub(crate) struct Label {
     pub weight: u8,
     pub pinned: bool,
     pub group: u64,
+}
+
+impl Label {
+    pub fn stays(&self) -> bool {
+        label_stays(self.layer, self.pinned)
+    }
 }
 
 impl<'s> Labels<'s> {

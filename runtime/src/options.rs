@@ -46,6 +46,8 @@ pub struct EngineOptions {
     pub unsaved_budget_bytes: u64,
     /// How long a restore waits for its next piece before the rest is computed.
     pub restore_patience: Duration,
+    /// How long a turn whose blocks must leave its cells waits for a disk that takes nothing.
+    pub disk_patience: Duration,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -87,6 +89,7 @@ impl Default for EngineOptions {
             memory_budget_bytes: 1 << 30,
             unsaved_budget_bytes: 256 << 20,
             restore_patience: Duration::from_secs(10),
+            disk_patience: Duration::from_secs(60),
             clock: Arc::new(|| SystemTime::now().into()),
         }
     }

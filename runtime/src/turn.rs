@@ -214,8 +214,8 @@ pub enum Way {
 pub enum BackReason {
     /// There was room.
     Room,
-    /// The conversation continues right behind it.
-    Continues,
+    /// It always stays: it is pinned, or of axioms, identity or rules.
+    Stays,
     /// The new text names it.
     Mention,
     /// The new text has words of it.
@@ -379,6 +379,11 @@ pub enum TurnError {
     /// Names what needs how many cells.
     #[error("{0}: raise `hob.budget`, or leave it out")]
     BudgetTooSmall(String),
+    #[error(
+        "the disk has taken nothing for {secs} s of what must leave the conversation's cells: free space on it, or see \
+         the log for what it refused"
+    )]
+    DiskTooSlow { secs: u64 },
     #[error("the prompt is empty")]
     EmptyPrompt,
     #[error("token {token} is not in this model's vocabulary of {vocabulary} tokens")]

@@ -65,6 +65,10 @@ fn talk(
             fact = at.map(|at| at..at + value.len()).expect("the message has it");
         }
         segments.push(SegmentRef::new(prompt.len() as u32, Layer::User, format!("message {n}")));
+        // The engine computes the last token of an answer when no turn waits: where blocks end depends on it.
+        if budget.is_some() {
+            settle(&disk.engine);
+        }
         let mut request = TurnRequest { budget, ignore_eog: true, ..request("chat", &prompt, 24) };
         request.keep.segments.clone_from(&segments);
         let answer = ask(&disk.engine, request);
@@ -235,4 +239,28 @@ fn a_note_of_what_left_stays() {
     assert!(notes >= 5, "{away:?}");
     assert!(12 * notes <= BUDGET / 4, "{away:?}");
     assert!(away[0].len() > 64, "the oldest notes have left: {away:?}");
+}
+
+#[test]
+fn a_message_that_is_pinned_after_it_left_comes_back() {
+    let model = fake();
+    for restarts in [false, true] {
+        let mut disk = OnDisk::new(&model);
+        let Session { timeline, mut segments, fact, .. } =
+            talk(&model, &disk, 0..14, Session::of(BUDGET));
+        let at = segments.partition_point(|segment| (segment.end as usize) <= fact.start);
+        segments[at].pinned = true;
+        if restarts {
+            settle(&disk.engine);
+            disk.restart();
+        }
+        // It shares no word with the fact.
+        let prompt = [timeline, tokens(&model, &user("thank you"))].concat();
+        segments.push(SegmentRef::new(prompt.len() as u32, Layer::User, "thanks"));
+        let mut next = TurnRequest { budget: Some(BUDGET), ..request("chat", &prompt, 8) };
+        next.keep.segments = segments;
+        let answer = ask(&disk.engine, next);
+        assert!(!is_away(&answer, &fact), "restarts: {restarts}: {:?}", answer.moved);
+        assert!(answer.cells.peak <= BUDGET, "{:?}", answer.cells);
+    }
 }

@@ -127,6 +127,55 @@ fn no_memory() -> EngineOptions {
     EngineOptions { memory_budget_bytes: 0, ..options() }
 }
 
+/// Micro-batches are quick, each write takes long, and two blocks fill the budget of what waits for it.
+fn on_a_slow_disk(disk: &Arc<RiggedDisk>, path: &Path, patience: Duration) -> Engine {
+    disk.write_millis.store(30, Ordering::SeqCst);
+    let slow = EngineOptions { unsaved_budget_bytes: 3_000, disk_patience: patience, ..options() };
+    on(disk, path, &of_memory(MemoryKind::Plain), slow)
+}
+
+#[test]
+fn a_turn_whose_blocks_must_leave_waits_for_a_slow_disk_and_others_do_not() {
+    let (disk, directory) = (Arc::new(RiggedDisk::default()), tempfile::tempdir().unwrap());
+    let engine = on_a_slow_disk(&disk, directory.path(), Duration::from_secs(60));
+    let model = engine.model().clone();
+    let long = tokens(&model, &"word ".repeat(300));
+    let within = TurnRequest { budget: Some(400), ..request("long", &long, 4) };
+    let waits = engine.submit(within).unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(finish(waits)));
+    let mut others = 0;
+    let answer = loop {
+        if let Ok(answer) = receive.try_recv() {
+            break answer.unwrap();
+        }
+        let begun = Instant::now();
+        ask(&engine, request("short", &tokens(&model, "hello"), 2));
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        others += 1;
+    };
+    assert!(others > 2, "{others} answers while it waits");
+    assert!(answer.cells.peak <= 400, "{:?}", answer.cells);
+    assert_eq!(status(&engine).counters.dropped_tokens, 0);
+    engine.shutdown();
+}
+
+#[test]
+fn a_turn_whose_blocks_must_leave_ends_with_the_reason_where_the_disk_takes_nothing() {
+    let (disk, directory) = (Arc::new(RiggedDisk::default()), tempfile::tempdir().unwrap());
+    let engine = on_a_slow_disk(&disk, directory.path(), Duration::from_millis(300));
+    disk.write_millis.store(2_000, Ordering::SeqCst);
+    let model = engine.model().clone();
+    let long = tokens(&model, &"word ".repeat(300));
+    let within = || TurnRequest { budget: Some(400), ..request("long", &long, 4) };
+    let error = finish(engine.submit(within()).unwrap()).unwrap_err();
+    assert!(matches!(error, TurnError::DiskTooSlow { .. }), "{error}");
+    disk.write_millis.store(0, Ordering::SeqCst);
+    settle(&engine);
+    assert!(ask(&engine, within()).cells.peak <= 400);
+    engine.shutdown();
+}
+
 #[test]
 fn readers_that_panicked_read_the_next_restore() {
     const PANICS: u64 = 5; // More than there are threads.

@@ -81,7 +81,7 @@ fn words(way: Way) -> (&'static str, &'static str) {
             "back",
             match why {
                 BackReason::Room => "room",
-                BackReason::Continues => "continues",
+                BackReason::Stays => "stays",
                 BackReason::Mention => "mention",
                 BackReason::Words => "words",
                 BackReason::Meaning => "meaning",
@@ -113,7 +113,7 @@ mod tests {
             (100..164, Way::Out),
             (228..292, Way::Out),
             (164..200, words),
-            (200..228, Way::Back(BackReason::Continues)),
+            (200..228, Way::Back(BackReason::Stays)),
             (300..364, Way::Out),
         ] {
             moves.add(moved(range, way));
@@ -123,7 +123,7 @@ mod tests {
             (Some("b.rs"), 64, "out", "budget"),
             (Some("b.rs"), 64, "out", "budget"),
             (Some("b.rs"), 36, "back", "words"),
-            (Some("b.rs"), 28, "back", "continues"),
+            (Some("b.rs"), 28, "back", "stays"),
             (None, 64, "out", "budget"),
         ];
         assert_eq!(

@@ -121,7 +121,8 @@ impl Plan {
                 let known = blocks_between(&timeline, request.hot, limit.min(expected));
                 let new = request.prompt.len() - expected.max(request.hot);
                 let room = request.room.saturating_sub(new);
-                let chosen = residence::choose(known.clone(), record.as_deref(), room);
+                let chosen =
+                    residence::choose(known.clone(), &request.segments, record.as_deref(), room);
                 if let Some(record) = &record {
                     learn_away(shared, record, &known, &chosen);
                 }

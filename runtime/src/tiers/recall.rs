@@ -1,6 +1,7 @@
 //! Which of the blocks that are away come back, for text that a conversation is about to compute.
 //!
 //! - Runs on a reader thread.
+//! - What always stays comes back first: a message may be pinned after it left.
 //! - Where there is room for all, all come back.
 //! - The vector of the text is made meanwhile by another thread, and waited for shortly: words tell nearly as
 //!   much.
@@ -14,6 +15,7 @@ use hob_slots::{Block, Token};
 use super::passages::{Labelled, text};
 use super::plan::Plan;
 use super::shared::{Counters, Shared};
+use crate::labels::Labels;
 use crate::turn::BackReason;
 
 /// How long a question waits for the vector of its text: it is 30 ms for 20 tokens of a model of 22 million
@@ -56,12 +58,17 @@ impl Recalled {
 
 /// What to read, and why.
 pub(super) fn plan(shared: &Shared, request: &RecallRequest) -> (Plan, Recalled) {
-    let all: usize = request.away().map(|block| block.range.len()).sum();
-    let (mut chosen, stay) = if all <= request.free {
-        (request.away().map(|block| (block, BackReason::Room)).collect(), Vec::new())
+    let mut labels = Labels::new(&request.timeline.segments);
+    let mut must = |block: &&Block| labels.of(&block.range).stays();
+    let (stays, others): (Vec<&Block>, Vec<&Block>) = request.away().partition(&mut must);
+    let tokens = |blocks: &[&Block]| blocks.iter().map(|block| block.range.len()).sum::<usize>();
+    let free = request.free.saturating_sub(tokens(&stays));
+    let (mut chosen, stay) = if tokens(&others) <= free {
+        (others.into_iter().map(|block| (block, BackReason::Room)).collect(), Vec::new())
     } else {
-        asked_for(shared, request)
+        asked_for(shared, request, &stays, free)
     };
+    chosen.extend(stays.into_iter().map(|block| (block, BackReason::Stays)));
     chosen.sort_by_key(|(block, _)| block.range.start);
     let back = chosen.iter().map(|(block, why)| (block.range.clone(), *why)).collect();
     let blocks = chosen.into_iter().map(|(block, _)| block.clone()).collect();
@@ -81,11 +88,13 @@ impl RecallRequest {
     }
 }
 
-/// The blocks that are away and that the new text asks for, within the room; and where the resident ones begin
-/// that it asks for.
+/// The blocks that are away and that the new text asks for, within `free` tokens; and where the resident ones
+/// begin that it asks for. `back`: come back in any case.
 fn asked_for<'r>(
     shared: &Shared,
     request: &'r RecallRequest,
+    back: &[&Block],
+    free: usize,
 ) -> (Vec<(&'r Block, BackReason)>, Vec<usize>) {
     let (timeline, vocabulary) = (&request.timeline, shared.model.vocabulary());
     let text = text(vocabulary, &request.query, 0..request.query.len());
@@ -95,11 +104,13 @@ fn asked_for<'r>(
     let mut indexed = indexed.lock();
     let read = indexed.update(timeline, vocabulary);
     Counters::add(&shared.counters.indexed_late, read as u64);
-    let residence =
-        |start: usize| request.at(start).map_or(Residence::Resident, |at| request.residence[at]);
+    let residence = |start: usize| match request.at(start) {
+        Some(at) if !back.iter().any(|block| block.range.start == start) => request.residence[at],
+        _ => Residence::Resident,
+    };
     let meaning = vector.as_deref().map(|vector| (&indexed.vectors, vector));
     let query = Query { text: &text, meaning, by: request.by };
-    let chosen = choose(&indexed.index, &query, &residence, request.free);
+    let chosen = choose(&indexed.index, &query, &residence, free);
     let back = chosen.back.into_iter().filter_map(|choice| {
         Some((&timeline.blocks[request.at(choice.block)?], reason(choice.why)))
     });

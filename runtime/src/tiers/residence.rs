@@ -8,15 +8,23 @@
 
 use std::ops::Range;
 
+use hob_slots::Block;
 use hob_slots::format::{SegmentRef, SlotRecord};
-use hob_slots::{Block, Layer};
+
+use crate::labels::Labels;
 
 /// The part of the room that the latest blocks take first (1/3).
 const RECENT_SHARE: usize = 3;
 
 /// Keeps those of `blocks`, in order, that get cells, within `room` tokens; all where they fit. The first
 /// and the last one are kept in any case.
-pub(super) fn choose(blocks: Vec<Block>, record: Option<&SlotRecord>, room: usize) -> Vec<Block> {
+/// `segments`: of the prompt.
+pub(super) fn choose(
+    blocks: Vec<Block>,
+    segments: &[SegmentRef],
+    record: Option<&SlotRecord>,
+    room: usize,
+) -> Vec<Block> {
     let tokens: usize = blocks.iter().map(|block| block.range.len()).sum();
     if tokens <= room || blocks.len() < 2 {
         return blocks;
@@ -25,9 +33,9 @@ pub(super) fn choose(blocks: Vec<Block>, record: Option<&SlotRecord>, room: usiz
     let last = blocks.len() - 1;
     kept.keep(last);
     kept.keep(0);
-    let segments = record.map_or(&[][..], |record| &record.segments);
+    let mut labels = Labels::new(segments);
     for (at, block) in blocks.iter().enumerate() {
-        if is_protected(segments, &block.range) {
+        if labels.of(&block.range).stays() {
             kept.keep_if_it_fits(at);
         }
     }
@@ -73,19 +81,9 @@ impl Kept<'_> {
     }
 }
 
-fn is_protected(segments: &[SegmentRef], range: &Range<usize>) -> bool {
-    let mut start = 0;
-    segments.iter().any(|segment| {
-        let begins = std::mem::replace(&mut start, segment.end as usize);
-        let touches = begins < range.end && range.start < segment.end as usize;
-        let stays = matches!(segment.layer, Layer::Axioms | Layer::Identity | Layer::Rules);
-        touches && (segment.pinned || stays)
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use hob_slots::{Lineage, ModelHash, Token, blocks_of};
+    use hob_slots::{Layer, Lineage, ModelHash, Token, blocks_of};
 
     use super::super::empty_record::empty_record;
     use super::*;
@@ -94,9 +92,9 @@ mod tests {
         blocks_of(ModelHash([1; 8]), &vec![Token(5); count * 64], |_| false)
     }
 
-    fn record(segments: Vec<SegmentRef>, away: Vec<Range<u32>>) -> SlotRecord {
+    fn record(away: Vec<Range<u32>>) -> SlotRecord {
         let lineage = Lineage { views: Vec::new(), away };
-        SlotRecord { segments, lineage, ..empty_record("chat") }
+        SlotRecord { lineage, ..empty_record("chat") }
     }
 
     fn starts(blocks: &[Block]) -> Vec<usize> {
@@ -105,20 +103,24 @@ mod tests {
 
     #[test]
     fn all_get_cells_where_they_fit() {
-        assert_eq!(choose(blocks(10), None, 640), blocks(10));
+        assert_eq!(choose(blocks(10), &[], None, 640), blocks(10));
     }
 
     #[test]
     fn the_first_the_last_and_the_latest_come_first() {
-        assert_eq!(starts(&choose(blocks(10), None, 320)), [0, 6, 7, 8, 9]);
-        assert_eq!(starts(&choose(blocks(10), None, 0)), [0, 9], "without them nothing goes on");
+        assert_eq!(starts(&choose(blocks(10), &[], None, 320)), [0, 6, 7, 8, 9]);
+        assert_eq!(
+            starts(&choose(blocks(10), &[], None, 0)),
+            [0, 9],
+            "without them nothing goes on"
+        );
     }
 
     #[test]
     fn rules_come_before_the_latest_and_what_was_away_last() {
         let rules =
             vec![SegmentRef::new(64, Layer::User, "a"), SegmentRef::new(150, Layer::Rules, "b")];
-        let record = record(rules, vec![320..512]);
-        assert_eq!(starts(&choose(blocks(10), Some(&record), 448)), [0, 1, 2, 3, 4, 8, 9]);
+        let record = record(vec![320..512]);
+        assert_eq!(starts(&choose(blocks(10), &rules, Some(&record), 448)), [0, 1, 2, 3, 4, 8, 9]);
     }
 }

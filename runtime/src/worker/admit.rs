@@ -231,8 +231,12 @@ impl Worker<'_> {
         slot.keep_as(&running.request.keep, had_slot);
         slot.set_in_memory(in_memory);
         slot.uses.begin_turn(hot);
-        slot.peak = slot.cells.len();
         slot.turn = Some(running);
+        if self.slots[index].cells.len() > self.budget(index) {
+            self.reduce_to_budget(index); // It is lower than that of the turn before.
+        }
+        let slot = &mut self.slots[index];
+        slot.peak = slot.cells.len();
         let whole = !std::mem::take(&mut slot.partly_restored);
         self.core.change_log.touch();
         let continues = had_slot && whole && hot > 0 && hot == hot_before;
@@ -277,6 +281,7 @@ impl Worker<'_> {
             recall_began: None,
             away: Vec::new(),
             has_left: false,
+            stalled: None,
             adds_nothing: false,
         }
     }
@@ -328,13 +333,15 @@ impl Worker<'_> {
             return before;
         }
         let own = own.min(limit);
-        let id = self.slots[index].id;
+        let (id, limit) = (self.slots[index].id, limit.min(self.most_shared(&running.request)));
         match self.hot.longest_prefix(self.slots[index].root(), prompt, id) {
             Some((other, length)) if length.min(limit) > own => {
                 let length = length.min(limit);
                 self.log_unused(index, leftover, own);
                 self.clear(index);
                 self.share(other.0 as usize, index, 0..length, &prompt[..length]);
+                // What follows in the tiers did not see less than these cells did.
+                self.slots[index].views_before.clear();
             }
             _ => {
                 self.log_unused(index, leftover, own);

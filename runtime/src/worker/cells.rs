@@ -93,7 +93,7 @@ impl Worker<'_> {
         range: Range<usize>,
     ) -> Result<(), StateError> {
         let slot = &mut self.slots[index];
-        debug_assert!(range.end < slot.timeline.len(), "the top block stays");
+        assert!(range.end < slot.timeline.len(), "the top block stays");
         self.backend.remove(slot.sequence, range.clone())?;
         slot.cells.remove(range);
         self.residence_changed(index);
@@ -109,8 +109,8 @@ impl Worker<'_> {
         range: Range<usize>,
         tokens: &[Token],
     ) {
-        debug_assert_eq!(self.slots[index].timeline.len(), range.start);
-        debug_assert!(self.slots[index].is_whole() && self.slots[from].cells.has(&range));
+        assert_eq!(self.slots[index].timeline.len(), range.start);
+        assert!(self.slots[index].is_whole() && self.slots[from].cells.has(&range));
         let sequence = self.slots[index].sequence;
         self.backend.share(self.slots[from].sequence, sequence, range.clone());
         for run in self.slots[from].cells.runs_within(range) {
@@ -130,7 +130,7 @@ impl Worker<'_> {
         let first = self.cells_given;
         self.cells_given += positions.len() as u64;
         let slot = &mut self.slots[index];
-        debug_assert!(slot.cells.lacks(&positions), "a position has one cell");
+        assert!(slot.cells.lacks(&positions), "a position has one cell");
         slot.cells.put(positions, first);
     }
 
@@ -142,7 +142,7 @@ impl Worker<'_> {
 
     /// The tokens were appended to the timeline, and have cells.
     fn appended(&mut self, index: usize, tokens: &[Token], origins: &Origins) {
-        debug_assert_eq!(tokens.len(), origins.len());
+        assert_eq!(tokens.len(), origins.len());
         let slot = &mut self.slots[index];
         slot.origins.append(origins);
         if slot.is_whole() {

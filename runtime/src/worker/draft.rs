@@ -18,7 +18,8 @@ impl Worker<'_> {
         let may_draft =
             self.core.options.drafts && self.core.model.facts().memory.can_drop_newest();
         let all = 0..self.slots.len();
-        let current = all.filter(|&index| self.is_current(index));
+        let current =
+            all.filter(|&index| self.is_current(index) && !self.slots[index].is_stalled());
         let decoding = current.filter_map(|index| match self.slots[index].turn.as_ref()?.phase {
             Phase::Decoding(sampled) => Some((index, sampled)),
             Phase::Restoring(_) | Phase::Prefill => None,

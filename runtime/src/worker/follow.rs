@@ -53,7 +53,7 @@ impl Worker<'_> {
         }
         let prompt = &turn.request.prompt;
         let (other, length) = self.hot.longest_prefix(slot.root(), prompt, slot.id)?;
-        let end = length.min(limit);
+        let end = length.min(limit).min(own + self.room_of_budget(index));
         (end > own).then_some((other.0 as usize, own..end))
     }
 

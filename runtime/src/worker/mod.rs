@@ -23,7 +23,8 @@
 //! - `save`: exports KV behind the answer
 //! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
-//! - `away`, `block_uses`: keep a conversation within its budget of cells
+//! - `budget`: the cells that a conversation may have
+//! - `away`, `block_uses`, `notes`: which of its blocks leave them, and what stays of these
 //! - `recall`: brings back what the new text asks for
 //! - `cells`, `cell_numbers`: every change of a slot's cells
 //! - `change_log`: evictions and changes for the cache map
@@ -36,6 +37,7 @@ mod away;
 mod background;
 mod beside;
 mod block_uses;
+mod budget;
 mod cell_numbers;
 mod cells;
 mod change_log;
@@ -80,7 +82,7 @@ use crate::turn::TurnError;
 
 use adapters::Current;
 use admit::Waiting;
-pub(crate) use away::check_budget;
+pub(crate) use budget::check_budget;
 pub(crate) use change_log::ChangeLog;
 use hot::HotTimelines;
 use slot::{Owner, Slot};
@@ -219,7 +221,7 @@ impl<'b> Worker<'b> {
             let snapshots = !prompts_wait && !restores;
             (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots));
             self.core.change_log.notify();
-            debug_assert!(self.cells_agree(), "each change of cells is told to the backend");
+            assert!(self.cells_agree(), "each change of cells is told to the backend");
         }
         self.close()
     }
@@ -231,7 +233,8 @@ impl<'b> Worker<'b> {
             self.publish_open();
             self.settle();
             self.core.pulse.begin(Activity::Waiting);
-            let received = match self.next_timeout() {
+            let timeouts = [self.restores_end_in(), self.stalls_end_in()];
+            let received = match timeouts.into_iter().flatten().min() {
                 Some(timeout) => inbox.recv_timeout(timeout),
                 None => inbox.recv().map_err(RecvTimeoutError::from),
             };
@@ -339,7 +342,7 @@ impl<'b> Worker<'b> {
                 done.send(self.set_class(&conversation, class));
             }
             Command::CalledTools(conversation) => self.called_tools(&conversation),
-            Command::Room => {} // It has woken the thread; housekeeping goes on.
+            Command::Room => self.end_stalls(),
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),
             Command::Settle(done) => self.settling.push(done),

@@ -90,7 +90,7 @@ impl Worker<'_> {
             plan.add_answer(&self.slots[next.slot], next);
         }
         let mut prompts = self.prompts_in_order();
-        prompts.retain(|&index| self.is_current(index));
+        prompts.retain(|&index| self.is_current(index) && !self.slots[index].is_stalled());
         plan.is_alone = plan.rows.is_empty() && self.is_alone(&prompts);
         let pace = &self.core.pace;
         let rows = match prompts.first() {

@@ -14,7 +14,7 @@ use hob_slots::{Block, Layer};
 use tracing::debug;
 
 use super::Worker;
-use super::away::{high, low};
+use super::budget::{Frees, high, low};
 use super::slot::{Phase, Restoring, Running};
 use crate::command::Command;
 use crate::draft;
@@ -64,9 +64,6 @@ impl Worker<'_> {
         }
         let free = self.room_left(index).saturating_sub(self.kept_free(index));
         let request = self.recall_request(index, free);
-        if free == 0 && !request.residence.contains(&Residence::MayLeave) {
-            return false;
-        }
         self.core.fetches += 1;
         let fetch = self.core.fetches;
         let is_absent = |it: &&Residence| **it == Residence::Absent;
@@ -85,7 +82,7 @@ impl Worker<'_> {
     }
 
     fn recall_request(&mut self, index: usize, free: usize) -> RecallRequest {
-        let facts = self.block_facts(index);
+        let facts = self.block_facts(index, self.frees(index));
         let may_leave = self.blocks_that_may_leave(index, &facts);
         let residence = facts.iter().enumerate().map(|(at, facts)| {
             if !facts.resident {
@@ -125,7 +122,7 @@ impl Worker<'_> {
             return;
         }
         let turn = slot.uses.turn();
-        let facts = self.block_facts(index);
+        let facts = self.block_facts(index, Frees::Budget);
         let came_back = |&at: &usize| facts[at].brought_back == Some(turn);
         let used: Vec<usize> = (0..facts.len()).filter(came_back).collect();
         let blocks = self.slots[index].timeline.blocks();
@@ -220,7 +217,10 @@ impl Worker<'_> {
             recall.tokens += back;
         }
         let disk = piece.origins.count(Origin::Disk).min(back);
-        if let Phase::Restoring(restoring) = &mut turn.phase {
+        // A turn that was put aside has reported its tokens when it started.
+        if !turn.started
+            && let Phase::Restoring(restoring) = &mut turn.phase
+        {
             let tokens = &mut restoring.tokens;
             tokens.away -= back;
             tokens.disk += disk;

@@ -18,7 +18,7 @@ use hob_slots::format::SnapshotRef;
 use tracing::debug;
 
 use super::Worker;
-use super::away::PIECE_CELLS;
+use super::budget::PIECE_CELLS;
 use super::slot::{Phase, Restoring, Running};
 use crate::backend::StateError;
 use crate::command::Command;
@@ -157,7 +157,7 @@ impl Worker<'_> {
     }
 
     /// The time until the first restore times out.
-    pub(super) fn next_timeout(&self) -> Option<Duration> {
+    pub(super) fn restores_end_in(&self) -> Option<Duration> {
         let waits = self.slots.iter().filter_map(|slot| Some(slot.restoring()?.waits_since));
         let patience = self.core.options.restore_patience;
         waits.min().map(|since| patience.saturating_sub(since.elapsed()))

@@ -90,6 +90,7 @@ impl Worker<'_> {
         match self.running().as_slice() {
             [] => {}
             [alone] if self.evict_in_place(*alone) => {}
+            [alone] if self.stall(*alone) => {}
             [alone] => self.end_for_lack_of_room(*alone),
             [.., youngest] => self.preempt(*youngest),
         }

@@ -149,6 +149,8 @@ pub(super) struct Running {
     pub away: Vec<Range<usize>>,
     /// Blocks have left the slot's cells during the turn.
     pub has_left: bool,
+    /// Since when nothing can leave its cells, because too much waits for the disk.
+    pub stalled: Option<Instant>,
     /// A prewarm whose whole prompt was hot in its own slot: the record stays valid.
     pub adds_nothing: bool,
 }
@@ -481,7 +483,15 @@ impl Slot {
 
     /// Whether the next micro-batch has something to compute here.
     pub fn has_rows(&self) -> bool {
-        if self.turn.is_some() { !self.is_restoring() } else { !self.tail.is_empty() }
+        match &self.turn {
+            Some(turn) => !turn.is_restoring() && turn.stalled.is_none(),
+            None => !self.tail.is_empty(),
+        }
+    }
+
+    /// Whether the turn waits for the disk to take what must leave its cells.
+    pub fn is_stalled(&self) -> bool {
+        self.turn.as_ref().is_some_and(|turn| turn.stalled.is_some())
     }
 
     pub fn is_restoring(&self) -> bool {

@@ -29,7 +29,7 @@ use std::fmt;
 use std::ops::Range;
 
 pub use policy::{Policy, UnknownPolicy};
-pub use protect::{BudgetTooSmall, Limits, Minimum, Protection, candidates};
+pub use protect::{BudgetTooSmall, Limits, Minimum, Protection, candidates, label_stays};
 pub use sketch::Sketch;
 
 use crate::layer::Layer;

@@ -120,8 +120,12 @@ fn is_sink(block: &BlockFacts) -> bool {
 }
 
 fn always_stays(block: &BlockFacts) -> bool {
-    let is_rule = matches!(block.layer, Layer::Axioms | Layer::Identity | Layer::Rules);
-    is_sink(block) || block.pinned || is_rule
+    is_sink(block) || label_stays(block.layer, block.pinned)
+}
+
+/// Whether what has this layer, or is pinned, always stays.
+pub fn label_stays(layer: Layer, pinned: bool) -> bool {
+    pinned || matches!(layer, Layer::Axioms | Layer::Identity | Layer::Rules)
 }
 
 fn was_just_brought_back(block: &BlockFacts, turn: u32) -> bool {

@@ -57,7 +57,7 @@ fn reason(part: &MovedPart) -> (usize, &'static str) {
         (_, "meaning") => (2, "back: same meaning"),
         (_, "group") => (3, "back: belongs to those"),
         (_, "room") => (4, "back: there was room"),
-        (_, "continues") => (5, "back: goes on behind it"),
+        (_, "stays") => (5, "back: it always stays"),
         _ => (6, "back"),
     }
 }

@@ -1,0 +1,247 @@
+//! How many cells a live conversation may have, and how many rows that leaves for it.
+//!
+//! - Between two micro-batches, a conversation that would have more cells than the high watermark is
+//!   reduced to the low one. With the rows of a micro-batch it never has more than its budget; cells that
+//!   it shares with others count.
+//! - Without a budget of its own, a conversation has the cells of the cache. Blocks of it leave only
+//!   when nothing else can: idle cells go first, and turns that began later wait (see `room`).
+//! - Where the disk does not take what must leave, the turn has no rows until it does. Others go on.
+
+use std::time::{Duration, Instant};
+
+use hob_slots::away::{Demand, Minimum};
+use hob_slots::{BLOCK_TOKENS, ModelHash, Timeline, Token};
+
+use super::Worker;
+use super::block_uses::BlockUses;
+use super::cell_numbers::CellNumbers;
+use crate::draft;
+use crate::no_eviction::NoEviction;
+use crate::turn::{TurnError, TurnRequest};
+
+/// Blocks leave from this part of the budget on (0.95).
+const HIGH_PERCENT: usize = 95;
+
+/// They leave down to this part of it (0.75), so that they do not leave one by one.
+const LOW_PERCENT: usize = 75;
+
+/// Cells that stay free for pieces on their way, of which not all tokens are wanted: each passes through the
+/// scratch sequence.
+pub(super) const PIECE_CELLS: usize = 2 * BLOCK_TOKENS;
+
+impl Worker<'_> {
+    /// Whether blocks may leave a live conversation of this model.
+    pub(super) fn can_evict(&self) -> bool {
+        self.core.options.evicts(self.core.model.facts())
+    }
+
+    /// The cells that the slot's conversation may have.
+    pub(super) fn budget(&self, index: usize) -> usize {
+        let cells = self.core.options.context_tokens;
+        self.own_budget(index).map_or(cells, |budget| budget.min(cells))
+    }
+
+    /// The budget that the slot's turn asks for. It does not count where nothing can leave.
+    pub(super) fn own_budget(&self, index: usize) -> Option<usize> {
+        let asked = self.slots[index].turn.as_ref().and_then(|turn| turn.request.budget);
+        asked.filter(|_| self.can_evict())
+    }
+
+    /// Why nothing could leave the conversation of the slot's turn, where that mattered: it asks for a
+    /// budget, or its answer ends `for_cells`.
+    pub(super) fn no_eviction(&self, index: usize, for_cells: bool) -> Option<NoEviction> {
+        let (options, model) = (&self.core.options, self.core.model.facts());
+        let asks =
+            self.slots[index].turn.as_ref().is_some_and(|turn| turn.request.budget.is_some());
+        if asks {
+            options.no_eviction(model)
+        } else {
+            options.ends_with_cells(model).filter(|_| for_cells)
+        }
+    }
+
+    /// Cells that are left of the slot's own budget; without one, there is no bound.
+    pub(super) fn room_of_budget(&self, index: usize) -> usize {
+        match self.own_budget(index) {
+            Some(_) => self.budget(index).saturating_sub(self.slots[index].cells.len()),
+            None => usize::MAX - self.slots[index].timeline.len(),
+        }
+    }
+
+    /// How many tokens a turn may share with another slot when it begins: what is left of its budget is for
+    /// what only it has.
+    pub(super) fn most_shared(&self, request: &TurnRequest) -> usize {
+        let budget = request.budget.filter(|_| self.can_evict());
+        budget.map_or(usize::MAX, |budget| low(budget.min(self.core.options.context_tokens)))
+    }
+
+    /// Cells that are left for the slot: of its budget, and of the cache beside other turns.
+    pub(super) fn room_left(&self, index: usize) -> usize {
+        let others = self.slots.iter().enumerate().filter(|(at, slot)| {
+            *at != index && (slot.turn.is_some() || *at >= self.core.options.slots)
+        });
+        let others: Vec<_> = others.map(|(_, slot)| &slot.cells).collect();
+        let mine = &self.slots[index].cells;
+        let used = CellNumbers::count(others.into_iter().chain([mine]));
+        let of_cache = self.core.options.context_tokens.saturating_sub(used);
+        of_cache.min(self.budget(index).saturating_sub(mine.len()))
+    }
+
+    /// Rows of one micro-batch of the slot's prompt: a small budget has small micro-batches.
+    pub(super) fn micro_batch(&self, index: usize) -> usize {
+        micro_batch(self.budget(index), self.core.options.max_rows())
+    }
+
+    /// How many rows of the slot's prompt the next micro-batch may have.
+    pub(super) fn rows_within_budget(&self, index: usize) -> usize {
+        let slot = &self.slots[index];
+        let Some(turn) = &slot.turn else { return 0 };
+        let until_recall = match turn.recalls_at {
+            Some(at) if at > slot.timeline.len() && !slot.view.is_whole() => {
+                at - slot.timeline.len()
+            }
+            _ => usize::MAX,
+        };
+        match self.own_budget(index) {
+            Some(_) => {
+                let left = self.budget(index).saturating_sub(slot.cells.len());
+                left.min(self.micro_batch(index)).min(until_recall)
+            }
+            // A full cache is no reason to let more leave than a small micro-batch needs.
+            None if self.can_evict() => {
+                self.room_left(index).max(self.micro_batch(index)).min(until_recall)
+            }
+            None => until_recall,
+        }
+    }
+
+    /// Lets blocks of conversations with a budget leave where the next micro-batch would exceed the high
+    /// watermark.
+    pub(super) fn keep_within_budgets(&mut self) {
+        for index in 0..self.slots.len() {
+            self.keep_within_budget(index);
+        }
+    }
+
+    /// The same, of the slot's conversation. A turn that finds no room waits for the disk, or ends with an
+    /// error.
+    fn keep_within_budget(&mut self, index: usize) {
+        let turn = self.slots[index].turn.as_ref().filter(|turn| !turn.is_restoring());
+        let Some(turn) = turn else { return };
+        if turn.stalled.is_some() {
+            return self.await_disk(index);
+        }
+        if self.own_budget(index).is_none() {
+            return;
+        }
+        self.reduce_to_budget(index);
+        if self.slots[index].cells.len() >= self.budget(index) && !self.stall(index) {
+            let error = self.too_small(index);
+            self.fail_turn(index, error);
+        }
+    }
+
+    /// Lets blocks of the slot's conversation leave where its next rows would exceed the high watermark.
+    pub(super) fn reduce_to_budget(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        let wanted = if slot.is_decoding() {
+            draft::MAX_ROWS
+        } else {
+            self.tokens_left(index).min(self.micro_batch(index))
+        };
+        let (budget, cells) = (self.budget(index), slot.cells.len());
+        if cells + wanted > high(budget) {
+            let needed = (cells + wanted).saturating_sub(budget);
+            self.evict_own(index, Demand { needed, wanted: cells + wanted - low(budget) });
+        }
+    }
+
+    /// Refuses a budget in which the conversation cannot be held, once its beginning is known.
+    fn too_small(&mut self, index: usize) -> TurnError {
+        let (budget, micro_batch) = (self.budget(index), self.micro_batch(index));
+        let facts = self.block_facts(index, Frees::Budget);
+        match Minimum::of(&facts, micro_batch).check(budget) {
+            Err(error) => TurnError::BudgetTooSmall(error.to_string()),
+            Ok(()) => TurnError::BudgetTooSmall(format!(
+                "a budget of {budget} cells is spent, and no block could be saved to make room: see the \
+                 log for why"
+            )),
+        }
+    }
+
+    /// Lets the slot's turn wait, if too much waits for the disk already, so that nothing can leave. Returns
+    /// whether it does.
+    pub(super) fn stall(&mut self, index: usize) -> bool {
+        let is_full = self.core.tiers.is_full();
+        if let Some(turn) = self.slots[index].turn.as_mut().filter(|_| is_full) {
+            turn.stalled.get_or_insert_with(Instant::now);
+        }
+        is_full
+    }
+
+    /// Ends a turn for which the disk has taken nothing for too long.
+    fn await_disk(&mut self, index: usize) {
+        let turn = self.slots[index].turn.as_ref().expect("it is stalled");
+        let patience = self.core.options.disk_patience;
+        if turn.stalled.is_some_and(|since| since.elapsed() >= patience) {
+            self.fail_turn(index, TurnError::DiskTooSlow { secs: patience.as_secs() });
+        }
+    }
+
+    /// The disk has taken something: turns that waited for it try again.
+    pub(super) fn end_stalls(&mut self) {
+        self.slots
+            .iter_mut()
+            .filter_map(|slot| slot.turn.as_mut())
+            .for_each(|it| it.stalled = None);
+    }
+
+    /// The time until the first turn has waited for the disk for too long.
+    pub(super) fn stalls_end_in(&self) -> Option<Duration> {
+        let stalled = self.slots.iter().filter_map(|slot| slot.turn.as_ref()?.stalled);
+        let patience = self.core.options.disk_patience;
+        stalled.min().map(|since| patience.saturating_sub(since.elapsed()))
+    }
+}
+
+/// Which cells count as freed by a block that leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frees {
+    /// Those of its conversation's budget: all that it has.
+    Budget,
+    /// Those of the cache: all that no other slot shares.
+    Cache,
+}
+
+/// The high watermark of a budget.
+pub(super) fn high(budget: usize) -> usize {
+    budget * HIGH_PERCENT / 100
+}
+
+/// The low watermark of a budget.
+pub(super) fn low(budget: usize) -> usize {
+    budget * LOW_PERCENT / 100
+}
+
+/// Rows of one micro-batch within a budget.
+fn micro_batch(budget: usize, max_rows: usize) -> usize {
+    (budget / 8).clamp(1, max_rows)
+}
+
+/// Refuses a budget in which the request's conversation cannot be held.
+///
+/// # Errors
+/// [`TurnError::BudgetTooSmall`], with what needs how many cells.
+pub(crate) fn check_budget(
+    request: &TurnRequest,
+    max_rows: usize,
+    is_border: impl Fn(Token) -> bool,
+) -> Result<(), TurnError> {
+    let Some(budget) = request.budget else { return Ok(()) };
+    let mut timeline = Timeline::new(ModelHash([0; 8])); // Names do not matter.
+    timeline.push(&request.prompt, is_border);
+    let (mut uses, cells) = (BlockUses::default(), CellNumbers::default());
+    let facts = uses.facts(&timeline, &cells, &request.keep.segments, 0);
+    let minimum = Minimum::of(&facts, micro_batch(budget, max_rows));
+    minimum.check(budget).map_err(|error| TurnError::BudgetTooSmall(error.to_string()))
+}
