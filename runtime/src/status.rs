@@ -216,6 +216,10 @@ pub struct EngineCounters {
     pub dropped_tokens: u64,
     /// Time that the engine's thread spent on exports and records.
     pub keeping_micros: u64,
+    /// How often it was decided which blocks leave a live conversation.
+    pub decisions: u64,
+    /// The time that took, with the description of all blocks for the policy.
+    pub deciding_micros: u64,
 }
 
 /// Tokens of a draft model since the engine's start.

@@ -37,6 +37,9 @@ const COLD: usize = 256;
 /// Milliseconds.
 const BAR: f64 = 10.0;
 
+/// Microseconds, of 2,000 blocks; here fewer.
+const DECISION_BAR: f64 = 200.0;
+
 #[derive(Default)]
 pub struct Table {
     first: Samples,
@@ -44,6 +47,11 @@ pub struct Table {
     /// Of [`COLD`] tokens, on the same engine.
     computed: Vec<Duration>,
     away: usize,
+    /// How often the engine decided who leaves, and the time that took.
+    decisions: u64,
+    deciding_micros: u64,
+    /// Of the conversation, about.
+    blocks: usize,
 }
 
 #[derive(Default)]
@@ -121,6 +129,12 @@ fn ask_all(
             table.away = report.away.iter().map(|range| range.len()).sum();
         }
     }
+    if round > 0 {
+        let counters = turns::status(engine).counters;
+        table.decisions += counters.decisions;
+        table.deciding_micros += counters.deciding_micros;
+        table.blocks = segments.len();
+    }
     let text = Words::new(model.vocabulary().len()).next(COLD);
     let mut request = turns::request(&format!("cold-{round}"), &text, 1);
     request.cold = true; // The store has the tokens from an earlier round.
@@ -193,6 +207,15 @@ impl Table {
             if ms > BAR {
                 missed.push(format!("a recovery, {what}: {ms:.1} ms"));
             }
+        }
+        let micros = self.deciding_micros as f64 / self.decisions.max(1) as f64;
+        println!(
+            "\nThe engine decided {} times which of {} blocks leave, in {micros:.0} us on average (bar \
+             {DECISION_BAR:.0}).",
+            self.decisions, self.blocks
+        );
+        if micros > DECISION_BAR {
+            missed.push(format!("a decision of the engine: {micros:.0} us"));
         }
         missed
     }

@@ -69,7 +69,10 @@ impl Worker<'_> {
         let chosen = leaving(&*scorer, &facts, limits, slot.uses.turn(), demand);
         let blocks: Vec<Block> =
             chosen.iter().map(|&at| slot.timeline.blocks()[at].clone()).collect();
-        debug!(blocks = blocks.len(), micros = began.elapsed().as_micros(), "chose who leaves");
+        self.core.counters.decisions += 1;
+        let micros = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.core.counters.deciding_micros += micros;
+        debug!(blocks = blocks.len(), micros, "chose who leaves");
         let mut freed = 0;
         for (block, at) in blocks.iter().zip(chosen) {
             if self.evict_block(index, block) {
