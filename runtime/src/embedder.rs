@@ -12,7 +12,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -144,10 +144,7 @@ fn embed_all(backend: &mut dyn Backend, first: &mut Option<Text>, texts: &mpsc::
             }
             Err(error) => warn!(%error, "a text has no embedding"),
         }
-        next = match texts.recv_timeout(IDLE) {
-            Ok(text) => Some(text),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        };
+        next = texts.recv_timeout(IDLE).ok();
     }
 }
 

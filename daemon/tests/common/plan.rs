@@ -265,6 +265,7 @@ impl Plan {
             sampling: ModelSampling::of(&self.sampling),
             renders_in: RendersIn::ThisProcess,
             drafter: None,
+            recall_model: None,
         };
         let own = vec![directory.join("models")];
         let roots = Roots { own, ..Roots::default() };

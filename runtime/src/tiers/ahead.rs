@@ -16,8 +16,9 @@ use hob_slots::format::ObjectKind;
 use hob_slots::{BlockId, Use};
 use tracing::error;
 
+use super::counters::Counters;
 use super::find::Finder;
-use super::shared::{Counters, Shared};
+use super::shared::Shared;
 
 /// Of one question.
 const MAX_BYTES: u64 = 32 << 20;

@@ -6,7 +6,8 @@ use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
 use hob_slots::{BlockId, Payload};
 
-use super::shared::{Counters, Known, Shared};
+use super::counters::Counters;
+use super::shared::{Known, Shared};
 use crate::map::Origin;
 
 /// A reader thread's access to the tiers.

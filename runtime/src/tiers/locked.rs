@@ -11,7 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Instant;
 
-use super::shared::{Counters, Shared};
+use super::counters::Counters;
+use super::shared::Shared;
 
 /// Objects that one step looks at.
 pub(super) const MAX_IDS: usize = 64;

@@ -17,9 +17,10 @@ use hob_slots::store::{ObjectName, Store, StoreError};
 use hob_slots::sweep::{LiveRefs, Sweeper, Swept, collect_now};
 use hob_slots::{AdjustedTime, ConversationId, ModelHash, Timestamp};
 
+use super::counters::Counters;
 use super::job::{Job, MaintenanceJob};
 use super::locked::{LockedSteps, MAX_IDS};
-use super::shared::{Counters, Shared};
+use super::shared::Shared;
 use crate::background::in_the_background;
 use parking_lot::Mutex;
 use tokio::sync::watch;

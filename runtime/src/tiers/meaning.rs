@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::counters::Counters;
 use super::passages::Indexed;
-use super::shared::{Counters, Shared};
 use crate::embedder::Embedder;
 
 /// How long a vector is waited for, behind answers that have the cores. After that the block stays without.
@@ -48,9 +48,9 @@ impl Unembedded {
     }
 
     /// Makes vectors until it is closed.
-    pub fn serve(&self, shared: &Shared, embedder: &Embedder) {
+    pub fn serve(&self, embedder: &Embedder, counters: &Counters) {
         while let Some(index) = self.next() {
-            let text = || Some(index.upgrade()?.lock().unembedded()?);
+            let text = || index.upgrade()?.lock().unembedded();
             while let Some((block, id, text)) = text() {
                 if self.state.lock().closed {
                     return;
@@ -60,7 +60,7 @@ impl Unembedded {
                 let is_made = !vector.is_empty();
                 let Some(indexed) = index.upgrade() else { break };
                 indexed.lock().add_vector(block, id, vector);
-                Counters::add(&shared.counters.embedded, u64::from(is_made));
+                Counters::add(&counters.embedded, u64::from(is_made));
             }
         }
     }

@@ -15,6 +15,7 @@
 //! - What the disk refused, or a panic left unwritten, is written again behind later jobs.
 
 mod ahead;
+mod counters;
 #[cfg(test)]
 mod empty_record;
 mod fetch;
@@ -55,6 +56,7 @@ use crate::map::Tier;
 
 use ahead::Ahead;
 pub use ahead::AheadHandle;
+pub use counters::Counters;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
 use fetch::{Queue, Request};
 pub use index::TierIndex;
@@ -67,7 +69,7 @@ pub use plan::FetchRequest;
 pub use read::{Part, Piece};
 pub use recall::{RecallRequest, Recalled};
 use records::Summary;
-pub use shared::{Budget, Counters};
+pub use shared::Budget;
 use shared::{Known, Shared};
 pub use usage::UsedObject;
 use writer::Writer;
@@ -119,10 +121,19 @@ impl KvTiers {
             threads.push(spawn("hob-reader", move || queue.serve(&shared)));
         }
         let words = shared.clone();
-        threads.push(spawn("hob-words", move || words.passages.serve(&words)));
+        threads.push(spawn("hob-words", move || {
+            let embeds = |indexed: &_| {
+                if words.embedder.is_some() {
+                    words.unembedded.push(indexed);
+                }
+            };
+            words.passages.serve(words.model.vocabulary(), &words.counters, embeds);
+        }));
         if let Some(embedder) = shared.embedder.clone() {
             let shared = shared.clone();
-            threads.push(spawn("hob-meaning", move || shared.unembedded.serve(&shared, &embedder)));
+            threads.push(spawn("hob-meaning", move || {
+                shared.unembedded.serve(&embedder, &shared.counters);
+            }));
         }
         let (ahead, ahead_inbox) = mpsc::channel();
         let reads = shared.clone();

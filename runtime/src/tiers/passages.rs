@@ -16,7 +16,7 @@ use hob_slots::{Block, BlockId, ConversationId, Token};
 use parking_lot::{Condvar, Mutex};
 use tracing::error;
 
-use super::shared::{Counters, Shared};
+use super::counters::Counters;
 use crate::labels::Labels;
 use crate::vocabulary::Vocabulary;
 
@@ -100,19 +100,22 @@ impl Indexes {
         self.changed.notify_all();
     }
 
-    /// Reads words until it is closed.
-    pub fn serve(&self, shared: &Shared) {
+    /// Reads words until it is closed; tells each index that it has read for.
+    pub fn serve(
+        &self,
+        vocabulary: &Vocabulary,
+        counters: &Counters,
+        is_read: impl Fn(&Arc<Mutex<Indexed>>),
+    ) {
         while let Some((timeline, indexed)) = self.next() {
-            let read = || indexed.lock().update(&timeline, shared.model.vocabulary());
+            let read = || indexed.lock().update(&timeline, vocabulary);
             match catch_unwind(AssertUnwindSafe(read)) {
                 Ok(blocks) => {
-                    Counters::add(&shared.counters.indexed_ahead, blocks as u64);
-                    if shared.embedder.is_some() {
-                        shared.unembedded.push(&indexed);
-                    }
+                    Counters::add(&counters.indexed_ahead, blocks as u64);
+                    is_read(&indexed);
                 }
                 Err(_) => {
-                    Counters::add(&shared.counters.panics, 1);
+                    Counters::add(&counters.panics, 1);
                     error!(
                         "the words of a conversation were not read: its next question reads them"
                     );

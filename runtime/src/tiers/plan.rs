@@ -17,8 +17,9 @@ use hob_slots::lineage::views_within;
 use hob_slots::store::Miss;
 use hob_slots::{AdapterSet, Block, BlockId, ConversationId, Timeline, Token, ViewRun};
 
+use super::counters::Counters;
 use super::passages::Labelled;
-use super::shared::{Counters, Known, Shared};
+use super::shared::{Known, Shared};
 use super::{other_model, residence};
 use crate::fault::{self, Place};
 use crate::miss::MissReason;

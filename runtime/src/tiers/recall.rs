@@ -12,9 +12,10 @@ use std::time::Duration;
 use hob_slots::recall::{Query, Residence, Retrievals, Why, choose};
 use hob_slots::{Block, Token};
 
+use super::counters::Counters;
 use super::passages::{Labelled, text};
 use super::plan::Plan;
-use super::shared::{Counters, Shared};
+use super::shared::Shared;
 use crate::labels::Labels;
 use crate::turn::BackReason;
 

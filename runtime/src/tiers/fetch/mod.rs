@@ -18,11 +18,12 @@ use hob_slots::format::{SlotRecord, SnapshotRef};
 use parking_lot::{Condvar, Mutex};
 use tracing::error;
 
+use super::counters::Counters;
 use super::find::Finder;
 use super::plan::{FetchRequest, Plan};
 use super::read::{Group, Piece, PieceState};
 use super::recall::{self, RecallRequest, Recalled};
-use super::shared::{Counters, Shared};
+use super::shared::Shared;
 use crate::miss::MissReason;
 
 /// Reader threads. A third one gained nothing that could be measured.

@@ -22,10 +22,11 @@ use hob_slots::BlockId;
 use hob_slots::format::Object;
 use tracing::error;
 
+use super::counters::Counters;
 use super::job::Job;
 use super::locked::LockedSteps;
 use super::retries::{Retries, Unwritten};
-use super::shared::{Counters, Known, Shared};
+use super::shared::{Known, Shared};
 use crate::background::behind_answers;
 use crate::fault::{self, Place};
 

@@ -8,9 +8,10 @@ use tracing::{debug, warn};
 
 use super::Writer;
 use crate::fault::{self, Place};
+use crate::tiers::counters::Counters;
 use crate::tiers::job::Unread;
 use crate::tiers::retries::Unwritten;
-use crate::tiers::shared::{Counters, Known, Shared, cleared};
+use crate::tiers::shared::{Known, Shared, cleared};
 use crate::tiers::successor;
 
 impl Writer<'_> {
