@@ -1,6 +1,6 @@
-//! Finds the end of a JSON object or array, reading each byte once.
+//! Finds the end of a JSON object or array, reading each byte once, and quotes texts.
 //!
-//! It reads brackets and strings only: a complete value may still be invalid, but a broken one
+//! The scan reads brackets and strings only: a complete value may still be invalid, but a broken one
 //! cannot become valid with any further text.
 
 /// Scans one value, which begins with `{` or `[`.
@@ -70,6 +70,12 @@ impl Scan {
     fn broken(&self) -> Progress {
         Progress::Broken(self.at - 1)
     }
+}
+
+/// The text as JSON writes it, without the quotes.
+pub(crate) fn inside_quotes(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`Dialect`] (which form a template shows), [`forms`] (the forms, as data),
 //! [`Signatures`] (the tools that are offered), [`Parser`] (text in, [`Part`]s out), `call` (the JSON
-//! of one call), `literal` (calls in another notation), `json` (the end of a JSON value).
+//! of one call), `literal` (calls in another notation), `json` (the end of a JSON value), `mark`
+//! (marks that are there in part).
 //!
 //! - The split of the text into chunks never changes the parts, but one part may come in several.
 //! - Text that only resembles a call is returned as content, unchanged.
@@ -15,6 +16,7 @@ mod dialect;
 pub mod forms;
 mod json;
 mod literal;
+mod mark;
 mod parser;
 mod reasoning;
 mod signatures;

@@ -1,4 +1,4 @@
-//! Calls in another notation than JSON. The parser reads one when it is complete.
+//! Calls in another notation than JSON.
 
 use super::{Call, Form, Notation};
 

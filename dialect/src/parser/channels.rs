@@ -1,9 +1,10 @@
 //! Messages with a header: reasoning, text for the user, and calls.
 
-use super::{Opening, Parser, State, awaits_any, partial_mark, push_part};
+use super::{Opening, Parser, State, push_part};
 use crate::Part;
 use crate::forms::{Call, Channels};
 use crate::json::Scan;
+use crate::mark::{awaits_any, partial_mark};
 
 /// A header has at most a name and a few words.
 const MAX_HEADER_BYTES: usize = 512;

@@ -6,8 +6,8 @@
 //! - The parser returns the name of a call when its arguments begin, and then the arguments as they
 //!   come. From there on it is a call, whatever follows: arguments that end early or are no JSON are
 //!   returned as the model wrote them.
-//! - A call in another order of members or another notation is returned when it is complete. Its text
-//!   is content if it is invalid, and so is the text of a call that breaks off before its arguments.
+//! - A call in another order of members is returned when it is complete. Its text is content if it is
+//!   invalid, and so is the text of a call that breaks off before its arguments.
 //!
 //! Reading order: this file (reasoning, content, and what follows a call), [`calls`] (calls in JSON),
 //! [`tagged`] (arguments in tags), [`literal`] (other notations), [`channels`] (messages with a header).
@@ -19,6 +19,7 @@ mod tagged;
 
 use crate::forms::{Call, Form};
 use crate::json::Scan;
+use crate::mark::partial_mark;
 use crate::reasoning::written_marks;
 use crate::{Dialect, Part, Signatures};
 
@@ -57,8 +58,6 @@ enum State {
         in_list: bool,
         /// It begins with its name, or may do so; else it is read when it is complete.
         streams: bool,
-        /// How much of the text is searched for its end, where that is a mark.
-        searched: usize,
     },
     /// The name and the arguments before `text` are returned.
     Arguments {
@@ -76,6 +75,8 @@ enum State {
     List,
     /// The name of a call with tags is returned.
     Tags(tagged::Tags),
+    /// The name of a call in another notation is returned, and its arguments before `text`.
+    Literal(crate::literal::Arguments),
     /// Before the body of a message; or within one, before what may be the next.
     Header {
         within: Option<channels::Body>,
@@ -90,7 +91,7 @@ enum State {
 
 impl State {
     fn call(call_at: usize, in_list: bool) -> Self {
-        Self::Call { call_at, scan: Scan::default(), in_list, streams: true, searched: 0 }
+        Self::Call { call_at, scan: Scan::default(), in_list, streams: true }
     }
 
     fn behind_call(in_list: bool) -> Self {
@@ -137,8 +138,8 @@ impl Parser {
         }
     }
 
-    /// A call is returned when it is complete.
-    pub fn returns_whole_calls(&self) -> bool {
+    /// A grammar of a call begins at its mark.
+    pub fn follows_marks(&self) -> bool {
         matches!(self.form.call, Call::Literal(_))
     }
 
@@ -157,9 +158,6 @@ impl Parser {
     /// Parses the rest at the end of the answer. Arguments that are not complete stay without an end.
     pub fn finish(&mut self) -> Vec<Part> {
         let mut parts = Vec::new();
-        if self.end_literal(&mut parts) {
-            return parts;
-        }
         let rest = std::mem::take(&mut self.text);
         let part = match &self.state {
             State::Reasoning { .. } => Part::Reasoning(rest.trim_end().to_owned()),
@@ -178,6 +176,10 @@ impl Parser {
                 Part::Content(String::new())
             }
             State::Tags(tags) => tags.rest(rest, self.calls - 1),
+            State::Literal(arguments) => {
+                let json_fragment = arguments.rest(&rest);
+                Part::ToolCallArguments { index: self.calls - 1, json_fragment }
+            }
             State::Start | State::Content { .. } | State::Call { .. } | State::CallBody => {
                 Part::Content(rest)
             }
@@ -209,6 +211,7 @@ impl Parser {
             State::Tail { .. } => self.tail(),
             State::List => self.next_of_list(),
             State::Tags(_) => self.tags(parts),
+            State::Literal(_) => self.literal(parts),
             State::Header { .. } | State::Body(_) | State::CallBody => self.message(parts),
             State::Called => self.after_call(),
         }
@@ -392,21 +395,14 @@ impl Parser {
     }
 }
 
-/// The length of the longest suffix of `text` that is a proper prefix of `mark`.
-fn partial_mark(text: &str, mark: &str) -> usize {
-    let longest = mark.len().saturating_sub(1).min(text.len());
-    let ends = |len: &usize| text.as_bytes().ends_with(&mark.as_bytes()[..*len]);
-    (1..=longest).rev().find(ends).unwrap_or(0)
-}
-
-/// Whether `text` is the beginning of one of the marks, and not all of it.
-fn awaits_any<'a>(text: &str, marks: impl IntoIterator<Item = &'a str>) -> bool {
-    marks.into_iter().any(|mark| mark.len() > text.len() && mark.starts_with(text))
-}
-
 fn push_part(parts: &mut Vec<Part>, part: Part) {
-    let empty = matches!(&part, Part::Content(text) | Part::Reasoning(text) if text.is_empty());
-    if !empty {
+    let (Part::Content(text)
+    | Part::Reasoning(text)
+    | Part::ToolCallArguments { json_fragment: text, .. }) = &part
+    else {
+        return parts.push(part);
+    };
+    if !text.is_empty() {
         parts.push(part);
     }
 }

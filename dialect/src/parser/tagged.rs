@@ -1,8 +1,10 @@
 //! Calls with each argument in a tag of its own, returned as JSON: texts as they come, other values
 //! when they are complete.
 
-use super::{MAX_NAME_BYTES, Parser, State, awaits_any, partial_mark};
+use super::{MAX_NAME_BYTES, Parser, State};
 use crate::forms::{Tagged, ValueEnd};
+use crate::json::inside_quotes;
+use crate::mark::{awaits_any, partial_mark};
 use crate::{Kind, Part};
 
 mod nested;
@@ -58,10 +60,7 @@ impl Tags {
     pub fn rest(&self, text: String, index: usize) -> Part {
         let in_text = self.value.as_ref().is_some_and(|value| value.is_open);
         let json_fragment = if in_text { inside_quotes(&text) } else { String::new() };
-        match json_fragment.is_empty() {
-            true => Part::Content(String::new()),
-            false => Part::ToolCallArguments { index, json_fragment },
-        }
+        Part::ToolCallArguments { index, json_fragment }
     }
 }
 
@@ -239,10 +238,4 @@ impl Parser {
         parts.push(Part::ToolCallArguments { index, json_fragment });
         true
     }
-}
-
-/// The text as JSON writes it, without the quotes.
-fn inside_quotes(text: &str) -> String {
-    let quoted = serde_json::Value::from(text).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
 }

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{opens_reasoning, written};
 
+mod literal;
+
 fn tools() -> Option<Signatures> {
     Some(Signatures::default())
 }
@@ -109,6 +111,11 @@ fn arguments_are_returned_as_they_come() {
         (Dialect::Llama3, r#"{"name": "f", "parameters": "#, "}"),
         (Dialect::Mistral, r#"[TOOL_CALLS] [{"name": "f", "arguments": "#, "}]"),
         (Dialect::Mistral, "[TOOL_CALLS]f[ARGS]", ""),
+        (
+            Dialect::Command,
+            "<|START_ACTION|>[\n{\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": ",
+            "}\n]<|END_ACTION|>",
+        ),
     ] {
         let mut parser = Parser::new(dialect, tools(), false);
         assert_eq!(parser.push(opened), [], "{opened}");
@@ -293,9 +300,15 @@ fn any_answer() -> impl Strategy<Value = String> {
         "<|END_TEXT|>",
         "<|tool_call_start|>",
         "[f(a=1)]",
+        "[f(a=\"",
+        "[f(",
+        "b='",
+        ")",
         "<|tool_call_end|>",
         "<|tool_call>",
         "call:f{a:1}",
+        "call:f{a:",
+        "<|\"|>",
         "<tool_call|>",
         "<channel|>",
         "<|channel|>analysis",

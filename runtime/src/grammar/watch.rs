@@ -17,7 +17,7 @@ pub(super) struct Watch {
     compiled: Matcher,
     /// Of the call that is open.
     open: Option<Matcher>,
-    /// The parser returns the call when it is complete; its grammar is begun, or cannot be followed.
+    /// The grammar of the call that is opened is begun, or cannot be followed.
     is_within: bool,
 }
 
@@ -86,7 +86,7 @@ impl Watch {
         match begun {
             Some(begun) if self.parser.writes_json() => Some(begun),
             Some(begun) => Some(begun + self.parser.opened_tags()?),
-            None if self.parser.returns_whole_calls() && !was_within => {
+            None if self.parser.follows_marks() && !was_within => {
                 self.parser.opened_call().map(str::to_owned)
             }
             None => None,
