@@ -16,11 +16,27 @@ pub(super) const SPACE: &str = r"/[ \n]{0,2}/";
 /// A name or a number that the grammar leaves open.
 pub(super) const NUMBER: &str = "/[0-9]{1,2}/";
 
+/// Items whose order is free within one rule: llguidance keeps a bit for each.
+const MAX_UNORDERED: usize = 64;
+
 /// The rules of a grammar.
 pub(super) struct Lark<'a> {
     control: Control<'a>,
     rules: String,
     count: usize,
+}
+
+/// One of several in any order.
+pub(super) struct Item {
+    pub rule: String,
+    pub is_required: bool,
+}
+
+/// What may follow no item, and what may follow one.
+#[derive(Default)]
+pub(super) struct Items {
+    pub first: String,
+    pub next: String,
 }
 
 /// A part of a text: a control token, or what stands between two.
@@ -59,6 +75,45 @@ impl<'a> Lark<'a> {
     /// One of these.
     pub fn any_of(&mut self, bodies: &[String]) -> String {
         self.rule(&bodies.join(" | "))
+    }
+
+    /// These in any order with `between` between them, each once or, if it is not required, at most
+    /// once; then the rest. Beyond [`MAX_UNORDERED`], those that are required come in front.
+    pub fn in_any_order(&mut self, items: Vec<Item>, between: &str, rest: Items) -> Items {
+        let (mut ordered, others): (Vec<_>, Vec<_>) =
+            items.into_iter().partition(|item| item.is_required);
+        ordered.extend(others);
+        let groups = ordered.chunks(MAX_UNORDERED).rev();
+        groups.fold(rest, |rest, group| self.unordered(group, between, &rest))
+    }
+
+    /// One rule, whose parameter has a bit for each item that is written.
+    fn unordered(&mut self, items: &[Item], between: &str, rest: &Items) -> Items {
+        let required = items.iter().take_while(|item| item.is_required).count();
+        let next = format!("r{}", self.count);
+        self.count += 1;
+        let or_nothing =
+            |text: &str| if text.is_empty() { "\"\"".to_owned() } else { text.to_owned() };
+        let mut body = or_nothing(&rest.next);
+        if required > 0 {
+            body.push_str(&format!(" %if is_ones([0:{required}])"));
+        }
+        for (bit, Item { rule, .. }) in items.iter().enumerate() {
+            body.push_str(&format!(
+                "\n  | {between} {rule} {next}::set_bit({bit}) %if bit_clear({bit})"
+            ));
+        }
+        writeln!(self.rules, "{next}::_: {body}").expect("a String takes every write");
+        let begun = format!("{next}::0x0");
+        if between.is_empty() {
+            return Items { first: begun.clone(), next: begun };
+        }
+        let mut first: Vec<String> = Vec::new();
+        first.extend((required == 0).then(|| or_nothing(&rest.first)));
+        let begins =
+            |(bit, item): (usize, &Item)| format!("{} {next}::{:#x}", item.rule, 1_u64 << bit);
+        first.extend(items.iter().enumerate().map(begins));
+        Items { first: self.any_of(&first), next: begun }
     }
 
     /// This text; its marks are control tokens where the vocabulary has them.

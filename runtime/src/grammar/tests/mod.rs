@@ -12,6 +12,7 @@ use hob_slots::Token;
 
 mod calls;
 mod measure;
+mod order;
 mod refusals;
 
 const END: &str = "<|im_end|>";

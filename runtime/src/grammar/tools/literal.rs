@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use hob_dialect::Kind;
 
 use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
-use crate::grammar::lark::{Lark, quoted};
+use crate::grammar::lark::{Item, Items, Lark, quoted};
 
 /// Schemas inside one another; what is deeper takes any value.
 const MAX_DEPTH: usize = 8;
@@ -112,7 +112,7 @@ fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     schema
 }
 
-/// Members in the declared order with marks between them; those that are not required may be missing.
+/// Members in any order with marks between them; those that are not required may be missing.
 fn members(
     lark: &mut Lark<'_>,
     parameters: &[Parameter<'_>],
@@ -121,29 +121,15 @@ fn members(
     item: impl Fn(&mut Lark<'_>, &Parameter<'_>) -> String,
 ) -> String {
     let between = quoted(between);
-    let other = other.map(|other| lark.rule(&other));
-    // What may follow no member, and what may follow one.
-    let (mut first, mut next) = match other {
-        Some(other) => {
-            let next = format!("({between} {other}){{0,16}}");
-            (format!("({other} {next})?"), next)
-        }
-        None => (String::new(), String::new()),
-    };
-    for parameter in parameters.iter().rev() {
-        let item = item(lark, parameter);
-        let item = lark.rule(&item);
-        let begun = format!("{item} {next}");
-        let more = format!("{between} {item} {next}");
-        (first, next) = match parameter.is_required {
-            true => (begun, lark.rule(&more)),
-            false => {
-                let skipped = if first.is_empty() { "\"\"".to_owned() } else { first };
-                let first = lark.rule(&format!("{begun} | {skipped}"));
-                let without = if next.is_empty() { "\"\"".to_owned() } else { next };
-                (first, lark.rule(&format!("{more} | {without}")))
-            }
-        };
-    }
-    first
+    let rest = other.map(|other| {
+        let other = lark.rule(&other);
+        let next = format!("({between} {other}){{0,16}}");
+        Items { first: format!("({other} {next})?"), next }
+    });
+    let items = parameters.iter().map(|parameter| {
+        let body = item(lark, parameter);
+        Item { rule: lark.rule(&body), is_required: parameter.is_required }
+    });
+    let items = items.collect();
+    lark.in_any_order(items, &between, rest.unwrap_or_default()).first
 }

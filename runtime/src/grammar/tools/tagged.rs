@@ -6,7 +6,7 @@ use hob_dialect::Kind;
 use hob_dialect::forms::{Attribute, Tagged, ValueEnd};
 
 use super::{Parameter, ToolSignature, allows_others, inner_json, listed_texts, parameters};
-use crate::grammar::lark::{Lark, SPACE, quoted};
+use crate::grammar::lark::{Item, Items, Lark, SPACE, quoted};
 
 /// Arguments that are not declared.
 const MAX_OTHERS: usize = 16;
@@ -35,28 +35,30 @@ pub(super) fn call(
 
 /// The arguments and the closing tag.
 pub(super) fn arguments(lark: &mut Lark<'_>, form: &Tagged, schema: &Value) -> String {
-    let mut call = String::new();
-    for parameter in parameters(schema) {
+    let items = parameters(schema).into_iter().map(|parameter| {
         let body = argument(lark, form, schema, &parameter);
-        let body = lark.rule(&format!("{SPACE} {body}"));
-        call.push_str(&format!(" {body}{}", if parameter.is_required { "" } else { "?" }));
-    }
-    if allows_others(schema) {
-        let open = lark.text(form.parameter);
-        let others = match form.value_end {
-            ValueEnd::Mark(end) => {
-                let value = value(lark, form, schema, &Value::Null, end);
-                let key = r"/[A-Za-z0-9_.\-]{1,64}/";
-                let body = format!("{SPACE} {open} {key} {}{value}", key_end(lark, form));
-                let body = lark.rule(&body);
-                format!(" {body}{{0,{MAX_OTHERS}}}")
-            }
-            // A key that is not known cannot be repeated.
-            ValueEnd::WithKey(..) => String::new(),
-        };
-        call.push_str(&others);
-    }
-    format!("{call} {SPACE} {}", lark.text(form.close))
+        let rule = lark.rule(&format!("{SPACE} {body}"));
+        Item { rule, is_required: parameter.is_required }
+    });
+    let items = items.collect();
+    let others = match allows_others(schema) {
+        true => others(lark, form, schema),
+        false => String::new(),
+    };
+    let rest = Items { first: others.clone(), next: others };
+    let items = lark.in_any_order(items, "", rest).next;
+    format!(" {items} {SPACE} {}", lark.text(form.close))
+}
+
+/// Arguments that the tool does not declare.
+fn others(lark: &mut Lark<'_>, form: &Tagged, schema: &Value) -> String {
+    // A key that is not known cannot be repeated.
+    let ValueEnd::Mark(end) = form.value_end else { return String::new() };
+    let open = lark.text(form.parameter);
+    let value = value(lark, form, schema, &Value::Null, end);
+    let key = r"/[A-Za-z0-9_.\-]{1,64}/";
+    let body = lark.rule(&format!("{SPACE} {open} {key} {}{value}", key_end(lark, form)));
+    format!("{body}{{0,{MAX_OTHERS}}}")
 }
 
 fn argument(lark: &mut Lark<'_>, form: &Tagged, root: &Value, parameter: &Parameter<'_>) -> String {
