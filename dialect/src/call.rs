@@ -38,8 +38,16 @@ const MAX_HEAD_BYTES: usize = 512;
 
 /// Reads `{"name": …, "arguments": {`, or the same with an id before it or with `parameters`.
 pub(crate) fn read_head(json: &str) -> Head {
-    let reader = HeadReader { rest: json };
-    match reader.read(json.len()) {
+    bounded(json, HeadReader { rest: json }.read(json.len()))
+}
+
+/// Reads `{"the_name": {`.
+pub(crate) fn read_keyed_head(json: &str) -> Head {
+    bounded(json, HeadReader { rest: json }.read_keyed(json.len()))
+}
+
+fn bounded(json: &str, read: Result<Head, Head>) -> Head {
+    match read {
         Err(Head::Incomplete) if json.len() > MAX_HEAD_BYTES => Head::Other,
         Ok(Head::Call { arguments_at, .. }) if arguments_at > MAX_HEAD_BYTES => Head::Other,
         Ok(head) | Err(head) => head,
@@ -65,6 +73,17 @@ impl HeadReader<'_> {
         self.mark(',')?;
         let key = self.string()?;
         self.member(&key, ARGUMENTS)?;
+        self.arguments(name, total_bytes)
+    }
+
+    fn read_keyed(mut self, total_bytes: usize) -> Result<Head, Head> {
+        self.mark('{')?;
+        let name = self.string()?;
+        self.mark(':')?;
+        self.arguments(name, total_bytes)
+    }
+
+    fn arguments(mut self, name: String, total_bytes: usize) -> Result<Head, Head> {
         self.mark('{')?;
         let arguments_at = total_bytes - self.rest.len() - 1;
         if name.is_empty() { Err(Head::Other) } else { Ok(Head::Call { name, arguments_at }) }

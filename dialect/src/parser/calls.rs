@@ -2,7 +2,7 @@
 
 use super::{MAX_NAME_BYTES, Parser, State};
 use crate::Part;
-use crate::call::{Arguments, Head, read_call, read_head, read_keyed};
+use crate::call::{Arguments, Head, read_call, read_head, read_keyed, read_keyed_head};
 use crate::forms::{Json, Named};
 use crate::json::{Progress, Scan};
 
@@ -30,8 +30,8 @@ impl Parser {
         {
             return self.named_call(named, start, parts);
         }
-        if *streams && !form.is_keyed {
-            match read_head(call) {
+        if *streams {
+            match if form.is_keyed { read_keyed_head(call) } else { read_head(call) } {
                 Head::Call { name, arguments_at } => {
                     let state =
                         State::Arguments { scan: Scan::default(), in_list, in_object: true };

@@ -111,6 +111,7 @@ fn arguments_are_returned_as_they_come() {
         (Dialect::Llama3, r#"{"name": "f", "parameters": "#, "}"),
         (Dialect::Mistral, r#"[TOOL_CALLS] [{"name": "f", "arguments": "#, "}]"),
         (Dialect::Mistral, "[TOOL_CALLS]f[ARGS]", ""),
+        (Dialect::Apertus, "<|tools_prefix|>[{\"f\": ", "}]<|tools_suffix|>"),
         (
             Dialect::Command,
             "<|START_ACTION|>[\n{\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": ",
