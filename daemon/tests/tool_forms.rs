@@ -121,6 +121,9 @@ fn a_call_of_the_models_own_accord_follows_the_schema() {
             serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
         assert_eq!((&function["name"], arguments), (&json!("light"), json!({"room": room})));
     }
+    // A tool that is not offered cannot be called.
+    let call = r#"<tool_call>{"name": "lamp", "arguments": {"room": "hall"}}</tool_call>"#;
+    assert_eq!(say(json!(["hall"]), call)["tool_calls"][0]["function"]["name"], "light");
     // Text that is no call is what the model wrote.
     let message = say(json!(["hall"]), r#"{"room": "attic"} <tool"#);
     assert_eq!(message["content"], r#"{"room": "attic"} <tool"#);

@@ -54,12 +54,19 @@ fn bounded(json: &str, read: Result<Head, Head>) -> Head {
     }
 }
 
+/// The text of a call behind the `:` of its name.
+pub(crate) fn at_name(json: &str) -> Option<&str> {
+    let mut reader = HeadReader { rest: json };
+    reader.read_to_name().ok()?;
+    Some(reader.rest)
+}
+
 struct HeadReader<'a> {
     rest: &'a str,
 }
 
 impl HeadReader<'_> {
-    fn read(mut self, total_bytes: usize) -> Result<Head, Head> {
+    fn read_to_name(&mut self) -> Result<(), Head> {
         self.mark('{')?;
         let mut key = self.string()?;
         if IDS.contains(&key.as_str()) {
@@ -68,7 +75,11 @@ impl HeadReader<'_> {
             self.mark(',')?;
             key = self.string()?;
         }
-        self.member(&key, NAMES)?;
+        self.member(&key, NAMES)
+    }
+
+    fn read(mut self, total_bytes: usize) -> Result<Head, Head> {
+        self.read_to_name()?;
         let name = self.string()?;
         self.mark(',')?;
         let key = self.string()?;

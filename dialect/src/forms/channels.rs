@@ -17,8 +17,9 @@ pub struct Channels {
     pub reasoning: Option<&'static str>,
     /// Whom text is for, where a header names it.
     pub user: &'static str,
-    /// The header of a call, as the model writes it before and behind the name.
-    pub call: (&'static str, &'static str),
+    /// The header of a call before its name, as the model writes it, and what may stand behind the
+    /// name: the first is what a forced call has.
+    pub call: (&'static str, &'static [&'static str]),
     /// End a message.
     pub ends: &'static [&'static str],
     /// Between two messages of one answer.
@@ -45,7 +46,21 @@ pub const HARMONY: Form = Form {
         reasoning: Some("analysis"),
         user: "assistant",
         ends: &["<|call|>", "<|end|>", "<|return|>"],
-        call: ("<|channel|>commentary to=functions.", " <|constrain|>json<|message|>"),
+        call: (
+            "<|channel|>commentary to=functions.",
+            &[
+                " <|constrain|>json<|message|>",
+                "<|constrain|>json<|message|>",
+                " json<|message|>",
+                "<|message|>",
+                "<|channel|>commentary <|constrain|>json<|message|>",
+                "<|channel|>commentary json<|message|>",
+                "<|channel|>commentary<|message|>",
+                "<|channel|>analysis <|constrain|>json<|message|>",
+                "<|channel|>analysis json<|message|>",
+                "<|channel|>analysis<|message|>",
+            ],
+        ),
         between: "<|start|>assistant",
         writes_several: false,
         tagged: None,
@@ -71,7 +86,7 @@ pub const MUSE: Form = Form {
         reasoning: Some("to=self"),
         user: "user",
         ends: &["<|eom|>", "<|eot|>"],
-        call: (" to=", "<|message|>"),
+        call: (" to=", &["<|message|>"]),
         between: "<|eom|><|start|>assistant",
         writes_several: true,
         tagged: Some(MUSE_CALL),
@@ -91,7 +106,7 @@ pub const FUNCTIONARY32: Form = Form {
         reasoning: None,
         user: "all",
         ends: &[],
-        call: ("", "\n"),
+        call: ("", &["\n"]),
         between: ">>>",
         writes_several: true,
         tagged: None,

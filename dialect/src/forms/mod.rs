@@ -158,6 +158,28 @@ impl Form {
         !self.open.is_empty() || matches!(self.call, Call::Channel(_))
     }
 
+    /// Whether a mark says that the name of a call follows. Without one, the text is a call only once its
+    /// arguments begin: JSON alone may be an answer, and a header that is a name has one of a tool.
+    pub fn marks_names(&self) -> bool {
+        match &self.call {
+            Call::Json(json) => !json.is_bare,
+            Call::Channel(channels) => !channels.to.is_empty(),
+            Call::Named(_) | Call::Tagged(_) | Call::Literal(_) => true,
+        }
+    }
+
+    /// The mark before the name of a call, without its last letter, and that letter: one token may have
+    /// it and the beginning of the name. Both are empty where the name stands in JSON.
+    pub fn before_name(&self) -> (&'static str, &'static str) {
+        let mark = match &self.call {
+            Call::Channel(channels) if channels.tagged.is_none() => channels.function,
+            Call::Json(_) => "",
+            _ => self.open,
+        };
+        let last = mark.char_indices().next_back();
+        mark.split_at(last.map_or(0, |(at, _)| at))
+    }
+
     /// All marks that may begin a call.
     pub(crate) fn openings(&self) -> impl Iterator<Item = &'static str> {
         let opens = (!self.open.is_empty()).then_some(self.open);

@@ -104,6 +104,14 @@ impl Parser {
         }
     }
 
+    /// The header of a call, from the last letter before the name on.
+    pub(super) fn opened_header(&self, form: &Channels) -> Option<&str> {
+        self.tools.as_ref()?;
+        let (before, _) = self.form.before_name();
+        let (_, recipient) = self.text.split_once(form.to).filter(|_| !before.is_empty())?;
+        recipient.strip_prefix(before)
+    }
+
     pub(super) fn has_wordy_headers(&self) -> bool {
         matches!(&self.form.call, Call::Channel(form) if form.to.is_empty())
     }

@@ -17,7 +17,8 @@ mod channels;
 mod literal;
 mod tagged;
 
-use crate::forms::{Call, Form};
+use crate::call::at_name;
+use crate::forms::{Call, Form, Json};
 use crate::json::Scan;
 use crate::mark::partial_mark;
 use crate::reasoning::written_marks;
@@ -129,30 +130,50 @@ impl Parser {
         parts
     }
 
-    /// Arguments are returned as the model writes them.
-    pub fn writes_json(&self) -> bool {
-        match &self.form.call {
-            Call::Json(_) | Call::Named(_) => true,
-            Call::Channel(channels) => channels.tagged.is_none(),
-            Call::Tagged(_) | Call::Literal(_) => false,
+    /// As [`Form::marks_names`].
+    pub fn marks_names(&self) -> bool {
+        self.form.marks_names()
+    }
+
+    /// The text of a call from where its name follows, as long as nothing of the call is returned and
+    /// if the form marks names.
+    ///
+    /// Behind a mark, it begins with the last letter of the mark. In JSON, it begins behind the `:` of
+    /// the name, or behind the `{` where the name is a key. Where either JSON or a name follows the
+    /// mark, it begins behind the mark.
+    pub fn opened_call(&self) -> Option<&str> {
+        if !self.marks_names() {
+            return None;
+        }
+        let letter = self.form.before_name().1.len();
+        match (&self.state, &self.form.call) {
+            (State::Call { in_list: true, .. }, Call::Json(Json { named: Some(_), .. })) => None,
+            (State::Call { call_at, streams, .. }, Call::Json(json)) => {
+                let call = &self.text[*call_at..];
+                match json {
+                    Json { named: Some(_), .. } => Some(call),
+                    Json { is_keyed: true, .. } => call.trim_start().strip_prefix('{'),
+                    _ => streams.then(|| at_name(call)).flatten(),
+                }
+            }
+            (State::Call { in_list: true, .. }, _) => None,
+            (State::Call { call_at, .. }, _) => Some(&self.text[call_at - letter..]),
+            (State::Header { .. }, Call::Channel(form)) => self.opened_header(form),
+            (State::Content { .. } | State::CallBody, _) => self.half_opened(),
+            (State::Reasoning { .. }, _) if self.form.calls_end_reasoning => self.half_opened(),
+            _ => None,
         }
     }
 
-    /// A grammar of a call begins at its mark.
-    pub fn follows_marks(&self) -> bool {
-        matches!(self.form.call, Call::Literal(_))
-    }
-
-    /// The text behind the mark that opened a call, as long as nothing of the call is returned.
-    pub fn opened_call(&self) -> Option<&str> {
-        let State::Call { call_at, .. } = &self.state else { return None };
-        Some(&self.text[*call_at..])
-    }
-
-    /// The text behind the name of a call with tags, as long as there is no tag.
-    pub fn opened_tags(&self) -> Option<&str> {
-        let State::Tags(tags) = &self.state else { return None };
-        tags.is_new().then_some(&self.text)
+    /// A mark of which only the last letter is missing opens a call behind another mark.
+    fn half_opened(&self) -> Option<&str> {
+        self.tools.as_ref()?;
+        let mut text = self.text.trim_start();
+        let mut is_behind = false;
+        while let Some(rest) = self.form.before.iter().find_map(|mark| text.strip_prefix(mark)) {
+            (text, is_behind) = (rest.trim_start(), true);
+        }
+        (is_behind && text == self.form.before_name().0).then_some("")
     }
 
     /// Parses the rest at the end of the answer. Arguments that are not complete stay without an end.

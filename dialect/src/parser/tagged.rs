@@ -52,10 +52,6 @@ impl Value {
 }
 
 impl Tags {
-    pub fn is_new(&self) -> bool {
-        self.count == 0 && self.value.is_none()
-    }
-
     /// The part that the end of an answer makes of the text behind the last one.
     pub fn rest(&self, text: String, index: usize) -> Part {
         let in_text = self.value.as_ref().is_some_and(|value| value.is_open);

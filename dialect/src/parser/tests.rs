@@ -129,6 +129,35 @@ fn arguments_are_returned_as_they_come() {
 }
 
 #[test]
+fn a_call_is_opened_where_its_name_follows() {
+    for (dialect, text, opened) in [
+        (Dialect::Hermes, "So <tool_call>\n{\"name\"", None),
+        (Dialect::Hermes, "<tool_call>\n{\"id\": \"1\", \"name\": \"f", Some(" \"f")),
+        (Dialect::Hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {", None),
+        (Dialect::Llama3, "{\"name\": \"", None),
+        (Dialect::Apertus, "<|tools_prefix|>[{\"f", Some("\"f")),
+        (Dialect::Mistral, "[TOOL_CALLS]", Some("")),
+        (Dialect::QwenCoder, "So <tool_call>\n<function", Some("")),
+        (Dialect::QwenCoder, "So <function", None),
+        (Dialect::QwenCoder, "<think>Hm <function=f", Some("=f")),
+        (Dialect::QwenCoder, "<function=f>", None),
+        (Dialect::Glm, "<tool_call>", Some(">")),
+        (Dialect::Harmony, "<|channel|>commentary to=functions", Some("")),
+        (Dialect::Harmony, "<|channel|>commentary to=functions.f", Some(".f")),
+        (Dialect::Harmony, "<|channel|>commentary to=", None),
+        (Dialect::Lfm2, "<|tool_call_start|>[f", Some(">[f")),
+        (Dialect::Lfm2, "<|tool_call_start|>[f(), g", None),
+    ] {
+        let mut parser = Parser::new(dialect, tools(), false);
+        parser.push(text);
+        assert_eq!(parser.opened_call(), opened, "{text}");
+        let mut parser = Parser::new(dialect, None, false);
+        parser.push(text);
+        assert_eq!(parser.opened_call(), None, "{text}");
+    }
+}
+
+#[test]
 fn a_call_with_its_name_last_is_returned_when_it_is_complete() {
     let answer = r#"<tool_call>{"arguments": {"a": 1}, "name": "f"}</tool_call>"#;
     assert_eq!(parts(Dialect::Hermes, answer), call(0, "f", r#"{"a": 1}"#));

@@ -75,7 +75,7 @@ impl Grammar {
         tools::ToolCalls::new(dialect, tools, calls).map(|calls| Self::of(Form::Tools(calls)))
     }
 
-    /// Any text; where it calls one of these tools, what the tool takes. `parser`: of the answer, with
+    /// Any text; where it begins a call, a call of one of these tools. `parser`: of the answer, with
     /// the text that precedes it.
     pub fn when_called(
         dialect: Dialect,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// White space between JSON tokens: a space, or a new line and its indentation. Unbounded, a model
 /// that was not trained on JSON would generate white space up to its token limit.
-const JSON_SPACE: &str = r" |\r?\n[ \t]{0,16}";
+pub(super) const JSON_SPACE: &str = r" |\r?\n[ \t]{0,16}";
 
 /// The body of a rule that matches JSON of a schema.
 pub(super) fn json_rule(schema: &Value) -> String {

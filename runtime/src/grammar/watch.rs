@@ -1,6 +1,7 @@
-//! An answer that is free until it calls a tool: then the call follows the tool's schema, and behind it
-//! the answer is free again.
+//! An answer that is free until a mark opens a call: then the call has the name of a tool and follows the
+//! tool's schema, and behind it the answer is free again.
 //!
+//! - Where a form has no mark before names, the call is free until its arguments begin.
 //! - While no call is open, a token costs what its parser costs, and there is no mask.
 //! - A call that the grammar cannot follow from its beginning on is free: the model knows best.
 
@@ -17,13 +18,13 @@ pub(super) struct Watch {
     compiled: Matcher,
     /// Of the call that is open.
     open: Option<Matcher>,
-    /// The grammar of the call that is opened is begun, or cannot be followed.
-    is_within: bool,
+    /// The text ends in a call whose grammar is begun, or cannot be followed.
+    is_opened: bool,
 }
 
 impl Watch {
     pub fn new(parser: Parser, compiled: Matcher) -> Self {
-        Self { parser, partial: Vec::new(), compiled, open: None, is_within: false }
+        Self { parser, partial: Vec::new(), compiled, open: None, is_opened: false }
     }
 
     /// The grammar of the call that is open.
@@ -56,10 +57,10 @@ impl Watch {
         }
         let text = self.take_text();
         let parts = self.parser.push(&text);
-        let was_within =
-            std::mem::replace(&mut self.is_within, self.parser.opened_call().is_some());
+        let was_opened =
+            std::mem::replace(&mut self.is_opened, self.parser.opened_call().is_some());
         if self.open.is_none()
-            && let Some(begun) = self.begun(&parts, was_within)
+            && let Some(begun) = self.begun(&parts, was_opened)
         {
             let mut matcher = self.compiled.deep_clone();
             let tokens = trie.greedy_tokenize(begun.as_bytes());
@@ -69,7 +70,11 @@ impl Watch {
     }
 
     /// What the grammar of a call that the last text began must follow.
-    fn begun(&self, parts: &[Part], was_within: bool) -> Option<String> {
+    fn begun(&self, parts: &[Part], was_opened: bool) -> Option<String> {
+        if self.parser.marks_names() {
+            let opened = self.parser.opened_call().filter(|_| !was_opened);
+            return opened.map(str::to_owned);
+        }
         let mut begun = None;
         for part in parts {
             match part {
@@ -83,14 +88,7 @@ impl Watch {
                 Part::Content(_) | Part::Reasoning(_) => {}
             }
         }
-        match begun {
-            Some(begun) if self.parser.writes_json() => Some(begun),
-            Some(begun) => Some(begun + self.parser.opened_tags()?),
-            None if self.parser.follows_marks() && !was_within => {
-                self.parser.opened_call().map(str::to_owned)
-            }
-            None => None,
-        }
+        begun
     }
 
     /// The whole characters of the bytes so far.

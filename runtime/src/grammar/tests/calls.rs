@@ -26,38 +26,50 @@ fn accept_text(constraint: &mut Constraint, text: &str) {
 
 #[test]
 fn a_call_follows_the_schema_from_its_beginning_to_its_end() {
-    let (vocabulary, factory) = plain();
-    for dialect in Dialect::ALL.into_iter().filter(|&dialect| dialect != Dialect::Apertus) {
-        let forced = Grammar::tool_call(dialect, &add_and_greet(), Calls::One).unwrap();
-        for seed in 0..2 {
-            let call = walk(vocabulary, factory, &forced, seed);
-            let mut constraint = factory.start(&when_called(dialect)).unwrap();
-            // The beginning of a call that fits, up to where the grammar takes over.
-            let mut answer = Vec::new();
-            for byte in call.bytes() {
-                if !is_free(&mut constraint, vocabulary) {
-                    break;
-                }
-                constraint.accept(Token(byte.into())).unwrap();
-                answer.push(byte);
+    for controls in [&[][..], &MARKS] {
+        let vocabulary = vocabulary(controls);
+        let factory = GrammarFactory::new(&vocabulary);
+        for dialect in Dialect::ALL {
+            for seed in 0..2 {
+                assert_call_is_followed(&vocabulary, &factory, dialect, seed);
             }
-            assert!(answer.len() < call.len(), "{dialect:?} is never constrained: {call:?}");
-            let mut sampler = Sampler::new(&Sampling { seed: Some(seed), ..Sampling::default() });
-            for step in 0.. {
-                assert!(step < 20_000, "{}", String::from_utf8_lossy(&answer));
-                if is_free(&mut constraint, vocabulary) {
-                    break;
-                }
-                let mut logits = logits(vocabulary, step);
-                constraint.mask(&mut logits).unwrap();
-                let token = sampler.choose(&mut logits).unwrap();
-                constraint.accept(token).unwrap();
-                answer.extend_from_slice(vocabulary.piece(token));
-            }
-            let answer = String::from_utf8(answer).unwrap();
-            assert!(assert_calls_fit(dialect, &answer) > 0, "{answer:?}");
         }
     }
+}
+
+fn assert_call_is_followed(
+    vocabulary: &Vocabulary,
+    factory: &GrammarFactory,
+    dialect: Dialect,
+    seed: u64,
+) {
+    let forced = Grammar::tool_call(dialect, &add_and_greet(), Calls::One).unwrap();
+    let call = walk_tokens(vocabulary, factory, &forced, seed);
+    let mut constraint = factory.start(&when_called(dialect)).unwrap();
+    // The beginning of a call that fits, up to where the grammar takes over.
+    let mut answer = Vec::new();
+    for &token in &call {
+        if !is_free(&mut constraint, vocabulary) {
+            break;
+        }
+        constraint.accept(token).unwrap();
+        answer.push(token);
+    }
+    assert!(answer.len() < call.len(), "{dialect:?} is never constrained");
+    let mut sampler = Sampler::new(&Sampling { seed: Some(seed), ..Sampling::default() });
+    for step in 0.. {
+        assert!(step < 20_000, "{}", String::from_utf8_lossy(&vocabulary.bytes(&answer)));
+        if is_free(&mut constraint, vocabulary) {
+            break;
+        }
+        let mut logits = logits(vocabulary, step);
+        constraint.mask(&mut logits).unwrap();
+        let token = sampler.choose(&mut logits).unwrap();
+        constraint.accept(token).unwrap();
+        answer.push(token);
+    }
+    let answer = String::from_utf8(vocabulary.bytes(&answer)).unwrap();
+    assert!(assert_calls_fit(dialect, &answer) > 0, "{answer:?}");
 }
 
 #[test]
@@ -78,10 +90,81 @@ fn text_and_reasoning_are_free_and_several_calls_are_not() {
     }
 }
 
+/// Whether the next token of an answer that has begun so may be this one.
+fn may_follow(dialect: Dialect, answer: &str, next: u8) -> bool {
+    let (vocabulary, factory) = plain();
+    let mut constraint = factory.start(&when_called(dialect)).unwrap();
+    accept_text(&mut constraint, answer);
+    let mut logits = vec![0.0; vocabulary.len()];
+    constraint.mask(&mut logits).unwrap();
+    logits[usize::from(next)] == 0.0
+}
+
 #[test]
-fn a_call_of_another_tool_is_free() {
+fn the_name_of_a_call_is_that_of_a_tool() {
+    for (dialect, begun) in [
+        (Dialect::Hermes, "<tool_call>\n{\"name\": \""),
+        (Dialect::Hermes, "<tool_call>{\"id\": \"1\", \"name\":\n\""),
+        (Dialect::Nemotron, "<TOOLCALL>[{\"name\": \"greet\", \"arguments\": {}}, {\"name\":\""),
+        (Dialect::Command, "<|START_ACTION|>[\n{\"tool_call_id\": \"0\", \"tool_name\": \""),
+        (Dialect::Mistral, "[TOOL_CALLS] [{\"name\": \"greet\", \"arguments\": {}}, {\"name\":\""),
+        (Dialect::Apertus, "<|tools_prefix|>[{\""),
+        (Dialect::DeepSeek31, "<think>Hm.</think><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>"),
+        (Dialect::KimiK2, "<|tool_calls_section_begin|><|tool_call_begin|>functions."),
+        (Dialect::QwenCoder, "So <tool_call>\n<function="),
+        (Dialect::QwenCoder, "<function="),
+        (Dialect::Glm, "<tool_call>"),
+        (Dialect::MiniMax, "<minimax:tool_call>\n<invoke name=\""),
+        (Dialect::Lfm2, "<|tool_call_start|>["),
+        (Dialect::Gemma4, "<|tool_call>call:"),
+        (Dialect::Harmony, "<|channel|>commentary to=functions."),
+        (
+            Dialect::Harmony,
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant to=functions.",
+        ),
+        (Dialect::Muse, " to=f<|message|><atem:function_calls>\n<atem:invoke name=\""),
+    ] {
+        assert!(may_follow(dialect, begun, b'a'), "{begun}");
+        assert!(may_follow(dialect, begun, b'g'), "{begun}");
+        assert!(!may_follow(dialect, begun, b's'), "{begun}");
+        let named = format!("{begun}add");
+        assert!(!may_follow(dialect, &named, b'd'), "{named}");
+    }
+    // A line feed would end the name.
+    assert!(!may_follow(Dialect::Glm, "<tool_call>", b'\n'));
+}
+
+#[test]
+fn text_that_may_be_no_call_has_free_names() {
+    for (dialect, text) in [
+        (Dialect::Hermes, "The mark <tool_call> opens a call: "),
+        (Dialect::Llama3, "{\"name\": \""),
+        (Dialect::QwenCoder, "The tags <tool_call> and <function"),
+        (Dialect::Harmony, "<|channel|>commentary to="),
+        (Dialect::Functionary32, "all\nSo >>>"),
+    ] {
+        assert!(may_follow(dialect, text, b's'), "{text}");
+    }
+}
+
+#[test]
+fn a_name_may_share_a_token_with_the_mark_before_it() {
+    let pieces = (0..=255_u8).map(|byte| (vec![byte], TokenKind::default()));
+    let names = ["=add", "=sing", "\"sing"].map(|text| (text.into(), TokenKind::default()));
+    let end = (END.into(), TokenKind { control: true, end_of_generation: true });
+    let vocabulary = Vocabulary::new(pieces.chain(names).chain([end]), None, None, false);
+    let factory = GrammarFactory::new(&vocabulary);
+    let mut constraint = factory.start(&when_called(Dialect::QwenCoder)).unwrap();
+    accept_text(&mut constraint, "<tool_call>\n<function");
+    let mut logits = vec![0.0; vocabulary.len()];
+    constraint.mask(&mut logits).unwrap();
+    assert_eq!((logits[256], logits[257]), (0.0, f32::NEG_INFINITY));
+}
+
+#[test]
+fn arguments_in_another_form_than_the_names_are_free() {
     let (vocabulary, factory) = plain();
     let mut constraint = factory.start(&when_called(Dialect::Hermes)).unwrap();
-    accept_text(&mut constraint, "<tool_call>\n{\"name\": \"sing\", \"arguments\": {\"x\"");
+    accept_text(&mut constraint, "<tool_call>\n{\"arguments\": {\"x\"");
     assert!(is_free(&mut constraint, vocabulary));
 }

@@ -79,11 +79,22 @@ fn logits(vocabulary: &Vocabulary, step: usize) -> Vec<f32> {
 
 /// Draws allowed tokens until the answer ends.
 fn walk(vocabulary: &Vocabulary, factory: &GrammarFactory, grammar: &Grammar, seed: u64) -> String {
+    let answer = vocabulary.bytes(&walk_tokens(vocabulary, factory, grammar, seed));
+    String::from_utf8(answer).expect("an answer is UTF-8")
+}
+
+fn walk_tokens(
+    vocabulary: &Vocabulary,
+    factory: &GrammarFactory,
+    grammar: &Grammar,
+    seed: u64,
+) -> Vec<Token> {
     let mut constraint = factory.start(grammar).unwrap();
     let mut sampler = Sampler::new(&Sampling { seed: Some(seed), ..Sampling::default() });
     let mut answer = Vec::new();
     for step in 0.. {
-        assert!(step < 20_000, "no end: {}", String::from_utf8_lossy(&answer));
+        let so_far = || String::from_utf8_lossy(&vocabulary.bytes(&answer)).into_owned();
+        assert!(step < 20_000, "no end: {}", so_far());
         let mut logits = logits(vocabulary, step);
         constraint.mask(&mut logits).unwrap();
         let token = sampler.choose(&mut logits).expect("some token is always possible");
@@ -93,9 +104,9 @@ fn walk(vocabulary: &Vocabulary, factory: &GrammarFactory, grammar: &Grammar, se
             assert!(may_stop && constraint.must_stop());
             break;
         }
-        answer.extend_from_slice(vocabulary.piece(token));
+        answer.push(token);
     }
-    String::from_utf8(answer).expect("an answer is UTF-8")
+    answer
 }
 
 fn schema(schema: Value) -> Grammar {

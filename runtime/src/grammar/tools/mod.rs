@@ -4,8 +4,9 @@
 //! - Arguments are declared parameters only, unless the schema allows others.
 //!
 //! Reading order: this file (calls as JSON, and what stands around a call), [`tagged`] (arguments in
-//! tags), [`literal`] (other notations).
+//! tags), [`literal`] (other notations), [`begun`] (the rest of a call that a model begins by itself).
 
+mod begun;
 mod literal;
 mod tagged;
 
@@ -17,11 +18,6 @@ use hob_dialect::forms::{Call, Channels, Form, Json, Named, Notation};
 use super::error::GrammarError;
 use super::lark::{Control, Lark, SPACE, quoted};
 use super::schema::json_rule;
-
-/// What may be in one token with the end of a call: white space, and of JSON the end of the object
-/// around the arguments, and of a list.
-const BEHIND: &str = r"/[ \n]{1,4}/";
-const BEHIND_JSON: &str = r"/[ \n]{0,2}\}[\] \n]{0,3}/";
 
 /// Calls in one answer: a small model could go on forever.
 const MAX_CALLS: usize = 16;
@@ -36,8 +32,9 @@ pub struct ToolSignature {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
-    /// What is left of a call whose name is read: the grammar begins with the name and a line feed.
-    /// Where the parser returns no names, of a call whose mark is read.
+    /// What is left of a call that [`Parser::opened_call`](hob_dialect::Parser::opened_call) returns.
+    /// Where no mark says that a name follows, the grammar begins with the name that is read and a
+    /// line feed.
     Begun,
     One,
     /// One or more, where the dialect can write several.
@@ -66,9 +63,7 @@ impl ToolCalls {
         calls: Calls,
     ) -> Result<Self, GrammarError> {
         let form = dialect.form();
-        // A call whose name is a key is returned when it is complete.
-        let is_late = matches!(&form.call, Call::Json(call) if call.is_keyed);
-        if !form.writes_calls() || is_late && calls == Calls::Begun {
+        if !form.writes_calls() {
             return Err(GrammarError::NoToolForm);
         }
         if tools.is_empty() {
@@ -80,7 +75,7 @@ impl ToolCalls {
     pub fn to_lark(&self, control: Control<'_>) -> String {
         let mut lark = Lark::new(control);
         let start = match &self.form.call {
-            _ if self.calls == Calls::Begun => self.begun(&mut lark),
+            _ if self.calls == Calls::Begun => self.begun(&mut lark, control),
             Call::Json(call) => self.json(&mut lark, call, control),
             Call::Channel(channels) => self.messages(&mut lark, channels),
             Call::Literal(Notation::Python) => self.python_list(&mut lark),
@@ -106,40 +101,6 @@ impl ToolCalls {
         let body = |tool: &ToolSignature| of_tool(lark, tool, &arguments_schema(tool));
         let bodies: Vec<String> = self.tools.iter().map(body).collect();
         lark.any_of(&bodies)
-    }
-
-    /// A token that ends a call may go on with what stands behind it.
-    fn begun(&self, lark: &mut Lark<'_>) -> String {
-        let form = self.form;
-        let tags = match &form.call {
-            Call::Tagged(tags) => Some(tags),
-            Call::Channel(channels) => channels.tagged.as_ref(),
-            _ => None,
-        };
-        let call = match &form.call {
-            Call::Literal(Notation::Python) => {
-                let call = self.of_tools(lark, literal::python_call);
-                let close = lark.text(form.around_calls.1);
-                let more = format!("(\", \" {call}){{0,{}}}", MAX_CALLS - 1);
-                format!("\"[\" {call} {more} \"]\" {close}")
-            }
-            Call::Literal(Notation::Gemma) => {
-                let call = self.of_tools(lark, literal::gemma_call);
-                format!("{call} {}", lark.text(form.around_call.1))
-            }
-            _ => self.of_tools(lark, |lark, tool, schema| {
-                let name = quoted(&format!("{}\n", tool.name));
-                match tags {
-                    Some(tags) => format!("{name}{}", tagged::arguments(lark, tags, schema)),
-                    None => {
-                        let arguments = lark.rule(&json_rule(schema));
-                        format!("{name} {arguments}")
-                    }
-                }
-            }),
-        };
-        let is_inside = matches!(&form.call, Call::Json(json) if json.named.is_none());
-        format!("{call} {}?", if is_inside { BEHIND_JSON } else { BEHIND })
     }
 
     fn json(&self, lark: &mut Lark<'_>, call: &Json, control: Control<'_>) -> String {
@@ -205,6 +166,9 @@ impl ToolCalls {
             Call::Named(form) => {
                 self.of_tools(lark, |lark, tool, schema| named(lark, form, tool, schema))
             }
+            Call::Channel(Channels { tagged: Some(form), .. }) => {
+                self.of_tools(lark, |lark, tool, schema| tagged::call(lark, form, tool, schema))
+            }
             Call::Json(_) | Call::Channel(_) => unreachable!("these have grammars of their own"),
         }
     }
@@ -222,7 +186,7 @@ impl ToolCalls {
         let form = self.form;
         let call = self.of_tools(lark, |lark, tool, schema| {
             let (before, behind) = channels.call;
-            let header = [before, &tool.name, behind].concat();
+            let header = [before, &tool.name, behind[0]].concat();
             let header = lark.text(&header);
             let Some(tagged) = &channels.tagged else {
                 let arguments = lark.rule(&json_rule(schema));
