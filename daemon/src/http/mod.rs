@@ -1,7 +1,8 @@
 //! OpenAI's API and Hob's own over HTTP, one file an endpoint family.
 //!
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
-//! refused), `sse` (streams), the endpoints; `serve` (the socket), `texts` and `gate` (while the model loads).
+//! refused), `sse` (streams), the endpoints; `serve` (the socket), `drain` (in front of every
+//! route), `texts` and `gate` (while the model loads).
 
 mod audio;
 pub mod body;
@@ -13,6 +14,7 @@ mod context;
 mod conversations;
 mod detached;
 mod documents;
+mod drain;
 mod embeddings;
 mod explain;
 mod export;

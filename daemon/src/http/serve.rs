@@ -8,13 +8,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Router, middleware};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+
+use super::drain;
 
 const MAX_HEADER_TIME: Duration = Duration::from_secs(30);
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -24,6 +26,10 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves until `stop` is ready; returns when the last connection is closed.
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+    // A layer runs before the routes of the router that is the fallback.
+    let router = Router::new()
+        .fallback_service(router)
+        .layer(middleware::from_fn(drain::drain));
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (ending, _) = watch::channel(());
     let mut connections = JoinSet::new();
