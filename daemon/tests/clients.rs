@@ -111,6 +111,59 @@ fn a_refusal_that_cannot_read_the_body_closes_its_connection() {
     }
 }
 
+#[test]
+fn a_path_may_lack_v1_end_with_a_slash_or_have_two() {
+    let world = World::new();
+    let body = json!({"messages": [user("Hi")], "max_tokens": 2});
+    for path in [
+        "/chat/completions",
+        "/v1/chat/completions/",
+        "//v1//chat/completions",
+        "/v1/v1/chat/completions",
+        "/v1/chat/completions/?api-version=1",
+    ] {
+        let answer = world.post(path, body.clone());
+        assert_eq!((answer.status, &answer.json()["object"]), (200, &json!("chat.completion")));
+    }
+    assert_eq!(world.post("/completions", json!({"prompt": "a"})).status, 200);
+    assert_eq!(
+        world.post("/embeddings", json!({"input": "a"})).error()["code"],
+        "unsupported_model"
+    );
+    for path in ["/models", "/models/", "/models/fake", "/v1/models/", "/v1/health"] {
+        assert_eq!(world.get(path).status, 200, "{path}");
+    }
+    let open = |path| Call::new(world.address, "GET", path).send().status;
+    assert_eq!((open("//health/"), open("//v1/models/"), open("/")), (200, 401, 200));
+}
+
+#[test]
+fn an_unknown_path_is_named_with_the_one_to_use() {
+    let world = World::new();
+    let refused = |path: &str| {
+        let answer = world.post(path, json!({}));
+        assert_eq!((answer.status, answer.error()["code"].as_str()), (404, Some("not_found")));
+        answer.error()["message"].as_str().unwrap().to_owned()
+    };
+    let unknown = refused("/v1/nothing");
+    assert!(unknown.contains("POST /v1/nothing") && unknown.contains("docs/HTTP.md"), "{unknown}");
+    for (path, instead) in [
+        ("/v1/engines/x/completions", "POST /v1/completions"),
+        ("/openai/deployments/x/chat/completions", "POST /v1/chat/completions"),
+        ("/completion", "POST /v1/completions"),
+    ] {
+        let message = refused(path);
+        assert!(message.contains(path) && message.contains(instead), "{message}");
+    }
+    let long = refused(&format!("/{}", "x".repeat(9_000)));
+    assert!(long.len() < 400, "{} bytes", long.len());
+    let method = world.get(CHAT).error()["message"].clone();
+    assert!(
+        method.as_str().unwrap().contains("`/v1/chat/completions` does not take GET"),
+        "{method}"
+    );
+}
+
 /// A browser's question before a request with these headers.
 fn preflight(world: &World, origin: &str, headers: &str) -> common::Answer {
     Call::new(world.address, "OPTIONS", CHAT)

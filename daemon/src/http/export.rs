@@ -118,7 +118,7 @@ pub async fn import(
 ) -> Result<Json<Value>, ApiError> {
     // A conversation may have the id `import`; only POST means the endpoint.
     if path != "import" {
-        return Err(respond::no_such_method().await);
+        return Err(respond::no_such_method(request.method().clone(), request.uri().clone()).await);
     }
     let imported = match body::kind(request.headers()).unwrap_or_default().as_str() {
         JSON => return import_json(&conversations, &storage, limits, request).await,

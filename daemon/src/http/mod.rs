@@ -1,7 +1,7 @@
 //! OpenAI's API and Hob's own over HTTP, one file an endpoint family.
 //!
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
-//! refused), `sse` (streams), the endpoints; `serve` (the socket), `drain` (in front of every
+//! refused), `sse` (streams), the endpoints; `serve` (the socket), `drain` and `paths` (in front of every
 //! route), `texts` and `gate` (while the model loads).
 
 mod audio;
@@ -27,6 +27,7 @@ mod memory;
 mod messages;
 mod models;
 mod page;
+mod paths;
 mod prewarm;
 mod profiles;
 mod query;

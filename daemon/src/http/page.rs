@@ -27,13 +27,13 @@ pub fn is_page(path: &str) -> bool {
 
 /// The router's fallback: a file of the page, or 404.
 pub async fn file(request: Request) -> Response {
-    let path = request.uri().path();
-    let name = file_name(path);
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let name = file_name(uri.path());
     let (Some(file), Some(kind)) = (Page::get(name), kind(name)) else {
-        return super::respond::no_such_path().await.into_response();
+        return super::respond::no_such_path(method, uri).await.into_response();
     };
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
-        return super::respond::no_such_method().await.into_response();
+    if !matches!(method, Method::GET | Method::HEAD) {
+        return super::respond::no_such_method(method, uri).await.into_response();
     }
     let tag = tag(&file);
     if request.headers().get(header::IF_NONE_MATCH) == Some(&tag) {

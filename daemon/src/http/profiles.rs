@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use hob_slots::{Layer, TtlClass};
 use serde::{Deserialize, Serialize};
@@ -115,10 +115,12 @@ pub async fn check(
     State(profiles): State<Profiles>,
     State(models): State<Models>,
     Path(action): Path<String>,
+    method: Method,
+    uri: Uri,
     body: JsonBody,
 ) -> Result<Json<Checked>, ApiError> {
     if action != "check" {
-        return Err(no_such_method().await);
+        return Err(no_such_method(method, uri).await);
     }
     let draft = parsed(body)?;
     let edit = Edit { ttl: draft.ttl, sampling: draft.sampling, segments: draft.segments };

@@ -1,9 +1,10 @@
 //! Errors and JSON as HTTP responses.
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
+use super::paths;
 use crate::error::{ApiError, ErrorKind};
 
 /// When a client may retry a request to a busy daemon.
@@ -32,12 +33,17 @@ impl IntoResponse for ApiError {
 }
 
 /// No route has this path.
-pub async fn no_such_path() -> ApiError {
-    ApiError::not_found("there is nothing at this path")
+pub async fn no_such_path(method: Method, uri: Uri) -> ApiError {
+    let path = paths::shown(uri.path());
+    let remedy = match paths::instead(uri.path()) {
+        Some(route) => format!("use {route}"),
+        None => "docs/HTTP.md lists the routes".to_owned(),
+    };
+    ApiError::not_found(format!("hobd has no route `{method} {path}`: {remedy}"))
 }
 
 /// The route does not take this method.
-pub async fn no_such_method() -> ApiError {
-    ApiError::new(ErrorKind::MethodNotAllowed, "this path does not take this method")
-        .code("method_not_allowed")
+pub async fn no_such_method(method: Method, uri: Uri) -> ApiError {
+    let message = format!("`{}` does not take {method}", paths::shown(uri.path()));
+    ApiError::new(ErrorKind::MethodNotAllowed, message).code("method_not_allowed")
 }

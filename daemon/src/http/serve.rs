@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::drain;
+use super::{drain, paths};
 
 const MAX_HEADER_TIME: Duration = Duration::from_secs(30);
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -29,6 +29,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
     // A layer runs before the routes of the router that is the fallback.
     let router = Router::new()
         .fallback_service(router)
+        .layer(middleware::map_request(paths::respell))
         .layer(middleware::from_fn(drain::drain));
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (ending, _) = watch::channel(());

@@ -1,0 +1,109 @@
+//! Paths as clients spell them, and what an unknown one is answered.
+//!
+//! - A client that lacks `/v1` in its base address, ends it with a slash or repeats a part of it reaches the
+//!   same routes.
+//! - Access is checked for the path that is routed.
+
+use axum::extract::Request;
+use axum::http::Uri;
+use axum::http::uri::PathAndQuery;
+
+/// Of an unknown path, what a message quotes.
+const MAX_SHOWN_CHARS: usize = 100;
+
+/// Routes that clients also ask for without `/v1`. Names of models follow the last one.
+const WITHOUT_VERSION: [&str; 5] =
+    ["/chat/completions", "/completions", "/embeddings", "/audio/speech", "/audio/transcriptions"];
+const MODELS: &str = "/models";
+
+/// How paths of other servers end, and what hobd has instead. The first that fits counts.
+const INSTEAD: [(&str, &str); 12] = [
+    ("/chat/completions", "POST /v1/chat/completions"),
+    ("/responses", "POST /v1/chat/completions"),
+    ("/v1/messages", "POST /v1/chat/completions"),
+    ("/api/chat", "POST /v1/chat/completions"),
+    ("/api/generate", "POST /v1/completions"),
+    ("/completions", "POST /v1/completions"),
+    ("/completion", "POST /v1/completions"),
+    ("/embedding", "POST /v1/embeddings"),
+    ("/embeddings", "POST /v1/embeddings"),
+    ("/api/embed", "POST /v1/embeddings"),
+    ("/api/tags", "GET /v1/models"),
+    ("/props", "GET /v1/status"),
+];
+
+/// Routes a request by the usual spelling of its path.
+pub async fn respell(mut request: Request) -> Request {
+    if let Some(path) = usual(request.uri().path()) {
+        let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+        let mut parts = request.uri().clone().into_parts();
+        parts.path_and_query = PathAndQuery::try_from(path + &query).ok();
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
+}
+
+/// `None`: it is spelled as usual.
+fn usual(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let mut usual = format!("/{}", parts.join("/"));
+    while usual.starts_with("/v1/v1/") {
+        usual.drain(..3);
+    }
+    if usual == "/v1/health" {
+        usual.drain(..3);
+    }
+    let model = usual.strip_prefix(MODELS);
+    let names_models = model.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if names_models || WITHOUT_VERSION.contains(&usual.as_str()) {
+        usual.insert_str(0, "/v1");
+    }
+    (usual != path).then_some(usual)
+}
+
+/// The path, for a message.
+pub fn shown(path: &str) -> String {
+    let mut characters = path.escape_debug();
+    let mut shown: String = characters.by_ref().take(MAX_SHOWN_CHARS).collect();
+    if characters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A route that does what another server does at this path.
+pub fn instead(path: &str) -> Option<&'static str> {
+    INSTEAD.iter().find(|(end, _)| path.ends_with(end)).map(|(_, route)| *route)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_spellings_are_those_of_the_routes() {
+        for (path, expected) in [
+            ("/", None),
+            ("/v1/models/a/b", None),
+            ("/health", None),
+            ("/chat/thread.js", None),
+            ("//", Some("/")),
+            ("/v1/", Some("/v1")),
+            ("/v1//conversations/a%2F/", Some("/v1/conversations/a%2F")),
+            ("/v1/v1/models", Some("/v1/models")),
+            ("/models/a/b", Some("/v1/models/a/b")),
+            ("/modelsx", None),
+            ("/v1/health/", Some("/health")),
+        ] {
+            assert_eq!(usual(path).as_deref(), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_shown_in_one_line_of_bounded_length() {
+        assert_eq!(shown("/a\u{7}"), "/a\\u{7}");
+        assert_eq!(shown(&"é".repeat(500)).chars().count(), MAX_SHOWN_CHARS + 1);
+    }
+}
