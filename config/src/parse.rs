@@ -239,6 +239,15 @@ pub fn list(raw: &Raw) -> Result<Vec<String>, Complaint> {
     items(raw, ',', "http://localhost:3000")
 }
 
+/// Names of this machine. `*` would let every web site in that resolves its own name to this address.
+pub fn hosts(raw: &Raw) -> Result<Vec<String>, Complaint> {
+    let hosts = items(raw, ',', "nas.local")?;
+    match hosts.iter().any(|host| host == "*") {
+        true => Err(complaint("has a `*`", "name each host by which clients call this machine")),
+        false => Ok(hosts),
+    }
+}
+
 /// Several texts with another `separator` in one text, and an `example` for the remedy.
 pub fn items(raw: &Raw, separator: char, example: &str) -> Result<Vec<String>, Complaint> {
     let items = match raw {

@@ -177,6 +177,9 @@ mod tests {
 
         let error = World::new().file("allow_host = 3").error();
         assert!(error.contains("array"), "{error}");
+
+        let error = World::new().flag(Key::AllowHost, "*").error();
+        assert!(error.contains("name each host"), "{error}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ macro_rules! settings_table {
 
         /// Accept this Host header beside the loopback ones (repeat or separate by commas)
         #[setting(Daemon, "HOST", is_list = true)]
-        AllowHost => allow_host: Vec<String> = texts(parse::list);
+        AllowHost => allow_host: Vec<String> = texts(parse::hosts);
 
         /// Memory for parked KV; 0 means an eighth of RAM
         #[setting(Daemon, "BYTES", default = "0")]

@@ -1,8 +1,8 @@
 //! Checks hosts, origins and the token of every request.
 //!
 //! - Host: must match exactly, so that a foreign site cannot reach the daemon by DNS rebinding.
-//! - Origin: the daemon's own page and configured origins; others get 403. A CORS header names only
-//!   the origin that asked.
+//! - Origin: the daemon's own page and configured origins, with `*` all of them; others get 403. A CORS
+//!   header names only the origin that asked.
 //! - Token: for every route except `/health` and the files of the page.
 
 use std::net::SocketAddr;
@@ -15,6 +15,9 @@ use axum::response::{IntoResponse, Response};
 use super::page;
 use crate::auth::AccessToken;
 use crate::error::{ApiError, ErrorKind};
+
+/// Of the configured origins, the one that stands for all.
+const ANY: &str = "*";
 
 #[derive(Clone, Debug)]
 pub struct Guard {
@@ -37,8 +40,8 @@ impl Guard {
         names.extend(hosts.iter().map(|host| host.to_ascii_lowercase()));
         let with_port = names.iter().map(|name| format!("{name}:{}", address.port()));
         let hosts = with_port.chain(names.iter().cloned()).collect();
-        let origins = origins.iter().map(|origin| origin.trim_end_matches('/').to_owned());
-        Self { hosts, origins: origins.collect(), token }
+        let origins = origins.iter().map(|origin| as_sent(origin)).collect();
+        Self { hosts, origins, token }
     }
 
     fn host<'h>(&self, headers: &'h HeaderMap, uri: &Uri) -> Result<&'h str, ApiError> {
@@ -63,7 +66,8 @@ impl Guard {
     fn origin(&self, headers: &HeaderMap, host: &str) -> Result<Option<HeaderValue>, ApiError> {
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(None) };
         let text = origin.to_str().unwrap_or_default();
-        if self.origins.iter().any(|known| known == text) {
+        let is_known = |known: &String| known == ANY || known.eq_ignore_ascii_case(text);
+        if self.origins.iter().any(is_known) {
             return Ok(Some(origin.clone()));
         }
         if text.strip_prefix("http://").is_some_and(|own| own.eq_ignore_ascii_case(host)) {
@@ -107,7 +111,7 @@ pub async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> 
         Err(error) => return error.into_response(),
     };
     let mut response = if is_preflight(&request) {
-        preflight(origin.is_some())
+        preflight(origin.is_some().then_some(headers))
     } else if is_public(request.uri().path()) {
         next.run(request).await
     } else {
@@ -120,6 +124,8 @@ pub async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> 
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(origin) = origin {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        let exposed = HeaderValue::from_static("retry-after");
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         headers.append(header::VARY, HeaderValue::from_static("Origin"));
     }
     response
@@ -135,23 +141,35 @@ fn is_preflight(request: &Request) -> bool {
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// A browser's request before one with a token.
-fn preflight(named: bool) -> Response {
+/// A browser's request before one with a token. `asked`: its headers, if its origin is configured.
+fn preflight(asked: Option<&HeaderMap>) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
-    if named {
+    if let Some(asked) = asked {
         let headers = response.headers_mut();
         for (name, value) in [
             (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE"),
-            (
-                header::ACCESS_CONTROL_ALLOW_HEADERS,
-                "authorization, content-type, x-session-id, x-evoke-session",
-            ),
             (header::ACCESS_CONTROL_MAX_AGE, "600"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
+        // SDKs send headers of their own, such as `x-stainless-os`.
+        let more = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS);
+        let more = more.map(|more| [b", ", more.as_bytes()].concat()).unwrap_or_default();
+        let allowed = HeaderValue::from_bytes(&[OWN_HEADERS.as_bytes(), &more].concat());
+        let allowed = allowed.expect("both parts are header values");
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     }
     response
+}
+
+const OWN_HEADERS: &str = "authorization, content-type, x-session-id, x-evoke-session";
+
+/// A configured origin as browsers send it: without a slash behind the host.
+fn as_sent(origin: &str) -> String {
+    match origin.ends_with("://") {
+        true => origin.to_owned(),
+        false => origin.trim_end_matches('/').to_owned(),
+    }
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
