@@ -134,11 +134,12 @@ impl From<TurnError> for ApiError {
                         format!("{}. A conversation stays in its cells: {why}.", why.remedy())
                     }
                 };
-                // OpenAI's words, which clients search for the numbers.
+                // OpenAI's words, which clients search for the numbers, and the code, for which those
+                // search that read nothing but the message.
                 let message = format!(
                     "This model's maximum context length is {context_tokens} tokens. However, your \
                      messages resulted in {prompt_tokens} tokens. Please reduce the length of the \
-                     messages, or {way}"
+                     messages, or {way} (context_length_exceeded)"
                 );
                 Self::new(ErrorKind::Invalid, message).code("context_length_exceeded")
             }

@@ -164,6 +164,24 @@ fn an_unknown_path_is_named_with_the_one_to_use() {
     );
 }
 
+#[test]
+fn an_overflow_is_told_in_the_words_that_clients_look_for() {
+    let world = Plan::new().context_tokens(64).start();
+    let error = world.post(CHAT, json!({"messages": [user(&"long ".repeat(50))]})).error();
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("This model's maximum context length is 64 tokens"), "{message}");
+    assert!(message.contains("(context_length_exceeded)"), "{message}");
+}
+
+#[test]
+fn the_model_says_how_much_a_conversation_holds() {
+    let world = Plan::new().context_tokens(512).start();
+    let model = world.get("/v1/models").json()["data"][0].clone();
+    let holds = world.get("/v1/status").json()["conversation_tokens"].clone();
+    assert_eq!((&model["max_model_len"], &model["context_length"]), (&holds, &holds));
+    assert_eq!(world.get("/v1/models/fake").json(), model);
+}
+
 /// A browser's question before a request with these headers.
 fn preflight(world: &World, origin: &str, headers: &str) -> common::Answer {
     Call::new(world.address, "OPTIONS", CHAT)

@@ -124,6 +124,10 @@ pub struct Model {
     object: &'static str,
     created: u64,
     owned_by: &'static str,
+    /// What a conversation holds at most, under vLLM's name.
+    max_model_len: usize,
+    /// The same under OpenRouter's and LM Studio's.
+    context_length: usize,
     meta: Meta,
 }
 
@@ -143,6 +147,7 @@ struct Meta {
 impl Model {
     fn of(models: &Models) -> Self {
         let facts = models.engine.model().facts();
+        let conversation_tokens = models.engine.conversation_tokens();
         let meta = Meta {
             architecture: facts.architecture.clone(),
             context: models.engine.context_tokens(),
@@ -159,6 +164,8 @@ impl Model {
             object: "model",
             created: models.started.0 / 1000,
             owned_by: "hob",
+            max_model_len: conversation_tokens,
+            context_length: conversation_tokens,
             meta,
         }
     }
