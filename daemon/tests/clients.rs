@@ -165,6 +165,79 @@ fn an_unknown_path_is_named_with_the_one_to_use() {
 }
 
 #[test]
+fn numbers_and_empty_fields_are_read_as_clients_write_them() {
+    let world = World::new();
+    let said = |extra: Value| {
+        let mut body = json!({"messages": [user("Say this: abcdefghijkl")], "temperature": 0});
+        for (name, value) in extra.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        let answer = world.post(CHAT, body);
+        assert_eq!(answer.status, 200, "{extra}: {}", answer.text());
+        text(&answer.json())
+    };
+    let whole = "abcdefghijkl";
+    for (extra, expected) in [
+        (json!({"max_tokens": 3.0, "n": 1.0, "top_k": 0.0, "seed": 7.0}), "abc"),
+        (json!({"n_predict": 3}), "abc"),
+        (json!({"max_tokens": -1}), whole),
+        (json!({"max_completion_tokens": -1, "n_predict": -1}), whole),
+        (json!({"max_tokens": 3, "max_completion_tokens": -1}), "abc"),
+        (json!({"seed": u64::MAX}), whole),
+        (json!({"stop": ""}), whole),
+        (json!({"stop": ["", "d"]}), "abc"),
+        (json!({"logit_bias": [], "top_logprobs": 0}), whole),
+        (json!({"functions": [], "function_call": "none"}), whole),
+        (json!({"function_call": "auto", "tools": [], "tool_choice": "none"}), whole),
+        (json!({"repetition_penalty": 1.1}), whole),
+    ] {
+        assert_eq!(said(extra.clone()), expected, "{extra}");
+    }
+    let wrong = world.post(CHAT, json!({"messages": [user("Hi")], "repetition_penalty": 0}));
+    assert_eq!(wrong.error()["param"], "repetition_penalty");
+    let completed = world.post("/v1/completions", json!({"prompt": [97.0, 98.0], "suffix": ""}));
+    assert_eq!(completed.status, 200, "{}", completed.text());
+    let ids = world.post("/detokenize", json!({"tokens": [97.0, 98.0]}));
+    assert_eq!(ids.json()["content"], "ab");
+}
+
+#[test]
+fn a_completion_without_a_limit_goes_on_to_its_end() {
+    let world = Plan::new().context_tokens(256).start();
+    let answer = world.post("/v1/completions", json!({"prompt": "a", "max_tokens": -1})).json();
+    let (tokens, reason) =
+        (&answer["usage"]["completion_tokens"], &answer["choices"][0]["finish_reason"]);
+    assert!(*reason == "stop" || tokens.as_u64().unwrap() > 200, "{answer}");
+    assert_eq!(answer["hob"]["context_full"], json!(*reason == "length"));
+}
+
+#[test]
+fn a_body_of_json_may_have_any_content_type() {
+    let world = World::new();
+    let body = json!({"messages": [user("Hi")], "max_tokens": 2}).to_string();
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "nonsense", ""] {
+        let call = world.call("POST", CHAT).header("content-type", kind).body(body.clone());
+        assert_eq!(call.send().status, 200, "{kind}");
+    }
+    let call = world.call("POST", CHAT).header("content-type", "text/plain").body("not JSON");
+    assert_eq!(call.send().error()["code"], "unsupported_media_type");
+}
+
+#[test]
+fn the_choices_of_a_seed_differ_and_repeat() {
+    let world = World::new();
+    let texts = || {
+        let extra = json!({"n": 3, "seed": 1, "temperature": 1, "max_tokens": 12});
+        let answer = world.chat(json!([user("Tell me something.")]), extra);
+        let texts = answer["choices"].as_array().unwrap().iter();
+        texts.map(|choice| choice["message"]["content"].clone()).collect::<Vec<_>>()
+    };
+    let first = texts();
+    assert!(first[0] != first[1] && first[1] != first[2] && first[0] != first[2], "{first:?}");
+    assert_eq!(texts(), first);
+}
+
+#[test]
 fn an_overflow_is_told_in_the_words_that_clients_look_for() {
     let world = Plan::new().context_tokens(64).start();
     let error = world.post(CHAT, json!({"messages": [user(&"long ".repeat(50))]})).error();

@@ -1,4 +1,6 @@
 //! Reads a request's body, bounded in size and time, and of the type that the route accepts.
+//!
+//! - JSON may come as any type: many clients send it as text or as a form.
 
 use std::time::Duration;
 
@@ -29,10 +31,11 @@ impl FromRequest<Shared> for JsonBody {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, shared: &Shared) -> Result<Self, ApiError> {
-        must_be_json(request.headers())?;
         let session = session(request.headers())?;
-        let value = parsed(&read_in_time(request, shared.limits).await?)?;
-        Ok(Self { value, session })
+        let is_announced = announces_json(request.headers());
+        let bytes = read_in_time(request, shared.limits).await?;
+        let explained = |error| if is_announced { error } else { must_be("application/json") };
+        Ok(Self { value: parsed(&bytes).map_err(explained)?, session })
     }
 }
 
@@ -100,12 +103,10 @@ pub(super) fn kind(headers: &HeaderMap) -> Option<String> {
 }
 
 /// A body without a type counts as JSON.
-fn must_be_json(headers: &HeaderMap) -> Result<(), ApiError> {
-    let Some(kind) = kind(headers) else { return Ok(()) };
-    if kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json")) {
-        return Ok(());
-    }
-    Err(must_be("application/json"))
+fn announces_json(headers: &HeaderMap) -> bool {
+    kind(headers).is_none_or(|kind| {
+        kind == "application/json" || kind.starts_with("application/") && kind.ends_with("+json")
+    })
 }
 
 /// The answer to a body of another type.

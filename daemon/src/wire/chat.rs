@@ -138,7 +138,7 @@ fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError>
 fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
     let wanted = fields.boolean("logprobs")?.unwrap_or(false);
     let top = fields.integer("top_logprobs", 0..=MAX_TOP_LOGPROBS)?;
-    if top.is_some() && !wanted {
+    if top.is_some_and(|top| top > 0) && !wanted {
         return Err(ApiError::field("top_logprobs", "`top_logprobs` needs `logprobs: true`"));
     }
     Ok(wanted.then_some(top.unwrap_or(0) as usize))
@@ -270,7 +270,9 @@ mod tests {
                     {"type": "function", "function": {"name": "g"}}}),
                 "tool_choice.function.name",
             ),
-            (json!({"functions": []}), "functions"),
+            (json!({"functions": [{"name": "f"}]}), "functions"),
+            (json!({"function_call": {"name": "f"}}), "function_call"),
+            (json!({"web_search_options": {}}), "web_search_options"),
         ] {
             let error = with(extra.clone()).expect_err(&extra.to_string());
             assert_eq!(error.param.as_deref(), Some(param), "{extra}");

@@ -3,7 +3,7 @@
 use hob_slots::Token;
 use serde_json::Value;
 
-use super::fields::{Fields, unsupported, wrong_type};
+use super::fields::{Fields, unsupported, whole, wrong_type};
 use super::sampling::{Shape, refuse};
 use crate::error::ApiError;
 
@@ -79,7 +79,7 @@ pub fn tokens(list: &[Value], path: &str, vocabulary: usize) -> Result<Vec<Token
     let each = list.iter().enumerate();
     each.map(|(n, value)| {
         let known = |&id: &i64| usize::try_from(id).is_ok_and(|id| id < vocabulary);
-        match value.as_i64().filter(known).and_then(|id| i32::try_from(id).ok()) {
+        match whole(value).filter(known).and_then(|id| i32::try_from(id).ok()) {
             Some(id) => Ok(Token(id)),
             None => {
                 let path = format!("{path}[{n}]");

@@ -90,7 +90,7 @@ impl<'a> Fields<'a> {
         name: &str,
         within: RangeInclusive<i64>,
     ) -> Result<Option<i64>, ApiError> {
-        let Some(number) = self.typed(name, "an integer", Value::as_i64)? else { return Ok(None) };
+        let Some(number) = self.typed(name, "an integer", whole)? else { return Ok(None) };
         self.check_range(name, number, &within)?;
         Ok(Some(number))
     }
@@ -121,6 +121,13 @@ impl<'a> Fields<'a> {
             None => Err(wrong_type(&self.path(name), expected, value)),
         }
     }
+}
+
+/// A whole number, also as a language without integers writes it: `8.0`.
+pub fn whole(value: &Value) -> Option<i64> {
+    const EXACT: f64 = (1_u64 << 53) as f64; // Beyond it, neighbours are the same float.
+    let float = || value.as_f64().filter(|n| n.fract() == 0.0 && n.abs() <= EXACT);
+    value.as_i64().or_else(|| float().map(|number| number as i64))
 }
 
 /// The error for a field of another type than it should have.

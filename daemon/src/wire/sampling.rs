@@ -4,7 +4,7 @@ use hob_runtime::sample::Sampling;
 use hob_slots::Token;
 use serde_json::{Map, Value};
 
-use super::fields::{Fields, unsupported, wrong_type};
+use super::fields::{Fields, unsupported, whole, wrong_type};
 use super::lora::{WantedAdapter, lora};
 use crate::error::ApiError;
 
@@ -12,6 +12,9 @@ use crate::error::ApiError;
 const MAX_CHOICES: i64 = 16;
 const MAX_STOPS: usize = 16;
 const MAX_STOP_BYTES: usize = 1024;
+
+/// Longer than any context: what -1 stands for in `max_tokens`.
+const NO_LIMIT: usize = i32::MAX as usize;
 
 /// Sampling parameters of one source. `None`: the next source decides. The sources in order: the
 /// request, its conversation, its profile, the client's defaults, the model's file.
@@ -49,10 +52,10 @@ impl SamplingFields {
             // Other servers write -1 for "all".
             top_k: fields.integer("top_k", -1..=1_000_000)?.map(|top_k| top_k.max(0) as usize),
             min_p: number("min_p", 0.0..=1.0)?,
-            seed: fields.integer("seed", i64::MIN..=i64::MAX)?.map(i64::cast_unsigned),
+            seed: seed(fields)?,
             frequency_penalty: number("frequency_penalty", -2.0..=2.0)?,
             presence_penalty: number("presence_penalty", -2.0..=2.0)?,
-            repeat_penalty: number("repeat_penalty", 0.1..=10.0)?,
+            repeat_penalty: repeat_penalty(fields)?,
             max_tokens: max_tokens(fields)?,
         })
     }
@@ -166,6 +169,9 @@ impl Shape {
 }
 
 fn logit_bias(fields: &Fields<'_>, vocabulary: usize) -> Result<Vec<(Token, f32)>, ApiError> {
+    if fields.get("logit_bias").is_some_and(asks_for_nothing) {
+        return Ok(Vec::new());
+    }
     let Some(biases) = fields.map("logit_bias")? else { return Ok(Vec::new()) };
     let mut read = Vec::with_capacity(biases.len());
     for (token, bias) in biases {
@@ -188,12 +194,28 @@ fn logit_bias(fields: &Fields<'_>, vocabulary: usize) -> Result<Vec<(Token, f32)
     Ok(read)
 }
 
-/// `max_completion_tokens` is the newer name; of both, the smaller counts.
+/// `max_completion_tokens` is the newer name, `n_predict` that of llama-server; the smallest counts.
 fn max_tokens(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
-    let bound = 0..=i64::from(i32::MAX);
-    let old = fields.integer("max_tokens", bound.clone())?;
-    let new = fields.integer("max_completion_tokens", bound)?;
-    Ok([old, new].into_iter().flatten().min().map(|tokens| tokens as usize))
+    let mut smallest = None;
+    for name in ["max_tokens", "max_completion_tokens", "n_predict"] {
+        let limit = fields.integer(name, -1..=i64::from(i32::MAX))?;
+        let limit = limit.map(|tokens| usize::try_from(tokens).unwrap_or(NO_LIMIT));
+        smallest = smallest.into_iter().chain(limit).min();
+    }
+    Ok(smallest)
+}
+
+/// Any 64 bits.
+fn seed(fields: &Fields<'_>) -> Result<Option<u64>, ApiError> {
+    let Some(value) = fields.get("seed") else { return Ok(None) };
+    let bits = value.as_u64().or_else(|| whole(value).map(i64::cast_unsigned));
+    bits.map(Some).ok_or_else(|| wrong_type(&fields.path("seed"), "an integer", value))
+}
+
+/// Under llama.cpp's name, or vLLM's.
+fn repeat_penalty(fields: &Fields<'_>) -> Result<Option<f32>, ApiError> {
+    let named = |name| fields.number(name, 0.1..=10.0);
+    Ok(named("repeat_penalty")?.or(named("repetition_penalty")?))
 }
 
 fn stop(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
@@ -211,11 +233,13 @@ fn stop(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
     for (n, text) in texts.iter().enumerate() {
         let path = if texts.len() == 1 { "stop".to_owned() } else { format!("stop[{n}]") };
         let text = text.as_str().ok_or_else(|| wrong_type(&path, "a string", text))?;
-        if text.is_empty() || text.len() > MAX_STOP_BYTES {
-            let message = format!("`{path}` must have 1 to {MAX_STOP_BYTES} bytes");
+        if text.len() > MAX_STOP_BYTES {
+            let message = format!("`{path}` may have {MAX_STOP_BYTES} bytes");
             return Err(ApiError::field(path, message));
         }
-        read.push(text.to_owned());
+        if !text.is_empty() {
+            read.push(text.to_owned());
+        }
     }
     Ok(read)
 }
@@ -226,10 +250,19 @@ fn include_usage(fields: &Fields<'_>) -> Result<bool, ApiError> {
     Ok(options.boolean("include_usage")?.unwrap_or(false))
 }
 
+/// Whether a field can be ignored: clients write these values for their defaults.
+fn asks_for_nothing(value: &Value) -> bool {
+    match value {
+        Value::String(text) => matches!(text.as_str(), "" | "none" | "auto"),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
 /// Refuses fields that Hob would have to ignore.
 pub fn refuse(fields: &Fields<'_>, names: &[(&'static str, &str)]) -> Result<(), ApiError> {
     for (name, why) in names {
-        if fields.get(name).is_some() {
+        if fields.get(name).is_some_and(|value| !asks_for_nothing(value)) {
             return Err(unsupported(*name, format!("`{name}` is not supported: {why}")));
         }
     }
@@ -285,9 +318,11 @@ mod tests {
             (json!({"top_k": 1.5}), "top_k"),
             (json!({"n": 0}), "n"),
             (json!({"n": 1000}), "n"),
-            (json!({"max_tokens": -1}), "max_tokens"),
+            (json!({"max_tokens": -2}), "max_tokens"),
+            (json!({"n_predict": 8.5}), "n_predict"),
+            (json!({"seed": 1e300}), "seed"),
             (json!({"stop": [1]}), "stop"),
-            (json!({"stop": ["a", ""]}), "stop[1]"),
+            (json!({"stop": ["a", 1]}), "stop[1]"),
             (json!({"logit_bias": {"100": 1}}), "logit_bias.100"),
             (json!({"logit_bias": {"x": 1}}), "logit_bias.x"),
             (json!({"logit_bias": {"1": 101}}), "logit_bias.1"),
