@@ -298,3 +298,87 @@ fn an_origin_is_compared_as_browsers_write_it() {
         assert_eq!(call.send().status, 401, "{set}: the token is still needed");
     }
 }
+
+/// The text of an answer on both routes.
+fn formed(world: &World, extra: &Value) -> [String; 2] {
+    let mut chat = json!({"messages": [user("Tell me something.")], "max_tokens": 200, "seed": 3});
+    let mut completion = json!({"prompt": "Something: ", "max_tokens": 200, "seed": 3});
+    for (name, value) in extra.as_object().unwrap() {
+        chat[name] = value.clone();
+        completion[name] = value.clone();
+    }
+    let chat = world.post(CHAT, chat);
+    assert_eq!(chat.status, 200, "{extra}: {}", chat.text());
+    let completion = world.post("/v1/completions", completion);
+    assert_eq!(completion.status, 200, "{extra}: {}", completion.text());
+    [text(&chat.json()), completion.json()["choices"][0]["text"].as_str().unwrap().to_owned()]
+}
+
+#[test]
+fn a_form_is_followed_under_each_name() {
+    let world = World::new();
+    let schema = json!({
+        "type": "object", "required": ["a"],
+        "properties": {"a": {"type": "object", "properties": {"b": {"enum": [1, 2]}}, "required": ["b"]}},
+    });
+    for extra in [
+        json!({"response_format": {"type": "json_schema", "json_schema": {"schema": schema}}}),
+        json!({"response_format": {"type": "json_object", "schema": schema}}),
+        json!({"json_schema": schema}),
+        json!({"guided_json": schema}),
+        json!({"structured_outputs": {"json": schema}}),
+    ] {
+        for text in formed(&world, &extra) {
+            let value: Value =
+                serde_json::from_str(&text).unwrap_or_else(|_| panic!("{extra}: {text}"));
+            assert!(
+                ["{\"a\":{\"b\":1}}", "{\"a\":{\"b\":2}}"].contains(&value.to_string().as_str())
+            );
+        }
+    }
+    for extra in [
+        json!({"grammar": "root ::= \"yes\" | \"no\""}),
+        json!({"guided_grammar": "root ::= word\nword ::= \"yes\" | \"no\""}),
+        json!({"guided_choice": ["yes", "no"]}),
+        json!({"guided_regex": "(yes|no)"}),
+        json!({"structured_outputs": {"choice": ["yes", "no"]}}),
+    ] {
+        let texts = formed(&world, &extra);
+        assert!(texts.iter().all(|text| text == "yes" || text == "no"), "{extra}: {texts:?}");
+    }
+}
+
+#[test]
+fn a_form_that_cannot_be_followed_is_refused_by_name() {
+    let world = World::new();
+    let sets = json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true});
+    let strict = json!({"type": "json_schema", "json_schema": {"schema": sets, "strict": true}});
+    for (extra, param) in [
+        (json!({"grammar": "root ::= missing"}), "grammar"),
+        (json!({"grammar": "start: \"a\""}), "grammar"),
+        (json!({"guided_regex": "("}), "guided_regex"),
+        (json!({"guided_choice": []}), "guided_choice"),
+        (json!({"json_schema": {"type": "strange"}}), "json_schema"),
+        (
+            json!({"structured_outputs": {"structural_tag": "x"}}),
+            "structured_outputs.structural_tag",
+        ),
+        (json!({"response_format": strict}), "response_format.json_schema.schema"),
+        (json!({"response_format": {"type": "json_object"}, "guided_regex": "a"}), "guided_regex"),
+    ] {
+        for (path, mut body) in
+            [(CHAT, json!({"messages": [user("Hi")]})), ("/v1/completions", json!({"prompt": "a"}))]
+        {
+            for (name, value) in extra.as_object().unwrap() {
+                body[name] = value.clone();
+            }
+            let answer = world.post(path, body);
+            assert_eq!((answer.status, &answer.error()["param"]), (400, &json!(param)), "{extra}");
+        }
+    }
+    let lenient =
+        json!({"response_format": {"type": "json_schema", "json_schema": {"schema": sets}}});
+    for text in formed(&world, &lenient) {
+        assert!(serde_json::from_str::<Vec<i64>>(&text).is_ok(), "{text}");
+    }
+}

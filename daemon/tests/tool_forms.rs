@@ -3,8 +3,9 @@
 
 use std::fs;
 
-use hob_testkit::Launch;
+use hob_testkit::{Hobd, Launch};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 /// What a template of each form has, and of which its form is known. Not gpt-oss's: it may think before,
 /// which this model does without an end.
@@ -85,12 +86,11 @@ fn a_forced_call_is_written_in_the_form_of_the_template() {
     }
 }
 
-/// The fake model writes what it is asked to say.
-#[test]
-fn a_call_of_the_models_own_accord_follows_the_schema() {
+/// A hobd whose template has Hermes' form. The fake model writes what it is asked to say.
+fn hermes() -> (TempDir, Hobd) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("hermes.jinja");
-    let template = "{# <tool_call> #}{{ tools | length }} tools\n{% for message in messages %}\
+    let template = "{# <tool_call> #}{{ (tools or []) | length }} tools\n{% for message in messages %}\
         <|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}\
         {{ '<|im_start|>assistant\n' }}";
     fs::write(&path, template).unwrap();
@@ -98,6 +98,12 @@ fn a_call_of_the_models_own_accord_follows_the_schema() {
         .args(["--model", "fake", "--chat-template"])
         .args([&path])
         .start();
+    (directory, hobd)
+}
+
+#[test]
+fn a_call_of_the_models_own_accord_follows_the_schema() {
+    let (_directory, hobd) = hermes();
     let say = |rooms: Value, call: &str| {
         let parameters = json!({
             "type": "object", "properties": {"room": {"enum": rooms}}, "required": ["room"],
@@ -127,4 +133,58 @@ fn a_call_of_the_models_own_accord_follows_the_schema() {
     // Text that is no call is what the model wrote.
     let message = say(json!(["hall"]), r#"{"room": "attic"} <tool"#);
     assert_eq!(message["content"], r#"{"room": "attic"} <tool"#);
+}
+
+const CALL: &str = "<tool_call>\n{\"name\": \"light\", \"arguments\": \
+                    {\"room\": \"hall\", \"level\": 1, \"on\": true}}\n</tool_call>";
+
+/// The choice of an answer to a request that asks the fake model to say `text`.
+fn said(hobd: &Hobd, text: &str, extra: Value) -> Value {
+    let mut body = json!({
+        "messages": [{"role": "user", "content": format!("Say this: {text}")}],
+        "tools": [tool()], "temperature": 0, "max_tokens": 300,
+    });
+    for (name, value) in extra.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let whole = answer.json()["choices"][0].clone();
+    body["stream"] = json!(true);
+    let chunks = hobd.client.call("POST", "/v1/chat/completions").json(&body).stream().collect();
+    let deltas = chunks.iter().map(|chunk| &chunk["choices"][0]["delta"]["content"]);
+    let streamed: String = deltas.filter_map(Value::as_str).collect();
+    assert_eq!(streamed, whole["message"]["content"].as_str().unwrap_or_default());
+    let last = chunks.last().unwrap();
+    assert_eq!(last["choices"][0]["finish_reason"], whole["finish_reason"], "{text}");
+    whole
+}
+
+#[test]
+fn an_answer_with_tools_and_a_form_is_a_call_or_has_the_form() {
+    let (_directory, hobd) = hermes();
+    let schema = json!({
+        "type": "object", "properties": {"mood": {"enum": ["good", "bad"]}}, "required": ["mood"],
+    });
+    let form = json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}});
+    let with = |choice: &str| json!({"response_format": form, "tool_choice": choice, "seed": 1});
+    let choice = said(&hobd, "{\"mood\": \"bad\"}", with("auto"));
+    assert_eq!(choice["message"]["content"], "{\"mood\": \"bad\"}");
+    assert_eq!(choice["finish_reason"], "stop");
+    // Neither of both is what the model would write.
+    let choice = said(&hobd, "Hello, what do you think?", with("auto"));
+    match choice["message"]["content"].as_str() {
+        Some(content) => {
+            let value: Value = serde_json::from_str(content).unwrap();
+            assert!(["good", "bad"].contains(&value["mood"].as_str().unwrap()), "{content}");
+        }
+        None => assert_fits(&choice["message"]["tool_calls"][0], "auto"),
+    }
+    for choice in ["auto", "required"] {
+        let called = said(&hobd, CALL, with(choice));
+        assert_eq!(called["finish_reason"], "tool_calls", "{choice}");
+        assert_fits(&called["message"]["tool_calls"][0], choice);
+    }
+    let content = said(&hobd, CALL, with("none"))["message"]["content"].clone();
+    assert!(serde_json::from_str::<Value>(content.as_str().unwrap()).is_ok(), "{content}");
 }

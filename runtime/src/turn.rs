@@ -390,7 +390,7 @@ pub enum TurnError {
     UnknownToken { token: i32, vocabulary: usize },
     #[error("{waiting} turns are waiting, the queue is full: try again shortly")]
     Busy { waiting: usize },
-    #[error("no token satisfies the requested format: {0}")]
+    #[error("the answer cannot have the requested form: {0}")]
     Grammar(String),
     #[error("this is an embedding model: it answers /v1/embeddings only")]
     NotGenerative,

@@ -1,6 +1,7 @@
 //! From a completion request to its answer.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hob_runtime::turn::{Retention, TurnRequest};
 use hob_slots::Token;
@@ -9,6 +10,7 @@ use serde_json::Value;
 use super::answer::{Answer, NewAnswer};
 use super::assembly::Assembly;
 use super::choices;
+use super::grammar;
 use super::identity::{Identity, Session};
 use super::recording::Recording;
 use super::request::purpose;
@@ -69,11 +71,14 @@ impl Chat {
             let prompts: Vec<Vec<Token>> = job.prompts.iter().map(tokenize).collect();
             let mut turns = turns(&job, &prompts, engine.context_tokens());
             turns[0].conversation = pinned;
+            let grammar = job.form.as_ref().map(grammar::of_form).transpose()?.map(Arc::new);
             for turn in &mut turns {
+                turn.grammar = grammar.clone();
                 turn.keep.in_memory = in_memory;
                 turn.adapters = adapters.clone();
             }
-            let choices = choices::start(engine, turns, ticket.as_ref())?;
+            let choices = choices::start(engine, turns, ticket.as_ref())
+                .map_err(|error| grammar::refused_form(job.form.as_ref(), "prompt", error))?;
             let prompt = prompts.into_iter().next().unwrap_or_default();
             let remembered = remembered(&timelines, &prompt);
             Ok::<_, ApiError>((choices, Subject { prompt, segments: Vec::new(), remembered }))

@@ -1,15 +1,14 @@
 //! The form that a request demands of its answer, as a grammar for the sampler.
 
 use hob_dialect::{Dialect, Parser, Signatures};
-use hob_runtime::grammar::{Calls, Grammar, ToolSignature};
+use hob_runtime::grammar::{Calls, Grammar, Strictness, ToolSignature};
 use hob_runtime::turn::TurnError;
 
 use super::assembly::Reading;
-use crate::error::{ApiError, ErrorKind};
-use crate::wire::chat::{ChatRequest, ResponseFormat};
+use crate::error::ApiError;
+use crate::wire::chat::ChatRequest;
+use crate::wire::form::{AnswerForm, Form};
 use crate::wire::tools::{Tool, ToolChoice};
-
-const SCHEMA: &str = "response_format.json_schema.schema";
 
 /// How the answer is parsed. A forced call of a template that shows no form is written in Hermes'.
 pub fn reading(request: &ChatRequest, of_template: Dialect) -> Reading {
@@ -28,30 +27,42 @@ pub fn reading(request: &ChatRequest, of_template: Dialect) -> Reading {
 /// `None`: any text.
 ///
 /// # Errors
-/// When the schema cannot be used, or the request combines a format with tools.
+/// When the form or the tools cannot be used.
 pub fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar>, ApiError> {
-    let forced = match &request.tool_choice {
-        ToolChoice::None => return format_grammar(&request.format),
-        ToolChoice::Auto => None,
-        ToolChoice::Required => Some(request.tools.iter().collect::<Vec<_>>()),
-        ToolChoice::Named(name) => {
-            Some(request.tools.iter().filter(|tool| tool.name == *name).collect())
-        }
+    let form = request.form.as_ref().map(of_form).transpose()?;
+    let tools: Vec<&Tool> = match &request.tool_choice {
+        ToolChoice::None => return Ok(form),
+        ToolChoice::Auto if form.is_none() || !dialect.form().writes_calls() => return Ok(form),
+        ToolChoice::Auto | ToolChoice::Required => request.tools.iter().collect(),
+        ToolChoice::Named(name) => request.tools.iter().filter(|tool| tool.name == *name).collect(),
     };
-    if request.format != ResponseFormat::Text {
-        let message = "`response_format` cannot be combined with tools that may be called: \
-                       set `tool_choice` to none";
-        return Err(ApiError::field("response_format", message).code("unsupported"));
-    }
-    let Some(tools) = forced else { return Ok(None) };
     let signatures: Vec<_> = tools.into_iter().map(signature).collect();
     let calls = match (&request.tool_choice, request.parallel_tool_calls) {
-        (ToolChoice::Required, true) => Calls::Several,
-        _ => Calls::One,
+        (ToolChoice::Named(_), _) | (_, false) => Calls::One,
+        _ => Calls::Several,
     };
-    Grammar::tool_call(dialect, &signatures, calls)
-        .map(Some)
-        .map_err(|error| ApiError::field("tools", error.to_string()).code("grammar"))
+    let called = Grammar::tool_call(dialect, &signatures, calls)
+        .map_err(|error| ApiError::field("tools", error.to_string()).code("grammar"))?;
+    Ok(Some(match form {
+        // The answer is a call, or content of the form.
+        Some(form) if request.tool_choice == ToolChoice::Auto => called.or(form),
+        _ => called,
+    }))
+}
+
+/// The grammar of a form.
+///
+/// # Errors
+/// Names the field that demands it.
+pub fn of_form(demanded: &AnswerForm) -> Result<Grammar, ApiError> {
+    let grammar = match &demanded.form {
+        Form::JsonObject => Ok(Grammar::json_object()),
+        Form::Schema(schema, strictness) => Grammar::json_schema(schema, *strictness),
+        Form::Gbnf(source) => Grammar::gbnf(source),
+        Form::Regex(expression) => Grammar::regex(expression),
+        Form::Choice(texts) => Grammar::choice(texts),
+    };
+    grammar.map_err(|error| ApiError::field(&demanded.field, error.to_string()).code("grammar"))
 }
 
 /// Calls that the model makes of its own accord follow the tools' schemas. `None`: it makes none.
@@ -76,32 +87,25 @@ fn signature(tool: &Tool) -> ToolSignature {
     ToolSignature {
         name: tool.name.clone(),
         parameters: tool.definition.pointer("/function/parameters").cloned(),
+        strictness: if tool.is_strict { Strictness::Strict } else { Strictness::Lenient },
     }
 }
 
 /// A grammar that the engine rejects is an error of the field that demanded it.
 pub fn refused(request: &ChatRequest, error: TurnError) -> ApiError {
-    let is_grammar = matches!(error, TurnError::Grammar(_));
-    let is_too_long = matches!(error, TurnError::TooLong { .. });
-    let refused = ApiError::from(error);
-    match request.format {
-        _ if is_too_long => refused.param("messages"),
-        _ if !is_grammar => refused,
-        ResponseFormat::Text => refused.param("tools"),
-        _ => refused.param(SCHEMA),
+    match error {
+        TurnError::TooLong { .. } => ApiError::from(error).param("messages"),
+        error => refused_form(request.form.as_ref(), "tools", error),
     }
 }
 
-fn format_grammar(format: &ResponseFormat) -> Result<Option<Grammar>, ApiError> {
-    match format {
-        ResponseFormat::Text => Ok(None),
-        ResponseFormat::JsonObject => Ok(Some(Grammar::json_object())),
-        ResponseFormat::JsonSchema(schema) => {
-            Grammar::json_schema(schema).map(Some).map_err(|error| {
-                ApiError::new(ErrorKind::Invalid, format!("the schema cannot be used: {error}"))
-                    .param(SCHEMA)
-                    .code("grammar")
-            })
-        }
+/// The same for requests without tools. `other`: the field that demands a grammar beside the form.
+pub fn refused_form(form: Option<&AnswerForm>, other: &str, error: TurnError) -> ApiError {
+    let is_grammar = matches!(error, TurnError::Grammar(_));
+    let refused = ApiError::from(error);
+    match form {
+        _ if !is_grammar => refused,
+        Some(demanded) => refused.param(&demanded.field),
+        None => refused.param(other),
     }
 }

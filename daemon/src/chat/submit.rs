@@ -149,8 +149,9 @@ impl Chat {
         let reading = grammar::reading(request, options.renderer.template().dialect());
         let grammar = grammar::grammar(request, reading.dialect)?;
         if request.continues && grammar.is_some() {
-            let message = "`hob.continue` cannot force a tool call: set `tool_choice` to auto";
-            return Err(ApiError::field("tool_choice", message).code("unsupported"));
+            let field = request.form.as_ref().map_or("tool_choice", |form| form.field.as_str());
+            let message = format!("`hob.continue` cannot follow `{field}`: the answer has begun");
+            return Err(ApiError::field(field, message).code("unsupported"));
         }
         let grammar = grammar.map(|grammar| match begun.thinks {
             true => grammar.after_reasoning(reading.dialect),

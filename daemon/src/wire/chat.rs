@@ -6,6 +6,7 @@ use hob_slots::TtlClass;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, wrong_type};
+use super::form::{AnswerForm, answer_form};
 use super::hob::{
     after, append, budget, cold, continues, defaults, in_memory, instructions, newest, private,
     progress, ttl,
@@ -42,7 +43,8 @@ pub struct ChatRequest {
     pub shape: Shape,
     /// `Some(n)`: report log-probabilities, and those of the `n` likeliest tokens.
     pub logprobs: Option<usize>,
-    pub format: ResponseFormat,
+    /// What the answer must be; `None`: any text.
+    pub form: Option<AnswerForm>,
     /// Those of the profile, then those of the request.
     pub tools: Vec<Tool>,
     pub tool_choice: ToolChoice,
@@ -59,15 +61,6 @@ pub struct ChatRequest {
     pub restores_only: bool,
     /// The stream says how far the prompt is.
     pub progress: bool,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum ResponseFormat {
-    Text,
-    /// Any JSON object.
-    JsonObject,
-    /// JSON that matches the schema.
-    JsonSchema(Value),
 }
 
 impl ChatRequest {
@@ -103,7 +96,7 @@ impl ChatRequest {
             cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
-            format: format(&fields)?,
+            form: answer_form(&fields)?,
             tool_choice: tool_choice(&fields, &tools)?,
             tools,
             parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true),
@@ -142,32 +135,6 @@ fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
         return Err(ApiError::field("top_logprobs", "`top_logprobs` needs `logprobs: true`"));
     }
     Ok(wanted.then_some(top.unwrap_or(0) as usize))
-}
-
-fn format(fields: &Fields<'_>) -> Result<ResponseFormat, ApiError> {
-    let Some(format) = fields.get("response_format") else { return Ok(ResponseFormat::Text) };
-    let format = Fields::of(format, "response_format")?;
-    match format.required_string("type")? {
-        "text" => Ok(ResponseFormat::Text),
-        "json_object" => Ok(ResponseFormat::JsonObject),
-        "json_schema" => {
-            let path = format.path("json_schema");
-            let described = Fields::of(format.required("json_schema")?, &path)?;
-            described.string("name")?;
-            let schema = described.required("schema")?;
-            match schema {
-                Value::Object(_) | Value::Bool(_) => Ok(ResponseFormat::JsonSchema(schema.clone())),
-                other => Err(wrong_type(&described.path("schema"), "a JSON schema", other)),
-            }
-        }
-        other => Err(ApiError::field(
-            "response_format.type",
-            format!(
-                "`response_format.type` must be text, json_object or json_schema, not `{}`",
-                other.escape_debug()
-            ),
-        )),
-    }
 }
 
 /// `chat_template_kwargs`, as other servers call them, and OpenAI's `reasoning_effort`.

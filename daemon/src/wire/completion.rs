@@ -4,6 +4,7 @@ use hob_slots::Token;
 use serde_json::Value;
 
 use super::fields::{Fields, unsupported, whole, wrong_type};
+use super::form::{AnswerForm, answer_form};
 use super::sampling::{Shape, refuse};
 use crate::error::ApiError;
 
@@ -15,6 +16,8 @@ pub struct CompletionRequest {
     /// At least one.
     pub prompts: Vec<Prompt>,
     pub shape: Shape,
+    /// What the continuation must be; `None`: any text.
+    pub form: Option<AnswerForm>,
     /// `Some(n)`: report log-probabilities, and those of the `n` likeliest tokens.
     pub logprobs: Option<usize>,
 }
@@ -40,7 +43,7 @@ impl CompletionRequest {
         }
         let prompts = prompts(fields.required("prompt")?, "prompt", vocabulary)?;
         let logprobs = fields.integer("logprobs", 0..=MAX_LOGPROBS)?.map(|top| top as usize);
-        Ok(Self { prompts, shape, logprobs })
+        Ok(Self { prompts, shape, form: answer_form(&fields)?, logprobs })
     }
 }
 

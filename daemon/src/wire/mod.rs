@@ -3,7 +3,7 @@
 //! - Touches no model, no file and no socket.
 //!
 //! Reading order: `fields` (reading and refusing a field), `message`, `sampling` with `lora`, one file per request
-//! (`chat` with `hob`, `document`, `label` and `tools`, `completion`, `embedding`), `answer`.
+//! (`chat` with `hob`, `document`, `form`, `label` and `tools`, `completion`, `embedding`), `answer`.
 
 pub mod answer;
 pub mod chat;
@@ -11,6 +11,7 @@ pub mod completion;
 pub mod document;
 pub mod embedding;
 pub mod fields;
+pub mod form;
 pub mod hob;
 pub mod label;
 pub mod lora;

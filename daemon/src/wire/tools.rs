@@ -12,6 +12,8 @@ pub struct Tool {
     pub name: String,
     /// The whole object, for the template.
     pub definition: Value,
+    /// Its parameters are refused where they cannot be followed.
+    pub is_strict: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +83,8 @@ fn tool(definition: &Value, path: &str) -> Result<Tool, ApiError> {
     }
     function.string("description")?;
     function.map("parameters")?;
-    Ok(Tool { name: name.to_owned(), definition: definition.clone() })
+    let is_strict = function.boolean("strict")?.unwrap_or(false);
+    Ok(Tool { name: name.to_owned(), definition: definition.clone(), is_strict })
 }
 
 pub(super) fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolChoice, ApiError> {

@@ -136,6 +136,7 @@ fn unsupported(grammar: &Grammar, error: impl std::fmt::Display) -> GrammarError
     let what = match grammar.form {
         Form::Schema(_) => "the JSON schema",
         Form::Tools(_) => "a tool's parameters",
+        Form::CallsOr(..) => "the form or a tool's parameters",
         Form::Lark(_) => "the grammar",
     };
     GrammarError::Unsupported(format!("{what} cannot be followed: {}", one_line(error)))

@@ -1,6 +1,7 @@
 //! Constrains an answer to JSON, JSON of a schema, a tool call, or a grammar; or only the calls in it.
 //!
-//! Reading order: [`Grammar`] (a description, no model needed), `tools` (how calls are written),
+//! Reading order: [`Grammar`] (a description, no model needed), `schema` with `closing` and `pattern` (what of
+//! a schema is followed), `gbnf` (llama.cpp's notation), `tools` (how calls are written),
 //! [`GrammarFactory`] (knows a vocabulary, compiles), [`Constraint`] (one answer's state), `watch` (which
 //! constrains calls alone).
 //!
@@ -8,10 +9,13 @@
 //! - White space between JSON tokens is bounded, so an answer always makes progress.
 //! - Compiling and masking have budgets; beyond them there is an error, never a long wait.
 
+mod closing;
 mod constraint;
 mod error;
 mod factory;
+mod gbnf;
 mod lark;
+mod pattern;
 mod schema;
 mod tools;
 mod watch;
@@ -24,7 +28,8 @@ pub use constraint::Constraint;
 pub use error::GrammarError;
 pub use factory::GrammarFactory;
 use lark::Lark;
-use schema::json_rule;
+pub use schema::Strictness;
+use schema::{json_rule, with_strictness};
 pub use tools::{Calls, ToolSignature};
 
 /// A description of the answer.
@@ -42,6 +47,8 @@ enum Form {
     Schema(Value),
     Lark(String),
     Tools(tools::ToolCalls),
+    /// Calls, or the other form.
+    CallsOr(tools::ToolCalls, Box<Form>),
 }
 
 impl Grammar {
@@ -50,11 +57,14 @@ impl Grammar {
         Self::of(Form::Schema(json!({ "type": "object" })))
     }
 
-    /// JSON of a schema.
-    pub fn json_schema(schema: &Value) -> Result<Self, GrammarError> {
+    /// JSON of a schema, whose objects have the keys that it declares.
+    pub fn json_schema(schema: &Value, strictness: Strictness) -> Result<Self, GrammarError> {
         let unsupported = |text: &str| Err(GrammarError::Unsupported(text.to_owned()));
         match schema {
-            Value::Object(_) => Ok(Self::of(Form::Schema(schema.clone()))),
+            Value::Object(_) => {
+                let schema = with_strictness(closing::closed(schema), strictness);
+                Ok(Self::of(Form::Schema(schema)))
+            }
             Value::Bool(true) => Ok(Self::of(Form::Schema(json!({})))),
             Value::Bool(false) => unsupported("no JSON matches the schema `false`"),
             _ => unsupported("a JSON schema must be an object or a boolean"),
@@ -64,6 +74,33 @@ impl Grammar {
     /// The language of a Lark grammar, in llguidance's notation.
     pub fn lark(source: impl Into<String>) -> Self {
         Self::of(Form::Lark(source.into()))
+    }
+
+    /// The language of a grammar in GBNF, llama.cpp's notation.
+    pub fn gbnf(source: &str) -> Result<Self, GrammarError> {
+        gbnf::to_lark(source).map(Self::lark)
+    }
+
+    /// The texts that a regular expression matches as a whole.
+    pub fn regex(expression: &str) -> Result<Self, GrammarError> {
+        let inner = expression.strip_prefix('^').unwrap_or(expression);
+        let inner = match inner.strip_suffix('$') {
+            Some(before) if !before.ends_with('\\') => before,
+            _ => inner,
+        };
+        match inner {
+            "" => Err(GrammarError::Unsupported("the expression is empty".to_owned())),
+            inner => Ok(Self::lark(format!("start: /{}/", llguidance::regex_to_lark(inner, "")))),
+        }
+    }
+
+    /// One of these texts.
+    pub fn choice(texts: &[String]) -> Result<Self, GrammarError> {
+        let texts: Vec<String> = texts.iter().map(|text| lark::quoted(text)).collect();
+        match texts.as_slice() {
+            [] => Err(GrammarError::Unsupported("there is no text to choose".to_owned())),
+            texts => Ok(Self::lark(format!("start: {}", texts.join(" | ")))),
+        }
     }
 
     /// Only calls of these tools, as models of this dialect write them.
@@ -84,6 +121,15 @@ impl Grammar {
     ) -> Result<Self, GrammarError> {
         let calls = tools::ToolCalls::new(dialect, tools, Calls::Begun)?;
         Ok(Self { watch: Some(parser), ..Self::of(Form::Tools(calls)) })
+    }
+
+    /// These calls, or what `other` allows.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match self.form {
+            Form::Tools(calls) => Self::of(Form::CallsOr(calls, Box::new(other.form))),
+            form => Self { form, ..self },
+        }
     }
 
     /// The same, after free text up to the mark that closes reasoning: for prompts that have opened it.
@@ -108,16 +154,27 @@ impl Grammar {
 
     /// In llguidance's notation. `control` finds a control token by its written form.
     fn to_lark(&self, control: &dyn Fn(&str) -> Option<u32>) -> String {
-        let body = match &self.form {
-            Form::Schema(schema) => format!("start: {}\n", json_rule(schema)),
-            Form::Lark(source) => source.clone(),
-            Form::Tools(calls) => calls.to_lark(control),
-        };
+        let body = self.form.to_lark(control);
         let Some(close) = self.after_reasoning else { return body };
         let mut lark = Lark::new(control);
         let reasoning = lark.until(close);
         let start = format!("{reasoning} /\\n{{0,2}}/ body\nbody: %lark {{\n{body}\n}}");
         lark.finish(&start)
+    }
+}
+
+impl Form {
+    fn to_lark(&self, control: &dyn Fn(&str) -> Option<u32>) -> String {
+        match self {
+            Self::Schema(schema) => format!("start: {}\n", json_rule(schema)),
+            Self::Lark(source) => source.clone(),
+            Self::Tools(calls) => calls.to_lark(control),
+            Self::CallsOr(calls, other) => format!(
+                "start: calls | other\ncalls: %lark {{\n{}\n}}\nother: %lark {{\n{}\n}}\n",
+                calls.to_lark(control),
+                other.to_lark(control),
+            ),
+        }
     }
 }
 

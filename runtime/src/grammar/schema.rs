@@ -1,19 +1,63 @@
 //! A JSON schema as a rule in llguidance's notation.
+//!
+//! - A lenient schema is followed as far as llguidance can: keywords and formats that it does not know, and
+//!   assertions in patterns, are ignored. A strict one is refused for them.
 
 use serde_json::{Value, json};
+
+use super::pattern::without_assertions;
 
 /// White space between JSON tokens: a space, or a new line and its indentation. Unbounded, a model
 /// that was not trained on JSON would generate white space up to its token limit.
 pub(super) const JSON_SPACE: &str = r" |\r?\n[ \t]{0,16}";
 
+/// llguidance's options, within the schema.
+pub(super) const OPTIONS: &str = "x-guidance";
+
+/// What becomes of the parts of a schema that cannot be followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strictness {
+    /// They are ignored.
+    #[default]
+    Lenient,
+    /// The schema is refused.
+    Strict,
+}
+
+/// Marks a schema, for [`json_rule`].
+pub(super) fn with_strictness(mut schema: Value, strictness: Strictness) -> Value {
+    if let Value::Object(schema) = &mut schema {
+        schema.insert(OPTIONS.to_owned(), json!({"lenient": strictness == Strictness::Lenient}));
+    }
+    schema
+}
+
 /// The body of a rule that matches JSON of a schema.
 pub(super) fn json_rule(schema: &Value) -> String {
     let mut schema = schema.clone();
+    let is_lenient = schema[OPTIONS]["lenient"] != false;
+    if is_lenient {
+        simplify_patterns(&mut schema);
+    }
     // Replaces options that the client may have set: they are not the client's to choose.
-    schema["x-guidance"] = json!({
+    schema[OPTIONS] = json!({
         "whitespace_flexible": true,
         "whitespace_pattern": JSON_SPACE,
         "coerce_one_of": true,
+        "lenient": is_lenient,
     });
     format!("%json {schema}")
+}
+
+fn simplify_patterns(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(Value::String(pattern)) = members.get_mut("pattern") {
+                *pattern = without_assertions(pattern);
+            }
+            members.values_mut().for_each(simplify_patterns);
+        }
+        Value::Array(items) => items.iter_mut().for_each(simplify_patterns),
+        _ => {}
+    }
 }

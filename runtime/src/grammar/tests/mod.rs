@@ -11,6 +11,7 @@ use hob_dialect::Signatures;
 use hob_slots::Token;
 
 mod calls;
+mod forms;
 mod measure;
 mod order;
 mod refusals;
@@ -110,7 +111,7 @@ fn walk_tokens(
 }
 
 fn schema(schema: Value) -> Grammar {
-    Grammar::json_schema(&schema).unwrap()
+    Grammar::json_schema(&schema, Strictness::Strict).unwrap()
 }
 
 fn person() -> Value {
@@ -144,8 +145,16 @@ fn add_and_greet() -> Vec<ToolSignature> {
         json!({"type": "object", "properties": {"a": number, "b": number}, "required": ["a", "b"]});
     let name = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     vec![
-        ToolSignature { name: "add".to_owned(), parameters: Some(parameters) },
-        ToolSignature { name: "greet".to_owned(), parameters: Some(name) },
+        ToolSignature {
+            name: "add".to_owned(),
+            parameters: Some(parameters),
+            strictness: Strictness::Lenient,
+        },
+        ToolSignature {
+            name: "greet".to_owned(),
+            parameters: Some(name),
+            strictness: Strictness::Lenient,
+        },
     ]
 }
 
@@ -303,7 +312,8 @@ fn a_mark_that_is_a_control_token_is_written_as_one() {
 #[test]
 fn a_strange_tool_name_is_written_as_json() {
     let name = "a \"b\"\n\\é/";
-    let tool = ToolSignature { name: name.to_owned(), parameters: None };
+    let tool =
+        ToolSignature { name: name.to_owned(), parameters: None, strictness: Strictness::Lenient };
     let grammar = Grammar::tool_call(Dialect::Hermes, &[tool], Calls::One).unwrap();
     let (vocabulary, factory) = plain();
     let answer = walk(vocabulary, factory, &grammar, 1);

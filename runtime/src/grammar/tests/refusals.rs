@@ -22,8 +22,8 @@ fn an_unusable_grammar_is_refused_in_readable_words() {
         let text = refusal(&schema(broken));
         assert!(text.contains(hint) && !text.contains('\n') && !text.contains("%json"), "{text}");
     }
-    assert!(Grammar::json_schema(&json!("text")).is_err());
-    assert!(Grammar::json_schema(&json!(false)).is_err());
+    assert!(Grammar::json_schema(&json!("text"), Strictness::Lenient).is_err());
+    assert!(Grammar::json_schema(&json!(false), Strictness::Lenient).is_err());
     assert!(refusal(&Grammar::lark("start: /(/")).starts_with("the grammar cannot"));
     let hermes = |tools: &[_]| Grammar::tool_call(Dialect::Hermes, tools, Calls::One);
     assert_eq!(hermes(&[]).unwrap_err(), GrammarError::NoTools);

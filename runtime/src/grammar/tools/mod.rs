@@ -15,9 +15,10 @@ use serde_json::{Value, json};
 use hob_dialect::Dialect;
 use hob_dialect::forms::{Call, Channels, Form, Json, Named, Notation};
 
+use super::closing::closed;
 use super::error::GrammarError;
 use super::lark::{Control, Lark, SPACE, quoted};
-use super::schema::json_rule;
+use super::schema::{OPTIONS, Strictness, json_rule, with_strictness};
 
 /// Calls in one answer: a small model could go on forever.
 const MAX_CALLS: usize = 16;
@@ -28,6 +29,7 @@ pub struct ToolSignature {
     pub name: String,
     /// A JSON schema; `None` allows any object.
     pub parameters: Option<Value>,
+    pub strictness: Strictness,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,14 +232,9 @@ fn named(lark: &mut Lark<'_>, form: &Named, tool: &ToolSignature, schema: &Value
 
 fn arguments_schema(tool: &ToolSignature) -> Value {
     let mut schema = match &tool.parameters {
-        Some(Value::Object(schema)) => Value::Object(schema.clone()),
+        Some(schema @ Value::Object(_)) => with_strictness(closed(schema), tool.strictness),
         _ => json!({}),
     };
-    let has = |key: &str| schema.get(key).is_some();
-    let combined = ["$ref", "allOf", "anyOf", "oneOf", "additionalProperties", "patternProperties"];
-    if has("properties") && !combined.into_iter().any(has) {
-        schema["additionalProperties"] = Value::Bool(false);
-    }
     if schema.get("type").is_none() && schema.get("$ref").is_none() {
         schema["type"] = json!("object");
     }
@@ -277,7 +274,7 @@ fn inner_json(root: &Value, schema: &Value) -> String {
         Value::Object(_) => schema.clone(),
         _ => json!({}),
     };
-    for key in ["$defs", "definitions"] {
+    for key in ["$defs", "definitions", OPTIONS] {
         if let Some(definitions) = root.get(key)
             && schema.get(key).is_none()
         {

@@ -1,0 +1,411 @@
+//! Grammars in GBNF, llama.cpp's notation, in that of llguidance.
+//!
+//! - A rule that reaches no cycle becomes a terminal: one regular expression, which is read faster.
+//! - Every rule that is named must exist; the first is `root`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::iter::Peekable;
+use std::str::Chars;
+
+use super::error::GrammarError;
+use super::lark::quoted;
+
+const MAX_BYTES: usize = 256 << 10;
+const MAX_RULES: usize = 1_000;
+/// Groups inside one another.
+const MAX_GROUPS: usize = 32;
+/// Rules and groups inside one another, where a rule is first named: llguidance compiles by recursion, which
+/// takes up to 8 kB of stack each.
+const MAX_DEPTH: usize = 100;
+const MAX_REPEATS: u32 = 10_000;
+
+/// The same language in llguidance's notation.
+pub(super) fn to_lark(source: &str) -> Result<String, GrammarError> {
+    if source.len() > MAX_BYTES {
+        return refused(format!("it has more than {MAX_BYTES} bytes"));
+    }
+    let grammar = Reader::new(source).grammar()?;
+    if depth(&grammar) > MAX_DEPTH {
+        return refused(format_args!("it has more than {MAX_DEPTH} rules inside one another"));
+    }
+    let is_regular = regular(&grammar);
+    let name = |rule: usize| match is_regular[rule] {
+        true => format!("T{rule}"),
+        false => format!("g{rule}"),
+    };
+    let mut lark = format!("start: {}\n", name(0));
+    for (rule, choices) in grammar.iter().enumerate() {
+        let body = written(choices, &name);
+        writeln!(lark, "{}: {body}", name(rule)).expect("a String takes every write");
+    }
+    Ok(lark)
+}
+
+fn refused<T>(what: impl std::fmt::Display) -> Result<T, GrammarError> {
+    Err(GrammarError::Unsupported(format!("the GBNF cannot be used: {what}")))
+}
+
+/// Sequences, one of which is chosen.
+type Choices = Vec<Vec<Item>>;
+
+enum Item {
+    Text(String),
+    /// As a regular expression.
+    Class(String),
+    Rule(usize),
+    Group(Choices),
+    /// Of the item before it.
+    Repeated(Box<Item>, u32, Option<u32>),
+}
+
+fn written(choices: &Choices, name: &dyn Fn(usize) -> String) -> String {
+    let sequence = |items: &Vec<Item>| match items.as_slice() {
+        [] => "\"\"".to_owned(),
+        items => items.iter().map(|item| item_written(item, name)).collect::<Vec<_>>().join(" "),
+    };
+    choices.iter().map(sequence).collect::<Vec<_>>().join(" | ")
+}
+
+fn item_written(item: &Item, name: &dyn Fn(usize) -> String) -> String {
+    match item {
+        Item::Text(text) => quoted(text),
+        Item::Class(class) => format!("/{class}/"),
+        Item::Rule(rule) => name(*rule),
+        Item::Group(choices) => format!("({})", written(choices, name)),
+        Item::Repeated(item, least, most) => {
+            let most = most.map(|most| most.to_string()).unwrap_or_default();
+            format!("({}){{{least},{most}}}", item_written(item, name))
+        }
+    }
+}
+
+/// How far a walk descends that visits each rule once, from the first on.
+fn depth(grammar: &[Choices]) -> usize {
+    let mut below: Vec<Vec<usize>> = Vec::new();
+    for choices in grammar {
+        let mut rules = Vec::new();
+        named(choices, &mut |rule| rules.push(rule));
+        rules.reverse(); // The first is taken from the end.
+        below.push(rules);
+    }
+    let levels: Vec<usize> = grammar.iter().map(|choices| 1 + groups(choices)).collect();
+    let mut is_visited = vec![false; grammar.len()];
+    let (mut path, mut deep, mut deepest) = (vec![0], levels[0], levels[0]);
+    is_visited[0] = true;
+    while let Some(&rule) = path.last() {
+        match below[rule].pop() {
+            Some(next) if is_visited[next] => {}
+            Some(next) => {
+                is_visited[next] = true;
+                path.push(next);
+                deep += levels[next];
+                deepest = deepest.max(deep);
+            }
+            None => {
+                path.pop();
+                deep -= levels[rule];
+            }
+        }
+    }
+    deepest
+}
+
+/// Groups inside one another.
+fn groups(choices: &Choices) -> usize {
+    fn of_item(item: &Item) -> usize {
+        match item {
+            Item::Text(_) | Item::Class(_) | Item::Rule(_) => 0,
+            Item::Group(choices) => 1 + groups(choices),
+            Item::Repeated(item, ..) => of_item(item),
+        }
+    }
+    choices.iter().flatten().map(of_item).max().unwrap_or(0)
+}
+
+/// Which rules reach no cycle.
+fn regular(grammar: &[Choices]) -> Vec<bool> {
+    let mut users = vec![Vec::new(); grammar.len()];
+    let mut waits_for = vec![0; grammar.len()];
+    for (rule, choices) in grammar.iter().enumerate() {
+        named(choices, &mut |other| {
+            users[other].push(rule);
+            waits_for[rule] += 1;
+        });
+    }
+    let mut is_regular = vec![false; grammar.len()];
+    let mut ready: Vec<usize> = (0..grammar.len()).filter(|rule| waits_for[*rule] == 0).collect();
+    while let Some(rule) = ready.pop() {
+        is_regular[rule] = true;
+        for &user in &users[rule] {
+            waits_for[user] -= 1;
+            if waits_for[user] == 0 {
+                ready.push(user);
+            }
+        }
+    }
+    is_regular
+}
+
+/// Calls `see` with every rule that these name.
+fn named(choices: &Choices, see: &mut dyn FnMut(usize)) {
+    fn of_item(item: &Item, see: &mut dyn FnMut(usize)) {
+        match item {
+            Item::Text(_) | Item::Class(_) => {}
+            Item::Rule(rule) => see(*rule),
+            Item::Group(choices) => named(choices, see),
+            Item::Repeated(item, ..) => of_item(item, see),
+        }
+    }
+    choices.iter().flatten().for_each(|item| of_item(item, see));
+}
+
+/// Reads a grammar.
+struct Reader<'s> {
+    rest: Peekable<Chars<'s>>,
+    /// In the order in which they are named; `root` is the first.
+    numbers: BTreeMap<String, usize>,
+    rules: Vec<Option<Choices>>,
+}
+
+impl<'s> Reader<'s> {
+    fn new(source: &'s str) -> Self {
+        let mut reader =
+            Self { rest: source.chars().peekable(), numbers: BTreeMap::new(), rules: Vec::new() };
+        reader.number("root");
+        reader
+    }
+
+    fn grammar(mut self) -> Result<Vec<Choices>, GrammarError> {
+        loop {
+            self.space(true);
+            if self.rest.peek().is_none() {
+                break;
+            }
+            let name = self.name()?;
+            self.space(true);
+            for expected in "::=".chars() {
+                if self.rest.next() != Some(expected) {
+                    return refused(format_args!("`::=` is missing behind `{name}`"));
+                }
+            }
+            let choices = self.choices(0)?;
+            let number = self.number(&name);
+            if self.rules.len() > MAX_RULES {
+                return refused(format_args!("it has more than {MAX_RULES} rules"));
+            }
+            self.rules[number] = Some(choices);
+        }
+        let names: BTreeMap<usize, String> =
+            self.numbers.into_iter().map(|(name, number)| (number, name)).collect();
+        let whole = self.rules.into_iter().zip(names.values());
+        whole
+            .map(|(rule, name)| match rule {
+                Some(rule) => Ok(rule),
+                None => refused(format_args!("it has no rule `{name}`")),
+            })
+            .collect()
+    }
+
+    fn number(&mut self, name: &str) -> usize {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        self.rules.push(None);
+        self.numbers.insert(name.to_owned(), self.rules.len() - 1);
+        self.rules.len() - 1
+    }
+
+    /// White space and comments. A line feed ends a rule, except in a group and behind a mark.
+    fn space(&mut self, takes_lines: bool) {
+        while let Some(&next) = self.rest.peek() {
+            match next {
+                ' ' | '\t' => {}
+                '\r' | '\n' if takes_lines => {}
+                '#' => {
+                    while self.rest.next_if(|c| !matches!(c, '\r' | '\n')).is_some() {}
+                    continue;
+                }
+                _ => break,
+            }
+            self.rest.next();
+        }
+    }
+
+    fn name(&mut self) -> Result<String, GrammarError> {
+        let mut name = String::new();
+        while let Some(c) =
+            self.rest.next_if(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        {
+            name.push(c);
+        }
+        match (name.is_empty(), self.rest.peek()) {
+            (false, _) => Ok(name),
+            (true, Some(c)) => {
+                refused(format_args!("a name is expected, not `{}`", c.escape_debug()))
+            }
+            (true, None) => refused("a name is expected at its end"),
+        }
+    }
+
+    fn choices(&mut self, depth: usize) -> Result<Choices, GrammarError> {
+        if depth > MAX_GROUPS {
+            return refused(format_args!(
+                "it has more than {MAX_GROUPS} groups inside one another"
+            ));
+        }
+        self.space(true);
+        let mut choices = vec![self.sequence(depth)?];
+        while self.at_next_choice() {
+            self.space(true);
+            choices.push(self.sequence(depth)?);
+        }
+        Ok(choices)
+    }
+
+    /// Reads a `|`, also at the beginning of the next line.
+    fn at_next_choice(&mut self) -> bool {
+        let before = self.rest.clone();
+        self.space(true);
+        let is_there = self.rest.next_if_eq(&'|').is_some();
+        if !is_there {
+            self.rest = before;
+        }
+        is_there
+    }
+
+    fn sequence(&mut self, depth: usize) -> Result<Vec<Item>, GrammarError> {
+        let mut items = Vec::new();
+        loop {
+            let item = match self.rest.peek() {
+                Some('"') => Item::Text(self.text()?),
+                Some('[') => Item::Class(self.class()?),
+                Some('.') => {
+                    self.rest.next();
+                    Item::Class("(?s:.)".to_owned())
+                }
+                Some('(') => {
+                    self.rest.next();
+                    let choices = self.choices(depth + 1)?;
+                    if self.rest.next() != Some(')') {
+                        return refused("a group has no end");
+                    }
+                    Item::Group(choices)
+                }
+                Some(c) if c.is_ascii_alphanumeric() => {
+                    let name = self.name()?;
+                    Item::Rule(self.number(&name))
+                }
+                Some('<' | '!') => return refused("tokens in `<…>` are not supported"),
+                _ => return Ok(items),
+            };
+            items.push(self.repeated(item)?);
+            self.space(depth > 0);
+        }
+    }
+
+    fn repeated(&mut self, item: Item) -> Result<Item, GrammarError> {
+        self.space(false);
+        let (least, most) = match self.rest.peek() {
+            Some('*') => (0, None),
+            Some('+') => (1, None),
+            Some('?') => (0, Some(1)),
+            Some('{') => self.count()?,
+            _ => return Ok(item),
+        };
+        if !matches!(self.rest.next(), Some('*' | '+' | '?' | '}')) {
+            return refused("a count has no end");
+        }
+        self.space(false);
+        match self.rest.peek() {
+            Some('*' | '+' | '?' | '{') => refused("an item has two marks of repetition"),
+            _ => Ok(Item::Repeated(Box::new(item), least, most)),
+        }
+    }
+
+    /// `{2}`, `{2,}` or `{2,5}`, up to its end.
+    fn count(&mut self) -> Result<(u32, Option<u32>), GrammarError> {
+        let mut bounds = String::new();
+        self.rest.next();
+        while let Some(c) = self.rest.next_if(|c| !matches!(c, '}' | '\n')) {
+            bounds.push(c);
+        }
+        let number = |text: &str| text.trim().parse().ok().filter(|n| *n <= MAX_REPEATS);
+        let read = match bounds.split_once(',') {
+            None => number(&bounds).map(|n| (n, Some(n))),
+            Some((least, most)) if most.trim().is_empty() => number(least).map(|n| (n, None)),
+            Some((least, most)) => number(least).zip(number(most).map(Some)),
+        };
+        match read.filter(|(least, most)| most.is_none_or(|most| *least <= most)) {
+            Some(count) => Ok(count),
+            None => refused(format_args!("`{{{}}}` is no count", bounds.escape_debug())),
+        }
+    }
+
+    fn text(&mut self) -> Result<String, GrammarError> {
+        self.rest.next();
+        let mut text = String::new();
+        loop {
+            match self.rest.next() {
+                Some('"') => return Ok(text),
+                Some('\\') => text.push(self.escape()?),
+                Some(c) => text.push(c),
+                None => return refused("a text has no end"),
+            }
+        }
+    }
+
+    fn class(&mut self) -> Result<String, GrammarError> {
+        self.rest.next();
+        let mut class = "[".to_owned();
+        if self.rest.next_if_eq(&'^').is_some() {
+            class.push('^');
+        }
+        let begin = class.len();
+        loop {
+            match self.rest.next() {
+                Some(']') if class.len() > begin => {
+                    class.push(']');
+                    return Ok(class);
+                }
+                Some(']') => return refused("a class is empty"),
+                Some('-') if class.len() > begin && self.rest.peek() != Some(&']') => {
+                    class.push('-');
+                }
+                Some('\\') => {
+                    let c = self.escape()?;
+                    push_code(&mut class, c);
+                }
+                Some(c) => push_code(&mut class, c),
+                None => return refused("a class has no end"),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<char, GrammarError> {
+        let digits = match self.rest.next() {
+            Some('n') => return Ok('\n'),
+            Some('r') => return Ok('\r'),
+            Some('t') => return Ok('\t'),
+            Some('x') => 2,
+            Some('u') => 4,
+            Some('U') => 8,
+            Some(c) if c.is_ascii_punctuation() => return Ok(c),
+            _ => return refused("an escape is unknown"),
+        };
+        let code: String = self.rest.by_ref().take(digits).collect();
+        let code = u32::from_str_radix(&code, 16).ok().filter(|_| code.len() == digits);
+        match code.and_then(char::from_u32) {
+            Some(c) => Ok(c),
+            None => refused("an escape is no character"),
+        }
+    }
+}
+
+/// A character by its code: none of them has a meaning of its own.
+fn push_code(class: &mut String, c: char) {
+    match c {
+        c if c.is_ascii_alphanumeric() => class.push(c),
+        c => write!(class, "\\x{{{:X}}}", u32::from(c)).expect("a String takes every write"),
+    }
+}
