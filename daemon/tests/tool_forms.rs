@@ -188,3 +188,39 @@ fn an_answer_with_tools_and_a_form_is_a_call_or_has_the_form() {
     let content = said(&hobd, CALL, with("none"))["message"]["content"].clone();
     assert!(serde_json::from_str::<Value>(content.as_str().unwrap()).is_ok(), "{content}");
 }
+
+#[test]
+fn marks_of_a_call_that_was_cut_are_no_content() {
+    let (_directory, hobd) = hermes();
+    let text = format!("So.\n{CALL}\n{CALL}");
+    let name_at = text.find("light").unwrap();
+    for bytes in 4..name_at {
+        let cut = said(&hobd, &text, json!({"max_tokens": bytes}));
+        assert_eq!(cut["finish_reason"], "length", "{bytes}");
+        let content = cut["message"]["content"].as_str().unwrap_or_default();
+        assert_eq!(content.trim_end(), "So.", "{bytes}");
+    }
+    let stopped = said(&hobd, &text, json!({"stop": "name"}));
+    assert_eq!(stopped["message"]["content"].as_str().unwrap().trim_end(), "So.");
+    assert_eq!(stopped["finish_reason"], "stop");
+    let second = said(&hobd, &format!("{CALL}\n{CALL}"), json!({"max_tokens": CALL.len() + 6}));
+    assert_eq!(
+        (&second["message"]["content"], &second["finish_reason"]),
+        (&json!(null), &json!("length"))
+    );
+}
+
+#[test]
+fn with_tool_choice_none_an_answer_has_no_marks() {
+    let (_directory, hobd) = hermes();
+    let none = json!({"tool_choice": "none"});
+    let choice = said(&hobd, &format!("So. {CALL}"), none.clone());
+    assert_eq!(choice["message"]["content"].as_str().unwrap().trim_end(), "So.");
+    assert_eq!(
+        (&choice["message"]["tool_calls"], &choice["finish_reason"]),
+        (&Value::Null, &json!("stop"))
+    );
+    // Without tools in the prompt there is no call.
+    let plain = said(&hobd, CALL, json!({"tools": [], "tool_choice": "none"}));
+    assert_eq!(plain["message"]["content"], CALL);
+}

@@ -113,12 +113,19 @@ pub struct Answer {
 struct PartialChoice {
     assembly: Assembly,
     logprobs: Vec<Logprobs>,
+    /// The model ended it.
+    is_ended: bool,
     reason: &'static str,
 }
 
 impl Answer {
     pub(super) fn new(context: Context, new: NewAnswer) -> Self {
-        let partial = |assembly| PartialChoice { assembly, logprobs: Vec::new(), reason: "stop" };
+        let partial = |assembly| PartialChoice {
+            assembly,
+            logprobs: Vec::new(),
+            is_ended: false,
+            reason: "stop",
+        };
         let prompt_tokens = new.subject.prompt.len();
         let account = Account::of(new.subject.segments.clone());
         let before = new.reports_progress;
@@ -311,6 +318,7 @@ impl Answer {
         let delta = partial.assembly.push(text);
         self.account.usage.reasoning += usize::from(partial.assembly.is_reasoning());
         let ends = self.context.model.vocabulary().is_eog(token);
+        partial.is_ended = ends;
         partial.logprobs.extend(logprobs.filter(|_| !ends));
         if choice == 0 {
             self.context.recording.token(token, || partial.assembly.message());
@@ -323,9 +331,13 @@ impl Answer {
     fn finish(&mut self, choice: usize, reason: FinishReason, text: &str, timeline: Vec<Token>) {
         let partial = &mut self.partial[choice];
         let mut delta = partial.assembly.push(text);
-        delta.append(partial.assembly.finish());
+        let is_in_call = partial.assembly.is_in_call();
+        delta.append(match partial.is_ended {
+            true => partial.assembly.finish(),
+            false => partial.assembly.cut(),
+        });
         partial.reason = match reason {
-            FinishReason::Length if partial.assembly.is_in_call() => "length",
+            FinishReason::Length if is_in_call => "length",
             _ if partial.assembly.calls_tools() => "tool_calls",
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",
@@ -372,7 +384,7 @@ impl Answer {
         self.has_failed = true;
         let assembly = &mut self.partial[0].assembly;
         self.context.recording.interrupt(|| {
-            assembly.finish();
+            assembly.cut();
             assembly.message()
         });
     }

@@ -15,6 +15,8 @@ pub struct Reading {
     pub dialect: Dialect,
     /// The tools that are offered; `None`: calls are passed on as text.
     pub tools: Option<Signatures>,
+    /// Calls of these tools are left out of the answer.
+    pub drops_calls: bool,
 }
 
 #[derive(Debug)]
@@ -22,6 +24,7 @@ pub struct Assembly {
     /// `None`: all text is content.
     parser: Option<Parser>,
     dialect: Dialect,
+    drops_calls: bool,
     content: String,
     reasoning: String,
     calls: Vec<Call>,
@@ -68,10 +71,11 @@ impl Delta {
 impl Assembly {
     /// `thinks`: the prompt ends inside the think mark.
     pub fn new(reading: &Reading, thinks: bool) -> Self {
-        let Reading { dialect, tools } = reading;
+        let Reading { dialect, tools, drops_calls } = reading;
         Self {
             parser: Some(Parser::new(*dialect, tools.clone(), thinks)),
             dialect: *dialect,
+            drops_calls: *drops_calls,
             content: String::new(),
             reasoning: String::new(),
             calls: Vec::new(),
@@ -105,6 +109,12 @@ impl Assembly {
         self.take(parts)
     }
 
+    /// The same for an answer that was cut: marks of a call that it does not reach are no content.
+    pub fn cut(&mut self) -> Delta {
+        let parts = self.parser.as_mut().map(Parser::cut).unwrap_or_default();
+        self.take(parts)
+    }
+
     /// Whether the last text was reasoning.
     pub fn is_reasoning(&self) -> bool {
         self.is_reasoning
@@ -114,9 +124,10 @@ impl Assembly {
         !self.calls.is_empty()
     }
 
-    /// Whether the text so far ends within a call's arguments.
+    /// Whether the text so far ends within a call: in its marks, or in its arguments.
     pub fn is_in_call(&self) -> bool {
-        self.is_in_call
+        let is_at_call = || self.parser.as_ref().is_some_and(Parser::is_at_call);
+        self.is_in_call || !self.drops_calls && is_at_call()
     }
 
     /// The message so far.
@@ -131,6 +142,10 @@ impl Assembly {
         for part in parts {
             self.is_reasoning = matches!(part, Part::Reasoning(_));
             match part {
+                Part::ToolCallStart { .. }
+                | Part::ToolCallArguments { .. }
+                | Part::ToolCallEnd { .. }
+                    if self.drops_calls => {}
                 Part::Content(text) => {
                     self.content.push_str(&text);
                     delta.content.push_str(&text);
@@ -165,7 +180,11 @@ mod tests {
     use super::*;
 
     fn hermes() -> Reading {
-        Reading { dialect: Dialect::Hermes, tools: Some(Signatures::default()) }
+        Reading {
+            dialect: Dialect::Hermes,
+            tools: Some(Signatures::default()),
+            ..Reading::default()
+        }
     }
 
     #[test]
@@ -198,6 +217,22 @@ mod tests {
         assert!(assembly.calls_tools() && assembly.is_in_call());
         let message = assembly.message().to_json();
         assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"at\"");
+    }
+
+    #[test]
+    fn calls_that_are_not_wanted_and_marks_of_cut_ones_are_left_out() {
+        let text = "So.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {}}\n</tool_call>";
+        let mut unwanted = Assembly::new(&Reading { drops_calls: true, ..hermes() }, false);
+        unwanted.push(text);
+        unwanted.finish();
+        assert_eq!(unwanted.message().text(), "So.");
+        assert!(!unwanted.calls_tools() && !unwanted.is_in_call());
+
+        let mut cut = Assembly::new(&hermes(), false);
+        cut.push(&text[..20]);
+        assert!(cut.is_in_call());
+        cut.cut();
+        assert_eq!(cut.message().text().trim_end(), "So.");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The form that a request demands of its answer, as a grammar for the sampler.
 
 use hob_dialect::{Dialect, Parser, Signatures};
+use hob_runtime::backend::Model;
 use hob_runtime::grammar::{Calls, Grammar, Strictness, ToolSignature};
 use hob_runtime::turn::TurnError;
+use hob_slots::Token;
 
 use super::assembly::Reading;
 use crate::error::ApiError;
@@ -19,9 +21,12 @@ pub fn reading(request: &ChatRequest, of_template: Dialect) -> Reading {
         let schema = tool.definition.pointer("/function/parameters").cloned();
         (tool.name.clone(), schema.unwrap_or_default())
     };
-    let reads_calls = request.tool_choice != ToolChoice::None;
+    let may_call = request.tool_choice != ToolChoice::None;
+    // The prompt offers the tools, so the model may call one that the request does not want.
+    let drops_calls = !may_call && !request.tools.is_empty() && request.form.is_none();
+    let reads_calls = may_call || drops_calls;
     let tools = reads_calls.then(|| Signatures::new(request.tools.iter().map(parameters)));
-    Reading { dialect, tools }
+    Reading { dialect, tools, drops_calls }
 }
 
 /// `None`: any text.
@@ -81,6 +86,15 @@ pub fn of_calls(
     parser.push(text);
     let signatures: Vec<_> = request.tools.iter().map(signature).collect();
     Grammar::when_called(reading.dialect, &signatures, parser).ok()
+}
+
+/// The token that begins a call, where the vocabulary has one for the mark.
+pub fn opening(model: &dyn Model, dialect: Dialect) -> Option<Token> {
+    let mark = dialect.form().open;
+    match model.tokenize(mark, false, true).as_slice() {
+        [token] if mark.len() > 1 => Some(*token),
+        _ => None,
+    }
 }
 
 fn signature(tool: &Tool) -> ToolSignature {

@@ -159,7 +159,7 @@ impl Chat {
         });
         let of_calls = || grammar::of_calls(request, &reading, begun.thinks, &begun.text);
         let grammar = grammar.or_else(of_calls);
-        let first = TurnRequest {
+        let mut first = TurnRequest {
             grammar: grammar.map(Arc::new),
             adapters: job.adapters.clone(),
             budget: job.resolved.budget(),
@@ -171,6 +171,10 @@ impl Chat {
                 options.engine.conversation_tokens(),
             )
         };
+        if reading.drops_calls {
+            let opening = grammar::opening(options.renderer.model().as_ref(), reading.dialect);
+            first.sampling.logit_bias.extend(opening.map(|token| (token, NEVER)));
+        }
         let turns = with_others(first, request.shape.choices);
         let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
             .map_err(|error| refused(&job.resolved, error))?;
@@ -178,6 +182,9 @@ impl Chat {
         Ok(Submitted { choices, subject, reading, begun, start })
     }
 }
+
+/// The bias of a token that is never chosen.
+const NEVER: f32 = -100.0;
 
 /// Names the profile where its budget is refused, and not the request's.
 fn refused(resolved: &ResolvedRequest, error: TurnError) -> ApiError {

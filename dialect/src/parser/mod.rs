@@ -176,6 +176,42 @@ impl Parser {
         (is_behind && text == self.form.before_name().0).then_some("")
     }
 
+    /// Whether the text so far ends with the marks of a call, or a part of them, and nothing of the call is
+    /// returned.
+    pub fn is_at_call(&self) -> bool {
+        match &self.state {
+            State::Call { call_at, .. } => !self.text[..*call_at].trim().is_empty(),
+            State::CallBody => true,
+            State::Tail { .. } | State::List => !self.text.trim().is_empty(),
+            State::Start | State::Content { .. } => match self.opening() {
+                Opening::Undecided(at) => at < self.text.len(),
+                Opening::Call { .. } => true,
+            },
+            _ => false,
+        }
+    }
+
+    /// The same as [`Self::finish`] for an answer that was cut: marks of a call that it does not reach are left
+    /// out.
+    pub fn cut(&mut self) -> Vec<Part> {
+        let mut parts = Vec::new();
+        if self.end_literal(&mut parts) {
+            return parts;
+        }
+        if self.is_at_call() {
+            let content = match (&self.state, self.opening()) {
+                (
+                    State::Start | State::Content { .. },
+                    Opening::Undecided(at) | Opening::Call { mark_at: at, .. },
+                ) => self.text[..at].trim_end().len(),
+                _ => 0,
+            };
+            self.text.truncate(content);
+            self.state = State::Content { trims: false, is_empty: false };
+        }
+        self.finish()
+    }
+
     /// Parses the rest at the end of the answer. Arguments that are not complete stay without an end.
     pub fn finish(&mut self) -> Vec<Part> {
         let mut parts = Vec::new();

@@ -556,3 +556,48 @@ fn attributes_may_follow_a_name() {
     expected.extend(call(0, "f", r#"{"text": "1"}"#));
     assert_eq!(parts_of_tool(Dialect::KimiK3, answer), expected);
 }
+
+/// Cuts answers after each letter: the text before the call is all their content, with at most the call's
+/// name and a part of its arguments.
+#[test]
+fn marks_of_a_call_that_was_cut_are_no_content() {
+    for (dialect, answer, before) in [
+        (
+            Dialect::Hermes,
+            "Let me see.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n\
+             <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
+            "Let me see.",
+        ),
+        (
+            Dialect::Mistral,
+            "[TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"a\": 1}}, {\"name\": \"f\", \
+             \"arguments\": {}}]",
+            "",
+        ),
+    ] {
+        for (at, _) in answer.char_indices().skip(before.len()) {
+            let mut parser = Parser::new(dialect, tools(), false);
+            let mut parts = parser.push(&answer[..at]);
+            let was_at_call = parser.is_at_call();
+            parts.extend(parser.cut());
+            let text = read_text(&parts);
+            assert_eq!(text.trim_end(), before, "{was_at_call}: {}", &answer[..at]);
+        }
+    }
+    for (answer, rest) in [("a < b <to", false), ("a < b <to c", true)] {
+        let mut parser = Parser::new(Dialect::Hermes, tools(), false);
+        let mut parts = parser.push(answer);
+        assert_eq!(parser.is_at_call(), !rest);
+        parts.extend(parser.cut());
+        let expected = if rest { answer } else { "a < b" };
+        assert_eq!(read_text(&parts), expected);
+    }
+}
+
+fn read_text(parts: &[Part]) -> String {
+    let texts = parts.iter().filter_map(|part| match part {
+        Part::Content(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
