@@ -382,3 +382,40 @@ fn a_form_that_cannot_be_followed_is_refused_by_name() {
         assert!(serde_json::from_str::<Vec<i64>>(&text).is_ok(), "{text}");
     }
 }
+
+#[test]
+fn an_answer_goes_on_with_the_last_message() {
+    let world = World::new();
+    let ask = user("Say this: One, two, three and four.");
+    let body = |begun: &str, extra: Value| {
+        let mut body = common::chat_body(
+            json!([ask, {"role": "assistant", "content": begun}]),
+            json!({"continue_final_message": true, "max_tokens": 60}),
+        );
+        for (name, value) in extra.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        body
+    };
+    let whole = world.chat(json!([ask]), json!({"max_tokens": 60}));
+    let prompt = world.post("/apply-template", body("One, two", json!({}))).json();
+    assert!(prompt["prompt"].as_str().unwrap().ends_with("assistant\nOne, two"), "{prompt}");
+    for (begun, rest) in [("One, two", ", three and four."), ("One, ", "two, three and four.")] {
+        let answer = world.post(CHAT, body(begun, json!({}))).json();
+        assert_eq!(text(&answer), rest);
+        let prompt = |answer: &Value| answer["usage"]["prompt_tokens"].as_u64().unwrap();
+        assert_eq!(prompt(&answer), prompt(&whole) + begun.len() as u64);
+        let streamed = body(begun, json!({"stream": true}));
+        let chunks = world.call("POST", CHAT).json(&streamed).stream().collect();
+        let deltas = chunks.iter().filter_map(|c| c["choices"][0]["delta"]["content"].as_str());
+        assert_eq!(deltas.collect::<String>(), rest);
+    }
+    for (extra, param) in [
+        (json!({"conversation": "a"}), "continue_final_message"),
+        (json!({"response_format": {"type": "json_object"}}), "response_format"),
+        (json!({"messages": [ask]}), "continue_final_message"),
+    ] {
+        let refused = world.post(CHAT, body("One", extra.clone()));
+        assert_eq!((refused.status, &refused.error()["param"]), (400, &json!(param)), "{extra}");
+    }
+}

@@ -40,10 +40,15 @@ pub fn extend(
         let message = "the tokens of this answer's tool call are gone: answer again instead";
         return Err(ApiError::field("hob.continue", message));
     }
-    let text = written(reading.dialect, thinks, answer.reasoning(), answer.text());
+    let text = text_of(&rendered.text, answer, reading);
     let whole = format!("{}{text}", rendered.text);
     rendered.tokens = continue_tokens(model, likeliest(model, known, &whole), &whole);
     Ok(text)
+}
+
+/// The answer as the model writes it behind its prompt.
+pub fn text_of(prompt: &str, answer: &Message, reading: &Reading) -> String {
+    written(reading.dialect, opens_reasoning(prompt), answer.reasoning(), answer.text())
 }
 
 /// The tokens of the answer with which a timeline goes on, and their text. An end of it that is a

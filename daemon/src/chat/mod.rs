@@ -176,6 +176,10 @@ impl Chat {
         let request = &resolved.request;
         let opens = !request.shape.is_prewarm();
         let scope = self.scope(identity, request.private, request.in_memory, opens).await?;
+        if request.continues_final && scope.identity.named().is_some() {
+            let message = "a conversation goes on with `hob.continue`";
+            return Err(ApiError::field("continue_final_message", message).code("unsupported"));
+        }
         let Claim { ticket, guard } = self.claim(request, &scope.identity).await?;
         let extent = resolved.extent();
         let start = self.begin_turn(request, &scope.identity, &extent).await?;
@@ -277,7 +281,13 @@ impl Chat {
             recording.keep(scope.recorded(), text);
             self.observe(resolved, scope, &subject.prompt, &documents);
         }
-        let assembly = || Assembly::begun(&reading, begun.thinks, &begun.text);
+        let assembly = || match request.messages.last() {
+            // The client has the text so far.
+            Some(last) if request.continues_final => {
+                Assembly::new(&reading, last.text().is_empty() && !last.reasoning().is_empty())
+            }
+            _ => Assembly::begun(&reading, begun.thinks, &begun.text),
+        };
         let new = NewAnswer {
             choices,
             assemblies: (0..count).map(|_| assembly()).collect(),

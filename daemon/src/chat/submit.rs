@@ -69,12 +69,21 @@ impl Job {
     fn messages(&self) -> &[Message] {
         match &self.start.continuation {
             Some(continuation) => &continuation.history,
-            None => &self.resolved.request.messages,
+            None => {
+                let messages = &self.resolved.request.messages;
+                let after = usize::from(self.resolved.request.continues_final);
+                &messages[..messages.len() - after]
+            }
         }
     }
 
+    /// The answer that goes on: a stored one, or the request's last message.
     fn continued(&self) -> Option<&Message> {
-        Some(&self.start.continuation.as_ref()?.continued.as_ref()?.message)
+        let request = &self.resolved.request;
+        match &self.start.continuation {
+            Some(continuation) => Some(&continuation.continued.as_ref()?.message),
+            None => request.messages.last().filter(|_| request.continues_final),
+        }
     }
 
     /// The conversation of a prewarm.
@@ -148,9 +157,9 @@ impl Chat {
         let options = &self.shared.options;
         let reading = grammar::reading(request, options.renderer.template().dialect());
         let grammar = grammar::grammar(request, reading.dialect)?;
-        if request.continues && grammar.is_some() {
+        if (request.continues || request.continues_final) && grammar.is_some() {
             let field = request.form.as_ref().map_or("tool_choice", |form| form.field.as_str());
-            let message = format!("`hob.continue` cannot follow `{field}`: the answer has begun");
+            let message = format!("an answer that has begun cannot follow `{field}`");
             return Err(ApiError::field(field, message).code("unsupported"));
         }
         let grammar = grammar.map(|grammar| match begun.thinks {

@@ -3,8 +3,8 @@
 use hob_slots::Token;
 use serde_json::Value;
 
-use super::Chat;
 use super::identity::{Identity, Session};
+use super::{Chat, continuing, grammar};
 use crate::blocking::compute;
 use crate::error::ApiError;
 
@@ -20,8 +20,19 @@ impl Chat {
         let renderer = self.shared.options.renderer.clone();
         compute(move || {
             let history = start.continuation.map(|continuation| continuation.history);
-            let messages = history.as_ref().unwrap_or(&resolved.request.messages);
-            renderer.text(&resolved.prompt_parts(messages, &start.documents))
+            let request = &resolved.request;
+            let messages = history.as_ref().unwrap_or(&request.messages);
+            let render =
+                |messages| renderer.text(&resolved.prompt_parts(messages, &start.documents));
+            match messages.split_last() {
+                Some((answer, before)) if request.continues_final => {
+                    let text = render(before)?;
+                    let reading = grammar::reading(request, renderer.template().dialect());
+                    let answer = continuing::text_of(&text, answer, &reading);
+                    Ok(text + &answer)
+                }
+                _ => render(messages),
+            }
         })
         .await
     }

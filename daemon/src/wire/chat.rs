@@ -32,6 +32,8 @@ pub struct ChatRequest {
     pub newest: bool,
     /// Go on with the stored answer instead of giving another.
     pub continues: bool,
+    /// Go on with the last of `messages`, an answer, instead of giving another.
+    pub continues_final: bool,
     /// For what neither the request nor its conversation nor its profile sets.
     pub defaults: SamplingFields,
     /// What stands in front of the conversation from now on, in place of its own system messages.
@@ -84,8 +86,10 @@ impl ChatRequest {
         let append = append(&fields)?;
         let own = Tool::list(fields.list("tools")?.map_or(&[][..], Vec::as_slice), "tools")?;
         let tools = with_own(tools, own)?;
+        let messages = messages(&fields, append)?;
         Ok(Self {
-            messages: messages(&fields, append)?,
+            continues_final: continues_final(&fields, append, messages.last())?,
+            messages,
             append,
             after: after(&fields, append)?,
             newest: newest(&fields, append)?,
@@ -126,6 +130,30 @@ fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError>
         newest.set_label(&newest.label().or(&of_request));
     }
     Ok(messages)
+}
+
+/// vLLM's name for a last message that the answer goes on with.
+fn continues_final(
+    fields: &Fields<'_>,
+    append: bool,
+    last: Option<&Message>,
+) -> Result<bool, ApiError> {
+    const NAME: &str = "continue_final_message";
+    if !fields.boolean(NAME)?.unwrap_or(false) {
+        return Ok(false);
+    }
+    let refused = |why: &str| Err(ApiError::field(NAME, format!("`{NAME}` {why}")));
+    match last {
+        _ if append => refused("cannot be combined with `hob.append`: use `hob.continue`"),
+        _ if fields.boolean("add_generation_prompt")? == Some(true) => {
+            refused("contradicts `add_generation_prompt`")
+        }
+        Some(last) if last.role != Role::Assistant => {
+            refused("needs a last message of the assistant")
+        }
+        Some(last) if last.has_calls() => refused("cannot go on with a tool call"),
+        _ => Ok(true),
+    }
 }
 
 fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
@@ -189,6 +217,28 @@ mod tests {
         });
         let expected = [(None, None), (None, None), (Some(3), Some(true)), (Some(75), Some(true))];
         assert_eq!(labels.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn only_a_last_answer_is_continued() {
+        let with = |role: &str, more: Value| {
+            let last = json!({"role": role, "content": "One"});
+            let mut body = json!({"messages": [last], "continue_final_message": true});
+            for (name, value) in more.as_object().unwrap() {
+                body[name] = value.clone();
+            }
+            ChatRequest::parse(&body, 9).map(|request| request.continues_final)
+        };
+        assert_eq!(with("assistant", json!({"add_generation_prompt": false})), Ok(true));
+        assert_eq!(with("user", json!({"continue_final_message": false})), Ok(false));
+        for (role, more) in [
+            ("user", json!({})),
+            ("assistant", json!({"add_generation_prompt": true})),
+            ("assistant", json!({"hob": {"append": true}})),
+        ] {
+            let error = with(role, more).unwrap_err();
+            assert_eq!(error.param.as_deref(), Some("continue_final_message"));
+        }
     }
 
     #[test]
