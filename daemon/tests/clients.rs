@@ -419,3 +419,30 @@ fn an_answer_goes_on_with_the_last_message() {
         assert_eq!((refused.status, &refused.error()["param"]), (400, &json!(param)), "{extra}");
     }
 }
+
+#[test]
+fn embeddings_take_many_texts_and_shorten_their_vectors() {
+    let world = Plan::new().embeds().body_bytes(1 << 20).start();
+    let many: Vec<String> = (0..2048).map(|n| format!("text {n}")).collect();
+    let answer = world.post("/v1/embeddings", json!({"input": many}));
+    assert_eq!(answer.json()["data"].as_array().map(Vec::len), Some(2048));
+    let more: Vec<&str> = vec!["a"; 2049];
+    let refused = world.post("/v1/embeddings", json!({"input": more})).error();
+    assert_eq!(refused["param"], "input");
+    assert!(refused["message"].as_str().unwrap().contains("2048"), "{refused}");
+
+    let vector = |dimensions: Value| {
+        let body = json!({"input": "several letters", "dimensions": dimensions});
+        let answer = world.post("/v1/embeddings", body).json();
+        let numbers = answer["data"][0]["embedding"].as_array().unwrap().clone();
+        numbers.iter().map(|number| number.as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    let (all, short) = (vector(Value::Null), vector(json!(3)));
+    assert_eq!((all.len(), short.len()), (8, 3));
+    assert!((short.iter().map(|n| n * n).sum::<f64>() - 1.0).abs() < 1e-5, "{short:?}");
+    assert!((short[0] / short[1] - all[0] / all[1]).abs() < 1e-4, "{short:?} {all:?}");
+    for wrong in [json!(9), json!(0)] {
+        let refused = world.post("/v1/embeddings", json!({"input": "a", "dimensions": wrong}));
+        assert_eq!(refused.error()["param"], "dimensions");
+    }
+}

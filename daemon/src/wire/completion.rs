@@ -41,14 +41,19 @@ impl CompletionRequest {
         if fields.integer("best_of", 1..=128)?.is_some_and(|best| best as usize != shape.choices) {
             return Err(unsupported("best_of", "`best_of` is not supported beyond `n`"));
         }
-        let prompts = prompts(fields.required("prompt")?, "prompt", vocabulary)?;
+        let prompts = prompts(fields.required("prompt")?, "prompt", vocabulary, MAX_PROMPTS)?;
         let logprobs = fields.integer("logprobs", 0..=MAX_LOGPROBS)?.map(|top| top as usize);
         Ok(Self { prompts, shape, form: answer_form(&fields)?, logprobs })
     }
 }
 
-/// A text, some texts, tokens, or some lists of tokens.
-pub fn prompts(value: &Value, path: &str, vocabulary: usize) -> Result<Vec<Prompt>, ApiError> {
+/// A text, some texts, tokens, or some lists of tokens; `max` at most.
+pub fn prompts(
+    value: &Value,
+    path: &str,
+    vocabulary: usize,
+    max: usize,
+) -> Result<Vec<Prompt>, ApiError> {
     match value {
         Value::String(text) => Ok(vec![Prompt::Text(text.clone())]),
         Value::Array(list) if list.is_empty() => {
@@ -57,8 +62,8 @@ pub fn prompts(value: &Value, path: &str, vocabulary: usize) -> Result<Vec<Promp
         Value::Array(list) if list.iter().all(Value::is_number) => {
             Ok(vec![Prompt::Tokens(tokens(list, path, vocabulary)?)])
         }
-        Value::Array(list) if list.len() > MAX_PROMPTS => {
-            let message = format!("`{path}` may have {MAX_PROMPTS} entries, not {}", list.len());
+        Value::Array(list) if list.len() > max => {
+            let message = format!("`{path}` may have {max} entries, not {}", list.len());
             Err(ApiError::field(path, message))
         }
         Value::Array(list) => {
@@ -109,7 +114,7 @@ mod tests {
             (json!([1, 2]), vec![ids(&[1, 2])]),
             (json!([[1], [2, 3]]), vec![ids(&[1]), ids(&[2, 3])]),
         ] {
-            assert_eq!(prompts(&value, "prompt", 10).unwrap(), expected, "{value}");
+            assert_eq!(prompts(&value, "prompt", 10, 2).unwrap(), expected, "{value}");
         }
     }
 

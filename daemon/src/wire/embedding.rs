@@ -9,11 +9,16 @@ use super::fields::Fields;
 use super::sampling::refuse;
 use crate::error::ApiError;
 
+/// As many as OpenAI takes: clients send that many at once.
+const MAX_INPUTS: usize = 2048;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmbeddingRequest {
     /// At least one.
     pub inputs: Vec<Prompt>,
     pub encoding: Encoding,
+    /// Numbers of a vector; `None`: all that the model makes.
+    pub dimensions: Option<usize>,
 }
 
 /// The encoding of a vector.
@@ -29,14 +34,9 @@ impl EmbeddingRequest {
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
         fields.string("model")?;
-        refuse(
-            &fields,
-            &[
-                ("dimensions", "the model's own number is used"),
-                ("lora", "embeddings are computed without adapters of a request"),
-            ],
-        )?;
-        let inputs = prompts(fields.required("input")?, "input", vocabulary)?;
+        refuse(&fields, &[("lora", "embeddings are computed without adapters of a request")])?;
+        let inputs = prompts(fields.required("input")?, "input", vocabulary, MAX_INPUTS)?;
+        let dimensions = fields.integer("dimensions", 1..=i64::from(u32::MAX))?;
         let encoding = match fields.string("encoding_format")? {
             None | Some("float") => Encoding::Float,
             Some("base64") => Encoding::Base64,
@@ -48,8 +48,29 @@ impl EmbeddingRequest {
                 return Err(ApiError::field("encoding_format", message));
             }
         };
-        Ok(Self { inputs, encoding })
+        Ok(Self { inputs, encoding, dimensions: dimensions.map(|count| count as usize) })
     }
+}
+
+/// The first numbers of each vector, scaled to the length 1, as models are trained whose vectors may be cut.
+///
+/// # Errors
+/// When the model makes fewer numbers.
+pub fn shortened(mut vectors: Vec<Vec<f32>>, dimensions: usize) -> Result<Vec<Vec<f32>>, ApiError> {
+    for vector in &mut vectors {
+        if dimensions > vector.len() {
+            let made = vector.len();
+            let message =
+                format!("`dimensions` may be {made}, which the model makes, not {dimensions}");
+            return Err(ApiError::field("dimensions", message));
+        }
+        vector.truncate(dimensions);
+        let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+        if length > 0.0 {
+            vector.iter_mut().for_each(|number| *number /= length);
+        }
+    }
+    Ok(vectors)
 }
 
 pub fn response(model: &str, encoding: Encoding, vectors: &[Vec<f32>], tokens: usize) -> Value {
@@ -87,6 +108,14 @@ mod tests {
         assert_eq!(answer["data"][0]["embedding"], "AACAPwAAAL8=");
         let answer = response("m", Encoding::Float, &vectors, 3);
         assert_eq!(answer["data"][0]["embedding"], json!([1.0, -0.5]));
+    }
+
+    #[test]
+    fn a_shortened_vector_has_the_length_one() {
+        let vectors = vec![vec![3.0, 4.0, 12.0], vec![0.0, 0.0, 1.0]];
+        let expected = [vec![0.6, 0.8], vec![0.0, 0.0]];
+        assert_eq!(shortened(vectors.clone(), 2).unwrap(), expected);
+        assert_eq!(shortened(vectors, 4).unwrap_err().param.as_deref(), Some("dimensions"));
     }
 
     #[test]
