@@ -421,6 +421,13 @@ fn an_answer_goes_on_with_the_last_message() {
 }
 
 #[test]
+fn a_suffix_needs_a_model_with_marks_for_it() {
+    let refused = World::new().post("/v1/completions", json!({"prompt": "a", "suffix": "c"}));
+    assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("suffix")));
+    assert_eq!(refused.error()["code"], "unsupported_model");
+}
+
+#[test]
 fn embeddings_take_many_texts_and_shorten_their_vectors() {
     let world = Plan::new().embeds().body_bytes(1 << 20).start();
     let many: Vec<String> = (0..2048).map(|n| format!("text {n}")).collect();

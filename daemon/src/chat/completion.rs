@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hob_runtime::backend::Model;
 use hob_runtime::turn::{Retention, TurnRequest};
 use hob_slots::Token;
 use serde_json::Value;
@@ -20,6 +21,7 @@ use crate::blocking::compute;
 use crate::conversations::transcript::{TurnQuery, TurnStart};
 use crate::error::ApiError;
 use crate::explain::Subject;
+use crate::prompt::infill::infill;
 use crate::prompt::retokenize::{continue_tokens, likeliest};
 use crate::wire::completion::{CompletionRequest, Prompt};
 
@@ -40,6 +42,9 @@ impl Chat {
         let vocabulary = options.engine.model().vocabulary().len();
         let mut request = CompletionRequest::parse(body, vocabulary)?;
         request.shape.fill(&[options.model_sampling.fields()]);
+        if let Some(suffix) = &request.suffix {
+            fill_in(options.engine.model().as_ref(), &mut request.prompts, suffix)?;
+        }
         let adapters = self.adapters(&request.shape).await?;
         let asks_privacy = body.get("store").and_then(Value::as_bool) == Some(false);
         let identity = Identity::of(body, session)?;
@@ -111,6 +116,20 @@ impl Chat {
         );
         Ok((request, answer))
     }
+}
+
+/// Asks for the text between each prompt and the suffix.
+fn fill_in(model: &dyn Model, prompts: &mut [Prompt], suffix: &str) -> Result<(), ApiError> {
+    for prompt in prompts {
+        if let Prompt::Text(text) = prompt {
+            *text = infill(model, text, suffix).ok_or_else(|| {
+                let message = "this model has no marks for a text that is filled in: \
+                               `suffix` needs one that was trained for it";
+                ApiError::field("suffix", message).code("unsupported_model")
+            })?;
+        }
+    }
+    Ok(())
 }
 
 /// All choices of the first prompt, then all of the next.

@@ -4,10 +4,11 @@
 //! runs in a child), [`preamble`] (what a profile adds in
 //! front), [`documents`] (the texts that messages name), [`layout`] (what stands around one), [`render`] (messages to a prompt), [`retokenize`] (text to tokens, reusing known ones),
 //! [`segments`] (which part each token belongs to), [`passages`] (where a message is in the text), [`extent`] (the tokens that are certain before
-//! a message is complete), [`prefix_cache`] (the rendered prefix of a profile).
+//! a message is complete), [`infill`] (a prompt of two texts), [`prefix_cache`] (the rendered prefix of a profile).
 
 pub mod documents;
 pub mod extent;
+pub mod infill;
 pub mod layout;
 pub mod passages;
 pub mod preamble;

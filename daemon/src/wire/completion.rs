@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::fields::{Fields, unsupported, whole, wrong_type};
 use super::form::{AnswerForm, answer_form};
-use super::sampling::{Shape, refuse};
+use super::sampling::Shape;
 use crate::error::ApiError;
 
 const MAX_PROMPTS: usize = 64;
@@ -15,6 +15,8 @@ const MAX_LOGPROBS: i64 = 20;
 pub struct CompletionRequest {
     /// At least one.
     pub prompts: Vec<Prompt>,
+    /// The text behind the one that is generated; never empty.
+    pub suffix: Option<String>,
     pub shape: Shape,
     /// What the continuation must be; `None`: any text.
     pub form: Option<AnswerForm>,
@@ -33,7 +35,6 @@ impl CompletionRequest {
     /// `vocabulary`: the number of tokens.
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
-        refuse(&fields, &[("suffix", "Hob continues, it does not fill in")])?;
         if fields.boolean("echo")?.unwrap_or(false) {
             return Err(unsupported("echo", "`echo` is not supported: the caller has the prompt"));
         }
@@ -43,7 +44,11 @@ impl CompletionRequest {
         }
         let prompts = prompts(fields.required("prompt")?, "prompt", vocabulary, MAX_PROMPTS)?;
         let logprobs = fields.integer("logprobs", 0..=MAX_LOGPROBS)?.map(|top| top as usize);
-        Ok(Self { prompts, shape, form: answer_form(&fields)?, logprobs })
+        let suffix = fields.string("suffix")?.filter(|text| !text.is_empty()).map(str::to_owned);
+        if suffix.is_some() && !prompts.iter().all(|prompt| matches!(prompt, Prompt::Text(_))) {
+            return Err(unsupported("suffix", "`suffix` needs a `prompt` of text, not of tokens"));
+        }
+        Ok(Self { prompts, suffix, shape, form: answer_form(&fields)?, logprobs })
     }
 }
 
@@ -129,7 +134,8 @@ mod tests {
             (json!({"prompt": [[1], true]}), "prompt[1]"),
             (json!({"prompt": [[1, 2.5]]}), "prompt[0][1]"),
             (json!({"prompt": "a", "echo": true}), "echo"),
-            (json!({"prompt": "a", "suffix": "b"}), "suffix"),
+            (json!({"prompt": [1], "suffix": "b"}), "suffix"),
+            (json!({"prompt": "a", "suffix": ["b"]}), "suffix"),
             (json!({"prompt": "a", "best_of": 3}), "best_of"),
             (json!({"prompt": "a", "logprobs": true}), "logprobs"),
         ] {
