@@ -220,6 +220,9 @@ fn with_tool_choice_none_an_answer_has_no_marks() {
         (&choice["message"]["tool_calls"], &choice["finish_reason"]),
         (&Value::Null, &json!("stop"))
     );
+    // Nothing else is left of a call at the beginning, so there is none.
+    let choice = said(&hobd, CALL, json!({"tool_choice": "none", "max_tokens": 20}));
+    assert!(!choice["message"]["content"].as_str().unwrap().starts_with('<'), "{choice}");
     // Without tools in the prompt there is no call.
     let plain = said(&hobd, CALL, json!({"tools": [], "tool_choice": "none"}));
     assert_eq!(plain["message"]["content"], CALL);

@@ -88,13 +88,27 @@ pub fn of_calls(
     Grammar::when_called(reading.dialect, &signatures, parser).ok()
 }
 
-/// The token that begins a call, where the vocabulary has one for the mark.
-pub fn opening(model: &dyn Model, dialect: Dialect) -> Option<Token> {
-    let mark = dialect.form().open;
-    match model.tokenize(mark, false, true).as_slice() {
-        [token] if mark.len() > 1 => Some(*token),
+/// What keeps an answer from a call.
+#[derive(Default)]
+pub struct NoCall {
+    /// They begin one.
+    pub tokens: Vec<Token>,
+    /// Where the vocabulary has no token for a mark: most calls stand at the beginning of an answer.
+    pub grammar: Option<Grammar>,
+}
+
+/// `text`: of an answer that goes on.
+pub fn no_call(model: &dyn Model, dialect: Dialect, text: &str) -> NoCall {
+    let form = dialect.form();
+    let marks = || form.before.iter().copied().chain([form.open]).filter(|mark| mark.len() > 1);
+    let token = |mark: &str| match model.tokenize(mark, false, true).as_slice() {
+        [token] => Some(*token),
         _ => None,
-    }
+    };
+    let tokens: Vec<Token> = marks().filter_map(token).collect();
+    let first = marks().find_map(|mark| mark.chars().next());
+    let first = first.filter(|_| tokens.is_empty() && text.is_empty());
+    NoCall { tokens, grammar: first.map(Grammar::not_beginning_with) }
 }
 
 fn signature(tool: &Tool) -> ToolSignature {

@@ -14,6 +14,7 @@ use hob_slots::{ConversationId, Token, common_prefix};
 
 use super::assembly::Reading;
 use super::choices::{self, Choices};
+use super::grammar::NoCall;
 use super::newest::{self, Newest};
 use super::request::{ResolvedRequest, purpose};
 use super::{Chat, continuing, grammar};
@@ -162,14 +163,25 @@ impl Chat {
             let message = format!("an answer that has begun cannot follow `{field}`");
             return Err(ApiError::field(field, message).code("unsupported"));
         }
+        let no_call = match reading.drops_calls {
+            true => {
+                let model = options.renderer.model().as_ref();
+                grammar::no_call(model, reading.dialect, &begun.text)
+            }
+            false => NoCall::default(),
+        };
+        let mut sampling = request.shape.sampling.clone();
+        sampling.logit_bias.extend(no_call.tokens.into_iter().map(|token| (token, NEVER)));
+        let grammar = grammar.or(no_call.grammar);
         let grammar = grammar.map(|grammar| match begun.thinks {
             true => grammar.after_reasoning(reading.dialect),
             false => grammar,
         });
         let of_calls = || grammar::of_calls(request, &reading, begun.thinks, &begun.text);
         let grammar = grammar.or_else(of_calls);
-        let mut first = TurnRequest {
+        let first = TurnRequest {
             grammar: grammar.map(Arc::new),
+            sampling,
             adapters: job.adapters.clone(),
             budget: job.resolved.budget(),
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },
@@ -180,10 +192,6 @@ impl Chat {
                 options.engine.conversation_tokens(),
             )
         };
-        if reading.drops_calls {
-            let opening = grammar::opening(options.renderer.model().as_ref(), reading.dialect);
-            first.sampling.logit_bias.extend(opening.map(|token| (token, NEVER)));
-        }
         let turns = with_others(first, request.shape.choices);
         let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
             .map_err(|error| refused(&job.resolved, error))?;

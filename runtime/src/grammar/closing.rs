@@ -22,7 +22,7 @@ const NAMED: [&str; 4] = ["properties", "patternProperties", "$defs", "definitio
 const WITHIN: [&str; 4] = ["items", "prefixItems", "additionalItems", "additionalProperties"];
 
 /// Passes over the schema. A reference that is found later than that is not followed.
-const MAX_PASSES: usize = 32;
+const MAX_PASSES: usize = 8;
 
 /// The schema with closed objects, at every depth.
 pub(super) fn closed(schema: &Value) -> Value {

@@ -103,6 +103,12 @@ impl Grammar {
         }
     }
 
+    /// Any text that does not begin with this character.
+    pub fn not_beginning_with(first: char) -> Self {
+        let first = u32::from(first);
+        Self::lark(format!("start: /([ \\n]{{0,2}}[^ \\n\\x{{{first:X}}}](?s:.*))?/"))
+    }
+
     /// Only calls of these tools, as models of this dialect write them.
     pub fn tool_call(
         dialect: Dialect,

@@ -157,6 +157,19 @@ fn a_regular_expression_and_a_choice_are_followed() {
 }
 
 #[test]
+fn the_first_character_of_a_text_may_be_forbidden() {
+    for first in ['<', '[', '\\', '｜'] {
+        let grammar = Grammar::not_beginning_with(first);
+        for text in ["", "a", "\n a\n<x>", &format!("é{first}{first}")] {
+            assert!(takes(&grammar, text), "{first} {text:?}");
+        }
+        for text in [format!("{first}a"), format!("\n{first}"), "\n\n\n".to_owned()] {
+            assert!(!takes(&grammar, &text), "{first} {text:?}");
+        }
+    }
+}
+
+#[test]
 fn an_answer_calls_a_tool_or_has_the_form() {
     for controls in [&[][..], &MARKS] {
         let vocabulary = vocabulary(controls);
