@@ -160,6 +160,42 @@ fn without_a_disk_what_is_away_stays_in_memory() {
 }
 
 #[test]
+fn without_a_disk_a_parked_conversation_continues_with_its_holes() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let mut timeline = Vec::new();
+    for n in 0..14 {
+        let prompt = [timeline, tokens(&model, &question(n))].concat();
+        timeline = ask(&engine, with_budget("chat", &prompt, 24)).timeline;
+    }
+    settle(&engine);
+    block_on(engine.park(name("chat")));
+    let prompt = [timeline.clone(), tokens(&model, &question(99))].concat();
+    let answer = ask(&engine, with_budget("chat", &prompt, 24));
+    assert_eq!(answer.report.tokens.computed, prompt.len() - timeline.len(), "{:?}", answer.report);
+    engine.shutdown();
+}
+
+#[test]
+fn what_a_private_conversation_holds_in_memory_stays_on_disk_for_another() {
+    let model = fake();
+    let mut disk = OnDisk::new(&model);
+    let text: String = (0..100).map(|n| format!("word {n} ")).collect();
+    let prompt = tokens(&model, &user(&text));
+    let timeline = ask(&disk.engine, with_budget("chat", &prompt, 24)).timeline;
+    settle(&disk.engine);
+    let keep = Retention { in_memory: Some(true), ..Retention::default() };
+    ask(&disk.engine, TurnRequest { keep, ..with_budget("private", &prompt, 24) });
+    let prompt = [timeline, tokens(&model, &question(1))].concat();
+    let timeline = ask(&disk.engine, with_budget("chat", &prompt, 24)).timeline;
+    settle(&disk.engine);
+    disk.restart();
+    let prompt = [timeline.clone(), tokens(&model, &question(2))].concat();
+    let answer = ask(&disk.engine, with_budget("chat", &prompt, 24));
+    assert_eq!(answer.report.tokens.computed, prompt.len() - timeline.len(), "{:?}", answer.report);
+}
+
+#[test]
 fn a_conversation_continues_with_its_holes_after_a_restart() {
     let model = fake();
     let mut disk = OnDisk::new(&model);

@@ -3,8 +3,8 @@
 //! - Jobs and saves have one order: a job finds what the engine saved before it.
 //! - Open conversations stay, and so do those whose record is still to be written.
 //! - The draft model's tiers are protected like the model's own.
-//! - An object that a record in memory names stays. While objects are removed, no new record can
-//!   name them and no reader reads them.
+//! - An object that a conversation of this process refers to or holds stays. While objects are
+//!   removed, no new record can name them and no reader reads them.
 //! - When the engine stops, the running job leaves what it can and queued ones are dropped: saves
 //!   are not behind them.
 //! - A sweep runs on the writer thread at the lowest priority: answers have the cores first.
@@ -205,7 +205,8 @@ impl LiveRefs for EngineRefs<'_> {
                 let (mut unreferenced, mut freed) = (BTreeSet::new(), Vec::new());
                 for name in names {
                     let id = shared.id_of(&name);
-                    if id.is_some_and(|id| records.refers_to(&id)) {
+                    let is_used = |id| records.refers_to(&id) || shared.pool().is_held(&id);
+                    if id.is_some_and(is_used) {
                         continue;
                     }
                     if let Some(id) = id {

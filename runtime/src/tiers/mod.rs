@@ -192,8 +192,9 @@ impl KvTiers {
         self.send(Job::Object(id, Box::new(object)));
     }
 
-    /// Keeps an object of a live conversation in memory, where there is no disk for it, until it is released.
-    /// Returns `false` where memory has no room for it.
+    /// Keeps an object of a live conversation in memory, where there is no disk for it, until it is released
+    /// as often as it was held. Returns `false` where memory has no room for it. What is known of bytes that
+    /// a tier has already stays: they may be on disk, or on their way to it, for another conversation.
     pub fn hold(
         &self,
         conversation: &ConversationId,
@@ -202,17 +203,22 @@ impl KvTiers {
         object: Object,
         usage: Use,
     ) -> bool {
-        let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory: true };
+        let in_memory = self.has_disk(); // Without a disk nothing is on its way to it.
+        let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory };
         let placed = placed(id, &object);
+        let mut records = self.shared.records(); // Nothing is removed meanwhile.
+        let is_new = !self.shared.holds(&id);
         if !self.shared.pool().hold(id, after, object.payload, usage) {
             return false;
         }
-        self.shared.records().put(conversation, placed);
-        self.shared.objects().insert(id, known);
+        records.put(conversation, placed);
+        if is_new {
+            self.shared.objects().insert(id, known);
+        }
         true
     }
 
-    /// These objects may leave memory from now on.
+    /// These objects may leave memory from now on, unless another conversation holds them.
     pub fn release(&self, ids: impl IntoIterator<Item = BlockId>) {
         let mut pool = self.shared.pool();
         ids.into_iter().for_each(|id| pool.release(&id));

@@ -390,11 +390,11 @@ impl Worker<'_> {
             slot.owner = None; // Its cells stay, for other slots to share.
             self.open_changed = true;
             self.registry.unpin(id);
-            if turn.has_left {
-                self.core.tiers.forget(id, |_| {}); // Nothing asks for its blocks any more.
-            }
             if turn.request.keep.in_memory == Some(true) || turn.has_left {
                 self.vacate(index);
+            }
+            if turn.has_left {
+                self.core.tiers.forget(id, |_| {}); // Nothing asks for its blocks any more.
             }
         }
     }

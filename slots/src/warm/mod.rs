@@ -1,7 +1,8 @@
 //! Blocks and snapshots in host memory, under a budget.
 //!
 //! - Unsaved bytes are never evicted, even over budget.
-//! - Held bytes are not evicted either: they belong to a live conversation without a disk.
+//! - Held bytes are not evicted either: they belong to live conversations without a disk. Holders are
+//!   counted: several conversations may hold the same block.
 //! - Saved bytes are evicted as soon as the pool is over budget, chosen by an
 //!   [`evict`](crate::evict) policy. The blocks before an unsaved one stay with it.
 //! - Pure: no locks, no clock. The same calls always leave the same bytes.
@@ -60,7 +61,7 @@ pub struct Figures {
 struct Entry<Id, C> {
     content: C,
     saved: bool,
-    held: bool,
+    holders: u32,
     parent: Option<Id>,
 }
 
@@ -100,41 +101,46 @@ impl<Id: Name, C: Content> Pool<Id, C> {
     /// Inserts bytes that exist nowhere else; they stay until [`Pool::mark_saved`]. Bytes
     /// already in the pool stay: equal names mean equal bytes. `parent`: the block before, if any.
     pub fn insert(&mut self, id: Id, parent: Option<Id>, content: C, used: Use) {
-        self.take(id, Entry { content, saved: false, held: false, parent }, used);
+        self.take(id, Entry { content, saved: false, holders: 0, parent }, used);
     }
 
     /// Inserts bytes that are on disk, or that there is no disk for. The policy may decline them. A
     /// block whose parent is not in the pool is declined: there is nothing to restore before it.
     pub fn insert_saved(&mut self, id: Id, parent: Option<Id>, content: C, used: Use) {
-        self.take(id, Entry { content, saved: true, held: false, parent }, used);
+        self.take(id, Entry { content, saved: true, holders: 0, parent }, used);
     }
 
-    /// Inserts bytes that there is no disk for, and that stay until [`Pool::release`]; those that are in the
-    /// pool already stay. Returns `false`, and does nothing, where held bytes would exceed the budget.
+    /// Inserts bytes that there is no disk for, and that stay until as many calls of [`Pool::release`] as of
+    /// this; those that are in the pool already stay. Returns `false`, and does nothing, where held bytes
+    /// would exceed the budget.
     pub fn hold(&mut self, id: Id, parent: Option<Id>, content: C, used: Use) -> bool {
         let bytes = content.bytes();
-        if self.held_bytes + bytes > self.budget_bytes {
+        if !self.is_held(&id) && self.held_bytes + bytes > self.budget_bytes {
             return false;
         }
         self.now = used.now;
         if !self.entries.contains_key(&id) {
-            let entry = Entry { content, saved: true, held: false, parent };
+            let entry = Entry { content, saved: true, holders: 0, parent };
             self.bytes += bytes;
             self.policy.inserted(id, &entry.meta(used), used.now);
             self.entries.insert(id, entry);
         }
         let entry = self.entries.get_mut(&id).expect("it is there now");
-        if !std::mem::replace(&mut entry.held, true) {
+        if entry.holders == 0 {
             self.held_bytes += bytes;
         }
+        entry.holders += 1;
         self.shrink_to_budget(None, id);
         true
     }
 
-    /// Held bytes may be evicted from now on.
+    /// One of the holders needs the bytes no longer. Without another one they may be evicted from now on.
     pub fn release(&mut self, id: &Id) {
-        let Some(entry) = self.entries.get_mut(id) else { return };
-        if std::mem::take(&mut entry.held) {
+        let Some(entry) = self.entries.get_mut(id).filter(|entry| entry.holders > 0) else {
+            return;
+        };
+        entry.holders -= 1;
+        if entry.holders == 0 {
             self.held_bytes -= entry.content.bytes();
             self.shrink_to_budget(None, *id);
         }
@@ -180,6 +186,11 @@ impl<Id: Name, C: Content> Pool<Id, C> {
         self.entries.contains_key(id)
     }
 
+    /// Whether bytes may not be evicted before a [`Pool::release`].
+    pub fn is_held(&self, id: &Id) -> bool {
+        self.entries.get(id).is_some_and(|entry| entry.holders > 0)
+    }
+
     /// Whether an entry may stay once it is saved: one longer than the budget cannot.
     pub fn may_stay(&self, id: &Id) -> bool {
         let bytes = |entry: &Entry<Id, C>| entry.content.bytes();
@@ -194,7 +205,7 @@ impl<Id: Name, C: Content> Pool<Id, C> {
         if !entry.saved {
             self.unsaved_bytes -= entry.content.bytes();
         }
-        if entry.held {
+        if entry.holders > 0 {
             self.held_bytes -= entry.content.bytes();
         }
         Some(entry.content)
@@ -251,7 +262,7 @@ impl<Id: Name, C: Content> Pool<Id, C> {
         // Otherwise only unsaved entries are left.
         while self.bytes > self.budget_bytes && self.bytes > self.unsaved_bytes {
             let entries = &self.entries;
-            let saved = |id: &Id| entries[id].saved && !entries[id].held;
+            let saved = |id: &Id| entries[id].saved && entries[id].holders == 0;
             let spared = newcomer.filter(|_| !self.policy.declines());
             let others = |id: &Id| saved(id) && Some(*id) != spared;
             let victim = self.policy.victim(self.now, &others);

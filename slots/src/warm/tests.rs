@@ -127,6 +127,21 @@ fn figures_count_evictions_and_declined_blocks() {
     assert_eq!(pool.figures().guard, None, "LRU needs none");
 }
 
+#[test]
+fn held_bytes_stay_until_the_last_of_their_holders_releases_them() {
+    let mut pool = pool();
+    assert!(pool.hold(id(1), None, bytes(80), Use::default()));
+    assert!(pool.hold(id(1), None, bytes(80), Use::default()), "they count once");
+    pool.release(&id(1));
+    pool.insert_saved(id(2), None, bytes(80), Use::default());
+    assert!(pool.contains(&id(1)) && pool.is_held(&id(1)), "another one holds them");
+    assert!(!pool.hold(id(3), None, bytes(40), Use::default()), "there is no room beside them");
+    pool.release(&id(1));
+    pool.insert_saved(id(2), None, bytes(80), Use::default());
+    assert!(!pool.contains(&id(1)) && pool.contains(&id(2)));
+    assert!(pool.hold(id(3), None, bytes(40), Use::default()));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Insert(u8, usize),

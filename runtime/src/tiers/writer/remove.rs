@@ -112,7 +112,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Drops the candidates that no conversation refers to from the memory tier. Returns them.
+    /// Drops the candidates that no conversation refers to or holds from the memory tier. Returns them.
     fn drop_from_memory(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
         let candidates: Vec<BlockId> = candidates.into_iter().collect();
         let mut all = BTreeSet::new();
@@ -120,7 +120,8 @@ impl Writer<'_> {
             let (unreferenced, _freed) = self.steps.run(move |shared| {
                 // While this is held, no new record can name the objects.
                 let records = shared.records();
-                let unreferenced = records.unreferenced(ids);
+                let mut unreferenced = records.unreferenced(ids);
+                unreferenced.retain(|id| !shared.pool().is_held(id));
                 let mut freed = Vec::new();
                 for id in &unreferenced {
                     freed.extend(shared.pool().remove(id));
