@@ -46,6 +46,32 @@ fn a_running_turn_keeps_the_objects_it_shares_with_a_forgotten_conversation() {
 }
 
 #[test]
+fn what_has_left_a_running_turn_stays_although_it_was_saved_for_a_forgotten_conversation() {
+    let model = slow(MemoryKind::Plain);
+    let mut disk = OnDisk::new(&model);
+    let prompt = tokens(&model, &user(&"as one they begin ".repeat(40)));
+    ask(&disk.engine, request("goes", &prompt, 5));
+    block_on(disk.engine.park(name("goes")));
+    let budget = Some(400);
+    let endless = TurnRequest { ignore_eog: true, budget, ..request("stays", &prompt, 100) };
+    let mut stays = disk.engine.submit(endless).unwrap();
+    while !matches!(stays.next_blocking().expect("it runs"), TurnEvent::Token { .. }) {}
+    block_on(disk.engine.forget(name("goes"))).unwrap();
+    let timeline = finish_rest(stays);
+    settle(&disk.engine);
+    disk.restart();
+
+    let prompt = then(&model, &timeline, "go on");
+    let again = TurnRequest { budget, ..request("stays", &prompt, 5) };
+    let report = ask(&disk.engine, again).report;
+    assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{report:?}");
+    // All that is away comes back where there is room.
+    let prompt = then(&model, &prompt, "go on");
+    let report = ask(&disk.engine, request("stays", &prompt, 5)).report;
+    assert_eq!(report.away, [], "{report:?}");
+}
+
+#[test]
 fn a_conversation_forgotten_while_it_runs_leaves_nothing_on_disk() {
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
         let model = slow(memory);

@@ -48,7 +48,9 @@ use std::time::Instant;
 
 use hob_slots::format::{BranchRef, Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
-use hob_slots::{AdapterSet, BlockId, ConversationId, ModelHash, Timeline, Timestamp, Token, Use};
+use hob_slots::{
+    AdapterSet, Block, BlockId, ConversationId, ModelHash, Timeline, Timestamp, Token, Use,
+};
 
 use crate::backend::Model;
 use crate::embedder::Embedder;
@@ -190,6 +192,28 @@ impl KvTiers {
         }
         self.shared.pool().insert(id, after, object.payload.clone(), usage);
         self.send(Job::Object(id, Box::new(object)));
+    }
+
+    /// A block leaves the cells of a conversation, which refers to it from now on, until a record of the
+    /// conversation names it or the conversation is forgotten. Returns `false`, and does nothing, where the
+    /// block is neither on disk nor on its way to it.
+    pub fn refer(&self, conversation: &ConversationId, block: &Block) -> bool {
+        let mut records = self.shared.records(); // Nothing is removed meanwhile.
+        if !self.has_disk() || !self.shared.has(&block.id, false) {
+            return false;
+        }
+        let narrow = |at| u32::try_from(at).expect("positions fit 32 bits");
+        records.put(
+            conversation,
+            BranchRef {
+                kind: ObjectKind::Block,
+                start: narrow(block.range.start),
+                end: narrow(block.range.end),
+                id: block.id,
+                bytes: self.file_bytes(&block.id),
+            },
+        );
+        true
     }
 
     /// Keeps an object of a live conversation in memory, where there is no disk for it, until it is released

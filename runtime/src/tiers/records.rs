@@ -7,7 +7,7 @@
 //!   same budget, and are gone when they are dropped.
 //! - Objects are counted by reference, so asking for one never walks the records. A conversation
 //!   refers to the objects of its record, those of its earlier branches included, and to those that
-//!   were put for it since.
+//!   were put for it or have left its cells since.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub enum Located {
 pub struct Records {
     budget_bytes: usize,
     entries: BTreeMap<ConversationId, Entry>,
-    /// Objects put for a conversation since its record, in that order.
+    /// Objects put for a conversation since its record, or that have left its cells, in that order; each once.
     unrecorded: BTreeMap<ConversationId, Vec<BranchRef>>,
     /// How many conversations refer to each object.
     references: HashMap<BlockId, u32>,
@@ -144,10 +144,13 @@ impl Records {
         }
     }
 
-    /// An object was put for the conversation, and no record names it yet.
+    /// An object was put for the conversation or has left its cells, and its next record is to name it.
     pub fn put(&mut self, conversation: &ConversationId, object: BranchRef) {
-        *self.references.entry(object.id).or_default() += 1;
-        self.unrecorded.entry(conversation.clone()).or_default().push(object);
+        let unrecorded = self.unrecorded.entry(conversation.clone()).or_default();
+        if !unrecorded.iter().any(|before| before.id == object.id) {
+            unrecorded.push(object);
+            *self.references.entry(object.id).or_default() += 1;
+        }
     }
 
     /// Sets the conversation's newest record, which is not on disk yet. It goes on naming what the

@@ -124,11 +124,13 @@ impl Worker<'_> {
     /// Whether the tiers have the block, or take it now.
     fn save_block(&mut self, index: usize, block: &Block) -> bool {
         let slot = &self.slots[index];
+        let owner = slot.owner.as_ref().expect("its turn has an owner").id();
+        // Where another conversation has saved it, that may be deleted.
+        if self.core.tiers.refer(owner, block) {
+            return true;
+        }
         if slot.in_memory || slot.conversation().is_none() || !self.core.tiers.has_disk() {
             return self.hold_block(index, block);
-        }
-        if self.core.tiers.has(&block.id, false) {
-            return true;
         }
         if slot.is_speculative() {
             return false; // It must not be saved.
