@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Model, Retention, Turn, TurnError, TurnEvent, TurnRequest};
+use hob_runtime::{EngineOptions, Model, Retention, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::store::StoreReader;
 use hob_slots::{AdjustedTime, Rules, SAVE_GRACE, Sweeper, Timestamp, Token, TtlClass};
 use parking_lot::Mutex;
@@ -163,6 +163,54 @@ fn an_expired_conversation_leaves_memory_too_and_an_open_one_stays() {
     // Both have the same prompt: the open one's objects serve both.
     let report = ask(&engine, request("parked", &prompt, 5)).report;
     assert_eq!(report.tokens.computed, 1, "{report:?}");
+    engine.shutdown();
+}
+
+#[test]
+fn an_anonymous_turn_whose_blocks_left_collects_nothing_on_disk() {
+    let model = fake();
+    let mut disk = OnDisk::new(&model);
+    ask(&disk.engine, request("lost", &tokens(&model, &user(&"a lost story ".repeat(20))), 20));
+    settle(&disk.engine);
+    let slot_file = disk.path().join(FINGERPRINT.to_string()).join("lost.kept.bin");
+    std::fs::remove_file(slot_file).unwrap();
+    disk.restart();
+    // A collection would remove them.
+    let unreferenced = files(disk.path(), &["kv"]);
+    assert!(unreferenced > 0);
+    let prompt = tokens(&model, &user(&"something else ".repeat(60)));
+    let anonymous = TurnRequest { budget: Some(400), ..TurnRequest::answer(None, prompt, 5) };
+    let answer = ask(&disk.engine, anonymous);
+    assert!(!answer.moved.is_empty(), "blocks of it have left");
+    settle(&disk.engine);
+    assert_eq!(files(disk.path(), &["kv"]), unreferenced);
+    assert_eq!(status(&disk.engine).memory_bytes, 0, "nothing asks for its blocks any more");
+}
+
+#[test]
+fn nothing_stays_of_an_anonymous_turn_that_is_cancelled_while_it_waits_for_cells() {
+    let model = slow(MemoryKind::Plain);
+    let engine = engine(&model, None, EngineOptions { context_tokens: 1024, ..options() });
+    let anonymous = |word: &str, budget, max_tokens| {
+        let prompt = tokens(&model, &user(&word.repeat(300 / word.len())));
+        let turn = TurnRequest::answer(None, prompt, max_tokens);
+        engine.submit(TurnRequest { budget, ignore_eog: true, ..turn }).unwrap()
+    };
+    let mut first = anonymous("one ", None, 500);
+    while !matches!(first.next_blocking().expect("it runs"), TurnEvent::Token { .. }) {}
+    let mut second = anonymous("other ", Some(400), 500);
+    while !matches!(second.next_blocking().expect("it runs"), TurnEvent::Moved { .. }) {}
+    let within_a_while = |is_so: &dyn Fn() -> bool| {
+        (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            is_so()
+        })
+    };
+    assert!(within_a_while(&|| status(&engine).waiting == 1), "it gives up its cells");
+    assert!(status(&engine).memory_bytes > 0, "blocks of it have left");
+    drop(second);
+    assert!(within_a_while(&|| status(&engine).memory_bytes == 0), "{:?}", status(&engine));
+    drop(first);
     engine.shutdown();
 }
 

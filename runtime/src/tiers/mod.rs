@@ -315,6 +315,15 @@ impl KvTiers {
         self.send(Job::Forget(conversation.clone(), named, Box::new(done)));
     }
 
+    /// Forgets an anonymous turn, which has no record: the objects that no conversation refers to are dropped.
+    pub fn forget_anonymous(&self, turn: &ConversationId) {
+        self.shared.passages.forget(turn);
+        let named = self.shared.records().forget_unrecorded(turn);
+        if !named.is_empty() {
+            self.send(Job::Drop(named));
+        }
+    }
+
     /// Writes `at` into the conversation's slot file as the time of its last use. Maintenance
     /// leaves the conversation alone until then.
     pub fn renew(&self, conversation: ConversationId, at: Timestamp) {

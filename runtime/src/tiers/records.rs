@@ -242,6 +242,11 @@ impl Records {
         [own, unrecorded, older].concat().into_iter().map(|object| object.id).collect()
     }
 
+    /// Drops what no record names of a turn that is never recorded. Returns the objects that it referred to.
+    pub fn forget_unrecorded(&mut self, turn: &ConversationId) -> Vec<BlockId> {
+        self.take_unrecorded(turn).into_iter().map(|object| object.id).collect()
+    }
+
     /// The files of a forgotten conversation are gone: the next lookup reads the disk.
     pub fn forgotten(&mut self, conversation: &ConversationId) {
         if matches!(self.entries.get(conversation), Some(Entry::Absent)) {

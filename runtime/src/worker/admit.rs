@@ -65,6 +65,16 @@ impl Waiting {
         }
     }
 
+    /// The id of an anonymous turn that has run.
+    fn anonymous(&self) -> Option<&ConversationId> {
+        match self {
+            Self::Preempted { turn, .. } if turn.owner.conversation().is_none() => {
+                Some(turn.owner.id())
+            }
+            _ => None,
+        }
+    }
+
     pub fn adapters(&self) -> &Adapters {
         match self {
             Self::New(turn) => &turn.request.adapters,
@@ -139,6 +149,10 @@ impl Worker<'_> {
 
     /// Removes the turns from the queue that match. Returns how many.
     pub(super) fn remove_queued(&mut self, matches: impl Fn(&Waiting) -> bool) -> usize {
+        let removed = self.queue.iter().filter(|waiting| matches(waiting));
+        for turn in removed.filter_map(Waiting::anonymous) {
+            self.core.tiers.forget_anonymous(turn);
+        }
         let before = self.queue.len();
         self.queue.retain(|waiting| !matches(waiting));
         let removed = before - self.queue.len();
@@ -394,7 +408,7 @@ impl Worker<'_> {
                 self.vacate(index);
             }
             if turn.has_left {
-                self.core.tiers.forget(id, |_| {}); // Nothing asks for its blocks any more.
+                self.core.tiers.forget_anonymous(id);
             }
         }
     }

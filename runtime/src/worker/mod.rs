@@ -386,9 +386,8 @@ impl<'b> Worker<'b> {
     }
 
     fn close(mut self) -> (Core, Exit) {
-        for waiting in self.queue.drain(..) {
-            waiting.events().fail(TurnError::Stopped);
-        }
+        self.queue.iter().for_each(|waiting| waiting.events().fail(TurnError::Stopped));
+        self.remove_queued(|_| true);
         for index in 0..self.slots.len() {
             if let Some(turn) = &self.slots[index].turn {
                 turn.events.fail(TurnError::Stopped);

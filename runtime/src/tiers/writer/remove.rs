@@ -95,7 +95,8 @@ impl Writer<'_> {
         maintenance::collect(self.shared, self.steps, store, model)
     }
 
-    /// Removes the candidates that no conversation refers to, from memory and then from disk.
+    /// Removes the candidates that no conversation refers to, from memory and then from disk. What is in
+    /// memory alone costs no look at the disk.
     fn remove(
         &self,
         candidates: &[BlockId],
@@ -104,6 +105,9 @@ impl Writer<'_> {
         for candidates in candidates.chunks(MAX_REMOVED) {
             let _no_reads = self.shared.removing();
             let unreferenced = self.drop_from_memory(candidates.iter().copied());
+            if unreferenced.is_empty() {
+                continue;
+            }
             match self.shared.store.as_ref().map(|store| from_disk(store, &unreferenced)) {
                 Some(Ok(removed)) => debug!(objects = removed.len(), "removed"),
                 Some(Err(error)) => warn!(%error, "objects not removed"),
@@ -112,7 +116,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Drops the candidates that no conversation refers to or holds from the memory tier. Returns them.
+    /// Drops the candidates that no conversation refers to or holds from the memory tier. Returns
+    /// those of them that may be on disk.
     fn drop_from_memory(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
         let candidates: Vec<BlockId> = candidates.into_iter().collect();
         let mut all = BTreeSet::new();
@@ -123,10 +128,10 @@ impl Writer<'_> {
                 let mut unreferenced = records.unreferenced(ids);
                 unreferenced.retain(|id| !shared.pool().is_held(id));
                 let mut freed = Vec::new();
-                for id in &unreferenced {
+                unreferenced.retain(|id| {
                     freed.extend(shared.pool().remove(id));
-                    shared.objects().remove(id);
-                }
+                    shared.objects().remove(id).is_none_or(|known| !known.in_memory)
+                });
                 (unreferenced, freed)
             });
             all.extend(unreferenced);
