@@ -3,6 +3,7 @@
 //! - A thread of its own reads them when blocks have left, when a turn has ended, and when a
 //!   conversation comes back with holes, so that a question finds them. What it has not read by then,
 //!   the question's reader reads.
+//! - Words of a forgotten conversation are not kept: who adds some after that was cancelled before it.
 //! - Its priority is normal: a question waits for an index that it is working on.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -70,16 +71,33 @@ struct Known {
 }
 
 impl Indexes {
-    /// The index of a conversation whose question waits: the question's timeline is the newest.
-    pub fn of(&self, conversation: &ConversationId) -> Arc<Mutex<Indexed>> {
+    /// The index of a conversation whose question waits: the question's timeline is the newest. One that
+    /// is not kept where the question is not wanted any more: its conversation may be forgotten.
+    pub fn of(
+        &self,
+        conversation: &ConversationId,
+        is_wanted: impl Fn() -> bool,
+    ) -> Arc<Mutex<Indexed>> {
         let mut state = self.state.lock();
+        if !is_wanted() {
+            return Arc::default();
+        }
         state.unread.retain(|it| it.conversation != *conversation);
         state.of(conversation)
     }
 
     /// Reads the timeline's words soon, on the thread that [`serve`](Self::serve)s.
     pub fn learn(&self, timeline: Labelled) {
+        self.learn_if(timeline, || true);
+    }
+
+    /// The same on a reader's thread, for a request that may be cancelled meanwhile, as it is before its
+    /// conversation is forgotten. It is asked under the lock, so that forgetting finds what is queued.
+    pub fn learn_if(&self, timeline: Labelled, is_wanted: impl Fn() -> bool) {
         let mut state = self.state.lock();
+        if !is_wanted() {
+            return;
+        }
         state.unread.retain(|it| it.conversation != timeline.conversation);
         state.unread.push_back(timeline);
         let surplus = state.unread.len().saturating_sub(MAX_INDEXES);
@@ -282,7 +300,17 @@ mod tests {
         let (next, reading) = indexes.next().unwrap();
         indexes.forget(&next.conversation);
         reading.lock().update(&next, FakeModel::new().vocabulary());
-        assert!(indexes.of(&next.conversation).lock().index.is_empty());
+        assert!(indexes.of(&next.conversation, || true).lock().index.is_empty());
+    }
+
+    #[test]
+    fn a_reader_whose_request_was_cancelled_adds_nothing_to_a_forgotten_conversation() {
+        let (indexes, model) = (Indexes::default(), FakeModel::new());
+        let (asked, one) = (said("one", "a secret"), ConversationId::new("one").unwrap());
+        indexes.learn_if(asked.clone(), || false);
+        assert!(indexes.state.lock().unread.is_empty());
+        indexes.of(&one, || false).lock().update(&asked, model.vocabulary());
+        assert!(indexes.state.lock().indexes.is_empty());
     }
 
     #[test]

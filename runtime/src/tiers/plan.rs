@@ -96,7 +96,7 @@ impl Plan {
         let record = find_record(shared, request, &mut miss);
         if let (Some(record), Some(store), false) = (&record, &shared.store, request.record_only) {
             let (model, conversation) = (shared.fingerprint, &record.conversation);
-            shared.marks.restore(store, model, conversation, request.number, is_wanted);
+            shared.marks.restore(store, model, conversation, request.number, &is_wanted);
         }
         let mut limit = request.limit;
         let shared_with = |r: &Arc<SlotRecord>| r.shared_with(&request.adapters, &request.prompt);
@@ -128,7 +128,7 @@ impl Plan {
                     learn_away(shared, record, &known, &chosen);
                 }
                 if chosen.len() < known.len() {
-                    learn_words(shared, request, &timeline, limit.min(expected));
+                    learn_words(shared, request, &timeline, limit.min(expected), &is_wanted);
                 }
                 chosen
             })
@@ -334,14 +334,21 @@ fn learn_away(shared: &Shared, record: &SlotRecord, known: &[Block], chosen: &[B
 }
 
 /// Not all of the first `end` tokens get cells: a question may ask for the others.
-fn learn_words(shared: &Shared, request: &FetchRequest, timeline: &Timeline, end: usize) {
+fn learn_words(
+    shared: &Shared,
+    request: &FetchRequest,
+    timeline: &Timeline,
+    end: usize,
+    is_wanted: impl Fn() -> bool,
+) {
     let Some(conversation) = request.conversation.clone() else { return };
-    shared.passages.learn(Labelled {
+    let timeline = Labelled {
         conversation,
         tokens: timeline.tokens().to_vec(),
         blocks: blocks_between(timeline, 0, end),
         segments: request.segments.clone(),
-    });
+    };
+    shared.passages.learn_if(timeline, is_wanted);
 }
 
 fn blocks_between(timeline: &Timeline, hot: usize, limit: usize) -> Vec<Block> {

@@ -57,8 +57,12 @@ impl Recalled {
     }
 }
 
-/// What to read, and why.
-pub(super) fn plan(shared: &Shared, request: &RecallRequest) -> (Plan, Recalled) {
+/// What to read, and why. `is_wanted`: the request was not cancelled.
+pub(super) fn plan(
+    shared: &Shared,
+    request: &RecallRequest,
+    is_wanted: impl Fn() -> bool,
+) -> (Plan, Recalled) {
     let mut labels = Labels::new(&request.timeline.segments);
     let mut must = |block: &&Block| labels.of(&block.range).stays();
     let (stays, others): (Vec<&Block>, Vec<&Block>) = request.away().partition(&mut must);
@@ -67,7 +71,7 @@ pub(super) fn plan(shared: &Shared, request: &RecallRequest) -> (Plan, Recalled)
     let (mut chosen, stay) = if tokens(&others) <= free {
         (others.into_iter().map(|block| (block, BackReason::Room)).collect(), Vec::new())
     } else {
-        asked_for(shared, request, &stays, free)
+        asked_for(shared, request, &stays, free, is_wanted)
     };
     chosen.extend(stays.into_iter().map(|block| (block, BackReason::Stays)));
     chosen.sort_by_key(|(block, _)| block.range.start);
@@ -96,12 +100,13 @@ fn asked_for<'r>(
     request: &'r RecallRequest,
     back: &[&Block],
     free: usize,
+    is_wanted: impl Fn() -> bool,
 ) -> (Vec<(&'r Block, BackReason)>, Vec<usize>) {
     let (timeline, vocabulary) = (&request.timeline, shared.model.vocabulary());
     let text = text(vocabulary, &request.query, 0..request.query.len());
     let embedder = shared.embedder.as_ref().filter(|_| request.by.meaning);
     let vector = embedder.and_then(|embedder| embedder.embed(&text, MAX_WAIT));
-    let indexed = shared.passages.of(&timeline.conversation);
+    let indexed = shared.passages.of(&timeline.conversation, is_wanted);
     let mut indexed = indexed.lock();
     let read = indexed.update(timeline, vocabulary);
     Counters::add(&shared.counters.indexed_late, read as u64);

@@ -214,7 +214,7 @@ impl Queue {
                     Request::Sequel(request) => {
                         (Plan::of(shared, request, is_wanted), Recalled::default())
                     }
-                    Request::Recall(request) => recall::plan(shared, request),
+                    Request::Recall(request) => recall::plan(shared, request, is_wanted),
                 };
                 self.planned(number, plan, why);
             }
