@@ -41,6 +41,11 @@ impl MissReason {
         Self::Differs { at, saved: saved[at..].into() }
     }
 
+    /// No tier has the block at token `from` any more.
+    pub(crate) fn lost(from: usize) -> Self {
+        Self::Unusable { from, reason: "the block that was saved is lost".to_owned() }
+    }
+
     /// The label of the kind in the metrics.
     pub fn kind(&self) -> &'static str {
         match self {

@@ -207,6 +207,8 @@ pub struct EngineCounters {
     pub write_errors: u64,
     /// Files that exist and are not usable.
     pub rejected_files: u64,
+    /// Blocks and snapshots that were on disk and could not be read. Their tokens are computed again.
+    pub lost_blocks: u64,
     /// The longest time for which the writer or maintenance held locks that the engine's thread
     /// takes.
     pub longest_lock_micros: u64,

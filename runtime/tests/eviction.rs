@@ -2,13 +2,14 @@
 
 mod support;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{
-    Engine, EngineOptions, Model, PromptPhase, Purpose, Retention, TurnError, TurnEvent,
-    TurnRequest, Way,
+    Engine, EngineOptions, MissReason, Model, PromptPhase, Purpose, Retention, TurnError,
+    TurnEvent, TurnRequest, Way,
 };
 use hob_slots::format::SegmentRef;
 use hob_slots::{BLOCK_TOKENS, Layer, Timeline, Token};
@@ -193,6 +194,60 @@ fn what_a_private_conversation_holds_in_memory_stays_on_disk_for_another() {
     let prompt = [timeline.clone(), tokens(&model, &question(2))].concat();
     let answer = ask(&disk.engine, with_budget("chat", &prompt, 24));
     assert_eq!(answer.report.tokens.computed, prompt.len() - timeline.len(), "{:?}", answer.report);
+}
+
+#[test]
+fn a_block_that_is_lost_while_it_is_away_is_computed_again_and_recorded() {
+    let model = fake();
+    // What is on disk is not in memory, too.
+    let memory = EngineOptions { memory_budget_bytes: 0, ..options() };
+    for (parks, budget) in [(false, BUDGET), (true, BUDGET), (false, 2_000), (true, 2_000)] {
+        let mut disk = OnDisk::with(&model, memory.clone());
+        let (mut timeline, mut away) = (Vec::new(), Vec::new());
+        for n in 0..14 {
+            let prompt = [timeline, tokens(&model, &question(n))].concat();
+            let answer = ask(&disk.engine, with_budget("chat", &prompt, 24));
+            (timeline, away) = (answer.timeline, answer.report.away);
+        }
+        settle(&disk.engine);
+        let is_away = |range: &Range<usize>| {
+            away.iter().any(|away| away.start <= range.start && range.end <= away.end)
+        };
+        let mut blocks = disk.block_names("chat").into_iter().filter(|(_, range)| is_away(range));
+        let (lost, range) = blocks.nth(3).expect("blocks are away");
+        let hex = lost.to_string();
+        let objects = disk.path().join(FINGERPRINT.to_string()).join("objects");
+        std::fs::remove_file(objects.join(&hex[..2]).join(format!("{hex}.kv"))).unwrap();
+
+        let ask_in = |disk: &OnDisk, timeline: &[Token], n, budget| {
+            let prompt = [timeline, &tokens(&model, &question(n))].concat();
+            let larger = TurnRequest { budget: Some(budget), ..with_budget("chat", &prompt, 24) };
+            (ask(&disk.engine, larger), prompt)
+        };
+        // All is asked for: the loss shows.
+        let (answer, _) = ask_in(&disk, &timeline, 20, 2_000);
+        assert!(answer.report.away.contains(&range), "{range:?} {:?}", answer.report.away);
+        settle(&disk.engine);
+        if parks {
+            block_on(disk.engine.park(name("chat")));
+        }
+        let (answer, prompt) = ask_in(&disk, &answer.timeline, 21, budget);
+        let report = &answer.report;
+        assert!(report.tokens.computed >= prompt.len() - range.start, "{report:?}");
+        assert!(
+            matches!(report.miss, Some(MissReason::Unusable { from, .. }) if from <= range.start),
+            "parks: {parks}, {range:?}: {report:?}"
+        );
+        settle(&disk.engine);
+        assert_eq!(status(&disk.engine).counters.lost_blocks, 1);
+        let timeline = answer.timeline;
+        disk.restart_with(memory.clone());
+
+        let (answer, prompt) = ask_in(&disk, &timeline, 22, 2_000);
+        let report = answer.report;
+        assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{report:?}");
+        assert_eq!(report.away, [], "parks: {parks}, budget: {budget}");
+    }
 }
 
 #[test]

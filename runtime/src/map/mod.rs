@@ -93,7 +93,7 @@ pub enum EvictionReason {
     Deleted,
     /// The weights were unloaded, and with them all cells.
     Unloaded,
-    /// A micro-batch or a restore failed: the cells cannot be trusted.
+    /// A micro-batch or a restore failed: the cells cannot be trusted. Or a block between them was lost.
     Failed,
 }
 

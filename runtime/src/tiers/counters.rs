@@ -12,6 +12,8 @@ pub struct Counters {
     pub write_errors: AtomicU64,
     /// Files that exist and are not usable.
     pub rejected: AtomicU64,
+    /// Objects that were on disk, as this process knew, and could not be read.
+    pub lost_blocks: AtomicU64,
     /// The longest time for which the writer or maintenance held locks of the engine.
     pub longest_lock_micros: AtomicU64,
     /// Jobs of the tiers' threads that panicked.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
 use hob_slots::{BlockId, Payload};
+use tracing::warn;
 
 use super::counters::Counters;
 use super::shared::{Known, Shared};
@@ -42,7 +43,10 @@ impl<'s> Finder<'s> {
                 Ok((object.payload, Origin::Disk))
             }
             Err(miss) => {
-                shared.objects().remove(id);
+                if shared.lose(id) {
+                    Counters::add(&shared.counters.lost_blocks, 1);
+                    warn!(%id, reason = %miss, "KV is lost: its tokens are computed again");
+                }
                 if !matches!(miss, Miss::Absent) {
                     Counters::add(&shared.counters.rejected, 1);
                 }

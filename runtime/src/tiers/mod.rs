@@ -162,6 +162,11 @@ impl KvTiers {
         self.shared.has(id, in_memory)
     }
 
+    /// Whether a tier has the object, which may stay in memory alone.
+    pub fn holds(&self, id: &BlockId) -> bool {
+        self.shared.holds(id)
+    }
+
     /// The tier that will have the object once all earlier calls are on disk.
     pub fn tier_once_written(&self, id: &BlockId) -> Tier {
         self.shared.tier_once_written(id)

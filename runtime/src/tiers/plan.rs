@@ -118,9 +118,16 @@ impl Plan {
                 let end = request.hot.saturating_add(request.room);
                 blocks_between(&timeline, request.hot, limit.min(end))
             } else {
-                // The last one that the record has must be there, not the last one of the prompt.
-                let known = blocks_between(&timeline, request.hot, limit.min(expected));
-                let new = request.prompt.len() - expected.max(request.hot);
+                // The last one that the record has must be there, not the last one of the prompt. Where
+                // one is lost, all from it on is computed again: it cannot stay away.
+                let mut known = blocks_between(&timeline, request.hot, limit.min(expected));
+                let lost = known.iter().position(|block| shared.has_lost(&block.id));
+                let end = lost.map_or(expected, |lost| known[lost].range.start);
+                if let Some(lost) = lost {
+                    known.truncate(lost);
+                    miss = Some(MissReason::lost(end));
+                }
+                let new = request.prompt.len() - end.max(request.hot);
                 let room = request.room.saturating_sub(new);
                 let chosen =
                     residence::choose(known.clone(), &request.segments, record.as_deref(), room);
@@ -128,7 +135,7 @@ impl Plan {
                     learn_away(shared, record, &known, &chosen);
                 }
                 if chosen.len() < known.len() {
-                    learn_words(shared, request, &timeline, limit.min(expected), &is_wanted);
+                    learn_words(shared, request, &timeline, limit.min(end), &is_wanted);
                 }
                 chosen
             })
@@ -327,6 +334,9 @@ fn learn_away(shared: &Shared, record: &SlotRecord, known: &[Block], chosen: &[B
     let is_away = |id: &BlockId| {
         known.iter().any(|block| block.id == *id) && !chosen.iter().any(|block| block.id == *id)
     };
+    if shared.store.is_none() {
+        return;
+    }
     for block in record.blocks.iter().filter(|block| is_away(&block.id)) {
         shared.learn_names([block.id]);
         shared.objects().entry(block.id).or_insert(Known::on_disk(block.bytes));

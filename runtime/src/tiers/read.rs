@@ -4,8 +4,8 @@
 //!   state while they are read: the verified bytes are still in the processor's cache, and the
 //!   import walks the cells once.
 //! - A partial snapshot comes last. Where a block before it is missing, a nearer one is taken.
-//! - A block that is away and cannot be read stays away; without another one, the tokens from it on are
-//!   computed.
+//! - A block that is away and cannot be read stays away until the conversation's next turn, which computes
+//!   it again. Of one that is not away, without another one in its place, the tokens from it on are computed.
 //! - A piece may hold more tokens than the prompt wants: those after the last equal one are not
 //!   used.
 //! - Objects read from disk do not enter the memory tier: the system's page cache has them.
@@ -136,7 +136,7 @@ impl Group {
                 let at = block.range.start.max(plan.hot);
                 match self.read_block(finder, plan, index) {
                     Ok(()) => {}
-                    Err(_) if plan.is_away(block) => {} // It stays away.
+                    Err(_) if plan.is_away(block) => {} // It stays away; the finder counts it.
                     Err(reason) => {
                         let reached = self.read_recorded(finder, plan, at, block);
                         self.end(plan, reached.unwrap_or(at), &reason);

@@ -270,6 +270,18 @@ impl Shared {
         self.holds(id) && (in_memory || !in_memory_alone)
     }
 
+    /// The object was not found. Returns whether it was known to be on disk until now. One that is known goes
+    /// on being known, so that no record that names it is believed.
+    pub fn lose(&self, id: &BlockId) -> bool {
+        self.objects().get_mut(id).is_some_and(|known| std::mem::take(&mut known.on_disk))
+    }
+
+    /// Whether no tier has an object that was saved: this process knows it and has it no longer, or there is
+    /// no disk where it could be.
+    pub fn has_lost(&self, id: &BlockId) -> bool {
+        !self.holds(id) && (self.store.is_none() || self.objects().contains_key(id))
+    }
+
     pub fn holds(&self, id: &BlockId) -> bool {
         let on_disk = self.objects().get(id).is_some_and(|known| known.on_disk);
         on_disk || self.pool().contains(id)

@@ -227,6 +227,10 @@ impl Worker<'_> {
         if matches!(leftover, Leftover::Conversation) && !running.started && !running.is_cold() {
             running.report.miss = self.divergence(index, &running);
         }
+        if had_slot && !running.started && !running.is_cold() {
+            let lost = self.cut_at_loss(index);
+            running.report.miss = running.report.miss.take().or(lost);
+        }
         self.prepare_adapters(index, leftover, &running);
         let common =
             self.slots[index].shared_with(&running.request.adapters, &running.request.prompt);

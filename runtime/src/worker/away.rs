@@ -3,6 +3,7 @@
 //! - A block leaves once its bytes are in the tiers. Its tokens stay in the timeline, so positions stay
 //!   what they are. What is computed meanwhile does not see it, see [`hob_slots::lineage`].
 //! - While too much waits for the disk, no block leaves that it does not have.
+//! - A block that is away and that the tiers have lost is computed again at the conversation's next turn.
 //! - `recall` brings blocks back; `notes` says what of them stays where they do not come back.
 
 use std::ops::Range;
@@ -16,6 +17,7 @@ use super::Worker;
 use super::budget::{Frees, low};
 use super::slot::Slot;
 use crate::map::EvictionReason;
+use crate::miss::MissReason;
 use crate::turn::{Moved, Purpose, TurnEvent, Way};
 
 impl Worker<'_> {
@@ -137,6 +139,22 @@ impl Worker<'_> {
         }
         // What leaves is not lost: the turn waits for a disk that is too slow.
         !self.core.tiers.is_full() && self.export_block(index, block)
+    }
+
+    /// Cuts the slot's conversation at the first block that is away and that no tier has, so that it is computed
+    /// again, and all behind it: a record cannot name it. Returns the reason, to be reported.
+    pub(super) fn cut_at_loss(&mut self, index: usize) -> Option<MissReason> {
+        let slot = &mut self.slots[index];
+        if slot.view.is_whole() {
+            return None;
+        }
+        let tiers = &self.core.tiers;
+        let is_lost = |block: &&Block| !slot.cells.has(&block.range) && !tiers.holds(&block.id);
+        let from = slot.timeline.blocks().iter().find(is_lost)?.range.start;
+        slot.partly_restored = true; // The tiers may hold what is before it and without a cell.
+        self.log_eviction(index, from, EvictionReason::Failed);
+        self.cut_back(index, from);
+        Some(MissReason::lost(from))
     }
 
     /// Keeps the block in memory until it comes back or its conversation leaves the slot.

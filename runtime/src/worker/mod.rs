@@ -464,6 +464,7 @@ fn base_status(core: &Core) -> EngineStatus {
             read_bytes: disk.read_bytes.load(Ordering::Relaxed),
             write_errors: disk.write_errors.load(Ordering::Relaxed),
             rejected_files: disk.rejected.load(Ordering::Relaxed),
+            lost_blocks: disk.lost_blocks.load(Ordering::Relaxed),
             longest_lock_micros: disk.longest_lock_micros.load(Ordering::Relaxed),
             tier_panics: disk.panics.load(Ordering::Relaxed),
             read_ahead_bytes: disk.read_ahead_bytes.load(Ordering::Relaxed),

@@ -3,7 +3,7 @@
 //! - A reader thread chooses and reads them, see [`tiers`](crate::tiers). The turn waits, as for any restore.
 //! - What was resident so far leaves down to the low watermark first, so that there is room; and further for
 //!   what the text asks for.
-//! - A block that is not there stays away: nothing else changes.
+//! - A block that is not there stays away until the next turn, which computes it again, see `away`.
 
 use std::time::Instant;
 
