@@ -194,10 +194,6 @@ impl Parser {
     /// The same as [`Self::finish`] for an answer that was cut: marks of a call that it does not reach are left
     /// out.
     pub fn cut(&mut self) -> Vec<Part> {
-        let mut parts = Vec::new();
-        if self.end_literal(&mut parts) {
-            return parts;
-        }
         if self.is_at_call() {
             let content = match (&self.state, self.opening()) {
                 (

@@ -38,7 +38,11 @@ fn call(dialect: Dialect, keys: &[&str]) -> String {
 fn tool(keys: impl IntoIterator<Item = String>, required: &[&str]) -> ToolSignature {
     let properties: Value = keys.into_iter().map(|key| (key, json!({"type": "integer"}))).collect();
     let parameters = json!({"type": "object", "properties": properties, "required": required});
-    ToolSignature { name: "f".to_owned(), parameters: Some(parameters) }
+    ToolSignature {
+        name: "f".to_owned(),
+        parameters: Some(parameters),
+        strictness: Strictness::Lenient,
+    }
 }
 
 const FORMS: [Dialect; 4] = [Dialect::QwenCoder, Dialect::Glm, Dialect::Lfm2, Dialect::Gemma4];
