@@ -1,5 +1,5 @@
-//! Vectors of the blocks of live conversations, made by an embedding model one by one, behind their
-//! words.
+//! Vectors of the sentences of live conversations, made by an embedding model block by block, behind
+//! their words.
 //!
 //! - Runs on a thread of its own. A question never waits for it: a block without a vector is found by its
 //!   words.
@@ -9,13 +9,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use hob_slots::recall::sentences;
 use parking_lot::{Condvar, Mutex};
 
 use super::counters::Counters;
 use super::passages::Indexed;
 use crate::embedder::Embedder;
 
-/// How long a vector is waited for, behind answers that have the cores. After that the block stays without.
+/// How long a vector is waited for, behind answers that have the cores. After that the sentence stays
+/// without.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The conversations whose words were read. One that is forgotten meanwhile has no index any more.
@@ -55,11 +57,11 @@ impl Unembedded {
                 if self.state.lock().closed {
                     return;
                 }
-                // An empty vector is like nothing, and the block is not tried again.
-                let vector = embedder.embed(&text, PATIENCE).unwrap_or_default();
-                let is_made = !vector.is_empty();
+                let of = |sentence: &&str| embedder.embed(sentence, PATIENCE);
+                let vectors: Vec<Vec<f32>> = sentences(&text).iter().filter_map(of).collect();
+                let is_made = !vectors.is_empty();
                 let Some(indexed) = index.upgrade() else { break };
-                indexed.lock().add_vector(block, id, vector);
+                indexed.lock().add_vectors(block, id, vectors);
                 Counters::add(&counters.embedded, u64::from(is_made));
             }
         }

@@ -24,7 +24,8 @@ use crate::vocabulary::Vocabulary;
 /// Bytes of the longest character, each of which may be a token.
 const MAX_CHARACTER: usize = 4;
 
-/// Conversations whose index is kept: about 20 bytes a token each, and 24 more with vectors of 384 values.
+/// Conversations whose index is kept: about 20 bytes a token each, and some 130 more with vectors of 384 values
+/// of each sentence.
 const MAX_INDEXES: usize = 8;
 
 /// A conversation's timeline, and what its prompt calls the parts of it.
@@ -212,10 +213,11 @@ impl Indexed {
         Some((*start, known.id, self.index.text(*start)?.to_owned()))
     }
 
-    /// `vector`: of the block that began at `start` when its text was read.
-    pub fn add_vector(&mut self, start: usize, id: BlockId, vector: Vec<f32>) {
+    /// `vectors`: of the block that began at `start` when its text was read. Without any, the block is not
+    /// tried again.
+    pub fn add_vectors(&mut self, start: usize, id: BlockId, vectors: Vec<Vec<f32>>) {
         if self.blocks.get(&start).is_some_and(|known| known.id == id) {
-            self.vectors.add(start, vector);
+            self.vectors.add(start, vectors);
         }
     }
 }

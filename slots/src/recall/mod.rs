@@ -30,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use index::{Index, Passage};
 pub use vectors::Vectors;
+pub use words::sentences;
 
 use bm25::Scores;
 use fuse::Room;

@@ -1,22 +1,20 @@
 //! How near passages are to a query in meaning: the cosine of unit vectors that an embedding model
-//! made.
+//! made, of the nearest sentence of each. A passage of several subjects is near to none as a whole.
 
 use std::collections::BTreeMap;
 
-/// Unit vectors of passages, by block. The index need not know the block yet.
+/// Unit vectors of the sentences of passages, by block. The index need not know the block yet.
 #[derive(Clone, Debug, Default)]
 pub struct Vectors {
-    by_block: BTreeMap<usize, Vec<f32>>,
+    by_block: BTreeMap<usize, Vec<Vec<f32>>>,
 }
 
 impl Vectors {
-    /// `vector` has length 1; one with a value that is no number counts as absent.
-    pub fn add(&mut self, block: usize, vector: Vec<f32>) {
-        if vector.iter().all(|value| value.is_finite()) {
-            self.by_block.insert(block, vector);
-        } else {
-            self.by_block.remove(&block);
-        }
+    /// Those of a block, each of length 1, in place of its earlier ones. A vector with a value that is no
+    /// number is left out.
+    pub fn add(&mut self, block: usize, mut vectors: Vec<Vec<f32>>) {
+        vectors.retain(|vector| vector.iter().all(|value| value.is_finite()));
+        self.by_block.insert(block, vectors);
     }
 
     pub fn remove(&mut self, block: usize) {
@@ -27,14 +25,18 @@ impl Vectors {
         self.by_block.contains_key(&block)
     }
 
-    /// The cosine of each block with `query`, by block; vectors of another model's length are left
-    /// out.
+    /// The cosine of each block's nearest sentence with `query`, by block; blocks without vectors, and
+    /// vectors of another model's length, are left out.
     pub(super) fn cosines(&self, query: &[f32]) -> Vec<(usize, f64)> {
         if !query.iter().all(|value| value.is_finite()) {
             return Vec::new();
         }
-        let fitting = self.by_block.iter().filter(|(_, vector)| vector.len() == query.len());
-        fitting.map(|(&block, vector)| (block, dot(vector, query))).collect()
+        let nearest = |vectors: &[Vec<f32>]| {
+            let fitting = vectors.iter().filter(|vector| vector.len() == query.len());
+            fitting.map(|vector| dot(vector, query)).max_by(f64::total_cmp)
+        };
+        let blocks = self.by_block.iter();
+        blocks.filter_map(|(&block, vectors)| Some((block, nearest(vectors)?))).collect()
     }
 }
 
@@ -59,10 +61,11 @@ mod tests {
     #[test]
     fn cosines_leave_out_what_does_not_fit() {
         let mut vectors = Vectors::default();
-        vectors.add(1, vec![1.0, 0.0]);
-        vectors.add(2, vec![0.6, 0.8]);
-        vectors.add(3, vec![1.0, 0.0, 0.0]);
-        vectors.add(4, vec![f32::NAN, 0.0]);
+        vectors.add(1, vec![vec![1.0, 0.0]]);
+        vectors.add(2, vec![vec![1.0, 0.0], vec![0.6, 0.8], vec![0.8, 0.6]]);
+        vectors.add(3, vec![vec![1.0, 0.0, 0.0]]);
+        vectors.add(4, vec![vec![f32::NAN, 0.0]]);
+        vectors.add(5, vec![]);
         let found: Vec<(usize, i64)> = vectors
             .cosines(&[0.0, 1.0])
             .into_iter()

@@ -69,6 +69,22 @@ pub(super) fn words(text: &str) -> Vec<Word> {
     found
 }
 
+/// The sentences and lines of a text, trimmed, without those that have no letter or digit.
+pub fn sentences(text: &str) -> Vec<&str> {
+    let (at, chars): (Vec<usize>, Vec<char>) = text.char_indices().unzip();
+    let mut found = Vec::new();
+    let mut start = 0;
+    for index in 0..chars.len() {
+        if end_of_sentence(&chars, index).is_some() {
+            let end = at[index] + chars[index].len_utf8();
+            found.push(&text[std::mem::replace(&mut start, end)..end]);
+        }
+    }
+    found.push(&text[start..]);
+    let is_said = |sentence: &&str| sentence.chars().any(char::is_alphanumeric);
+    found.into_iter().map(str::trim).filter(is_said).collect()
+}
+
 fn end_of_sentence(chars: &[char], at: usize) -> Option<End> {
     match chars[at] {
         '?' | '？' | '؟' => Some(End::Question),
@@ -332,6 +348,14 @@ mod tests {
             .collect();
         let expected = [("py", End::Question), ("no", End::Statement), ("is", End::Statement)];
         assert_eq!(ends, expected.map(|(text, end)| (text.to_owned(), end)));
+    }
+
+    #[test]
+    fn a_text_is_cut_into_sentences() {
+        let text = "Is it in config.py? No.\n\n- It is\nelsewhere… 你好。再见";
+        let expected = ["Is it in config.py?", "No.", "- It is", "elsewhere… 你好。", "再见"];
+        assert_eq!(sentences(text), expected);
+        assert!(sentences(" ---\n").is_empty());
     }
 
     #[test]

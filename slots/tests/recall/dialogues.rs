@@ -324,7 +324,7 @@ fn meaning_finds_what_words_do_not() {
     let index: Index = passages(TALK).into_iter().collect();
     let mut vectors = Vectors::default();
     for block in 0..TALK.len() {
-        vectors.add(block, if block == 8 { vec![0.6, 0.8] } else { vec![1.0, 0.0] });
+        vectors.add(block, vec![if block == 8 { vec![0.6, 0.8] } else { vec![1.0, 0.0] }]);
     }
     let query = Query { meaning: Some((&vectors, &[0.0, 1.0])), ..Query::new("salary?") };
     let found = choose(&index, &query, &|_| Residence::Absent, 1000).back;
@@ -338,7 +338,7 @@ fn others_leave_for_what_is_by_far_nearest_in_meaning() {
     let found = |far: [f32; 2]| {
         let mut vectors = Vectors::default();
         for block in 0..TALK.len() {
-            vectors.add(block, if block == 8 { vec![0.6, 0.8] } else { far.to_vec() });
+            vectors.add(block, vec![if block == 8 { vec![0.6, 0.8] } else { far.to_vec() }]);
         }
         let query = Query { meaning: Some((&vectors, &[0.0, 1.0])), ..Query::new("salary?") };
         let back = choose(&index, &query, &residence, 0).back;

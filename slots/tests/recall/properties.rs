@@ -121,7 +121,7 @@ proptest! {
     ) {
         let index: Index = passages.into_iter().collect();
         let mut vectors = Vectors::default();
-        values.into_iter().enumerate().for_each(|(block, vector)| vectors.add(block, vector));
+        values.into_iter().enumerate().for_each(|(block, vector)| vectors.add(block, vec![vector]));
         let query = Query { meaning: Some((&vectors, &query)), ..Query::new("code") };
         prop_assert!(choose(&index, &query, &|_| Residence::Absent, 300).back.len() <= index.len());
     }
