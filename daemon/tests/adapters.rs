@@ -48,6 +48,19 @@ fn ask(hobd: &Hobd, conversation: &str) -> Value {
     answer.json()["choices"][0]["logprobs"]["content"][0]["top_logprobs"].clone()
 }
 
+/// Whether two models give the same, but for rounding: other micro-batches add in another order.
+fn are_equal(one: &Value, other: &Value) -> bool {
+    let tokens = |answer: &Value| {
+        let tokens = answer.as_array().unwrap().iter();
+        let of = |token: &Value| (token["token"].clone(), token["logprob"].as_f64().unwrap());
+        tokens.map(of).collect::<Vec<_>>()
+    };
+    let pairs = tokens(one).into_iter().zip(tokens(other));
+    pairs
+        .into_iter()
+        .all(|((token, logprob), (same, near))| token == same && (logprob - near).abs() < 0.01)
+}
+
 fn fingerprint(hobd: &Hobd) -> Value {
     hobd.client.get("/v1/status")["fingerprint"].clone()
 }
@@ -63,11 +76,12 @@ fn an_adapter_changes_the_model_and_its_fingerprint_by_its_factor() {
     let (plain, plain_name) = with(&[]);
     let (adapted, adapted_name) = with(std::slice::from_ref(&file));
     let (without_effect, other_name) = with(&[format!("{file}=0")]);
-    assert_ne!(adapted, plain);
-    assert_eq!(without_effect, plain);
+    assert!(!are_equal(&adapted, &plain), "{adapted} {plain}");
+    assert!(are_equal(&without_effect, &plain), "{without_effect} {plain}");
     assert!(plain_name != adapted_name && other_name != adapted_name && other_name != plain_name);
     let (again, same_name) = with(&[file]);
-    assert_eq!((again, same_name), (adapted, adapted_name));
+    assert!(are_equal(&again, &adapted), "{again} {adapted}");
+    assert_eq!(same_name, adapted_name);
 }
 
 #[test]
