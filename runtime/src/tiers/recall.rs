@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use hob_slots::recall::{Query, Residence, Retrievals, Why, choose};
+use hob_slots::recall::{Query, Residence, Retrievals, Why, choose, sentences};
 use hob_slots::{Block, Token};
 
 use super::counters::Counters;
@@ -22,6 +22,9 @@ use crate::turn::BackReason;
 /// How long a question waits for the vector of its text: it is 30 ms for 20 tokens of a model of 22 million
 /// parameters on one core, where a passage is not in the way.
 const MAX_WAIT: Duration = Duration::from_millis(250);
+
+/// Characters of the longest name of a role.
+const MAX_ROLE: usize = 12;
 
 /// Asks for blocks of a conversation that are away.
 #[derive(Clone, Debug)]
@@ -105,7 +108,7 @@ fn asked_for<'r>(
     let (timeline, vocabulary) = (&request.timeline, shared.model.vocabulary());
     let text = text(vocabulary, &request.query, 0..request.query.len());
     let embedder = shared.embedder.as_ref().filter(|_| request.by.meaning);
-    let vector = embedder.and_then(|embedder| embedder.embed(&text, MAX_WAIT));
+    let vector = embedder.and_then(|embedder| embedder.embed(&meant(&text), MAX_WAIT));
     let indexed = shared.passages.of(&timeline.conversation, is_wanted);
     let mut indexed = indexed.lock();
     let read = indexed.update(timeline, vocabulary);
@@ -123,11 +126,31 @@ fn asked_for<'r>(
     (back.collect(), chosen.stay)
 }
 
+/// A prompt's sentences without the roles that its template names in lines of their own, which would blur what
+/// it means.
+fn meant(text: &str) -> String {
+    let said = sentences(text).into_iter().filter(|said| said.chars().count() > MAX_ROLE);
+    let said: Vec<&str> = said.collect();
+    if said.is_empty() { text.to_owned() } else { said.join(" ") }
+}
+
 fn reason(why: Why) -> BackReason {
     match why {
         Why::Mention => BackReason::Mention,
         Why::Lexical => BackReason::Words,
         Why::Semantic => BackReason::Meaning,
         Why::Group => BackReason::Group,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_of_the_template_mean_nothing() {
+        let prompt = "user\nWhere is my bicycle now?\nassistant\n";
+        assert_eq!(meant(prompt), "Where is my bicycle now?");
+        assert_eq!(meant("user\n何时？\n"), "user\n何时？\n");
     }
 }

@@ -46,8 +46,10 @@ const ASKED_FOR: f64 = 0.25;
 /// of a long conversation.
 const NEAR: f64 = 0.5;
 
-/// The same from which on the nearest one is asked for: of normally distributed cosines one in 44.
-const FOREMOST: f64 = 2.0;
+/// The same from which on the nearest one is asked for, and comes first: of normally distributed cosines one
+/// in 161. By all-MiniLM-L6-v2, nine of ten facts were 3.4 to 8.7 from the mean of 55 other passages, whose
+/// nearest is at about 2.3 by chance.
+const FOREMOST: f64 = 2.5;
 
 /// Of a long text, so much of its beginning and so much of its end is searched for on its own, too.
 const REQUEST_CHARS: usize = 300;
@@ -156,7 +158,11 @@ pub fn choose(
     }
     let mut asked_for = asked_for(index, &mentions, &scores);
     continuing.into_iter().chain(alike.foremost()).for_each(|slot| asked_for[slot] = true);
-    let hits = fuse::fuse(&rankings, index);
+    let mut hits = fuse::fuse(&rankings, index);
+    let foremost = alike.foremost().and_then(|slot| hits.iter().position(|hit| hit.slot == slot));
+    if let Some(at) = foremost {
+        hits[..=at].rotate_right(1);
+    }
     let block = |slot: Slot| index.entry(slot).passage.block;
     let may_leave =
         |slot: &Slot| !asked_for[*slot] && residence(block(*slot)) == Residence::MayLeave;
