@@ -105,7 +105,15 @@ impl CellNumbers {
 
     /// Whether all these positions have cells.
     pub fn has(&self, range: &Range<usize>) -> bool {
-        self.runs_within(range.clone()).iter().map(|run| run.len).sum::<usize>() == range.len()
+        let first = self.runs.partition_point(|run| run.end() <= range.start);
+        let mut end = range.start;
+        for run in &self.runs[first..] {
+            if run.position > end || end >= range.end {
+                break;
+            }
+            end = run.end();
+        }
+        end >= range.end
     }
 
     /// Whether none of these positions has a cell.
