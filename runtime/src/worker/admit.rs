@@ -300,6 +300,7 @@ impl Worker<'_> {
             away: Vec::new(),
             has_left: false,
             stalled: None,
+            is_refused: false,
             adds_nothing: false,
         }
     }

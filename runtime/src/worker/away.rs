@@ -55,6 +55,9 @@ impl Worker<'_> {
         if !self.can_evict() {
             return 0;
         }
+        if let Some(turn) = &mut self.slots[index].turn {
+            turn.is_refused = false;
+        }
         let began = Instant::now();
         let mut facts = self.block_facts(index, frees);
         for block in facts.iter_mut().filter(|block| stay.binary_search(&block.range.start).is_ok())
@@ -98,7 +101,7 @@ impl Worker<'_> {
         leave
     }
 
-    /// What the policy of who leaves is told of the slot's blocks.
+    /// Describes the slot's blocks for the policy that chooses who leaves.
     pub(super) fn block_facts(&mut self, index: usize, frees: Frees) -> Vec<BlockFacts> {
         let others = self.slots.iter().enumerate().filter(|(at, _)| *at != index);
         let others = others.filter(|_| frees == Frees::Cache);
@@ -138,7 +141,11 @@ impl Worker<'_> {
             return false; // It must not be saved.
         }
         // What leaves is not lost: the turn waits for a disk that is too slow.
-        !self.core.tiers.is_full() && self.export_block(index, block)
+        let is_refused = self.core.tiers.is_full();
+        if let Some(turn) = &mut self.slots[index].turn {
+            turn.is_refused |= is_refused;
+        }
+        !is_refused && self.export_block(index, block)
     }
 
     /// Cuts the slot's conversation at the first block that is away and that no tier has, so that it is computed
@@ -171,7 +178,7 @@ impl Worker<'_> {
         is_held
     }
 
-    /// The same, for blocks that are no longer part of the slot's timeline.
+    /// Releases the held blocks that are no longer part of the slot's timeline.
     pub(super) fn release_cut_off(&mut self, index: usize) {
         let Slot { held_blocks, timeline, .. } = &mut self.slots[index];
         let is_cut_off = |id: &BlockId| !timeline.blocks().iter().any(|block| block.id == *id);
@@ -179,7 +186,7 @@ impl Worker<'_> {
         self.core.tiers.release(released);
     }
 
-    /// What the slot holds in memory may leave it: its conversation leaves the slot.
+    /// Releases all blocks that the slot holds: its conversation leaves it.
     pub(super) fn release_blocks(&mut self, index: usize) {
         let held = std::mem::take(&mut self.slots[index].held_blocks);
         if !held.is_empty() {

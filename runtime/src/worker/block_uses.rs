@@ -1,4 +1,4 @@
-//! How the blocks of a slot's timeline were used, and what the policies of who leaves are told of them.
+//! Counts how a slot's blocks were used, and describes them for the policies that choose who leaves.
 
 use std::collections::BTreeMap;
 

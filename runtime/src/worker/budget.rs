@@ -15,6 +15,7 @@ use hob_slots::{BLOCK_TOKENS, ModelHash, Timeline, Token};
 use super::Worker;
 use super::block_uses::BlockUses;
 use super::cell_numbers::CellNumbers;
+use super::slot::{Running, Slot};
 use crate::draft;
 use crate::no_eviction::NoEviction;
 use crate::turn::{TurnError, TurnRequest};
@@ -128,9 +129,10 @@ impl Worker<'_> {
     fn keep_within_budget(&mut self, index: usize) {
         let turn = self.slots[index].turn.as_ref().filter(|turn| !turn.is_restoring());
         let Some(turn) = turn else { return };
-        if turn.stalled.is_some() {
+        if turn.stalled.is_some() && self.core.tiers.is_full() {
             return self.await_disk(index);
         }
+        self.running_mut(index).stalled = None;
         if self.own_budget(index).is_none() {
             return;
         }
@@ -169,14 +171,24 @@ impl Worker<'_> {
         }
     }
 
-    /// Lets the slot's turn wait, if too much waits for the disk already, so that nothing can leave. Returns
-    /// whether it does.
+    /// Lets the slot's turn wait, if its last block could not leave because too much waits for the disk.
+    /// Returns whether it does. The disk may have taken something since: then the turn tries again at once.
     pub(super) fn stall(&mut self, index: usize) -> bool {
-        let is_full = self.core.tiers.is_full();
-        if let Some(turn) = self.slots[index].turn.as_mut().filter(|_| is_full) {
+        let turn = self.running_mut(index);
+        if turn.is_refused {
             turn.stalled.get_or_insert_with(Instant::now);
         }
-        is_full
+        turn.is_refused
+    }
+
+    fn running_mut(&mut self, index: usize) -> &mut Running {
+        self.slots[index].turn.as_mut().expect("the slot runs a turn")
+    }
+
+    /// Whether a turn that waited for the disk can go on. Where none can, the tiers wake the thread once one
+    /// can.
+    pub(super) fn ends_a_stall(&self) -> bool {
+        self.slots.iter().any(Slot::is_stalled) && !self.core.tiers.is_full()
     }
 
     /// Ends a turn for which the disk has taken nothing for too long.
@@ -186,14 +198,6 @@ impl Worker<'_> {
         if turn.stalled.is_some_and(|since| since.elapsed() >= patience) {
             self.fail_turn(index, TurnError::DiskTooSlow { secs: patience.as_secs() });
         }
-    }
-
-    /// The disk has taken something: turns that waited for it try again.
-    pub(super) fn end_stalls(&mut self) {
-        self.slots
-            .iter_mut()
-            .filter_map(|slot| slot.turn.as_mut())
-            .for_each(|it| it.stalled = None);
     }
 
     /// The time until the first turn has waited for the disk for too long.

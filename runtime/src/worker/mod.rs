@@ -306,6 +306,7 @@ impl<'b> Worker<'b> {
             || (0..slots.len()).any(|index| self.would_compute(index))
             || (slots.iter().any(Slot::needs_record) && !self.core.tiers.is_full())
             || self.drafter_needs_record()
+            || self.ends_a_stall()
     }
 
     /// Replies to callers that wait for it, if no turn runs and no slot waits to be saved.
@@ -342,7 +343,7 @@ impl<'b> Worker<'b> {
                 done.send(self.set_class(&conversation, class));
             }
             Command::CalledTools(conversation) => self.called_tools(&conversation),
-            Command::Room => self.end_stalls(),
+            Command::Room => {} // It has woken the thread; housekeeping and stalled turns go on.
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),
             Command::Settle(done) => self.settling.push(done),

@@ -151,6 +151,8 @@ pub(super) struct Running {
     pub has_left: bool,
     /// Since when nothing can leave its cells, because too much waits for the disk.
     pub stalled: Option<Instant>,
+    /// A block that was to leave last stayed for that reason.
+    pub is_refused: bool,
     /// A prewarm whose whole prompt was hot in its own slot: the record stays valid.
     pub adds_nothing: bool,
 }
@@ -284,7 +286,7 @@ impl Slot {
         self.timeline.root()
     }
 
-    /// What the tiers are told of the timeline: `owner`'s, with the segments of its prompt.
+    /// The timeline of `owner`, with the segments of its prompt, as the tiers index it.
     pub fn labelled(&self, owner: &ConversationId, segments: &[SegmentRef]) -> Labelled {
         Labelled {
             conversation: owner.clone(),

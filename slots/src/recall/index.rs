@@ -108,10 +108,6 @@ impl Index {
         self.by_block.is_empty()
     }
 
-    pub fn contains(&self, block: usize) -> bool {
-        self.by_block.contains_key(&block)
-    }
-
     /// The text of a block's passage.
     pub fn text(&self, block: usize) -> Option<&str> {
         Some(&self.entry(*self.by_block.get(&block)?).passage.text)
@@ -328,7 +324,7 @@ fn begun(sentences: &[Sentence]) -> usize {
     sentences.last().map_or(0, |sentence| sentence.words.end)
 }
 
-/// Whether a key is one that the daemon gives to messages without a name: nobody says "message 3".
+/// Whether a key is one that the daemon gives to messages without a name: users do not write "message 3".
 fn is_number_of_message(key: &str) -> bool {
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     match &words(key)[..] {
