@@ -12,8 +12,9 @@ const MIN_SEARCH_LETTERS = 2;
 /** `found`: the chats whose text matches the search. */
 export const chats = createStore({ all: [], loaded: false, query: "", found: null });
 
-/** `now`: the last `/v1/status`. `switchingTo`: the model that the daemon restarts with. */
-export const status = createStore({ now: null, error: null, switchingTo: null });
+/** `now`: the last `/v1/status`. `restarts`: how often another daemon process, or another model, answered than
+    before. `switchingTo`: the model that the daemon restarts with. */
+export const status = createStore({ now: null, error: null, restarts: 0, switchingTo: null });
 
 function order(a, b) {
   const byPin = Number(b.pinned ?? false) - Number(a.pinned ?? false);
@@ -56,18 +57,17 @@ const seenIds = new Set();
 export async function refreshStatus() {
   try {
     const now = await api.get("/v1/status");
-    const wasAway = status.get().error;
-    status.set({ now, error: null });
+    const { now: before, error: wasAway, restarts } = status.get();
+    // It may have started again between two calls, or serve another model.
+    const isOther = Boolean(before) && daemonOf(before) !== daemonOf(now);
+    status.set({ now, error: null, restarts: restarts + Number(isOther) });
     const places = placesIn(now);
     const unseen = [...places.keys()].filter((id) => !seenIds.has(id));
     unseen.forEach((id) => seenIds.add(id));
     const isGone = [...lastPlaces.keys()].some((id) => !places.has(id));
     lastPlaces = places;
-    // Another daemon or model may have answered, another client has started a chat, or KV has gone that the
-    // status does not name any more.
-    const isOther = wasAway || (lastModel && lastModel.fingerprint !== now.fingerprint);
-    lastModel = { fingerprint: now.fingerprint };
-    if (isOther || isGone || unseen.some((id) => !chatOf(id))) await loadChats();
+    // Another client may have started a chat, or KV has gone that the status does not name any more.
+    if (wasAway || isOther || isGone || unseen.some((id) => !chatOf(id))) await loadChats();
     const { all } = chats.get();
     const updated = all.map((chat) => withPlace(chat, places));
     if (updated.some((chat, index) => chat !== all[index])) chats.set({ all: updated });
@@ -80,7 +80,8 @@ export async function refreshStatus() {
 
 /** Of the last status. */
 let lastPlaces = new Map();
-let lastModel = null;
+
+const daemonOf = ({ pid, started_at, fingerprint }) => [pid, started_at, fingerprint].join();
 
 /** Of a parked chat, by the tier that a restore reads. */
 const PLACES = { warm: "memory", cold: "disk", none: "none" };

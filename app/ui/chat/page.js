@@ -39,13 +39,14 @@ export function ChatPage({ id, place }) {
   const state = useStore(conversation.store);
   const chat = useStore(chats, () => chatOf(id));
   const isAway = useStore(status, ({ error }) => Boolean(error));
+  const restarts = useStore(status, ({ restarts }) => restarts);
   const isAnswered = useStore(status, ({ now }) => now?.answering?.includes(id) ?? false);
   useEffect(() => {
     if (isAway) return;
     conversation.open();
     if (state.state === "new") whenIdle(richText.load);
     else richText.load(); // Beside the messages, which it draws.
-  }, [id, isAway, isAnswered, Boolean(chat)]);
+  }, [id, isAway, restarts, isAnswered, Boolean(chat)]);
   const isOver = useStore(drops, ({ isOver }) => isOver);
   useEffect(() => takeDocument(conversation), [conversation]);
   useEffect(
