@@ -1,32 +1,38 @@
 //! Counts how a slot's blocks were used, and describes them for the policies that choose who leaves.
 
-use std::collections::BTreeMap;
-
-use hob_slots::Timeline;
 use hob_slots::away::{BlockFacts, Sketch};
 use hob_slots::format::SegmentRef;
+use hob_slots::{Block, Timeline};
 
 use super::cell_numbers::CellNumbers;
 use crate::labels::Labels;
 
-/// By the positions at which blocks begin.
 #[derive(Debug, Default)]
 pub(super) struct BlockUses {
     /// Turns since the owner was pinned.
     turn: u32,
     /// Where the tokens of each turn begin, ascending.
     turns: Vec<(usize, u32)>,
-    blocks: BTreeMap<usize, BlockUse>,
+    /// Ascending; [`Self::follow`] adds those that the timeline has and that are missing.
+    blocks: Vec<BlockUse>,
 }
 
 /// Of a block: what its tokens do not say.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug)]
 struct BlockUse {
+    /// Its first position.
+    start: usize,
     last_used: u32,
     hits: u32,
     asked_for: Option<u32>,
     /// Computed once the block takes no more tokens.
     sketch: Option<Sketch>,
+}
+
+impl BlockUse {
+    fn new(start: usize) -> Self {
+        Self { start, last_used: 0, hits: 0, asked_for: None, sketch: None }
+    }
 }
 
 impl BlockUses {
@@ -42,17 +48,32 @@ impl BlockUses {
 
     /// The block at `start` was asked for: it stays for a while, as one does that was brought back.
     pub fn asked_for(&mut self, start: usize) {
-        let turn = self.turn;
-        let block = self.blocks.entry(start).or_default();
+        let at = self.blocks.partition_point(|block| block.start < start);
+        if self.blocks.get(at).is_none_or(|block| block.start != start) {
+            self.blocks.insert(at, BlockUse::new(start));
+        }
+        let block = &mut self.blocks[at];
         block.hits += 1;
-        block.last_used = turn;
-        block.asked_for = Some(turn);
+        block.last_used = self.turn;
+        block.asked_for = Some(self.turn);
     }
 
     /// The timeline has `len` tokens.
     pub fn truncate(&mut self, len: usize) {
         self.turns.retain(|&(start, _)| start <= len);
-        self.blocks.retain(|&start, _| start < len);
+        self.blocks.retain(|block| block.start < len);
+        if let Some(last) = self.blocks.last_mut() {
+            last.sketch = None; // The cut may be in it.
+        }
+    }
+
+    /// Sketches the whole blocks of a timeline that was restored, so that no decision waits for it.
+    pub fn sketch(&mut self, timeline: &Timeline) {
+        self.follow(timeline.blocks());
+        let whole = timeline.whole_blocks();
+        for (known, block) in self.blocks.iter_mut().zip(whole) {
+            known.sketch.get_or_insert_with(|| sketch(timeline, block));
+        }
     }
 
     /// All blocks of the timeline. `shared`: tokens from the first one on whose cells other slots have too.
@@ -63,24 +84,18 @@ impl BlockUses {
         segments: &[SegmentRef],
         shared: usize,
     ) -> Vec<BlockFacts> {
+        self.sketch(timeline);
         let mut labels = Labels::new(segments);
-        let whole = timeline.whole_blocks().len();
-        let fact = |(at, block): (usize, &hob_slots::Block)| {
+        let (mut turns, mut first_turn) = (self.turns.iter().peekable(), 0);
+        let fact = |(known, block): (&BlockUse, &Block)| {
             let range = block.range.clone();
-            let tokens = &timeline.tokens()[range.clone()];
-            let known = self.blocks.entry(range.start).or_default();
-            let sketch = match known.sketch {
-                Some(sketch) => sketch,
-                None if at < whole => *known.sketch.insert(Sketch::of(tokens)),
-                None => Sketch::of(tokens),
-            };
-            let before = self.turns.partition_point(|&(start, _)| start <= range.start);
-            let first_turn = before.checked_sub(1).map_or(0, |turn| self.turns[turn].1);
+            while let Some((_, turn)) = turns.next_if(|(start, _)| *start <= range.start) {
+                first_turn = *turn;
+            }
             let label = labels.of(&range);
             BlockFacts {
                 own_cells: range.end.saturating_sub(range.start.max(shared)),
                 resident: cells.has(&range),
-                range,
                 layer: label.layer,
                 weight: label.weight,
                 pinned: label.pinned,
@@ -89,9 +104,47 @@ impl BlockUses {
                 hits: known.hits,
                 brought_back: known.asked_for,
                 first_turn,
-                sketch,
+                sketch: known.sketch.unwrap_or_else(|| sketch(timeline, block)),
+                range,
             }
         };
-        timeline.blocks().iter().enumerate().map(fact).collect()
+        self.blocks.iter().zip(timeline.blocks()).map(fact).collect()
+    }
+
+    /// One entry for each block.
+    fn follow(&mut self, blocks: &[Block]) {
+        for (at, block) in blocks.iter().enumerate() {
+            let start = block.range.start;
+            if self.blocks.get(at).is_none_or(|known| known.start != start) {
+                self.blocks.insert(at, BlockUse::new(start));
+            }
+        }
+        debug_assert_eq!(self.blocks.len(), blocks.len(), "an entry begins where a block does");
+    }
+}
+
+fn sketch(timeline: &Timeline, block: &Block) -> Sketch {
+    Sketch::of(&timeline.tokens()[block.range.clone()])
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_slots::{ModelHash, Token};
+
+    use super::*;
+
+    #[test]
+    fn a_block_that_was_cut_and_grew_again_is_sketched_again() {
+        let mut timeline = Timeline::new(ModelHash([0; 8]));
+        let tokens = |from: i32| (from..from + 200).map(Token).collect::<Vec<_>>();
+        timeline.push(&tokens(0), |_| false);
+        let (mut uses, cells) = (BlockUses::default(), CellNumbers::default());
+        uses.facts(&timeline, &cells, &[], 0);
+        timeline.truncate(70);
+        uses.truncate(70);
+        timeline.push(&tokens(1_000), |_| false);
+        for (fact, block) in uses.facts(&timeline, &cells, &[], 0).iter().zip(timeline.blocks()) {
+            assert_eq!(fact.sketch, sketch(&timeline, block), "{:?}", block.range);
+        }
     }
 }

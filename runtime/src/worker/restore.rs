@@ -289,6 +289,7 @@ impl Worker<'_> {
             return self.end_recall(index);
         }
         let FetchSummary { expected, record, snapshots, mut miss } = summary;
+        self.slots[index].sketch_blocks();
         let mut counts = self.restoring(index).tokens;
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
             // llama.cpp and the timeline disagree: none of these cells can be trusted.

@@ -561,6 +561,14 @@ impl Slot {
         }
     }
 
+    /// Describes restored blocks, so that no decision about who leaves waits for it. Only where blocks are away
+    /// does one follow soon.
+    pub fn sketch_blocks(&mut self) {
+        if !self.view.is_whole() {
+            self.uses.sketch(&self.timeline);
+        }
+    }
+
     /// The timeline is cut back to `len` tokens.
     pub fn cut_back(&mut self, len: usize) {
         self.lookup.truncate(self.timeline.tokens(), len);
