@@ -239,6 +239,9 @@ pub struct Counters {
     pub read_bytes: u64,
     pub write_errors: u64,
     pub rejected_files: u64,
+    /// Saved blocks and snapshots that could not be read back; their tokens are computed again.
+    #[serde(default)]
+    pub lost_blocks: u64,
     /// Jobs that write or read KV and panicked; their threads went on.
     #[serde(default)]
     pub tier_panics: u64,

@@ -93,6 +93,8 @@ pub struct Gauges {
     pub write_errors: u64,
     /// Slot files that could not be used.
     pub rejected_files: u64,
+    /// Blocks and snapshots that could not be read back from disk.
+    pub lost_blocks: u64,
     /// For which the writer or maintenance held locks of the engine.
     pub longest_lock_micros: u64,
     /// Jobs of the engine's writer and readers that panicked.
@@ -248,6 +250,11 @@ impl Metrics {
                 "hob_rejected_files_total",
                 "Slot files that could not be used.",
                 gauges.rejected_files,
+            ),
+            (
+                "hob_lost_blocks_total",
+                "Saved blocks that could not be read back; their tokens are computed again.",
+                gauges.lost_blocks,
             ),
             (
                 "hob_tier_panics_total",
@@ -426,7 +433,7 @@ mod tests {
         metrics.missed(Reason::Clock);
         let drafts = DraftCounts { drafted: 5, accepted: 4, model_drafted: 3, model_accepted: 2 };
         metrics.generated(7, drafts);
-        let gauges = Gauges { queue: 2, rejected_files: 3, ..Gauges::default() };
+        let gauges = Gauges { queue: 2, rejected_files: 3, lost_blocks: 4, ..Gauges::default() };
         let page = metrics.render(gauges, &WarmStatus::default());
         for line in [
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
@@ -448,6 +455,7 @@ mod tests {
             "hob_ttft_seconds_sum 0.03",
             "hob_queue_length 2",
             "hob_rejected_files_total 3",
+            "hob_lost_blocks_total 4",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
         }

@@ -66,6 +66,7 @@ pub async fn metrics(
             read_ahead_bytes: status.counters.read_ahead_bytes,
             write_errors: status.counters.write_errors,
             rejected_files: status.counters.rejected_files,
+            lost_blocks: status.counters.lost_blocks,
             longest_lock_micros: status.counters.longest_lock_micros,
             tier_panics: status.counters.tier_panics,
             dropped_tokens: status.counters.dropped_tokens,
@@ -223,6 +224,7 @@ fn counters(counters: EngineCounters) -> Counters {
         read_bytes: counters.read_bytes,
         write_errors: counters.write_errors,
         rejected_files: counters.rejected_files,
+        lost_blocks: counters.lost_blocks,
         tier_panics: counters.tier_panics,
         dropped_tokens: counters.dropped_tokens,
     }
