@@ -1,0 +1,199 @@
+//! Schemas and grammars made to take gigabytes or a deep stack, given to the built hobd: each is followed or
+//! refused, without much memory, and hobd goes on.
+//!
+//! `HOB_TEST_ALL=1` tries 5,000 random schemas instead of 150.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hob_testkit::{Answer, Hobd, Launch};
+use serde_json::{Value, json};
+
+/// A request that takes longer hangs, also on a busy machine and in a debug build.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// For one request, beyond what the daemon has had before.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+struct Tried {
+    hobd: Hobd,
+    peak_bytes: u64,
+}
+
+impl Tried {
+    fn start(directory: &Path) -> Self {
+        let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
+        let hobd = launch.args(["--model", "fake"]).start();
+        let mut tried = Self { hobd, peak_bytes: 0 };
+        assert_eq!(tried.ask(&json!({"response_format": {"type": "json_object"}})).status, 200);
+        tried.peak_bytes = tried.peak_bytes();
+        tried
+    }
+
+    fn ask(&self, fields: &Value) -> Answer {
+        let mut body = json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4});
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        self.hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
+    }
+
+    fn expect_an_answer(&mut self, what: &str, fields: &Value) {
+        let began = Instant::now();
+        let answer = self.ask(fields);
+        assert!([200, 400].contains(&answer.status), "{what}: {}", answer.text());
+        assert!(answer.text().len() < 4_096, "{what}: {} bytes", answer.text().len());
+        assert!(began.elapsed() < PATIENCE, "{what}: {:?}", began.elapsed());
+        let peak = self.peak_bytes();
+        let taken = peak.saturating_sub(self.peak_bytes); // The kernel counts roughly.
+        assert!(taken < MEMORY_BYTES, "{what}: {} MiB", taken >> 20);
+        self.peak_bytes = self.peak_bytes.max(peak);
+    }
+
+    /// The most memory that the process has had so far.
+    fn peak_bytes(&self) -> u64 {
+        let pid = &self.hobd.ready["pid"];
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("hobd runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+    }
+}
+
+fn of_schema(schema: &Value) -> Value {
+    let schema = json!({"name": "s", "schema": schema});
+    json!({"response_format": {"type": "json_schema", "json_schema": schema}})
+}
+
+fn of_tool(schema: &Value) -> Value {
+    let function = json!({"name": "f", "parameters": schema});
+    json!({"tool_choice": "required", "tools": [{"type": "function", "function": function}]})
+}
+
+/// Alternatives that `allOf` multiplies: 2^`count` objects.
+fn multiplied(count: usize) -> Value {
+    let one =
+        |name: String, of: &str| json!({"type": "object", "properties": {name: {"type": of}}});
+    let both = |at: usize| [one(format!("p{at}"), "string"), one(format!("q{at}"), "number")];
+    json!({"allOf": (0..count).map(|at| json!({"anyOf": both(at)})).collect::<Vec<_>>()})
+}
+
+/// The same of 3^`count` values of any type.
+fn mixed(count: usize) -> Value {
+    let any = |at: usize| {
+        json!({"anyOf": [
+            {"pattern": format!("a{at}")},
+            {"minimum": at},
+            {"properties": {(format!("p{at}")): {"type": "string"}}},
+        ]})
+    };
+    json!({"allOf": (0..count).map(any).collect::<Vec<_>>()})
+}
+
+fn nested(depth: usize, around: impl Fn(Value) -> Value) -> Value {
+    (0..depth).fold(json!({"type": "string"}), |inner, _| around(inner))
+}
+
+#[test]
+fn schemas_and_grammars_of_a_few_kilobytes_take_no_gigabytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut hobd = Tried::start(directory.path());
+    let string = |pattern: &str| of_schema(&json!({"type": "string", "pattern": pattern}));
+    let grammar = |source: String| json!({ "grammar": source });
+    let around = |count: usize| format!("{}a{}", "(".repeat(count), ")".repeat(count));
+    for (what, fields) in [
+        ("1,024 objects", of_schema(&multiplied(10))),
+        ("2^25 objects", of_schema(&multiplied(25))),
+        ("3^25 values", of_schema(&mixed(25))),
+        ("2^25 objects of a tool", of_tool(&json!({"properties": {"a": multiplied(25)}}))),
+        (
+            "50 optional values",
+            of_schema(&nested(50, |it| json!({"anyOf": [it, {"type": "null"}]}))),
+        ),
+        (
+            "50 lists of lists",
+            of_schema(&nested(
+                50,
+                |it| json!({"type": "array", "items": it, "minItems": 40, "maxItems": 900}),
+            )),
+        ),
+        (
+            "2^14 places",
+            of_schema(&nested(
+                14,
+                |it| json!({"type": "object", "properties": {"a": it, "b": it}, "required": ["a", "b"]}),
+            )),
+        ),
+        ("repeated repetitions", string("^((a{1,900}){1,900}){1,900}$")),
+        ("states of a search", string("^(.*a.{900}){30}$")),
+        ("optional letters", string("^(?:a?){3000}a{3000}$")),
+        ("a deep expression", string(&around(20_000))),
+        ("a deep guided expression", json!({"guided_regex": around(20_000)})),
+        ("a deep grammar", grammar(format!("root ::= {}", around(20_000)))),
+        ("20,000 alternatives", grammar(format!("root ::= \"a\"{}", " | \"b\"".repeat(20_000)))),
+        ("a rule of itself", grammar("root ::= root root | root | \"a\"".to_owned())),
+        ("numbers", of_schema(&json!({"type": "number", "multipleOf": 1e-7, "maximum": 1e300}))),
+        (
+            "a name of itself",
+            of_schema(&json!({
+                "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"
+            })),
+        ),
+    ] {
+        hobd.expect_an_answer(what, &fields);
+    }
+    assert_eq!(hobd.ask(&of_schema(&json!({"type": "object"}))).status, 200);
+}
+
+#[test]
+fn random_schemas_take_no_gigabytes() {
+    let count = if std::env::var_os("HOB_TEST_ALL").is_some() { 5_000 } else { 150 };
+    let directory = tempfile::tempdir().unwrap();
+    let mut hobd = Tried::start(directory.path());
+    for seed in 0..count {
+        let mut random = Random(seed);
+        let schema = random.schema(7);
+        let fields = if seed % 4 == 0 { of_tool(&schema) } else { of_schema(&schema) };
+        hobd.expect_an_answer(&format!("seed {seed}: {schema}"), &fields);
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn schemas(&mut self, depth: u32) -> Vec<Value> {
+        (0..1 + self.below(5)).map(|_| self.schema(depth - 1)).collect()
+    }
+
+    fn schema(&mut self, depth: u32) -> Value {
+        let (low, high) = (self.below(40), 40 + self.below(2_000));
+        match if depth == 0 { self.below(5) } else { self.below(11) } {
+            0 => json!({"type": "string", "minLength": low, "maxLength": high}),
+            1 => {
+                json!({"type": "string", "pattern": format!("^(a|b.{{{low},{high}}}|[c-z]*){{0,{low}}}")})
+            }
+            2 => json!({"type": "integer", "minimum": low, "maximum": high * high}),
+            3 => json!({"enum": (0..low).map(|at| format!("word {at}")).collect::<Vec<_>>()}),
+            4 => json!({}),
+            5 => json!({"anyOf": self.schemas(depth)}),
+            6 => json!({"oneOf": self.schemas(depth)}),
+            7 => json!({"allOf": self.schemas(depth)}),
+            8 => json!({
+                "type": "array", "items": self.schema(depth - 1), "minItems": low, "maxItems": high
+            }),
+            _ => {
+                let properties = self.schemas(depth).into_iter().enumerate();
+                let properties: serde_json::Map<_, _> =
+                    properties.map(|(at, schema)| (format!("{}{at}", low % 3), schema)).collect();
+                let required: Vec<_> = properties.keys().take(low as usize % 4).cloned().collect();
+                json!({"type": "object", "properties": properties, "required": required})
+            }
+        }
+    }
+}
