@@ -1,0 +1,57 @@
+//! Bodies: those that a route takes, with changes, and any JSON.
+
+use serde_json::{Value, json};
+
+use super::random::Random;
+
+pub fn body(random: &mut Random, route: &str) -> Vec<u8> {
+    let mut body = if random.one_in(5) { random.value(4) } else { valid(random, route) };
+    for _ in 0..random.below(4) {
+        random.change(&mut body);
+    }
+    serde_json::to_vec(&body).expect("a value is JSON")
+}
+
+/// Of the route that it is for, most of the time.
+fn valid(random: &mut Random, route: &str) -> Value {
+    let name = random.among(&["a", "b", "chat-1"]);
+    let messages = json!([
+        {"role": "system", "content": "You are brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Say this: one two"}], "hob": {"key": "k"}},
+        {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"at\": 1}"}}
+        ]},
+        {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
+        {"role": "user", "content": "Say this: three"},
+    ]);
+    let schema =
+        json!({"type": "object", "properties": {"at": {"type": "integer"}}, "required": ["at"]});
+    match route {
+        _ if route.contains("completions") && route.contains("chat") => json!({
+            "model": "fake", "messages": messages, "max_tokens": 8, "stream": random.one_in(2),
+            "temperature": 0.5, "top_p": 0.9, "n": 2, "stop": ["x"], "seed": 7, "logit_bias": {"5": -1},
+            "logprobs": true, "top_logprobs": 2, "conversation": name, "prompt_cache_key": "k",
+            "tools": [{"type": "function", "function": {"name": "look", "parameters": schema}}],
+            "tool_choice": "auto", "response_format": {"type": "json_object"},
+            "hob": {"append": random.one_in(2), "budget": 1_000, "profile": "default", "private": false},
+        }),
+        "/v1/completions" => json!({
+            "prompt": ["Once", [104, 105]], "max_tokens": 4, "suffix": "end", "echo": false, "logprobs": 1,
+        }),
+        "/v1/embeddings" => {
+            json!({"input": ["one", "two"], "dimensions": 8, "encoding_format": "base64"})
+        }
+        "/v1/prewarm" => {
+            json!({"conversation": name, "wait": false, "compute": true, "messages": messages})
+        }
+        "/tokenize" => json!({"content": "one two", "add_special": true, "with_pieces": true}),
+        "/detokenize" => json!({"tokens": [104, 105]}),
+        "/v1/settings" => json!({"idle_unload": "10m"}),
+        "/v1/documents" => json!({"name": "a.txt", "text": "one two three"}),
+        _ => json!({
+            "model": "fake", "messages": messages, "input": "one", "prompt": "two", "content": "three",
+            "conversation": name, "title": "A title", "head": 1, "pinned": true, "class": "short",
+            "tools": [], "max_tokens": 4, "text": "four", "sampling": {"temperature": 0.1}, "bytes": 1,
+        }),
+    }
+}

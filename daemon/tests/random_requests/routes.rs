@@ -1,0 +1,46 @@
+//! Every route that the daemon's sources declare.
+
+use std::fs;
+use std::path::Path;
+
+pub const METHODS: &[&str] = &["GET", "POST", "PUT", "PATCH", "DELETE"];
+
+pub struct Route {
+    /// As axum has it, with `{parameters}`.
+    pub path: String,
+    /// Those that it serves.
+    pub methods: Vec<&'static str>,
+}
+
+/// Read from the sources: axum's router does not list its routes.
+pub fn all() -> Vec<Route> {
+    let mut routes = Vec::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http"), &mut routes);
+    routes
+}
+
+fn read(directory: &Path, routes: &mut Vec<Route>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read(&path, routes);
+            continue;
+        }
+        let source = fs::read_to_string(path).unwrap();
+        for declaration in source.split(".route(").skip(1) {
+            let end = declaration.find("\n        .").unwrap_or(declaration.len());
+            let declaration = &declaration[..end];
+            let path = declaration.split('"').nth(1).filter(|path| path.starts_with('/'));
+            let Some(path) = path else { continue }; // One that is put together.
+            let serves = |method: &&&str| {
+                let call = format!("{}(", method.to_lowercase());
+                declaration.match_indices(&call).any(|(at, _)| {
+                    !declaration[..at].ends_with(|before: char| before.is_alphanumeric())
+                })
+            };
+            let methods: Vec<_> = METHODS.iter().filter(serves).copied().collect();
+            assert!(!methods.is_empty(), "the methods of {path} are named");
+            routes.push(Route { path: path.to_owned(), methods });
+        }
+    }
+}
