@@ -115,7 +115,7 @@ fn named_choice(object: &Value, tools: &[Tool]) -> Result<ToolChoice, ApiError> 
     let function = Fields::of(fields.required("function")?, "tool_choice.function")?;
     let name = function.required_string("name")?;
     if !tools.iter().any(|tool| tool.name == name) {
-        let message = format!("no tool has the name `{}`", name.escape_debug());
+        let message = "`tool_choice.function.name` is the name of none of the `tools`";
         return Err(ApiError::field("tool_choice.function.name", message));
     }
     Ok(ToolChoice::Named(name.to_owned()))

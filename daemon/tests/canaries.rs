@@ -1,0 +1,151 @@
+//! What users write appears in no log, no metric, no status and no error: 64 canaries in every field that takes
+//! text, given to the built hobd with its whole log.
+
+use std::path::Path;
+
+use hob_testkit::{Answer, Hobd, Launch};
+use serde_json::{Value, json};
+
+const COUNT: usize = 64;
+
+/// The number `at`, as a word that no component makes of its own.
+fn canary(at: usize) -> String {
+    format!("Zqx{at:02}canary{}", at * 7_919)
+}
+
+/// Gives out one canary after the other.
+struct Flock(usize);
+
+impl Flock {
+    fn next(&mut self) -> String {
+        self.0 += 1;
+        canary(self.0 % COUNT)
+    }
+
+    /// Messages with tools, names and documents.
+    fn request(&mut self) -> Value {
+        let arguments = json!({ self.next(): self.next() }).to_string();
+        let call = json!({"id": "c1", "type": "function",
+            "function": {"name": self.next(), "arguments": arguments}});
+        let properties = json!({self.next(): {"type": "string", "description": self.next()}});
+        json!({
+            "messages": [
+                {"role": "system", "content": self.next()},
+                {"role": "user", "content": self.next(), "name": self.next()},
+                {"role": "assistant", "content": self.next(), "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "c1", "content": self.next()},
+                {"role": "user", "content": format!("Say this: {} {}", self.next(), self.next())},
+            ],
+            "tools": [{"type": "function", "function": {
+                "name": self.next(), "description": self.next(),
+                "parameters": {"type": "object", "properties": properties},
+            }}],
+            "max_tokens": 24, "stop": [self.next()], "user": self.next(), "metadata": {"a": self.next()},
+        })
+    }
+}
+
+fn with(mut body: Value, fields: &Value) -> Value {
+    body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    body
+}
+
+fn found(text: &str) -> Vec<String> {
+    (0..COUNT).map(canary).filter(|canary| text.contains(canary)).collect()
+}
+
+fn expect_none(what: &str, text: &str) {
+    let found = found(text);
+    assert!(found.is_empty(), "{what} has {found:?}:\n{text}");
+}
+
+fn hobd(directory: &Path) -> (Launch, Hobd) {
+    let arguments = ["--model", "fake", "--log", "trace"];
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory).args(arguments);
+    let hobd = launch.start();
+    (launch, hobd)
+}
+
+#[test]
+fn what_users_write_is_in_no_log_metric_status_or_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let (launch, mut hobd) = hobd(directory.path());
+    let mut flock = Flock(0);
+    let post = |path: &str, body: &Value| hobd.client.call("POST", path).json(body).send();
+    let succeeds = |answer: Answer| {
+        assert!(answer.status < 300, "{}: {}", answer.status, answer.text());
+        answer
+    };
+    let mut leaks = Vec::new();
+    let mut is_refused = |what: &str, answer: Answer| {
+        assert!(
+            (400..500).contains(&answer.status),
+            "{what}: {}: {}",
+            answer.status,
+            answer.text()
+        );
+        leaks.extend((!found(&answer.text()).is_empty()).then(|| answer.text()));
+    };
+
+    // Everything works, in a conversation and without one.
+    let chat = "/v1/chat/completions";
+    let mut heard = String::new();
+    for fields in [
+        json!({}),
+        json!({"conversation": "a", "hob": {"append": true}}),
+        json!({"conversation": "b", "hob": {"private": true, "append": true}}),
+        json!({"stream": true}),
+        json!({"response_format": {"type": "json_object"}}),
+    ] {
+        heard += &succeeds(post(chat, &with(flock.request(), &fields))).text();
+    }
+    assert!(!found(&heard).is_empty(), "the answers repeat canaries: {heard}");
+    succeeds(post("/v1/completions", &json!({"prompt": flock.next(), "max_tokens": 4})));
+    succeeds(post("/tokenize", &json!({"content": flock.next()})));
+    let file = |name: String, bytes: &[u8]| {
+        let path = format!("/v1/documents?name={name}");
+        hobd.client.call("POST", &path).body(bytes).send()
+    };
+    let text = flock.next();
+    succeeds(file(flock.next() + ".txt", text.as_bytes()));
+    let title = json!({"title": flock.next()});
+    succeeds(hobd.client.call("PATCH", "/v1/conversations/a").json(&title).send());
+    succeeds(hobd.client.call("GET", &format!("/v1/conversations?q={}", flock.next())).send());
+    let typed = json!({"transcript": flock.next(), "text": flock.next(), "messages": []});
+    post("/v1/conversations/a/transcript", &typed);
+    post("/v1/conversations/a/typing", &typed);
+
+    // Everything is refused, by the place of what is wrong and not by its text.
+    let unknown_role = json!({"messages": [{"role": "poet", "content": flock.next()}]});
+    is_refused("an unknown role", post(chat, &unknown_role));
+    let part = json!({"type": "poem", "text": flock.next()});
+    let part = json!({"messages": [{"role": "user", "content": [part]}]});
+    is_refused("an unknown part", post(chat, &part));
+    for (field, value) in [
+        ("temperature", json!(flock.next())),
+        ("tool_choice", json!({"type": "function", "function": {"name": flock.next()}})),
+        ("response_format", json!({"type": "poem", "text": flock.next()})),
+        ("stop", json!([[flock.next()]])),
+        (
+            "tools",
+            json!([{"type": "function", "function": {"name": flock.next(), "parameters": flock.next()}}]),
+        ),
+        ("hob", json!({"poem": flock.next()})),
+    ] {
+        is_refused(field, post(chat, &with(flock.request(), &json!({ field: value }))));
+    }
+    let long = json!({"messages": [{"role": "user", "content": flock.next().repeat(90_000)}]});
+    is_refused("a prompt that is too long", post(chat, &long));
+    let broken = format!("{{\"messages\": [{{\"content\": \"{}\"", flock.next());
+    is_refused("broken JSON", hobd.client.call("POST", chat).body(broken).send());
+    is_refused("a broken document", file(flock.next() + ".pdf", b"%PDF-1.4 broken"));
+    is_refused("a file that is no text", file(flock.next() + ".txt", &[0xff, 0x00, 0xfe]));
+    assert!(leaks.is_empty(), "{}", leaks.join("\n"));
+
+    for path in ["/metrics", "/v1/status", "/v1/memory", "/v1/settings"] {
+        expect_none(path, &hobd.client.call("GET", path).send().text());
+    }
+    hobd.process.terminate(std::time::Duration::from_secs(10));
+    expect_none("the log", &launch.log());
+    assert!(flock.0 > COUNT, "every canary was used");
+}
