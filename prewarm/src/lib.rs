@@ -21,7 +21,7 @@ pub mod watch;
 pub use keepalive::{Battery, Keepalive};
 pub use learned::{LearnedLimits, LearnedName, LearnedPrefix, Learner};
 pub use name::{ProfileName, ProfileNameError};
-pub use planner::{Action, Event, Planner, Settings};
+pub use planner::{Action, Event, Planner, Settings, StayLoaded};
 pub use prefix::{
     PrefixName, PrefixState, TokenOrigin, TokenOrigins, TrackedPrefix, WarmFailure, Warmed,
 };

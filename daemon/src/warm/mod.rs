@@ -87,7 +87,7 @@ pub async fn run<P: Prefixes + Clone>(
         while let Some(action) = warm.planner.next_action() {
             warm.execute(action, &clock).await;
         }
-        warm.warm_status.show(warm.planner.prefixes());
+        warm.warm_status.show(warm.planner.prefixes(), warm.planner.unload_at());
     }
 }
 

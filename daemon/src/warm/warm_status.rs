@@ -1,10 +1,12 @@
-//! What the warming loop publishes: the state of each prefix, and counts of prewarms by outcome.
+//! What the warming loop publishes: the state of each prefix, counts of prewarms by outcome, and when the
+//! weights are unloaded.
 //!
 //! - The loop writes, any task reads, and neither waits for the other.
 
 use std::collections::BTreeMap;
 
 use hob_prewarm::{PrefixName, TokenOrigin, TrackedPrefix};
+use hob_slots::Timestamp;
 use tokio::sync::watch;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,6 +14,8 @@ pub struct WarmStatus {
     pub prefixes: BTreeMap<PrefixName, TrackedPrefix>,
     /// Prewarms and touches since the start.
     pub outcomes: BTreeMap<Outcome, u64>,
+    /// When the weights are unloaded, if no turn begins before; `None`: they stay, or are unloaded.
+    pub unload_at: Option<Timestamp>,
 }
 
 /// How a prewarm or a touch ended.
@@ -53,11 +57,15 @@ impl WarmStatusReader {
 }
 
 impl WarmStatusWriter {
-    pub(super) fn show<'a>(&self, prefixes: impl Iterator<Item = (&'a PrefixName, TrackedPrefix)>) {
+    pub(super) fn show<'a>(
+        &self,
+        prefixes: impl Iterator<Item = (&'a PrefixName, TrackedPrefix)>,
+        unload_at: Option<Timestamp>,
+    ) {
         let shown = prefixes.map(|(name, prefix)| (name.clone(), prefix)).collect();
         self.0.send_if_modified(|warm_status| {
-            let differs = warm_status.prefixes != shown;
-            warm_status.prefixes = shown;
+            let differs = warm_status.prefixes != shown || warm_status.unload_at != unload_at;
+            (warm_status.prefixes, warm_status.unload_at) = (shown, unload_at);
             differs
         });
     }

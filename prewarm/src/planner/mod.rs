@@ -9,8 +9,8 @@
 //!   touch, and a touch does not count as a use.
 //! - Every five minutes at most, the use of a prefix by turns is written into its saved record, so
 //!   that a prefix in daily use does not expire.
-//! - It unloads the weights after `unload_after` without any turn, if that is set, and warms no
-//!   prefix while they are unloaded. Turns without a conversation and embeddings count as turns.
+//! - It unloads the weights after `unload_after` without any turn, if that is set, or after the time
+//!   that a request asked for. It warms no prefix while they are unloaded. Turns without a conversation and embeddings count as turns.
 //! - When the clock steps back, idle times restart from there: nothing is due early, and no
 //!   conversation stays hot forever.
 //! - The same events at the same times always lead to the same actions.
@@ -51,6 +51,9 @@ impl Default for Settings {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// Until the weights are unloaded the next time, they stay for this time and not for
+    /// `unload_after`; `None`: for `unload_after`.
+    StayLoaded(Option<StayLoaded>),
     /// A turn was queued or began; `None`: one without a conversation, or an embedding.
     TurnStarted {
         conversation: Option<ConversationId>,
@@ -94,6 +97,13 @@ pub enum Event {
     },
     /// The power supply, read before each [`Planner::wake`] on machines with a battery.
     Battery(Battery),
+}
+
+/// How long the weights stay in memory after the last turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StayLoaded {
+    Forever,
+    For(Duration),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +179,8 @@ impl Planner {
                 self.prefixes.all_cold(now);
                 self.unload.model_unloaded();
             }
-            Event::UnloadRefused => self.unload.active(now),
+            Event::UnloadRefused => self.unload.refused(now),
+            Event::StayLoaded(stay) => self.unload.stay(stay),
             Event::PrefixChanged { prefix } => {
                 self.cancel_for(&prefix);
                 self.prefixes.want(prefix, now);
@@ -216,6 +227,11 @@ impl Planner {
             (retry, unload) = (self.prefixes.next_wake(), self.next_unload());
         }
         [self.parking.next_wake(), retry, unload, self.next_round()].into_iter().flatten().min()
+    }
+
+    /// When the weights are unloaded, if no turn begins before.
+    pub fn unload_at(&self) -> Option<Timestamp> {
+        self.unload.next_wake()
     }
 
     /// Each prefix, by name.

@@ -2,15 +2,21 @@
 //!
 //! - The planner asks for it once no turn has begun or ended for `unload_after`. Prewarmed prefixes
 //!   do not hold the weights in memory: their KV is on disk too.
+//! - A request may ask for another time. It counts until the weights are unloaded, or the engine refuses
+//!   that.
 //! - The engine reloads the weights for the next request, and reports it.
 
 use std::time::Duration;
 
 use hob_slots::Timestamp;
 
+use super::StayLoaded;
+
 #[derive(Debug)]
 pub(super) struct Unload {
     unload_after: Option<Duration>,
+    /// In place of `unload_after`.
+    asked: Option<StayLoaded>,
     state: State,
 }
 
@@ -28,18 +34,29 @@ enum State {
 
 impl Unload {
     pub(super) fn new(unload_after: Option<Duration>) -> Self {
-        Self { unload_after, state: State::Unknown }
+        Self { unload_after, asked: None, state: State::Unknown }
     }
 
     pub(super) fn model_ready(&mut self, now: Timestamp) {
         self.state = State::Idle { since: now };
     }
 
+    pub(super) fn stay(&mut self, asked: Option<StayLoaded>) {
+        self.asked = asked;
+    }
+
     pub(super) fn model_unloaded(&mut self) {
+        self.asked = None;
         self.state = State::Unloaded;
     }
 
-    /// A turn has begun or ended, or the engine has refused to unload because of one.
+    /// The engine has refused to unload. Asked for again at once, it would refuse again.
+    pub(super) fn refused(&mut self, now: Timestamp) {
+        self.asked = None;
+        self.active(now);
+    }
+
+    /// A turn has begun or ended.
     pub(super) fn active(&mut self, now: Timestamp) {
         if matches!(self.state, State::Idle { .. } | State::Unloading) {
             self.state = State::Idle { since: now };
@@ -68,8 +85,17 @@ impl Unload {
 
     pub(super) fn next_wake(&self) -> Option<Timestamp> {
         match self.state {
-            State::Idle { since } => Some(since.after(self.unload_after?)),
+            State::Idle { since } => Some(since.after(self.time()?)),
             State::Unknown | State::Unloading | State::Unloaded => None,
+        }
+    }
+
+    /// `None`: they stay.
+    fn time(&self) -> Option<Duration> {
+        match self.asked {
+            Some(StayLoaded::Forever) => None,
+            Some(StayLoaded::For(time)) => Some(time),
+            None => self.unload_after,
         }
     }
 }

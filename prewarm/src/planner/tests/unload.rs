@@ -82,3 +82,39 @@ fn turns_without_a_conversation_keep_the_weights_in_memory() {
     world.model(turn(false));
     assert!(world.sleep(30 * MINUTE).unloads());
 }
+
+#[test]
+fn a_request_may_ask_for_another_time_once() {
+    let mut world = world(30 * MINUTE);
+    let stay = |secs| Event::StayLoaded(Some(StayLoaded::For(Duration::from_secs(secs))));
+    world.model(ready()).model(stay(5 * MINUTE));
+    assert!(!world.sleep(4 * MINUTE).unloads());
+    assert_eq!(world.planner.unload_at(), Some(world.now.after(Duration::from_secs(MINUTE))));
+    assert!(world.sleep(MINUTE).unloads());
+    world.model(Event::ModelUnloaded).model(ready());
+    assert!(!world.sleep(29 * MINUTE).unloads(), "the setting counts again");
+    assert!(world.sleep(MINUTE).unloads());
+}
+
+#[test]
+fn weights_stay_forever_where_a_request_asks_for_it() {
+    let mut world = world(30 * MINUTE);
+    world.model(ready()).model(Event::StayLoaded(Some(StayLoaded::Forever)));
+    assert!(!world.sleep(24 * 60 * MINUTE).unloads());
+    world.model(Event::StayLoaded(None));
+    assert!(world.unloads());
+}
+
+#[test]
+fn a_refused_wish_is_not_repeated() {
+    let mut world = World::new();
+    let now = StayLoaded::For(Duration::ZERO);
+    world.model(ready()).start("chat");
+    world.model(Event::StayLoaded(Some(now)));
+    assert!(!world.unloads());
+    world.end("chat");
+    assert!(world.unloads());
+    world.model(Event::UnloadRefused);
+    assert!(!world.sleep(MINUTE).unloads());
+    assert_eq!(world.planner.unload_at(), None);
+}
