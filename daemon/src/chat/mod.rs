@@ -44,7 +44,7 @@ mod tokens;
 
 use std::sync::Arc;
 
-use hob_prewarm::{Event, PrefixName};
+use hob_prewarm::{Event, PrefixName, StayLoaded};
 use hob_runtime::Engine;
 use hob_runtime::adapters::Adapters;
 use hob_runtime::turn::Retention;
@@ -61,6 +61,7 @@ use crate::learned::Learned;
 use crate::metrics::Metrics;
 use crate::models::ModelSampling;
 use crate::profiles::Profiles;
+use crate::prompt::infill::infill;
 use crate::prompt::{DocumentTexts, Renderer};
 use crate::settings::LiveSettings;
 use crate::speech::sessions::SpeechSessions;
@@ -146,6 +147,21 @@ impl Chat {
 
     pub fn model_name(&self) -> &str {
         &self.shared.options.model_name
+    }
+
+    /// Whether the chat template writes tools.
+    pub fn supports_tools(&self) -> bool {
+        self.shared.options.renderer.template().supports_tools()
+    }
+
+    /// Whether the model has the marks for a text that is filled in.
+    pub fn supports_suffix(&self) -> bool {
+        infill(self.engine().model().as_ref(), "", "").is_some()
+    }
+
+    /// How long the weights stay after the last turn, until they are unloaded; `None`: as the settings say.
+    pub fn stay_loaded(&self, stay: Option<StayLoaded>) {
+        self.events().send(Event::StayLoaded(stay));
     }
 
     pub(crate) fn events(&self) -> &WarmEvents {

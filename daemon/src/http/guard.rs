@@ -3,7 +3,9 @@
 //! - Host: must match exactly, so that a foreign site cannot reach the daemon by DNS rebinding.
 //! - Origin: the daemon's own page and configured origins, with `*` all of them; others get 403. A CORS
 //!   header names only the origin that asked.
-//! - Token: for every route except `/health` and the files of the page.
+//! - Token: for every route except `/health` and the files of the page. With the setting
+//!   `allow_without_token`, also not for Ollama's routes, to programs of this machine: a request that comes from a
+//!   web page, or that a proxy passes on, needs it all the same.
 
 use std::net::SocketAddr;
 
@@ -13,6 +15,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::page;
+use super::paths::is_ollamas;
 use crate::auth::AccessToken;
 use crate::error::{ApiError, ErrorKind};
 
@@ -24,7 +27,16 @@ pub struct Guard {
     hosts: Vec<String>,
     origins: Vec<String>,
     token: AccessToken,
+    opens_ollama: bool,
 }
+
+/// The address that a connection comes from, an extension of its requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// An extension of a request that was let in without the token.
+#[derive(Clone, Copy, Debug)]
+pub struct WithoutToken;
 
 impl Guard {
     /// For a daemon at `address`. `hosts` and `origins` are accepted in addition to the loopback
@@ -41,7 +53,29 @@ impl Guard {
         let with_port = names.iter().map(|name| format!("{name}:{}", address.port()));
         let hosts = with_port.chain(names.iter().cloned()).collect();
         let origins = origins.iter().map(|origin| as_sent(origin)).collect();
-        Self { hosts, origins, token }
+        Self { hosts, origins, token, opens_ollama: false }
+    }
+
+    /// The same; with `opens`, Ollama's routes need no token.
+    #[must_use]
+    pub fn with_ollama_open(mut self, opens: bool) -> Self {
+        self.opens_ollama = opens;
+        self
+    }
+
+    /// Whether a request needs no token. Its host and origin are checked.
+    fn lets_in(&self, request: &Request) -> bool {
+        let headers = request.headers();
+        let peer = request.extensions().get::<Peer>();
+        // An allowed origin is a page nevertheless, and `*` allows all of them.
+        let is_of_page = headers.contains_key(header::ORIGIN)
+            || text(headers, "sec-fetch-site").is_some_and(|site| site != "none");
+        let is_passed_on = PROXY_HEADERS.iter().any(|name| headers.contains_key(*name));
+        self.opens_ollama
+            && is_ollamas(request.uri().path())
+            && peer.is_some_and(|peer| peer.0.ip().to_canonical().is_loopback())
+            && !is_of_page
+            && !is_passed_on
     }
 
     fn host<'h>(&self, headers: &'h HeaderMap, uri: &Uri) -> Result<&'h str, ApiError> {
@@ -100,7 +134,7 @@ impl Guard {
 }
 
 /// The middleware of every route.
-pub async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+pub async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
     let origin = match guard.host(headers, request.uri()) {
         Ok(host) => guard.origin(headers, host),
@@ -117,6 +151,10 @@ pub async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> 
     } else {
         match guard.authorised(headers) {
             Ok(()) => next.run(request).await,
+            Err(_) if guard.lets_in(&request) => {
+                request.extensions_mut().insert(WithoutToken);
+                next.run(request).await
+            }
             Err(error) => error.into_response(),
         }
     };
@@ -161,6 +199,9 @@ fn preflight(asked: Option<&HeaderMap>) -> Response {
     }
     response
 }
+
+/// What proxies add to a request that comes from elsewhere.
+const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
 const OWN_HEADERS: &str = "authorization, content-type, x-session-id, x-evoke-session";
 

@@ -1,4 +1,4 @@
-//! OpenAI's API and Hob's own over HTTP, one file an endpoint family.
+//! OpenAI's API, Hob's own and Ollama's over HTTP, one file an endpoint family, one folder a protocol.
 //!
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
 //! refused), `sse` (streams), the endpoints; `serve` (the socket), `drain` and `paths` (in front of every
@@ -26,6 +26,7 @@ mod lora;
 mod memory;
 mod messages;
 mod models;
+mod ollama;
 mod page;
 mod paths;
 mod prewarm;
@@ -195,6 +196,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/voice/transcriptions", post(voice::transcribe))
         .route("/v1/settings", get(settings::list).patch(settings::change))
         .route("/v1/status", get(status::status))
+        .merge(ollama::routes())
         .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(shared)

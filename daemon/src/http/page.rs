@@ -5,7 +5,7 @@
 //! - The files hold no secret and are served without a token; the page's requests carry it.
 
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hob_slots::hex_text;
 use rust_embed::{Embed, EmbeddedFile};
@@ -28,6 +28,9 @@ pub fn is_page(path: &str) -> bool {
 /// The router's fallback: a file of the page, or 404.
 pub async fn file(request: Request) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
+    if method == Method::GET && uri.path() == "/" && asks_for_no_page(request.headers()) {
+        return OLLAMAS_GREETING.into_response();
+    }
     let name = file_name(uri.path());
     let (Some(file), Some(kind)) = (Page::get(name), kind(name)) else {
         return super::respond::no_such_path(method, uri).await.into_response();
@@ -48,6 +51,15 @@ pub async fn file(request: Request) -> Response {
         (header::ETAG, tag),
     ];
     (headers, file.data).into_response()
+}
+
+/// What programs for Ollama look for at `/`.
+const OLLAMAS_GREETING: &str = "Ollama is running";
+
+/// Whether a request names what it accepts, and a page is not among it. Browsers name `text/html`.
+fn asks_for_no_page(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    accepted.is_some_and(|accepted| !accepted.contains("text/html"))
 }
 
 /// The page may use the microphone, for push-to-talk, and no other device.

@@ -21,14 +21,14 @@ const INSTEAD: [(&str, &str); 12] = [
     ("/chat/completions", "POST /v1/chat/completions"),
     ("/responses", "POST /v1/chat/completions"),
     ("/v1/messages", "POST /v1/chat/completions"),
-    ("/api/chat", "POST /v1/chat/completions"),
-    ("/api/generate", "POST /v1/completions"),
+    ("/api/chat", "POST /api/chat"),
+    ("/api/generate", "POST /api/generate"),
     ("/completions", "POST /v1/completions"),
     ("/completion", "POST /v1/completions"),
     ("/embedding", "POST /v1/embeddings"),
     ("/embeddings", "POST /v1/embeddings"),
-    ("/api/embed", "POST /v1/embeddings"),
-    ("/api/tags", "GET /v1/models"),
+    ("/api/embed", "POST /api/embed"),
+    ("/api/tags", "GET /api/tags"),
     ("/props", "GET /v1/status"),
 ];
 
@@ -61,6 +61,11 @@ fn usual(path: &str) -> Option<String> {
         usual.insert_str(0, "/v1");
     }
     (usual != path).then_some(usual)
+}
+
+/// Whether a route of this path is one of Ollama's API.
+pub fn is_ollamas(path: &str) -> bool {
+    path.starts_with("/api/")
 }
 
 /// The path, for a message.

@@ -14,8 +14,8 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.kind.status()).expect("our statuses are valid");
         let mut response = (status, Json(self.to_json())).into_response();
-        let headers = response.headers_mut();
-        match self.kind {
+        let (kind, headers) = (self.kind, response.headers_mut());
+        match kind {
             ErrorKind::Busy => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECS));
             }
@@ -28,6 +28,7 @@ impl IntoResponse for ApiError {
             }
             _ => {}
         }
+        response.extensions_mut().insert(self); // For protocols with errors of another shape.
         response
     }
 }

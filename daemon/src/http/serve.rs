@@ -4,11 +4,12 @@
 //! - A disconnect drops the request, which cancels its turn.
 //! - After `stop` no connection is accepted; running requests are dropped after `GRACE`.
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::{Router, middleware};
+use axum::{Extension, Router, middleware};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -16,7 +17,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::{drain, paths};
+use super::guard::Peer;
+use super::{drain, ollama, paths};
 
 const MAX_HEADER_TIME: Duration = Duration::from_secs(30);
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -29,6 +31,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
     // A layer runs before the routes of the router that is the fallback.
     let router = Router::new()
         .fallback_service(router)
+        .layer(middleware::from_fn(ollama::errors::in_ollamas_form))
         .layer(middleware::map_request(paths::respell))
         .layer(middleware::from_fn(drain::drain));
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -41,8 +44,8 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
             accepted = accept(&listener, &room) => accepted,
             Some(_) = connections.join_next() => continue, // Removes ended connections.
         };
-        let Some((stream, permit)) = accepted else { continue };
-        let service = TowerToHyperService::new(router.clone());
+        let Some((stream, peer, permit)) = accepted else { continue };
+        let service = TowerToHyperService::new(router.clone().layer(Extension(Peer(peer))));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(MAX_HEADER_TIME)
@@ -79,12 +82,12 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let permit = room.clone().acquire_owned().await.expect("the semaphore is never closed");
     match listener.accept().await {
-        Ok((stream, _)) => {
+        Ok((stream, peer)) => {
             let _ = stream.set_nodelay(true); // Tokens are small packets.
-            Some((stream, permit))
+            Some((stream, peer, permit))
         }
         Err(error) => {
             // Probably out of file descriptors: wait for connections to close.

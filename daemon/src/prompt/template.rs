@@ -85,6 +85,10 @@ impl Template {
         self.dialect
     }
 
+    pub fn supports_tools(&self) -> bool {
+        self.compiled.as_ref().is_ok_and(Compiled::supports_tools)
+    }
+
     /// # Errors
     /// When the template does not support tools, or refuses the messages.
     pub fn render(

@@ -1,0 +1,89 @@
+//! The calls of a streamed answer: pieces of arguments in, whole calls out, because Ollama's arguments are objects.
+
+use serde_json::{Value, json};
+
+/// Collects the pieces of one call at a time.
+#[derive(Default)]
+pub struct Calls {
+    open: Option<Open>,
+    count: usize,
+}
+
+struct Open {
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Calls {
+    /// Takes a piece in OpenAI's form of streamed calls. Begin a call after [`Self::finish`].
+    pub fn push(&mut self, piece: &Value) {
+        let text = |pointer| piece.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        if begins(piece) {
+            let (id, name) = (text("/id").to_owned(), text("/function/name").to_owned());
+            self.open = Some(Open { id, name, arguments: String::new() });
+        }
+        if let Some(open) = &mut self.open {
+            open.arguments.push_str(text("/function/arguments"));
+        }
+    }
+
+    /// The call that is over, in Ollama's form; `None` without one, and for one that was cut.
+    pub fn finish(&mut self) -> Option<Value> {
+        let Open { id, name, arguments } = self.open.take()?;
+        let call = call(self.count, &id, &name, &arguments)?;
+        self.count += 1;
+        Some(call)
+    }
+}
+
+/// Whether a piece is the first of its call.
+pub fn begins(piece: &Value) -> bool {
+    piece.get("id").is_some()
+}
+
+/// The calls of a whole message in OpenAI's form, without those that were cut.
+pub fn of_message(message: &Value) -> Vec<Value> {
+    let mut calls = Calls::default();
+    let list = message["tool_calls"].as_array().into_iter().flatten();
+    let whole = list.filter_map(|call| {
+        calls.push(call);
+        calls.finish()
+    });
+    whole.collect()
+}
+
+fn call(index: usize, id: &str, name: &str, arguments: &str) -> Option<Value> {
+    let arguments = match arguments.trim() {
+        "" => json!({}),
+        text => serde_json::from_str(text).ok().filter(Value::is_object)?,
+    };
+    Some(json!({"id": id, "function": {"index": index, "name": name, "arguments": arguments}}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_become_one_call() {
+        let mut calls = Calls::default();
+        calls.push(&json!({"index": 0, "id": "c1", "type": "function",
+            "function": {"name": "f", "arguments": ""}}));
+        for piece in ["{\"a\"", ": 1}"] {
+            calls.push(&json!({"index": 0, "function": {"arguments": piece}}));
+        }
+        let function = json!({"index": 0, "name": "f", "arguments": {"a": 1}});
+        assert_eq!(calls.finish(), Some(json!({"id": "c1", "function": function})));
+        assert_eq!(calls.finish(), None);
+    }
+
+    #[test]
+    fn a_call_that_was_cut_is_left_out() {
+        let cut = json!({"id": "c", "function": {"name": "f", "arguments": "{\"a\""}});
+        let bare = json!({"id": "d", "function": {"name": "g", "arguments": ""}});
+        let calls = of_message(&json!({"tool_calls": [cut, bare]}));
+        let expected = json!([{"id": "d", "function": {"index": 0, "name": "g", "arguments": {}}}]);
+        assert_eq!(Value::from(calls), expected);
+    }
+}

@@ -1,0 +1,67 @@
+//! `/api/embed` and the older `/api/embeddings`, for embedding models.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use super::body::OllamaBody;
+use super::figures::Timer;
+use super::load::{self, KeepAlive, keep_alive};
+use super::models::listed;
+use crate::chat::Chat;
+use crate::error::ApiError;
+use crate::wire::embedding::{EmbeddingRequest, shortened};
+use crate::wire::fields::Fields;
+
+/// `POST /api/embed`: without a text it loads the weights.
+pub async fn embed(State(chat): State<Chat>, body: OllamaBody) -> Result<Json<Value>, ApiError> {
+    let fields = Fields::of_body(&body.value)?;
+    let _keep_alive = KeepAlive::new(chat.clone(), keep_alive(&fields)?);
+    let timer = Timer::start(chat.engine());
+    let (vectors, tokens) = match fields.get("input") {
+        Some(input) if !is_empty(input) => vectors(&chat, &body.value).await?,
+        _ => {
+            load::load(&chat).await?;
+            (Vec::new(), 0)
+        }
+    };
+    let mut answer = json!({"model": listed(chat.model_name()), "embeddings": vectors});
+    timer.note_loaded();
+    timer.write_load(&mut answer);
+    answer["prompt_eval_count"] = tokens.into();
+    Ok(Json(answer))
+}
+
+/// `POST /api/embeddings`: the vector of one text.
+pub async fn embed_one(
+    State(chat): State<Chat>,
+    body: OllamaBody,
+) -> Result<Json<Value>, ApiError> {
+    let fields = Fields::of_body(&body.value)?;
+    let _keep_alive = KeepAlive::new(chat.clone(), keep_alive(&fields)?);
+    let vector = match fields.string("prompt")?.filter(|prompt| !prompt.is_empty()) {
+        Some(prompt) => vectors(&chat, &json!({"input": prompt})).await?.0.into_iter().next(),
+        None => {
+            load::load(&chat).await?;
+            None
+        }
+    };
+    Ok(Json(json!({"embedding": vector.unwrap_or_default()})))
+}
+
+fn is_empty(input: &Value) -> bool {
+    input.as_str().is_some_and(str::is_empty) || input.as_array().is_some_and(Vec::is_empty)
+}
+
+/// One vector an input, and the tokens of all.
+async fn vectors(chat: &Chat, body: &Value) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
+    let vocabulary = chat.engine().model().vocabulary().len();
+    let asked = json!({"input": body["input"], "dimensions": body["dimensions"]});
+    let request = EmbeddingRequest::parse(&asked, vocabulary)?;
+    let (vectors, tokens) = chat.embed(&request.inputs).await?;
+    let vectors = match request.dimensions {
+        Some(dimensions) => shortened(vectors, dimensions)?,
+        None => vectors,
+    };
+    Ok((vectors, tokens))
+}

@@ -1,0 +1,169 @@
+//! Ollama's messages in OpenAI's form.
+//!
+//! - Arguments of calls are objects in Ollama's form, and texts in OpenAI's.
+//! - Ollama's clients send calls and results without ids. A call gets one by its place, so that the same history
+//!   is always the same prompt; a result gets that of the first call of its tool without a result.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::ApiError;
+use crate::wire::fields::{Fields, unsupported, wrong_type};
+use crate::wire::message::tool_call;
+
+/// # Errors
+/// Names the field of a message that Hob cannot read.
+pub fn translated(messages: &[Value]) -> Result<Vec<Value>, ApiError> {
+    let mut calls = Calls::default();
+    let mut read = Vec::with_capacity(messages.len());
+    for (n, message) in messages.iter().enumerate() {
+        read.push(translated_one(message, &format!("messages[{n}]"), &mut calls)?);
+    }
+    Ok(read)
+}
+
+/// # Errors
+/// Where `images` has one.
+pub fn refuse_images(fields: &Fields<'_>) -> Result<(), ApiError> {
+    if fields.list("images")?.is_some_and(|images| !images.is_empty()) {
+        let path = fields.path("images");
+        let message = format!("`{path}` is not supported: hobd's models read text alone");
+        return Err(unsupported(path, message));
+    }
+    Ok(())
+}
+
+/// The calls so far.
+#[derive(Default)]
+struct Calls {
+    count: usize,
+    /// Id and tool of each call without a result.
+    open: Vec<(String, String)>,
+}
+
+impl Calls {
+    /// Nine letters and digits, as the templates of Mistral's models demand.
+    fn next_id(&mut self) -> String {
+        self.count += 1;
+        format!("call{:05}", self.count)
+    }
+
+    /// The call that a result without an id belongs to.
+    fn answered(&mut self, tool: Option<&str>) -> String {
+        let of_tool = |(_, name): &(String, String)| tool.is_none_or(|tool| tool == name);
+        match self.open.iter().position(of_tool) {
+            Some(at) => self.open.remove(at).0,
+            None => self.next_id(),
+        }
+    }
+}
+
+fn translated_one(message: &Value, path: &str, calls: &mut Calls) -> Result<Value, ApiError> {
+    let fields = Fields::of(message, path)?;
+    refuse_images(&fields)?;
+    let mut read = fields.object().clone();
+    for name in ["images", "thinking", "tool_name", "tool_calls"] {
+        read.shift_remove(name);
+    }
+    if let Some(thinking) = fields.string("thinking")?.filter(|text| !text.is_empty()) {
+        read.insert("reasoning_content".into(), thinking.into());
+    }
+    if let Some(list) = fields.list("tool_calls")?.filter(|list| !list.is_empty()) {
+        let path = fields.path("tool_calls");
+        let each = list.iter().enumerate();
+        let list = each.map(|(n, call)| call_of(call, &format!("{path}[{n}]"), calls));
+        read.insert("tool_calls".into(), list.collect::<Result<Vec<_>, _>>()?.into());
+    }
+    if fields.string("role")? == Some("tool") {
+        name_result(&fields, &mut read, calls)?;
+    }
+    Ok(read.into())
+}
+
+fn call_of(call: &Value, path: &str, calls: &mut Calls) -> Result<Value, ApiError> {
+    let fields = Fields::of(call, path)?;
+    let function_path = fields.path("function");
+    let function = Fields::of(fields.required("function")?, &function_path)?;
+    let name = function.required_string("name")?;
+    let arguments = match function.get("arguments") {
+        None => "{}".to_owned(),
+        Some(Value::String(text)) => text.clone(), // As OpenAI's clients send them.
+        Some(object @ Value::Object(_)) => object.to_string(),
+        Some(other) => return Err(wrong_type(&function.path("arguments"), "an object", other)),
+    };
+    let id = fields.string("id")?.filter(|id| !id.is_empty());
+    let id = id.map_or_else(|| calls.next_id(), str::to_owned);
+    calls.open.push((id.clone(), name.to_owned()));
+    Ok(tool_call(&id, name, &arguments))
+}
+
+/// Names the call and the tool of a result.
+fn name_result(
+    fields: &Fields<'_>,
+    read: &mut Map<String, Value>,
+    calls: &mut Calls,
+) -> Result<(), ApiError> {
+    let tool = fields.string("tool_name")?.or(fields.string("name")?);
+    let tool = tool.filter(|tool| !tool.is_empty());
+    let id = fields.string("tool_call_id")?.filter(|id| !id.is_empty());
+    let id = match id {
+        Some(id) => {
+            calls.open.retain(|(open, _)| open != id);
+            id.to_owned()
+        }
+        None => calls.answered(tool),
+    };
+    read.insert("tool_call_id".into(), id.into());
+    if let Some(tool) = tool {
+        read.insert("name".into(), json!(tool));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(name: &str) -> Value {
+        json!({"function": {"name": name, "arguments": {"at": name}}})
+    }
+
+    #[test]
+    fn results_belong_to_the_calls_of_their_tools() {
+        let result = |tool: &str| json!({"role": "tool", "tool_name": tool, "content": "x"});
+        let read = translated(&[
+            json!({"role": "assistant", "content": "", "tool_calls": [call("a"), call("b")]}),
+            result("b"),
+            result("a"),
+            json!({"role": "assistant", "content": "", "tool_calls": [call("a")]}),
+            json!({"role": "tool", "content": "x"}),
+        ])
+        .unwrap();
+        let id = |message: usize, call: usize| &read[message]["tool_calls"][call]["id"];
+        assert_eq!((id(0, 0), id(0, 1)), (&json!("call00001"), &json!("call00002")));
+        assert_eq!(read[0]["tool_calls"][0]["function"]["arguments"], "{\"at\":\"a\"}");
+        let answered = |message: usize| &read[message]["tool_call_id"];
+        assert_eq!((answered(1), answered(2), answered(4)), (id(0, 1), id(0, 0), id(3, 0)));
+        assert_eq!(read[1]["name"], "b");
+    }
+
+    #[test]
+    fn each_wrong_field_is_named() {
+        let arguments = json!({"function": {"name": "a", "arguments": 1}});
+        for (message, param) in [
+            (json!({"role": "user", "content": "x", "images": ["aGk="]}), "images"),
+            (json!({"role": "user", "content": "x", "images": "aGk="}), "images"),
+            (json!({"role": "assistant", "content": "x", "thinking": 1}), "thinking"),
+            (
+                json!({"role": "assistant", "tool_calls": [arguments]}),
+                "tool_calls[0].function.arguments",
+            ),
+        ] {
+            let error = translated(std::slice::from_ref(&message)).unwrap_err();
+            let path = format!("messages[0].{param}");
+            assert_eq!(error.param, Some(path.clone()), "{message}");
+            assert!(error.message.contains(&path), "{}", error.message);
+        }
+        let plain = json!({"role": "user", "content": "x", "images": []});
+        assert_eq!(translated(&[plain]).unwrap()[0], json!({"role": "user", "content": "x"}));
+    }
+}
