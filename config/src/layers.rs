@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::paths::UserDirs;
 use crate::sources::Sources;
 use crate::values::{
     Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
-    NamedAdapter, TtlClass,
+    NamedAdapter, OpenRoutes, TtlClass,
 };
 
 /// Ten years: far from where adding to a clock overflows.
@@ -167,6 +168,31 @@ impl<'a> Layers<'a> {
 
     pub(crate) fn switch(&mut self, key: Key) -> Result<bool, ConfigError> {
         self.read(key, parse::switch, |value| Value::from(*value))
+    }
+
+    /// Open routes are refused at an address that other machines can reach, and warned of elsewhere.
+    pub(crate) fn open_routes(
+        &mut self,
+        key: Key,
+        listen: SocketAddr,
+    ) -> Result<OpenRoutes, ConfigError> {
+        let parse = |raw: &Raw| {
+            let open = parse::choice(raw, &OpenRoutes::NAMES)?;
+            if open != OpenRoutes::None && !listen.ip().is_loopback() {
+                let remedy = "set listen to a loopback address, such as 127.0.0.1:8642";
+                return Err(parse::complaint("needs a loopback address for listen", remedy));
+            }
+            Ok(open)
+        };
+        let open = self.value(key, parse)?;
+        if open != OpenRoutes::None {
+            let name = key.name();
+            self.warnings.push(format!(
+                "{name} = {open}: every program on this machine, of any user, may use the routes of \
+                 {open} without the token"
+            ));
+        }
+        Ok(open)
     }
 
     /// Several texts, which `parse` separates.

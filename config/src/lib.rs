@@ -38,5 +38,5 @@ pub use settings::Settings;
 pub use sources::{ConfigFile, Sources};
 pub use values::{
     Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
-    NamedAdapter, TtlClass,
+    NamedAdapter, OpenRoutes, TtlClass,
 };

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use crate::flags::Flags;
     use crate::sources::ConfigFile;
-    use crate::values::{CacheType, ContextChoice, GpuLayers, ModelChoice, TtlClass};
+    use crate::values::{CacheType, ContextChoice, GpuLayers, ModelChoice, OpenRoutes, TtlClass};
 
     #[test]
     fn defaults_come_from_the_table() {
@@ -103,6 +103,19 @@ mod tests {
         assert_eq!(settings.max_body_bytes, 8 << 20);
         assert_eq!(settings.default_ttl, TtlClass::Permanent);
         assert!(resolved.entries.iter().all(|entry| entry.origin == Origin::Default));
+    }
+
+    #[test]
+    fn routes_are_opened_at_a_loopback_address_alone_and_with_a_warning() {
+        let world = |listen: &str| {
+            World::new().flag(Key::AllowWithoutToken, "ollama").flag(Key::Listen, listen)
+        };
+        let resolved = world("[::1]:0").resolve();
+        assert_eq!(resolved.settings.allow_without_token, OpenRoutes::Ollama);
+        assert!(resolved.warnings[0].contains("without the token"), "{:?}", resolved.warnings);
+        let error = world("0.0.0.0:0").error();
+        assert!(error.contains("allow_without_token") && error.contains("loopback"), "{error}");
+        assert_eq!(World::new().resolve().settings.allow_without_token, OpenRoutes::None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::paths::{self, UserDirs};
 use crate::table::settings_table;
 use crate::values::{
     Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
-    NamedAdapter, TtlClass,
+    NamedAdapter, OpenRoutes, TtlClass,
 };
 use crate::voice;
 

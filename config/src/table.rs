@@ -85,6 +85,12 @@ macro_rules! settings_table {
         #[setting(Daemon, "HOST", is_list = true)]
         AllowHost => allow_host: Vec<String> = texts(parse::hosts);
 
+        /// Let every program on this machine, of any user, use these routes without the token: ollama
+        /// (those of Ollama's API, for clients that can send none) or none; needs a loopback address for
+        /// listen. Web pages stay out
+        #[setting(Daemon, "ollama|none", default = "none")]
+        AllowWithoutToken => allow_without_token: OpenRoutes = open_routes(listen);
+
         /// Memory for parked KV; 0 means an eighth of RAM
         #[setting(Daemon, "BYTES", default = "0")]
         MemoryBudgetBytes => memory_budget_bytes: u64 = bytes(0);

@@ -214,6 +214,15 @@ macro_rules! choice {
 }
 
 choice! {
+    /// The routes that programs on this machine may use without the token.
+    OpenRoutes, OpenRoutesError: 2 {
+        None = "none",
+        /// Those of Ollama's API.
+        Ollama = "ollama",
+    }
+}
+
+choice! {
     /// Whether guessed tokens of answers are computed ahead of their turn.
     DraftChoice, DraftChoiceError: 2 {
         /// Where the model's memory can drop them again, and where that makes answers faster.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use hob_config::{RunningDaemon, Settings, paths};
+use hob_config::{OpenRoutes, RunningDaemon, Settings, paths};
 use hob_prewarm::{Event, Keepalive, LearnedLimits};
 use hob_runtime::{Death, Engine};
 use hob_slots::sweep::Sweeper;
@@ -153,7 +153,8 @@ fn join(
     let private = model_switch.private_text()?;
     let transcript = paths::transcript_file(&settings.data_dir);
     let transcript = Transcript::open_with(&transcript, private, clock())?;
-    let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone());
+    let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone())
+        .with_ollama_open(settings.allow_without_token == OpenRoutes::Ollama);
     let loaded = LoadedPercent::default();
     let texts = http::texts::router(transcript.clone(), loaded.clone(), guard.clone());
     let _ = report(Step::Readable { texts, token: token.clone() });
