@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use hob_config::{Flags, Key, ModelChoice, Resolved, Settings, Sources, UserDirs};
+use hob_config::{Flags, Key, ModelChoice, OpenRoutes, Resolved, Settings, Sources, UserDirs};
 use hob_daemon::http::body::BodyLimits;
 use hob_daemon::models::ModelSampling;
 use hob_daemon::prompt::RendersIn;
@@ -28,6 +28,7 @@ pub struct Plan {
     limits: BodyLimits,
     idle_after: Duration,
     origins: Vec<String>,
+    open_routes: OpenRoutes,
     pub(super) directory: Option<PathBuf>,
     voice: Option<(Vec<String>, Vec<String>)>,
     cache_type_k: &'static str,
@@ -55,6 +56,7 @@ impl Plan {
             limits: BodyLimits { bytes: 64 << 10, time: Duration::from_secs(20) },
             idle_after: Duration::from_secs(3600),
             origins: Vec::new(),
+            open_routes: OpenRoutes::None,
             directory: None,
             voice: None,
             cache_type_k: "f16",
@@ -130,6 +132,18 @@ impl Plan {
 
     pub fn origin(mut self, origin: &str) -> Self {
         self.origins.push(origin.to_owned());
+        self
+    }
+
+    /// Ollama's routes need no token.
+    pub fn opens_ollama(mut self) -> Self {
+        self.open_routes = OpenRoutes::Ollama;
+        self
+    }
+
+    /// The model's template.
+    pub fn chat_template(mut self, source: &str) -> Self {
+        self.model = self.model.with_chat_template(source.to_owned());
         self
     }
 
@@ -240,6 +254,7 @@ impl Plan {
         settings.max_body_bytes = self.limits.bytes;
         settings.request_timeout = self.limits.time;
         settings.allow_origin = self.origins.clone();
+        settings.allow_without_token = self.open_routes;
         settings.voice_recognizer = self.recognizer.clone();
         settings.voice_recognizer_stream = self.stream_recognizer.clone();
         settings.type_ahead = self.type_ahead;
