@@ -1,4 +1,4 @@
-//! Runs the official OpenAI client for Python against a real hobd.
+//! Runs the official clients of OpenAI and Ollama for Python against a real hobd.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ pub fn check() -> Result<(), Failure> {
         .run()
 }
 
-/// Installs the pinned client into a virtual environment, unless a stamp file says that it is
+/// Installs the pinned clients into a virtual environment, unless a stamp file says that it is
 /// there.
 fn install() -> Result<(), Failure> {
     let stamp = format!("{VENV}/installed.txt");
