@@ -352,6 +352,8 @@ pub enum TurnEvent {
         reason: FinishReason,
         /// The held-back rest of the text.
         text: String,
+        /// The stop text that ended it; `None`: another reason.
+        stop_text: Option<String>,
         /// Generated tokens, the end-of-generation token included.
         completion_tokens: usize,
         /// From the first token to the last one.

@@ -70,6 +70,10 @@ impl Account {
         }
     }
 
+    pub fn is_context_full(&self) -> bool {
+        self.context_full
+    }
+
     /// `conversation`: or the hint. `left_out`: older messages that the prompt leaves out.
     pub fn turn(
         &self,

@@ -105,6 +105,8 @@ pub struct Answer {
     /// The end of the recorded choice, until its text is on disk.
     closing: Option<(Pending<()>, Piece)>,
     account: Account,
+    /// The stop text that ended the first choice.
+    stop_text: Option<String>,
     /// Until the first choice begins, if the request asks for reports.
     before: Option<BeforeTheEngine>,
     has_failed: bool,
@@ -144,6 +146,7 @@ impl Answer {
             ready: first.into_iter().collect(),
             closing: None,
             account,
+            stop_text: None,
             before,
             has_failed: false,
         }
@@ -157,6 +160,21 @@ impl Answer {
     /// The tokens so far.
     pub fn usage(&self) -> Usage {
         self.account.usage
+    }
+
+    /// The stop text of the request that ended the first choice.
+    pub fn stop_text(&self) -> Option<&str> {
+        self.stop_text.as_deref()
+    }
+
+    /// Whether the first choice ended because the context was full.
+    pub fn is_context_full(&self) -> bool {
+        self.account.is_context_full()
+    }
+
+    /// Whether the KV of the prompt is kept under the name of a conversation or of a hint.
+    pub fn is_named(&self) -> bool {
+        self.context.conversation.is_some()
     }
 
     /// Where the prompt came from and what the answer cost: the `hob` object.
@@ -276,6 +294,7 @@ impl Answer {
             TurnEvent::Finished {
                 reason,
                 text,
+                stop_text,
                 completion_tokens,
                 generation_ms,
                 drafts,
@@ -291,6 +310,7 @@ impl Answer {
                 account.usage.drafts.model_drafted += drafts.model_drafted;
                 account.usage.drafts.model_accepted += drafts.model_accepted;
                 if choice == 0 {
+                    self.stop_text = stop_text;
                     account.cells = cells;
                     account.end_first(reason, completion_tokens, generation_ms, self.max_tokens);
                 }

@@ -12,6 +12,7 @@ pub struct Output {
     bytes: Vec<u8>, // The beginning of a character.
     held: String,   // The beginning of a stop text.
     stopped: bool,
+    stopped_by: Option<usize>, // The index of the stop text that was found.
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +27,7 @@ impl Output {
     /// An answer that ends at any of these texts. Empty ones are ignored.
     pub fn new(stop: Vec<String>) -> Self {
         let stop = stop.into_iter().filter(|text| !text.is_empty()).collect();
-        Self { stop, bytes: Vec::new(), held: String::new(), stopped: false }
+        Self { stop, bytes: Vec::new(), held: String::new(), stopped: false, stopped_by: None }
     }
 
     pub fn push(&mut self, bytes: &[u8]) -> Pushed {
@@ -37,6 +38,11 @@ impl Output {
         self.decode();
         let text = self.release();
         Pushed { text, stopped: self.stopped }
+    }
+
+    /// The stop text that ended the answer.
+    pub fn stop_text(&self) -> Option<&str> {
+        self.stopped_by.map(|index| self.stop[index].as_str())
     }
 
     /// Ends the answer, and returns the text that was held back.
@@ -76,8 +82,9 @@ impl Output {
 
     /// Removes the text from `held` that can no longer be part of a stop text.
     fn release(&mut self) -> String {
-        if let Some(start) = self.first_stop() {
+        if let Some((start, index)) = self.first_stop() {
             self.stopped = true;
+            self.stopped_by = Some(index);
             self.bytes.clear();
             let mut text = std::mem::take(&mut self.held);
             text.truncate(start);
@@ -87,13 +94,13 @@ impl Output {
         self.held.drain(..certain).collect()
     }
 
-    /// The start of the stop text that ends first.
-    fn first_stop(&self) -> Option<usize> {
-        let found = self.stop.iter().filter_map(|stop| {
+    /// The stop text that ends first: where it starts, and its index.
+    fn first_stop(&self) -> Option<(usize, usize)> {
+        let found = self.stop.iter().enumerate().filter_map(|(index, stop)| {
             let start = self.held.find(stop.as_str())?;
-            Some((start + stop.len(), start))
+            Some((start + stop.len(), start, index))
         });
-        found.min().map(|(_, start)| start)
+        found.min().map(|(_, start, index)| (start, index))
     }
 
     /// The length of the longest end of `held` that begins a stop text.
@@ -160,6 +167,10 @@ mod tests {
     fn the_stop_text_that_is_complete_first_wins() {
         assert_eq!(assemble(&["abcd", "bc"], &[b"xabcd"]), "xa");
         assert_eq!(assemble(&["abcd", "cd"], &[b"xabcd"]), "x");
+        let mut output = output(&["abcd", "cd"]);
+        assert_eq!((output.push(b"xab").text.as_str(), output.stop_text()), ("x", None));
+        output.push(b"cd");
+        assert_eq!(output.stop_text(), Some("abcd"));
     }
 
     #[test]

@@ -98,6 +98,7 @@ impl Worker<'_> {
         turn.events.send(TurnEvent::Finished {
             reason,
             text,
+            stop_text: None,
             completion_tokens,
             generation_ms,
             drafts: DraftCounts::default(),

@@ -285,6 +285,7 @@ impl Worker<'_> {
         let finished = TurnEvent::Finished {
             reason,
             text: turn.output.finish(),
+            stop_text: turn.output.stop_text().map(str::to_owned),
             completion_tokens: turn.generated,
             generation_ms: turn
                 .first_token
