@@ -3,9 +3,9 @@
 //! - Host: must match exactly, so that a foreign site cannot reach the daemon by DNS rebinding.
 //! - Origin: the daemon's own page and configured origins, with `*` all of them; others get 403. A CORS
 //!   header names only the origin that asked.
-//! - Token: for every route except `/health` and the files of the page. With the setting
-//!   `allow_without_token`, also not for Ollama's routes, to programs of this machine: a request that comes from a
-//!   web page, or that a proxy passes on, needs it all the same.
+//! - Token: for every route except `/health` and the files of the page. `X-Api-Key` may carry it, as
+//!   Anthropic's clients send it. With the setting `allow_without_token`, Ollama's routes need none, to programs
+//!   of this machine: a request that comes from a web page, or that a proxy passes on, needs it all the same.
 
 use std::net::SocketAddr;
 
@@ -19,6 +19,7 @@ use super::paths::is_ollamas;
 use crate::auth::AccessToken;
 use crate::error::{ApiError, ErrorKind};
 
+const API_KEY: &str = "x-api-key";
 /// Of the configured origins, the one that stands for all.
 const ANY: &str = "*";
 
@@ -115,17 +116,19 @@ impl Guard {
     }
 
     fn authorised(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let offered = text(headers, header::AUTHORIZATION.as_str()).and_then(bearer);
-        let offered = offered.or_else(|| protocol_token(headers));
-        let Some(offered) = offered else {
+        let bearer = text(headers, header::AUTHORIZATION.as_str()).and_then(bearer);
+        let offered = [bearer, text(headers, API_KEY), protocol_token(headers)];
+        let mut offered = offered.into_iter().flatten().peekable();
+        if offered.peek().is_none() {
             return Err(ApiError::new(
                 ErrorKind::Unauthorized,
-                "a token is required: send `Authorization: Bearer <token>` \
+                "a token is required: send `Authorization: Bearer <token>` or `X-Api-Key: <token>` \
                  with what is in the token file",
             )
             .code("missing_token"));
-        };
-        if self.token.matches(offered) {
+        }
+        // Clients that know two keys send both.
+        if offered.any(|offered| self.token.matches(offered)) {
             return Ok(());
         }
         Err(ApiError::new(ErrorKind::Unauthorized, "this is not the token of this daemon")
@@ -203,7 +206,7 @@ fn preflight(asked: Option<&HeaderMap>) -> Response {
 /// What proxies add to a request that comes from elsewhere.
 const PROXY_HEADERS: [&str; 3] = ["forwarded", "x-forwarded-for", "x-real-ip"];
 
-const OWN_HEADERS: &str = "authorization, content-type, x-session-id, x-evoke-session";
+const OWN_HEADERS: &str = "authorization, content-type, x-api-key, x-session-id, x-evoke-session";
 
 /// A configured origin as browsers send it: without a slash behind the host.
 fn as_sent(origin: &str) -> String {
@@ -314,6 +317,11 @@ mod tests {
             assert!(!authorised(wrong), "{wrong}");
         }
         assert!(world().authorised(&HeaderMap::new()).is_err());
+        let with_key = |value| world().authorised(&headers([("x-api-key", value)])).is_ok();
+        assert!(with_key("0123456789abcdef"));
+        assert!(!with_key("0123456789abcdeF") && !with_key(""));
+        let both = [("authorization", "Bearer other"), ("x-api-key", "0123456789abcdef")];
+        assert!(world().authorised(&headers(both)).is_ok());
         let offered = |value| headers([("sec-websocket-protocol", value)]);
         let by_protocol = |value| world().authorised(&offered(value)).is_ok();
         assert!(by_protocol("realtime, hob-token.0123456789abcdef"));
