@@ -72,12 +72,22 @@ pub struct ApiError {
     /// The path of the wrong field: `messages[2].role`.
     pub param: Option<String>,
     pub code: Option<&'static str>,
+    /// Of a prompt that is too long.
+    pub overflow: Option<Overflow>,
+}
+
+/// Clients shorten a prompt by these numbers, and read them from the words of their own API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overflow {
+    pub prompt_tokens: usize,
+    /// What a conversation holds at most.
+    pub context_tokens: usize,
 }
 
 impl ApiError {
     /// Without a field and without a code.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), param: None, code: None }
+        Self { kind, message: message.into(), param: None, code: None, overflow: None }
     }
 
     pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
@@ -141,7 +151,9 @@ impl From<TurnError> for ApiError {
                      messages resulted in {prompt_tokens} tokens. Please reduce the length of the \
                      messages, or {way} (context_length_exceeded)"
                 );
-                Self::new(ErrorKind::Invalid, message).code("context_length_exceeded")
+                let overflow = Some(Overflow { prompt_tokens, context_tokens });
+                let error = Self::new(ErrorKind::Invalid, message).code("context_length_exceeded");
+                Self { overflow, ..error }
             }
             TurnError::BudgetTooSmall(_) => {
                 Self::field("hob.budget", message).code("budget_too_small")

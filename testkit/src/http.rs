@@ -190,6 +190,22 @@ impl Stream {
         }
     }
 
+    /// Name and data of the next event that has a name; `None` at the end of the connection.
+    pub fn next_named(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
+                let named =
+                    event.strip_prefix("event: ").and_then(|rest| rest.split_once("\ndata: "));
+                let Some((name, data)) = named else { continue }; // A comment.
+                return Some((name.to_owned(), serde_json::from_str(data).expect("data is JSON")));
+            }
+            let chunk = read_chunk(&mut self.reader).expect("the stream goes on")?;
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
     /// All objects to the end, which must be `[DONE]`.
     pub fn collect(mut self) -> Vec<Value> {
         let mut objects = Vec::new();

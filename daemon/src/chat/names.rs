@@ -1,4 +1,4 @@
-//! Random ids of answers and tool calls.
+//! Random ids of requests, answers and tool calls.
 
 use hob_dialect::Dialect;
 use hob_slots::hex_text;
@@ -6,6 +6,11 @@ use hob_slots::hex_text;
 /// `chatcmpl-…`, `cmpl-…`.
 pub fn answer(prefix: &str) -> String {
     format!("{prefix}-{}", random::<12>())
+}
+
+/// `req_…`, as Anthropic's clients report it.
+pub fn request() -> String {
+    format!("req_{}", random::<12>())
 }
 
 /// Mistral's templates require nine letters and digits.

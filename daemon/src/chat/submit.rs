@@ -113,6 +113,14 @@ impl Chat {
         .await
     }
 
+    /// How many tokens the prompt has.
+    ///
+    /// # Errors
+    /// When the template refuses the messages.
+    pub(super) fn prompt_length(&self, job: &Job) -> Result<usize, ApiError> {
+        Ok(self.render(job)?.rendered.tokens.len())
+    }
+
     fn render(&self, job: &Job) -> Result<Prompt, ApiError> {
         let Newest { mut rendered, start } = self.prompt(job)?;
         let thinks = opens_reasoning(&rendered.text);

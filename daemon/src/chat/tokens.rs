@@ -1,9 +1,12 @@
 //! Messages to text, text to tokens, and back, without the engine.
 
+use hob_runtime::adapters::Adapters;
+use hob_runtime::turn::Retention;
 use hob_slots::Token;
 use serde_json::Value;
 
 use super::identity::{Identity, Session};
+use super::submit::Job;
 use super::{Chat, continuing, grammar};
 use crate::blocking::compute;
 use crate::error::ApiError;
@@ -35,6 +38,24 @@ impl Chat {
             }
         })
         .await
+    }
+
+    /// The number of tokens of the prompt that a chat with this body would have. Nothing is stored.
+    /// `session`: what the headers name.
+    ///
+    /// # Errors
+    /// When the request is invalid, or the template refuses the messages.
+    pub async fn count_tokens(&self, body: &Value, session: &Session) -> Result<usize, ApiError> {
+        let mut resolved = self.resolve(body)?;
+        let identity = Identity::of(body, session)?;
+        self.name_documents(&mut resolved.request, &identity).await?;
+        let extent = resolved.extent();
+        let start = self.begin_turn(&resolved.request, &identity, &extent).await?;
+        let conversation = identity.pinned().cloned();
+        let (adapters, keep) = (Adapters::default(), Retention::default());
+        let job = Job { resolved, start, extent, conversation, adapters, keep, ticket: None };
+        let chat = self.clone();
+        compute(move || chat.prompt_length(&job)).await
     }
 
     /// `add_special`: adds the model's begin and end tokens. `parse_special`: the written form of a

@@ -1,9 +1,10 @@
-//! OpenAI's API, Hob's own and Ollama's over HTTP, one file an endpoint family, one folder a protocol.
+//! OpenAI's API, Hob's own, Anthropic's and Ollama's over HTTP, one file an endpoint family, one folder a protocol.
 //!
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
-//! refused), `sse` (streams), the endpoints; `serve` (the socket), `drain` and `paths` (in front of every
+//! refused), `sse` (streams), the endpoints, `anthropic` and `ollama` (folders); `serve` (the socket), `drain` and `paths` (in front of every
 //! route), `texts` and `gate` (while the model loads).
 
+mod anthropic;
 mod audio;
 pub mod body;
 mod chat;
@@ -125,6 +126,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/chat/completions", post(chat::complete))
         .route("/v1/completions", post(completion::complete))
         .route("/lora-adapters", get(lora::list))
+        .merge(anthropic::routes())
         .route("/v1/embeddings", post(embeddings::embed))
         .route("/v1/models", get(models::list))
         .route("/v1/models/local", get(models::local))
@@ -201,6 +203,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(shared)
         .layer(middleware::from_fn_with_state(guard, guard::guard))
+        .layer(middleware::from_fn(anthropic::in_own_form))
         .layer(middleware::from_fn_with_state(metrics, count))
 }
 

@@ -12,15 +12,21 @@ use axum::http::uri::PathAndQuery;
 const MAX_SHOWN_CHARS: usize = 100;
 
 /// Routes that clients also ask for without `/v1`. Names of models follow the last one.
-const WITHOUT_VERSION: [&str; 5] =
-    ["/chat/completions", "/completions", "/embeddings", "/audio/speech", "/audio/transcriptions"];
+const WITHOUT_VERSION: [&str; 7] = [
+    "/chat/completions",
+    "/completions",
+    "/embeddings",
+    "/audio/speech",
+    "/audio/transcriptions",
+    "/messages",
+    "/messages/count_tokens",
+];
 const MODELS: &str = "/models";
 
 /// How paths of other servers end, and what hobd has instead. The first that fits counts.
-const INSTEAD: [(&str, &str); 12] = [
+const INSTEAD: [(&str, &str); 11] = [
     ("/chat/completions", "POST /v1/chat/completions"),
     ("/responses", "POST /v1/chat/completions"),
-    ("/v1/messages", "POST /v1/chat/completions"),
     ("/api/chat", "POST /api/chat"),
     ("/api/generate", "POST /api/generate"),
     ("/completions", "POST /v1/completions"),

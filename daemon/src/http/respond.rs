@@ -1,4 +1,7 @@
 //! Errors and JSON as HTTP responses.
+//!
+//! - The response to an error carries the error itself, so that the layer of another API can write it in
+//!   that API's form.
 
 use axum::Json;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};

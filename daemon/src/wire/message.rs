@@ -64,6 +64,15 @@ impl Role {
 /// Marks a message that is a document. A client's field of this name is dropped.
 const DOCUMENT: &str = "hob document";
 
+/// A call of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallMade<'m> {
+    pub id: &'m str,
+    pub name: &'m str,
+    /// JSON, or the beginning of it where the answer was cut.
+    pub arguments: &'m str,
+}
+
 /// The fields of a message's `hob`.
 const HOB: [&str; 4] = ["documents", "key", "pin", "weight"];
 
@@ -160,6 +169,15 @@ impl Message {
 
     pub fn has_calls(&self) -> bool {
         self.json.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty())
+    }
+
+    pub fn calls_made(&self) -> impl Iterator<Item = CallMade<'_>> {
+        let calls = self.json.get("tool_calls").and_then(Value::as_array);
+        calls.into_iter().flatten().map(|call| {
+            let part = |pointer| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let (id, name) = (part("/id"), part("/function/name"));
+            CallMade { id, name, arguments: part("/function/arguments") }
+        })
     }
 
     pub fn to_json(&self) -> Value {

@@ -1,0 +1,60 @@
+//! Anthropic's Messages API: `POST /v1/messages` and `POST /v1/messages/count_tokens`.
+//!
+//! - A request becomes the body of a chat that means the same; [`Chat`] checks and answers that.
+//! - Errors name the fields of Anthropic's request.
+//! - Errors of every layer in front of the routes, such as a missing token, have Anthropic's form.
+//!
+//! Reading order: `request` (the body), with `blocks` (contents of messages), `tools`, `thinking` and
+//! `cache` (`cache_control`); `names` (fields in errors); `answer` (a whole message, its usage, why it
+//! ended), `events` (a stream), `errors`.
+
+mod answer;
+mod blocks;
+mod cache;
+mod errors;
+mod events;
+mod names;
+mod request;
+mod thinking;
+mod tools;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::body::JsonBody;
+use super::{Shared, sse};
+use crate::chat::Chat;
+use crate::error::ApiError;
+pub use errors::in_own_form;
+use events::Events;
+use request::{Purpose, Request};
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/v1/messages", post(create))
+        .route("/v1/messages/count_tokens", post(count_tokens))
+}
+
+/// `POST /v1/messages`
+async fn create(State(chat): State<Chat>, asked: JsonBody) -> Result<Response, ApiError> {
+    let Request { body, names, form } = Request::of(&asked.value, &asked.session, Purpose::Answer)?;
+    let answered = chat.answer(&body, &asked.session).await;
+    let (request, mut answer) = answered.map_err(|error| names.rename(error))?;
+    if request.shape.stream {
+        return Ok(sse::stream(Events::new(form, answer)));
+    }
+    let choices = answer.collect().await?;
+    let [choice] = choices.as_slice() else { unreachable!("a message has one choice") };
+    Ok(Json(answer::whole(&answer, choice, form)).into_response())
+}
+
+/// `POST /v1/messages/count_tokens`
+async fn count_tokens(State(chat): State<Chat>, asked: JsonBody) -> Result<Json<Value>, ApiError> {
+    let Request { body, names, .. } = Request::of(&asked.value, &asked.session, Purpose::Count)?;
+    let counted = chat.count_tokens(&body, &asked.session).await;
+    let tokens = counted.map_err(|error| names.rename(error))?;
+    Ok(Json(json!({"input_tokens": tokens})))
+}
