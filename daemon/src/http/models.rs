@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use hob_api::{Device, List, Offload};
+use hob_api::{Device, Offload};
 use hob_models::MachineMemory;
 use hob_models::published::{FETCH_COMMAND, Published};
 use hob_slots::ModelHash;
@@ -20,8 +20,10 @@ use crate::models::{Entry, Models, SavedKv, Switch, devices};
 use crate::settings::SettingsEditor;
 
 /// `GET /v1/models`
-pub async fn list(State(models): State<Models>) -> Json<List<Model>> {
-    Json(List { object: "list".into(), data: vec![Model::of(&models)] })
+pub async fn list(State(models): State<Models>) -> Json<ModelList> {
+    let model = Model::of(&models);
+    let (first_id, last_id) = (model.id.clone(), model.id.clone());
+    Json(ModelList { object: "list", data: vec![model], has_more: false, first_id, last_id })
 }
 
 /// `GET /v1/models/{id}`
@@ -117,18 +119,43 @@ pub async fn switch(
     Ok((status, Json(body)).into_response())
 }
 
-/// The running model, in OpenAI's shape.
+/// A list of OpenAI's, and a page of Anthropic's.
+#[derive(Serialize)]
+pub struct ModelList {
+    object: &'static str,
+    data: Vec<Model>,
+    has_more: bool,
+    first_id: String,
+    last_id: String,
+}
+
+/// The running model, in OpenAI's shape and in Anthropic's.
 #[derive(Serialize)]
 pub struct Model {
     id: String,
     object: &'static str,
     created: u64,
     owned_by: &'static str,
+    #[serde(flatten)]
+    of_anthropic: AnthropicModel,
     /// What a conversation holds at most, under vLLM's name.
     max_model_len: usize,
     /// The same under OpenRouter's and LM Studio's.
     context_length: usize,
     meta: Meta,
+}
+
+/// The fields that only Anthropic's API has.
+#[derive(Serialize)]
+struct AnthropicModel {
+    r#type: &'static str,
+    display_name: String,
+    /// RFC 3339.
+    created_at: String,
+    lifecycle: &'static str,
+    max_input_tokens: usize,
+    /// Of an answer.
+    max_tokens: usize,
 }
 
 #[derive(Serialize)]
@@ -159,11 +186,22 @@ impl Model {
             vocabulary: models.engine.model().vocabulary().len(),
             fingerprint: models.engine.fingerprint(),
         };
+        let created = models.started.0 / 1000;
+        let seconds = i64::try_from(created).unwrap_or(i64::MAX);
+        let of_anthropic = AnthropicModel {
+            r#type: "model",
+            display_name: models.name().to_owned(),
+            created_at: jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string(),
+            lifecycle: "active",
+            max_input_tokens: conversation_tokens,
+            max_tokens: conversation_tokens,
+        };
         Self {
             id: models.name().to_owned(),
             object: "model",
-            created: models.started.0 / 1000,
+            created,
             owned_by: "hob",
+            of_anthropic,
             max_model_len: conversation_tokens,
             context_length: conversation_tokens,
             meta,
