@@ -22,7 +22,7 @@ pub struct Continuation {
     pub history: Vec<Message>,
     /// Older messages of this branch that the prompt leaves out.
     pub left_out: usize,
-    /// The ids of the messages at the beginning of `history`; `None`: not a saved message.
+    /// The ids of the messages of `history`; `None`: not a saved message.
     pub(super) saved: Vec<Option<i64>>,
     pub(super) base: Option<i64>,
     pub(super) new: Vec<Message>,
@@ -176,11 +176,10 @@ fn continuation_of(
         Some(text) => Some(text.clone()),
         None => stored_instructions(connection, conversation)?,
     };
-    let in_front = in_front(&mut path, text, summary.as_deref());
-    let saved = in_front.iter().map(|_| None).chain(path.iter().map(|node| Some(node.id)));
-    let saved = saved.collect();
-    let path = path.into_iter().map(|node| node.message);
-    let history = in_front.into_iter().chain(path).chain(new.iter().cloned()).collect();
+    let saved = path.into_iter().map(|node| (Some(node.id), node.message));
+    let mut messages: Vec<_> = saved.chain(new.iter().map(|new| (None, new.clone()))).collect();
+    replace_instructions(&mut messages, text, summary.as_deref());
+    let (saved, history) = messages.into_iter().unzip();
     let start = None;
     Ok(Continuation {
         history,
@@ -208,18 +207,24 @@ fn leave_out_old(path: &mut Vec<Node>) -> (usize, Option<String>) {
     (left_out.len(), summary)
 }
 
-/// The system message that replaces those at the beginning of the path, where the conversation has
-/// instructions of its own or a summary. One message: not every chat template takes two.
-fn in_front(path: &mut Vec<Node>, own: Option<String>, summary: Option<&str>) -> Option<Message> {
+/// Replaces the system messages in front by one, where the conversation has instructions of its own or a
+/// summary: not every chat template takes two.
+fn replace_instructions(
+    messages: &mut Vec<(Option<i64>, Message)>,
+    own: Option<String>,
+    summary: Option<&str>,
+) {
     if own.is_none() && summary.is_none() {
-        return None;
+        return;
     }
-    let replaced = instructions(path.iter().map(|node| &node.message));
-    let replaced: Vec<Node> = path.drain(..replaced).collect();
-    let text = own.unwrap_or_else(|| joined(replaced.iter().map(|node| node.message.text())));
+    let replaced = instructions(messages.iter().map(|(_, message)| message));
+    let replaced: Vec<_> = messages.drain(..replaced).collect();
+    let text = own.unwrap_or_else(|| joined(replaced.iter().map(|(_, message)| message.text())));
     let summary = summary.map(|summary| format!("{SUMMARY_TITLE}\n{summary}"));
     let text = joined([text.as_str(), summary.as_deref().unwrap_or_default()]);
-    (!text.is_empty()).then(|| Message::plain(Role::System, &text))
+    if !text.is_empty() {
+        messages.insert(0, (None, Message::plain(Role::System, &text)));
+    }
 }
 
 fn stored_instructions(

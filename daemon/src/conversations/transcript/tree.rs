@@ -51,11 +51,11 @@ pub fn append(
     continuation: &Continuation,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
-    let Continuation { saved, base, new, start, summary, instructions, continued, .. } =
+    let Continuation { history, base, new, start, summary, instructions, continued, .. } =
         continuation;
     let place = |start: usize| match continuation.saved(start) {
         Some(id) => Place::Saved(id),
-        None => Place::New(start - saved.len()),
+        None => Place::New(start + new.len() - history.len()), // They are at its end.
     };
     let start = start.map(|start| Start { place: place(start), summary: summary.as_deref() });
     let transaction = connection.transaction()?;

@@ -169,6 +169,7 @@ mod tests {
 
     use super::*;
     use crate::conversations::transcript::Status;
+    use crate::wire::message::Role;
 
     const MODEL: ModelHash = ModelHash([1; 8]);
     const NOW: Timestamp = Timestamp(1_000_000);
@@ -233,6 +234,30 @@ mod tests {
         let stored = transcript.get(&id).done().await.unwrap().unwrap();
         assert_eq!(stored.messages[1].status, Status::Complete);
         assert_eq!(stored.messages[1].finish, Some(json!({"finish_reason": "stop"})));
+    }
+
+    #[tokio::test]
+    async fn instructions_replace_the_system_messages_of_the_first_request_as_those_of_later_ones()
+    {
+        let (transcript, id) = world();
+        let system = Message::plain(Role::System, "Be kind.");
+        let instructed = |text: &str, new: Vec<Message>| {
+            let mut query = append(&id, "");
+            let append = query.append.as_mut().unwrap();
+            (append.new, append.instructions) = (new, Some(text.to_owned()));
+            query
+        };
+        let query = instructed("Be brief.", vec![system.clone(), user("Hello")]);
+        let first = transcript.begin_turn(query).await.unwrap().continuation.unwrap();
+        let brief = Message::plain(Role::System, "Be brief.");
+        assert_eq!(first.history, [brief.clone(), user("Hello")]);
+        transcript.append(&id, first, NOW).stored().await.unwrap();
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        assert_eq!(stored.messages[0].message, system.to_json(), "nothing is lost");
+
+        let next = transcript.begin_turn(instructed("Be brief.", vec![user("Bye")])).await.unwrap();
+        let history = next.continuation.unwrap().history;
+        assert_eq!((&history[0], &history[1], history.len()), (&brief, &user("Hello"), 4));
     }
 
     #[tokio::test]
