@@ -28,6 +28,9 @@ use crate::warm::events::ActiveTurn;
 use crate::wire::answer::{Head, Usage};
 use crate::wire::message::Message;
 
+/// The field of a stored answer's `finish` that [`Answer::keep`] sets.
+pub const RESPONSE: &str = "response";
+
 /// A change of the answer, for the client.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
@@ -109,6 +112,8 @@ pub struct Answer {
     stop_text: Option<String>,
     /// Until the first choice begins, if the request asks for reports.
     before: Option<BeforeTheEngine>,
+    /// Stored with the answer.
+    kept: Option<Value>,
     has_failed: bool,
 }
 
@@ -148,6 +153,7 @@ impl Answer {
             account,
             stop_text: None,
             before,
+            kept: None,
             has_failed: false,
         }
     }
@@ -155,6 +161,11 @@ impl Answer {
     /// The fields that every object of this answer repeats.
     pub fn head(&self) -> &Head {
         &self.context.head
+    }
+
+    /// Stores what the answer's protocol repeats of its request beside the answer. Before its first piece.
+    pub fn keep(&mut self, request: Value) {
+        self.kept = Some(request);
     }
 
     /// The tokens so far.
@@ -371,12 +382,15 @@ impl Answer {
         let end = Piece::End { choice, reason: partial.reason };
         self.more(choice, delta);
         if choice == 0 {
-            let finish = json!({
+            let mut finish = json!({
                 "finish_reason": self.partial[0].reason,
                 "model": self.context.head.model,
                 "usage": self.account.usage.to_json(),
                 "hob": self.hob(),
             });
+            if let Some(kept) = self.kept.take() {
+                finish[RESPONSE] = kept;
+            }
             let message = self.partial[0].assembly.message();
             if let Some(pending) = self.context.recording.complete(&message, &finish, timeline) {
                 self.closing = Some((pending, end));

@@ -1,11 +1,21 @@
-//! Random ids of requests, answers and tool calls.
+//! Random ids of requests, answers, tool calls and conversations.
 
 use hob_dialect::Dialect;
 use hob_slots::hex_text;
 
 /// `chatcmpl-…`, `cmpl-…`.
 pub fn answer(prefix: &str) -> String {
-    format!("{prefix}-{}", random::<12>())
+    format!("{prefix}-{}", unique())
+}
+
+/// Of a conversation that its client did not name.
+pub fn conversation() -> String {
+    format!("conv_{}", unique())
+}
+
+/// 24 hex digits.
+pub fn unique() -> String {
+    random::<12>()
 }
 
 /// `req_…`, as Anthropic's clients report it.
@@ -17,7 +27,7 @@ pub fn request() -> String {
 pub fn call(dialect: Dialect) -> String {
     match dialect {
         Dialect::Mistral => random::<5>()[..9].to_owned(),
-        _ => format!("call_{}", random::<12>()),
+        _ => format!("call_{}", unique()),
     }
 }
 

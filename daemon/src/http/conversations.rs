@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::body::JsonBody;
 use super::query::Query;
+use crate::chat::answer::RESPONSE;
 use crate::chat::identity::conversation_id;
 use crate::conversations::transcript::{
     Change, ConversationText, MAX_TITLE_CHARS, SavedMessage, SearchQuery, Snippet, Summary,
@@ -209,7 +210,11 @@ fn message(saved: &SavedMessage) -> Value {
     message["parent"] = saved.parent.into();
     message["status"] = saved.status.as_str().into();
     message["created_at"] = (saved.created_at / 1000).into();
-    message["finish"] = saved.finish.clone().unwrap_or_default();
+    let mut finish = saved.finish.clone().unwrap_or_default();
+    if let Some(finish) = finish.as_object_mut() {
+        finish.shift_remove(RESPONSE); // Tools and instructions again.
+    }
+    message["finish"] = finish;
     message["starts_prompt"] = saved.starts_prompt.into();
     message["summary"] = saved.summary.clone().into();
     message

@@ -1,8 +1,8 @@
 //! OpenAI's API, Hob's own, Anthropic's and Ollama's over HTTP, one file an endpoint family, one folder a protocol.
 //!
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
-//! refused), `sse` (streams), the endpoints, `anthropic` and `ollama` (folders); `serve` (the socket), `drain` and `paths` (in front of every
-//! route), `texts` and `gate` (while the model loads).
+//! refused), `sse` (streams), the endpoints, the protocols `responses`, `anthropic` and `ollama`; `serve` (the
+//! socket), `drain` and `paths` (in front of every route), `texts` and `gate` (while the model loads).
 
 mod anthropic;
 mod audio;
@@ -35,6 +35,7 @@ mod profiles;
 mod query;
 mod realtime;
 mod respond;
+mod responses;
 pub mod serve;
 mod settings;
 mod slots;
@@ -199,6 +200,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/settings", get(settings::list).patch(settings::change))
         .route("/v1/status", get(status::status))
         .merge(ollama::routes())
+        .merge(responses::routes())
         .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(shared)

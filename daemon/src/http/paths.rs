@@ -11,7 +11,7 @@ use axum::http::uri::PathAndQuery;
 /// Of an unknown path, what a message quotes.
 const MAX_SHOWN_CHARS: usize = 100;
 
-/// Routes that clients also ask for without `/v1`. Names of models follow the last one.
+/// Routes that clients also ask for without `/v1`, and those that names and ids follow.
 const WITHOUT_VERSION: [&str; 7] = [
     "/chat/completions",
     "/completions",
@@ -21,12 +21,12 @@ const WITHOUT_VERSION: [&str; 7] = [
     "/messages",
     "/messages/count_tokens",
 ];
-const MODELS: &str = "/models";
+const WITH_NAMES: [&str; 2] = ["/models", "/responses"];
 
 /// How paths of other servers end, and what hobd has instead. The first that fits counts.
 const INSTEAD: [(&str, &str); 11] = [
     ("/chat/completions", "POST /v1/chat/completions"),
-    ("/responses", "POST /v1/chat/completions"),
+    ("/responses", "POST /v1/responses"),
     ("/api/chat", "POST /api/chat"),
     ("/api/generate", "POST /api/generate"),
     ("/completions", "POST /v1/completions"),
@@ -61,9 +61,9 @@ fn usual(path: &str) -> Option<String> {
     if usual == "/v1/health" {
         usual.drain(..3);
     }
-    let model = usual.strip_prefix(MODELS);
-    let names_models = model.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    if names_models || WITHOUT_VERSION.contains(&usual.as_str()) {
+    let rest = WITH_NAMES.iter().find_map(|route| usual.strip_prefix(route));
+    let has_name = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    if has_name || WITHOUT_VERSION.contains(&usual.as_str()) {
         usual.insert_str(0, "/v1");
     }
     (usual != path).then_some(usual)
@@ -106,6 +106,8 @@ mod tests {
             ("/v1/v1/models", Some("/v1/models")),
             ("/models/a/b", Some("/v1/models/a/b")),
             ("/modelsx", None),
+            ("/responses", Some("/v1/responses")),
+            ("/responses/resp_1_a/cancel", Some("/v1/responses/resp_1_a/cancel")),
             ("/v1/health/", Some("/health")),
         ] {
             assert_eq!(usual(path).as_deref(), expected, "{path}");

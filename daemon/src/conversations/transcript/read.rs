@@ -39,8 +39,13 @@ pub struct ConversationText {
 impl ConversationText {
     /// The messages from the first one to the head.
     pub fn path(&self) -> Vec<&SavedMessage> {
+        self.head.map_or_else(Vec::new, |head| self.path_to(head))
+    }
+
+    /// The messages from the first one to the one with the id `end`.
+    pub fn path_to(&self, end: i64) -> Vec<&SavedMessage> {
         let mut path = Vec::new();
-        let mut next = self.head;
+        let mut next = Some(end);
         // Rows are ordered by id, and a parent has a smaller id than its children.
         for message in self.messages.iter().rev() {
             if Some(message.id) == next {

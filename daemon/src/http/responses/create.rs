@@ -1,0 +1,76 @@
+//! `POST /v1/responses`, and the tokens of its prompt.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::object::{self, Frame, Outcome, Status};
+use super::request::Request;
+use super::stream::Events;
+use super::{origin, references};
+use crate::chat::Chat;
+use crate::chat::identity::Session;
+use crate::conversations::Conversations;
+use crate::error::ApiError;
+use crate::http::body::JsonBody;
+use crate::http::sse;
+use crate::wire::answer::chat_logprobs;
+
+/// `POST /v1/responses`
+pub async fn create(
+    State(chat): State<Chat>,
+    State(conversations): State<Conversations>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let JsonBody { value: body, session } = body;
+    let (mut request, chat_body) = translated(&body, &session, &conversations).await?;
+    let begun = chat.answer(&chat_body, &session).await;
+    let (asked, mut answer) = begun.map_err(|error| request.paths.own(error))?;
+    let sampling = &asked.shape.sampling;
+    request.echo.insert("temperature".into(), as_written(sampling.temperature));
+    request.echo.insert("top_p".into(), as_written(sampling.top_p));
+    answer.keep(Value::Object(request.echo.clone()));
+    if asked.shape.stream {
+        return Ok(sse::stream(Events::new(request, answer)));
+    }
+    let choices = answer.collect().await.map_err(|error| request.paths.own(error))?;
+    let choice = choices.first().expect("every answer has a choice");
+    let frame = Frame::of(&answer, request.echo.clone());
+    let status = Status::of_reason(choice.reason);
+    let logprobs = chat_logprobs(&choice.logprobs)["content"].take();
+    let message = choice.message.to_json();
+    let output = object::output(&message, &frame.ids, status, request.summarizes, &logprobs);
+    let outcome = Outcome::of(&answer, output);
+    Ok(Json(frame.response(status, outcome)).into_response())
+}
+
+/// `POST /v1/responses/input_tokens`
+pub async fn input_tokens(
+    State(chat): State<Chat>,
+    State(conversations): State<Conversations>,
+    body: JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let JsonBody { value: body, session } = body;
+    let (request, chat_body) = translated(&body, &session, &conversations).await?;
+    let tokens = chat.count_tokens(&chat_body, &session).await;
+    let tokens = tokens.map_err(|error| request.paths.own(error))?;
+    Ok(Json(json!({"object": "response.input_tokens", "input_tokens": tokens})))
+}
+
+/// The request, and the body of its chat.
+async fn translated(
+    body: &Value,
+    session: &Session,
+    conversations: &Conversations,
+) -> Result<(Request, Value), ApiError> {
+    let input = references::resolved(body, conversations).await?;
+    let mut request = Request::parse(body, &input)?;
+    let chat = origin::chat_body(&mut request, body, session, conversations).await?;
+    Ok((request, chat))
+}
+
+/// The number with the digits of its text: 0.7 and not 0.699999988079071.
+fn as_written(number: f32) -> Value {
+    number.to_string().parse::<f64>().map_or(Value::Null, Value::from)
+}

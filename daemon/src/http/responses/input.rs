@@ -1,0 +1,258 @@
+//! The items of a request as the messages of a chat.
+//!
+//! - An answer is one message of a chat and several items: its reasoning, its text and its calls. Items in a
+//!   row become one message again.
+//! - Reasoning that neither a text nor a call follows is left out.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::ApiError;
+use crate::wire::fields::{Fields, unsupported, wrong_type};
+use crate::wire::message::tool_call;
+
+/// The messages of a chat, and the path of the item that each begins with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Input {
+    pub messages: Vec<Value>,
+    pub paths: Vec<String>,
+}
+
+impl Input {
+    /// Reads `input`: a text, or items.
+    ///
+    /// # Errors
+    /// Names the wrong item.
+    pub fn parse(input: &Value) -> Result<Self, ApiError> {
+        let mut read = Self::default();
+        match input {
+            Value::String(text) => read.push(json!({"role": "user", "content": text}), "input"),
+            Value::Array(items) => {
+                for (n, item) in items.iter().enumerate() {
+                    read.item(item, &format!("input[{n}]"))?;
+                }
+            }
+            other => return Err(wrong_type("input", "a string or an array of items", other)),
+        }
+        let is_said = |message: &Value| {
+            message["role"] != "assistant"
+                || !message["content"].is_null()
+                || !message["tool_calls"].is_null()
+        };
+        let said =
+            read.messages.into_iter().zip(read.paths).filter(|(message, _)| is_said(message));
+        let (messages, paths) = said.unzip();
+        Ok(Self { messages, paths })
+    }
+
+    fn push(&mut self, message: Value, path: &str) {
+        self.messages.push(message);
+        self.paths.push(path.to_owned());
+    }
+
+    fn item(&mut self, item: &Value, path: &str) -> Result<(), ApiError> {
+        let fields = Fields::of(item, path)?;
+        match kind(&fields)? {
+            "message" => self.message(&fields, path),
+            "reasoning" => self.reasoning(&fields, path),
+            "function_call" => self.call(&fields, path),
+            "function_call_output" => {
+                let id = fields.required_string("call_id")?;
+                let content = result(fields.required("output")?, &fields.path("output"))?;
+                let message = json!({"role": "tool", "tool_call_id": id, "content": content});
+                self.push(message, path);
+                Ok(())
+            }
+            other => {
+                let message = format!("items of type `{}` are not supported", other.escape_debug());
+                Err(unsupported(fields.path("type"), message))
+            }
+        }
+    }
+
+    fn message(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
+        let role = fields.required_string("role")?;
+        let content = content(fields.required("content")?, &fields.path("content"))?;
+        let said =
+            |message: &Value| message["content"].is_null() && message["tool_calls"].is_null();
+        if role == "assistant" {
+            self.answer(path, said)["content"] = content;
+            return Ok(());
+        }
+        let mut message = json!({"role": role, "content": content});
+        if let Some(hob) = fields.get("hob") {
+            message["hob"] = hob.clone(); // Documents and labels.
+        }
+        self.push(message, path);
+        Ok(())
+    }
+
+    fn reasoning(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
+        let mut texts = Vec::new();
+        for name in ["content", "summary"] {
+            let path = fields.path(name);
+            for (n, part) in fields.list(name)?.into_iter().flatten().enumerate() {
+                let path = format!("{path}[{n}]");
+                texts.push(Fields::of(part, &path)?.required_string("text")?.to_owned());
+            }
+            if !texts.is_empty() {
+                break; // A summary says the same in other words.
+            }
+        }
+        if texts.is_empty() {
+            return Ok(()); // Encrypted by another server.
+        }
+        let text = texts.join("\n");
+        let said =
+            |message: &Value| message["content"].is_null() && message["tool_calls"].is_null();
+        let reasoning = &mut self.answer(path, said)["reasoning_content"];
+        *reasoning = match reasoning.as_str() {
+            Some(before) => format!("{before}\n{text}").into(),
+            None => text.into(),
+        };
+        Ok(())
+    }
+
+    fn call(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
+        let id = fields.required_string("call_id")?;
+        let name = fields.required_string("name")?;
+        let call = tool_call(id, name, fields.required_string("arguments")?);
+        let calls = &mut self.answer(path, |_| true)["tool_calls"];
+        match calls.as_array_mut() {
+            Some(calls) => calls.push(call),
+            None => *calls = json!([call]),
+        }
+        Ok(())
+    }
+
+    /// The last message, if it is an answer that `fits`, or a new answer.
+    fn answer(&mut self, path: &str, fits: impl Fn(&Value) -> bool) -> &mut Value {
+        let last = self.messages.last();
+        if !last.is_some_and(|last| last["role"] == "assistant" && fits(last)) {
+            self.push(json!({"role": "assistant", "content": null}), path);
+        }
+        self.messages.last_mut().expect("one was added where there was none")
+    }
+}
+
+/// The type of an item: clients leave it out of messages.
+fn kind<'f>(fields: &Fields<'f>) -> Result<&'f str, ApiError> {
+    match fields.string("type")? {
+        Some(kind) => Ok(kind),
+        None if fields.get("role").is_some() => Ok("message"),
+        None => fields.required_string("type"),
+    }
+}
+
+/// The content of a message, with the parts of a chat.
+fn content(content: &Value, path: &str) -> Result<Value, ApiError> {
+    let parts = match content {
+        Value::String(_) => return Ok(content.clone()),
+        Value::Array(parts) => parts,
+        other => return Err(wrong_type(path, "a string or an array of parts", other)),
+    };
+    let mut read = Vec::with_capacity(parts.len());
+    for (n, part) in parts.iter().enumerate() {
+        let path = format!("{path}[{n}]");
+        let fields = Fields::of(part, &path)?;
+        let (kind, text) = match fields.required_string("type")? {
+            "input_text" | "output_text" | "text" => ("text", fields.required_string("text")?),
+            "refusal" => ("refusal", fields.required_string("refusal")?),
+            other => {
+                let message = format!(
+                    "content parts of type `{}` are not supported, only `input_text` and \
+                     `output_text`",
+                    other.escape_debug()
+                );
+                return Err(unsupported(fields.path("type"), message));
+            }
+        };
+        let mut part = Map::new();
+        part.insert("type".into(), kind.into());
+        part.insert(kind.into(), text.into());
+        read.push(Value::Object(part));
+    }
+    Ok(read.into())
+}
+
+/// The output of a tool. Clients that have an object send it as text.
+fn result(output: &Value, path: &str) -> Result<Value, ApiError> {
+    match output {
+        Value::String(_) | Value::Array(_) => content(output, path),
+        other => Err(wrong_type(path, "a string or an array of parts", other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(items: Value) -> Input {
+        Input::parse(&items).unwrap()
+    }
+
+    #[test]
+    fn a_text_is_the_user_s_message() {
+        let read = read(json!("Hi"));
+        assert_eq!(read.messages, [json!({"role": "user", "content": "Hi"})]);
+        assert_eq!(read.paths, ["input"]);
+    }
+
+    #[test]
+    fn the_items_of_an_answer_become_one_message() {
+        let items = json!([
+            {"role": "user", "content": [{"type": "input_text", "text": "Light?"}]},
+            {"type": "reasoning", "id": "rs_1", "summary": [],
+             "content": [{"type": "reasoning_text", "text": "hm"}]},
+            {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+             "content": [{"type": "output_text", "text": "Yes.", "annotations": []}]},
+            {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+            {"type": "function_call", "call_id": "c2", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "on"},
+            {"type": "function_call_output", "call_id": "c2",
+             "output": [{"type": "input_text", "text": "off"}]},
+            {"type": "function_call", "call_id": "c3", "name": "f", "arguments": "{}"},
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "left alone"}]},
+            {"role": "user", "content": "Go on"},
+        ]);
+        let read = read(items);
+        let answer = json!({
+            "role": "assistant", "content": [{"type": "text", "text": "Yes."}],
+            "reasoning_content": "hm",
+            "tool_calls": [tool_call("c1", "f", "{}"), tool_call("c2", "f", "{}")],
+        });
+        assert_eq!(read.messages[1], answer);
+        assert_eq!(read.messages[2]["content"], "on");
+        assert_eq!(read.messages[3]["content"][0]["text"], "off");
+        assert_eq!(read.messages[4]["tool_calls"], json!([tool_call("c3", "f", "{}")]));
+        assert_eq!(read.messages[5], json!({"role": "user", "content": "Go on"}));
+        assert_eq!(
+            read.paths,
+            ["input[0]", "input[1]", "input[5]", "input[6]", "input[7]", "input[9]"]
+        );
+    }
+
+    #[test]
+    fn each_wrong_item_is_named() {
+        for (item, param) in [
+            (json!(1), "input[0]"),
+            (json!({}), "input[0].type"),
+            (json!({"type": "computer_call"}), "input[0].type"),
+            (json!({"role": "user"}), "input[0].content"),
+            (json!({"role": "user", "content": 1}), "input[0].content"),
+            (
+                json!({"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}),
+                "input[0].content[0].type",
+            ),
+            (json!({"type": "function_call", "name": "f", "arguments": "{}"}), "input[0].call_id"),
+            (json!({"type": "function_call_output", "call_id": "c"}), "input[0].output"),
+            (
+                json!({"type": "function_call_output", "call_id": "c", "output": {}}),
+                "input[0].output",
+            ),
+        ] {
+            let error = Input::parse(&json!([item])).expect_err(&item.to_string());
+            assert_eq!(error.param.as_deref(), Some(param), "{item}");
+        }
+        assert_eq!(Input::parse(&json!(7)).unwrap_err().param.as_deref(), Some("input"));
+    }
+}

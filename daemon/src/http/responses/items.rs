@@ -1,0 +1,197 @@
+//! The items of a response while they grow, and their events.
+//!
+//! - One item is open at a time; the next one closes it.
+
+use serde_json::{Value, json};
+
+use super::object::{self, Status};
+use super::place::Ids;
+use crate::chat::assembly::Delta;
+
+pub struct Items {
+    ids: Ids,
+    summarizes: bool,
+    done: Vec<Value>,
+    open: Option<Open>,
+    calls: usize,
+}
+
+/// The item that grows.
+struct Open {
+    id: String,
+    kind: Kind,
+    text: String,
+    logprobs: Vec<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Reasoning,
+    Message,
+    Call { id: String, name: String },
+}
+
+type Events = Vec<Value>;
+
+impl Items {
+    pub fn new(ids: Ids, summarizes: bool) -> Self {
+        Self { ids, summarizes, done: Vec::new(), open: None, calls: 0 }
+    }
+
+    /// The items that are over.
+    pub fn whole(&self) -> Vec<Value> {
+        self.done.clone()
+    }
+
+    /// `logprobs`: of the delta's text.
+    pub fn push(&mut self, delta: Delta, logprobs: Value) -> Events {
+        let mut events = Vec::new();
+        if !delta.reasoning.is_empty() {
+            self.open(Kind::Reasoning, &mut events);
+            events.extend(self.grow(&delta.reasoning, json!([])));
+        }
+        if !delta.content.is_empty() {
+            self.open(Kind::Message, &mut events);
+            events.extend(self.grow(&delta.content, logprobs));
+        }
+        for call in delta.tool_calls {
+            let function = &call["function"];
+            if let (Some(id), Some(name)) = (call["id"].as_str(), function["name"].as_str()) {
+                let kind = Kind::Call { id: id.to_owned(), name: name.to_owned() };
+                self.open(kind, &mut events);
+            }
+            let arguments = function["arguments"].as_str().filter(|text| !text.is_empty());
+            events.extend(arguments.and_then(|text| self.grow(text, json!([]))));
+        }
+        events
+    }
+
+    /// Ends the last item, which has the `status` of the response.
+    pub fn end(&mut self, status: Status) -> Events {
+        let mut events = Vec::new();
+        self.close(status, &mut events);
+        events
+    }
+
+    fn open(&mut self, kind: Kind, events: &mut Events) {
+        if self.open.as_ref().is_some_and(|open| open.kind == kind) {
+            return;
+        }
+        self.close(Status::Completed, events);
+        let id = match kind {
+            Kind::Reasoning => self.ids.reasoning(),
+            Kind::Message => self.ids.message(),
+            Kind::Call { .. } => {
+                self.calls += 1;
+                self.ids.call(self.calls - 1)
+            }
+        };
+        let open = Open { id, kind, text: String::new(), logprobs: Vec::new() };
+        let mut item = open.item(Status::InProgress, self.summarizes);
+        for parts in ["content", "summary"] {
+            if item.get(parts).is_some() {
+                item[parts] = json!([]); // They are added by events.
+            }
+        }
+        events.push(json!({
+            "type": "response.output_item.added", "output_index": self.done.len(), "item": item,
+        }));
+        events.extend(self.part("added", &open));
+        self.open = Some(open);
+    }
+
+    fn close(&mut self, status: Status, events: &mut Events) {
+        let Some(open) = self.open.take() else { return };
+        events.push(match &open.kind {
+            Kind::Call { name, .. } => self.event(
+                &open,
+                "response.function_call_arguments.done",
+                json!({"name": name, "arguments": open.text}),
+            ),
+            Kind::Message => self.event(
+                &open,
+                "response.output_text.done",
+                json!({"content_index": 0, "text": open.text, "logprobs": open.logprobs}),
+            ),
+            Kind::Reasoning => {
+                let kind = format!("response.{}.done", self.reasoning());
+                self.event(&open, &kind, self.in_reasoning(json!({"text": open.text})))
+            }
+        });
+        events.extend(self.part("done", &open));
+        let item = open.item(status, self.summarizes);
+        events.push(json!({
+            "type": "response.output_item.done", "output_index": self.done.len(), "item": item,
+        }));
+        self.done.push(item);
+    }
+
+    fn grow(&mut self, text: &str, logprobs: Value) -> Option<Value> {
+        let open = self.open.as_mut()?;
+        open.text.push_str(text);
+        open.logprobs.extend(logprobs.as_array().into_iter().flatten().cloned());
+        let open = self.open.as_ref()?;
+        Some(match open.kind {
+            Kind::Call { .. } => {
+                self.event(open, "response.function_call_arguments.delta", json!({"delta": text}))
+            }
+            Kind::Message => self.event(
+                open,
+                "response.output_text.delta",
+                json!({"content_index": 0, "delta": text, "logprobs": logprobs}),
+            ),
+            Kind::Reasoning => {
+                let kind = format!("response.{}.delta", self.reasoning());
+                self.event(open, &kind, self.in_reasoning(json!({"delta": text})))
+            }
+        })
+    }
+
+    /// The event of the one part that a text has; calls have none. `what`: added, or done.
+    fn part(&self, what: &str, open: &Open) -> Option<Value> {
+        let (kind, fields) = match open.kind {
+            Kind::Call { .. } => return None,
+            Kind::Message => {
+                let part = object::output_text(&open.text, &json!(open.logprobs));
+                ("content_part", json!({"content_index": 0, "part": part}))
+            }
+            Kind::Reasoning => {
+                let part = object::reasoning_part(&open.text, self.summarizes);
+                let kind = if self.summarizes { "reasoning_summary_part" } else { "content_part" };
+                (kind, self.in_reasoning(json!({"part": part})))
+            }
+        };
+        Some(self.event(open, &format!("response.{kind}.{what}"), fields))
+    }
+
+    fn reasoning(&self) -> &'static str {
+        if self.summarizes { "reasoning_summary_text" } else { "reasoning_text" }
+    }
+
+    fn in_reasoning(&self, mut fields: Value) -> Value {
+        let index = if self.summarizes { "summary_index" } else { "content_index" };
+        fields[index] = 0.into();
+        fields
+    }
+
+    /// An event of the open item.
+    fn event(&self, open: &Open, kind: &str, fields: Value) -> Value {
+        let mut event = json!({"type": kind, "item_id": open.id, "output_index": self.done.len()});
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            event[name] = value.clone();
+        }
+        event
+    }
+}
+
+impl Open {
+    fn item(&self, status: Status, summarizes: bool) -> Value {
+        match &self.kind {
+            Kind::Reasoning => object::reasoning(&self.id, &self.text, summarizes, status),
+            Kind::Message => object::said(&self.id, &self.text, &json!(self.logprobs), status),
+            Kind::Call { id, name } => {
+                object::function_call(&self.id, id, name, &self.text, status)
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `/v1/responses`: OpenAI's Responses API, as chats of stored conversations.
+//!
+//! Reading order: `request` (the body as that of a chat) with `input`, `tools` and `paths` (errors);
+//! `place` (ids), `references` and `origin` (what a response continues, and where it is stored); `object` (a
+//! response), `create` (the answer), `stream` with `items` (its events); `stored` (reading and deleting),
+//! `conversation` (a new one).
+
+mod conversation;
+mod create;
+mod input;
+mod items;
+mod object;
+mod origin;
+mod paths;
+mod place;
+mod references;
+mod request;
+mod stored;
+mod stream;
+mod tools;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+use super::Shared;
+
+pub fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/v1/responses", post(create::create))
+        .route("/v1/responses/input_tokens", post(create::input_tokens))
+        .route("/v1/responses/{id}", get(stored::read).delete(stored::delete))
+        .route("/v1/responses/{id}/cancel", post(stored::cancel))
+        .route("/v1/responses/{id}/input_items", get(stored::input_items))
+        .route("/v1/conversations", post(conversation::create))
+}

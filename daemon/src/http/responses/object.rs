@@ -1,0 +1,220 @@
+//! Responses and items, in OpenAI's shape.
+
+use serde_json::{Map, Value, json};
+
+use super::place::Ids;
+use crate::chat::answer::Answer;
+use crate::error::ApiError;
+
+/// How far a response is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    InProgress,
+    Completed,
+    /// It ended within its text: at the limit of tokens, or with the context.
+    Incomplete,
+    /// Its client left, or the daemon ended.
+    Cancelled,
+    Failed,
+}
+
+impl Status {
+    /// `reason`: a chat's `finish_reason`.
+    pub fn of_reason(reason: &str) -> Self {
+        if reason == "length" { Self::Incomplete } else { Self::Completed }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Of an item of such a response. Items know three words.
+    pub fn of_item(self) -> &'static str {
+        match self {
+            Self::InProgress | Self::Completed => self.as_str(),
+            Self::Incomplete | Self::Cancelled | Self::Failed => Self::Incomplete.as_str(),
+        }
+    }
+}
+
+/// The fields of a response that do not change while it grows.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    pub ids: Ids,
+    /// Seconds since 1970.
+    pub created_at: u64,
+    pub model: String,
+    /// Of the request.
+    pub echo: Map<String, Value>,
+}
+
+/// What an answer has become.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    pub output: Vec<Value>,
+    /// That of a chat.
+    pub usage: Option<Value>,
+    pub error: Option<ApiError>,
+    /// From the answer's begin to its end.
+    pub millis: Option<f64>,
+    pub hob: Option<Value>,
+}
+
+impl Outcome {
+    /// Of an answer that has ended.
+    pub fn of(answer: &Answer, output: Vec<Value>) -> Self {
+        let hob = answer.hob();
+        Self {
+            output,
+            usage: Some(answer.usage().to_json()),
+            error: None,
+            millis: hob["total_ms"].as_f64(),
+            hob: Some(hob),
+        }
+    }
+}
+
+impl Frame {
+    /// Of an answer whose question is on disk. `echo`: what it repeats of its request.
+    pub fn of(answer: &Answer, echo: Map<String, Value>) -> Self {
+        let head = answer.head();
+        Self { ids: Ids::of(answer), created_at: head.created, model: head.model.clone(), echo }
+    }
+
+    pub fn response(&self, status: Status, outcome: Outcome) -> Value {
+        let Outcome { output, usage, error, millis, hob } = outcome;
+        let is_complete = status == Status::Completed;
+        let seconds = (millis.unwrap_or(0.0) / 1000.0).round() as u64;
+        let incomplete =
+            (status == Status::Incomplete).then(|| json!({"reason": "max_output_tokens"}));
+        let error = error.map(
+            |error| json!({"code": error.code.unwrap_or("server_error"), "message": error.message}),
+        );
+        let mut response = json!({
+            "id": self.ids.response(),
+            "object": "response",
+            "created_at": self.created_at,
+            "completed_at": is_complete.then_some(self.created_at + seconds),
+            "status": status.as_str(),
+            "error": error,
+            "incomplete_details": incomplete,
+            "model": self.model,
+            "output": output,
+            "usage": usage.as_ref().map(usage_of),
+            "conversation": self.conversation().map(|id| json!({"id": id})),
+        });
+        for (name, value) in &self.echo {
+            response[name] = value.clone();
+        }
+        if let Some(hob) = hob {
+            response["hob"] = hob;
+        }
+        response
+    }
+
+    fn conversation(&self) -> Option<&str> {
+        match &self.ids {
+            Ids::Stored(place) => Some(place.conversation.as_str()),
+            Ids::Passing(_) => None,
+        }
+    }
+}
+
+/// The usage of a chat under the names of responses.
+fn usage_of(usage: &Value) -> Value {
+    json!({
+        "input_tokens": usage["prompt_tokens"],
+        "input_tokens_details": {
+            "cached_tokens": usage["prompt_tokens_details"]["cached_tokens"],
+            "cache_write_tokens": 0,
+        },
+        "output_tokens": usage["completion_tokens"],
+        "output_tokens_details": {
+            "reasoning_tokens": usage["completion_tokens_details"]["reasoning_tokens"],
+        },
+        "total_tokens": usage["total_tokens"],
+    })
+}
+
+/// The items of an answer. `message`: as a chat has it. `summarizes`: its reasoning is a summary.
+pub fn output(
+    message: &Value,
+    ids: &Ids,
+    status: Status,
+    summarizes: bool,
+    logprobs: &Value,
+) -> Vec<Value> {
+    let text = |name: &str| message[name].as_str().filter(|text| !text.is_empty());
+    let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
+    let mut items = Vec::new();
+    if let Some(text) = text("reasoning_content") {
+        items.push(reasoning(&ids.reasoning(), text, summarizes, Status::Completed));
+    }
+    if let Some(text) = text("content") {
+        items.push(said(&ids.message(), text, logprobs, Status::Completed));
+    }
+    for (n, call) in calls.iter().enumerate() {
+        let part =
+            |pointer: &str| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (id, name, arguments) =
+            (part("/id"), part("/function/name"), part("/function/arguments"));
+        items.push(function_call(&ids.call(n), id, name, arguments, Status::Completed));
+    }
+    if let Some(last) = items.last_mut() {
+        last["status"] = status.of_item().into(); // The others ended before it began.
+    }
+    items
+}
+
+pub fn said(id: &str, text: &str, logprobs: &Value, status: Status) -> Value {
+    json!({
+        "id": id, "type": "message", "role": "assistant", "status": status.of_item(),
+        "content": [output_text(text, logprobs)],
+    })
+}
+
+pub fn output_text(text: &str, logprobs: &Value) -> Value {
+    json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs})
+}
+
+pub fn reasoning(id: &str, text: &str, summarizes: bool, status: Status) -> Value {
+    let part = [reasoning_part(text, summarizes)];
+    let (summary, content) = if summarizes { (&part[..], &[][..]) } else { (&[][..], &part[..]) };
+    json!({
+        "id": id, "type": "reasoning", "summary": summary, "content": content,
+        "encrypted_content": null, "status": status.of_item(),
+    })
+}
+
+pub fn reasoning_part(text: &str, summarizes: bool) -> Value {
+    json!({"type": if summarizes { "summary_text" } else { "reasoning_text" }, "text": text})
+}
+
+pub fn function_call(id: &str, call: &str, name: &str, arguments: &str, status: Status) -> Value {
+    json!({
+        "id": id, "type": "function_call", "status": status.of_item(), "call_id": call,
+        "name": name, "arguments": arguments,
+    })
+}
+
+/// The items of any message. `message`: as a chat has it.
+pub fn items(message: &Value, ids: &Ids) -> Vec<Value> {
+    let text = message["content"].as_str().unwrap_or_default();
+    match message["role"].as_str().unwrap_or_default() {
+        "assistant" => output(message, ids, Status::Completed, false, &json!([])),
+        "tool" => vec![json!({
+            "id": ids.result(), "type": "function_call_output", "status": "completed",
+            "call_id": message["tool_call_id"], "output": text,
+        })],
+        role => vec![json!({
+            "id": ids.message(), "type": "message", "role": role, "status": "completed",
+            "content": [{"type": "input_text", "text": text}],
+        })],
+    }
+}

@@ -1,0 +1,131 @@
+//! What a response continues, and where it is stored.
+//!
+//! - `previous_response_id` is a place in a stored conversation: the answer becomes the next one there,
+//!   on a branch of its own if others follow already.
+//! - A client that sends the whole history, with the ids of earlier items, goes on in their conversation.
+//! - Instructions are those of one request: the next one does not inherit them from a response. System
+//!   messages of the input stay.
+//! - What is not stored stays in memory, under a hint, so that a client that sends the whole history each
+//!   time computes only what is new.
+
+use hob_prewarm::profile::joined;
+use serde_json::{Value, json};
+
+use super::references;
+use super::request::Request;
+use super::stored::{self, Answered};
+use crate::chat::identity::{Identity, Session};
+use crate::chat::names;
+use crate::conversations::Conversations;
+use crate::error::ApiError;
+
+/// The hint of responses that are not stored and have no cache key.
+const UNSTORED: &str = "responses";
+
+/// The fields that name a hint.
+const HINTS: [&str; 4] = ["prompt_cache_key", "promptCacheKey", "eliza", "providerOptions"];
+
+/// Puts the request into its conversation. Returns the body of the chat.
+///
+/// # Errors
+/// When the previous response does not exist, or a name is not valid.
+pub async fn chat_body(
+    request: &mut Request,
+    body: &Value,
+    session: &Session,
+    conversations: &Conversations,
+) -> Result<Value, ApiError> {
+    let stores = request.stores && !request.is_private();
+    if let Some(previous) = request.previous.clone() {
+        let Answered { text, row, .. } = stored::previous(&previous, conversations).await?;
+        let history = text.path_to(row).into_iter().map(|saved| saved.message.clone()).collect();
+        if !stores {
+            return Ok(unstored(request, history));
+        }
+        instruct(request, &history, text.instructions.is_some());
+        request.paths.add("hob.after".to_owned(), "previous_response_id");
+        return Ok(append(request, &text.summary.id, Some(row)));
+    }
+    if let Some(id) = Identity::of(body, session)?.named() {
+        if request.instructions.is_some() {
+            let text = conversations.transcript.get(id).done().await?;
+            let path = text.iter().flat_map(|text| text.path());
+            let mut history: Vec<Value> = path.map(|saved| saved.message.clone()).collect();
+            if history.is_empty() {
+                history = sent(request);
+            }
+            instruct(request, &history, false);
+        }
+        if !request.stores {
+            request.chat.insert("store".into(), false.into());
+        }
+        return Ok(append(request, id.as_str(), None));
+    }
+    if !stores {
+        return Ok(unstored(request, Vec::new()));
+    }
+    let history = sent(request);
+    match references::conversation(body, conversations).await? {
+        Some(text) => {
+            instruct(request, &history, text.instructions.is_some());
+            Ok(append(request, &text.summary.id, Some(0)))
+        }
+        None => {
+            instruct(request, &history, false);
+            Ok(append(request, &names::conversation(), None))
+        }
+    }
+}
+
+fn sent(request: &Request) -> Vec<Value> {
+    request.input.messages.clone()
+}
+
+/// Puts the request's instructions in front of the conversation, and behind them the system messages
+/// with which `history` begins: the two are one message. `is_set`: it has instructions, which are not
+/// inherited.
+fn instruct(request: &mut Request, history: &[Value], is_set: bool) {
+    if request.instructions.is_none() && !is_set {
+        return;
+    }
+    let is_instruction =
+        |message: &&Value| message["role"] == "system" || message["role"] == "developer";
+    let leading: Vec<String> = history.iter().take_while(is_instruction).map(text_of).collect();
+    let own = request.instructions.clone().unwrap_or_default();
+    let texts = std::iter::once(own.trim()).chain(leading.iter().map(String::as_str));
+    request.set_hob("instructions", joined(texts));
+}
+
+fn text_of(message: &Value) -> String {
+    match &message["content"] {
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part["text"].as_str());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        content => content.as_str().unwrap_or_default().to_owned(),
+    }
+}
+
+/// `after`: the row that the new messages follow; 0 for the beginning, `None` for the last one.
+fn append(request: &mut Request, conversation: &str, after: Option<i64>) -> Value {
+    request.chat.insert("conversation".into(), conversation.into());
+    request.set_hob("append", true);
+    if let Some(row) = after {
+        request.set_hob("after", row);
+    }
+    if request.truncates {
+        request.set_hob("newest", true);
+    }
+    request.body(Vec::new())
+}
+
+/// A chat that carries its whole history.
+fn unstored(request: &mut Request, history: Vec<Value>) -> Value {
+    let instructions = request.instructions.as_ref();
+    let instructions = instructions.map(|text| json!({"role": "system", "content": text}));
+    if !HINTS.iter().any(|name| request.chat.contains_key(*name)) {
+        request.chat.insert(HINTS[0].into(), UNSTORED.into());
+    }
+    request.chat.insert("prompt_cache_retention".into(), "in_memory".into());
+    request.body(instructions.into_iter().chain(history).collect())
+}

@@ -1,0 +1,75 @@
+//! Items of a request that name stored ones.
+
+use serde_json::Value;
+
+use super::object;
+use super::place::{Ids, Place};
+use crate::conversations::Conversations;
+use crate::conversations::transcript::ConversationText;
+use crate::error::ApiError;
+use crate::wire::fields::Fields;
+
+/// `input`, with the stored items in place of references to them.
+///
+/// # Errors
+/// When a reference names no stored item.
+pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Value, ApiError> {
+    let mut input = Fields::of_body(body)?.required("input")?.clone();
+    let mut known: Option<ConversationText> = None;
+    for (n, item) in input.as_array_mut().into_iter().flatten().enumerate() {
+        if !is_reference(item) {
+            continue;
+        }
+        let path = format!("input[{n}]");
+        let id = Fields::of(item, &path)?.required_string("id")?.to_owned();
+        let found = match Place::parse(&id) {
+            Some(place) => {
+                let is_known =
+                    known.as_ref().is_some_and(|it| it.summary.id == place.conversation.as_str());
+                if !is_known {
+                    known = conversations.transcript.get(&place.conversation).done().await?;
+                }
+                known.as_ref().and_then(|text| stored_item(text, &place, &id))
+            }
+            None => None,
+        };
+        *item = found.ok_or_else(|| {
+            let message = format!(
+                "Item with id '{}' not found. Items are not persisted when `store` is set to false.",
+                id.escape_debug()
+            );
+            ApiError::field(format!("{path}.id"), message).code("item_not_found")
+        })?;
+    }
+    Ok(input)
+}
+
+/// Clients leave out the type, too.
+fn is_reference(item: &Value) -> bool {
+    match item.get("type").filter(|kind| !kind.is_null()) {
+        Some(kind) => kind == "item_reference",
+        None => item.get("id").is_some() && item.get("role").is_none(),
+    }
+}
+
+fn stored_item(text: &ConversationText, place: &Place, id: &str) -> Option<Value> {
+    let saved = text.messages.iter().find(|saved| saved.id == place.row)?;
+    let items = object::items(&saved.message, &Ids::Stored(place.clone()));
+    items.into_iter().find(|item| item["id"] == id)
+}
+
+/// The stored conversation of the last item that has an id of one.
+///
+/// # Errors
+/// When the database cannot be read.
+pub async fn conversation(
+    body: &Value,
+    conversations: &Conversations,
+) -> Result<Option<ConversationText>, ApiError> {
+    let items = body["input"].as_array().map_or(&[][..], Vec::as_slice);
+    let ids = items.iter().rev().filter_map(|item| item["id"].as_str());
+    match ids.filter_map(Place::parse).next() {
+        Some(place) => Ok(conversations.transcript.get(&place.conversation).done().await?),
+        None => Ok(None),
+    }
+}

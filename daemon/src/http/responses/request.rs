@@ -1,0 +1,328 @@
+//! The body of a response's request as the body of a chat, and what the response repeats of it.
+//!
+//! - The chat's parser checks what both have; [`Paths`] gives its errors the client's names.
+//! - Where the answer is stored is decided later, by [`super::origin`].
+
+use serde_json::{Map, Value, json};
+
+use super::input::Input;
+use super::paths::Paths;
+use super::tools;
+use crate::error::ApiError;
+use crate::wire::fields::{Fields, unsupported};
+use crate::wire::sampling::refuse;
+
+/// Fields that a chat has under the same name: of OpenAI, of Hob, and of other servers.
+const SAME: [&str; 29] = [
+    "model",
+    "stream",
+    "temperature",
+    "top_p",
+    "parallel_tool_calls",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "top_k",
+    "min_p",
+    "seed",
+    "stop",
+    "frequency_penalty",
+    "presence_penalty",
+    "repeat_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "ignore_eos",
+    "lora",
+    "chat_template_kwargs",
+    "json_schema",
+    "grammar",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "structured_outputs",
+    "promptCacheKey",
+    "providerOptions",
+    "eliza",
+];
+
+/// Fields of `hob` that say where a chat goes on: here other fields do.
+const ELSEWHERE: [(&str, &str); 6] = [
+    ("after", "use `previous_response_id`"),
+    ("append", "use `previous_response_id` or `conversation`"),
+    ("continue", "ask for a chat"),
+    ("detached", "ask for a chat"),
+    ("instructions", "use `instructions`"),
+    ("newest", "use `truncation`"),
+];
+
+/// A checked request.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The chat, without its messages and without the place in a conversation.
+    pub chat: Map<String, Value>,
+    pub input: Input,
+    pub paths: Paths,
+    pub instructions: Option<String>,
+    pub previous: Option<String>,
+    /// The answer may be stored.
+    pub stores: bool,
+    /// Leave out the oldest messages if not all fit.
+    pub truncates: bool,
+    /// Reasoning is a summary, which clients show, and not content.
+    pub summarizes: bool,
+    /// Fields of the request that the response repeats.
+    pub echo: Map<String, Value>,
+}
+
+impl Request {
+    /// `input`: that of the body, with items in place of references.
+    ///
+    /// # Errors
+    /// Names the wrong field.
+    pub fn parse(body: &Value, input: &Value) -> Result<Self, ApiError> {
+        let fields = Fields::of_body(body)?;
+        refuse(&fields, &[("prompt", "hobd stores no prompts of this kind: send the text")])?;
+        if fields.boolean("background")? == Some(true) {
+            let message = "`background` is not supported: hobd answers while the client waits";
+            return Err(unsupported("background", message));
+        }
+        let previous = fields.string("previous_response_id")?.map(str::to_owned);
+        if previous.is_some() && fields.get("conversation").is_some() {
+            let message = "send `previous_response_id` or `conversation`, not both";
+            return Err(ApiError::field("previous_response_id", message));
+        }
+        let mut paths = Paths::new();
+        let mut tools = tools::tools(&fields, &mut paths)?;
+        let choice = tools::tool_choice(&fields, &mut tools)?;
+        let mut chat = chat(&fields)?;
+        if !tools.is_empty() {
+            chat.insert("tools".into(), tools.into());
+        }
+        if let Some(choice) = choice {
+            chat.insert("tool_choice".into(), choice);
+        }
+        Ok(Self {
+            input: Input::parse(input)?,
+            paths,
+            instructions: fields.string("instructions")?.map(str::to_owned),
+            previous,
+            stores: fields.boolean("store")?.unwrap_or(true),
+            truncates: truncates(&fields)?,
+            summarizes: summarizes(&fields)?,
+            echo: echo(&fields)?,
+            chat,
+        })
+    }
+
+    /// The body of the chat. `before`: how many of its messages the client did not send.
+    pub fn body(&mut self, mut messages: Vec<Value>) -> Value {
+        let before = messages.len();
+        for (n, path) in self.input.paths.iter().enumerate() {
+            self.paths.add(format!("messages[{}]", before + n), path);
+        }
+        messages.append(&mut self.input.messages);
+        self.chat.insert("messages".into(), messages.into());
+        Value::Object(std::mem::take(&mut self.chat))
+    }
+
+    /// Sets a field of the chat's `hob`.
+    pub fn set_hob(&mut self, name: &str, value: impl Into<Value>) {
+        let hob = self.chat.entry("hob").or_insert_with(|| json!({}));
+        hob[name] = value.into();
+    }
+
+    /// Whether the client asks that nothing of it is kept, not even in memory.
+    pub fn is_private(&self) -> bool {
+        self.chat.get("hob").is_some_and(|hob| hob["private"] == true)
+    }
+}
+
+fn chat(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
+    let same = SAME.iter().filter_map(|name| Some(((*name).to_owned(), fields.get(name)?.clone())));
+    let mut chat: Map<String, Value> = same.collect();
+    if let Some(hob) = fields.get("hob") {
+        let hob_fields = Fields::of(hob, "hob")?;
+        for (name, remedy) in ELSEWHERE {
+            if hob_fields.get(name).is_some() {
+                let path = hob_fields.path(name);
+                let message = format!("`{path}` is a field of chats: {remedy}");
+                return Err(unsupported(path, message));
+            }
+        }
+        chat.insert("hob".into(), hob.clone());
+    }
+    if let Some(limit) = fields.integer("max_output_tokens", 1..=i64::from(i32::MAX))? {
+        chat.insert("max_tokens".into(), limit.into());
+    }
+    if let Some(format) = format(fields)? {
+        chat.insert("response_format".into(), format);
+    }
+    if let Some(reasoning) = fields.get("reasoning")
+        && let Some(effort) = Fields::of(reasoning, "reasoning")?.string("effort")?
+    {
+        chat.insert("reasoning_effort".into(), effort.into());
+    }
+    if fields.get("stream") == Some(&Value::Bool(true)) {
+        // The first report tells that the question is on disk: the response has its id then.
+        chat.entry("hob").or_insert_with(|| json!({}))["progress"] = true.into();
+    }
+    let top = fields.integer("top_logprobs", 0..=20)?.filter(|&top| top > 0);
+    let included = fields.list("include")?.into_iter().flatten();
+    if top.is_some() || included.into_iter().any(|what| *what == "message.output_text.logprobs") {
+        chat.insert("logprobs".into(), true.into());
+        chat.insert("top_logprobs".into(), top.unwrap_or(0).into());
+    }
+    Ok(chat)
+}
+
+/// `text.format` as a chat's `response_format`.
+fn format(fields: &Fields<'_>) -> Result<Option<Value>, ApiError> {
+    let Some(text) = fields.get("text") else { return Ok(None) };
+    let Some(format) = Fields::of(text, "text")?.get("format") else { return Ok(None) };
+    let format = Fields::of(format, "text.format")?;
+    let kind = format.required_string("type")?;
+    if kind != "json_schema" {
+        return Ok(Some(json!({"type": kind})));
+    }
+    let named = ["name", "description", "schema", "strict"];
+    let set = named.into_iter().filter_map(|name| Some((name.into(), format.get(name)?.clone())));
+    Ok(Some(json!({"type": kind, "json_schema": set.collect::<Map<_, _>>()})))
+}
+
+fn truncates(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    match fields.string("truncation")? {
+        None | Some("disabled") => Ok(false),
+        Some("auto") => Ok(true),
+        Some(other) => {
+            let other = other.escape_debug();
+            let message = format!("`truncation` must be auto or disabled, not `{other}`");
+            Err(ApiError::field("truncation", message))
+        }
+    }
+}
+
+/// The model's reasoning is all there is to summarize: it is the summary where a client wants one.
+fn summarizes(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    let Some(reasoning) = fields.get("reasoning") else { return Ok(false) };
+    let reasoning = Fields::of(reasoning, "reasoning")?;
+    let wanted = ["summary", "generate_summary"].map(|name| reasoning.string(name));
+    let [summary, older] = wanted;
+    Ok(summary?.or(older?).is_some_and(|wanted| wanted != "none"))
+}
+
+/// What the response repeats, with OpenAI's defaults.
+fn echo(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
+    for (name, value) in fields.map("metadata")?.into_iter().flatten() {
+        if !value.is_string() {
+            let path = format!("metadata.{}", name.escape_debug());
+            let message = format!("`{path}` must be a string");
+            return Err(ApiError::field(path, message).code("invalid_type"));
+        }
+    }
+    let mut echo = defaults();
+    for (name, value) in &mut echo {
+        if let Some(set) = fields.get(name) {
+            *value = set.clone();
+        }
+    }
+    if let Some(text) = echo.get_mut("text").and_then(Value::as_object_mut) {
+        text.entry("format").or_insert_with(|| json!({"type": "text"}));
+    }
+    Ok(echo)
+}
+
+/// Of a response that no request to this route asked for.
+pub fn defaults() -> Map<String, Value> {
+    let defaults = json!({
+        "background": false,
+        "instructions": null,
+        "max_output_tokens": null,
+        "max_tool_calls": null,
+        "metadata": {},
+        "parallel_tool_calls": true,
+        "previous_response_id": null,
+        "prompt_cache_key": null,
+        "reasoning": {"effort": null, "summary": null},
+        "safety_identifier": null,
+        "service_tier": "default",
+        "store": true,
+        "temperature": null,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_logprobs": 0,
+        "top_p": null,
+        "truncation": "disabled",
+        "user": null,
+    });
+    match defaults {
+        Value::Object(defaults) => defaults,
+        _ => unreachable!("it is an object"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(body: Value) -> Result<Request, ApiError> {
+        let input = body.get("input").cloned().unwrap_or_else(|| json!("Hi"));
+        Request::parse(&body, &input)
+    }
+
+    #[test]
+    fn the_fields_of_a_response_are_those_of_a_chat() {
+        let mut request = parse(json!({
+            "model": "m", "instructions": "Be brief.", "max_output_tokens": 9, "temperature": 0.5,
+            "text": {"format": {"type": "json_schema", "name": "n", "strict": true, "schema": {}}},
+            "reasoning": {"effort": "low", "summary": "auto"}, "truncation": "auto",
+            "include": ["message.output_text.logprobs"], "top_logprobs": 2, "verbosity": "low",
+            "hob": {"ttl": "short"}, "seed": 7,
+        }))
+        .unwrap();
+        assert!(request.stores && request.truncates && request.summarizes);
+        assert_eq!(request.instructions.as_deref(), Some("Be brief."));
+        let system = json!({"role": "system", "content": "Be brief."});
+        let chat = request.body(vec![system.clone()]);
+        let expected = json!({
+            "model": "m", "temperature": 0.5, "seed": 7, "hob": {"ttl": "short"}, "max_tokens": 9,
+            "response_format": {"type": "json_schema",
+                                "json_schema": {"name": "n", "schema": {}, "strict": true}},
+            "reasoning_effort": "low", "logprobs": true, "top_logprobs": 2,
+            "messages": [system, {"role": "user", "content": "Hi"}],
+        });
+        assert_eq!(chat, expected);
+        let error = request.paths.own(ApiError::field("messages[1].content", "x"));
+        assert_eq!(error.param.as_deref(), Some("input.content"));
+    }
+
+    #[test]
+    fn what_hob_does_not_have_is_named() {
+        for (body, param) in [
+            (json!({"background": true}), "background"),
+            (json!({"prompt": {"id": "p"}}), "prompt"),
+            (json!({"previous_response_id": "r", "conversation": "c"}), "previous_response_id"),
+            (json!({"max_output_tokens": 0}), "max_output_tokens"),
+            (json!({"truncation": "middle"}), "truncation"),
+            (json!({"metadata": {"a": 1}}), "metadata.a"),
+            (json!({"store": "yes"}), "store"),
+            (json!({"text": {"format": {}}}), "text.format.type"),
+            (json!({"reasoning": "low"}), "reasoning"),
+            (json!({"hob": {"append": true}}), "hob.append"),
+            (json!({"hob": {"after": 3}}), "hob.after"),
+            (json!({"instructions": ["x"]}), "instructions"),
+        ] {
+            let error = parse(body.clone()).expect_err(&body.to_string());
+            assert_eq!(error.param.as_deref(), Some(param), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_response_repeats_its_request() {
+        let echo =
+            parse(json!({"metadata": {"a": "b"}, "text": {"verbosity": "low"}})).unwrap().echo;
+        assert_eq!(echo["metadata"], json!({"a": "b"}));
+        assert_eq!(echo["text"], json!({"verbosity": "low", "format": {"type": "text"}}));
+        assert_eq!((&echo["tools"], &echo["store"]), (&json!([]), &json!(true)));
+    }
+}

@@ -1,0 +1,151 @@
+//! The tools of a request, and which of them the answer may or must call, as a chat has them.
+//!
+//! - Web search is left out: agents offer it of their own accord, and hobd reaches no network. Every other
+//!   tool that is no function is refused.
+
+use serde_json::{Map, Value, json};
+
+use super::paths::Paths;
+use crate::error::ApiError;
+use crate::wire::fields::{Fields, unsupported};
+
+const LEFT_OUT: &str = "web_search";
+
+/// `tools` of a chat.
+///
+/// # Errors
+/// Names the wrong tool.
+pub fn tools(fields: &Fields<'_>, paths: &mut Paths) -> Result<Vec<Value>, ApiError> {
+    let mut tools = Vec::new();
+    for (n, tool) in fields.list("tools")?.into_iter().flatten().enumerate() {
+        let path = format!("tools[{n}]");
+        let tool = Fields::of(tool, &path)?;
+        match tool.required_string("type")? {
+            "function" => {}
+            other if other.starts_with(LEFT_OUT) => continue,
+            other => {
+                let message = format!(
+                    "tools of type `{}` are not supported, only functions",
+                    other.escape_debug()
+                );
+                return Err(unsupported(tool.path("type"), message));
+            }
+        }
+        paths.add(format!("tools[{}]", tools.len()), &path);
+        paths.add(format!("tools[{}].function", tools.len()), &path);
+        let named = ["name", "description", "parameters", "strict"];
+        let set = named.into_iter().filter_map(|name| Some((name.into(), tool.get(name)?.clone())));
+        tools.push(json!({"type": "function", "function": set.collect::<Map<_, _>>()}));
+    }
+    Ok(tools)
+}
+
+/// `tool_choice` of a chat. It leaves only the `tools` that the choice allows.
+///
+/// # Errors
+/// When it names something else than a function.
+pub fn tool_choice(fields: &Fields<'_>, tools: &mut Vec<Value>) -> Result<Option<Value>, ApiError> {
+    let Some(value @ Value::Object(_)) = fields.get("tool_choice") else {
+        return Ok(fields.get("tool_choice").cloned());
+    };
+    let choice = Fields::of(value, "tool_choice")?;
+    match choice.required_string("type")? {
+        "function" => {
+            let name = choice.required_string("name")?;
+            Ok(Some(json!({"type": "function", "function": {"name": name}})))
+        }
+        "allowed_tools" => {
+            let allowed = allowed(&choice, tools)?;
+            tools.retain(|tool| allowed.iter().any(|name| tool["function"]["name"] == *name));
+            Ok(Some(choice.required("mode")?.clone()))
+        }
+        other => {
+            let message = format!(
+                "`tool_choice` must be none, auto, required, a function or allowed_tools, not `{}`",
+                other.escape_debug()
+            );
+            Err(unsupported("tool_choice.type", message))
+        }
+    }
+}
+
+/// The names of the tools that the choice allows.
+fn allowed(choice: &Fields<'_>, tools: &[Value]) -> Result<Vec<String>, ApiError> {
+    let mut names = Vec::new();
+    choice.required("tools")?;
+    for (n, tool) in choice.list("tools")?.into_iter().flatten().enumerate() {
+        let path = format!("tool_choice.tools[{n}]");
+        let tool = Fields::of(tool, &path)?;
+        let kind = tool.required_string("type")?;
+        if kind.starts_with(LEFT_OUT) {
+            continue;
+        }
+        if kind != "function" {
+            return Err(unsupported(tool.path("type"), "only tools of type `function` exist"));
+        }
+        let name = tool.required_string("name")?;
+        if !tools.iter().any(|tool| tool["function"]["name"] == name) {
+            let message = format!("no tool has the name `{}`", name.escape_debug());
+            return Err(ApiError::field(tool.path("name"), message));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &Value) -> Result<(Vec<Value>, Option<Value>), ApiError> {
+        let fields = Fields::of_body(body)?;
+        let mut tools = tools(&fields, &mut Paths::new())?;
+        let choice = tool_choice(&fields, &mut tools)?;
+        Ok((tools, choice))
+    }
+
+    fn function(name: &str) -> Value {
+        json!({"type": "function", "name": name, "parameters": {"type": "object"}})
+    }
+
+    #[test]
+    fn functions_are_those_of_a_chat_and_web_search_is_left_out() {
+        let web = json!({"type": "web_search_preview"});
+        let body = json!({"tools": [web, function("f")], "tool_choice": {"type": "function", "name": "f"}});
+        let (tools, choice) = read(&body).unwrap();
+        let expected = json!({"name": "f", "parameters": {"type": "object"}});
+        assert_eq!(tools, [json!({"type": "function", "function": expected})]);
+        assert_eq!(choice, Some(json!({"type": "function", "function": {"name": "f"}})));
+    }
+
+    #[test]
+    fn only_the_allowed_tools_are_left() {
+        let allowed = json!({"type": "allowed_tools", "mode": "required",
+                             "tools": [{"type": "function", "name": "g"}]});
+        let body = json!({"tools": [function("f"), function("g")], "tool_choice": allowed});
+        let (tools, choice) = read(&body).unwrap();
+        assert_eq!((tools.len(), &tools[0]["function"]["name"]), (1, &json!("g")));
+        assert_eq!(choice, Some(json!("required")));
+    }
+
+    #[test]
+    fn what_is_no_function_is_named() {
+        let of = |tool: Value| json!({"tools": [function("f"), tool]});
+        let choice = |choice: Value| json!({"tools": [function("f")], "tool_choice": choice});
+        for (body, param) in [
+            (of(json!({"type": "file_search"})), "tools[1].type"),
+            (of(json!({"type": "custom", "name": "x"})), "tools[1].type"),
+            (choice(json!({"type": "file_search"})), "tool_choice.type"),
+            (choice(json!({"type": "function"})), "tool_choice.name"),
+            (choice(json!({"type": "allowed_tools", "mode": "auto"})), "tool_choice.tools"),
+            (
+                choice(json!({"type": "allowed_tools", "mode": "auto",
+                              "tools": [{"type": "function", "name": "g"}]})),
+                "tool_choice.tools[0].name",
+            ),
+        ] {
+            let error = read(&body).expect_err(&body.to_string());
+            assert_eq!(error.param.as_deref(), Some(param), "{body}");
+        }
+    }
+}
