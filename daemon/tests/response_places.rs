@@ -170,7 +170,7 @@ fn a_client_that_sends_the_history_stays_in_its_conversation() {
 #[test]
 fn what_is_not_stored_is_not_there_afterwards_and_is_still_reused() {
     let world = World::new();
-    let input = format!("{}{}", say("One."), "");
+    let input = say("One.");
     let body = json!({"input": input, "store": false, "instructions": "x".repeat(100)});
     let first = respond(&world, body.clone());
     assert_eq!((text(&first), &first["store"]), ("One.", &json!(false)));
@@ -190,6 +190,15 @@ fn what_is_not_stored_is_not_there_afterwards_and_is_still_reused() {
     world.settle();
     let slots = world.get("/v1/slots").json();
     assert_eq!(slots["data"], json!([]), "no KV on disk");
+
+    let input =
+        json!([{"role": "developer", "content": "Be kind."}, {"role": "user", "content": "x"}]);
+    let tokens = |store: bool| {
+        let body = json!({"input": input, "instructions": "Be brief.", "store": store});
+        let counted = world.post(&format!("{ROUTE}/input_tokens"), body).json();
+        counted["input_tokens"].as_u64().unwrap()
+    };
+    assert_eq!(tokens(false), tokens(true), "the same prompt, with one system message");
 
     let private = json!({"input": say("One."), "hob": {"private": true}});
     assert_eq!(respond(&world, private)["hob"]["message"], Value::Null);

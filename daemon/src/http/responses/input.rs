@@ -33,15 +33,17 @@ impl Input {
             }
             other => return Err(wrong_type("input", "a string or an array of items", other)),
         }
-        let is_said = |message: &Value| {
-            message["role"] != "assistant"
-                || !message["content"].is_null()
-                || !message["tool_calls"].is_null()
-        };
+        let is_said = |message: &Value| message["role"] != "assistant" || !is_silent(message);
         let said =
             read.messages.into_iter().zip(read.paths).filter(|(message, _)| is_said(message));
         let (messages, paths) = said.unzip();
         Ok(Self { messages, paths })
+    }
+
+    /// Leaves out the first messages.
+    pub fn leave_out(&mut self, count: usize) {
+        self.messages.drain(..count);
+        self.paths.drain(..count);
     }
 
     fn push(&mut self, message: Value, path: &str) {
@@ -72,10 +74,8 @@ impl Input {
     fn message(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
         let role = fields.required_string("role")?;
         let content = content(fields.required("content")?, &fields.path("content"))?;
-        let said =
-            |message: &Value| message["content"].is_null() && message["tool_calls"].is_null();
         if role == "assistant" {
-            self.answer(path, said)["content"] = content;
+            self.answer(path, is_silent)["content"] = content;
             return Ok(());
         }
         let mut message = json!({"role": role, "content": content});
@@ -102,9 +102,7 @@ impl Input {
             return Ok(()); // Encrypted by another server.
         }
         let text = texts.join("\n");
-        let said =
-            |message: &Value| message["content"].is_null() && message["tool_calls"].is_null();
-        let reasoning = &mut self.answer(path, said)["reasoning_content"];
+        let reasoning = &mut self.answer(path, is_silent)["reasoning_content"];
         *reasoning = match reasoning.as_str() {
             Some(before) => format!("{before}\n{text}").into(),
             None => text.into(),
@@ -132,6 +130,11 @@ impl Input {
         }
         self.messages.last_mut().expect("one was added where there was none")
     }
+}
+
+/// Whether an answer has neither text nor calls.
+fn is_silent(answer: &Value) -> bool {
+    answer["content"].is_null() && answer["tool_calls"].is_null()
 }
 
 /// The type of an item: clients leave it out of messages.

@@ -81,19 +81,24 @@ fn sent(request: &Request) -> Vec<Value> {
     request.input.messages.clone()
 }
 
-/// Puts the request's instructions in front of the conversation, and behind them the system messages
-/// with which `history` begins: the two are one message. `is_set`: it has instructions, which are not
-/// inherited.
+/// Puts the request's instructions in front of the conversation, in place of the system messages with
+/// which `history` begins. `is_set`: it has instructions, which are not inherited.
 fn instruct(request: &mut Request, history: &[Value], is_set: bool) {
-    if request.instructions.is_none() && !is_set {
-        return;
+    if request.instructions.is_some() || is_set {
+        let (text, _) = in_front(request.instructions.as_deref(), history);
+        request.set_hob("instructions", text);
     }
-    let is_instruction =
+}
+
+/// The instructions, and behind them the system messages with which `history` begins: one message, because
+/// not every chat template takes two. Also returns how many these are.
+fn in_front(own: Option<&str>, history: &[Value]) -> (String, usize) {
+    let instructs =
         |message: &&Value| message["role"] == "system" || message["role"] == "developer";
-    let leading: Vec<String> = history.iter().take_while(is_instruction).map(text_of).collect();
-    let own = request.instructions.clone().unwrap_or_default();
-    let texts = std::iter::once(own.trim()).chain(leading.iter().map(String::as_str));
-    request.set_hob("instructions", joined(texts));
+    let leading: Vec<String> = history.iter().take_while(instructs).map(text_of).collect();
+    let own = own.unwrap_or_default().trim();
+    let text = joined(std::iter::once(own).chain(leading.iter().map(String::as_str)));
+    (text, leading.len())
 }
 
 fn text_of(message: &Value) -> String {
@@ -120,12 +125,21 @@ fn append(request: &mut Request, conversation: &str, after: Option<i64>) -> Valu
 }
 
 /// A chat that carries its whole history.
-fn unstored(request: &mut Request, history: Vec<Value>) -> Value {
-    let instructions = request.instructions.as_ref();
-    let instructions = instructions.map(|text| json!({"role": "system", "content": text}));
+fn unstored(request: &mut Request, mut history: Vec<Value>) -> Value {
+    if let Some(own) = &request.instructions {
+        let is_sent = history.is_empty();
+        let begun = if is_sent { &request.input.messages } else { &history };
+        let (text, replaced) = in_front(Some(own), begun);
+        if is_sent {
+            request.input.leave_out(replaced);
+        } else {
+            history.drain(..replaced);
+        }
+        history.insert(0, json!({"role": "system", "content": text}));
+    }
     if !HINTS.iter().any(|name| request.chat.contains_key(*name)) {
         request.chat.insert(HINTS[0].into(), UNSTORED.into());
     }
     request.chat.insert("prompt_cache_retention".into(), "in_memory".into());
-    request.body(instructions.into_iter().chain(history).collect())
+    request.body(history)
 }

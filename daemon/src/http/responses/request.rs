@@ -91,7 +91,9 @@ impl Request {
             let message = "send `previous_response_id` or `conversation`, not both";
             return Err(ApiError::field("previous_response_id", message));
         }
+        check_conversation(&fields)?;
         let mut paths = Paths::new();
+        let echo = echo(&fields)?;
         let mut tools = tools::tools(&fields, &mut paths)?;
         let choice = tools::tool_choice(&fields, &mut tools)?;
         let mut chat = chat(&fields)?;
@@ -108,8 +110,8 @@ impl Request {
             previous,
             stores: fields.boolean("store")?.unwrap_or(true),
             truncates: truncates(&fields)?,
-            summarizes: summarizes(&fields)?,
-            echo: echo(&fields)?,
+            summarizes: summarizes(&echo["reasoning"]),
+            echo,
             chat,
         })
     }
@@ -157,10 +159,12 @@ fn chat(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
     if let Some(format) = format(fields)? {
         chat.insert("response_format".into(), format);
     }
-    if let Some(reasoning) = fields.get("reasoning")
-        && let Some(effort) = Fields::of(reasoning, "reasoning")?.string("effort")?
-    {
-        chat.insert("reasoning_effort".into(), effort.into());
+    if let Some(reasoning) = fields.get("reasoning") {
+        let reasoning = Fields::of(reasoning, "reasoning")?;
+        reasoning.string("summary")?;
+        if let Some(effort) = reasoning.string("effort")? {
+            chat.insert("reasoning_effort".into(), effort.into());
+        }
     }
     if fields.get("stream") == Some(&Value::Bool(true)) {
         // The first report tells that the question is on disk: the response has its id then.
@@ -189,6 +193,14 @@ fn format(fields: &Fields<'_>) -> Result<Option<Value>, ApiError> {
     Ok(Some(json!({"type": kind, "json_schema": set.collect::<Map<_, _>>()})))
 }
 
+/// A name of another type would count as none.
+fn check_conversation(fields: &Fields<'_>) -> Result<(), ApiError> {
+    match fields.get("conversation") {
+        None | Some(Value::String(_)) => Ok(()),
+        Some(object) => Fields::of(object, "conversation")?.required_string("id").map(drop),
+    }
+}
+
 fn truncates(fields: &Fields<'_>) -> Result<bool, ApiError> {
     match fields.string("truncation")? {
         None | Some("disabled") => Ok(false),
@@ -201,13 +213,11 @@ fn truncates(fields: &Fields<'_>) -> Result<bool, ApiError> {
     }
 }
 
-/// The model's reasoning is all there is to summarize: it is the summary where a client wants one.
-fn summarizes(fields: &Fields<'_>) -> Result<bool, ApiError> {
-    let Some(reasoning) = fields.get("reasoning") else { return Ok(false) };
-    let reasoning = Fields::of(reasoning, "reasoning")?;
-    let wanted = ["summary", "generate_summary"].map(|name| reasoning.string(name));
-    let [summary, older] = wanted;
-    Ok(summary?.or(older?).is_some_and(|wanted| wanted != "none"))
+/// Whether a client wants to show reasoning. `reasoning`: the field of that name. The model's is all there
+/// is to summarize: it is the summary then.
+pub fn summarizes(reasoning: &Value) -> bool {
+    let wanted = ["summary", "generate_summary"].map(|name| reasoning[name].as_str());
+    wanted.into_iter().flatten().next().is_some_and(|wanted| wanted != "none")
 }
 
 /// What the response repeats, with OpenAI's defaults.
@@ -308,6 +318,9 @@ mod tests {
             (json!({"store": "yes"}), "store"),
             (json!({"text": {"format": {}}}), "text.format.type"),
             (json!({"reasoning": "low"}), "reasoning"),
+            (json!({"reasoning": {"summary": true}}), "reasoning.summary"),
+            (json!({"conversation": 5}), "conversation"),
+            (json!({"conversation": {}}), "conversation.id"),
             (json!({"hob": {"append": true}}), "hob.append"),
             (json!({"hob": {"after": 3}}), "hob.after"),
             (json!({"instructions": ["x"]}), "instructions"),

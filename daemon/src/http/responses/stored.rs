@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::object::{self, Frame, Outcome, Status};
 use super::place::{Ids, Place};
-use super::request::defaults;
+use super::request::{defaults, summarizes};
 use crate::chat::answer::RESPONSE;
 use crate::conversations::Conversations;
 use crate::conversations::transcript::{self, ConversationText, SavedMessage};
@@ -124,7 +124,7 @@ fn response(answered: &Answered) -> Value {
             *value = kept.clone();
         }
     }
-    let summarizes = echo["reasoning"]["summary"].is_string();
+    let summarizes = summarizes(&echo["reasoning"]);
     let frame = Frame {
         ids: answered.ids_of(answered.row),
         created_at: u64::try_from(saved.created_at / 1000).unwrap_or(0),
