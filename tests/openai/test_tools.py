@@ -107,6 +107,18 @@ def test_a_named_tool_is_called_and_no_other(client, words):
     assert list(arguments) == ["city"] and isinstance(arguments["city"], str)
 
 
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_only_allowed_tools_are_called_and_the_prompt_offers_all(client, mode):
+    allowed = {"mode": mode, "tools": [named("get_weather")]}
+    choice = {"type": "allowed_tools", "allowed_tools": allowed}
+    answer = ask(client, LIGHT, tools=TOOLS, tool_choice=choice, max_tokens=80)
+    calls = answer.choices[0].message.tool_calls or []
+    assert {tool_call.function.name for tool_call in calls} <= {"get_weather"}
+    assert calls or mode == "auto"
+    auto = ask(client, LIGHT, tools=TOOLS, max_tokens=1)
+    assert answer.usage.prompt_tokens == auto.usage.prompt_tokens
+
+
 def test_a_required_call_is_streamed_as_well(client):
     messages = [HELPFUL, user("Hello!")]
     options = {"tools": TOOLS, "tool_choice": "required", "max_tokens": 80}

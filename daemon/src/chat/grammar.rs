@@ -38,7 +38,7 @@ pub fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar
     let tools: Vec<&Tool> = match &request.tool_choice {
         ToolChoice::None => return Ok(form),
         ToolChoice::Auto if form.is_none() || !dialect.form().writes_calls() => return Ok(form),
-        ToolChoice::Auto | ToolChoice::Required => request.tools.iter().collect(),
+        ToolChoice::Auto | ToolChoice::Required => request.callable().collect(),
         ToolChoice::Named(name) => request.tools.iter().filter(|tool| tool.name == *name).collect(),
     };
     let signatures: Vec<_> = tools.into_iter().map(signature).collect();
@@ -84,7 +84,7 @@ pub fn of_calls(
     }
     let mut parser = Parser::new(reading.dialect, reading.tools.clone(), thinks);
     parser.push(text);
-    let signatures: Vec<_> = request.tools.iter().map(signature).collect();
+    let signatures: Vec<_> = request.callable().map(signature).collect();
     Grammar::when_called(reading.dialect, &signatures, parser).ok()
 }
 

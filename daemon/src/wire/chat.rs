@@ -14,7 +14,7 @@ use super::hob::{
 use super::label::Label;
 use super::message::{Message, Role};
 use super::sampling::{SamplingFields, Shape, refuse};
-use super::tools::{Tool, ToolChoice, tool_choice, with_own};
+use super::tools::{Tool, ToolChoice, allowed_tools, tool_choice, with_own};
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
@@ -50,6 +50,8 @@ pub struct ChatRequest {
     /// Those of the profile, then those of the request.
     pub tools: Vec<Tool>,
     pub tool_choice: ToolChoice,
+    /// The names of those that the answer may call; `None`: all.
+    pub allowed_tools: Option<Vec<String>>,
     /// An answer may have several calls.
     pub parallel_tool_calls: bool,
     pub template_variables: Map<String, Value>,
@@ -102,6 +104,7 @@ impl ChatRequest {
             logprobs: logprobs(&fields)?,
             form: answer_form(&fields)?,
             tool_choice: tool_choice(&fields, &tools)?,
+            allowed_tools: allowed_tools(&fields, &tools)?,
             tools,
             parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true),
             template_variables: template_variables(&fields)?,
@@ -111,6 +114,14 @@ impl ChatRequest {
             restores_only: fields.boolean("compute")? == Some(false),
             progress: progress(&fields)?,
         })
+    }
+}
+
+impl ChatRequest {
+    /// The tools that the answer may call, if it may call any.
+    pub fn callable(&self) -> impl Iterator<Item = &Tool> {
+        let allowed = self.allowed_tools.as_ref();
+        self.tools.iter().filter(move |tool| allowed.is_none_or(|names| names.contains(&tool.name)))
     }
 }
 
@@ -286,6 +297,20 @@ mod tests {
                 json!({"tools": [tool("f")], "tool_choice":
                     {"type": "function", "function": {"name": "g"}}}),
                 "tool_choice.function.name",
+            ),
+            (
+                json!({"tools": [tool("f")], "tool_choice": {"type": "allowed_tools"}}),
+                "tool_choice.allowed_tools",
+            ),
+            (
+                json!({"tools": [tool("f")], "tool_choice": {"type": "allowed_tools",
+                    "allowed_tools": {"mode": "none", "tools": [tool("f")]}}}),
+                "tool_choice.allowed_tools.mode",
+            ),
+            (
+                json!({"tools": [tool("f")], "tool_choice": {"type": "allowed_tools",
+                    "allowed_tools": {"mode": "auto", "tools": [tool("g")]}}}),
+                "tool_choice.allowed_tools.tools[0].function.name",
             ),
             (json!({"functions": [{"name": "f"}]}), "functions"),
             (json!({"function_call": {"name": "f"}}), "function_call"),

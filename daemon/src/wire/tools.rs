@@ -7,6 +7,9 @@ use crate::error::ApiError;
 
 const MAX_TOOLS: usize = 256;
 
+/// The choice among some of the tools.
+const ALLOWED: &str = "allowed_tools";
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
     pub name: String,
@@ -108,21 +111,71 @@ pub(super) fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolCho
 
 fn named_choice(object: &Value, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
     let fields = Fields::of(object, "tool_choice")?;
-    let kind = fields.required_string("type")?;
-    if kind != "function" {
-        return Err(unknown_choice(kind));
+    match fields.required_string("type")? {
+        "function" => Ok(ToolChoice::Named(named(&fields, tools)?)),
+        ALLOWED => {
+            let allowed = Fields::of(fields.required(ALLOWED)?, "tool_choice.allowed_tools")?;
+            match allowed.required_string("mode")? {
+                "auto" => Ok(ToolChoice::Auto),
+                "required" => Ok(ToolChoice::Required),
+                other => {
+                    let path = allowed.path("mode");
+                    let other = other.escape_debug();
+                    let message = format!("`{path}` must be auto or required, not `{other}`");
+                    Err(ApiError::field(path, message))
+                }
+            }
+        }
+        other => Err(unknown_choice(other)),
     }
-    let function = Fields::of(fields.required("function")?, "tool_choice.function")?;
+}
+
+/// The name of a function that is one of `tools`.
+fn named(fields: &Fields<'_>, tools: &[Tool]) -> Result<String, ApiError> {
+    let path = fields.path("function");
+    let function = Fields::of(fields.required("function")?, &path)?;
     let name = function.required_string("name")?;
     if !tools.iter().any(|tool| tool.name == name) {
-        let message = "`tool_choice.function.name` is the name of none of the `tools`";
-        return Err(ApiError::field("tool_choice.function.name", message));
+        let path = function.path("name");
+        let message = format!("`{path}` is the name of none of the `tools`");
+        return Err(ApiError::field(path, message));
     }
-    Ok(ToolChoice::Named(name.to_owned()))
+    Ok(name.to_owned())
+}
+
+/// Of the tools that the prompt offers, the names of those that the answer may call; `None`: all. The
+/// prompt stays the same, and so does its KV.
+pub(super) fn allowed_tools(
+    fields: &Fields<'_>,
+    tools: &[Tool],
+) -> Result<Option<Vec<String>>, ApiError> {
+    let Some(choice @ Value::Object(_)) = fields.get("tool_choice") else { return Ok(None) };
+    if choice["type"] != ALLOWED {
+        return Ok(None);
+    }
+    let choice = Fields::of(choice, "tool_choice")?;
+    let allowed = Fields::of(choice.required(ALLOWED)?, "tool_choice.allowed_tools")?;
+    allowed.required("tools")?;
+    let mut names = Vec::new();
+    for (n, tool) in allowed.list("tools")?.into_iter().flatten().enumerate() {
+        let path = format!("tool_choice.allowed_tools.tools[{n}]");
+        let tool = Fields::of(tool, &path)?;
+        if tool.required_string("type")? != "function" {
+            return Err(unsupported(tool.path("type"), "only tools of type `function` exist"));
+        }
+        names.push(named(&tool, tools)?);
+    }
+    if names.is_empty() {
+        let path = allowed.path("tools");
+        return Err(ApiError::field(&path, format!("`{path}` must not be empty")));
+    }
+    Ok(Some(names))
 }
 
 fn unknown_choice(got: &str) -> ApiError {
     let got = got.escape_debug();
-    let message = format!("`tool_choice` must be none, auto, required or a function, not `{got}`");
+    let message = format!(
+        "`tool_choice` must be none, auto, required, a function or allowed_tools, not `{got}`"
+    );
     ApiError::field("tool_choice", message)
 }
