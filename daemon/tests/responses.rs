@@ -340,7 +340,12 @@ fn a_call_can_be_forced_and_forbidden() {
     assert_eq!((&named[0]["type"], &named[0]["name"]), (&json!("function_call"), &json!("light")));
     let allowed = json!({"type": "allowed_tools", "mode": "required",
                          "tools": [{"type": "function", "name": "other"}]});
-    assert_eq!(forced(allowed)[0]["name"], "other");
+    assert_eq!(forced(allowed.clone())[0]["name"], "other");
+    let tokens = |choice: Value| {
+        let body = json!({"input": "Hello", "tools": tools, "tool_choice": choice});
+        world.post(&format!("{ROUTE}/input_tokens"), body).json()
+    };
+    assert_eq!(tokens(allowed), tokens(json!("auto")), "the prompt offers all tools");
     assert_eq!(forced(json!("required"))[0]["type"], "function_call");
     let body = json!({"input": CALL, "tools": tools, "tool_choice": "none"});
     let kinds = respond(&world, body)["output"].clone();
@@ -444,6 +449,18 @@ fn what_is_wrong_is_named_as_the_client_wrote_it() {
         (
             json!({"input": "x", "tools": [light()], "tool_choice": {"type": "function", "name": "g"}}),
             "tool_choice.name",
+            "invalid_value",
+        ),
+        (
+            json!({"input": "x", "tools": [light()], "tool_choice": {"type": "allowed_tools",
+                   "mode": "auto", "tools": [{"type": "function", "name": "g"}]}}),
+            "tool_choice.tools[0].name",
+            "invalid_value",
+        ),
+        (
+            json!({"input": "x", "tools": [light()], "tool_choice": {"type": "allowed_tools",
+                   "mode": "all", "tools": [{"type": "function", "name": "light"}]}}),
+            "tool_choice.mode",
             "invalid_value",
         ),
         (

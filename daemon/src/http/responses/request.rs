@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::echo::{echo, summarizes};
 use super::input::Input;
 use super::paths::Paths;
 use super::tools;
@@ -94,8 +95,8 @@ impl Request {
         check_conversation(&fields)?;
         let mut paths = Paths::new();
         let echo = echo(&fields)?;
-        let mut tools = tools::tools(&fields, &mut paths)?;
-        let choice = tools::tool_choice(&fields, &mut tools)?;
+        let tools = tools::tools(&fields, &mut paths)?;
+        let choice = tools::tool_choice(&fields, &mut paths)?;
         let mut chat = chat(&fields)?;
         if !tools.is_empty() {
             chat.insert("tools".into(), tools.into());
@@ -213,64 +214,6 @@ fn truncates(fields: &Fields<'_>) -> Result<bool, ApiError> {
     }
 }
 
-/// Whether a client wants to show reasoning. `reasoning`: the field of that name. The model's is all there
-/// is to summarize: it is the summary then.
-pub fn summarizes(reasoning: &Value) -> bool {
-    let wanted = ["summary", "generate_summary"].map(|name| reasoning[name].as_str());
-    wanted.into_iter().flatten().next().is_some_and(|wanted| wanted != "none")
-}
-
-/// What the response repeats, with OpenAI's defaults.
-fn echo(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
-    for (name, value) in fields.map("metadata")?.into_iter().flatten() {
-        if !value.is_string() {
-            let path = format!("metadata.{}", name.escape_debug());
-            let message = format!("`{path}` must be a string");
-            return Err(ApiError::field(path, message).code("invalid_type"));
-        }
-    }
-    let mut echo = defaults();
-    for (name, value) in &mut echo {
-        if let Some(set) = fields.get(name) {
-            *value = set.clone();
-        }
-    }
-    if let Some(text) = echo.get_mut("text").and_then(Value::as_object_mut) {
-        text.entry("format").or_insert_with(|| json!({"type": "text"}));
-    }
-    Ok(echo)
-}
-
-/// Of a response that no request to this route asked for.
-pub fn defaults() -> Map<String, Value> {
-    let defaults = json!({
-        "background": false,
-        "instructions": null,
-        "max_output_tokens": null,
-        "max_tool_calls": null,
-        "metadata": {},
-        "parallel_tool_calls": true,
-        "previous_response_id": null,
-        "prompt_cache_key": null,
-        "reasoning": {"effort": null, "summary": null},
-        "safety_identifier": null,
-        "service_tier": "default",
-        "store": true,
-        "temperature": null,
-        "text": {"format": {"type": "text"}},
-        "tool_choice": "auto",
-        "tools": [],
-        "top_logprobs": 0,
-        "top_p": null,
-        "truncation": "disabled",
-        "user": null,
-    });
-    match defaults {
-        Value::Object(defaults) => defaults,
-        _ => unreachable!("it is an object"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,14 +271,5 @@ mod tests {
             let error = parse(body.clone()).expect_err(&body.to_string());
             assert_eq!(error.param.as_deref(), Some(param), "{body}");
         }
-    }
-
-    #[test]
-    fn a_response_repeats_its_request() {
-        let echo =
-            parse(json!({"metadata": {"a": "b"}, "text": {"verbosity": "low"}})).unwrap().echo;
-        assert_eq!(echo["metadata"], json!({"a": "b"}));
-        assert_eq!(echo["text"], json!({"verbosity": "low", "format": {"type": "text"}}));
-        assert_eq!((&echo["tools"], &echo["store"]), (&json!([]), &json!(true)));
     }
 }

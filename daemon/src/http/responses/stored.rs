@@ -10,9 +10,9 @@ use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::echo::{defaults, summarizes};
 use super::object::{self, Frame, Outcome, Status};
 use super::place::{Ids, Place};
-use super::request::{defaults, summarizes};
 use crate::chat::answer::RESPONSE;
 use crate::conversations::Conversations;
 use crate::conversations::transcript::{self, ConversationText, SavedMessage};

@@ -40,24 +40,21 @@ pub fn tools(fields: &Fields<'_>, paths: &mut Paths) -> Result<Vec<Value>, ApiEr
     Ok(tools)
 }
 
-/// `tool_choice` of a chat. It leaves only the `tools` that the choice allows.
+/// `tool_choice` of a chat.
 ///
 /// # Errors
-/// When it names something else than a function.
-pub fn tool_choice(fields: &Fields<'_>, tools: &mut Vec<Value>) -> Result<Option<Value>, ApiError> {
+/// When it names something else than functions.
+pub fn tool_choice(fields: &Fields<'_>, paths: &mut Paths) -> Result<Option<Value>, ApiError> {
     let Some(value @ Value::Object(_)) = fields.get("tool_choice") else {
         return Ok(fields.get("tool_choice").cloned());
     };
     let choice = Fields::of(value, "tool_choice")?;
     match choice.required_string("type")? {
-        "function" => {
-            let name = choice.required_string("name")?;
-            Ok(Some(json!({"type": "function", "function": {"name": name}})))
-        }
-        "allowed_tools" => {
-            let allowed = allowed(&choice, tools)?;
-            tools.retain(|tool| allowed.iter().any(|name| tool["function"]["name"] == *name));
-            Ok(Some(choice.required("mode")?.clone()))
+        "function" => Ok(Some(function(&choice)?)),
+        kind @ "allowed_tools" => {
+            let mode = choice.required_string("mode")?;
+            let tools = allowed(&choice, paths)?;
+            Ok(Some(json!({"type": kind, kind: {"mode": mode, "tools": tools}})))
         }
         other => {
             let message = format!(
@@ -69,28 +66,29 @@ pub fn tool_choice(fields: &Fields<'_>, tools: &mut Vec<Value>) -> Result<Option
     }
 }
 
-/// The names of the tools that the choice allows.
-fn allowed(choice: &Fields<'_>, tools: &[Value]) -> Result<Vec<String>, ApiError> {
-    let mut names = Vec::new();
+/// A function by its name, as a chat has it.
+fn function(fields: &Fields<'_>) -> Result<Value, ApiError> {
+    let name = fields.required_string("name")?;
+    Ok(json!({"type": "function", "function": {"name": name}}))
+}
+
+fn allowed(choice: &Fields<'_>, paths: &mut Paths) -> Result<Vec<Value>, ApiError> {
+    const OF_CHAT: &str = "tool_choice.allowed_tools";
+    paths.add(OF_CHAT.to_owned(), "tool_choice");
     choice.required("tools")?;
+    let mut tools = Vec::new();
     for (n, tool) in choice.list("tools")?.into_iter().flatten().enumerate() {
         let path = format!("tool_choice.tools[{n}]");
         let tool = Fields::of(tool, &path)?;
-        let kind = tool.required_string("type")?;
-        if kind.starts_with(LEFT_OUT) {
-            continue;
+        match tool.required_string("type")? {
+            "function" => {}
+            other if other.starts_with(LEFT_OUT) => continue,
+            _ => return Err(unsupported(tool.path("type"), "only functions can be called")),
         }
-        if kind != "function" {
-            return Err(unsupported(tool.path("type"), "only tools of type `function` exist"));
-        }
-        let name = tool.required_string("name")?;
-        if !tools.iter().any(|tool| tool["function"]["name"] == name) {
-            let message = format!("no tool has the name `{}`", name.escape_debug());
-            return Err(ApiError::field(tool.path("name"), message));
-        }
-        names.push(name.to_owned());
+        paths.add(format!("{OF_CHAT}.tools[{}].function", tools.len()), &path);
+        tools.push(function(&tool)?);
     }
-    Ok(names)
+    Ok(tools)
 }
 
 #[cfg(test)]
@@ -99,9 +97,9 @@ mod tests {
 
     fn read(body: &Value) -> Result<(Vec<Value>, Option<Value>), ApiError> {
         let fields = Fields::of_body(body)?;
-        let mut tools = tools(&fields, &mut Paths::new())?;
-        let choice = tool_choice(&fields, &mut tools)?;
-        Ok((tools, choice))
+        let mut paths = Paths::new();
+        let tools = tools(&fields, &mut paths)?;
+        Ok((tools, tool_choice(&fields, &mut paths)?))
     }
 
     fn function(name: &str) -> Value {
@@ -119,13 +117,15 @@ mod tests {
     }
 
     #[test]
-    fn only_the_allowed_tools_are_left() {
-        let allowed = json!({"type": "allowed_tools", "mode": "required",
-                             "tools": [{"type": "function", "name": "g"}]});
-        let body = json!({"tools": [function("f"), function("g")], "tool_choice": allowed});
+    fn the_allowed_tools_are_named_as_in_a_chat() {
+        let allowed = json!([{"type": "web_search"}, {"type": "function", "name": "g"}]);
+        let choice = json!({"type": "allowed_tools", "mode": "required", "tools": allowed});
+        let body = json!({"tools": [function("f"), function("g")], "tool_choice": choice});
         let (tools, choice) = read(&body).unwrap();
-        assert_eq!((tools.len(), &tools[0]["function"]["name"]), (1, &json!("g")));
-        assert_eq!(choice, Some(json!("required")));
+        assert_eq!(tools.len(), 2, "the prompt stays the same");
+        let named = json!({"type": "function", "function": {"name": "g"}});
+        let allowed = json!({"mode": "required", "tools": [named]});
+        assert_eq!(choice, Some(json!({"type": "allowed_tools", "allowed_tools": allowed})));
     }
 
     #[test]
@@ -140,8 +140,8 @@ mod tests {
             (choice(json!({"type": "allowed_tools", "mode": "auto"})), "tool_choice.tools"),
             (
                 choice(json!({"type": "allowed_tools", "mode": "auto",
-                              "tools": [{"type": "function", "name": "g"}]})),
-                "tool_choice.tools[0].name",
+                              "tools": [{"type": "mcp"}]})),
+                "tool_choice.tools[0].type",
             ),
         ] {
             let error = read(&body).expect_err(&body.to_string());
