@@ -229,6 +229,7 @@ def of_anthropic(tool: dict) -> dict:
 
 
 TOOLS = [GET_WEATHER, SET_LIGHT]
+GREEDY = {"temperature": 0}
 HELPED = {"model": "any", "max_tokens": 80, "system": HELPFUL["content"]}
 
 
@@ -244,10 +245,10 @@ def test_both_protocols_write_the_same_prompt(fake, claude):
 def test_the_bundled_model_answers_and_calls(hobd, client):
     claude = client_of(hobd)
     greet = [user("Hello!")]
-    answer = claude.messages.create(messages=greet, temperature=0, **HELPED)
+    answer = claude.messages.create(messages=greet, extra_body=GREEDY, **HELPED)
     assert answer.content[0].text == text(ask(client, [HELPFUL, *greet]))
     tools = [of_anthropic(tool) for tool in TOOLS]
     light = [user("Turn on the kitchen light.")]
-    answer = claude.messages.create(messages=light, temperature=0, tools=tools, **HELPED)
+    answer = claude.messages.create(messages=light, tools=tools, extra_body=GREEDY, **HELPED)
     [call] = answer.content
     assert (call.name, call.input) == ("set_light", {"room": "kitchen", "state": "on"})
