@@ -38,8 +38,10 @@ fn read(directory: &Path, routes: &mut Vec<Route>) {
                     !declaration[..at].ends_with(|before: char| before.is_alphanumeric())
                 })
             };
-            let methods: Vec<_> = METHODS.iter().filter(serves).copied().collect();
-            assert!(!methods.is_empty(), "the methods of {path} are named");
+            let mut methods: Vec<_> = METHODS.iter().filter(serves).copied().collect();
+            if methods.is_empty() {
+                methods.extend(METHODS); // All of them, or those of a handler that it names.
+            }
             routes.push(Route { path: path.to_owned(), methods });
         }
     }
