@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from clients import Clients
 from hobd import Hobd
 
 
@@ -42,3 +43,11 @@ def start():
     for daemon in daemons:
         daemon.kill()
     shutil.rmtree(directory)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--write-clients", action="store_true", help="write docs/CLIENTS.md")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Clients(config))
