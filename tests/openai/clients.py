@@ -27,7 +27,23 @@ APIS = {
     "langchain-anthropic": "Anthropic's Messages API",
     "ollama": "Ollama's API",
     "langchain-ollama": "Ollama's API",
+    "litellm": "OpenAI's API, Anthropic's and Ollama's",
+    "haystack-ai": "OpenAI's API",
+    "autogen-ext": "OpenAI's API",
+    "smolagents": "OpenAI's API",
+    "llm": "OpenAI's API",
     "websockets": "Hob's events while a user speaks",
+}
+
+
+FRAMEWORKS = {
+    "openai_agents": "openai-agents",
+    "pydantic_ai": "pydantic-ai-slim",
+    "litellm": "litellm",
+    "haystack": "haystack-ai",
+    "autogen": "autogen-ext",
+    "smolagents": "smolagents",
+    "llm": "llm",
 }
 
 
@@ -35,10 +51,9 @@ def client_of(file: str, test: str) -> str:
     """The package whose client a test uses. The names of tests of frameworks begin with the framework's."""
     if test.startswith("test_langchain"):
         return "langchain-anthropic" if file == "test_anthropic" else "langchain-ollama"
-    if test.startswith("test_openai_agents"):
-        return "openai-agents"
-    if test.startswith("test_pydantic_ai"):
-        return "pydantic-ai-slim"
+    for start, client in FRAMEWORKS.items():
+        if test.startswith(f"test_{start}_"):
+            return client
     of_file = {"test_anthropic": "anthropic", "test_ollama": "ollama", "test_speech": "websockets"}
     return of_file.get(file, "openai")
 

@@ -1,5 +1,6 @@
 """Fixtures: daemons, clients and conversations."""
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -8,6 +9,9 @@ import pytest
 
 from clients import Clients
 from hobd import Hobd
+
+# The frameworks call home otherwise, when they are imported.
+os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", HAYSTACK_TELEMETRY_ENABLED="False")
 
 
 @pytest.fixture(scope="session")
