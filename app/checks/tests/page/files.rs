@@ -73,10 +73,12 @@ fn an_import_without_its_kv_cache_says_why() {
     page.answered(1);
 }
 
+/// Chromium reserves the name with an empty file.
 fn downloaded(page: &Page, ending: &str) -> PathBuf {
     wait::until(&format!("a .{ending} is saved"), || {
         let entries = std::fs::read_dir(page.downloads()).ok()?;
         let mut paths = entries.flatten().map(|entry| entry.path());
-        paths.find(|path| path.extension().is_some_and(|found| found == ending))
+        let is_saved = |path: &PathBuf| path.metadata().is_ok_and(|facts| facts.len() > 0);
+        paths.find(|path| path.extension().is_some_and(|found| found == ending) && is_saved(path))
     })
 }

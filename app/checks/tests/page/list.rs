@@ -101,8 +101,9 @@ fn several_chats_are_picked_with_the_mouse_and_exported_as_one_file() {
     page.reads("@picked-bar", "2 selected");
     page.click("@picked-export");
     let file = page.downloads().join("2 chats.json");
-    let file = wait::until("the file is there", || std::fs::read(&file).ok());
-    let documents: Value = serde_json::from_slice(&file).expect("it is JSON");
+    // The browser names the file before it has written all of it.
+    let whole = || serde_json::from_slice(&std::fs::read(&file).ok()?).ok();
+    let documents: Value = wait::until("the file is there, whole", whole);
     let titles: Vec<_> = documents.as_array().unwrap().iter().map(|one| &one["title"]).collect();
     assert_eq!(titles, ["chat 0", "chat 2"]);
 
