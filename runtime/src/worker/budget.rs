@@ -7,16 +7,17 @@
 //!   when nothing else can: idle cells go first, and turns that began later wait (see `room`).
 //! - Where the disk does not take what must leave, the turn has no rows until it does. Others go on.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use hob_slots::away::{Demand, Minimum};
-use hob_slots::{BLOCK_TOKENS, ModelHash, Timeline, Token};
+use hob_slots::away::{BlockFacts, Demand, Minimum, Sketch};
+use hob_slots::{BLOCK_TOKENS, Token, cut};
 
 use super::Worker;
-use super::block_uses::BlockUses;
 use super::cell_numbers::CellNumbers;
 use super::slot::{Running, Slot};
 use crate::draft;
+use crate::labels::{Label, Labels};
 use crate::no_eviction::NoEviction;
 use crate::turn::{TurnError, TurnRequest};
 
@@ -242,10 +243,13 @@ pub(crate) fn check_budget(
     is_border: impl Fn(Token) -> bool,
 ) -> Result<(), TurnError> {
     let Some(budget) = request.budget else { return Ok(()) };
-    let mut timeline = Timeline::new(ModelHash([0; 8])); // Names do not matter.
-    timeline.push(&request.prompt, is_border);
-    let (mut uses, cells) = (BlockUses::default(), CellNumbers::default());
-    let facts = uses.facts(&timeline, &cells, &request.keep.segments, 0);
+    let mut labels = Labels::new(&request.keep.segments);
+    // What stays has a place and a label: neither names nor sketches, which cost a pass over the prompt each.
+    let fact = |range: Range<usize>| {
+        let Label { layer, pinned, .. } = labels.of(&range);
+        BlockFacts { pinned, ..BlockFacts::new(range, layer, 0, Sketch::default()) }
+    };
+    let facts: Vec<_> = cut(&request.prompt, is_border).into_iter().map(fact).collect();
     let minimum = Minimum::of(&facts, micro_batch(budget, max_rows));
     minimum.check(budget).map_err(|error| TurnError::BudgetTooSmall(error.to_string()))
 }
