@@ -14,6 +14,7 @@ try {
   await import("./memory.js");
   await import("./models.js");
   await import("./profiles.js");
+  await import("./restarts.js");
   window.outcome = await runAll();
 } catch (error) {
   window.outcome = { passed: 0, failed: [{ name: "loading the tests", why: String(error) }] };

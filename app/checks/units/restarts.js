@@ -1,0 +1,33 @@
+import { chats, refreshStatus, status } from "/chat/chats.js";
+import { equal, test } from "./harness.js";
+
+/** Answers requests as daemons would, one after the other; counts the lists of chats that were asked for. */
+async function answering(daemons, look) {
+  const real = globalThis.fetch;
+  const asked = { lists: 0 };
+  let daemon = null;
+  globalThis.fetch = async (path) => {
+    const isStatus = path === "/v1/status";
+    if (!isStatus) asked.lists += 1;
+    return Response.json(isStatus ? { ...daemon, parked: [], slots: [] } : { data: [] });
+  };
+  try {
+    for (const next of daemons) {
+      daemon = next;
+      await refreshStatus();
+      look(asked);
+    }
+  } finally {
+    globalThis.fetch = real;
+    status.set({ now: null, error: null, restarts: 0 });
+    chats.set({ all: [], loaded: false });
+  }
+}
+
+test("a daemon that started again between two looks at it is another one", async () => {
+  const first = { pid: 1, started_at: 10, fingerprint: "a" };
+  const seen = [];
+  const daemons = [first, first, { ...first, pid: 2 }, { ...first, pid: 2, fingerprint: "b" }];
+  await answering(daemons, ({ lists }) => seen.push([status.get().restarts, lists]));
+  equal(seen, [[0, 0], [0, 0], [1, 1], [2, 2]]);
+});
