@@ -189,6 +189,8 @@ fn every_error_has_ollamas_shape() {
     assert_eq!(error(&origin).0, 403);
     let unknown = error(&world.get("/api/nothing"));
     assert!(unknown.0 == 404 && unknown.1.contains("/api/nothing"), "{}", unknown.1);
+    let compressed = world.call("GET", "/api/nothing").header("accept-encoding", "gzip").send();
+    assert_eq!((error(&compressed).0, compressed.header("content-encoding")), (404, None));
     assert_eq!(error(&world.get("/api/chat")).0, 405);
     let slow = world.call("POST", "/api/chat").header("content-length", "20").send();
     assert_eq!(error(&slow).0, 408);

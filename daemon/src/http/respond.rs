@@ -4,8 +4,11 @@
 //!   that API's form.
 
 use axum::Json;
+use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+
+use serde_json::Value;
 
 use super::paths;
 use crate::error::{ApiError, ErrorKind};
@@ -34,6 +37,20 @@ impl IntoResponse for ApiError {
         response.extensions_mut().insert(self); // For protocols with errors of another shape.
         response
     }
+}
+
+/// Writes the error that a response carries anew, in another API's form.
+pub fn rewrite_error(
+    response: &mut Response,
+    write: impl FnOnce(&ApiError) -> (StatusCode, Value),
+) {
+    let Some(error) = response.extensions_mut().remove::<ApiError>() else { return };
+    let (status, body) = write(&error);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.remove(header::CONTENT_ENCODING); // What no route has is answered compressed.
+    *response.body_mut() = Body::from(body.to_string());
 }
 
 /// No route has this path.

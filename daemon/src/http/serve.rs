@@ -18,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::guard::Peer;
-use super::{drain, ollama, paths};
+use super::{anthropic, drain, ollama, paths};
 
 const MAX_HEADER_TIME: Duration = Duration::from_secs(30);
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -32,6 +32,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
     let router = Router::new()
         .fallback_service(router)
         .layer(middleware::from_fn(ollama::errors::in_ollamas_form))
+        .layer(middleware::from_fn(anthropic::errors::in_anthropics_form))
         .layer(middleware::map_request(paths::respell))
         .layer(middleware::from_fn(drain::drain));
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));

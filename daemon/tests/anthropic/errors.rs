@@ -108,6 +108,8 @@ fn every_layer_answers_in_this_form() {
         "permission_error",
     );
     refused(&world.call("/v1/messages/batches").json(&body).send(), 404, "not_found_error");
+    let compressed = world.hobd.client.call("GET", "/v1/messages/batches");
+    refused(&compressed.header("accept-encoding", "gzip").send(), 404, "not_found_error");
     refused(&world.hobd.client.call("GET", MESSAGES).send(), 405, "invalid_request_error");
     refused(&world.ask(&say(&"x".repeat(5_000), json!({}))), 413, "request_too_large");
     let torn = world.call(COUNT).body("{").send();

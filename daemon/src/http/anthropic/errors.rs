@@ -3,15 +3,15 @@
 //! - On the paths of this API the errors of every layer have it; on other paths where the client sends
 //!   `anthropic-version`.
 
-use axum::Json;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::{Value, json};
 
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind, Overflow};
+use crate::http::respond::rewrite_error;
 
 const PATH: &str = "/v1/messages";
 const VERSION: &str = "anthropic-version";
@@ -21,7 +21,7 @@ const REQUEST_ID: &str = "request-id";
 const OVERLOADED: u16 = 529;
 
 /// The middleware that writes errors in this form and gives each request an id.
-pub async fn in_own_form(request: Request, next: Next) -> Response {
+pub async fn in_anthropics_form(request: Request, next: Next) -> Response {
     let is_own = is_own(request.uri().path(), request.headers());
     let response = next.run(request).await;
     if is_own { named(response) } else { response }
@@ -35,15 +35,11 @@ fn is_own(path: &str, headers: &HeaderMap) -> bool {
 
 fn named(mut response: Response) -> Response {
     let id = names::request();
-    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
-        let mut body = to_json(&error);
+    rewrite_error(&mut response, |error| {
+        let mut body = to_json(error);
         body["request_id"] = id.as_str().into();
-        *response.status_mut() = status(error.kind);
-        let headers = response.headers_mut();
-        headers.remove(header::CONTENT_LENGTH);
-        headers.remove(header::CONTENT_ENCODING);
-        *response.body_mut() = Json(body).into_response().into_body();
-    }
+        (status(error.kind), body)
+    });
     let id = HeaderValue::from_str(&id).expect("hex digits make a header");
     response.headers_mut().insert(REQUEST_ID, id);
     response

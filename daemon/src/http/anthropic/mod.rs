@@ -11,7 +11,7 @@
 mod answer;
 mod blocks;
 mod cache;
-mod errors;
+pub mod errors;
 mod events;
 mod names;
 mod request;
@@ -28,7 +28,6 @@ use super::body::JsonBody;
 use super::{Shared, sse};
 use crate::chat::Chat;
 use crate::error::ApiError;
-pub use errors::in_own_form;
 use events::Events;
 use request::{Purpose, Request};
 
