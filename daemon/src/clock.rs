@@ -24,6 +24,12 @@ pub fn wall_clock() -> Clock {
     ProcessTime::system().wall_clock()
 }
 
+/// As JSON APIs write times: RFC 3339, in UTC.
+pub fn rfc3339(time: Timestamp) -> String {
+    let millis = i64::try_from(time.0).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::MAX).to_string()
+}
+
 /// Wall time, and the time that this process runs.
 #[derive(Clone, Debug)]
 pub struct ProcessTime {
@@ -85,6 +91,13 @@ fn ahead(file: &Path) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_written_in_utc_to_the_millisecond() {
+        assert_eq!(rfc3339(Timestamp(951_782_400_000)), "2000-02-29T00:00:00Z");
+        assert_eq!(rfc3339(Timestamp(1_234)), "1970-01-01T00:00:01.234Z");
+        assert!(rfc3339(Timestamp(u64::MAX)).starts_with("9999-12-30"), "the latest that is known");
+    }
 
     #[test]
     fn a_moved_clock_moves_wall_time_and_process_time_alike() {

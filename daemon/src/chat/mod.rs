@@ -387,7 +387,7 @@ impl Chat {
         )
     }
 
-    fn now(&self) -> Timestamp {
+    pub fn now(&self) -> Timestamp {
         (self.shared.options.clock)()
     }
 }

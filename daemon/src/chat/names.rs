@@ -20,7 +20,7 @@ pub fn unique() -> String {
 
 /// `req_…`, as Anthropic's clients report it.
 pub fn request() -> String {
-    format!("req_{}", random::<12>())
+    format!("req_{}", unique())
 }
 
 /// Mistral's templates require nine letters and digits.

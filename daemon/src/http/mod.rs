@@ -1,7 +1,9 @@
-//! OpenAI's API, Hob's own, Anthropic's and Ollama's over HTTP, one file an endpoint family, one folder a protocol.
+//! OpenAI's API, Hob's own, Anthropic's and Ollama's over HTTP, one file an endpoint family, one folder a
+//! protocol.
 //!
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
-//! refused), `sse` (streams), the endpoints, the protocols `responses`, `anthropic` and `ollama`; `serve` (the
+//! refused), `sse` (streams), the endpoints, `translation` and the protocols
+//! `responses`, `anthropic` and `ollama`; `serve` (the
 //! socket), `drain` and `paths` (in front of every route), `texts` and `gate` (while the model loads).
 
 mod anthropic;
@@ -45,6 +47,7 @@ mod status;
 mod templates;
 pub mod texts;
 mod tokens;
+mod translation;
 mod turns;
 mod typing;
 mod utterance;

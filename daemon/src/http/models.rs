@@ -9,12 +9,13 @@ use axum::response::{IntoResponse, Response};
 use hob_api::{Device, Offload};
 use hob_models::MachineMemory;
 use hob_models::published::{FETCH_COMMAND, Published};
-use hob_slots::ModelHash;
+use hob_slots::{ModelHash, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::body::JsonBody;
 use crate::blocking::compute;
+use crate::clock::rfc3339;
 use crate::error::ApiError;
 use crate::models::{Entry, Models, SavedKv, Switch, devices};
 use crate::settings::SettingsEditor;
@@ -187,11 +188,10 @@ impl Model {
             fingerprint: models.engine.fingerprint(),
         };
         let created = models.started.0 / 1000;
-        let seconds = i64::try_from(created).unwrap_or(i64::MAX);
         let of_anthropic = AnthropicModel {
             r#type: "model",
             display_name: models.name().to_owned(),
-            created_at: jiff::Timestamp::from_second(seconds).unwrap_or_default().to_string(),
+            created_at: rfc3339(Timestamp(created * 1000)),
             lifecycle: "active",
             max_input_tokens: conversation_tokens,
             max_tokens: conversation_tokens,

@@ -73,6 +73,15 @@ pub struct CallMade<'m> {
     pub arguments: &'m str,
 }
 
+/// The calls of a message's field `tool_calls`.
+pub fn calls_made(calls: Option<&Value>) -> impl Iterator<Item = CallMade<'_>> {
+    calls.and_then(Value::as_array).into_iter().flatten().map(|call| {
+        let part = |pointer| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (id, name) = (part("/id"), part("/function/name"));
+        CallMade { id, name, arguments: part("/function/arguments") }
+    })
+}
+
 /// The fields of a message's `hob`.
 const HOB: [&str; 4] = ["documents", "key", "pin", "weight"];
 
@@ -172,12 +181,7 @@ impl Message {
     }
 
     pub fn calls_made(&self) -> impl Iterator<Item = CallMade<'_>> {
-        let calls = self.json.get("tool_calls").and_then(Value::as_array);
-        calls.into_iter().flatten().map(|call| {
-            let part = |pointer| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            let (id, name) = (part("/id"), part("/function/name"));
-            CallMade { id, name, arguments: part("/function/arguments") }
-        })
+        calls_made(self.json.get("tool_calls"))
     }
 
     pub fn to_json(&self) -> Value {

@@ -10,7 +10,8 @@
 //! - Every five minutes at most, the use of a prefix by turns is written into its saved record, so
 //!   that a prefix in daily use does not expire.
 //! - It unloads the weights after `unload_after` without any turn, if that is set, or after the time
-//!   that a request asked for. It warms no prefix while they are unloaded. Turns without a conversation and embeddings count as turns.
+//!   that a request asked for. It warms no prefix while they are unloaded. Turns without a conversation
+//!   and embeddings count as turns.
 //! - When the clock steps back, idle times restart from there: nothing is due early, and no
 //!   conversation stays hot forever.
 //! - The same events at the same times always lead to the same actions.

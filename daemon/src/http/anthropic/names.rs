@@ -1,6 +1,7 @@
 //! The fields of a chat's body under the names that they have in Anthropic's request, for errors.
 
 use crate::error::ApiError;
+use crate::http::translation::renamed;
 
 pub struct Names {
     /// The path of the origin of each chat message.
@@ -15,10 +16,7 @@ impl Names {
 
     /// The same error of a field as the client wrote it.
     pub fn rename(&self, error: ApiError) -> ApiError {
-        let Some(param) = &error.param else { return error };
-        let Some(own) = self.own(param) else { return error };
-        let message = error.message.replace(&format!("`{param}`"), &format!("`{own}`"));
-        ApiError { message, ..error.clone() }.param(own)
+        renamed(error, |param| self.own(param))
     }
 
     /// `None`: the name is the same.

@@ -12,30 +12,19 @@ use super::names::Names;
 use super::{thinking, tools};
 use crate::chat::identity::Session;
 use crate::error::ApiError;
+use crate::http::translation::copied;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::hob::is_detached;
 use crate::wire::sampling::refuse;
 
-/// Fields that the chat's body has under the same name.
-const PASSED_ON: [&str; 27] = [
-    "chat_template_kwargs",
+/// Further fields that the chat's body has under the same name.
+const PASSED_ON: [&str; 15] = [
     "conversation",
-    "eliza",
-    "evoke_pinned",
-    "evoke_priority",
     "frequency_penalty",
-    "hob",
-    "ignore_eos",
-    "logit_bias",
-    "lora",
     "max_tokens",
     "min_p",
     "model",
     "presence_penalty",
-    "promptCacheKey",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "providerOptions",
     "repeat_penalty",
     "repetition_penalty",
     "return_progress",
@@ -80,9 +69,7 @@ impl Request {
             let message = "detached answers are those of POST /v1/chat/completions";
             return Err(unsupported("hob.detached", message));
         }
-        let passed_on = |name: &&str| fields.get(name).map(|value| ((*name).to_owned(), value));
-        let passed_on = PASSED_ON.iter().filter_map(passed_on);
-        let mut chat: Map<_, _> = passed_on.map(|(name, value)| (name, value.clone())).collect();
+        let mut chat = copied(&fields, &PASSED_ON);
         let mut marks = Marks::default();
         marks.read(&fields)?;
 

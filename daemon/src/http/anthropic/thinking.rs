@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
+use crate::http::translation::{set_variables, switch_thinking};
 use crate::wire::fields::Fields;
 
 /// Thinking up to so many tokens is little, up to the second number as much as usual.
@@ -21,9 +22,7 @@ pub fn set(fields: &Fields<'_>, chat: &mut Map<String, Value>) -> Result<bool, A
     if let Some(thinking) = fields.get("thinking") {
         let thinking = Fields::of(thinking, "thinking")?;
         let thinks = thinks(&thinking)?;
-        // The names in the templates of Qwen and GLM, and of DeepSeek, Granite and Kimi.
-        variables.insert("enable_thinking".into(), thinks.into());
-        variables.insert("thinking".into(), thinks.into());
+        switch_thinking(&mut variables, thinks);
         if let Some(tokens) = thinking.integer("budget_tokens", 1..=i64::from(i32::MAX))? {
             variables.insert("thinking_budget".into(), tokens.into()); // Seed-OSS's.
             let effort = EFFORTS.iter().find(|(most, _)| tokens <= *most);
@@ -41,14 +40,7 @@ pub fn set(fields: &Fields<'_>, chat: &mut Map<String, Value>) -> Result<bool, A
             chat.insert("response_format".into(), answer_form(format)?);
         }
     }
-    if !variables.is_empty() {
-        let given = chat.entry("chat_template_kwargs").or_insert_with(|| json!({}));
-        if let Value::Object(given) = given {
-            for (name, value) in variables {
-                given.entry(name).or_insert(value);
-            }
-        }
-    }
+    set_variables(chat, variables);
     Ok(omits)
 }
 

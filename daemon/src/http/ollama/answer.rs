@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use hob_slots::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::sse::Source;
@@ -17,11 +18,14 @@ use super::load::KeepAlive;
 use super::object::{Form, Part};
 use super::{errors, ndjson};
 use crate::chat::answer::{Answer, Piece};
+use crate::clock::rfc3339;
 use crate::error::ApiError;
 
 /// An answer in progress. The weights' time begins when it is dropped.
 pub struct Reply {
     form: Form,
+    /// When the answer was asked for.
+    created_at: String,
     answer: Answer,
     timer: Timer,
     calls: Calls,
@@ -34,6 +38,7 @@ impl Reply {
     pub fn new(form: Form, answer: Answer, timer: Timer, keep_alive: KeepAlive) -> Self {
         Self {
             form,
+            created_at: rfc3339(Timestamp(answer.head().created * 1000)),
             answer,
             timer,
             calls: Calls::default(),
@@ -59,7 +64,7 @@ impl Reply {
         let mut whole = self.object(Part {
             content: choice.message.text(),
             thinking: choice.message.reasoning(),
-            tool_calls: of_message(&choice.message.to_json()),
+            tool_calls: of_message(&choice.message),
             logprobs: &choice.logprobs,
         });
         self.end(&mut whole, choice.reason);
@@ -67,7 +72,7 @@ impl Reply {
     }
 
     fn object(&self, part: Part<'_>) -> Value {
-        self.form.object(&self.answer.head().model, part)
+        self.form.object(&self.answer.head().model, &self.created_at, part)
     }
 
     fn end(&self, object: &mut Value, reason: &str) {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::wire::message::{CallMade, Message};
+
 /// Collects the pieces of one call at a time.
 #[derive(Default)]
 pub struct Calls {
@@ -42,15 +44,13 @@ pub fn begins(piece: &Value) -> bool {
     piece.get("id").is_some()
 }
 
-/// The calls of a whole message in OpenAI's form, without those that were cut.
-pub fn of_message(message: &Value) -> Vec<Value> {
-    let mut calls = Calls::default();
-    let list = message["tool_calls"].as_array().into_iter().flatten();
-    let whole = list.filter_map(|call| {
-        calls.push(call);
-        calls.finish()
-    });
-    whole.collect()
+/// The calls of a whole message, without those that were cut.
+pub fn of_message(message: &Message) -> Vec<Value> {
+    let mut whole = Vec::new();
+    for CallMade { id, name, arguments } in message.calls_made() {
+        whole.extend(call(whole.len(), id, name, arguments));
+    }
+    whole
 }
 
 fn call(index: usize, id: &str, name: &str, arguments: &str) -> Option<Value> {
@@ -82,7 +82,8 @@ mod tests {
     fn a_call_that_was_cut_is_left_out() {
         let cut = json!({"id": "c", "function": {"name": "f", "arguments": "{\"a\""}});
         let bare = json!({"id": "d", "function": {"name": "g", "arguments": ""}});
-        let calls = of_message(&json!({"tool_calls": [cut, bare]}));
+        let said = json!({"role": "assistant", "content": null, "tool_calls": [cut, bare]});
+        let calls = of_message(&Message::parse(&said, "message").unwrap());
         let expected = json!([{"id": "d", "function": {"index": 0, "name": "g", "arguments": {}}}]);
         assert_eq!(Value::from(calls), expected);
     }

@@ -12,6 +12,7 @@ use hob_runtime::{Residency, TurnError};
 use super::figures::Timer;
 use super::object::{Form, Part};
 use crate::chat::Chat;
+use crate::clock::rfc3339;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, wrong_type};
 
@@ -122,7 +123,7 @@ pub async fn answer(
             "load"
         }
     };
-    let mut body = form.object(chat.model_name(), Part::default());
+    let mut body = form.object(chat.model_name(), &rfc3339(chat.now()), Part::default());
     body["done"] = true.into();
     body["done_reason"] = reason.into();
     timer.write_load(&mut body);

@@ -13,7 +13,6 @@ mod answer;
 mod body;
 mod calls;
 mod chat;
-mod date;
 mod embed;
 pub(super) mod errors;
 mod figures;

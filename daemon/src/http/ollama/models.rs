@@ -10,8 +10,8 @@ use hob_slots::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::body::OllamaBody;
-use super::date::rfc3339;
 use crate::chat::Chat;
+use crate::clock::rfc3339;
 use crate::error::ApiError;
 use crate::models::{Entry, Models, devices};
 use crate::profiles::Profiles;

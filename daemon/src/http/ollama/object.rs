@@ -3,7 +3,6 @@
 use hob_runtime::turn::Logprobs;
 use serde_json::{Value, json};
 
-use super::date;
 use super::models::listed;
 use crate::wire::answer::chat_logprobs;
 
@@ -25,9 +24,9 @@ pub struct Part<'p> {
 }
 
 impl Form {
-    /// An object that is not the last.
-    pub fn object(self, model: &str, part: Part<'_>) -> Value {
-        let mut object = json!({"model": listed(model), "created_at": date::now()});
+    /// An object that is not the last. `created_at`: RFC 3339.
+    pub fn object(self, model: &str, created_at: &str, part: Part<'_>) -> Value {
+        let mut object = json!({"model": listed(model), "created_at": created_at});
         match self {
             Self::Chat => {
                 let mut message = json!({"role": "assistant", "content": part.content});

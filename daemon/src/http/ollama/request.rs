@@ -6,26 +6,18 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
+use crate::http::translation::{self, behind, copied, set_variables, switch_thinking};
 use crate::wire::fields::{Fields, unsupported, whole, wrong_type};
 use crate::wire::hob::is_detached;
 
-/// Fields that mean the same here as for OpenAI's routes.
-const PASSED_ON: [&str; 16] = [
+/// Further fields that mean the same here as for OpenAI's routes.
+const PASSED_ON: [&str; 7] = [
     "conversation",
-    "prompt_cache_key",
-    "promptCacheKey",
-    "prompt_cache_retention",
-    "providerOptions",
-    "eliza",
-    "hob",
     "store",
-    "lora",
-    "logit_bias",
     "logprobs",
     "top_logprobs",
     "tool_choice",
     "parallel_tool_calls",
-    "chat_template_kwargs",
     "continue_final_message",
 ];
 
@@ -64,12 +56,7 @@ const COMMON: [(&str, &str); 12] = [
 /// # Errors
 /// Names the field that Hob cannot read.
 pub fn common(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
-    let mut body = Map::new();
-    for name in PASSED_ON {
-        if let Some(value) = fields.get(name) {
-            body.insert(name.into(), value.clone());
-        }
-    }
+    let mut body = copied(fields, &PASSED_ON);
     fields.string("model")?;
     body.insert("stream".into(), streams(fields)?.into());
     if is_detached(&Value::Object(body.clone()))? {
@@ -93,16 +80,10 @@ pub fn streams(fields: &Fields<'_>) -> Result<bool, ApiError> {
 
 /// An error with Ollama's names of the fields: `own`, then the common ones.
 pub fn renamed(error: ApiError, own: &Names) -> ApiError {
-    let Some(param) = &error.param else { return error };
-    let fits = |from: &str| {
-        let rest = param.strip_prefix(from)?;
-        (rest.is_empty() || rest.starts_with(['.', '['])).then_some(rest)
-    };
-    let mut names = own.iter().chain(&COMMON);
-    let found = names.find_map(|(from, to)| Some(format!("{to}{}", fits(from)?)));
-    let Some(name) = found else { return error };
-    let message = error.message.replace(&format!("`{param}`"), &format!("`{name}`"));
-    ApiError { message, param: Some(name), ..error }
+    translation::renamed(error, |param| {
+        let mut names = own.iter().chain(&COMMON);
+        names.find_map(|(from, to)| Some(format!("{to}{}", behind(param, from)?)))
+    })
 }
 
 fn sampling(options: &Fields<'_>, body: &mut Map<String, Value>) -> Result<(), ApiError> {
@@ -139,7 +120,6 @@ fn form(format: &Value) -> Result<Option<Value>, ApiError> {
     }
 }
 
-/// The variables by which chat templates switch reasoning, each of some models.
 fn think(fields: &Fields<'_>, body: &mut Map<String, Value>) -> Result<(), ApiError> {
     const LEVELS: [&str; 3] = ["low", "medium", "high"];
     let Some(think) = fields.get("think") else { return Ok(()) };
@@ -152,15 +132,12 @@ fn think(fields: &Fields<'_>, body: &mut Map<String, Value>) -> Result<(), ApiEr
         }
         other => return Err(wrong_type("think", "a boolean or a level", other)),
     };
-    let variables = body.entry("chat_template_kwargs").or_insert_with(|| json!({}));
-    if let Some(variables) = variables.as_object_mut() {
-        for name in ["enable_thinking", "thinking"] {
-            variables.entry(name).or_insert(thinks.into());
-        }
-        if let Some(level) = level {
-            variables.entry("reasoning_effort").or_insert_with(|| level.as_str().into());
-        }
+    let mut variables = Map::new();
+    switch_thinking(&mut variables, thinks);
+    if let Some(level) = level {
+        variables.insert("reasoning_effort".into(), level.as_str().into());
     }
+    set_variables(body, variables);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::place::Ids;
 use crate::chat::answer::Answer;
 use crate::error::ApiError;
+use crate::wire::message::{CallMade, calls_made};
 
 /// How far a response is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +152,6 @@ pub fn output(
     logprobs: &Value,
 ) -> Vec<Value> {
     let text = |name: &str| message[name].as_str().filter(|text| !text.is_empty());
-    let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
     let mut items = Vec::new();
     if let Some(text) = text("reasoning_content") {
         items.push(reasoning(&ids.reasoning(), text, summarizes, Status::Completed));
@@ -159,11 +159,8 @@ pub fn output(
     if let Some(text) = text("content") {
         items.push(said(&ids.message(), text, logprobs, Status::Completed));
     }
-    for (n, call) in calls.iter().enumerate() {
-        let part =
-            |pointer: &str| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (id, name, arguments) =
-            (part("/id"), part("/function/name"), part("/function/arguments"));
+    for (n, call) in calls_made(message.get("tool_calls")).enumerate() {
+        let CallMade { id, name, arguments } = call;
         items.push(function_call(&ids.call(n), id, name, arguments, Status::Completed));
     }
     if let Some(last) = items.last_mut() {

@@ -22,9 +22,6 @@ use crate::error::ApiError;
 /// The hint of responses that are not stored and have no cache key.
 const UNSTORED: &str = "responses";
 
-/// The fields that name a hint.
-const HINTS: [&str; 4] = ["prompt_cache_key", "promptCacheKey", "eliza", "providerOptions"];
-
 /// Puts the request into its conversation. Returns the body of the chat.
 ///
 /// # Errors
@@ -36,17 +33,18 @@ pub async fn chat_body(
     conversations: &Conversations,
 ) -> Result<Value, ApiError> {
     let stores = request.stores && !request.is_private();
+    let identity = Identity::of(body, session)?;
     if let Some(previous) = request.previous.clone() {
         let Answered { text, row, .. } = stored::previous(&previous, conversations).await?;
         let history = text.path_to(row).into_iter().map(|saved| saved.message.clone()).collect();
         if !stores {
-            return Ok(unstored(request, history));
+            return Ok(unstored(request, &identity, history));
         }
         instruct(request, &history, text.instructions.is_some());
         request.paths.add("hob.after".to_owned(), "previous_response_id");
         return Ok(append(request, &text.summary.id, Some(row)));
     }
-    if let Some(id) = Identity::of(body, session)?.named() {
+    if let Some(id) = identity.named() {
         if request.instructions.is_some() {
             let text = conversations.transcript.get(id).done().await?;
             let path = text.iter().flat_map(|text| text.path());
@@ -62,7 +60,7 @@ pub async fn chat_body(
         return Ok(append(request, id.as_str(), None));
     }
     if !stores {
-        return Ok(unstored(request, Vec::new()));
+        return Ok(unstored(request, &identity, Vec::new()));
     }
     let history = sent(request);
     match references::conversation(body, conversations).await? {
@@ -124,8 +122,8 @@ fn append(request: &mut Request, conversation: &str, after: Option<i64>) -> Valu
     request.body(Vec::new())
 }
 
-/// A chat that carries its whole history.
-fn unstored(request: &mut Request, mut history: Vec<Value>) -> Value {
+/// A chat that carries its whole history. `identity`: of the request.
+fn unstored(request: &mut Request, identity: &Identity, mut history: Vec<Value>) -> Value {
     if let Some(own) = &request.instructions {
         let is_sent = history.is_empty();
         let begun = if is_sent { &request.input.messages } else { &history };
@@ -137,8 +135,8 @@ fn unstored(request: &mut Request, mut history: Vec<Value>) -> Value {
         }
         history.insert(0, json!({"role": "system", "content": text}));
     }
-    if !HINTS.iter().any(|name| request.chat.contains_key(*name)) {
-        request.chat.insert(HINTS[0].into(), UNSTORED.into());
+    if *identity == Identity::Ephemeral {
+        request.chat.insert("prompt_cache_key".into(), UNSTORED.into());
     }
     request.chat.insert("prompt_cache_retention".into(), "in_memory".into());
     request.body(history)

@@ -1,6 +1,7 @@
 //! The fields of a response's request under their own names, in errors about the chat that it becomes.
 
 use crate::error::ApiError;
+use crate::http::translation::{behind, renamed};
 
 /// What the chat calls a field, and what the client calls it.
 #[derive(Clone, Debug)]
@@ -31,19 +32,12 @@ impl Paths {
 
     /// The error, about the client's field.
     pub fn own(&self, error: ApiError) -> ApiError {
-        let Some(param) = &error.param else {
-            return match error.code {
-                Some("context_length_exceeded") => error.param("input"),
-                _ => error,
-            };
-        };
-        let found = self.0.iter().find_map(|(chat, own)| {
-            let rest = param.strip_prefix(chat.as_str())?;
-            (rest.is_empty() || rest.starts_with(['.', '['])).then(|| format!("{own}{rest}"))
-        });
-        let Some(own) = found else { return error };
-        let message = error.message.replace(&format!("`{param}`"), &format!("`{own}`"));
-        ApiError { message, param: Some(own), ..error }
+        if error.param.is_none() && error.code == Some("context_length_exceeded") {
+            return error.param("input");
+        }
+        renamed(error, |param| {
+            self.0.iter().find_map(|(chat, own)| Some(format!("{own}{}", behind(param, chat)?)))
+        })
     }
 }
 

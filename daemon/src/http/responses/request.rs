@@ -10,18 +10,17 @@ use super::input::Input;
 use super::paths::Paths;
 use super::tools;
 use crate::error::ApiError;
+use crate::http::translation::copied;
 use crate::wire::fields::{Fields, unsupported};
 use crate::wire::sampling::refuse;
 
-/// Fields that a chat has under the same name: of OpenAI, of Hob, and of other servers.
-const SAME: [&str; 29] = [
+/// Fields of OpenAI and of other servers that a chat has under the same name.
+const SAME: [&str; 20] = [
     "model",
     "stream",
     "temperature",
     "top_p",
     "parallel_tool_calls",
-    "prompt_cache_key",
-    "prompt_cache_retention",
     "top_k",
     "min_p",
     "seed",
@@ -30,10 +29,6 @@ const SAME: [&str; 29] = [
     "presence_penalty",
     "repeat_penalty",
     "repetition_penalty",
-    "logit_bias",
-    "ignore_eos",
-    "lora",
-    "chat_template_kwargs",
     "json_schema",
     "grammar",
     "guided_json",
@@ -41,9 +36,6 @@ const SAME: [&str; 29] = [
     "guided_choice",
     "guided_grammar",
     "structured_outputs",
-    "promptCacheKey",
-    "providerOptions",
-    "eliza",
 ];
 
 /// Fields of `hob` that say where a chat goes on: here other fields do.
@@ -141,8 +133,7 @@ impl Request {
 }
 
 fn chat(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
-    let same = SAME.iter().filter_map(|name| Some(((*name).to_owned(), fields.get(name)?.clone())));
-    let mut chat: Map<String, Value> = same.collect();
+    let mut chat = copied(fields, &SAME);
     if let Some(hob) = fields.get("hob") {
         let hob_fields = Fields::of(hob, "hob")?;
         for (name, remedy) in ELSEWHERE {
@@ -152,7 +143,6 @@ fn chat(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
                 return Err(unsupported(path, message));
             }
         }
-        chat.insert("hob".into(), hob.clone());
     }
     if let Some(limit) = fields.integer("max_output_tokens", 1..=i64::from(i32::MAX))? {
         chat.insert("max_tokens".into(), limit.into());

@@ -1,0 +1,63 @@
+//! What the protocols share whose requests become the body of a chat.
+
+use serde_json::{Map, Value, json};
+
+use crate::error::ApiError;
+use crate::wire::fields::Fields;
+
+/// Fields of a chat, Hob's own and those of other servers, that mean the same in every protocol.
+pub const OF_CHATS: [&str; 12] = [
+    "chat_template_kwargs",
+    "eliza",
+    "evoke_pinned",
+    "evoke_priority",
+    "hob",
+    "ignore_eos",
+    "logit_bias",
+    "lora",
+    "promptCacheKey",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "providerOptions",
+];
+
+/// The body of a chat with the fields that mean the same: [`OF_CHATS`] and `own`.
+pub fn copied(fields: &Fields<'_>, own: &[&str]) -> Map<String, Value> {
+    let names = OF_CHATS.iter().chain(own);
+    names.filter_map(|name| Some(((*name).to_owned(), fields.get(name)?.clone()))).collect()
+}
+
+/// Adds the variables by which chat templates switch reasoning, each of some models.
+pub fn switch_thinking(variables: &mut Map<String, Value>, thinks: bool) {
+    // In the templates of Qwen and GLM, and of DeepSeek, Granite and Kimi.
+    for name in ["enable_thinking", "thinking"] {
+        variables.insert(name.into(), thinks.into());
+    }
+}
+
+/// Sets variables of the chat template, unless the request itself sets them.
+pub fn set_variables(chat: &mut Map<String, Value>, variables: Map<String, Value>) {
+    if variables.is_empty() {
+        return;
+    }
+    let given = chat.entry("chat_template_kwargs").or_insert_with(|| json!({}));
+    if let Value::Object(given) = given {
+        for (name, value) in variables {
+            given.entry(name).or_insert(value);
+        }
+    }
+}
+
+/// The same error about the field that the client sent. `own`: the client's path of the chat's, `None` where
+/// they are the same.
+pub fn renamed(error: ApiError, own: impl FnOnce(&str) -> Option<String>) -> ApiError {
+    let Some(param) = &error.param else { return error };
+    let Some(name) = own(param) else { return error };
+    let message = error.message.replace(&format!("`{param}`"), &format!("`{name}`"));
+    ApiError { message, param: Some(name), ..error }
+}
+
+/// What stands behind `field` in the path of it or of a part of it: nothing, `.name` or `[0]`.
+pub fn behind<'p>(path: &'p str, field: &str) -> Option<&'p str> {
+    path.strip_prefix(field).filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
