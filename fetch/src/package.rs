@@ -17,6 +17,9 @@ const FILE: &str = "llama_cpp_python-0.3.36.tar.gz";
 const BYTES: u64 = 76_589_250;
 const SHA256: &str = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e";
 
+/// A file beside what was unpacked that names the package.
+const NAME: &str = "package";
+
 /// Where the repository is in the package.
 pub const REPOSITORY: &str = "/vendor/llama.cpp/";
 
@@ -47,5 +50,7 @@ pub fn unpacked(
         .and_then(|mut archive| unpack(&mut archive))
         .map_err(FetchError::file("unpack", &part))?;
     fs::remove_file(&part).map_err(FetchError::file("remove", &part))?;
+    let name = dir.join(NAME);
+    fs::write(&name, FILE).map_err(FetchError::file("write", &name))?;
     fs::write(&stamp, SHA256).map_err(FetchError::file("write", &stamp))
 }

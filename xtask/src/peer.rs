@@ -16,5 +16,10 @@ const CONFIGURE: &str = "cmake -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OF
 pub fn build() -> Result<(), Failure> {
     model::fetch_llama_cpp(SOURCE)?;
     Line::new(CONFIGURE).args(["-S", SOURCE, "-B", BUILD]).run()?;
-    Line::new("cmake --build").arg(BUILD).args(["--target", "llama-server", "--parallel"]).run()
+    // Without a number, make starts all compilers at once.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from).to_string();
+    Line::new("cmake --build")
+        .arg(BUILD)
+        .args(["--target", "llama-server", "--parallel", &cores])
+        .run()
 }
