@@ -181,6 +181,15 @@ impl<'a> Metadata<'a> {
         value.ok_or_else(|| malformed(&format!("the lender of the tokenizer has no {key}")))
     }
 
+    /// The entries of an array of texts.
+    pub fn texts(&self, key: &str) -> io::Result<Vec<&'a [u8]>> {
+        let mut cursor = Cursor(self.value(key)?.bytes);
+        if cursor.number()? != TYPE_TEXT {
+            return Err(malformed(&format!("{key} is no array of texts")));
+        }
+        (0..cursor.length()?).map(|_| cursor.text()).collect()
+    }
+
     pub fn array_length(&self, key: &str) -> io::Result<usize> {
         let mut cursor = Cursor(self.value(key)?.bytes);
         cursor.number()?;

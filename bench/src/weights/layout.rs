@@ -1,4 +1,4 @@
-//! The tensors and the metadata of a shape: the `qwen2` architecture.
+//! The tensors and the metadata of a shape.
 //!
 //! - Matrices are Q8_0, norms and biases f32, as in a published Q8_0 file.
 //! - The embedding is tied: there is no output matrix.
@@ -6,9 +6,9 @@
 
 use std::io;
 
-use super::Shape;
 use super::gguf::{Header, HeaderBuilder, Metadata};
 use super::tensor::{Content, Tensor};
+use super::{Architecture, Shape};
 
 /// Increased when the same shape gives other bytes.
 const REVISION: u32 = 1;
@@ -17,8 +17,14 @@ const FILE_TYPE_Q8_0: u32 = 7;
 /// llama.cpp's number for an unused token.
 const TOKEN_UNUSED: i32 = 5;
 
-/// Copied from the bundled model; tokens and their types are padded.
-const TOKENIZER_KEYS: [&str; 9] = [
+pub const EMBEDDINGS: &str = "token_embd.weight";
+/// Standard deviation of the embeddings.
+pub const EMBEDDING: f32 = 0.5;
+
+const TEMPLATE: &str = "tokenizer.chat_template";
+
+/// Copied from the lender where it has them; tokens and their types are padded.
+const TOKENIZER_KEYS: [&str; 8] = [
     "tokenizer.ggml.model",
     "tokenizer.ggml.pre",
     "tokenizer.ggml.merges",
@@ -27,17 +33,16 @@ const TOKENIZER_KEYS: [&str; 9] = [
     "tokenizer.ggml.eot_token_id",
     "tokenizer.ggml.padding_token_id",
     "tokenizer.ggml.add_bos_token",
-    "tokenizer.chat_template",
 ];
 
 /// Every tensor of the shape, in the order of the file.
-pub fn tensors(shape: &Shape) -> Vec<Tensor> {
+pub fn tensors(shape: &Shape, embedding: f32) -> Vec<Tensor> {
     let width = shape.embedding;
     let (q, kv) = (shape.heads * shape.head_size(), shape.kv_heads * shape.head_size());
     let mut tensors = vec![
         Tensor {
-            content: Content::Random { deviation: 0.5 },
-            ..Tensor::matrix("token_embd.weight".to_owned(), shape.vocabulary, width)
+            content: Content::Random { deviation: embedding },
+            ..Tensor::matrix(EMBEDDINGS.to_owned(), shape.vocabulary, width)
         },
         Tensor::ones("output_norm.weight".to_owned(), width),
     ];
@@ -50,9 +55,15 @@ pub fn tensors(shape: &Shape) -> Vec<Tensor> {
             Tensor::matrix(name("attn_k.weight"), kv, width),
             Tensor::matrix(name("attn_v.weight"), kv, width),
             Tensor::matrix(name("attn_output.weight"), width, q),
-            Tensor::bias(name("attn_q.bias"), q),
-            Tensor::bias(name("attn_k.bias"), kv),
-            Tensor::bias(name("attn_v.bias"), kv),
+        ]);
+        if shape.architecture == Architecture::Qwen2 {
+            tensors.extend([
+                Tensor::bias(name("attn_q.bias"), q),
+                Tensor::bias(name("attn_k.bias"), kv),
+                Tensor::bias(name("attn_v.bias"), kv),
+            ]);
+        }
+        tensors.extend([
             Tensor::matrix(name("ffn_gate.weight"), shape.feed_forward, width),
             Tensor::matrix(name("ffn_up.weight"), shape.feed_forward, width),
             Tensor::matrix(name("ffn_down.weight"), width, shape.feed_forward),
@@ -61,11 +72,19 @@ pub fn tensors(shape: &Shape) -> Vec<Tensor> {
     tensors
 }
 
-/// All bytes before the tensors. `tokenizer`: the GGUF whose tokenizer is copied.
-pub fn header(shape: &Shape, tensors: &[Tensor], tokenizer: &[u8]) -> io::Result<Header> {
-    let lender = Metadata::read(tokenizer)?;
+/// All bytes before the tensors. `lender`: has the tokenizer. `template`: in place of its own.
+pub fn header(
+    shape: &Shape,
+    tensors: &[Tensor],
+    lender: &Metadata<'_>,
+    template: Option<&str>,
+) -> io::Result<Header> {
+    let architecture = match shape.architecture {
+        Architecture::Qwen2 => "qwen2",
+        Architecture::Llama => "llama",
+    };
     let mut header = HeaderBuilder::default();
-    header.text("general.architecture", "qwen2");
+    header.text("general.architecture", architecture);
     header.text("general.name", &format!("{}-random", shape.name));
     header.text("general.description", &format!("random weights, revision {REVISION}"));
     header.number("general.file_type", FILE_TYPE_Q8_0);
@@ -82,13 +101,22 @@ pub fn header(shape: &Shape, tensors: &[Tensor], tokenizer: &[u8]) -> io::Result
         ("vocab_size", shape.vocabulary),
     ];
     for (key, value) in numbers {
-        header.number(&format!("qwen2.{key}"), u32::try_from(value).map_err(io::Error::other)?);
+        header.number(
+            &format!("{architecture}.{key}"),
+            u32::try_from(value).map_err(io::Error::other)?,
+        );
     }
-    header.float("qwen2.rope.freq_base", shape.rope_base);
-    header.float("qwen2.attention.layer_norm_rms_epsilon", 1e-5);
+    header.float(&format!("{architecture}.rope.freq_base"), shape.rope_base);
+    header.float(&format!("{architecture}.attention.layer_norm_rms_epsilon"), 1e-5);
 
     for key in TOKENIZER_KEYS {
-        header.raw(key, lender.value(key)?);
+        if let Ok(value) = lender.value(key) {
+            header.raw(key, value);
+        }
+    }
+    match template {
+        Some(template) => header.text(TEMPLATE, template),
+        None => header.raw(TEMPLATE, lender.value(TEMPLATE)?),
     }
     let known = lender.array_length("tokenizer.ggml.tokens")?;
     let unused = shape.vocabulary.checked_sub(known).ok_or_else(|| {

@@ -4,7 +4,8 @@
 //! - The same shape gives the same bytes on every machine.
 //! - A file is written once, under a temporary name, and renamed: it exists whole or not at all. A
 //!   file of another version of this code is written again.
-//! - The tokenizer is the bundled model's, padded with unused entries to the shape's vocabulary.
+//! - The tokenizer is the bundled model's, padded with unused entries to the shape's vocabulary; or a
+//!   real one, whose tokens that are no plain words are never the likeliest, see [`speaking`].
 //!
 //! [`layout`] has the tensors and the metadata of a shape, [`gguf`] the bytes of the container,
 //! [`random`] the numbers.
@@ -12,13 +13,15 @@
 mod gguf;
 mod layout;
 mod random;
+mod speaking;
 mod tensor;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use gguf::Header;
+use gguf::{Header, Metadata};
+use speaking::Quiet;
 use tensor::Tensor;
 
 /// The bundled model, whose tokenizer every shape copies.
@@ -27,10 +30,11 @@ const TOKENIZER: &[u8] = include_bytes!("../../../assets/hob-tiny-f16.gguf");
 /// Rows are made and written this many bytes at a time, or one row where that is longer.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// The dimensions of a model of the `qwen2` architecture.
+/// The dimensions of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     pub name: &'static str,
+    pub architecture: Architecture,
     /// Width of the residual stream; a multiple of 32, like every other width.
     pub embedding: usize,
     pub layers: usize,
@@ -48,10 +52,26 @@ pub struct Shape {
     pub context: usize,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    Qwen2,
+    /// The same without biases.
+    Llama,
+}
+
+/// A real tokenizer.
+pub struct Tokenizer {
+    /// A GGUF that has it, with weights or without.
+    pub file: PathBuf,
+    /// A chat template in place of the file's own.
+    pub template: Option<PathBuf>,
+}
+
 impl Shape {
     /// Qwen2.5-0.5B: 494 million weights, 529 MB.
     pub const QWEN2_5_0_5B: Self = Self {
         name: "qwen2.5-0.5b",
+        architecture: Architecture::Qwen2,
         embedding: 896,
         layers: 24,
         heads: 14,
@@ -62,10 +82,25 @@ impl Shape {
         context: 32_768,
     };
 
+    /// Llama-3.2-1B: 1.24 billion weights, 1.3 GB.
+    pub const LLAMA_3_2_1B: Self = Self {
+        name: "llama-3.2-1b",
+        architecture: Architecture::Llama,
+        embedding: 2048,
+        layers: 16,
+        heads: 32,
+        kv_heads: 8,
+        feed_forward: 8192,
+        vocabulary: 128_256,
+        rope_base: 5e5,
+        context: 131_072,
+    };
+
     /// Small enough for a test: under 200 thousand weights.
     #[cfg(test)]
     pub const SMALL: Self = Self {
         name: "small",
+        architecture: Architecture::Qwen2,
         embedding: 64,
         layers: 2,
         heads: 4,
@@ -79,13 +114,38 @@ impl Shape {
     fn head_size(&self) -> usize {
         self.embedding / self.heads
     }
+
+    /// Bytes of f16 KV a token.
+    pub fn kv_bytes(&self) -> usize {
+        2 * 2 * self.layers * self.kv_heads * self.head_size()
+    }
 }
 
 /// Writes the weights of `shape` to `path`, unless they are there.
 pub fn ensure(shape: Shape, path: &Path) -> io::Result<()> {
-    let tensors = layout::tensors(&shape);
-    let header = layout::header(&shape, &tensors, TOKENIZER)?;
-    if is_written(path, &header)? {
+    let tensors = layout::tensors(&shape, layout::EMBEDDING);
+    let header = layout::header(&shape, &tensors, &Metadata::read(TOKENIZER)?, None)?;
+    ensure_written(path, &header, &tensors, &Quiet::default())
+}
+
+/// The same with a real tokenizer.
+pub fn ensure_with(shape: Shape, tokenizer: &Tokenizer, path: &Path) -> io::Result<()> {
+    let lender = fs::read(&tokenizer.file)?;
+    let lender = Metadata::read(&lender)?;
+    let template = tokenizer.template.as_deref().map(fs::read_to_string).transpose()?;
+    let quiet = Quiet::of(&lender)?;
+    let tensors = layout::tensors(&shape, speaking::deviation(shape.embedding));
+    let header = layout::header(&shape, &tensors, &lender, template.as_deref())?;
+    ensure_written(path, &header, &tensors, &quiet)
+}
+
+fn ensure_written(
+    path: &Path,
+    header: &Header,
+    tensors: &[Tensor],
+    quiet: &Quiet,
+) -> io::Result<()> {
+    if is_written(path, header)? {
         return Ok(());
     }
     if let Some(directory) = path.parent() {
@@ -93,7 +153,7 @@ pub fn ensure(shape: Shape, path: &Path) -> io::Result<()> {
     }
     let unfinished = unfinished(path);
     let written =
-        write(&unfinished, &header, &tensors).and_then(|()| fs::rename(&unfinished, path));
+        write(&unfinished, header, tensors, quiet).and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
         let _ = fs::remove_file(&unfinished);
     }
@@ -116,7 +176,7 @@ fn is_written(path: &Path, header: &Header) -> io::Result<bool> {
     Ok(found == header.bytes())
 }
 
-fn write(path: &Path, header: &Header, tensors: &[Tensor]) -> io::Result<()> {
+fn write(path: &Path, header: &Header, tensors: &[Tensor], quiet: &Quiet) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(header.bytes())?;
     let mut chunk = Vec::new();
@@ -128,6 +188,9 @@ fn write(path: &Path, header: &Header, tensors: &[Tensor]) -> io::Result<()> {
             chunk.clear();
             let rows = rows_at_once.min((tensor.bytes() - written_bytes) / tensor.row_bytes());
             random::fill(&mut chunk, tensor, rows, &mut numbers);
+            if tensor.name == layout::EMBEDDINGS {
+                quiet.silence(&mut chunk, tensor, written_bytes / tensor.row_bytes());
+            }
             written_bytes += chunk.len();
             file.write_all(&chunk)?;
         }
@@ -188,8 +251,9 @@ mod tests {
         let summary = hob_models::Summary::of(&header);
 
         let found = header.tensors.iter().map(|t| (t.name.clone(), t.bytes as usize));
-        let wanted =
-            layout::tensors(&Shape::SMALL).into_iter().map(|t| (t.name.clone(), t.bytes()));
+        let wanted = layout::tensors(&Shape::SMALL, layout::EMBEDDING)
+            .into_iter()
+            .map(|t| (t.name.clone(), t.bytes()));
         assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
         let last = header.tensors.last().expect("it has tensors");
         assert_eq!(last.bytes, 64 * 128 / 32 * 34, "Q8_0 takes 34 bytes for 32 numbers");
@@ -201,8 +265,37 @@ mod tests {
 
     #[test]
     fn the_large_shape_has_the_size_of_its_model() {
-        let tensors = layout::tensors(&Shape::QWEN2_5_0_5B);
-        let weights: usize = tensors.iter().map(|t| t.width * t.rows.unwrap_or(1)).sum();
-        assert_eq!(weights, 494_032_768); // What the published model has.
+        let weights = |shape| -> usize {
+            let tensors = layout::tensors(&shape, layout::EMBEDDING);
+            tensors.iter().map(|t| t.width * t.rows.unwrap_or(1)).sum()
+        };
+        // What the published models have.
+        assert_eq!(weights(Shape::QWEN2_5_0_5B), 494_032_768);
+        assert_eq!(weights(Shape::LLAMA_3_2_1B), 1_235_814_400);
+        assert_eq!(Shape::QWEN2_5_0_5B.kv_bytes(), 12_288);
+    }
+
+    #[test]
+    fn tokens_that_are_no_words_are_quiet_in_a_model_with_a_lent_tokenizer() {
+        let directory = tempfile::tempdir().expect("a directory can be made");
+        let [lender, path] = ["lender.gguf", "small.gguf"].map(|name| directory.path().join(name));
+        fs::write(&lender, TOKENIZER).expect("writable");
+
+        let tokenizer = Tokenizer { file: lender, template: None };
+        ensure_with(Shape::SMALL, &tokenizer, &path).expect("written");
+
+        let bytes = fs::read(&path).expect("it is there");
+        let header = hob_models::Header::open(&path).expect("hob-models reads it");
+        let at = header.tensors.iter().find(|t| t.name == layout::EMBEDDINGS).expect("it has them");
+        assert_eq!(at.bytes, 1600 * 64 / 32 * 34);
+        let tensors: usize =
+            header.tensors.iter().map(|t| (t.bytes as usize).next_multiple_of(32)).sum();
+        let scale = |token: usize| {
+            let at = bytes.len() - tensors + token * 2 * 34;
+            u16::from_le_bytes([bytes[at], bytes[at + 1]])
+        };
+        // Of the bundled tokenizer: an end token, a word, and an entry that nothing uses.
+        assert_eq!([scale(2), scale(1599)], [speaking::QUIET; 2]);
+        assert!(scale(1535) > 4 * speaking::QUIET, "{}", scale(1535));
     }
 }
