@@ -44,7 +44,7 @@ impl Hobd {
         while !self.ready.is_file() {
             let ended = self.process.try_wait()?.is_some();
             ensure!(!ended && began.elapsed() < PATIENCE, "hobd does not start:\n{}", self.log()?);
-            std::thread::sleep(Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
     }
@@ -77,11 +77,16 @@ impl Hobd {
         Ok(())
     }
 
-    fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer> {
+    /// Its address, and the token.
+    pub fn access(&self) -> Result<(String, String)> {
         let ready: Value = serde_json::from_slice(&fs::read(&self.ready)?)?;
         let text = |name: &str| ready[name].as_str().map(str::to_owned).context("the ready file");
-        let (address, token) = (text("address")?, fs::read_to_string(text("token_file")?)?);
-        http::request(&address, method, path, Some(token.trim()), body)
+        Ok((text("address")?, fs::read_to_string(text("token_file")?)?.trim().to_owned()))
+    }
+
+    fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer> {
+        let (address, token) = self.access()?;
+        http::request(&address, method, path, Some(&token), body)
     }
 
     /// The answer of a `POST` as JSON.

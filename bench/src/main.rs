@@ -14,6 +14,8 @@ mod measure;
 mod peer;
 mod raw;
 mod recall;
+mod record;
+mod render;
 mod resume;
 mod splice;
 mod store;
@@ -52,11 +54,14 @@ enum Bench {
     /// Processor time of an idle hobd with warm prefixes; latency of speech start and filler
     /// phrases.
     Idle(idle::Options),
-    /// Time to first token over HTTP: hobd beside llama-server, which `cargo xtask peer` builds.
+    /// hobd beside llama-server, which `cargo xtask peer` builds, over HTTP: first tokens, streams, an
+    /// agent's day, bytes, what HTTP adds, memory.
     Peer(peer::Options),
     /// Whether a conversation with a budget of cells still knows what it was told, by each policy of
     /// who leaves.
     Recall(recall::Options),
+    /// Makes the documents' tables and plots of the files that `peer` writes.
+    Render(render::Options),
     /// Time to first token: cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),
     /// Ranges of cells that leave a sequence and come back, against computing them; decode speed with holes.
@@ -83,6 +88,7 @@ fn main() -> Result<()> {
         Bench::Idle(options) => idle::run(&options),
         Bench::Peer(options) => peer::run(&options),
         Bench::Recall(options) => recall::run(&options),
+        Bench::Render(options) => render::run(&options),
         Bench::Resume(options) => resume::run(&options),
         Bench::Splice(options) => splice::run(&options),
         Bench::Store(options) => store::run(&options),

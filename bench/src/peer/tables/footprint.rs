@@ -1,0 +1,94 @@
+//! What a server takes: memory, time to start, processor time while idle, the size of its program.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::measure::{beside_us, cpu_time};
+use crate::peer::bench::{Bench, Sheet, order};
+use crate::peer::server;
+use crate::peer::side::{Ask, Side};
+use crate::peer::text::{message, text};
+use crate::record::{Row, Unit, Who};
+
+const WORDS: usize = 200;
+
+/// Both are idle for this time, side by side.
+const IDLE: Duration = Duration::from_secs(20);
+/// hobd has saved, and synthesised its phrases.
+const SETTLING: Duration = Duration::from_secs(5);
+
+const BAR: f64 = 1.02;
+
+pub fn measure(bench: &Bench) -> Result<Sheet> {
+    let mut sheet = Sheet::new(
+        "Memory, start and size",
+        bench.rounds,
+        vec![
+            Row::lower("start", "start to ready", Unit::Ms).bar(BAR),
+            Row::lower("first", "start to the first token of a short prompt", Unit::Ms).bar(BAR),
+            Row::lower("memory", "resident memory", Unit::Bytes),
+            Row::lower("over", "of it beyond weights and KV", Unit::Bytes),
+            Row::lower("idle", "processor time of an idle minute", Unit::Ms),
+            Row::lower("program", "the program", Unit::Bytes),
+        ],
+    );
+    let mut sides = bench.sides("footprint")?;
+    for side in &mut sides {
+        side.start_warm(&bench.setup)?; // Unmeasured: the file is read from the disk.
+    }
+    for round in 0..bench.rounds {
+        for index in order(round) {
+            one(&mut sides[index], round, bench, &mut sheet)?;
+        }
+    }
+    std::thread::sleep(SETTLING);
+    let before = sides.each_ref().map(|side| side.id().and_then(|id| cpu_time(&id)));
+    std::thread::sleep(IDLE);
+    for (side, before) in sides.iter().zip(before) {
+        let used = cpu_time(&side.id()?)?.saturating_sub(before?);
+        sheet.push("idle", side.who, used.as_secs_f64() * 1e3 * 60.0 / IDLE.as_secs_f64());
+    }
+    sheet.push("program", Who::Hobd, size(&beside_us("hobd", "hob-daemon")?)?);
+    sheet.push("program", Who::Other, size(Path::new(server::PROGRAM))?);
+    sheet.conditions = format!(
+        "Starts over a file that the system has in memory; resident memory behind a prompt of {} words; idle \
+         for {} s, in steps of 10 ms; programs as their builds leave them.",
+        bench.words(WORDS),
+        IDLE.as_secs()
+    );
+    Ok(sheet)
+}
+
+fn one(side: &mut Side, round: usize, bench: &Bench, sheet: &mut Sheet) -> Result<()> {
+    let ready = side.start(&bench.setup)?;
+    let short = [message("user", "Hello")];
+    let first = side.ask(&Ask::one_token(&format!("short {round}"), &short))?.took;
+    let name = format!("prompt {round} {}", side.name());
+    let prompt = [message("user", &text(bench.words(WORDS), &name))];
+    side.ask(&Ask::one_token(&name, &prompt))?;
+    let resident = resident_bytes(&side.id()?)?;
+    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+    sheet.push("start", side.who, ms(ready));
+    sheet.push("first", side.who, ms(ready + first));
+    sheet.push("memory", side.who, resident);
+    if let Some(kv_bytes) = bench.kv_bytes {
+        let known = bench.weights_bytes + (kv_bytes * bench.setup.context) as u64;
+        sheet.push("over", side.who, (resident - known as f64).max(0.0));
+    }
+    Ok(())
+}
+
+/// Mapped weights included.
+fn resident_bytes(process: &str) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).context("on Linux only")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<f64>().ok());
+    Ok(kib.context("VmRSS")? * 1024.0)
+}
+
+fn size(program: &Path) -> Result<f64> {
+    Ok(fs::metadata(program).with_context(|| program.display().to_string())?.len() as f64)
+}

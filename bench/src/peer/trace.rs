@@ -1,0 +1,166 @@
+//! A day of an agent, out of recorded sessions: who asks when, and how much of each prompt is new.
+//!
+//! - Turn structure and lengths are the trace's; the text is synthetic, see `tables/agent_day`.
+//! - Pure, but for reading the file.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+
+/// Tokens of a block of the trace.
+const BLOCK_TOKENS: usize = 64;
+
+/// The first blocks of every session are the agent's own instructions and tools: the trace gives them
+/// other names in each session, because it has no text.
+const SHARED_BLOCKS: usize = 234;
+
+const SHARED: &str = "shared ";
+
+/// A session of the day has so many requests, lasts as long, and has no longer prompt.
+const REQUESTS: std::ops::RangeInclusive<usize> = 8..=30;
+const MIN_SECS: f64 = 1_200.0;
+const MAX_TOKENS: u64 = 130_000;
+
+/// Seconds from the beginning of one session to that of the next.
+const SPACING: f64 = 4_800.0;
+
+#[derive(Deserialize)]
+struct Line {
+    s: String,
+    th: String,
+    t: f64,
+    r#in: u64,
+    out: usize,
+    keep: usize,
+    add: Vec<(u64, u64)>,
+    #[serde(default)]
+    api: Option<f64>,
+}
+
+/// A request of the day.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// Of the day, in order.
+    pub thread: String,
+    /// Blocks of the prompt, by seeds of their texts; those of all sessions begin alike.
+    pub blocks: Vec<String>,
+    pub answer_tokens: usize,
+    /// Seconds without any request before it.
+    pub pause: f64,
+}
+
+/// The first `sessions` of the trace that fit, as one day.
+pub fn day(path: &Path, sessions: usize) -> Result<Vec<Turn>> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines = BufReader::new(GzDecoder::new(file)).lines();
+    let lines = lines.map(|line| Ok(serde_json::from_str(&line?)?)).collect::<Result<Vec<Line>>>();
+    let lines = lines.with_context(|| {
+        format!("{} holds no sessions, one request a line, gzipped", path.display())
+    })?;
+    let turns = merge(&lines, sessions)?;
+    ensure!(!turns.is_empty(), "{} has no session that fits", path.display());
+    Ok(turns)
+}
+
+fn merge(lines: &[Line], sessions: usize) -> Result<Vec<Turn>> {
+    let fits = |session: &&[Line]| {
+        REQUESTS.contains(&session.len())
+            && session.last().is_some_and(|last| last.t >= MIN_SECS)
+            && session.iter().all(|line| line.r#in <= MAX_TOKENS)
+    };
+    let chosen = lines.chunk_by(|a, b| a.s == b.s).filter(fits).take(sessions);
+    let mut timed: Vec<(f64, f64, Turn)> = Vec::new();
+    for (number, session) in chosen.enumerate() {
+        let mut threads: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for line in session {
+            let blocks = threads.entry(&line.th).or_default();
+            ensure!(line.keep <= blocks.len(), "{} keeps more than there was", line.s);
+            blocks.truncate(line.keep);
+            blocks.extend(line.add.iter().flat_map(|&(first, count)| first..first + count));
+            let seed = |(at, block): (usize, &u64)| match at {
+                0..SHARED_BLOCKS => format!("{SHARED}{at}"),
+                _ => format!("{number} {block}"),
+            };
+            let turn = Turn {
+                thread: format!("{number} {}", line.th),
+                blocks: blocks.iter().enumerate().map(seed).collect(),
+                answer_tokens: line.out,
+                pause: 0.0,
+            };
+            let at = number as f64 * SPACING + line.t;
+            timed.push((at, at + line.api.unwrap_or(0.0), turn));
+        }
+    }
+    timed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut idle_since = timed.first().map_or(0.0, |first| first.0);
+    Ok(timed
+        .into_iter()
+        .map(|(begins, ends, turn)| {
+            let pause = (begins - idle_since).max(0.0);
+            idle_since = idle_since.max(ends);
+            Turn { pause, ..turn }
+        })
+        .collect())
+}
+
+/// Whether all sessions have this block.
+pub fn is_shared(seed: &str) -> bool {
+    seed.starts_with(SHARED)
+}
+
+/// Tokens of the replay that stand for so many of the trace.
+pub fn scaled(tokens: usize) -> usize {
+    tokens.div_ceil(BLOCK_TOKENS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(session: &str, t: f64, keep: usize, add: (u64, u64)) -> Line {
+        let (s, th) = (session.to_owned(), "0".to_owned());
+        Line { s, th, t, r#in: 100, out: 65, keep, add: vec![add], api: Some(10.0) }
+    }
+
+    fn session(name: &str) -> Vec<Line> {
+        (0..8)
+            .map(|n| line(name, 200.0 * n as f64, if n == 0 { 0 } else { 300 }, (n, 300)))
+            .collect()
+    }
+
+    #[test]
+    fn sessions_share_their_first_blocks_and_no_others() {
+        let lines: Vec<Line> = [session("a"), session("b")].into_iter().flatten().collect();
+
+        let turns = merge(&lines, 2).expect("a trace");
+
+        assert_eq!(turns.len(), 16);
+        let (first, second) = (&turns[0], &turns[8]);
+        assert_eq!((first.thread.as_str(), second.thread.as_str()), ("0 0", "1 0"));
+        assert_eq!(first.blocks[..234], second.blocks[..234]);
+        assert!(first.blocks[234..].iter().all(|block| !second.blocks.contains(block)));
+        assert_eq!(turns[1].blocks[..300], first.blocks[..300], "it keeps them");
+        assert_eq!((turns[0].pause, turns[1].pause), (0.0, 190.0));
+        assert_eq!(scaled(turns[0].answer_tokens), 2);
+    }
+
+    #[test]
+    fn a_trace_that_keeps_what_was_not_there_is_refused() {
+        let mut lines = session("a");
+        lines[0].keep = 5;
+        assert!(merge(&lines, 1).is_err());
+    }
+
+    #[test]
+    fn the_project_has_a_day() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(super::super::TRACE);
+        let turns = day(&path, 4).expect("it is in the repository");
+        assert_eq!(turns.len(), 67);
+        assert!(turns.iter().filter(|turn| turn.pause > 300.0).count() >= 10);
+    }
+}

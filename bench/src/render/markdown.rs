@@ -1,0 +1,125 @@
+//! Tables as Markdown.
+
+use std::fmt::Write;
+
+use crate::record::{Record, Row, Table, median};
+
+/// One table, with medians, spreads and bars.
+pub fn table(table: &Table) -> String {
+    let others = table.rows.iter().map(|row| row.against.as_deref().unwrap_or("llama-server"));
+    let mut others: Vec<&str> = others.collect();
+    others.dedup();
+    let other = if let [one] = others[..] { one } else { "llama-server" };
+    let mut text = format!("| {} | unit | hobd | {other} | ratio | bar |\n", table.title);
+    text += "|---|---|---:|---:|---:|---:|\n";
+    for row in &table.rows {
+        let against = match &row.against {
+            Some(against) if against != other => format!(" (against {against})"),
+            _ => String::new(),
+        };
+        let bar = row.bar.map_or(String::new(), |bar| format!("{bar:.2}"));
+        let missed = if row.missed().is_some() { ": missed" } else { "" };
+        let (title, unit) = (&row.title, row.unit.name());
+        let (hobd, other, ratio) = (spread(row, &row.hobd), spread(row, &row.other), ratio(row));
+        let _ = writeln!(
+            text,
+            "| {title}{against} | {unit} | {hobd} | {other} | {ratio} | {bar}{missed} |"
+        );
+    }
+    text
+}
+
+/// The table of the front page: what a user waits for.
+pub fn readme(record: &Record) -> String {
+    let mut text = "| | hobd | llama-server | ratio |\n|---|---:|---:|---:|\n".to_owned();
+    let rows = record.tables.iter().flat_map(|table| {
+        let rows = table.rows.iter().filter(|row| row.against.is_none());
+        rows.filter(|row| is_of_front_page(&table.name, row))
+    });
+    for row in rows {
+        let shown = |samples: &[f64]| {
+            median(samples).map_or(String::new(), |it| {
+                format!("{} {}", row.unit.show(it), row.unit.name()).replace(" MB bytes", " MB")
+            })
+        };
+        let (hobd, other) = (shown(&row.hobd), shown(&row.other));
+        let _ = writeln!(text, "| {} | {hobd} | {other} | {} |", row.title, ratio(row));
+    }
+    let plot = "<picture><source media=\"(prefers-color-scheme: dark)\" srcset=\"docs/images/peer-dark.svg\"><img \
+                src=\"docs/images/peer-light.svg\" alt=\"The same figures as bars: hobd beside llama-server, \
+                on a logarithmic scale\"></picture>";
+    let rounds = record.tables.first().map_or(0, |table| table.rounds);
+    format!(
+        "{text}\n{plot}\n\n{}. {}. A ratio below 1 is in Hob's favour; medians of {rounds} interleaved rounds. \
+         [All tables](docs/MEASUREMENTS.md#beside-llama-server). To repeat it on your machine: `cargo xtask peer`, \
+         then `cargo xtask bench peer`.\n",
+        sentence(&record.machine.title()),
+        sentence(&record.model)
+    )
+}
+
+fn is_of_front_page(table: &str, row: &Row) -> bool {
+    match table {
+        "first-token" => true,
+        "streams" => row.key.starts_with("speed") || row.key.starts_with("p99"),
+        "agent-day" => row.key != "again",
+        "bytes" => row.key == "conversations",
+        _ => false,
+    }
+}
+
+/// A section of each run, with all of its tables.
+pub fn measurements(records: &[(String, Record)]) -> String {
+    let mut text = String::new();
+    for (name, record) in records {
+        let _ = writeln!(
+            text,
+            "### {}\n\n{}; {}; {}. Every sample is in [{name}.json](measurements/{name}.json).\n",
+            sentence(&record.model),
+            record.machine.title(),
+            record.hobd,
+            record.llama_server
+        );
+        for one in &record.tables {
+            let _ = writeln!(
+                text,
+                "`{}` at commit {}: {} {} threads, {} cells, rounds: {}, {} s in all; load of the machine before \
+                 it: {:.1}.\n\n{}",
+                one.command,
+                one.commit,
+                one.conditions,
+                one.threads,
+                one.context,
+                one.rounds,
+                one.took_secs,
+                one.load,
+                table(one)
+            );
+        }
+    }
+    text
+}
+
+fn ratio(row: &Row) -> String {
+    row.ratio().map_or(String::new(), |ratio| {
+        if ratio < 0.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
+    })
+}
+
+/// The median, and the least and the most in brackets.
+fn spread(row: &Row, samples: &[f64]) -> String {
+    let Some(middle) = median(samples) else { return String::new() };
+    let show = |value: f64| row.unit.show(value);
+    let least = samples.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if show(least) == show(most) {
+        return show(middle);
+    }
+    format!("{} ({} to {})", show(middle), show(least), show(most))
+}
+
+/// Its first letter is a capital.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
