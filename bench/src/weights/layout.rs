@@ -18,8 +18,16 @@ const FILE_TYPE_Q8_0: u32 = 7;
 const TOKEN_UNUSED: i32 = 5;
 
 pub const EMBEDDINGS: &str = "token_embd.weight";
-/// Standard deviation of the embeddings.
-pub const EMBEDDING: f32 = 0.5;
+/// What is added to the residual stream.
+#[derive(Clone, Copy)]
+pub struct Scales {
+    /// Standard deviation of the embeddings.
+    pub embedding: f32,
+    /// Factor of what a layer adds.
+    pub layer: f32,
+}
+
+pub const SCALES: Scales = Scales { embedding: 0.5, layer: 1.0 };
 
 const TEMPLATE: &str = "tokenizer.chat_template";
 
@@ -36,12 +44,21 @@ const TOKENIZER_KEYS: [&str; 8] = [
 ];
 
 /// Every tensor of the shape, in the order of the file.
-pub fn tensors(shape: &Shape, embedding: f32) -> Vec<Tensor> {
+pub fn tensors(shape: &Shape, scales: Scales) -> Vec<Tensor> {
+    let added = |matrix: Tensor| Tensor {
+        content: match matrix.content {
+            Content::Random { deviation } => {
+                Content::Random { deviation: deviation * scales.layer }
+            }
+            Content::Ones => Content::Ones,
+        },
+        ..matrix
+    };
     let width = shape.embedding;
     let (q, kv) = (shape.heads * shape.head_size(), shape.kv_heads * shape.head_size());
     let mut tensors = vec![
         Tensor {
-            content: Content::Random { deviation: embedding },
+            content: Content::Random { deviation: scales.embedding },
             ..Tensor::matrix(EMBEDDINGS.to_owned(), shape.vocabulary, width)
         },
         Tensor::ones("output_norm.weight".to_owned(), width),
@@ -54,7 +71,7 @@ pub fn tensors(shape: &Shape, embedding: f32) -> Vec<Tensor> {
             Tensor::matrix(name("attn_q.weight"), q, width),
             Tensor::matrix(name("attn_k.weight"), kv, width),
             Tensor::matrix(name("attn_v.weight"), kv, width),
-            Tensor::matrix(name("attn_output.weight"), width, q),
+            added(Tensor::matrix(name("attn_output.weight"), width, q)),
         ]);
         if shape.architecture == Architecture::Qwen2 {
             tensors.extend([
@@ -66,7 +83,7 @@ pub fn tensors(shape: &Shape, embedding: f32) -> Vec<Tensor> {
         tensors.extend([
             Tensor::matrix(name("ffn_gate.weight"), shape.feed_forward, width),
             Tensor::matrix(name("ffn_up.weight"), shape.feed_forward, width),
-            Tensor::matrix(name("ffn_down.weight"), width, shape.feed_forward),
+            added(Tensor::matrix(name("ffn_down.weight"), width, shape.feed_forward)),
         ]);
     }
     tensors

@@ -123,7 +123,7 @@ impl Shape {
 
 /// Writes the weights of `shape` to `path`, unless they are there.
 pub fn ensure(shape: Shape, path: &Path) -> io::Result<()> {
-    let tensors = layout::tensors(&shape, layout::EMBEDDING);
+    let tensors = layout::tensors(&shape, layout::SCALES);
     let header = layout::header(&shape, &tensors, &Metadata::read(TOKENIZER)?, None)?;
     ensure_written(path, &header, &tensors, &Quiet::default())
 }
@@ -134,7 +134,7 @@ pub fn ensure_with(shape: Shape, tokenizer: &Tokenizer, path: &Path) -> io::Resu
     let lender = Metadata::read(&lender)?;
     let template = tokenizer.template.as_deref().map(fs::read_to_string).transpose()?;
     let quiet = Quiet::of(&lender)?;
-    let tensors = layout::tensors(&shape, speaking::deviation(shape.embedding));
+    let tensors = layout::tensors(&shape, speaking::scales(shape.embedding));
     let header = layout::header(&shape, &tensors, &lender, template.as_deref())?;
     ensure_written(path, &header, &tensors, &quiet)
 }
@@ -251,7 +251,7 @@ mod tests {
         let summary = hob_models::Summary::of(&header);
 
         let found = header.tensors.iter().map(|t| (t.name.clone(), t.bytes as usize));
-        let wanted = layout::tensors(&Shape::SMALL, layout::EMBEDDING)
+        let wanted = layout::tensors(&Shape::SMALL, layout::SCALES)
             .into_iter()
             .map(|t| (t.name.clone(), t.bytes()));
         assert_eq!(found.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn the_large_shape_has_the_size_of_its_model() {
         let weights = |shape| -> usize {
-            let tensors = layout::tensors(&shape, layout::EMBEDDING);
+            let tensors = layout::tensors(&shape, layout::SCALES);
             tensors.iter().map(|t| t.width * t.rows.unwrap_or(1)).sum()
         };
         // What the published models have.

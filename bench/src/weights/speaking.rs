@@ -9,6 +9,7 @@
 use std::io;
 
 use super::gguf::Metadata;
+use super::layout::Scales;
 use super::tensor::Tensor;
 
 /// Standard deviation of the logits.
@@ -20,10 +21,13 @@ pub const QUIET: u16 = 0x0400;
 /// A Q8_0 block: its scale, and 32 bytes.
 const BLOCK_BYTES: usize = 34;
 
-/// Standard deviation of the embeddings, which are the output matrix too: activations have the norm
-/// sqrt(width).
-pub fn deviation(width: usize) -> f32 {
-    LOGITS / (width as f32).sqrt()
+/// What a layer adds, as a factor: small beside it, a token's own embedding makes it not much likelier to
+/// follow itself, which drafts would guess.
+const LAYER: f32 = 4.0;
+
+/// The embeddings are the output matrix too, and activations in front of it have the norm sqrt(width).
+pub fn scales(width: usize) -> Scales {
+    Scales { embedding: LOGITS / (width as f32).sqrt(), layer: LAYER }
 }
 
 /// Tokens that are never likely; a model without any speaks all.
