@@ -1,7 +1,8 @@
-//! Many clients at a time, given to the built hobd: no answer is crossed, doubled or dropped, and clients that
-//! vanish leave nothing behind.
+//! Many clients at a time, given to the built hobd: no answer is crossed, doubled or dropped, clients that
+//! vanish leave nothing behind, and a stop loses nothing.
 //!
-//! Runs 10 seconds and 600 broken streams; `HOB_TEST_ALL=1`: 30 minutes and 10,000.
+//! Runs 10 seconds and 600 broken streams; `HOB_TEST_ALL=1`: 30 minutes and 10,000; `HOB_TEST_LOAD_SECS=120`: that
+//! long. `cargo xtask bench load` measures how quick a refusal, a request and a stop are under such load.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hob_testkit::{Client, Hobd, Launch, wait};
+use hob_testkit::{Client, Hobd, Launch, Process, Signal, wait};
 use serde_json::{Value, json};
 
 /// Fifty for each slot.
@@ -26,9 +27,19 @@ fn is_whole() -> bool {
     std::env::var_os("HOB_TEST_ALL").is_some()
 }
 
-fn start(directory: &Path) -> Hobd {
+/// Of the load.
+fn length() -> Duration {
+    let secs = std::env::var("HOB_TEST_LOAD_SECS").map(|text| text.parse().expect("a number"));
+    Duration::from_secs(secs.unwrap_or(if is_whole() { 1_800 } else { 10 }))
+}
+
+fn launch(directory: &Path) -> Launch {
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
-    launch.args(["--model", "fake", "--slots", "4"]).start()
+    launch.args(["--model", "fake", "--slots", "4"])
+}
+
+fn start(directory: &Path) -> Hobd {
+    launch(directory).start()
 }
 
 fn resident_bytes(hobd: &Hobd) -> u64 {
@@ -51,6 +62,37 @@ fn body(text: &str) -> Value {
 /// Numbered words that no other request has.
 fn numbered(client: u64, round: u64) -> String {
     (0..12).map(|at| format!("{client}.{round}.{at} ")).collect::<String>().trim_end().to_owned()
+}
+
+/// What became of a conversation's only turn.
+#[derive(Debug, PartialEq)]
+enum Turn {
+    /// `[DONE]` came.
+    Whole(String),
+    /// The connection ended before it, or an error came.
+    Broken(String),
+    Refused,
+}
+
+/// A turn against a hobd that may end.
+fn turn(client: &Client, conversation: &str, text: &str) -> Turn {
+    let mut body = body(text);
+    body["conversation"] = conversation.into();
+    let call = client.call("POST", "/v1/chat/completions").json(&body);
+    let mut said = String::new();
+    let Ok(mut stream) = call.try_stream() else { return Turn::Refused };
+    if stream.status != 200 {
+        assert_eq!(stream.status, 503);
+        return Turn::Refused;
+    }
+    while let Ok(Some(data)) = stream.try_next_data() {
+        if data == "[DONE]" {
+            return Turn::Whole(said);
+        }
+        let chunk: Value = serde_json::from_str(&data).expect("a chunk is JSON");
+        said += chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default();
+    }
+    Turn::Broken(said)
 }
 
 /// The text of a whole stream, or `None` where hobd was too busy.
@@ -87,7 +129,7 @@ fn is_idle(client: &Client) -> bool {
 fn two_hundred_clients_on_four_slots_get_their_own_whole_answer_or_a_refusal() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
-    let time = Duration::from_secs(if is_whole() { 1_800 } else { 10 });
+    let time = length();
     let (answered, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     let (began, mut settled) = (Instant::now(), 0);
     thread::scope(|scope| {
@@ -169,4 +211,142 @@ fn five_hundred_slow_connections_leave_room_for_a_request() {
     }
     drop(slow);
     wait::until("the connections are gone", || (descriptors(&hobd) < 100).then_some(()));
+}
+
+#[test]
+fn a_stop_under_the_load_of_two_hundred_clients_takes_less_than_ten_seconds_and_loses_no_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    let mut hobd = launch.start();
+    let client = hobd.client.clone();
+    let mut took = Duration::MAX;
+    let turns: Vec<(u64, u64, Turn)> = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let client = &client;
+                scope.spawn(move || {
+                    let mut turns = Vec::new();
+                    for round in 0.. {
+                        let (name, text) = (conversation(number, round), numbered(number, round));
+                        let turn = turn(client, &name, &text);
+                        let is_gone = turn == Turn::Refused
+                            && client.call("GET", "/health").try_send().is_err();
+                        turns.push((number, round, turn));
+                        if is_gone {
+                            break;
+                        }
+                    }
+                    turns
+                })
+            })
+            .collect();
+        thread::sleep(Duration::from_secs(2));
+        let told = Instant::now();
+        let status = hobd.process.terminate(wait::PATIENCE);
+        took = told.elapsed();
+        assert_eq!(status.code(), Some(0), "after {took:?}: {}", launch.log());
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    });
+    assert!(took < Duration::from_secs(10), "{took:?}");
+
+    let hobd = launch.start();
+    let (mut whole, mut broken) = (0, 0);
+    for (number, round, turn) in turns {
+        let path = format!("/v1/conversations/{}", conversation(number, round));
+        let text = numbered(number, round);
+        match turn {
+            Turn::Whole(said) => {
+                whole += 1;
+                assert_eq!(said, text);
+                let stored = hobd.client.get(&path)["messages"][1].clone();
+                assert_eq!(
+                    (&stored["content"], &stored["status"]),
+                    (&json!(text), &json!("complete"))
+                );
+            }
+            Turn::Broken(said) if !said.is_empty() => {
+                broken += 1;
+                let stored = hobd.client.get(&path)["messages"][1]["content"].clone();
+                let stored = stored.as_str().unwrap();
+                assert!(
+                    text.starts_with(stored) && stored.starts_with(&said),
+                    "{said:?}: {stored:?}"
+                );
+            }
+            Turn::Broken(_) | Turn::Refused => {}
+        }
+    }
+    assert!(whole > 20, "{whole} whole");
+    println!("stopped after {took:?}; {whole} whole and {broken} broken answers are stored");
+}
+
+/// The system answers a connection beyond hobd's backlog not at all, and its client tries again after a second.
+#[test]
+fn a_burst_of_connections_is_queued_while_hobd_is_busy() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let pid = hobd.process.id();
+    Process::signal(pid, Signal::STOP);
+    let connect = |number| {
+        let patience = Duration::from_millis(500);
+        TcpStream::connect_timeout(&hobd.client.address, patience)
+            .unwrap_or_else(|error| panic!("number {number}: {error}"))
+    };
+    let burst: Vec<TcpStream> = (0..CLIENTS * 2).map(connect).collect();
+    Process::signal(pid, Signal::CONT);
+    assert_eq!(say(&hobd.client, "and now").unwrap(), "and now");
+    drop(burst);
+}
+
+#[test]
+fn web_sockets_count_as_connections() {
+    const MAX_CONNECTIONS: usize = 512;
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let mut open: Vec<TcpStream> = (0..MAX_CONNECTIONS)
+        .map(|number| {
+            let mut socket = web_socket(&hobd.client);
+            assert!(is_accepted(&mut socket), "number {number}");
+            socket
+        })
+        .collect();
+    let mut one_more = web_socket(&hobd.client);
+    assert!(!is_accepted(&mut one_more), "its turn comes when another one closes");
+    open.pop();
+    assert!(
+        wait::attempt(wait::PATIENCE, || is_accepted(&mut one_more).then_some(()).ok_or(()))
+            .is_ok()
+    );
+    drop((open, one_more));
+    assert_eq!(say(&hobd.client, "and now").unwrap(), "and now");
+}
+
+/// A connection that asks for a WebSocket.
+fn web_socket(client: &Client) -> TcpStream {
+    let mut socket = TcpStream::connect(client.address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let head = format!(
+        "GET /v1/realtime/events HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\nconnection: \
+         upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: \
+         dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        client.address, client.token
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    socket
+}
+
+/// Whether hobd answers within a second.
+fn is_accepted(socket: &mut TcpStream) -> bool {
+    let mut status = [0; 12];
+    match socket.read(&mut status) {
+        Ok(count) => {
+            assert_eq!(&status[..count], b"HTTP/1.1 101");
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+fn conversation(client: u64, round: u64) -> String {
+    format!("load-{client}-{round}")
 }

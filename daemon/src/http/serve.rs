@@ -1,6 +1,6 @@
 //! The socket: accepts connections, bounds their cost, and closes them.
 //!
-//! - The number of connections is bounded, and so are size and time of headers.
+//! - The number of connections is bounded, WebSockets included, and so are size and time of headers.
 //! - A disconnect drops the request, which cancels its turn.
 //! - After `stop` no connection is accepted; running requests are dropped after `GRACE`.
 
@@ -26,6 +26,13 @@ const MAX_HEADERS: usize = 100;
 const MAX_CONNECTIONS: usize = 512;
 const GRACE: Duration = Duration::from_secs(5);
 
+/// One of the [`MAX_CONNECTIONS`], an extension of a connection's requests. A WebSocket keeps it: HTTP's part of the
+/// connection ends when the upgrade begins.
+#[derive(Clone, Debug)]
+pub struct ConnectionPermit {
+    _permit: Arc<OwnedSemaphorePermit>,
+}
+
 /// Serves until `stop` is ready; returns when the last connection is closed.
 pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
     // A layer runs before the routes of the router that is the fallback.
@@ -46,7 +53,9 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
             Some(_) = connections.join_next() => continue, // Removes ended connections.
         };
         let Some((stream, peer, permit)) = accepted else { continue };
-        let service = TowerToHyperService::new(router.clone().layer(Extension(Peer(peer))));
+        let permit = ConnectionPermit { _permit: Arc::new(permit) };
+        let router = router.clone().layer(Extension(Peer(peer))).layer(Extension(permit));
+        let service = TowerToHyperService::new(router);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(MAX_HEADER_TIME)
@@ -56,7 +65,6 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
             .with_upgrades(); // To WebSockets.
         let mut ends = ending.subscribe();
         connections.spawn(async move {
-            let _permit = permit;
             let mut connection = pin!(connection);
             let ended = tokio::select! {
                 ended = connection.as_mut() => ended,

@@ -41,7 +41,7 @@ use std::ops::ControlFlow;
 use anyhow::{Context, Result};
 use axum::Router;
 use hob_runtime::Death;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tracing_subscriber::EnvFilter;
 
 use crate::auth::AccessToken;
@@ -156,9 +156,21 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
                     and the network can read along";
         tracing::warn!(%address, "{open}");
     }
-    TcpListener::bind(address).await.with_context(|| {
+    listen(address).with_context(|| {
         format!(
             "cannot listen on {address}: is another hobd running? --listen takes another address"
         )
     })
 }
+
+/// [`TcpListener::bind`] with a backlog of its own: the library's 128 connections are fewer than a burst has.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Connections that wait until hobd accepts them. The system answers none beyond, and its client tries again after a
+/// second.
+const BACKLOG: u32 = 1_024;

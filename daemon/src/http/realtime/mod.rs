@@ -4,7 +4,7 @@
 //! Reading order: this file (the socket), `session` (events in), `listening` (sound in), `response`
 //! (events and sound out).
 //!
-//! - A message is bounded. A client that sends nothing and answers no ping is disconnected.
+//! - A message is bounded, and so is what a session keeps of its messages. A client that sends nothing and answers no ping is disconnected.
 //! - Closing the socket cancels its answer and its speculative prefill.
 
 mod listening;
@@ -13,6 +13,7 @@ mod session;
 
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
@@ -21,12 +22,14 @@ use hob_runtime::Residency;
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::serve::ConnectionPermit;
 use crate::error::{ApiError, ErrorKind};
 use crate::speech::Speech;
 use response::event;
 use session::Session;
 
-/// Half a minute of sound, or a session with many tools.
+/// Half a minute of sound, or a session with many tools. A session's fields and its transcript, which come in any
+/// number of messages, have the same bound each.
 const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// Three pings without an answer.
@@ -38,6 +41,7 @@ const PROTOCOL: &str = "realtime";
 /// `GET /v1/realtime/events`
 pub async fn events(
     State(speech): State<Speech>,
+    Extension(permit): Extension<ConnectionPermit>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     let upgrade = upgrade.map_err(|error| {
@@ -46,7 +50,10 @@ pub async fn events(
     })?;
     let upgrade = upgrade.max_message_size(MAX_MESSAGE_BYTES).max_frame_size(MAX_MESSAGE_BYTES);
     let upgrade = upgrade.protocols([PROTOCOL]);
-    Ok(upgrade.on_upgrade(|socket| serve(speech, socket)))
+    Ok(upgrade.on_upgrade(|socket| async move {
+        serve(speech, socket).await;
+        drop(permit);
+    }))
 }
 
 async fn serve(speech: Speech, mut socket: WebSocket) {
