@@ -134,6 +134,36 @@ fn an_invalid_event_is_an_error_that_names_it() {
 }
 
 #[test]
+fn a_session_and_a_transcript_are_bounded_however_many_messages_they_come_in() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    let long = "x".repeat(600 << 10);
+    client.send(json!({"type": "session.update", "session": {"user": long}}));
+    assert_eq!(client.next()["type"], "session.updated");
+    client.send(json!({"type": "session.update", "session": {"metadata": {"a": long}}}));
+    let error = client.next();
+    assert_eq!(error["error"]["code"], "session_too_large", "{error}");
+    assert_eq!(error["error"]["param"], "session");
+    client.send(json!({"type": "session.update", "session": {"user": "me"}}));
+    assert_eq!(
+        client.next()["session"]["user"],
+        "me",
+        "the session is as before, and takes changes"
+    );
+
+    let kind = "conversation.item.input_audio_transcription.delta";
+    client.send(started());
+    for _ in 0..2 {
+        client.send(json!({"type": kind, "delta": long}));
+    }
+    let error = client.next();
+    assert_eq!(error["error"]["code"], "transcript_too_long", "{error}");
+    client.send(json!({"type": kind, "transcript": "Hello"}));
+    client.send(json!({"type": "response.create", "response": {"max_tokens": 3}}));
+    assert_eq!(client.answer().last().unwrap()["hob"]["conversation"], "a");
+}
+
+#[test]
 fn sound_without_speech_starts_nothing() {
     let world = World::new();
     let mut client = Client::new(&world, "a");

@@ -8,11 +8,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hob_prewarm::phrase::VoiceName;
 use hob_slots::ConversationId;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::Events;
 use super::listening::Listening;
 use super::response::{Response, event};
+use super::{Events, MAX_MESSAGE_BYTES};
 use crate::chat::identity::conversation_id;
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
@@ -200,6 +200,7 @@ impl Session {
             }
         }
         let settings = SoundSettings::of(&sound)?;
+        let changed = self.options_with(&options, &sound)?;
         if settings.speaks.is_some() && !self.speech.can_speak() {
             return Err(no_voice());
         }
@@ -209,9 +210,7 @@ impl Session {
             self.leave();
             self.conversation = Some(id);
         }
-        for (name, value) in options {
-            self.options[name] = value;
-        }
+        self.options = changed;
         if self.sound != sound || self.listening.recognizer().is_none() {
             let recognizer = self.speech.stream_recognizer();
             self.listening = Listening::new(recognizer, settings.rate, settings.detects);
@@ -221,6 +220,22 @@ impl Session {
             self.speech.prewarm(conversation, &self.options);
         }
         Ok(vec![event("session.updated", json!({"session": self.body()}))])
+    }
+
+    /// The session's options with these, a bounded number of bytes together with its sound.
+    fn options_with(&self, more: &Map<String, Value>, sound: &Value) -> Result<Value, ApiError> {
+        let mut options = self.options.clone();
+        for (name, value) in more.iter().filter(|(name, _)| *name != "conversation") {
+            options[name] = value.clone();
+        }
+        if options.to_string().len() + sound.to_string().len() > MAX_MESSAGE_BYTES {
+            let message = format!(
+                "the fields of `session` are more than {MAX_MESSAGE_BYTES} bytes, those before included: send less, \
+                 or open another socket"
+            );
+            return Err(ApiError::field("session", message).code("session_too_large"));
+        }
+        Ok(options)
     }
 
     fn started(&mut self) -> Result<Events, ApiError> {
@@ -251,7 +266,16 @@ impl Session {
         let conversation = self.conversation()?;
         match fields.string("transcript")? {
             Some(whole) => self.transcript = whole.to_owned(),
-            None => self.transcript.push_str(fields.required_string("delta")?),
+            None => {
+                let delta = fields.required_string("delta")?;
+                if self.transcript.len() + delta.len() > MAX_MESSAGE_BYTES {
+                    let message = format!(
+                        "the transcript has more than {MAX_MESSAGE_BYTES} bytes: end it, or replace it by `transcript`"
+                    );
+                    return Err(ApiError::field("delta", message).code("transcript_too_long"));
+                }
+                self.transcript.push_str(delta);
+            }
         }
         self.speech.transcript(&conversation, self.transcript.clone(), false)?;
         Ok(Vec::new())
