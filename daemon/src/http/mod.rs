@@ -121,6 +121,15 @@ impl FromRef<Shared> for BodyLimits {
 /// All routes, guarded.
 pub fn router(shared: Shared, guard: Guard) -> Router {
     let metrics = shared.parts.metrics.clone();
+    routes()
+        .fallback(page::file.layer(CompressionLayer::new()))
+        .method_not_allowed_fallback(respond::no_such_method)
+        .with_state(shared)
+        .layer(middleware::from_fn_with_state(guard, guard::guard))
+        .layer(middleware::from_fn_with_state(metrics, count))
+}
+
+fn routes() -> Router<Shared> {
     Router::new()
         .route("/health", get(status::health))
         .route("/metrics", get(status::metrics))
@@ -204,11 +213,6 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .route("/v1/status", get(status::status))
         .merge(ollama::routes())
         .merge(responses::routes())
-        .fallback(page::file.layer(CompressionLayer::new()))
-        .method_not_allowed_fallback(respond::no_such_method)
-        .with_state(shared)
-        .layer(middleware::from_fn_with_state(guard, guard::guard))
-        .layer(middleware::from_fn_with_state(metrics, count))
 }
 
 /// Counts and logs a request by its route, never by its path.
@@ -221,4 +225,36 @@ async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: Next
     metrics.request(&route, status);
     tracing::debug!(%method, route, status, millis = begun.elapsed().as_millis(), "request");
     response
+}
+
+/// What the random requests and the checks of tokens go through.
+#[cfg(test)]
+#[path = "../../tests/random_requests/routes.rs"]
+mod declared_routes;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{declared_routes, routes};
+
+    /// axum's router shows its paths, behind the numbers of its routes, in its debug output alone.
+    fn registered() -> BTreeSet<String> {
+        let shown = format!("{:?}", routes());
+        let paths = shown.split("paths: {").nth(1).expect("the router shows its paths");
+        let paths = paths.split("} }").next().expect("the list of paths ends");
+        let paths = paths.split("): \"").skip(1).filter_map(|path| path.split('"').next());
+        paths.map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn tests_that_go_through_all_routes_forget_none_of_the_router() {
+        let registered = registered();
+        assert!(registered.contains("/health") && registered.len() > 80, "{registered:?}");
+        let declared = declared_routes::all();
+        assert!(declared.iter().all(|route| !route.methods.is_empty()));
+        let declared: BTreeSet<String> = declared.into_iter().map(|route| route.path).collect();
+        let difference: Vec<_> = declared.symmetric_difference(&registered).collect();
+        assert!(difference.is_empty(), "{difference:?}");
+    }
 }

@@ -1,9 +1,12 @@
-//! Random requests, given to the built hobd: it answers each or closes the connection, with no panic and no
-//! 5xx but 503 (busy; in Anthropic's API 529), 507 (disk full) and 501 (not configured), and serves the next client.
+//! Random requests and random messages of WebSockets, given to the built hobd: it answers each or closes the
+//! connection, with no panic and no 5xx but 503 (busy; in Anthropic's API 529), 507 (disk full) and 501 (not
+//! configured), and serves the next client.
 //!
-//! 20,000 in CI; `HOB_TEST_REQUESTS=1000000` sends more, `HOB_TEST_SEED=7` begins with that seed.
+//! 20,000 requests and half as many messages in CI; `HOB_TEST_REQUESTS=1000000` sends more, `HOB_TEST_SEED=7` begins
+//! with that seed.
 
 mod bodies;
+mod events;
 mod random;
 mod routes;
 
@@ -12,7 +15,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hob_testkit::{Call, Hobd, Launch};
 use random::Random;
@@ -20,9 +23,16 @@ use routes::{METHODS, Route};
 
 const CLIENTS: u64 = 4;
 const DEFAULT_REQUESTS: u64 = 20_000;
+/// Of one WebSocket.
+const MESSAGES: u64 = 10;
+
+/// After any number of requests: the warm pool, every cache and what the allocator keeps.
+const MAX_RESIDENT_MIB: u64 = 512;
 
 /// An answer that takes longer is left: some requests wait for a stream without an end.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Between two parts of what a client sends.
+const PAUSE: Duration = Duration::from_millis(2);
 
 fn hobd(directory: &Path) -> (Launch, Hobd) {
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory).args(["--model", "fake"]);
@@ -38,40 +48,20 @@ fn is_allowed(status: u16) -> bool {
     status < 500 || [501, 503, 507, 529].contains(&status)
 }
 
-#[test]
-fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
-    let directory = tempfile::tempdir().unwrap();
-    let (launch, mut hobd) = hobd(directory.path());
-    let (address, token) = (hobd.client.address, hobd.client.token.clone());
-    let routes = routes::all();
-    assert!(routes.len() > 60, "{} routes", routes.len());
-    let (count, first) =
-        (number("HOB_TEST_REQUESTS", DEFAULT_REQUESTS), number("HOB_TEST_SEED", 0));
-    let answered = AtomicU64::new(0);
+/// Sends one thing for each seed, by [`CLIENTS`] at a time, and asserts that hobd is as before.
+fn for_each_seed(count: u64, (launch, hobd): &mut (Launch, Hobd), send: impl Fn(u64) + Sync) {
+    let first = number("HOB_TEST_SEED", 0);
+    let began = Instant::now();
     thread::scope(|scope| {
         for client in 0..CLIENTS {
-            let (routes, token, answered) = (&routes, &token, &answered);
+            let send = &send;
             scope.spawn(move || {
                 let seeds = (first..first + count).skip(client as usize);
-                for seed in seeds.step_by(CLIENTS as usize) {
-                    let request = request(&mut Random(seed), routes, token, address);
-                    let status = status_of(address, &request);
-                    let is_answered = status.is_some_and(|status| status < 300);
-                    answered.fetch_add(u64::from(is_answered), Ordering::Relaxed);
-                    assert!(
-                        status.is_none_or(is_allowed),
-                        "seed {seed}: {status:?} to {}",
-                        String::from_utf8_lossy(&request)
-                    );
-                }
+                seeds.step_by(CLIENTS as usize).for_each(send);
             });
         }
     });
-    let answered = answered.into_inner();
-    assert!(
-        answered > count / 20,
-        "{answered} were well-formed and answered: these are to be, too"
-    );
+    println!("{count} in {:.0} s, {} MiB", began.elapsed().as_secs_f64(), resident_mib(hobd));
     assert!(hobd.process.is_running());
     let log = launch.log();
     assert!(!log.contains("panicked"), "{log}");
@@ -79,6 +69,65 @@ fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
     assert_eq!(status["residency"], "resident", "{status}");
     let answer = hobd.client.say("afterwards", "Say this: still here");
     assert_eq!(answer["choices"][0]["message"]["content"], "still here");
+    assert!(resident_mib(hobd) < MAX_RESIDENT_MIB, "{} MiB", resident_mib(hobd));
+}
+
+fn resident_mib(hobd: &Hobd) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", hobd.process.id())).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    size.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() >> 10
+}
+
+#[test]
+fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut started = hobd(directory.path());
+    let (address, token) = (started.1.client.address, started.1.client.token.clone());
+    let routes = routes::all();
+    assert!(routes.len() > 80, "{} routes", routes.len());
+    let count = number("HOB_TEST_REQUESTS", DEFAULT_REQUESTS);
+    let answered = AtomicU64::new(0);
+    for_each_seed(count, &mut started, |seed| {
+        let request = request(&mut Random(seed), &routes, &token, address);
+        let status = status_of(&exchanged(address, &[&request]));
+        let is_answered = status.is_some_and(|status| status < 300);
+        answered.fetch_add(u64::from(is_answered), Ordering::Relaxed);
+        let shown = || String::from_utf8_lossy(&request).into_owned();
+        assert!(status.is_none_or(is_allowed), "seed {seed}: {status:?} to {}", shown());
+    });
+    let answered = answered.into_inner();
+    assert!(
+        answered > count / 20,
+        "{answered} were well-formed and answered: these are to be, too"
+    );
+}
+
+#[test]
+fn no_random_message_of_a_web_socket_ends_a_thread_or_gets_an_internal_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut started = hobd(directory.path());
+    let (address, token) = (started.1.client.address, started.1.client.token.clone());
+    // Each with as many messages on average.
+    let sockets = number("HOB_TEST_REQUESTS", DEFAULT_REQUESTS) / 2 / MESSAGES;
+    let (opened, updated) = (AtomicU64::new(0), AtomicU64::new(0));
+    for_each_seed(sockets, &mut started, |seed| {
+        let random = &mut Random(seed);
+        let mut parts = vec![handshake(random, &token, address)];
+        parts.extend((0..random.below(2 * MESSAGES + 1)).map(|_| events::frames(random)));
+        parts.push(vec![0x88, 0x80, 0, 0, 0, 0]); // Close.
+        if !random.one_in(4) {
+            parts = vec![parts.concat()];
+        }
+        let heard = exchanged(address, &parts);
+        let status = status_of(&heard);
+        assert!(status.is_none_or(is_allowed), "seed {seed}: {status:?}");
+        opened.fetch_add(u64::from(status == Some(101)), Ordering::Relaxed);
+        let text = String::from_utf8_lossy(&heard);
+        assert!(!text.contains("internal_error"), "seed {seed}: {text}");
+        updated.fetch_add(u64::from(text.contains("session.updated")), Ordering::Relaxed);
+    });
+    let (opened, updated) = (opened.into_inner(), updated.into_inner());
+    assert!(opened > sockets / 2 && updated > sockets / 10, "{opened} opened, {updated} updated");
 }
 
 #[test]
@@ -139,24 +188,53 @@ fn request(random: &mut Random, routes: &[Route], token: &str, address: SocketAd
     [head, body].concat()
 }
 
-/// `None`: the connection was closed or the answer did not begin in time.
-fn status_of(address: SocketAddr, request: &[u8]) -> Option<u16> {
+/// The head that asks for a WebSocket; some are wrong.
+fn handshake(random: &mut Random, token: &str, address: SocketAddr) -> Vec<u8> {
+    let version = if random.one_in(40) { "7" } else { "13" };
+    let path = if random.one_in(40) { "/v1/status" } else { "/v1/realtime/events" };
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: \
+         upgrade\r\nupgrade: websocket\r\nsec-websocket-version: {version}\r\nsec-websocket-key: \
+         dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-protocol: realtime\r\n\r\n"
+    );
+    let mut head = head.into_bytes();
+    if random.one_in(20) {
+        random.damage(&mut head);
+    }
+    head
+}
+
+/// What hobd answers until it closes the connection, or is silent for [`PATIENCE`].
+fn exchanged(address: SocketAddr, parts: &[impl AsRef<[u8]>]) -> Vec<u8> {
     let mut socket = TcpStream::connect(address).expect("hobd listens");
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    socket.write_all(request).ok(); // hobd may refuse it before its end.
     let mut answer = Vec::new();
+    for (at, part) in parts.iter().enumerate() {
+        socket.write_all(part.as_ref()).ok(); // hobd may refuse it before its end.
+        let is_last = at + 1 == parts.len();
+        // A close that answers a later part discards what was not read before.
+        let patience = if is_last { PATIENCE } else { PAUSE };
+        socket.set_read_timeout(Some(patience)).unwrap();
+        read(&mut socket, &mut answer);
+    }
+    answer
+}
+
+/// Reads until hobd closes the connection, or is silent for long.
+fn read(socket: &mut TcpStream, answer: &mut Vec<u8>) {
     let mut buffer = [0; 4096];
-    loop {
+    // More is a stream, or a file of the page.
+    while answer.len() <= 64 * 1024 {
         match socket.read(&mut buffer) {
             Ok(0) => break,
             Ok(count) => answer.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => break,
         }
-        if answer.len() > 64 * 1024 {
-            break; // A stream, or a file of the page.
-        }
     }
+}
+
+/// `None`: the connection was closed or the answer did not begin in time.
+fn status_of(answer: &[u8]) -> Option<u16> {
     let line = answer.split(|byte| *byte == b'\r').next()?;
     std::str::from_utf8(line).ok()?.split(' ').nth(1)?.parse().ok()
 }
