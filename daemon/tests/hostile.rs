@@ -1,17 +1,25 @@
 //! Model files that llama.cpp does not survive, given to the built hobd: it refuses each by name, with
 //! the reason, and goes on with the model that it runs.
+//!
+//! 60 changed files; `HOB_TEST_ALL=1`: 600; `HOB_TEST_MODELS=10000`: as many; `HOB_TEST_SEED=7` changes them otherwise.
 #![cfg(feature = "llama")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use hob_testkit::{Client, Gguf, Hobd, Launch, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Files that the sweep makes; `HOB_TEST_ALL=1` makes more.
+/// Files that the sweep makes; `HOB_TEST_ALL=1` makes the second number.
 const SWEEP: (usize, usize) = (60, 600);
+
+/// After any number of them, the bundled model's KV included.
+const MAX_RESIDENT_MIB: u64 = 512;
+/// Of one file, to the refusal or the first answer. A child has 10 s of processor time for each.
+const MAX_TIME: Duration = Duration::from_secs(60);
 
 /// A running hobd on the bundled model, and a directory for models.
 struct World {
@@ -171,26 +179,55 @@ fn what_is_no_file_is_refused_and_does_not_hang() {
 }
 
 #[test]
-fn no_randomly_changed_header_ends_the_daemon() {
+fn no_randomly_changed_file_ends_hangs_or_swells_the_daemon() {
     let world = World::new();
     let pid = world.client().get("/v1/status")["pid"].clone();
     let all = std::env::var_os("HOB_TEST_ALL").is_some();
-    let mut random = Random(0x5eed);
+    let count = number("HOB_TEST_MODELS").unwrap_or(if all { SWEEP.1 } else { SWEEP.0 });
+    let seed = number("HOB_TEST_SEED").unwrap_or(0) as u64;
     let families = ["qwen2", "qwen3", "gemma3", "lfm2", "mamba"];
-    for number in 0..if all { SWEEP.1 } else { SWEEP.0 } {
-        let mut model = fixture(families[number % families.len()]);
+    let (mut refused, mut slowest) = (0, Duration::ZERO);
+    for at in 0..count {
+        // Each file has a sequence of its own, so that one can be repeated alone.
+        let mut random = Random::of((seed << 32) + at as u64);
+        let mut model = fixture(families[at % families.len()]);
         let changes: Vec<String> =
             (0..=random.below(2)).map(|_| change(&mut model, &mut random)).collect();
-        let path = world.path(&format!("changed-{number}"));
+        let path = world.path(&format!("changed-{at}"));
         model.write(&path);
-        if world.switch(&path).is_ok() {
-            let messages = json!([{"role": "user", "content": "Hello <|im_end|> é 水"}]);
-            let request = json!({"messages": messages, "max_tokens": 4, "conversation": "room"});
-            world.client().call("POST", "/v1/chat/completions").json(&request).send();
+        let damage = if random.below(4) == 0 { damage(&path, &mut random) } else { String::new() };
+        let what = || format!("file {at}: {changes:?} {damage}");
+        let began = Instant::now();
+        match world.switch(&path) {
+            Ok(()) => {
+                let messages = json!([{"role": "user", "content": "Hello <|im_end|> é 水"}]);
+                let request =
+                    json!({"messages": messages, "max_tokens": 4, "conversation": "room"});
+                world.client().call("POST", "/v1/chat/completions").json(&request).send();
+            }
+            Err(_) => refused += 1,
         }
-        assert_eq!(world.client().get("/v1/status")["pid"], pid, "{changes:?}");
-        assert!(!world.launch.log().contains("the engine is dead"), "{changes:?}");
+        slowest = slowest.max(began.elapsed());
+        if at > 2 {
+            fs::remove_file(world.path(&format!("changed-{}", at - 2))).unwrap();
+        }
+        assert!(began.elapsed() < MAX_TIME, "{}: {:?}", what(), began.elapsed());
+        assert_eq!(world.client().get("/v1/status")["pid"], pid, "{}", what());
+        assert!(!world.launch.log().contains("the engine is dead"), "{}", what());
+        let resident = resident_mib(&pid);
+        assert!(resident < MAX_RESIDENT_MIB, "{}: {resident} MiB", what());
     }
+    println!("{count} files, {refused} refused, {slowest:?} at most, {} MiB", resident_mib(&pid));
+}
+
+fn number(variable: &str) -> Option<usize> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
+}
+
+fn resident_mib(pid: &Value) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    size.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() >> 10
 }
 
 fn say(client: &Client) {
@@ -229,8 +266,15 @@ fn fatal() -> Vec<(&'static str, Gguf, &'static str)> {
     ]
 }
 
-/// Changes one entry. Returns which.
+/// Changes one entry, or one of the bytes that name, measure, type and place the tensors. Returns which.
 fn change(model: &mut Gguf, random: &mut Random) -> String {
+    if random.below(4) == 0 {
+        let tensors = model.tensors_mut();
+        let at = random.below(tensors.len());
+        let byte = [0, 1, 0x7f, 0xff, tensors[at] ^ 1 << random.below(8)][random.below(5)];
+        tensors[at] = byte;
+        return format!("byte {at} of the tensors: {byte}");
+    }
     let entries = model.entries_mut();
     // Arrays are large: one of the rest as often.
     let at = random.below(entries.len());
@@ -265,10 +309,39 @@ fn change(model: &mut Gguf, random: &mut Random) -> String {
     entry.key.clone()
 }
 
+/// Changes bytes of the file, most at its beginning, or its length. Returns how.
+fn damage(path: &Path, random: &mut Random) -> String {
+    let mut file = fs::read(path).unwrap();
+    let length = file.len();
+    // Magic, version and counts; anything; the entries; the weights.
+    let (start, end) = [(0, 24), (0, length), (24, 4096), (length / 2, length)][random.below(4)];
+    let at = start + random.below(end - start);
+    let how = random.below(6);
+    match how {
+        0 => file.truncate(at),
+        1 => file[at] ^= 1 << random.below(8),
+        2 => file[at..(at + 8).min(length)].fill(0xff),
+        3 => file[at..(at + 8).min(length)].fill(0),
+        4 => {
+            let more = 1 + random.below(64);
+            file.splice(at..at, std::iter::repeat_n(0xa5, more));
+        }
+        _ => drop(file.drain(at..(at + 1 + random.below(64)).min(length))),
+    }
+    fs::write(path, file).unwrap();
+    format!("way {how} at {at} of {length}")
+}
+
 /// A generator of Marsaglia's: the same sequence in every run.
 struct Random(u64);
 
 impl Random {
+    /// Neighbouring seeds have unlike sequences.
+    fn of(seed: u64) -> Self {
+        let mixed = (seed ^ 0x5eed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1)
+    }
+
     fn below(&mut self, end: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

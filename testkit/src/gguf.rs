@@ -77,6 +77,11 @@ impl Gguf {
         &mut self.entries
     }
 
+    /// Names, sizes, types and places of the tensors, as they are in the file.
+    pub fn tensors_mut(&mut self) -> &mut [u8] {
+        &mut self.tensors
+    }
+
     /// Sets a whole number of 32 bits.
     #[must_use]
     pub fn number(self, key: &str, value: u32) -> Self {
