@@ -77,16 +77,17 @@ impl Hobd {
         Ok(())
     }
 
-    /// Its address, and the token.
-    pub fn access(&self) -> Result<(String, String)> {
-        let ready: Value = serde_json::from_slice(&fs::read(&self.ready)?)?;
-        let text = |name: &str| ready[name].as_str().map(str::to_owned).context("the ready file");
-        Ok((text("address")?, fs::read_to_string(text("token_file")?)?.trim().to_owned()))
+    fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer> {
+        let Access { address, token } = self.access()?;
+        http::request(&address, method, path, Some(&token), body)
     }
 
-    fn send(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer> {
-        let (address, token) = self.access()?;
-        http::request(&address, method, path, Some(&token), body)
+    /// As its ready file announces it.
+    pub fn access(&self) -> Result<Access> {
+        let ready: Value = serde_json::from_slice(&fs::read(&self.ready)?)?;
+        let text = |name: &str| ready[name].as_str().map(str::to_owned).context("the ready file");
+        let token = fs::read_to_string(text("token_file")?)?.trim().to_owned();
+        Ok(Access { address: text("address")?, token })
     }
 
     /// The answer of a `POST` as JSON.
@@ -101,6 +102,13 @@ impl Hobd {
         let Some(tokens) = answer["tokens"].as_array() else { bail!("no tokens: {answer}") };
         Ok(tokens.len())
     }
+}
+
+/// Where a hobd listens, and the token that it wants.
+#[derive(Clone)]
+pub struct Access {
+    pub address: String,
+    pub token: String,
 }
 
 impl Drop for Hobd {

@@ -10,6 +10,7 @@ mod draft;
 mod hobd;
 mod http;
 mod idle;
+mod load;
 mod measure;
 mod peer;
 mod raw;
@@ -17,8 +18,10 @@ mod recall;
 mod record;
 mod render;
 mod resume;
+mod soak;
 mod splice;
 mod store;
+mod stream;
 mod template;
 mod threads;
 mod ttft;
@@ -54,6 +57,8 @@ enum Bench {
     /// Processor time of an idle hobd with warm prefixes; latency of speech start and filler
     /// phrases.
     Idle(idle::Options),
+    /// How hobd refuses 200 clients on 4 slots, answers behind 500 slow connections, and ends under that load.
+    Load(load::Options),
     /// hobd beside llama-server, which `cargo xtask peer` builds, over HTTP: first tokens, streams, an
     /// agent's day, bytes, what HTTP adds, memory.
     Peer(peer::Options),
@@ -64,6 +69,8 @@ enum Bench {
     Render(render::Options),
     /// Time to first token: cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),
+    /// Mixed traffic of many conversations for hours: slopes of memory, descriptors, disk and latency.
+    Soak(soak::Options),
     /// Ranges of cells that leave a sequence and come back, against computing them; decode speed with holes.
     Splice(splice::Options),
     /// The cost of saved KV: restore against llama.cpp's own file, stalls, bytes, listings.
@@ -86,10 +93,12 @@ fn main() -> Result<()> {
         Bench::Documents(options) => documents::run(&options),
         Bench::Draft(options) => draft::run(&options),
         Bench::Idle(options) => idle::run(&options),
+        Bench::Load(options) => load::run(&options),
         Bench::Peer(options) => peer::run(&options),
         Bench::Recall(options) => recall::run(&options),
         Bench::Render(options) => render::run(&options),
         Bench::Resume(options) => resume::run(&options),
+        Bench::Soak(options) => soak::run(&options),
         Bench::Splice(options) => splice::run(&options),
         Bench::Store(options) => store::run(&options),
         Bench::Ttft(options) => ttft::run(&options),

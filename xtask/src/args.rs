@@ -20,6 +20,8 @@ usage: cargo xtask <task>
                                                  card, Vulkan's checks run on Mesa's software device
   bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names; `page`
                                                  measures the app's page, `page --app` its window
+  soak   [--yes] --hours N [ARGS]                set up, and let 1,000 conversations talk to hobd for hours: fails
+                                                 when memory, descriptors, disk or latency grow
   peer   [--yes]                                 build llama-server, which `bench peer` compares hobd with
   setup  [--yes]                                 install the packages for building and testing
 
@@ -72,6 +74,11 @@ pub enum Task {
     Bench {
         yes: bool,
         bench_args: Vec<String>,
+    },
+    /// A long run of mixed traffic.
+    Soak {
+        yes: bool,
+        soak_args: Vec<String>,
     },
 }
 
@@ -136,6 +143,10 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
         "bench" => {
             let yes = take_flag(&mut rest, "--yes");
             Ok(Task::Bench { yes, bench_args: rest })
+        }
+        "soak" => {
+            let yes = take_flag(&mut rest, "--yes");
+            Ok(Task::Soak { yes, soak_args: rest })
         }
         other => Err(format!("there is no task {other:?}")),
     }
@@ -228,6 +239,12 @@ mod tests {
     fn a_benchmark_gets_its_own_arguments() {
         let task = parsed("bench resume --tokens 512 --yes");
         assert_eq!(task, Ok(Task::Bench { yes: true, bench_args: words("resume --tokens 512") }));
+    }
+
+    #[test]
+    fn a_long_run_gets_its_own_arguments() {
+        let task = parsed("soak --hours 24 --yes");
+        assert_eq!(task, Ok(Task::Soak { yes: true, soak_args: words("--hours 24") }));
     }
 
     #[test]

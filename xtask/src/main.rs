@@ -113,7 +113,9 @@ fn perform(task: Task) -> Result<(), Failure> {
             // Some benchmarks start programs.
             let program = match name {
                 Some("store") => Some("hob-cli"),
-                Some("idle" | "peer" | "template" | "typing" | "page") => Some("hob-daemon"),
+                Some("idle" | "load" | "peer" | "soak" | "template" | "typing" | "page") => {
+                    Some("hob-daemon")
+                }
                 _ => None,
             };
             if let Some(package) = program {
@@ -132,6 +134,10 @@ fn perform(task: Task) -> Result<(), Failure> {
                 return bench.args(bench_args.into_iter().skip(1)).run();
             }
             Line::new("cargo run --release --package hob-bench --").args(bench_args).run()
+        }
+        Task::Soak { yes, soak_args } => {
+            let bench_args = std::iter::once("soak".to_owned()).chain(soak_args).collect();
+            perform(Task::Bench { yes, bench_args })
         }
     }
 }

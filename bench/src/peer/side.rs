@@ -12,7 +12,7 @@ use super::server::{self, LlamaServer};
 use super::setup::Setup;
 use super::stream::{Arrivals, stream};
 use super::text::{message, text};
-use crate::hobd::Hobd;
+use crate::hobd::{Access, Hobd};
 use crate::http;
 use crate::record::Who;
 
@@ -147,7 +147,7 @@ impl Side {
         let body = self.body(ask, sampling);
         match self.peer()? {
             Peer::Hobd(hobd) => {
-                let (address, token) = hobd.access()?;
+                let Access { address, token } = hobd.access()?;
                 stream(&address, Some(&token), &body, seen)
             }
             Peer::LlamaServer(server) => stream(&server.address, None, &body, seen),
@@ -258,7 +258,7 @@ fn is_loading(hobd: &Hobd) -> Result<bool> {
 }
 
 fn health(hobd: &Hobd) -> Result<String> {
-    let (address, _) = hobd.access()?;
+    let Access { address, .. } = hobd.access()?;
     let answer = http::request(&address, "GET", "/health", None, b"")?;
     let health: Value = serde_json::from_str(&answer.body).context("/health")?;
     health["status"].as_str().map(str::to_owned).context("/health without a status")
