@@ -1,10 +1,14 @@
 //! What users write appears in no log, no metric, no status and no error: 64 canaries in every field that takes
-//! text, given to the built hobd with its whole log.
+//! text, of every protocol and of a WebSocket, given to the built hobd with its whole log.
 
+use std::net::TcpStream;
 use std::path::Path;
 
+use hob_testkit::wait::PATIENCE;
 use hob_testkit::{Answer, Hobd, Launch};
 use serde_json::{Value, json};
+use tungstenite::Message;
+use tungstenite::client::IntoClientRequest;
 
 const COUNT: usize = 64;
 
@@ -111,6 +115,12 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
     let title = json!({"title": flock.next()});
     succeeds(hobd.client.call("PATCH", "/v1/conversations/a").json(&title).send());
     succeeds(hobd.client.call("GET", &format!("/v1/conversations?q={}", flock.next())).send());
+    for (path, body) in other_protocols(&mut flock) {
+        succeeds(post(path, &body));
+    }
+    let spoken = speak(&hobd, &mut flock);
+    assert!(spoken.errors.len() > 2 && spoken.has_answer, "{:?}", spoken.errors);
+    expect_none("an error of a WebSocket", &spoken.errors.join("\n"));
     let typed = json!({"transcript": flock.next(), "text": flock.next(), "messages": []});
     post("/v1/conversations/a/transcript", &typed);
     post("/v1/conversations/a/typing", &typed);
@@ -134,6 +144,23 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
     ] {
         is_refused(field, post(chat, &with(flock.request(), &json!({ field: value }))));
     }
+    let poet = |flock: &mut Flock| json!([{"role": "poet", "content": flock.next()}]);
+    for (path, body) in [
+        ("/v1/messages", json!({"max_tokens": 8, "messages": poet(&mut flock)})),
+        ("/v1/messages", json!({"max_tokens": flock.next(), "messages": []})),
+        ("/v1/responses", json!({"input": poet(&mut flock)})),
+        ("/v1/responses", json!({"input": [{"type": "poem", "text": flock.next()}]})),
+        (
+            "/v1/responses",
+            json!({"input": "a", "text": {"format": {"type": "poem", "name": flock.next()}}}),
+        ),
+        ("/api/chat", json!({"model": "any", "messages": poet(&mut flock)})),
+        ("/api/generate", json!({"model": "any", "prompt": [flock.next()]})),
+        ("/api/generate", json!({"model": "any", "prompt": "a", "format": flock.next()})),
+        ("/v1/embeddings", json!({"input": {"text": flock.next()}})),
+    ] {
+        is_refused(path, post(path, &body));
+    }
     let long = json!({"messages": [{"role": "user", "content": flock.next().repeat(90_000)}]});
     is_refused("a prompt that is too long", post(chat, &long));
     let broken = format!("{{\"messages\": [{{\"content\": \"{}\"", flock.next());
@@ -148,4 +175,95 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
     hobd.process.terminate(std::time::Duration::from_secs(10));
     expect_none("the log", &launch.log());
     assert!(flock.0 > COUNT, "every canary was used");
+}
+
+/// Chats as other protocols have them.
+fn other_protocols(flock: &mut Flock) -> Vec<(&'static str, Value)> {
+    let parameters = |flock: &mut Flock| json!({"type": "object", "properties": {flock.next(): {"type": "string", "description": flock.next()}}});
+    let say = |flock: &mut Flock| {
+        let text = format!("Say this: {}", flock.next());
+        json!([{"role": "user", "content": text}])
+    };
+    vec![
+        (
+            "/v1/messages",
+            json!({
+                "system": flock.next(), "messages": say(flock), "max_tokens": 24,
+                "metadata": {"user_id": flock.next()}, "stop_sequences": [flock.next()],
+                "tools": [{"name": flock.next(), "description": flock.next(), "input_schema": parameters(flock)}],
+            }),
+        ),
+        ("/v1/messages/count_tokens", json!({"messages": say(flock), "system": flock.next()})),
+        (
+            "/v1/responses",
+            json!({
+                "instructions": flock.next(), "input": say(flock), "max_output_tokens": 24, "user": flock.next(),
+                "metadata": {"a": flock.next()}, "safety_identifier": flock.next(),
+                "tools": [{
+                    "type": "function", "name": flock.next(), "description": flock.next(),
+                    "parameters": parameters(flock),
+                }],
+            }),
+        ),
+        ("/v1/responses", json!({"input": say(flock), "store": false, "stream": true})),
+        (
+            "/api/chat",
+            json!({"model": flock.next(), "messages": say(flock), "options": {"stop": [flock.next()]}}),
+        ),
+        (
+            "/api/generate",
+            json!({
+                "model": "any", "prompt": flock.next(), "system": flock.next(), "stream": false,
+                "options": {"num_predict": 8},
+            }),
+        ),
+    ]
+}
+
+/// What a WebSocket sent.
+struct Spoken {
+    errors: Vec<String>,
+    has_answer: bool,
+}
+
+/// An utterance, and messages that are wrong.
+fn speak(hobd: &Hobd, flock: &mut Flock) -> Spoken {
+    let url = format!("ws://{}/v1/realtime/events", hobd.client.address);
+    let mut request = url.into_client_request().unwrap();
+    let bearer = format!("Bearer {}", hobd.client.token).parse().unwrap();
+    request.headers_mut().insert("authorization", bearer);
+    let stream = TcpStream::connect(hobd.client.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (mut socket, _) = tungstenite::client(request, stream).unwrap();
+    let transcription = "conversation.item.input_audio_transcription";
+    for event in [
+        json!({"type": "input_audio_buffer.append", "audio": flock.next() + "!"}),
+        json!({"type": "session.update", "session": {"conversation": [flock.next()]}}),
+        json!({"type": [flock.next()]}),
+        json!({"type": "session.update", "session": {
+            "conversation": "spoken", "max_tokens": 24, "user": flock.next(),
+            "messages": [{"role": "system", "content": flock.next()}],
+        }}),
+        json!({"type": "input_audio_buffer.speech_started"}),
+        json!({"type": format!("{transcription}.delta"), "transcript": flock.next()}),
+        json!({"type": format!("{transcription}.completed"), "transcript": [flock.next()]}),
+        json!({"type": format!("{transcription}.completed"), "transcript": format!("Say this: {}", flock.next())}),
+        json!({"type": "input_audio_buffer.speech_stopped"}),
+    ] {
+        socket.send(Message::text(event.to_string())).unwrap();
+    }
+    socket.send(Message::text(format!("{{\"type\": \"{}", flock.next()))).unwrap();
+    let (mut errors, mut has_answer, mut is_done) = (Vec::new(), false, false);
+    // The broken one is answered last, or before the answer.
+    while !is_done || errors.len() < 5 {
+        let Message::Text(text) = socket.read().unwrap() else { continue };
+        let event: Value = serde_json::from_str(&text).unwrap();
+        match event["type"].as_str().unwrap() {
+            "error" => errors.push(text.to_string()),
+            "response.output_text.delta" => has_answer = true,
+            "response.done" => is_done = true,
+            _ => {}
+        }
+    }
+    Spoken { errors, has_answer }
 }
