@@ -2,7 +2,7 @@
 //! or take long, looks for its file. Never checks a version.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::command::Line;
 use crate::gpu::Found;
@@ -44,6 +44,8 @@ fn is_met(need: Need) -> bool {
         Need::Python => Line::new("python3 -c").arg("import venv, ensurepip").succeeds(),
         Need::Curl => Line::new("curl --version").succeeds(),
         Need::Speech => Line::new("espeak-ng --version").succeeds(),
+        Need::HaProxy => has_server("haproxy"),
+        Need::Nginx => has_server("nginx"),
         Need::Chromium => has_program(&["chromium", "chromium-browser", "google-chrome"]),
         Need::ChromeDriver => has_program(&["chromedriver", "chromium.chromedriver"]),
         // Part of macOS, or not needed there.
@@ -102,6 +104,11 @@ fn has_file(directory: &str, start: &str) -> bool {
     let files = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut names = files.map(|file| file.file_name());
     names.any(|name| name.to_string_lossy().starts_with(start))
+}
+
+/// Debian's servers are where the path of a user does not lead.
+fn has_server(name: &str) -> bool {
+    has_program(&[name]) || Path::new("/usr/sbin").join(name).is_file()
 }
 
 fn has_program(names: &[&str]) -> bool {

@@ -12,6 +12,8 @@ pub enum Need {
     Python,
     Curl,
     Speech,
+    HaProxy,
+    Nginx,
     Chromium,
     ChromeDriver,
     WebKitDriver,
@@ -46,8 +48,8 @@ impl Need {
 
     /// For all builds and all checks.
     pub fn all() -> Vec<Self> {
-        [&Self::app()[..], &[Self::Python, Self::Curl, Self::Speech], &Self::PAGE, &Self::WINDOW]
-            .concat()
+        let tools = [Self::Python, Self::Curl, Self::Speech, Self::HaProxy, Self::Nginx];
+        [&Self::app()[..], &tools, &Self::PAGE, &Self::WINDOW].concat()
     }
 
     pub fn name(self) -> &'static str {
@@ -62,6 +64,8 @@ impl Need {
             Self::Python => "Python 3 with venv",
             Self::Curl => "curl",
             Self::Speech => "espeak-ng",
+            Self::HaProxy => "HAProxy",
+            Self::Nginx => "nginx",
             Self::Chromium => "Chromium",
             Self::ChromeDriver => "Chromium's driver",
             Self::WebKitDriver => "WebKitGTK's driver",
@@ -88,6 +92,7 @@ impl Need {
             Self::Python => "runs the conversation tests with the official OpenAI client",
             Self::Curl => "fetches a real model, for a first chat and for the tests on it",
             Self::Speech => "synthesises speech for the tests of the voice",
+            Self::HaProxy | Self::Nginx => "stands before three daemons in the tests of examples/",
             Self::Chromium => "shows the page in its checks",
             Self::ChromeDriver => "drives Chromium in the checks of the page",
             Self::WebKitDriver => "drives the app's window in its checks",

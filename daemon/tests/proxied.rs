@@ -1,0 +1,254 @@
+//! Three hobds behind a real proxy, set up by the files in `examples/`: a conversation stays on its daemon,
+//! moves when that is killed, and comes back.
+//!
+//! A test runs where its proxy is installed, as `cargo xtask setup` does it; elsewhere it says that it has
+//! checked nothing.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hob_testkit::client::Event;
+use hob_testkit::{Answer, Client, Hobd, Launch, Process, wait};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// The addresses in the examples.
+const DAEMONS: [&str; 3] = ["10.0.0.1:8642", "10.0.0.2:8642", "10.0.0.3:8642"];
+const PROXY: &str = "127.0.0.1:8600";
+const CHAT: &str = "/v1/chat/completions";
+/// Long enough for several blocks.
+const QUESTION: &str =
+    "Please tell me something new about the sea, the wind and the long way home. ";
+
+#[test]
+fn behind_haproxy_a_conversation_stays_moves_and_comes_back() {
+    let Some(program) = program("haproxy") else { return };
+    stays_moves_and_comes_back(&World::start(|directory, address| {
+        let file = configured(directory, "haproxy.cfg", address);
+        let mut command = Command::new(program);
+        command.arg("-db").arg("-f").arg(file);
+        command
+    }));
+}
+
+#[test]
+fn behind_nginx_a_conversation_stays_moves_and_comes_back() {
+    let Some(program) = program("nginx") else { return };
+    stays_moves_and_comes_back(&World::start(|directory, address| {
+        let included = configured(directory, "nginx.conf", address);
+        let file = directory.join("whole.conf");
+        let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let temporary = temporary.map(|name| format!("{name}_temp_path {name};")).concat();
+        // As root, nginx computes as another user, who cannot write below a directory of this one.
+        let user = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+        let text = format!(
+            "daemon off; pid nginx.pid; {user} error_log stderr; worker_processes 1; events {{}} \
+             http {{ access_log off; {temporary} include {}; }}",
+            included.display()
+        );
+        fs::write(&file, text).unwrap();
+        let mut command = Command::new(program);
+        command.arg("-p").arg(directory).arg("-c").arg(file).args(["-e", "stderr"]);
+        command
+    }));
+}
+
+fn stays_moves_and_comes_back(world: &World) {
+    // The daemons' token, and no other, passes through.
+    let without = hob_testkit::Call::new(world.proxy.address, "GET", "/v1/models").send();
+    assert_eq!(without.status, 401, "{}", without.text());
+
+    let mut talks: Vec<Talk> = (0..6).map(Talk::new).collect();
+    for talk in &mut talks {
+        for _ in 0..4 {
+            let before = talk.prompt_tokens;
+            let tokens = talk.ask(&world.proxy);
+            assert!(reused(&tokens) >= before, "{}: {tokens} after {before}", talk.name);
+        }
+    }
+    let owners: Vec<usize> = talks.iter().map(|talk| world.owner(&talk.name)).collect();
+    assert!(owners.iter().any(|owner| *owner != owners[0]), "one daemon has all: {owners:?}");
+    each_token_passes_as_it_comes(&world.proxy);
+    // Reading a conversation reaches its daemon, too.
+    for talk in &talks {
+        let path = format!("/v1/conversations/{}", talk.name);
+        let messages = world.proxy.get(&path)["messages"].as_array().unwrap().len();
+        assert_eq!(messages, talk.messages.len(), "{}", talk.name);
+    }
+
+    let (killed, address) = (owners[0], world.daemons[owners[0]].client.address);
+    world.kill(killed);
+    for (talk, owner) in talks.iter_mut().zip(&owners) {
+        let before = talk.prompt_tokens;
+        let tokens = talk.ask(&world.proxy);
+        match *owner == killed {
+            true => assert!(reused(&tokens) < before, "another daemon has answered: {tokens}"),
+            false => assert!(reused(&tokens) >= before, "it has not moved: {tokens}"),
+        }
+    }
+
+    let again = world.launches[killed].clone().listen(address).start();
+    for (talk, _) in talks.iter_mut().zip(&owners).filter(|(_, owner)| **owner == killed) {
+        wait::until("the conversation is back on its daemon", || {
+            let tokens = talk.ask(&world.proxy);
+            let has_all = messages(&again.client, &talk.name) == Some(talk.messages.len());
+            // It restored what it had saved before it was killed.
+            has_all.then(|| assert!(tokens["disk"].as_u64() > Some(0), "{tokens}"))
+        });
+    }
+}
+
+/// The fake model says a word every 10 ms: the first one arrives long before the last.
+fn each_token_passes_as_it_comes(proxy: &Client) {
+    let words = "one two three four five six seven eight nine ten ".repeat(2);
+    let began = Instant::now();
+    let events = proxy.events(&json!({
+        "stream": true, "messages": [{"role": "user", "content": format!("Say this slowly: {words}")}],
+    }));
+    let has_text = |event: &Event| match event {
+        Event::Data(data) => data["choices"][0]["delta"]["content"].as_str() > Some(""),
+        Event::Done => false,
+    };
+    let arrived: Vec<Duration> = events.filter(has_text).map(|_| began.elapsed()).collect();
+    let (first, last) = (arrived[0], arrived[arrived.len() - 1]);
+    assert!(arrived.len() > 5 && last - first > Duration::from_millis(100), "{arrived:?}");
+}
+
+/// A conversation whose client sends its whole history.
+struct Talk {
+    /// Of the last prompt.
+    prompt_tokens: u64,
+    name: String,
+    /// Half of the clients name the conversation in a header, half in the body.
+    in_header: bool,
+    messages: Vec<Value>,
+}
+
+impl Talk {
+    fn new(number: usize) -> Self {
+        let name = format!("talk-{number}");
+        Self { name, in_header: number.is_multiple_of(2), messages: Vec::new(), prompt_tokens: 0 }
+    }
+
+    /// Asks a further question; returns the tokens of the prompt by origin.
+    fn ask(&mut self, proxy: &Client) -> Value {
+        // No conversation begins like another one.
+        let question = format!("{} {}", self.name, QUESTION.repeat(2));
+        self.messages.push(json!({"role": "user", "content": question}));
+        let mut body = json!({"temperature": 0, "max_tokens": 12, "messages": self.messages});
+        let mut call = proxy.call("POST", CHAT);
+        match self.in_header {
+            true => call = call.header("x-session-id", &self.name),
+            false => body["conversation"] = self.name.clone().into(),
+        }
+        let answer = call.json(&body).send();
+        assert_eq!(answer.status, 200, "{}: {}", self.name, answer.text());
+        let answer = answer.json();
+        self.messages.push(answer["choices"][0]["message"].clone());
+        let tokens = answer["hob"]["tokens"].clone();
+        self.prompt_tokens = reused(&tokens) + tokens["computed"].as_u64().unwrap();
+        tokens
+    }
+}
+
+/// Tokens of a prompt that were not computed.
+fn reused(tokens: &Value) -> u64 {
+    let origins = ["shared", "memory", "disk", "away"];
+    origins.iter().map(|name| tokens[name].as_u64().unwrap_or(0)).sum()
+}
+
+/// Three daemons and a proxy before them.
+struct World {
+    launches: Vec<Launch>,
+    daemons: Vec<Hobd>,
+    proxy: Client,
+    _process: Process,
+    _directory: TempDir,
+}
+
+impl World {
+    /// `command`: runs the proxy in a directory, at an address, for the daemons in `daemons` there.
+    fn start(command: impl FnOnce(&Path, &Addresses) -> Command) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let address = free_address();
+        let (mut launches, mut daemons) = (Vec::new(), Vec::new());
+        let token = directory.path().join("token");
+        for number in 0..DAEMONS.len() {
+            let place = directory.path().join(number.to_string());
+            fs::create_dir(&place).unwrap();
+            let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &place);
+            let launch = launch.args(["--model", "fake", "--threads", "1", "--log", "warn"]);
+            let launch = launch.args(["--token-file".as_ref(), token.as_os_str()]);
+            let launch = launch.args(["--allow-host", &address.to_string()]);
+            daemons.push(launch.start());
+            launches.push(launch);
+        }
+        let addresses = daemons.iter().map(|daemon| daemon.client.address).collect();
+        let addresses = Addresses { proxy: address, daemons: addresses };
+        let mut command = command(directory.path(), &addresses);
+        let process = Process::start(command.stdin(Stdio::null()));
+        let proxy = Client { address, token: daemons[0].client.token.clone() };
+        wait::until("the proxy answers", || {
+            let health = proxy.call("GET", "/health").try_send().ok();
+            health.filter(|answer: &Answer| answer.status == 200)
+        });
+        Self { launches, daemons, proxy, _process: process, _directory: directory }
+    }
+
+    /// The one daemon that has the conversation.
+    fn owner(&self, name: &str) -> usize {
+        let has = |number: &usize| messages(&self.daemons[*number].client, name).is_some();
+        let owners: Vec<usize> = (0..self.daemons.len()).filter(has).collect();
+        assert_eq!(owners.len(), 1, "{name} is on {owners:?}");
+        owners[0]
+    }
+
+    fn kill(&self, number: usize) {
+        let daemon = &self.daemons[number];
+        Process::signal(daemon.process.id(), hob_testkit::Signal::KILL);
+        // While it dies, the system accepts connections for it; a request then fails, and is sent again.
+        wait::until("it refuses connections", || TcpStream::connect(daemon.client.address).err());
+    }
+}
+
+struct Addresses {
+    proxy: SocketAddr,
+    daemons: Vec<SocketAddr>,
+}
+
+/// Messages that a daemon has of a conversation; `None` where it does not know it, or is gone.
+fn messages(client: &Client, name: &str) -> Option<usize> {
+    let answer = client.call("GET", &format!("/v1/conversations/{name}")).try_send().ok()?;
+    (answer.status == 200).then(|| answer.json()["messages"].as_array().unwrap().len())
+}
+
+/// Writes the example with these addresses instead of its own.
+fn configured(directory: &Path, name: &str, addresses: &Addresses) -> PathBuf {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name);
+    let mut text = fs::read_to_string(example).unwrap();
+    let pairs = DAEMONS.iter().zip(&addresses.daemons);
+    for (shown, used) in pairs.chain([(&PROXY, &addresses.proxy)]) {
+        assert!(text.contains(shown), "{name} names {shown}");
+        text = text.replace(shown, &used.to_string());
+    }
+    let file = directory.join(name);
+    fs::write(&file, text).unwrap();
+    file
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    let found = places.map(|place| place.join(name)).find(|file| file.is_file());
+    if found.is_none() {
+        println!("NOT CHECKED: {name} is not installed; `cargo xtask setup` installs it");
+    }
+    found
+}
