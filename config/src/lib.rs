@@ -38,5 +38,5 @@ pub use settings::Settings;
 pub use sources::{ConfigFile, Sources};
 pub use values::{
     Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
-    NamedAdapter, OpenRoutes, TtlClass,
+    NamedAdapter, OpenRoutes, SharedPlace, TtlClass,
 };

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::values::{ContextChoice, GpuLayers};
+use crate::values::{ContextChoice, GpuLayers, SharedPlace};
 
 /// An unparsed value of one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,41 @@ pub fn address(raw: &Raw) -> Result<SocketAddr, Complaint> {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     }
     address.parse().map_err(|_| complaint("is not an address", remedy))
+}
+
+/// A directory, or a bucket and a prefix in it.
+pub fn shared(raw: &Raw) -> Result<SharedPlace, Complaint> {
+    let remedy = "write file:///path for a directory, or s3://bucket/prefix";
+    let url = text(raw)?;
+    if let Some(path) = url.strip_prefix("file://") {
+        let path = Path::new(path);
+        return match path.is_absolute() {
+            true => Ok(SharedPlace::Directory(path.to_owned())),
+            false => Err(complaint("is not the URL of an absolute path", remedy)),
+        };
+    }
+    let Some(place) = url.strip_prefix("s3://") else {
+        return Err(complaint("is neither a directory nor a bucket", remedy));
+    };
+    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let prefix = prefix.trim_end_matches('/');
+    let mut names = prefix.split('/').filter(|_| !prefix.is_empty()).chain([bucket]);
+    if names.any(|name| name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain)) {
+        let problem = "has a name that is not made of letters, digits, `-`, `_` and `.`";
+        return Err(complaint(problem, remedy));
+    }
+    Ok(SharedPlace::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
+}
+
+/// The URL of a server.
+pub fn endpoint(raw: &Raw) -> Result<String, Complaint> {
+    let url = text(raw)?;
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    match host.is_some_and(|host| !host.trim_end_matches('/').is_empty()) {
+        true => Ok(url.trim_end_matches('/').to_owned()),
+        false => Err(complaint("is not a URL", "write one such as https://s3.example:9000")),
+    }
 }
 
 /// A whole number within `range`.
@@ -352,6 +387,24 @@ mod tests {
         assert_eq!(duration(&raw("1500ms")), Ok(Duration::from_millis(1_500)));
         for wrong in ["", "-1d", "1.5h", "7 fortnights", "m"] {
             assert!(secs(wrong).is_err(), "{wrong:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn a_shared_place_is_a_directory_or_a_bucket() {
+        let shown = |url: &str| shared(&raw(url)).map(|place| place.to_string());
+        for url in ["file:///srv/hob", "s3://bucket", "s3://bucket/some/prefix"] {
+            assert_eq!(shown(url).as_deref(), Ok(url));
+        }
+        assert_eq!(shown("s3://bucket/prefix/").as_deref(), Ok("s3://bucket/prefix"));
+        for wrong in
+            ["/srv/hob", "file://srv", "s3://", "s3:///x", "s3://a/../b", "s3://a b", "gs://a"]
+        {
+            assert!(shown(wrong).unwrap_err().remedy.contains("s3://bucket/prefix"), "{wrong}");
+        }
+        assert_eq!(endpoint(&raw("http://[::1]:9000/")).as_deref(), Ok("http://[::1]:9000"));
+        for wrong in ["s3.example", "http://", "ftp://a"] {
+            assert!(endpoint(&raw(wrong)).is_err(), "{wrong}");
         }
     }
 

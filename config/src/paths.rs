@@ -69,6 +69,11 @@ pub fn slots_key_file(data_dir: &Path) -> PathBuf {
     data_dir.join("slots.key")
 }
 
+/// The name of the daemon on this directory, among those that share conversations.
+pub fn daemon_name_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("daemon-name")
+}
+
 /// The access token, unless `token_file` is set.
 pub fn token_file(data_dir: &Path) -> PathBuf {
     data_dir.join("token")

@@ -12,7 +12,7 @@ use crate::paths::{self, UserDirs};
 use crate::table::settings_table;
 use crate::values::{
     Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
-    NamedAdapter, OpenRoutes, TtlClass,
+    NamedAdapter, OpenRoutes, SharedPlace, TtlClass,
 };
 use crate::voice;
 

@@ -233,6 +233,16 @@ macro_rules! settings_table {
         #[setting(Everyone, "FILE")]
         SlotsKeyFile => slots_key_file: PathBuf = path(|_| paths::slots_key_file(&data_dir));
 
+        /// Share saved conversations with other hobds here, their text too: a directory that all see, as
+        /// file:///path, or S3-compatible storage, as s3://bucket/prefix, with the credentials in
+        /// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY
+        #[setting(Daemon, "URL")]
+        Shared => shared: Option<SharedPlace> = optional(parse::shared);
+
+        /// Address of the S3-compatible storage; Amazon's of the region in AWS_REGION unless given
+        #[setting(Daemon, "URL")]
+        SharedEndpoint => shared_endpoint: Option<String> = optional(parse::endpoint);
+
         /// Synthesise speech with this command, run without a shell: it writes WAV to its output,
         /// and gets {voice} and {text} in its arguments, the text also on its input; off for none
         #[setting(Daemon, "COMMAND", default = "espeak-ng -v {voice} --stdin --stdout")]

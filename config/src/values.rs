@@ -245,6 +245,25 @@ choice! {
     }
 }
 
+/// Where several daemons share saved conversations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SharedPlace {
+    /// One that all of them see, by its absolute path.
+    Directory(PathBuf),
+    /// S3-compatible storage. The prefix may be empty.
+    S3 { bucket: String, prefix: String },
+}
+
+impl fmt::Display for SharedPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory(path) => write!(f, "file://{}", path.display()),
+            Self::S3 { bucket, prefix } if prefix.is_empty() => write!(f, "s3://{bucket}"),
+            Self::S3 { bucket, prefix } => write!(f, "s3://{bucket}/{prefix}"),
+        }
+    }
+}
+
 /// How long saved KV stays after its last use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TtlClass {

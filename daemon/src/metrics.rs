@@ -6,6 +6,7 @@
 //! - Counting waits for a short lock at most.
 
 mod memory;
+mod shared;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,6 +17,7 @@ use hob_runtime::turn::{CellCounts, DraftCounts, Moved, TurnReport, Way};
 use hob_slots::MemoryFigures;
 
 use crate::explain::Reason;
+use crate::shared::SharedFigures;
 use crate::warm::warm_status::WarmStatus;
 use parking_lot::Mutex;
 
@@ -105,6 +107,8 @@ pub struct Gauges {
     pub indexed: [u64; 2],
     /// Blocks that have got a vector.
     pub embedded: u64,
+    /// What was moved to the shared tier and from it, if there is one.
+    pub shared: Option<SharedFigures>,
 }
 
 impl Metrics {
@@ -289,6 +293,9 @@ impl Metrics {
         );
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
         memory::render(&mut page, &gauges.memory);
+        if let Some(figures) = &gauges.shared {
+            shared::render(&mut page, figures);
+        }
         prefixes(&mut page, warm_status);
         page.text
     }

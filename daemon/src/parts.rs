@@ -13,6 +13,7 @@ use crate::adapters::RequestAdapters;
 use crate::chat::{self, Chat};
 use crate::clock::Clock;
 use crate::conversations::Conversations;
+use crate::conversations::sharing::{self, Sharing};
 use crate::conversations::transcript::Transcript;
 use crate::crashes::Crashes;
 use crate::documents::Documents;
@@ -23,6 +24,7 @@ use crate::models::{Catalogue, Fetcher, Models};
 use crate::profiles::{self, Profiles};
 use crate::prompt::{Renderer, RendersIn};
 use crate::settings::{LiveSettings, SettingsEditor};
+use crate::shared::SharedTier;
 use crate::speech::dictation::StreamRecognizer;
 use crate::speech::filler::Filler;
 use crate::speech::recognizer::Recognizer;
@@ -68,6 +70,8 @@ pub struct Options {
     /// Before this start.
     pub crashes: Crashes,
     pub fetcher: Fetcher,
+    /// The tier that several daemons share, and this one's name there.
+    pub shared: Option<(SharedTier, String)>,
 }
 
 /// Clones share everything.
@@ -127,7 +131,18 @@ impl Parts {
             estimate: options.estimate,
             clock: clock.clone(),
         });
+        let sharing = options.shared.map(|(tier, daemon)| {
+            Sharing::start(sharing::Options {
+                tier,
+                daemon,
+                engine: engine.clone(),
+                transcript: transcript.clone(),
+                storage: storage.clone(),
+                clock: clock.clone(),
+            })
+        });
         let conversations = Conversations {
+            sharing: sharing.clone(),
             engine: engine.clone(),
             transcript: transcript.clone(),
             storage: storage.clone(),
@@ -150,6 +165,7 @@ impl Parts {
             metrics: metrics.clone(),
             max_waiting: options.max_waiting,
             settings: options.settings.clone(),
+            sharing,
         });
         let documents = Documents {
             chat: chat.clone(),

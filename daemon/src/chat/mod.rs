@@ -53,6 +53,7 @@ use serde_json::Value;
 
 use crate::adapters::RequestAdapters;
 use crate::clock::Clock;
+use crate::conversations::sharing::Sharing;
 use crate::conversations::transcript::{
     Continuation, OpenAnswer, Transcript, TurnStart, TurnTicket,
 };
@@ -103,6 +104,8 @@ pub struct Options {
     pub max_waiting: usize,
     /// Has the TTL class of conversations with stored text for which none was asked.
     pub settings: LiveSettings,
+    /// With the other daemons that answer the same conversations.
+    pub sharing: Option<Sharing>,
 }
 
 /// The TTL class of saved KV without stored text: no list of chats shows it, so it leaves by itself.
@@ -197,6 +200,9 @@ impl Chat {
             return Err(ApiError::field("continue_final_message", message).code("unsupported"));
         }
         let Claim { ticket, guard } = self.claim(request, &scope.identity).await?;
+        if guard.is_some() && !scope.is_private {
+            self.catch_up(&scope.identity).await;
+        }
         let extent = resolved.extent();
         let start = self.begin_turn(request, &scope.identity, &extent).await?;
         let model = self.shared.options.model_sampling.fields();
@@ -239,6 +245,13 @@ impl Chat {
             ticket.check()?; // The lock may have waited for an answer that a deletion ended.
         }
         Ok(Claim { ticket, guard })
+    }
+
+    /// Reads what another daemon has added to the conversation. What this one is answering is not asked for.
+    async fn catch_up(&self, identity: &Identity) {
+        if let (Some(sharing), Some(id)) = (&self.shared.options.sharing, identity.named()) {
+            sharing.catch_up(id, self.shared.speed.now()).await;
+        }
     }
 
     /// Permission to write to the turn's conversation, from before its turns wait for another.

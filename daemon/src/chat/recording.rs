@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Options;
 use crate::clock::Clock;
+use crate::conversations::sharing::Sharing;
 use crate::conversations::transcript::{
     ClosedAnswer, Grown, OpenAnswer, Pending, Transcript, TurnEnd,
 };
@@ -19,6 +20,7 @@ use crate::wire::message::Message;
 /// Records the first choice of a request.
 pub struct Recording {
     transcript: Transcript,
+    sharing: Option<Sharing>,
     clock: Clock,
     fingerprint: ModelHash,
     /// The owner of the timeline.
@@ -43,6 +45,7 @@ impl Recording {
     ) -> Self {
         Self {
             transcript,
+            sharing: options.sharing.clone(),
             clock: options.clock.clone(),
             fingerprint: options.engine.fingerprint(),
             conversation: None,
@@ -119,7 +122,8 @@ impl Recording {
         answer: Option<ClosedAnswer>,
         timeline: Option<Vec<Token>>,
     ) -> Option<Pending<()>> {
-        self.transcript.end_turn(TurnEnd {
+        let has_answer = answer.is_some();
+        let written = self.transcript.end_turn(TurnEnd {
             fingerprint: self.fingerprint,
             answer,
             timeline: self.conversation.clone().zip(timeline),
@@ -127,6 +131,13 @@ impl Recording {
             needs_text: self.has_text,
             is_private: self.is_private,
             now: (self.clock)(),
-        })
+        });
+        // The transcript's thread reads the text for it after this write.
+        if let (Some(sharing), Some(id), true) = (&self.sharing, &self.conversation, has_answer)
+            && !self.is_private
+        {
+            sharing.changed(id);
+        }
+        written
     }
 }

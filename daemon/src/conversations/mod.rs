@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`transcript`] (the database), this file (the handle), `location` (where the KV is),
 //! [`readiness`] (what the next answer costs), [`trash`] (deletion after an hour), [`export`]
-//! (conversations as files).
+//! (conversations as files), [`sharing`] (with other daemons).
 //!
 //! - Messages that a user deletes are gone for good after an hour, and with them all KV of their
 //!   conversation.
@@ -13,6 +13,7 @@ pub mod export;
 pub mod foreign;
 mod location;
 pub mod readiness;
+pub mod sharing;
 pub mod transcript;
 pub mod trash;
 
@@ -27,6 +28,8 @@ use crate::storage::Storage;
 use crate::warm::events::WarmEvents;
 use crate::wire::document::document_key;
 pub use location::KvLocation;
+use sharing::Sharing;
+use tokio::sync::MutexGuard;
 use transcript::{
     Change, ConversationText, Fork, Hit, Moved, RecentTurn, SavedExplanation, SearchQuery, Snippet,
     Summary, Transcript, TranscriptError,
@@ -40,6 +43,8 @@ pub struct Conversations {
     pub learned: Learned,
     pub events: WarmEvents,
     pub clock: Clock,
+    /// With other daemons.
+    pub sharing: Option<Sharing>,
 }
 
 impl Conversations {
@@ -83,7 +88,12 @@ impl Conversations {
         &self,
         id: &ConversationId,
     ) -> Result<Option<(ConversationText, KvLocation)>, ApiError> {
-        let Some(text) = self.transcript.get(id).done().await? else { return Ok(None) };
+        let mut text = self.transcript.get(id).done().await?;
+        if let (None, Some(sharing)) = (&text, &self.sharing) {
+            sharing.catch_up_text(id).await; // Another daemon's.
+            text = self.transcript.get(id).done().await?;
+        }
+        let Some(text) = text else { return Ok(None) };
         let location = self.locations([&text.summary]).await?.get(id.as_str());
         Ok(Some((text, location)))
     }
@@ -156,6 +166,7 @@ impl Conversations {
         message: i64,
     ) -> Result<Moved, ApiError> {
         let deleted = self.transcript.delete_message(id, message, self.now()).done().await;
+        self.republish(id);
         deleted.map_err(of_message)
     }
 
@@ -185,10 +196,11 @@ impl Conversations {
     /// durably gone afterwards.
     ///
     /// # Errors
-    /// When the database cannot be written, a file of the KV cannot be removed, or the engine has
-    /// stopped.
+    /// When the database cannot be written, a file of the KV cannot be removed, the shared tier does not
+    /// answer, or the engine has stopped.
     pub async fn delete(&self, id: &ConversationId) -> Result<bool, ApiError> {
         let _deletion = self.transcript.begin_deletion(id);
+        let _unshared = self.unshare(id).await?;
         // First the KV, which nothing would refer to without the text: if the process dies in
         // between, the conversation is still listed and can be deleted again.
         for key in self.keys_of_documents(id).await? {
@@ -214,6 +226,7 @@ impl Conversations {
         let trash = self.transcript.trash().done().await?;
         for (id, since) in trash::due(&trash, now) {
             let _deletion = self.transcript.begin_deletion(id);
+            let _unshared = self.unshare(id).await?;
             // A conversation that is restored at this moment loses its KV, which costs time.
             for key in self.keys_of_documents(id).await? {
                 self.delete_kv(&key).await?;
@@ -243,11 +256,29 @@ impl Conversations {
             let id = &deleted.conversation;
             let is_due = now.age(deleted.since) >= trash::RETENTION;
             if is_due && self.transcript.is_idle(id).done().await? {
+                let unshared = self.unshare(id).await?;
                 self.delete_kv(id).await?;
                 self.transcript.purge_messages(&deleted).done().await?;
+                drop(unshared);
+                self.republish(id);
             }
         }
         Ok(())
+    }
+
+    /// Deletes what the shared tier has of the conversation. Nothing is published until the guard is dropped.
+    async fn unshare(&self, id: &ConversationId) -> Result<Option<MutexGuard<'_, ()>>, ApiError> {
+        match &self.sharing {
+            Some(sharing) if !self.transcript.is_private(id) => Ok(Some(sharing.delete(id).await?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// The text in the shared tier no longer has what was deleted here.
+    fn republish(&self, id: &ConversationId) {
+        if let Some(sharing) = &self.sharing {
+            sharing.changed(id);
+        }
     }
 
     /// The keys of the documents that are deleted with the conversation.

@@ -50,6 +50,7 @@ pub async fn metrics(
     State(metrics): State<Arc<Metrics>>,
     State(models): State<Models>,
     State(profiles): State<Profiles>,
+    State(conversations): State<Conversations>,
 ) -> Result<impl IntoResponse, ApiError> {
     let status = models.engine.cell_status().await?;
     let in_use = status.slots.iter().filter(|slot| slot.conversation.is_some()).count();
@@ -72,6 +73,7 @@ pub async fn metrics(
             dropped_tokens: status.counters.dropped_tokens,
             indexed: [status.counters.indexed_ahead, status.counters.indexed_late],
             embedded: status.counters.embedded,
+            shared: conversations.sharing.as_ref().map(|sharing| sharing.tier().figures()),
         },
         &profiles.warm_status(),
     );

@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
@@ -22,7 +23,9 @@ use tokio::time::timeout;
 use super::door::Door;
 use super::engine::{self, Opened, Overrides};
 use super::next::NextStart;
-use super::{Ending, ModelSwitch, OnHang, Report, Step, announce, models, request_adapters, voice};
+use super::{
+    Ending, ModelSwitch, OnHang, Report, Step, announce, models, request_adapters, sharing, voice,
+};
 use crate::auth::AccessToken;
 use crate::clock::ProcessTime;
 use crate::conversations::transcript::Transcript;
@@ -43,6 +46,9 @@ use crate::warm::events::WarmEvents;
 use crate::warm::idle::{prepare_grammars, until_idle};
 use crate::warm::warm_status::{WarmStatusWriter, warm_status};
 use crate::watch::{self, Mode};
+
+/// How long a stop waits until the last answers are in the shared tier.
+const PUBLISHING: Duration = Duration::from_secs(3);
 
 /// A daemon that answers through its router, and does not listen on a socket yet.
 pub struct Daemon {
@@ -150,6 +156,7 @@ fn join(
         .with_context(|| format!("cannot make {}", settings.data_dir.display()))?;
     let token = AccessToken::load_or_create(&settings.token_file)?;
     let store = engine::own(settings)?;
+    let shared = sharing::open(settings, store.reader())?;
     let private = model_switch.private_text()?;
     let transcript = paths::transcript_file(&settings.data_dir);
     let transcript = Transcript::open_with(&transcript, private, clock())?;
@@ -204,6 +211,7 @@ fn join(
         catalogue: Arc::new(models::catalogue(model_switch, &opened, roots)),
         crashes: model_switch.crashes().clone(),
         fetcher: model_switch.fetcher().clone(),
+        shared,
     });
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { parts: parts.clone(), limits }, guard);
@@ -325,6 +333,9 @@ impl Daemon {
         }
         parts.storage.end_watches();
         door.close().await;
+        if let Some(sharing) = &parts.conversations.sharing {
+            sharing.flush(PUBLISHING).await;
+        }
         drop(parts);
 
         tracing::info!("saving KV");

@@ -30,6 +30,7 @@ mod next;
 pub(crate) mod probe;
 mod recall_model;
 mod request_adapters;
+mod sharing;
 pub mod stop;
 pub mod supervise;
 mod template;

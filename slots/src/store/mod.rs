@@ -53,7 +53,7 @@ pub use listing::{Listing, SavedContents, SavedEntry};
 pub use listing_cache::ListingCache;
 pub use quarantine::{MAX_BYTES as MAX_QUARANTINE_BYTES, Quarantined};
 pub use reader::StoreReader;
-pub use sealing::Key;
+pub use sealing::{Key, Sealing};
 
 use error::io_error;
 use files::{Disk, Files, Kind, Lock, LockError, read_all};

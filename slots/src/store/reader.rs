@@ -10,7 +10,7 @@ use super::error::{Miss, Rejected, StoreError, io_error};
 use super::files::{Disk, Files, Kind, read_all};
 use super::layout::Layout;
 use super::rank::rank;
-use super::sealing::{CHECK, Key, sealed_under};
+use super::sealing::{CHECK, Key, Sealing, sealed_under};
 use super::verified::read_object;
 use crate::ageing::{AdjustedTime, ClockTracker};
 use crate::evict::History;
@@ -58,6 +58,11 @@ impl StoreReader {
         }
         self.layout.seal = Some(key.seal.clone());
         Ok(self)
+    }
+
+    /// How copies of its files are sealed.
+    pub fn sealing(&self) -> Sealing {
+        Sealing(self.layout.clone())
     }
 
     pub fn dir(&self) -> &Path {

@@ -13,9 +13,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::{StoreError, io_error};
+use super::error::{Miss, StoreError, io_error};
 use super::files::{Disk, Files, write_all};
+use super::layout::Layout;
 use crate::format::Seal;
+use crate::id::{BlockId, ConversationId};
 
 /// The name and the content of the sealed word.
 pub(super) const CHECK: (&[u8], &[u8]) = (b"key.check", b"this key opens this directory");
@@ -73,6 +75,41 @@ impl Key {
     #[cfg(test)]
     pub(super) fn of(byte: u8) -> Self {
         Self { seal: Arc::new(Seal::new([byte; 32])), file: PathBuf::from("a key") }
+    }
+}
+
+/// Names and bytes of copies that leave the directory: hidden and sealed as its own files are, under the
+/// same key; clear where those are clear.
+#[derive(Clone, Debug)]
+pub struct Sealing(pub(super) Layout);
+
+impl Sealing {
+    /// The name of a conversation's copies.
+    pub fn conversation(&self, id: &ConversationId) -> String {
+        self.0.stem(id)
+    }
+
+    /// The name of an object's copies.
+    pub fn object(&self, id: BlockId) -> String {
+        self.0.object_name(id).to_string()
+    }
+
+    /// The bytes of a copy, which opens under `name` alone.
+    pub fn seal(&self, name: &str, clear: Vec<u8>) -> Vec<u8> {
+        match &self.0.seal {
+            Some(seal) => seal.seal(name.as_bytes(), &[&clear]),
+            None => clear,
+        }
+    }
+
+    /// The clear bytes of a copy.
+    pub fn open(&self, name: &str, copy: Vec<u8>) -> Result<Vec<u8>, Miss> {
+        match (&self.0.seal, Seal::is_sealed(&copy)) {
+            (None, false) => Ok(copy),
+            (Some(seal), true) => Ok(seal.open(name.as_bytes(), copy)?),
+            (None, true) => Err(Miss::Sealed),
+            (Some(_), false) => Err(Miss::Unsealed),
+        }
     }
 }
 

@@ -2,8 +2,10 @@
 //!
 //! - No saved conversation is changed: an id that is in use gets a number appended.
 //! - A conversation whose messages are all here already is not imported a second time.
+//! - [`merge`] is for the same conversation, grown elsewhere: it gets the messages that it lacks, and loses
+//!   none.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, params};
@@ -13,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::read::{IMPORTED, exists};
 use super::titles::title;
 use super::tree::millis;
-use super::{ConversationExport, Node, TranscriptError, library};
+use super::{ConversationExport, Node, TranscriptError, library, messages};
 use crate::wire::message::Message;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +51,43 @@ pub fn import(
     Ok(ImportedConversation { id, was_here: false })
 }
 
+/// See [`super::Transcript::merge`].
+pub fn merge(
+    connection: &mut Connection,
+    id: &ConversationId,
+    export: &ConversationExport,
+    moves_head: bool,
+    now: Timestamp,
+) -> Result<(), TranscriptError> {
+    let transaction = connection.transaction()?;
+    for stored in &export.documents {
+        library::put(&transaction, stored, false, now)?;
+    }
+    if exists(&transaction, id)? {
+        let here = rows_by_path(&transaction, id)?;
+        let head = add(&transaction, id, export, &here, millis(now))?;
+        // An answer that grows here stays the head.
+        if moves_head && messages::check_idle(&transaction, id).is_ok() {
+            transaction.execute(
+                "UPDATE conversations SET head = ?2, instructions = ?3, sampling = nullif(?4, '{}'),
+                     updated_at = max(updated_at, ?5)
+                 WHERE id = ?1",
+                params![
+                    id.as_str(),
+                    head,
+                    export.instructions,
+                    export.sampling.as_ref().map(Value::to_string),
+                    export.updated_at.unwrap_or(0).min(millis(now)),
+                ],
+            )?;
+        }
+    } else {
+        write(&transaction, id, export, millis(now))?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
 fn write(
     connection: &Connection,
     id: &ConversationId,
@@ -71,7 +110,22 @@ fn write(
             export.sampling.as_ref().map(Value::to_string),
         ],
     )?;
+    let head = add(connection, id, export, &HashMap::new(), now)?;
+    connection.execute("UPDATE conversations SET head = ?2 WHERE id = ?1", (id.as_str(), head))?;
+    Ok(())
+}
+
+/// Adds the messages that are not `here`. Returns the row of the export's head.
+fn add(
+    connection: &Connection,
+    id: &ConversationId,
+    export: &ConversationExport,
+    here: &HashMap<Path, i64>,
+    now: i64,
+) -> Result<Option<i64>, TranscriptError> {
+    let before_now = |at: Option<i64>| at.unwrap_or(now).min(now);
     let mut rows: HashMap<i64, i64> = HashMap::new();
+    let mut paths: HashMap<i64, Path> = HashMap::new();
     let mut insert = connection.prepare_cached(
         "INSERT INTO messages 
              (conversation, parent, role, content, status, created_at, finish, starts_prompt, summary)
@@ -79,6 +133,13 @@ fn write(
     )?;
     let mut last = None;
     for node in &export.messages {
+        let path = path(node.parent.and_then(|parent| paths.get(&parent)), &node.message);
+        paths.insert(node.id, path);
+        if let Some(row) = here.get(&path) {
+            last = Some(*row);
+            rows.insert(node.id, *row);
+            continue;
+        }
         insert.execute(params![
             id.as_str(),
             node.parent.and_then(|parent| rows.get(&parent)),
@@ -93,9 +154,7 @@ fn write(
         last = Some(connection.last_insert_rowid());
         rows.extend(last.map(|row| (node.id, row)));
     }
-    let head = export.head.and_then(|head| rows.get(&head).copied()).or(last);
-    connection.execute("UPDATE conversations SET head = ?2 WHERE id = ?1", (id.as_str(), head))?;
-    Ok(())
+    Ok(export.head.and_then(|head| rows.get(&head).copied()).or(last))
 }
 
 /// Marks how an answer ended, elsewhere: it is no turn of this daemon. [`read`](super::read) removes the
@@ -112,28 +171,38 @@ fn holds(
     conversation: &ConversationId,
     messages: &[Node],
 ) -> Result<bool, TranscriptError> {
-    let mut select = connection.prepare_cached(
-        "SELECT id, parent, content FROM messages WHERE conversation = ?1 ORDER BY id",
-    )?;
-    let mut rows = select.query([conversation.as_str()])?;
-    let mut here: HashMap<i64, Path> = HashMap::new();
-    while let Some(row) = rows.next()? {
-        let parent: Option<i64> = row.get(1)?;
-        if let Some(message) = Message::from_stored(row.get_ref(2)?.as_str().unwrap_or_default()) {
-            let path = path(parent.and_then(|parent| here.get(&parent)), &message);
-            here.insert(row.get(0)?, path);
-        }
-    }
-    let here: HashSet<Path> = here.into_values().collect();
+    let here = rows_by_path(connection, conversation)?;
     let mut paths: HashMap<i64, Path> = HashMap::new();
     for node in messages {
         let path = path(node.parent.and_then(|parent| paths.get(&parent)), &node.message);
-        if !here.contains(&path) {
+        if !here.contains_key(&path) {
             return Ok(false);
         }
         paths.insert(node.id, path);
     }
     Ok(true)
+}
+
+/// The messages of a conversation; of those that are equal behind equal ones, the oldest.
+fn rows_by_path(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<HashMap<Path, i64>, TranscriptError> {
+    let mut select = connection.prepare_cached(
+        "SELECT id, parent, content FROM messages WHERE conversation = ?1 ORDER BY id",
+    )?;
+    let mut rows = select.query([conversation.as_str()])?;
+    let mut paths: HashMap<i64, Path> = HashMap::new();
+    let mut found = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let (id, parent): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
+        if let Some(message) = Message::from_stored(row.get_ref(2)?.as_str().unwrap_or_default()) {
+            let path = path(parent.and_then(|parent| paths.get(&parent)), &message);
+            paths.insert(id, path);
+            found.entry(path).or_insert(id);
+        }
+    }
+    Ok(found)
 }
 
 /// A hash of a message and all before it.

@@ -256,6 +256,20 @@ impl Transcript {
         self.writer.write(move |connection| import::import(connection, &wanted, &export, now))
     }
 
+    /// Adds what `export` has of the conversation and this database lacks. With `moves_head`, the export's
+    /// head and what stands in front of its prompts count from then on.
+    pub fn merge(
+        &self,
+        conversation: ConversationId,
+        export: ConversationExport,
+        moves_head: bool,
+        now: Timestamp,
+    ) -> Pending<()> {
+        self.writer.write(move |connection| {
+            import::merge(connection, &conversation, &export, moves_head, now)
+        })
+    }
+
     /// The latest answers over all conversations.
     pub fn recent(&self, max_turns: usize) -> Pending<Vec<RecentTurn>> {
         self.writer.read(move |connection| recent::list(connection, max_turns))

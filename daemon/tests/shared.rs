@@ -1,0 +1,279 @@
+//! Daemons that share saved conversations in a directory: another one goes on where one was killed, and
+//! computes what is new alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hob_testkit::{Client, Hobd, Launch, wait};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// What the fake model reads at 250 tokens a second, so that a fetch is quicker.
+const SLOW: &str = "Read this slowly: ";
+
+#[test]
+fn another_daemon_goes_on_after_kill_9_and_computes_the_new_tokens_alone() {
+    let world = World::new();
+    let (first_launch, second, third) =
+        (world.daemon("one"), world.start("two"), world.start("three"));
+    let first = first_launch.start();
+    // The same turns in one daemon, which is killed and started again where the others take over.
+    let alone_launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &world.place("alone")).args([
+        "--model",
+        "fake",
+        "--threads",
+        "1",
+    ]);
+    let mut alone = alone_launch.start();
+    for turn in 0..3 {
+        let answer = say(&first.client, "talk", turn);
+        assert_eq!(text(&answer), text(&say(&alone.client, "talk", turn)));
+        world.until_published(&first.client, turn + 1);
+    }
+    drop(first); // kill -9
+    wait_saved(&alone.client);
+    drop(alone);
+    alone = alone_launch.start();
+
+    let (moved, restored) = (say(&second.client, "talk", 3), say(&alone.client, "talk", 3));
+    assert_eq!(text(&moved), text(&restored));
+    let (tokens, expected) = (&moved["hob"]["tokens"], &restored["hob"]["tokens"]);
+    assert_eq!(tokens, expected, "as after a restart of one daemon");
+    assert!(tokens["disk"].as_u64() > Some(100), "{tokens}");
+    assert_eq!(world.metric(&second.client, "hob_shared_kv_total{result=\"fetched\"}"), 1);
+
+    // The one that was killed comes back, and a third one takes over without any being killed.
+    world.until_published(&second.client, 1);
+    let first = first_launch.start();
+    assert_same(&say(&first.client, "talk", 4), &say(&alone.client, "talk", 4));
+    world.until_published(&first.client, 1);
+    assert_same(&say(&third.client, "talk", 5), &say(&alone.client, "talk", 5));
+    world.until_published(&third.client, 1);
+    // It has the conversation in a slot, three turns behind.
+    assert_same(&say(&second.client, "talk", 6), &say(&alone.client, "talk", 6));
+    assert_eq!(messages(&second.client, "talk"), 14);
+    assert_eq!(messages(&alone.client, "talk"), 14);
+}
+
+#[test]
+fn an_unsent_answer_of_one_daemon_and_a_newer_one_of_another_are_both_there() {
+    let world = World::new();
+    let launch = world.daemon("one");
+    let first = launch.start();
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    let away = world.shared().with_extension("away");
+    fs::rename(world.shared(), &away).unwrap();
+    fs::write(world.shared(), "no directory").unwrap();
+    first.client.say("talk", "Only the first daemon has this.");
+    drop(first);
+    fs::remove_file(world.shared()).unwrap();
+    fs::rename(&away, world.shared()).unwrap();
+
+    let second = world.start("two");
+    second.client.say("talk", "Only the second daemon has this.");
+    assert_eq!(messages(&second.client, "talk"), 4);
+    world.until_published(&second.client, 1);
+    let first = launch.start();
+    first.client.say("talk", "And this is after it.");
+    let whole = first.client.get("/v1/conversations/talk/export");
+    let all = whole["messages"].as_array().unwrap();
+    assert_eq!(all.len(), 8, "{whole}");
+    let has = |text: &str| all.iter().any(|node| node["message"]["content"] == text);
+    assert!(has("Only the first daemon has this.") && has("Only the second daemon has this."));
+    world.until_published(&first.client, 1);
+    let third = world.start("three");
+    let read = third.client.call("GET", "/v1/conversations/talk").send();
+    assert_eq!(read.json()["message_count"], 8, "a third one reads all: {}", world.log("three"));
+}
+
+#[test]
+fn a_damaged_object_is_computed_again() {
+    let world = World::new();
+    let (first, second) = (world.start("one"), world.start("two"));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    let object = files(&world.shared())
+        .into_iter()
+        .find(|file| file.extension().is_some_and(|it| it == "kv"))
+        .unwrap();
+    let mut bytes = fs::read(&object).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&object, bytes).unwrap();
+    let answer = say(&second.client, "talk", 1);
+    assert_eq!(answer["hob"]["tokens"]["disk"], 0, "{}", answer["hob"]["tokens"]);
+    assert_eq!(text(&answer), text(&say(&first.client, "talk", 1)));
+    assert_eq!(world.metric(&second.client, "hob_shared_kv_total{result=\"missed\"}"), 1);
+    assert!(world.log("two").contains("nothing taken from the shared tier"));
+}
+
+#[test]
+fn a_place_that_fails_fails_no_turn_and_is_reported_once() {
+    let world = World::new();
+    let first = world.start("one");
+    let away = world.shared().with_extension("away");
+    fs::rename(world.shared(), &away).unwrap();
+    fs::write(world.shared(), "no directory").unwrap();
+    for turn in 0..4 {
+        say(&first.client, "talk", turn);
+    }
+    wait::until("it was tried again", || {
+        (world.metric(&first.client, "hob_shared_failures_total") >= 3).then_some(())
+    });
+    let reported = world.log("one").matches("the shared tier fails").count();
+    assert_eq!(reported, 1, "{}", world.log("one"));
+    let delete = first.client.call("DELETE", "/v1/conversations/talk").send();
+    assert_eq!(
+        (delete.status, delete.json()["error"]["code"].as_str()),
+        (503, Some("shared_tier"))
+    );
+    assert_eq!(messages(&first.client, "talk"), 8, "it is not half deleted");
+
+    fs::remove_file(world.shared()).unwrap();
+    fs::rename(&away, world.shared()).unwrap();
+    world.until_published(&first.client, 1);
+    assert_eq!(messages(&world.start("two").client, "talk"), 8);
+    assert_eq!(world.log("one").matches("answers again").count(), 1);
+}
+
+#[test]
+fn a_deleted_conversation_leaves_the_place_and_a_private_one_never_enters_it() {
+    let world = World::new();
+    let first = world.start("one");
+    first.client.chat(&json!({
+        "conversation": "secret", "hob": {"append": true, "private": true},
+        "messages": [{"role": "user", "content": "CANARY in private"}],
+    }));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    let all: Vec<u8> =
+        files(&world.shared()).iter().flat_map(|file| fs::read(file).unwrap()).collect();
+    assert!(contains(&all, b"slowly"), "the text is clear where the slots directory is");
+    assert!(!contains(&all, b"CANARY"));
+    assert!(files(&world.shared()).iter().all(|file| !file.to_string_lossy().contains("secret")));
+    assert_eq!(first.client.call("DELETE", "/v1/conversations/talk").send().status, 200);
+    assert_eq!(files(&world.shared()), [PathBuf::new(); 0]);
+    assert_eq!(world.start("two").client.call("GET", "/v1/conversations/talk").send().status, 404);
+}
+
+#[test]
+fn an_encrypted_place_shows_no_text_and_opens_with_the_key_alone() {
+    let world = World::new();
+    let key = world.place("keys").join("slots.key");
+    let sealed = |name: &str, key: &Path| {
+        let launch = world.daemon(name).args(["--slots-encrypt", "true"]);
+        launch.args(["--slots-key-file".as_ref(), key.as_os_str()]).start()
+    };
+    let (first, second) = (sealed("one", &key), sealed("two", &key));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    let all: Vec<u8> =
+        files(&world.shared()).iter().flat_map(|file| fs::read(file).unwrap()).collect();
+    assert!(all.len() > 500 && !contains(&all, b"slowly") && !contains(&all, b"HOBOBJ"));
+    assert!(files(&world.shared()).iter().all(|file| !file.to_string_lossy().contains("talk")));
+    let answer = say(&second.client, "talk", 1);
+    assert!(answer["hob"]["tokens"]["disk"].as_u64() > Some(50), "{}", answer["hob"]["tokens"]);
+    // Another key hides other names, so it finds nothing, and says nothing false.
+    let other = sealed("three", &world.place("keys").join("other.key"));
+    assert_eq!(other.client.call("GET", "/v1/conversations/talk").send().status, 404);
+}
+
+struct World {
+    directory: TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self { directory: tempfile::tempdir().unwrap() };
+        fs::create_dir(world.shared()).unwrap();
+        world
+    }
+
+    fn shared(&self) -> PathBuf {
+        self.directory.path().join("shared")
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        let place = self.directory.path().join(name);
+        fs::create_dir_all(&place).unwrap();
+        place
+    }
+
+    fn daemon(&self, name: &str) -> Launch {
+        let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &self.place(name));
+        let shared = format!("file://{}", self.shared().display());
+        launch.args(["--model", "fake", "--threads", "1", "--shared", &shared])
+    }
+
+    fn start(&self, name: &str) -> Hobd {
+        self.daemon(name).start()
+    }
+
+    fn log(&self, name: &str) -> String {
+        fs::read_to_string(self.place(name).join("log")).unwrap()
+    }
+
+    fn metric(&self, client: &Client, name: &str) -> u64 {
+        let page = client.get_text("/metrics");
+        let line = page.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name} in {page}")).trim().parse().unwrap()
+    }
+
+    /// Waits until a daemon has written to the place this often.
+    fn until_published(&self, client: &Client, times: u64) {
+        wait::until("the conversation is published", || {
+            (self.metric(client, "hob_shared_published_total") >= times).then_some(())
+        });
+    }
+}
+
+fn say(client: &Client, conversation: &str, turn: u64) -> Value {
+    let question = "the tide comes in and goes out again ".repeat(3);
+    client.chat(&json!({
+        "conversation": conversation, "hob": {"append": true}, "temperature": 0, "max_tokens": 12,
+        "messages": [{"role": "user", "content": format!("{SLOW}{turn} {question}")}],
+    }))
+}
+
+fn text(answer: &Value) -> String {
+    answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
+}
+
+/// Equal answers, for which equally many tokens were computed.
+fn assert_same(shared: &Value, alone: &Value) {
+    assert_eq!(text(shared), text(alone));
+    let computed = |answer: &Value| answer["hob"]["tokens"]["computed"].as_u64().unwrap();
+    let tokens = [&shared["hob"]["tokens"], &alone["hob"]["tokens"]];
+    assert!(computed(shared) <= computed(alone) + 1, "{tokens:?}");
+}
+
+/// Of all branches.
+fn messages(client: &Client, conversation: &str) -> usize {
+    let found = client.get(&format!("/v1/conversations/{conversation}"));
+    found["message_count"].as_u64().unwrap() as usize
+}
+
+/// Waits until nothing is written any more.
+fn wait_saved(client: &Client) {
+    let written = || client.get("/v1/status")["counters"]["written_bytes"].as_u64();
+    let mut last = (written(), 0);
+    wait::until("all KV is on disk", || {
+        let now = written();
+        last = if now == last.0 { (now, last.1 + 1) } else { (now, 0) };
+        (last.1 > 8).then_some(())
+    });
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
