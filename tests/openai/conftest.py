@@ -39,8 +39,8 @@ def start():
     directory = Path(tempfile.mkdtemp(prefix="hobd-"))
     daemons = []
 
-    def start(*flags: str) -> Hobd:
-        daemons.append(Hobd(directory / str(len(daemons)), *flags))
+    def start(*flags: str, variables: dict[str, str] | None = None) -> Hobd:
+        daemons.append(Hobd(directory / str(len(daemons)), *flags, variables=variables))
         return daemons[-1]
 
     yield start

@@ -18,11 +18,12 @@ PATIENCE_SECS = 60  # Tests run on busy machines too.
 
 
 class Hobd:
-    """A daemon with the bundled model. `flags` are added to its command line."""
+    """A daemon with the bundled model. `flags` are added to its command line, `variables` to its environment."""
 
-    def __init__(self, directory: Path, *flags: str):
+    def __init__(self, directory: Path, *flags: str, variables: dict[str, str] | None = None):
         self.directory = directory
         self.flags = flags
+        self.variables = variables or {}
         self._process: subprocess.Popen | None = None
         self.start()
 
@@ -32,7 +33,7 @@ class Hobd:
         ready = self.directory / "ready.json"
         ready.unlink(missing_ok=True)
         # The developer's own settings and profiles must not affect the tests.
-        environment = {"HOME": str(self.directory), "PATH": os.environ["PATH"]}
+        environment = {"HOME": str(self.directory), "PATH": os.environ["PATH"], **self.variables}
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 [
