@@ -68,9 +68,6 @@ pub struct Options {
 /// Cells of both.
 const CONTEXT: usize = 16_384;
 
-/// The default trace, from this crate's directory.
-const TRACE: &str = "../assets/traces/claude_code_sessions.jsonl.gz";
-
 pub fn run(options: &Options) -> Result<()> {
     let names = tables::ALL.map(|table| table.name);
     for name in &options.only {
@@ -107,7 +104,7 @@ pub fn run(options: &Options) -> Result<()> {
         directory: directory.path().to_owned(),
         rounds: options.rounds,
         scale: options.scale,
-        trace: options.trace.clone().unwrap_or_else(|| own.join(TRACE)),
+        trace: options.trace.clone().unwrap_or_else(|| own.join(trace::DEFAULT)),
         kv_bytes: subject.kv_bytes,
         weights_bytes: subject.weights_bytes,
     };

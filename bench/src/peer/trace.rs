@@ -12,6 +12,9 @@ use anyhow::{Context, Result, ensure};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 
+/// The project's own, from this crate's directory.
+pub const DEFAULT: &str = "../assets/traces/claude_code_sessions.jsonl.gz";
+
 /// Tokens of a block of the trace.
 const BLOCK_TOKENS: usize = 64;
 
@@ -158,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_project_has_a_day() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(super::super::TRACE);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(DEFAULT);
         let turns = day(&path, 4).expect("it is in the repository");
         assert_eq!(turns.len(), 67);
         assert!(turns.iter().filter(|turn| turn.pause > 300.0).count() >= 10);
