@@ -227,3 +227,28 @@ fn with_tool_choice_none_an_answer_has_no_marks() {
     let plain = said(&hobd, CALL, json!({"tools": [], "tool_choice": "none"}));
     assert_eq!(plain["message"]["content"], CALL);
 }
+
+#[test]
+fn without_parallel_calls_the_answer_ends_behind_its_first() {
+    let (_directory, hobd) = hermes();
+    let text = format!("So.\n{CALL}\n{CALL}\nDone.");
+    let one = json!({"parallel_tool_calls": false});
+    let several = said(&hobd, &text, json!({}));
+    assert_eq!(several["message"]["tool_calls"].as_array().map(Vec::len), Some(2));
+    let choice = said(&hobd, &text, one.clone());
+    let calls = choice["message"]["tool_calls"].as_array().unwrap();
+    assert_eq!((calls.len(), &choice["finish_reason"]), (1, &json!("tool_calls")), "{choice}");
+    assert_fits(&calls[0], "auto");
+    assert_eq!(choice["message"]["content"].as_str().unwrap().trim_end(), "So.");
+    // Text without a call is free.
+    assert_eq!(said(&hobd, "So it is.", one.clone())["message"]["content"], "So it is.");
+    // The grammar of the tool cannot be followed, and the answer has one call all the same.
+    let strict = json!({"type": "array", "uniqueItems": true});
+    let parameters = json!({"type": "object", "properties": {"rooms": strict}});
+    let tool = json!({"type": "function", "function":
+        {"name": "light", "strict": true, "parameters": parameters}});
+    let mut extra = one;
+    extra["tools"] = json!([tool]);
+    let choice = said(&hobd, &text, extra);
+    assert_eq!(choice["message"]["tool_calls"].as_array().map(Vec::len), Some(1), "{choice}");
+}

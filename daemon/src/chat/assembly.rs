@@ -17,6 +17,8 @@ pub struct Reading {
     pub tools: Option<Signatures>,
     /// Calls of these tools are left out of the answer.
     pub drops_calls: bool,
+    /// Calls behind the first are left out.
+    pub has_one_call: bool,
 }
 
 #[derive(Debug)]
@@ -25,6 +27,7 @@ pub struct Assembly {
     parser: Option<Parser>,
     dialect: Dialect,
     drops_calls: bool,
+    has_one_call: bool,
     content: String,
     reasoning: String,
     calls: Vec<Call>,
@@ -71,11 +74,12 @@ impl Delta {
 impl Assembly {
     /// `thinks`: the prompt ends inside the think mark.
     pub fn new(reading: &Reading, thinks: bool) -> Self {
-        let Reading { dialect, tools, drops_calls } = reading;
+        let Reading { dialect, tools, drops_calls, has_one_call } = reading;
         Self {
             parser: Some(Parser::new(*dialect, tools.clone(), thinks)),
             dialect: *dialect,
             drops_calls: *drops_calls,
+            has_one_call: *has_one_call,
             content: String::new(),
             reasoning: String::new(),
             calls: Vec::new(),
@@ -142,10 +146,10 @@ impl Assembly {
         for part in parts {
             self.is_reasoning = matches!(part, Part::Reasoning(_));
             match part {
-                Part::ToolCallStart { .. }
-                | Part::ToolCallArguments { .. }
-                | Part::ToolCallEnd { .. }
-                    if self.drops_calls => {}
+                Part::ToolCallStart { index, .. }
+                | Part::ToolCallArguments { index, .. }
+                | Part::ToolCallEnd { index }
+                    if self.drops_calls || self.has_one_call && index > 0 => {}
                 Part::Content(text) => {
                     self.content.push_str(&text);
                     delta.content.push_str(&text);

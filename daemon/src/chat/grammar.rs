@@ -26,7 +26,8 @@ pub fn reading(request: &ChatRequest, of_template: Dialect) -> Reading {
     let drops_calls = !may_call && !request.tools.is_empty() && request.form.is_none();
     let reads_calls = may_call || drops_calls;
     let tools = reads_calls.then(|| Signatures::new(request.tools.iter().map(parameters)));
-    Reading { dialect, tools, drops_calls }
+    let has_one_call = calls(request) == Calls::One;
+    Reading { dialect, tools, drops_calls, has_one_call }
 }
 
 /// `None`: any text.
@@ -42,17 +43,21 @@ pub fn grammar(request: &ChatRequest, dialect: Dialect) -> Result<Option<Grammar
         ToolChoice::Named(name) => request.tools.iter().filter(|tool| tool.name == *name).collect(),
     };
     let signatures: Vec<_> = tools.into_iter().map(signature).collect();
-    let calls = match (&request.tool_choice, request.parallel_tool_calls) {
-        (ToolChoice::Named(_), _) | (_, false) => Calls::One,
-        _ => Calls::Several,
-    };
-    let called = Grammar::tool_call(dialect, &signatures, calls)
+    let called = Grammar::tool_call(dialect, &signatures, calls(request))
         .map_err(|error| ApiError::field("tools", error.to_string()).code("grammar"))?;
     Ok(Some(match form {
         // The answer is a call, or content of the form.
         Some(form) if request.tool_choice == ToolChoice::Auto => called.or(form),
         _ => called,
     }))
+}
+
+/// How many calls the answer may have.
+fn calls(request: &ChatRequest) -> Calls {
+    match (&request.tool_choice, request.parallel_tool_calls) {
+        (ToolChoice::Named(_), _) | (_, false) => Calls::One,
+        _ => Calls::Several,
+    }
 }
 
 /// The grammar of a form.
@@ -85,7 +90,7 @@ pub fn of_calls(
     let mut parser = Parser::new(reading.dialect, reading.tools.clone(), thinks);
     parser.push(text);
     let signatures: Vec<_> = request.callable().map(signature).collect();
-    Grammar::when_called(reading.dialect, &signatures, parser).ok()
+    Grammar::when_called(reading.dialect, &signatures, calls(request), parser).ok()
 }
 
 /// What keeps an answer from a call.

@@ -67,13 +67,16 @@ impl Constraint {
     pub fn may_stop(&mut self) -> bool {
         match &mut self.state {
             State::All(matcher) => matcher.is_stopped() || matcher.is_accepting().unwrap_or(true),
-            State::Calls(watch) => watch.open().is_none(),
+            State::Calls(watch) => watch.may_stop(),
         }
     }
 
     /// Whether the answer must end here.
     pub fn must_stop(&self) -> bool {
-        matches!(&self.state, State::All(matcher) if matcher.is_stopped())
+        match &self.state {
+            State::All(matcher) => matcher.is_stopped(),
+            State::Calls(watch) => watch.must_stop(),
+        }
     }
 }
 

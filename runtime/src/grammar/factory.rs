@@ -45,7 +45,10 @@ impl GrammarFactory {
     pub fn start(&self, grammar: &Grammar) -> Result<Constraint, GrammarError> {
         let matcher = self.compile(grammar)?;
         Ok(match &grammar.watch {
-            Some(parser) => Constraint::watching(Watch::new(parser.clone(), matcher)),
+            Some(parser) => {
+                let ends_behind_call = grammar.ends_behind_call();
+                Constraint::watching(Watch::new(parser.clone(), matcher, ends_behind_call))
+            }
             None => Constraint::new(matcher),
         })
     }

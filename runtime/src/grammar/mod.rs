@@ -119,13 +119,15 @@ impl Grammar {
     }
 
     /// Any text; where it begins a call, a call of one of these tools. `parser`: of the answer, with
-    /// the text that precedes it.
+    /// the text that precedes it. `calls`: behind [`Calls::One`] the answer ends.
     pub fn when_called(
         dialect: Dialect,
         tools: &[ToolSignature],
+        calls: Calls,
         parser: Parser,
     ) -> Result<Self, GrammarError> {
-        let calls = tools::ToolCalls::new(dialect, tools, Calls::Begun)?;
+        let calls = if calls == Calls::One { Calls::BegunLast } else { Calls::Begun };
+        let calls = tools::ToolCalls::new(dialect, tools, calls)?;
         Ok(Self { watch: Some(parser), ..Self::of(Form::Tools(calls)) })
     }
 
@@ -156,6 +158,11 @@ impl Grammar {
     /// Whether it may be left out where it cannot be followed.
     pub fn is_optional(&self) -> bool {
         self.watch.is_some()
+    }
+
+    /// Whether the answer ends behind a call that it begins by itself.
+    fn ends_behind_call(&self) -> bool {
+        matches!(&self.form, Form::Tools(calls) if calls.is_last())
     }
 
     /// In llguidance's notation. `control` finds a control token by its written form.

@@ -3,6 +3,7 @@
 //!
 //! - Where a form has no mark before names, the call is free until its arguments begin.
 //! - While no call is open, a token costs what its parser costs, and there is no mask.
+//! - Where an answer has one call at most, the grammar of that call goes on to the end of the answer.
 //! - A call that the grammar cannot follow from its beginning on is free: the model knows best.
 
 use hob_dialect::{Parser, Part};
@@ -20,11 +21,35 @@ pub(super) struct Watch {
     open: Option<Matcher>,
     /// The text ends in a call whose grammar is begun, or cannot be followed.
     is_opened: bool,
+    /// An answer has one call at most.
+    ends_behind_call: bool,
+    /// That call is over, and its grammar is not there to end the answer.
+    is_over: bool,
 }
 
 impl Watch {
-    pub fn new(parser: Parser, compiled: Matcher) -> Self {
-        Self { parser, partial: Vec::new(), compiled, open: None, is_opened: false }
+    pub fn new(parser: Parser, compiled: Matcher, ends_behind_call: bool) -> Self {
+        Self {
+            parser,
+            partial: Vec::new(),
+            compiled,
+            open: None,
+            is_opened: false,
+            ends_behind_call,
+            is_over: false,
+        }
+    }
+
+    /// Whether the answer may end here.
+    #[cfg(test)]
+    pub fn may_stop(&mut self) -> bool {
+        self.open.as_mut().is_none_or(|open| open.is_accepting().unwrap_or(true))
+    }
+
+    /// Whether the answer must end here.
+    pub fn must_stop(&self) -> bool {
+        let is_stopped = self.open.as_ref().is_some_and(Matcher::is_stopped);
+        self.ends_behind_call && (is_stopped || self.is_over)
     }
 
     /// The grammar of the call that is open.
@@ -32,7 +57,7 @@ impl Watch {
         self.open.as_mut()
     }
 
-    /// The grammar cannot be followed any further.
+    /// The grammar cannot be followed any further. The call is free.
     pub fn give_up(&mut self) {
         self.open = None;
     }
@@ -41,10 +66,9 @@ impl Watch {
     pub fn accept(&mut self, token: Token) {
         let id = token.0.cast_unsigned();
         if let Some(open) = &mut self.open {
-            let is_over = open.consume_token(id).is_err()
-                || open.is_stopped()
-                || open.is_accepting().unwrap_or(true);
-            if is_over {
+            let is_broken = open.consume_token(id).is_err();
+            let is_complete = open.is_stopped() || open.is_accepting().unwrap_or(true);
+            if is_broken || is_complete && !self.ends_behind_call {
                 self.open = None;
             }
         }
@@ -57,6 +81,8 @@ impl Watch {
         }
         let text = self.take_text();
         let parts = self.parser.push(&text);
+        let ends_call = parts.iter().any(|part| matches!(part, Part::ToolCallEnd { .. }));
+        self.is_over |= ends_call && self.open.is_none();
         let was_opened =
             std::mem::replace(&mut self.is_opened, self.parser.opened_call().is_some());
         if self.open.is_none()

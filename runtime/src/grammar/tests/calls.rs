@@ -4,11 +4,15 @@ use super::*;
 
 /// A grammar of an answer that may call `add` and `greet`.
 pub(super) fn when_called(dialect: Dialect) -> Grammar {
+    when_called_with(dialect, Calls::Several)
+}
+
+fn when_called_with(dialect: Dialect, calls: Calls) -> Grammar {
     let tools = add_and_greet();
     let schema = |tool: &ToolSignature| (tool.name.clone(), tool.parameters.clone().unwrap());
     let signatures = Signatures::new(tools.iter().map(schema));
     let parser = Parser::new(dialect, Some(signatures), false);
-    Grammar::when_called(dialect, &tools, parser).unwrap()
+    Grammar::when_called(dialect, &tools, calls, parser).unwrap()
 }
 
 /// Whether every token may come next.
@@ -70,6 +74,47 @@ fn assert_call_is_followed(
     }
     let answer = String::from_utf8(vocabulary.bytes(&answer)).unwrap();
     assert!(assert_calls_fit(dialect, &answer) > 0, "{answer:?}");
+}
+
+#[test]
+fn behind_its_only_call_an_answer_ends() {
+    for controls in [&[][..], &MARKS] {
+        let vocabulary = vocabulary(controls);
+        let factory = GrammarFactory::new(&vocabulary);
+        for dialect in Dialect::ALL {
+            assert_answer_ends(&vocabulary, &factory, dialect);
+        }
+    }
+}
+
+fn assert_answer_ends(vocabulary: &Vocabulary, factory: &GrammarFactory, dialect: Dialect) {
+    let forced = Grammar::tool_call(dialect, &add_and_greet(), Calls::One).unwrap();
+    let call = walk_tokens(vocabulary, factory, &forced, 0);
+    let mut constraint = factory.start(&when_called_with(dialect, Calls::One)).unwrap();
+    let mut answer = Vec::new();
+    for &token in &call {
+        if !is_free(&mut constraint, vocabulary) {
+            break;
+        }
+        assert!(!constraint.must_stop());
+        constraint.accept(token).unwrap();
+        answer.push(token);
+    }
+    let mut sampler = Sampler::new(&Sampling { seed: Some(0), ..Sampling::default() });
+    for step in 0.. {
+        assert!(step < 20_000, "{}", String::from_utf8_lossy(&vocabulary.bytes(&answer)));
+        if constraint.must_stop() {
+            break;
+        }
+        assert!(!is_free(&mut constraint, vocabulary), "{dialect:?}: another call could follow");
+        let mut logits = logits(vocabulary, step);
+        constraint.mask(&mut logits).unwrap();
+        let token = sampler.choose(&mut logits).unwrap();
+        constraint.accept(token).unwrap();
+        answer.extend((!vocabulary.is_eog(token)).then_some(token));
+    }
+    let answer = String::from_utf8(vocabulary.bytes(&answer)).unwrap();
+    assert_eq!(assert_calls_fit(dialect, &answer), 1, "{answer:?}");
 }
 
 #[test]

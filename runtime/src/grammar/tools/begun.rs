@@ -1,12 +1,13 @@
 //! The rest of a call, from where its name follows.
 //!
+//! - Behind the last call of an answer, only closing marks follow.
 //! - It allows more than a forced call has: other white space and ids in JSON, other headers of gpt-oss.
 
 use serde_json::{Value, json};
 
 use hob_dialect::forms::{Call, Channels, Json, Named, Notation};
 
-use super::{MAX_CALLS, ToolCalls, literal};
+use super::{ToolCalls, literal};
 use crate::grammar::lark::{Control, Lark, SPACE, quoted};
 use crate::grammar::schema::{JSON_SPACE, json_rule};
 
@@ -14,6 +15,9 @@ use crate::grammar::schema::{JSON_SPACE, json_rule};
 /// around the arguments, and of a list.
 const BEHIND: &str = r"/[ \n]{1,4}/";
 const BEHIND_JSON: &str = r"/[ \n]{0,2}\}[\] \n]{0,3}/";
+
+/// Closing marks behind a call: its own, that of all calls, and that of the message.
+const MAX_MARKS: usize = 3;
 
 /// What a model writes as the id of a call.
 const ID: &str = "/[A-Za-z0-9_]{1,64}/";
@@ -38,8 +42,8 @@ impl ToolCalls {
             Call::Literal(Notation::Python) => {
                 let call = self.of_tools(lark, literal::python_call);
                 let close = lark.text(form.around_calls.1);
-                let more = format!("(\", \" {call}){{0,{}}}", MAX_CALLS - 1);
-                (format!("{letter} \"[\" {call} {more} \"]\" {close}"), BEHIND)
+                let more = self.more(&format!("\", \" {call}"));
+                (format!("{letter} \"[\" {call}{more} \"]\" {close}"), BEHIND)
             }
             Call::Literal(Notation::Gemma) => {
                 let call = self.of_tools(lark, literal::gemma_call);
@@ -57,7 +61,21 @@ impl ToolCalls {
             }
             _ => (format!("{letter} {}", self.call(lark)), BEHIND),
         };
-        format!("{call} {behind}?")
+        match self.is_last() {
+            true => format!("{call}{}", self.end(lark, behind)),
+            false => format!("{call} {behind}?"),
+        }
+    }
+
+    /// What may stand between the last call and the end of the answer.
+    fn end(&self, lark: &mut Lark<'_>, behind: &str) -> String {
+        let object = if behind == BEHIND_JSON { format!(" {BEHIND_JSON}?") } else { String::new() };
+        let marks: Vec<String> = self.form.behind.iter().map(|mark| lark.text(mark)).collect();
+        if marks.is_empty() {
+            return format!("{object} {SPACE}");
+        }
+        let mark = lark.any_of(&marks);
+        format!("{object} ({SPACE} {mark}){{0,{MAX_MARKS}}} {SPACE}")
     }
 
     /// The name, and the JSON behind it.
@@ -96,8 +114,8 @@ impl ToolCalls {
         let id = format!("({space} \",\" {space} {} {space} {id})?", member("id"));
         let call = lark
             .rule(&format!("{space} \"{{\" {space} {} {call}{id} {space} \"}}\"", member("name")));
-        let more = format!("({space} \",\" {call}){{0,{}}}", MAX_CALLS - 1);
-        format!("{SPACE} \"[\" {call} {more} {space} \"]\"")
+        let more = self.more(&format!("{space} \",\" {call}"));
+        format!("{SPACE} \"[\" {call}{more} {space} \"]\"")
     }
 }
 

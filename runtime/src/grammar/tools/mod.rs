@@ -38,6 +38,8 @@ pub enum Calls {
     /// Where no mark says that a name follows, the grammar begins with the name that is read and a
     /// line feed.
     Begun,
+    /// The same, and the marks behind the call; then the answer ends.
+    BegunLast,
     One,
     /// One or more, where the dialect can write several.
     Several,
@@ -77,7 +79,7 @@ impl ToolCalls {
     pub fn to_lark(&self, control: Control<'_>) -> String {
         let mut lark = Lark::new(control);
         let start = match &self.form.call {
-            _ if self.calls == Calls::Begun => self.begun(&mut lark, control),
+            _ if self.is_begun() => self.begun(&mut lark, control),
             Call::Json(call) => self.json(&mut lark, call, control),
             Call::Channel(channels) => self.messages(&mut lark, channels),
             Call::Literal(Notation::Python) => self.python_list(&mut lark),
@@ -86,11 +88,20 @@ impl ToolCalls {
         lark.finish(&start)
     }
 
-    /// What may follow the first call, if it is `another`.
+    fn is_begun(&self) -> bool {
+        matches!(self.calls, Calls::Begun | Calls::BegunLast)
+    }
+
+    /// Whether the answer ends behind a call that it begins by itself.
+    pub fn is_last(&self) -> bool {
+        self.calls == Calls::BegunLast
+    }
+
+    /// What may follow the first call, if it is `another`. A call that is begun may be the first of a list.
     fn more(&self, another: &str) -> String {
         match self.calls {
-            Calls::One | Calls::Begun => String::new(),
-            Calls::Several => format!(" ({another}){{0,{}}}", MAX_CALLS - 1),
+            Calls::One | Calls::BegunLast => String::new(),
+            Calls::Begun | Calls::Several => format!(" ({another}){{0,{}}}", MAX_CALLS - 1),
         }
     }
 
