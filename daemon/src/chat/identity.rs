@@ -3,7 +3,7 @@
 //! - Keys are tried in the order of `hob_slots::key`. A conversation (`conv:`) has text in the
 //!   transcript. Every other key is a hint: it has KV and no text.
 //! - Fields of other programs (`providerOptions`, `eliza`, `promptCacheKey`) count as absent when
-//!   their type is wrong. `conversation`,
+//!   their type is wrong. `conversation`, which has a type,
 //!   `X-Session-Id` and `X-Evoke-Session` must be valid names.
 //! - Reserved ids are refused wherever a client names a conversation, except the one under which
 //!   elizaOS computes its system prompt: that is a hint.
@@ -12,6 +12,7 @@ use hob_slots::{CacheKey, ConversationId, KeyFields, KeySegment};
 use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::wire::fields::{Fields, wrong_type};
 
 /// The headers of a request that may name its conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl Identity {
     /// # Errors
     /// When a name is not valid, or reserved.
     pub fn of(body: &Value, session: &Session) -> Result<Self, ApiError> {
-        let conversation = conversation(body);
+        let conversation = conversation(body)?;
         check(conversation.as_deref(), "conversation")?;
         check(session.own.as_deref(), "X-Session-Id")?;
         check(session.evoke.as_deref(), "X-Evoke-Session")?;
@@ -103,9 +104,16 @@ fn unreserved(id: ConversationId, param: &str) -> Result<ConversationId, ApiErro
     Err(ApiError::field(param, message).code("reserved_name"))
 }
 
-/// `"conversation": "id"`, or OpenAI's `{"id": "id"}`.
-fn conversation(body: &Value) -> Option<String> {
-    text(body, "/conversation").or_else(|| text(body, "/conversation/id"))
+/// `"conversation": "id"`, or OpenAI's `{"id": "id"}`. An empty text counts as absent.
+fn conversation(body: &Value) -> Result<Option<String>, ApiError> {
+    const NAME: &str = "conversation";
+    let id = match body.get(NAME) {
+        Some(Value::Object(_)) => Fields::of(&body[NAME], NAME)?.string("id")?,
+        Some(Value::String(id)) => Some(id.as_str()),
+        None | Some(Value::Null) => None,
+        Some(other) => return Err(wrong_type(NAME, "a string or an object with an `id`", other)),
+    };
+    Ok(id.filter(|id| !id.is_empty()).map(str::to_owned))
 }
 
 /// An empty text counts as absent.
@@ -193,11 +201,29 @@ mod tests {
 
     #[test]
     fn wrong_types_count_as_absent() {
-        assert_eq!(of(json!({"conversation": 5, "prompt_cache_key": ["a"]})), Identity::Ephemeral);
+        assert_eq!(
+            of(json!({"conversation": null, "prompt_cache_key": ["a"]})),
+            Identity::Ephemeral
+        );
         let malformed = json!([{"content": "x", "stable": true}, {"content": 1, "stable": true}]);
         let body = json!({"providerOptions":
             {"eliza": {"promptSegments": malformed, "prefixHash": "00"}}});
         assert_eq!(hint(body), "pfx:00");
+    }
+
+    #[test]
+    fn a_conversation_of_another_type_is_refused() {
+        for (conversation, param) in [
+            (json!(5), "conversation"),
+            (json!(true), "conversation"),
+            (json!(["a"]), "conversation"),
+            (json!({"id": 5}), "conversation.id"),
+        ] {
+            let body = json!({"conversation": conversation});
+            let error = Identity::of(&body, &Session::default()).unwrap_err();
+            assert_eq!(error.param.as_deref(), Some(param), "{body}");
+        }
+        assert_eq!(of(json!({"conversation": {"id": ""}})), Identity::Ephemeral);
     }
 
     #[test]
