@@ -341,6 +341,8 @@ fn a_form_is_followed_under_each_name() {
         json!({"guided_grammar": "root ::= word\nword ::= \"yes\" | \"no\""}),
         json!({"guided_choice": ["yes", "no"]}),
         json!({"guided_regex": "(yes|no)"}),
+        json!({"regex": "(yes|no)"}),
+        json!({"ebnf": "root ::= \"yes\" | \"no\""}),
         json!({"structured_outputs": {"choice": ["yes", "no"]}}),
     ] {
         let texts = formed(&world, &extra);
@@ -451,5 +453,24 @@ fn embeddings_take_many_texts_and_shorten_their_vectors() {
     for wrong in [json!(9), json!(0)] {
         let refused = world.post("/v1/embeddings", json!({"input": "a", "dimensions": wrong}));
         assert_eq!(refused.error()["param"], "dimensions");
+    }
+}
+
+#[test]
+fn a_conversation_of_another_type_is_refused_on_every_route() {
+    let world = World::new();
+    for conversation in [json!(5), json!(["a"]), json!({"id": 5})] {
+        for (path, mut body) in [
+            (CHAT, json!({"messages": [user("Hi")]})),
+            ("/v1/completions", json!({"prompt": "a"})),
+            ("/v1/responses", json!({"input": "Hi"})),
+            ("/v1/messages", json!({"messages": [user("Hi")], "max_tokens": 9})),
+            ("/api/chat", json!({"model": "fake", "messages": [user("Hi")]})),
+        ] {
+            body["conversation"] = conversation.clone();
+            let refused = world.post(path, body);
+            assert_eq!(refused.status, 400, "{path} {conversation}");
+            assert!(refused.text().contains("`conversation"), "{path}: {}", refused.text());
+        }
     }
 }

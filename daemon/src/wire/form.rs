@@ -1,4 +1,5 @@
-//! The form that a request demands of its answer, under the names of OpenAI, llama-server and vLLM.
+//! The form that a request demands of its answer, under the names of OpenAI, llama-server, vLLM
+//! and SGLang.
 //!
 //! - A request has one form at most. A second one is refused, and so is one that Hob does not have; none is
 //!   dropped.
@@ -34,7 +35,7 @@ pub enum Form {
 /// Reads one field: `None` where it demands nothing.
 type Read = fn(&Value, &str) -> Result<Option<AnswerForm>, ApiError>;
 
-const FIELDS: [(&str, Read); 8] = [
+const FIELDS: [(&str, Read); 10] = [
     ("response_format", response_format),
     ("json_schema", schema),
     ("grammar", grammar),
@@ -42,6 +43,8 @@ const FIELDS: [(&str, Read); 8] = [
     ("guided_regex", regex),
     ("guided_choice", choice),
     ("guided_grammar", grammar),
+    ("regex", regex),
+    ("ebnf", grammar),
     ("structured_outputs", structured_outputs),
 ];
 
@@ -242,7 +245,9 @@ mod tests {
             (json!({"json_schema": schema}), "json_schema", lenient.clone()),
             (json!({"guided_json": schema.to_string()}), "guided_json", lenient.clone()),
             (json!({"grammar": "root ::= \"a\""}), "grammar", gbnf.clone()),
-            (json!({"guided_grammar": "root ::= \"a\""}), "guided_grammar", gbnf),
+            (json!({"guided_grammar": "root ::= \"a\""}), "guided_grammar", gbnf.clone()),
+            (json!({"ebnf": "root ::= \"a\""}), "ebnf", gbnf),
+            (json!({"regex": "a+"}), "regex", Form::Regex("a+".to_owned())),
             (json!({"guided_regex": "a+"}), "guided_regex", Form::Regex("a+".to_owned())),
             (
                 json!({"guided_choice": ["a"], "response_format": {"type": "text"}, "grammar": ""}),
