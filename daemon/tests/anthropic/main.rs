@@ -5,6 +5,7 @@ mod cache;
 mod errors;
 mod requests;
 mod streams;
+mod threads;
 mod tools;
 
 use std::fs;

@@ -206,11 +206,12 @@ fn the_answer_follows_a_schema() {
     let world = World::new();
     let schema = json!({"type": "object", "properties": {"mood": {"enum": ["good", "bad"]}}, "required": ["mood"]});
     let format = json!({"type": "json_schema", "schema": schema});
-    let message =
-        world.message(&say("{\"mood\": \"awful\"}", json!({"output_config": {"format": format}})));
-    let answer: Value =
-        serde_json::from_str(message["content"][0]["text"].as_str().unwrap()).unwrap();
-    assert!(["good", "bad"].contains(&answer["mood"].as_str().unwrap()), "{answer}");
+    for extra in [json!({"output_config": {"format": format}}), json!({"output_format": format})] {
+        let message = world.message(&say("{\"mood\": \"awful\"}", extra));
+        let answer: Value =
+            serde_json::from_str(message["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert!(["good", "bad"].contains(&answer["mood"].as_str().unwrap()), "{answer}");
+    }
 }
 
 #[test]

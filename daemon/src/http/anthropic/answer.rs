@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::chat::answer::{Answer, Choice};
+use crate::http::responses::place::Ids;
 
 /// Hob signs no reasoning. Clients send back only blocks that have a signature.
 pub const SIGNATURE: &str = "hob";
@@ -16,12 +17,11 @@ pub struct Form {
     pub omits_thinking: bool,
 }
 
-/// The fields of a message that has not begun.
+/// The fields of a message that has not begun. The id of one that is stored names its place.
 pub fn begin(answer: &Answer, form: Form) -> Value {
     let head = answer.head();
-    let random = head.id.rsplit('-').next().unwrap_or_default();
     json!({
-        "id": format!("msg_{random}"),
+        "id": Ids::of(answer).message(),
         "type": "message",
         "role": "assistant",
         "model": head.model,

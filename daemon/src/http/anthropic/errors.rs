@@ -9,6 +9,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::{Value, json};
 
+use super::thread;
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind, Overflow};
 use crate::http::respond::rewrite_error;
@@ -47,7 +48,7 @@ fn named(mut response: Response) -> Response {
 
 /// An error of a request, and an event of a stream.
 pub fn to_json(error: &ApiError) -> Value {
-    json!({
+    let mut body = json!({
         "type": "error",
         "error": {
             "type": kind(error.kind),
@@ -55,7 +56,12 @@ pub fn to_json(error: &ApiError) -> Value {
             "param": error.param,
             "code": error.code,
         },
-    })
+    });
+    let of_threads = [thread::NOT_FOUND, thread::UNSUPPORTED, thread::CHANGED];
+    if let Some(code) = error.code.filter(|code| of_threads.contains(code)) {
+        body["error"]["details"] = json!({"error_code": code});
+    }
+    body
 }
 
 /// Clients show nothing of an error but its message, and Claude Code compacts a conversation by these words

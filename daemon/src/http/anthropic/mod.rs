@@ -4,8 +4,8 @@
 //! - Errors name the fields of Anthropic's request.
 //! - Errors of every layer in front of the routes, such as a missing token, have Anthropic's form.
 //!
-//! Reading order: `request` (the body), with `blocks` (contents of messages), `tools`, `thinking` and
-//! `cache` (`cache_control`); `names` (fields in errors); `answer` (a whole message, its usage, why it
+//! Reading order: `request` (the body), with `blocks` (contents of messages), `tools`, `thinking`, `cache`
+//! (`cache_control`) and `thread` (what the server holds); `names` (fields in errors); `answer` (a whole message, its usage, why it
 //! ended), `events` (a stream), `errors`.
 
 mod answer;
@@ -16,6 +16,7 @@ mod events;
 mod names;
 mod request;
 mod thinking;
+mod thread;
 mod tools;
 
 use axum::extract::State;
@@ -27,9 +28,11 @@ use serde_json::{Value, json};
 use super::body::JsonBody;
 use super::{Shared, sse};
 use crate::chat::Chat;
+use crate::conversations::Conversations;
 use crate::error::ApiError;
 use events::Events;
 use request::{Purpose, Request};
+use thread::Thread;
 
 pub fn routes() -> Router<Shared> {
     Router::new()
@@ -38,10 +41,21 @@ pub fn routes() -> Router<Shared> {
 }
 
 /// `POST /v1/messages`
-async fn create(State(chat): State<Chat>, asked: JsonBody) -> Result<Response, ApiError> {
-    let Request { body, names, form } = Request::of(&asked.value, &asked.session, Purpose::Answer)?;
+async fn create(
+    State(chat): State<Chat>,
+    State(conversations): State<Conversations>,
+    asked: JsonBody,
+) -> Result<Response, ApiError> {
+    let request = Request::of(&asked.value, &asked.session, Purpose::Answer)?;
+    let Request { mut body, names, form, thread } = request;
+    if let Some(thread) = &thread {
+        thread.place(&mut body, &asked.session, &conversations).await?;
+    }
     let answered = chat.answer(&body, &asked.session).await;
     let (request, mut answer) = answered.map_err(|error| names.rename(error))?;
+    if thread.is_some() {
+        answer.keep(thread::kept(&body));
+    }
     if request.shape.stream {
         return Ok(sse::stream(Events::new(form, answer)));
     }
@@ -51,8 +65,16 @@ async fn create(State(chat): State<Chat>, asked: JsonBody) -> Result<Response, A
 }
 
 /// `POST /v1/messages/count_tokens`
-async fn count_tokens(State(chat): State<Chat>, asked: JsonBody) -> Result<Json<Value>, ApiError> {
-    let Request { body, names, .. } = Request::of(&asked.value, &asked.session, Purpose::Count)?;
+async fn count_tokens(
+    State(chat): State<Chat>,
+    State(conversations): State<Conversations>,
+    asked: JsonBody,
+) -> Result<Json<Value>, ApiError> {
+    let request = Request::of(&asked.value, &asked.session, Purpose::Count)?;
+    let Request { mut body, names, thread, .. } = request;
+    if let Some(thread @ Thread::Continue(_)) = &thread {
+        thread.place(&mut body, &asked.session, &conversations).await?;
+    }
     let counted = chat.count_tokens(&body, &asked.session).await;
     let tokens = counted.map_err(|error| names.rename(error))?;
     Ok(Json(json!({"input_tokens": tokens})))

@@ -9,6 +9,7 @@ use super::answer::Form;
 use super::blocks::{self, text_of};
 use super::cache::Marks;
 use super::names::Names;
+use super::thread::Thread;
 use super::{thinking, tools};
 use crate::chat::identity::Session;
 use crate::error::ApiError;
@@ -52,6 +53,7 @@ pub struct Request {
     pub body: Value,
     pub names: Names,
     pub form: Form,
+    pub thread: Option<Thread>,
 }
 
 impl Request {
@@ -69,6 +71,7 @@ impl Request {
             let message = "detached answers are those of POST /v1/chat/completions";
             return Err(unsupported("hob.detached", message));
         }
+        let thread = Thread::read(&fields)?;
         let mut chat = copied(&fields, &PASSED_ON);
         let mut marks = Marks::default();
         marks.read(&fields)?;
@@ -89,9 +92,11 @@ impl Request {
         if purpose == Purpose::Count {
             chat.shift_remove("max_tokens"); // 0 would prefill the prompt.
         }
-        continue_last(&mut chat);
+        if thread.is_none() {
+            continue_last(&mut chat);
+        }
         let body = marks.apply(chat, &keys, session)?;
-        Ok(Self { body, names, form })
+        Ok(Self { body, names, form, thread })
     }
 }
 

@@ -12,6 +12,8 @@ use crate::wire::fields::Fields;
 /// Thinking up to so many tokens is little, up to the second number as much as usual.
 const EFFORTS: [(i64, &str); 2] = [(4_095, "low"), (16_383, "medium")];
 
+const FORMAT: &str = "output_format";
+
 /// Writes `thinking` and `output_config` into the body of a chat. Returns whether the client wants no
 /// text of the reasoning.
 ///
@@ -37,8 +39,12 @@ pub fn set(fields: &Fields<'_>, chat: &mut Map<String, Value>) -> Result<bool, A
             variables.insert("reasoning_effort".into(), effort.into());
         }
         if let Some(format) = config.get("format") {
-            chat.insert("response_format".into(), answer_form(format)?);
+            chat.insert("response_format".into(), answer_form(format, "output_config.format")?);
         }
+    }
+    // Its name in older versions of Anthropic's API.
+    if let Some(format) = fields.get(FORMAT).filter(|_| !chat.contains_key("response_format")) {
+        chat.insert("response_format".into(), answer_form(format, FORMAT)?);
     }
     set_variables(chat, variables);
     Ok(omits)
@@ -73,13 +79,14 @@ fn effort(config: &Fields<'_>) -> Result<Option<&'static str>, ApiError> {
     }
 }
 
-fn answer_form(format: &Value) -> Result<Value, ApiError> {
-    let format = Fields::of(format, "output_config.format")?;
+fn answer_form(format: &Value, path: &str) -> Result<Value, ApiError> {
+    let format = Fields::of(format, path)?;
     let kind = format.required_string("type")?;
     if kind != "json_schema" {
         let kind = kind.escape_debug();
-        let message = format!("`output_config.format.type` must be json_schema, not `{kind}`");
-        return Err(ApiError::field("output_config.format.type", message));
+        let path = format.path("type");
+        let message = format!("`{path}` must be json_schema, not `{kind}`");
+        return Err(ApiError::field(path, message));
     }
     let schema = format.required("schema")?;
     Ok(json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}))

@@ -13,10 +13,10 @@ mod items;
 mod object;
 mod origin;
 mod paths;
-mod place;
+pub(super) mod place;
 mod references;
 mod request;
-mod stored;
+pub(super) mod stored;
 mod stream;
 mod tools;
 

@@ -32,7 +32,8 @@ pub struct Answered {
 }
 
 impl Answered {
-    async fn find(id: &str, conversations: &Conversations) -> Result<Option<Self>, ApiError> {
+    /// The answer of this id, whichever kind of item it names; `None`: no such answer is stored.
+    pub async fn find(id: &str, conversations: &Conversations) -> Result<Option<Self>, ApiError> {
         let Some(place) = Place::parse(id) else { return Ok(None) };
         let text = conversations.transcript.get(&place.conversation).done().await?;
         let row = place.row;
