@@ -1,41 +1,60 @@
-"""Writes docs/CLIENTS.md: which client of which version was exercised with what, and the result.
+"""Notes for docs/CLIENTS.md which client of which version a run exercises with what, and the result.
 
-`pytest tests/openai --write-clients` writes it. A run of all tests fails where the page says something else.
+`pytest --clients-to FILE` writes the notes of the run; `page.py` makes the page of those of all runs.
 """
 
 import inspect
+import json
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs/CLIENTS.md"
-
-HEAD = """# Clients
-
-Programs of others that talk to `hobd` in each run of `cargo xtask test`, unmodified, at the versions that
-`tests/openai/requirements.txt` pins. This page is generated from such a run: `target/venv/bin/python -m pytest
-tests/openai --write-clients`.
-"""
+OPENAI = "OpenAI's API"
+RESPONSES = "OpenAI's Responses API"
+ANTHROPIC = "Anthropic's Messages API"
+OLLAMA = "Ollama's API"
 
 APIS = {
-    "openai": "OpenAI's API",
-    "openai-agents": "OpenAI's Responses API",
-    "pydantic-ai-slim": "OpenAI's Responses API",
-    "anthropic": "Anthropic's Messages API",
-    "langchain-anthropic": "Anthropic's Messages API",
-    "ollama": "Ollama's API",
-    "langchain-ollama": "Ollama's API",
+    "openai": OPENAI,
+    "openai-agents": RESPONSES,
+    "pydantic-ai-slim": RESPONSES,
+    "anthropic": ANTHROPIC,
+    "langchain-anthropic": ANTHROPIC,
+    "ollama": OLLAMA,
+    "langchain-ollama": OLLAMA,
     "litellm": "OpenAI's API, Anthropic's and Ollama's",
-    "haystack-ai": "OpenAI's API",
-    "autogen-ext": "OpenAI's API",
-    "smolagents": "OpenAI's API",
-    "llm": "OpenAI's API",
+    "haystack-ai": OPENAI,
+    "autogen-ext": OPENAI,
+    "smolagents": OPENAI,
+    "llm": OPENAI,
+    "dspy": "OpenAI's API, chats and responses",
+    "outlines": "OpenAI's API, with the forms of vLLM and SGLang",
+    "agno": OPENAI,
+    "mirascope": OPENAI,
     "websockets": "Hob's events while a user speaks",
+    "langchain-openai": "OpenAI's API, chats and responses",
+    "instructor": "OpenAI's API, chats and responses",
+    "llama-index-llms-openai-like": OPENAI,
+    "llama-index-llms-ollama": OLLAMA,
 }
 
+# Those of tests/openai/node. The package, and its API.
+NODE = {
+    "openai": ("openai", "OpenAI's API, chats and responses"),
+    "anthropic": ("@anthropic-ai/sdk", ANTHROPIC),
+    "ollama": ("ollama", OLLAMA),
+    "ai-openai-compatible": ("@ai-sdk/openai-compatible", OPENAI),
+    "ai-openai": ("@ai-sdk/openai", RESPONSES),
+    "ai-anthropic": ("@ai-sdk/anthropic", ANTHROPIC),
+    "ai-ollama": ("ollama-ai-provider-v2", OLLAMA),
+    "langchain-openai": ("@langchain/openai", "OpenAI's API, chats and responses"),
+    "langchain-anthropic": ("@langchain/anthropic", ANTHROPIC),
+    "langchain-ollama": ("@langchain/ollama", OLLAMA),
+}
 
+# Names of tests that use another client than their file's begin so.
 FRAMEWORKS = {
     "openai_agents": "openai-agents",
     "pydantic_ai": "pydantic-ai-slim",
@@ -44,65 +63,75 @@ FRAMEWORKS = {
     "autogen": "autogen-ext",
     "smolagents": "smolagents",
     "llm": "llm",
+    "dspy": "dspy",
+    "outlines": "outlines",
+    "agno": "agno",
+    "mirascope": "mirascope",
+    "instructor": "instructor",
+    "llama_index_ollama": "llama-index-llms-ollama",
+    "llama_index": "llama-index-llms-openai-like",
+    "old_openai": "openai",
+    "old_anthropic": "anthropic",
+    "old_ollama": "ollama",
 }
+
+LANGCHAIN = {
+    "test_anthropic": "langchain-anthropic",
+    "test_ollama": "langchain-ollama",
+    "test_langchain": "langchain-openai",
+}
+OF_FILE = {"test_anthropic": "anthropic", "test_ollama": "ollama", "test_speech": "websockets"}
 
 
 def client_of(file: str, test: str) -> str:
-    """The package whose client a test uses. The names of tests of frameworks begin with the framework's."""
+    """The package whose client a test of Python uses."""
     if test.startswith("test_langchain"):
-        return "langchain-anthropic" if file == "test_anthropic" else "langchain-ollama"
+        return LANGCHAIN[file]
     for start, client in FRAMEWORKS.items():
         if test.startswith(f"test_{start}_"):
             return client
-    of_file = {"test_anthropic": "anthropic", "test_ollama": "ollama", "test_speech": "websockets"}
-    return of_file.get(file, "openai")
+    return OF_FILE.get(file, "openai")
+
+
+def place_of(item: pytest.Item) -> tuple[str, str, str, str]:
+    """The client with its version, its API, what the test's file is about, and that file."""
+    script = getattr(item, "callspec", None) and item.callspec.params.get("script")
+    if script:
+        client, api = NODE[script.name.removesuffix(".test.mjs")]
+        package = Path(item.config.rootpath, "target/node/node_modules", client, "package.json")
+        number = json.loads(package.read_text())["version"]
+        what = script.read_text().splitlines()[0].removeprefix("// ")
+        return f"{client} {number} for JavaScript", api, what, f"node/{script.name}"
+    client = client_of(item.module.__name__, item.name)
+    what = inspect.getdoc(item.module).splitlines()[0]
+    file = item.path.relative_to(Path(__file__).parent)
+    return f"{client} {version(client)}", APIS[client], what, str(file)
 
 
 class Clients:
     """Counts the tests of a run by client and file."""
 
     def __init__(self, config: pytest.Config):
-        self.config = config
-        self.sentences: dict[str, str] = {}
-        self.all: Counter[tuple[str, str]] = Counter()
-        self.passed: Counter[tuple[str, str]] = Counter()
+        self.target = config.getoption("clients_to")
+        self.places: dict[str, tuple[str, str, str, str]] = {}
+        self.all: Counter[tuple[str, str, str, str]] = Counter()
+        self.passed: Counter[tuple[str, str, str, str]] = Counter()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        for item in session.items:
-            file = item.module.__name__
-            self.sentences[file] = inspect.getdoc(item.module).splitlines()[0]
-            self.all[self._place(item.nodeid)] += 1
+        if self.target:
+            self.places = {item.nodeid: place_of(item) for item in session.items}
+            self.all.update(self.places.values())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.passed:
-            self.passed[self._place(report.nodeid)] += 1
+        if self.target and report.when == "call" and report.passed:
+            self.passed[self.places[report.nodeid]] += 1
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self.config.getoption("write_clients"):
-            PAGE.write_text(self._page(), encoding="utf-8")
-        elif self._is_whole(session) and PAGE.read_text(encoding="utf-8") != self._page():
-            print(f"\n{PAGE.name} says something else than this run: run it with --write-clients")
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    @staticmethod
-    def _is_whole(session: pytest.Session) -> bool:
-        files = {path.stem for path in Path(__file__).parent.glob("test_*.py")}
-        chosen = session.config.getoption("keyword") or session.config.getoption("collectonly")
-        return not chosen and not session.testsfailed and {item.module.__name__ for item in session.items} == files
-
-    @staticmethod
-    def _place(node: str) -> tuple[str, str]:
-        path, test = node.split("::", 1)
-        file = Path(path).stem
-        return client_of(file, test), file
-
-    def _page(self) -> str:
-        parts = [HEAD]
-        for client, api in APIS.items():
-            files = sorted(file for name, file in self.all if name == client)
-            parts.append(f"\n## {client} {version(client)}\n\n{api}.\n\n| what is exercised | cases | passed |\n|---|---:|---:|")
-            for file in files:
-                place = (client, file)
-                what = self.sentences[file].removesuffix(".")
-                parts.append(f"| {what} (`{file}.py`) | {self.all[place]} | {self.passed[place]} |")
-        return "\n".join(parts) + "\n"
+    def pytest_sessionfinish(self) -> None:
+        if self.target:
+            rows = [
+                {"client": client, "api": api, "what": what, "file": file, "cases": count, "passed": self.passed[place]}
+                for place, count in self.all.items()
+                for client, api, what, file in [place]
+            ]
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            self.target.write_text(json.dumps(rows, indent=1))

@@ -13,12 +13,6 @@ from pydantic import BaseModel
 from hobd import Hobd
 from words import GET_WEATHER, HELPFUL, SET_LIGHT, ask, text, user
 
-TEMPLATE = """{# <tool_call> #}{% if tools %}<|im_start|>system
-{{ tools | tojson }}<|im_end|>
-{% endif %}{% for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content or '' }}<|im_end|>
-{% endfor %}{{ '<|im_start|>assistant\n' }}"""
-
 CALL = '<tool_call>\n{"name": "light", "arguments": {"room": "hall", "on": true}}\n</tool_call>'
 LIGHT = {
     "name": "light",
@@ -29,16 +23,6 @@ LIGHT = {
         "required": ["room", "on"],
     },
 }
-
-
-@pytest.fixture(scope="module")
-def fake(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("fake")
-    template = directory / "own.jinja"
-    template.write_text(TEMPLATE)
-    daemon = Hobd(directory / "hobd", "--model", "fake", "--chat-template", str(template))
-    yield daemon
-    daemon.kill()
 
 
 def client_of(hobd: Hobd, kind=Anthropic, **options):

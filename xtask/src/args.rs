@@ -20,6 +20,8 @@ usage: cargo xtask <task>
                                                  card, Vulkan's checks run on Mesa's software device
   bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names; `page`
                                                  measures the app's page, `page --app` its window
+  clients [--yes] [--write]                      build, and run the clients of others; --write: make
+                                                 docs/CLIENTS.md anew
   soak   [--yes] --hours N [ARGS]                set up, and let 1,000 conversations talk to hobd for hours: fails
                                                  when memory, descriptors, disk or latency grow
   peer   [--yes]                                 build llama-server, which `bench peer` compares hobd with
@@ -66,6 +68,12 @@ pub enum Task {
     TestGpu {
         yes: bool,
         gpu: Gpu,
+    },
+    /// Runs the clients of others.
+    Clients {
+        yes: bool,
+        /// Makes their page anew.
+        writes: bool,
     },
     /// Builds llama-server.
     Peer {
@@ -135,6 +143,11 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
                 Wish::Only(gpu) => Ok(Task::TestGpu { yes, gpu }),
                 Wish::Detect | Wish::None => Ok(Task::Test { yes, whole }),
             }
+        }
+        "clients" => {
+            let yes = take_flag(&mut rest, "--yes");
+            let writes = take_flag(&mut rest, "--write");
+            nothing_else(&rest).map(|()| Task::Clients { yes, writes })
         }
         "peer" => {
             let yes = take_flag(&mut rest, "--yes");
@@ -245,6 +258,12 @@ mod tests {
     fn a_long_run_gets_its_own_arguments() {
         let task = parsed("soak --hours 24 --yes");
         assert_eq!(task, Ok(Task::Soak { yes: true, soak_args: words("--hours 24") }));
+    }
+
+    #[test]
+    fn the_page_of_the_clients_is_written_on_demand() {
+        assert_eq!(parsed("clients --write"), Ok(Task::Clients { yes: false, writes: true }));
+        assert_eq!(parsed("clients --yes"), Ok(Task::Clients { yes: true, writes: false }));
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! Reading order: [`args`] parses the task; [`need`] and [`packages`] list what building and
 //! testing need; [`detect`] and [`setup`] install what is missing; [`gpu`] chooses the device of a
 //! build; [`model`] fetches a real model; [`run`] and [`app`] start hobd and the app; [`bundle`] makes
-//! what others install; [`peer`] builds llama-server, to compare with; [`test`] and [`test_gpu`] run the checks.
+//! what others install; [`peer`] builds llama-server, to compare with; [`openai`] runs
+//! the clients of others; [`test`] and [`test_gpu`] run the checks.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
@@ -100,6 +101,12 @@ fn perform(task: Task) -> Result<(), Failure> {
             setup::ensure(&Need::BUILD, yes)?;
             setup::for_gpu(Wish::Only(gpu), yes)?;
             test_gpu::run(gpu, yes)
+        }
+        Task::Clients { yes, writes } => {
+            setup::ensure(&Need::BUILD, yes)?;
+            setup::ensure(&[Need::Python, Need::Speech], yes)?;
+            Line::new(run::BUILD).run()?;
+            openai::check(writes)
         }
         Task::Peer { yes } => {
             setup::ensure(&Need::BUILD, yes)?;

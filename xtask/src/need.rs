@@ -89,7 +89,7 @@ impl Need {
             Self::WebKit => "shows the page in the window of the desktop app",
             Self::Tray => "puts the desktop app into the tray",
             Self::TrayHeaders => "lets Tauri's tool find the libraries of a bundle",
-            Self::Python => "runs the conversation tests with the official OpenAI client",
+            Self::Python => "runs the tests with the clients of others",
             Self::Curl => "fetches a real model, for a first chat and for the tests on it",
             Self::Speech => "synthesises speech for the tests of the voice",
             Self::HaProxy | Self::Nginx => "stands before three daemons in the tests of examples/",

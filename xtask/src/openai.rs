@@ -1,37 +1,107 @@
-//! Runs the official clients of OpenAI and Ollama for Python against a real hobd.
+//! Runs the clients of others, for Python and for JavaScript, against a real hobd, and keeps docs/CLIENTS.md.
+//!
+//! - Each directory of tests has an environment of its own, because not all clients take the same version of
+//!   another. A stamp file says what is installed.
+//! - Nothing but Python is needed of the system: node comes from pip's index, too.
 
 use std::fs;
+use std::path::Path;
 
 use crate::command::{Failure, Line};
 
-const VENV: &str = "target/venv";
-const REQUIREMENTS: &str = "tests/openai/requirements.txt";
-
-pub fn check() -> Result<(), Failure> {
-    install()?;
-    Line::new("target/venv/bin/python -m pytest tests/openai -p no:cacheprovider")
-        .env("HOBD", "target/release/hobd")
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .run()
+/// The tests of one virtual environment.
+struct Suite {
+    /// Has `requirements.txt`.
+    directory: &'static str,
+    venv: &'static str,
+    /// What the clients of this run are exercised with.
+    notes: &'static str,
 }
 
-/// Installs the pinned clients into a virtual environment, unless a stamp file says that it is
-/// there.
-fn install() -> Result<(), Failure> {
-    let stamp = format!("{VENV}/installed.txt");
-    let wanted = fs::read_to_string(REQUIREMENTS).map_err(|e| {
-        Failure::new(format!("cannot read {REQUIREMENTS}: {e}"), "restore it from git")
-    })?;
-    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+const MAIN: Suite =
+    Suite { directory: "tests/openai", venv: "target/venv", notes: "target/clients/openai.json" };
+
+const SUITES: [Suite; 3] = [
+    MAIN,
+    Suite {
+        directory: "tests/openai/openai_2",
+        venv: "target/venv-openai-2",
+        notes: "target/clients/openai_2.json",
+    },
+    Suite {
+        directory: "tests/openai/older",
+        venv: "target/venv-older",
+        notes: "target/clients/older.json",
+    },
+];
+
+const NODE: &str = "tests/openai/node";
+/// The packages for JavaScript, and copies of the tests that import them.
+const PACKAGES: &str = "target/node";
+
+/// Runs all tests. `writes`: makes the page anew instead of comparing it.
+pub fn check(writes: bool) -> Result<(), Failure> {
+    for suite in &SUITES {
+        suite.install()?;
+    }
+    install_packages()?;
+    for suite in &SUITES {
+        suite.run()?;
+    }
+    let page = Line::new("target/venv/bin/python tests/openai/page.py");
+    let page = if writes { page.arg("--write") } else { page };
+    page.args(SUITES.iter().map(|suite| suite.notes)).run()
+}
+
+impl Suite {
+    fn run(&self) -> Result<(), Failure> {
+        Line::new(&format!("{}/bin/python -m pytest {}", self.venv, self.directory))
+            .args(["-p", "no:cacheprovider", "--rootdir", ".", "--clients-to", self.notes])
+            .env("HOBD", "target/release/hobd")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .run()
+    }
+
+    fn install(&self) -> Result<(), Failure> {
+        let requirements = format!("{}/requirements.txt", self.directory);
+        once(&format!("{}/installed.txt", self.venv), &[&requirements], || {
+            Line::new("python3 -m venv --clear").arg(self.venv).run()?;
+            let pip = format!("{}/bin/python -m pip install --quiet", self.venv);
+            let pip = Line::new(&pip).args(["--disable-pip-version-check", "--requirement"]);
+            pip.arg(&requirements).run()
+        })
+    }
+}
+
+fn install_packages() -> Result<(), Failure> {
+    let named = |name: &str| format!("{NODE}/{name}");
+    let sources = ["package.json", "package-lock.json", ".npmrc"].map(named);
+    let sources = sources.each_ref().map(String::as_str);
+    once(&format!("{PACKAGES}/installed.txt"), &sources, || {
+        Line::new("mkdir -p").arg(PACKAGES).run()?;
+        Line::new("cp").args(sources).arg(PACKAGES).run()?;
+        Line::new("target/venv/bin/npm ci --prefix").arg(PACKAGES).run()
+    })
+}
+
+/// Installs, unless the stamp file has the text of the sources.
+fn once(
+    stamp: &str,
+    sources: &[&str],
+    install: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut wanted = String::new();
+    for source in sources {
+        wanted += &fs::read_to_string(source).map_err(|e| {
+            Failure::new(format!("cannot read {source}: {e}"), "restore it from git")
+        })?;
+    }
+    if fs::read_to_string(stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
-    Line::new("python3 -m venv --clear").arg(VENV).run()?;
-    Line::new(
-        "target/venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement",
-    )
-    .arg(REQUIREMENTS)
-    .run()?;
-    fs::write(&stamp, wanted).map_err(|e| {
+    install()?;
+    let written = fs::write(Path::new(stamp), wanted);
+    written.map_err(|e| {
         Failure::new(format!("cannot write {stamp}: {e}"), "check the permissions of target/")
     })
 }
