@@ -4,7 +4,6 @@
 //! - The compared runs are interleaved; a figure is a median.
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
-mod chunks;
 mod cold;
 mod documents;
 mod draft;
@@ -47,9 +46,6 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
-    /// Text that a prompt has at another place than before: time to first token and likeness to the exact
-    /// answer, by each strategy of repair.
-    Chunks(chunks::Options),
     /// Time to first token of cold prompts: against llama.cpp alone, several equal ones at once, a
     /// short one behind a long one.
     Cold(cold::Options),
@@ -93,7 +89,6 @@ enum Bench {
 
 fn main() -> Result<()> {
     match Args::parse().bench {
-        Bench::Chunks(options) => chunks::run(&options),
         Bench::Cold(options) => cold::run(&options),
         Bench::Documents(options) => documents::run(&options),
         Bench::Draft(options) => draft::run(&options),

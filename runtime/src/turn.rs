@@ -10,13 +10,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hob_slots::content::Repair;
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, SlotId, Token, TtlClass};
 use tokio::sync::{mpsc, watch};
 
 use crate::adapters::Adapters;
-use crate::backend::Immovable;
 use crate::grammar::Grammar;
 use crate::heartbeat::{Death, Heartbeat, died};
 use crate::miss::MissReason;
@@ -36,8 +34,6 @@ pub struct TurnRequest {
     pub sampling: Sampling,
     /// 0 computes the prompt and stops.
     pub max_tokens: usize,
-    /// Whether KV may be used that was computed at another place.
-    pub reuse: Reuse,
     /// Cells that the conversation may have at any time; `None`: those of the cache. Blocks leave a longer
     /// conversation's cells, and come back when it turns to them.
     pub budget: Option<usize>,
@@ -46,8 +42,6 @@ pub struct TurnRequest {
     pub grammar: Option<Arc<Grammar>>,
     /// `Some(n)`: report each token's log-probability and those of the `n` likeliest.
     pub logprobs: Option<usize>,
-    /// They are those after penalties, filters and temperature, and not the model's own.
-    pub logprobs_of_sampling: bool,
     /// Generate past end-of-generation tokens (benchmarks and tests).
     pub ignore_eog: bool,
     pub keep: Retention,
@@ -76,12 +70,10 @@ impl TurnRequest {
             adapters: Adapters::default(),
             sampling: Sampling::greedy(),
             max_tokens,
-            reuse: Reuse::Exact,
             budget: None,
             stop: Vec::new(),
             grammar: None,
             logprobs: None,
-            logprobs_of_sampling: false,
             ignore_eog: false,
             keep: Retention::default(),
             purpose: Purpose::Answer,
@@ -96,16 +88,6 @@ impl TurnRequest {
     pub fn prefill(conversation: ConversationId, prompt: Vec<Token>, purpose: Purpose) -> Self {
         Self { purpose, ..Self::answer(Some(conversation), prompt, 0) }
     }
-}
-
-/// Which KV of a prompt may be used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reuse {
-    /// Only what was computed behind the very tokens that precede it in the prompt.
-    #[default]
-    Exact,
-    /// Behind that, also what was computed behind others, moved to its place. Its seams are repaired so.
-    Repaired(Repair),
 }
 
 /// Why a prompt is computed, by priority: a later purpose yields to an earlier one within one
@@ -171,7 +153,7 @@ pub enum FinishReason {
     Length,
 }
 
-/// Where the tokens of a prompt came from. All but `repaired` add up to the prompt's length.
+/// Where the tokens of a prompt came from. The five add up to the prompt's length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCounts {
     /// Hot already, in this conversation's cells or in cells of another with the same prefix.
@@ -182,17 +164,13 @@ pub struct TokenCounts {
     pub disk: usize,
     /// Computed before, and without cells now: saved, and not seen by this answer.
     pub away: usize,
-    /// Computed at another place, and moved: it saw another text before it.
-    pub moved: usize,
     pub computed: usize,
-    /// The part of `computed` at the seams of moved text, whose KV was there, too.
-    pub repaired: usize,
 }
 
 impl TokenCounts {
     /// Prompt tokens that were not computed: OpenAI's `cached_tokens`.
     pub fn cached(&self) -> usize {
-        self.shared + self.memory + self.disk + self.away + self.moved
+        self.shared + self.memory + self.disk + self.away
     }
 
     pub fn prompt(&self) -> usize {
@@ -293,8 +271,6 @@ pub struct TurnReport {
     pub cold: bool,
     /// Measured speed of prefill, from which the cost of the reused tokens follows.
     pub prefill_tokens_per_second: Option<f64>,
-    /// Why no KV was moved for a request that takes such: the model does not allow it.
-    pub immovable: Option<Immovable>,
     /// Why tokens that this conversation once had were computed again.
     pub miss: Option<MissReason>,
 }
@@ -343,8 +319,7 @@ pub struct TokenLogprob {
     pub token: Token,
     /// The token's piece, which need not be valid UTF-8 by itself.
     pub bytes: Vec<u8>,
-    /// ln(p) under the model's own distribution, before temperature and filters, unless the request asks for
-    /// that of the sampling.
+    /// ln(p) under the model's own distribution, before temperature and filters.
     pub logprob: f32,
 }
 
@@ -423,10 +398,6 @@ pub enum TurnError {
     NotGenerative,
     #[error("this model makes no embeddings: start with an embedding model")]
     NotEmbedding,
-    #[error("this model ranks texts and makes no embeddings: it answers /v1/rerank only")]
-    Ranks,
-    #[error("this model ranks no texts: start with a reranker, a model whose pooling is `rank`")]
-    NotRanking,
     /// Names the file and the remedy.
     #[error("{0}")]
     Adapter(String),

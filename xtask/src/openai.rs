@@ -8,8 +8,6 @@ use std::fs;
 use std::path::Path;
 
 use crate::command::{Failure, Line};
-use crate::model;
-use crate::outcome::Outcome;
 
 /// The tests of one virtual environment.
 struct Suite {
@@ -84,20 +82,6 @@ fn install_packages() -> Result<(), Failure> {
         Line::new("cp").args(sources).arg(PACKAGES).run()?;
         Line::new("target/venv/bin/npm ci --prefix").arg(PACKAGES).run()
     })
-}
-
-/// Runs llama-server's own tests against it.
-pub fn check_llama_server() -> Result<Outcome, Failure> {
-    if let skipped @ Outcome::Skipped(_) = model::llama_server_tests()? {
-        return Ok(skipped);
-    }
-    MAIN.install()?;
-    Line::new("target/venv/bin/python tests/llama_server/check.py")
-        .arg(model::LLAMA_SERVER)
-        .env("HOBD", "target/release/hobd")
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .run()?;
-    Ok(Outcome::Passed)
 }
 
 /// Installs, unless the stamp file has the text of the sources.

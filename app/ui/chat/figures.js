@@ -8,7 +8,6 @@ export function originsOf({ tokens, ahead }) {
     memory: tokens.memory + memory,
     disk: tokens.disk + disk,
     away: tokens.away ?? 0, // Answers of earlier versions do not say.
-    moved: tokens.moved ?? 0,
     ahead: computed,
     computed: tokens.computed,
   };
@@ -16,8 +15,8 @@ export function originsOf({ tokens, ahead }) {
 
 /** How many tokens of the prompt needed no computing, and how many there are. */
 export function rememberedOf(hob) {
-  const { shared, memory, disk, away, moved, ahead, computed } = originsOf(hob);
-  const remembered = shared + memory + disk + away + moved;
+  const { shared, memory, disk, away, ahead, computed } = originsOf(hob);
+  const remembered = shared + memory + disk + away;
   return { remembered, total: remembered + ahead + computed };
 }
 

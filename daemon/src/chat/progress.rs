@@ -27,12 +27,6 @@ impl Report {
         serde_json::to_value(&self.progress).expect("texts and numbers are JSON")
     }
 
-    /// Tokens that need no computing, those that are computed, and milliseconds since the request.
-    pub fn counts(&self) -> (usize, usize, f64) {
-        let Progress { tokens_ready, tokens_computed, .. } = self.progress;
-        (tokens_ready - tokens_computed, tokens_computed, self.elapsed_ms)
-    }
-
     /// llama-server's `prompt_progress`. `cache`: tokens that need no computing; `processed`: all
     /// that are in place.
     pub fn to_llama_server(&self) -> Value {
@@ -63,7 +57,6 @@ impl From<PromptProgress> for Report {
             tokens_from_memory: tokens.memory,
             tokens_from_disk: tokens.disk,
             tokens_away: tokens.away,
-            tokens_moved: tokens.moved,
             tokens_computed: tokens.computed,
             seconds_left: seconds_left.map(|seconds| (seconds * 10.0).round() / 10.0),
         };

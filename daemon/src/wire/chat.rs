@@ -3,14 +3,13 @@
 use std::num::NonZeroUsize;
 
 use hob_slots::TtlClass;
-use hob_slots::content::Accepted;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, wrong_type};
 use super::form::{AnswerForm, answer_form};
 use super::hob::{
     after, append, budget, cold, continues, defaults, in_memory, instructions, newest, private,
-    progress, reuse, ttl,
+    progress, ttl,
 };
 use super::label::Label;
 use super::message::{Message, Role};
@@ -20,9 +19,6 @@ use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
 const MAX_TOP_LOGPROBS: i64 = 20;
-
-/// The variable of chat templates that says whether the text ends with the beginning of an answer.
-pub const GENERATION_PROMPT: &str = "add_generation_prompt";
 
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
@@ -44,8 +40,6 @@ pub struct ChatRequest {
     pub instructions: Option<String>,
     /// Cells that the conversation may have at any time; `None`: those of its profile, or of the cache.
     pub budget: Option<NonZeroUsize>,
-    /// Whether KV may be used that was computed at another place; `None`: as its profile says, or not.
-    pub reuse: Option<Accepted>,
     /// Reuse no KV for this answer.
     pub cold: bool,
     pub shape: Shape,
@@ -71,8 +65,6 @@ pub struct ChatRequest {
     pub restores_only: bool,
     /// The stream says how far the prompt is.
     pub progress: bool,
-    /// The answer shows its prompt, as llama-server's `__verbose`.
-    pub verbose: bool,
 }
 
 impl ChatRequest {
@@ -107,7 +99,6 @@ impl ChatRequest {
             defaults: defaults(&fields)?,
             instructions: instructions(&fields, append)?,
             budget: budget(&fields)?,
-            reuse: reuse(&fields)?,
             cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
@@ -122,7 +113,6 @@ impl ChatRequest {
             private: private(&fields)?,
             restores_only: fields.boolean("compute")? == Some(false),
             progress: progress(&fields)?,
-            verbose: fields.boolean("verbose")?.unwrap_or(false),
         })
     }
 }
@@ -191,10 +181,6 @@ fn template_variables(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiErro
     let mut variables = fields.map("chat_template_kwargs")?.cloned().unwrap_or_default();
     if let Some(effort) = fields.string("reasoning_effort")? {
         variables.entry("reasoning_effort").or_insert_with(|| effort.into());
-    }
-    let continues = fields.boolean("continue_final_message")?.unwrap_or(false);
-    if let Some(false) = fields.boolean(GENERATION_PROMPT)?.filter(|_| !continues) {
-        variables.insert(GENERATION_PROMPT.into(), false.into());
     }
     Ok(variables)
 }
@@ -288,8 +274,6 @@ mod tests {
             (json!({"evoke_pinned": 1}), "evoke_pinned"),
             (json!({"hob": {"budget": 0}}), "hob.budget"),
             (json!({"hob": {"budget": -4096}}), "hob.budget"),
-            (json!({"hob": {"reuse": "always"}}), "hob.reuse"),
-            (json!({"hob": {"reuse": true}}), "hob.reuse"),
             (json!({"hob": {"budget": 1.5}}), "hob.budget"),
             (json!({"hob": {"budget": "4096"}}), "hob.budget"),
             (json!({"hob": {"continue": true}}), "hob.continue"),

@@ -6,14 +6,13 @@
 //!   changes every token that follows.
 //! - Ranges are half-open positions, checked by the caller: `start < end <= end of sequence`.
 //! - `state` knows llama.cpp's layout of a sequence's state, and joins the states of adjacent
-//!   blocks off the engine's thread. `rotate` moves its cells to other positions there.
+//!   blocks off the engine's thread.
 
 mod device;
 pub mod fake;
 #[cfg(feature = "llama")]
 #[expect(unsafe_code, reason = "the one place that talks to C++")]
 pub mod llama;
-pub mod rotate;
 pub mod state;
 
 use std::fmt;
@@ -23,7 +22,6 @@ use std::sync::Arc;
 use hob_slots::Token;
 
 pub use device::{Device, Offload, devices};
-pub use rotate::{Immovable, Rope};
 pub use state::JoinedState;
 
 use crate::adapters::{AdapterFile, Adapters};
@@ -69,9 +67,6 @@ impl fmt::Display for MemoryKind {
     }
 }
 
-/// The pooling of a model that scores a text for a query.
-pub const RANK: &str = "rank";
-
 #[derive(Clone, Debug)]
 pub struct ModelFacts {
     /// The name that the file gives itself, or the file's own name.
@@ -85,16 +80,12 @@ pub struct ModelFacts {
     pub size_bytes: u64,
     /// In Jinja; that of the options, else that of the file.
     pub chat_template: Option<String>,
-    /// `mean`, `cls`, `last`, … for embedding models, [`RANK`] for rerankers.
+    /// `mean`, `cls`, `last`, … for embedding models.
     pub pooling: Option<String>,
-    /// The prompt of a reranker, with `{query}` and `{document}` in it, where its file has one.
-    pub rank_template: Option<String>,
     /// Whether a text may be embedded in several micro-batches: its last token, which has seen all
     /// others, is its embedding. Another model pools the tokens of one micro-batch.
     pub embeds_in_parts: bool,
     pub memory: MemoryKind,
-    /// How K is moved to other positions.
-    pub rope: Result<Rope, Immovable>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,10 +208,6 @@ pub trait Model: Send + Sync {
 
     /// Makes one state of what was appended.
     fn seal_state(&self, joined: &mut JoinedState);
-
-    /// The cells of `state`, whose bytes the caller has verified, at the positions `wanted`, moved by `delta`
-    /// positions. `None` where it does not hold these, or [`ModelFacts::rope`] is an error.
-    fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>>;
 
     /// Makes a context, passes it to `run` once, and frees it.
     ///
@@ -350,8 +337,7 @@ pub trait Backend {
         None
     }
 
-    /// The pooled embedding of `tokens`, normalised to length 1; of a reranker, its scores as they are, the
-    /// first of which counts.
+    /// The pooled embedding of `tokens`, normalised to length 1.
     ///
     /// # Errors
     /// [`DecodeError::Failed`] for a model without pooling.

@@ -69,10 +69,7 @@ impl Worker<'_> {
         let ready = slot.timeline.len();
         match &turn.phase {
             Phase::Restoring(restoring) => {
-                let mut tokens = restoring.tokens;
-                if restoring.chunk.is_some() {
-                    tokens.computed = ready.saturating_sub(tokens.cached());
-                }
+                let tokens = restoring.tokens;
                 turn.report(PromptPhase::Restoring, tokens, None);
             }
             Phase::Prefill => {

@@ -13,13 +13,12 @@ mod fit;
 mod params;
 mod placement;
 mod pool;
-mod rope;
 #[cfg(feature = "bench")]
 pub mod stock;
 mod weights;
 
 use std::ffi::{CStr, CString, c_char};
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -31,9 +30,9 @@ use parking_lot::RwLock;
 
 use super::{
     Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Offload,
-    Progress, rotate, state,
+    Progress, state,
 };
-use crate::vocabulary::{PairMarks, TokenKind, Vocabulary};
+use crate::vocabulary::{TokenKind, Vocabulary};
 
 pub use adapters::Adapter;
 use context::Context;
@@ -83,7 +82,7 @@ impl LlamaModel {
         if unsafe { sys::llama_model_has_encoder(weights.as_ptr()) } {
             return Err(source.refused("encoder-decoder models are not supported"));
         }
-        let mut facts = read_facts(&weights, path, &options);
+        let mut facts = read_facts(&weights, path);
         facts.chat_template = options.chat_template.clone().or(facts.chat_template);
         Ok(Self {
             source,
@@ -150,10 +149,6 @@ impl Model for LlamaModel {
         state::seal(joined);
     }
 
-    fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>> {
-        rotate::moved(state, wanted, delta, self.facts.rope.as_ref().ok()?)
-    }
-
     fn with_context(
         &self,
         shape: ContextShape,
@@ -188,7 +183,7 @@ impl Model for LlamaModel {
     }
 }
 
-fn read_facts(weights: &Weights, path: &Path, options: &LlamaOptions) -> ModelFacts {
+fn read_facts(weights: &Weights, path: &Path) -> ModelFacts {
     let model = weights.as_ptr();
     let metadata = |key: &str| metadata(weights, key);
     let architecture = metadata("general.architecture").unwrap_or_default();
@@ -199,29 +194,25 @@ fn read_facts(weights: &Weights, path: &Path, options: &LlamaOptions) -> ModelFa
         .unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
     // SAFETY: `model` is a loaded model; these calls read numbers and a string that it owns.
     unsafe {
-        let text_of = |text: *const c_char| {
-            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
-        };
-        let memory = if sys::llama_model_is_recurrent(model) {
-            MemoryKind::Recurrent
-        } else if sys::llama_model_is_hybrid(model) {
-            MemoryKind::Hybrid
-        } else if sys::llama_model_n_swa(model) > 0 {
-            MemoryKind::Windowed
-        } else {
-            MemoryKind::Plain
-        };
+        let template = sys::llama_model_chat_template(model, std::ptr::null());
         ModelFacts {
             name,
             trained_context: usize::try_from(sys::llama_model_n_ctx_train(model)).unwrap_or(0),
             parameters: sys::llama_model_n_params(model),
             size_bytes: sys::llama_model_size(model),
-            chat_template: text_of(sys::llama_model_chat_template(model, std::ptr::null())),
+            chat_template: (!template.is_null())
+                .then(|| CStr::from_ptr(template).to_string_lossy().into_owned()),
             embeds_in_parts: is_causal && pooling.as_deref() == Some("last"),
             pooling,
-            rank_template: text_of(sys::llama_model_chat_template(model, c"rerank".as_ptr())),
-            memory,
-            rope: rope::read_rope(weights, path, memory, options),
+            memory: if sys::llama_model_is_recurrent(model) {
+                MemoryKind::Recurrent
+            } else if sys::llama_model_is_hybrid(model) {
+                MemoryKind::Hybrid
+            } else if sys::llama_model_n_swa(model) > 0 {
+                MemoryKind::Windowed
+            } else {
+                MemoryKind::Plain
+            },
             architecture,
         }
     }
@@ -245,10 +236,6 @@ fn read_vocabulary(weights: &Weights) -> Vocabulary {
             known(sys::llama_vocab_eos(vocab)),
             sys::llama_vocab_get_add_bos(vocab),
         )
-        .with_pair_marks(PairMarks {
-            sep: known(sys::llama_vocab_sep(vocab)).filter(|_| sys::llama_vocab_get_add_sep(vocab)),
-            adds_eos: sys::llama_vocab_get_add_eos(vocab),
-        })
     }
 }
 
