@@ -289,7 +289,10 @@ mod tests {
         let lines: Vec<_> = plan(macos, &Need::all(), false).iter().map(Line::to_string).collect();
         assert_eq!(
             lines,
-            ["brew install cmake espeak-ng chromium chromedriver", "xcode-select --install"]
+            [
+                "brew install cmake espeak-ng haproxy nginx chromium chromedriver",
+                "xcode-select --install"
+            ]
         );
     }
 
