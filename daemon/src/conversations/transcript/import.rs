@@ -12,10 +12,10 @@ use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::read::{IMPORTED, exists};
+use super::read::{IMPORTED, check_idle, exists};
 use super::titles::title;
 use super::tree::millis;
-use super::{ConversationExport, Node, TranscriptError, library, messages};
+use super::{ConversationExport, Node, TranscriptError, library};
 use crate::wire::message::Message;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub fn merge(
         let here = rows_by_path(&transaction, id)?;
         let head = add(&transaction, id, export, &here, millis(now))?;
         // An answer that grows here stays the head.
-        if moves_head && messages::check_idle(&transaction, id).is_ok() {
+        if moves_head && check_idle(&transaction, id).is_ok() {
             transaction.execute(
                 "UPDATE conversations SET head = ?2, instructions = ?3, sampling = nullif(?4, '{}'),
                      updated_at = max(updated_at, ?5)

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::change::latest_below;
 use super::import::unused_id;
-use super::read::check_message;
+use super::read::{check_idle, check_message};
 use super::tree::{child_like, insert, millis};
 use super::{Status, TranscriptError};
 use crate::wire::message::Message;
@@ -198,18 +198,6 @@ pub fn purge(
     transaction.execute("DELETE FROM explanations WHERE conversation = ?1", [id])?;
     transaction.commit()?;
     Ok(())
-}
-
-/// Whether an answer of the conversation grows.
-pub fn check_idle(
-    connection: &Connection,
-    conversation: &ConversationId,
-) -> Result<(), TranscriptError> {
-    let mut streaming = connection.prepare_cached(
-        "SELECT 1 FROM messages WHERE status = 'streaming' AND conversation = ?1",
-    )?;
-    let is_idle = !streaming.exists([conversation.as_str()])?;
-    if is_idle { Ok(()) } else { Err(TranscriptError::Answering) }
 }
 
 /// Copies a conversation up to a message, with the timelines that its KV is found by.

@@ -329,7 +329,7 @@ impl Transcript {
     /// Whether no answer of the conversation grows.
     pub fn is_idle(&self, conversation: &ConversationId) -> Pending<bool> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.read(move |connection| match messages::check_idle(connection, &id) {
+        writer.read(move |connection| match read::check_idle(connection, &id) {
             Err(TranscriptError::Answering) => Ok(false),
             idle => idle.map(|()| true),
         })

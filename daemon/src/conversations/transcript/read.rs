@@ -203,3 +203,15 @@ pub fn check_message(
         .optional()?
         .ok_or(TranscriptError::NoSuchMessage { id })
 }
+
+/// Whether an answer of the conversation grows.
+pub fn check_idle(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<(), TranscriptError> {
+    let mut streaming = connection.prepare_cached(
+        "SELECT 1 FROM messages WHERE status = 'streaming' AND conversation = ?1",
+    )?;
+    let is_idle = !streaming.exists([conversation.as_str()])?;
+    if is_idle { Ok(()) } else { Err(TranscriptError::Answering) }
+}
