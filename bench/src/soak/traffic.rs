@@ -19,7 +19,7 @@ use crate::hobd::Access;
 use crate::stream::{Ask, Heard};
 
 /// Of a conversation, until it is deleted.
-const TURNS: usize = 6;
+pub const TURNS: usize = 6;
 const ANSWER_TOKENS: usize = 24;
 /// Maximum silence of a WebSocket.
 const PATIENCE: Duration = Duration::from_secs(60);
