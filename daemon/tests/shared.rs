@@ -152,7 +152,7 @@ fn a_deleted_conversation_leaves_the_place_and_a_private_one_never_enters_it() {
     assert!(!contains(&all, b"CANARY"));
     assert!(files(&world.shared()).iter().all(|file| !file.to_string_lossy().contains("secret")));
     assert_eq!(first.client.call("DELETE", "/v1/conversations/talk").send().status, 200);
-    assert_eq!(files(&world.shared()), [PathBuf::new(); 0]);
+    assert_eq!(files(&world.shared()), Vec::<PathBuf>::new());
     assert_eq!(world.start("two").client.call("GET", "/v1/conversations/talk").send().status, 404);
 }
 

@@ -222,7 +222,9 @@ fn judge(
     }
     if !is_judged {
         let minutes = 2.0 * 60.0 * warm_up;
-        println!("NOT JUDGED: only a run of {minutes:.0} minutes outlasts the growth of its conversations");
+        println!(
+            "NOT JUDGED: only a run of {minutes:.0} minutes outlasts the growth of its conversations"
+        );
         return Ok(());
     }
     ensure!(verdicts.len() == SERIES.len(), "too few samples for a verdict");
