@@ -94,7 +94,7 @@ pub fn probe(model: &dyn Model, begin: &mut dyn FnMut(Stage)) -> Result<(), Defe
     let mut computed = Ok(());
     model.with_context(SHAPE, &mut |backend| {
         computed = match pools {
-            true => embed(backend, &prompt),
+            true => embed(backend, model, &prompt),
             false => answer(backend, &prompt),
         };
     })?;
@@ -183,7 +183,10 @@ fn render(model: &dyn Model) {
     }
 }
 
-fn embed(backend: &mut dyn Backend, prompt: &[Token]) -> Result<(), Defect> {
+fn embed(backend: &mut dyn Backend, model: &dyn Model, prompt: &[Token]) -> Result<(), Defect> {
+    if model.facts().pooling.as_deref() == Some("rank") {
+        return Ok(()); // Hob has no use for it, and says so.
+    }
     match backend.embed(prompt)?.iter().all(|value| value.is_finite()) {
         true => Ok(()),
         false => Err(Defect::NotNumbers),

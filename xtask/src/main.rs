@@ -22,7 +22,6 @@ mod deny;
 mod detect;
 mod gpu;
 mod layers;
-mod llama_server;
 mod libclang;
 mod model;
 mod need;
