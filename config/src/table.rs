@@ -77,7 +77,8 @@ macro_rules! settings_table {
         #[setting(Daemon, "FILE")]
         ReadyFile => ready_file: Option<PathBuf> = optional_path();
 
-        /// Let web pages of this origin call the API (repeat or separate by commas)
+        /// Let web pages of this origin call the API; localhost: those of this machine, at any port (repeat
+        /// or separate by commas)
         #[setting(Daemon, "ORIGIN", is_list = true)]
         AllowOrigin => allow_origin: Vec<String> = texts(parse::list);
 

@@ -114,12 +114,19 @@ impl ApiError {
 
     /// `{"error": {...}}`.
     pub fn to_json(&self) -> Value {
-        json!({"error": {
+        let mut error = json!({
             "message": self.message,
             "type": self.kind.type_name(),
             "param": self.param,
             "code": self.code,
-        }})
+        });
+        if let Some(Overflow { prompt_tokens, context_tokens }) = self.overflow {
+            // llama-server's type and numbers, by which its clients shorten a prompt.
+            error["type"] = "exceed_context_size_error".into();
+            error["n_prompt_tokens"] = prompt_tokens.into();
+            error["n_ctx"] = context_tokens.into();
+        }
+        json!({ "error": error })
     }
 }
 
@@ -165,7 +172,10 @@ impl From<TurnError> for ApiError {
             TurnError::UnknownToken { .. } => {
                 Self::new(ErrorKind::Invalid, message).code("unknown_token")
             }
-            TurnError::NotEmbedding | TurnError::NotGenerative => {
+            TurnError::NotEmbedding
+            | TurnError::NotGenerative
+            | TurnError::Ranks
+            | TurnError::NotRanking => {
                 Self::new(ErrorKind::Invalid, message).code("unsupported_model")
             }
             TurnError::Adapter(_) => Self::field("lora", message).code("adapter_unusable"),

@@ -115,7 +115,7 @@ fn a_stream_has_the_same_content_as_a_complete_answer() {
     let chunks =
         world.stream(hi(), json!({"seed": 5, "temperature": 1.0, "max_tokens": 30})).collect();
 
-    assert_eq!(chunks[0]["choices"][0]["delta"], json!({"role": "assistant", "content": ""}));
+    assert_eq!(chunks[0]["choices"][0]["delta"], json!({"role": "assistant", "content": null}));
     let streamed: String =
         chunks.iter().filter_map(|c| c["choices"][0]["delta"]["content"].as_str()).collect();
     assert_eq!(streamed, text(&whole));

@@ -77,7 +77,7 @@ fn a_configured_origin_is_answered_by_name_and_may_ask_first() {
         .header("origin", "https://app.example")
         .header("access-control-request-method", "POST")
         .send();
-    assert_eq!(ask.status, 204);
+    assert_eq!(ask.status, 200);
     assert_eq!(ask.header("access-control-allow-origin"), Some("https://app.example"));
     assert!(ask.header("access-control-allow-headers").unwrap().contains("authorization"));
 
@@ -88,6 +88,21 @@ fn a_configured_origin_is_answered_by_name_and_may_ask_first() {
     let refused = Call::new(world.address, "GET", "/v1/models");
     let refused = refused.header("origin", "https://app.example").send();
     assert_eq!(refused.status, 401, "an allowed origin does not replace the token");
+}
+
+#[test]
+fn pages_of_this_machine_may_be_allowed_at_any_port() {
+    let world = Plan::new().origin("localhost").start();
+    let ask = |origin| {
+        let answer = world.call("GET", "/v1/models").header("origin", origin).send();
+        (answer.status, answer.header("access-control-allow-origin").is_some())
+    };
+    for origin in ["http://localhost", "http://127.0.0.1:3000", "https://[::1]:3000"] {
+        assert_eq!(ask(origin), (200, true), "{origin}");
+    }
+    for origin in ["http://notlocalhost", "http://localhost.evil.example", "localhost", "null"] {
+        assert_eq!(ask(origin), (403, false), "{origin}");
+    }
 }
 
 #[test]

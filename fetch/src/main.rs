@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use hob_config::{ClientFlags, Key, Origin, Resolved, Settings, Sources, UserDirs, edit, paths};
-use hob_fetch::source::source;
+use hob_fetch::source::{server_tests, source};
 use hob_fetch::templates::templates;
 use hob_fetch::{FetchError, Index, Provided, Step, Wanted, provide};
 use hob_models::published::{Published, SMOLLM2};
@@ -29,6 +29,10 @@ struct Args {
     /// Put llama.cpp's source here, and nothing else
     #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "offer", "templates"])]
     llama_cpp: Option<PathBuf>,
+
+    /// Put llama-server's own tests here, and nothing else
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "offer", "templates", "llama_cpp"])]
+    llama_server_tests: Option<PathBuf>,
 
     /// Ask first, and only before hobd's first start, when no model is configured
     #[arg(long)]
@@ -57,6 +61,9 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
     }
     if let Some(dir) = &args.llama_cpp {
         return Ok(source(dir, index, shows_bar)?);
+    }
+    if let Some(dir) = &args.llama_server_tests {
+        return Ok(server_tests(dir, index, shows_bar)?);
     }
     let user_dirs = UserDirs::of_current_user()?;
     let sources = Sources::gather(user_dirs, std::env::vars_os(), args.settings.0)?;

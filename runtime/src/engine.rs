@@ -20,7 +20,7 @@ use hob_slots::{
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-use crate::backend::{LoadError, Model};
+use crate::backend::{LoadError, Model, RANK};
 use crate::command::{Command, Reply, Submitted};
 use crate::draft::CostCurve;
 use crate::drafter::DrafterCore;
@@ -184,11 +184,31 @@ impl Engine {
     /// The pooled embedding of `tokens`, of length 1.
     ///
     /// # Errors
-    /// [`TurnError::NotEmbedding`] for a model without pooling, [`TurnError::TooLong`].
+    /// [`TurnError::NotEmbedding`] for a model that makes none, [`TurnError::TooLong`].
     pub async fn embed(&self, tokens: Vec<Token>) -> Result<Vec<f32>, TurnError> {
-        if self.inner.model.facts().pooling.is_none() {
-            return Err(TurnError::NotEmbedding);
+        match self.inner.model.facts().pooling.as_deref() {
+            None => return Err(TurnError::NotEmbedding),
+            Some(RANK) => return Err(TurnError::Ranks),
+            Some(_) => self.pooled(tokens).await,
         }
+    }
+
+    /// The score of a text for a query, in one row of tokens.
+    ///
+    /// # Errors
+    /// [`TurnError::NotRanking`] for a model that gives none, [`TurnError::TooLong`].
+    pub async fn rank(&self, tokens: Vec<Token>) -> Result<f32, TurnError> {
+        if self.inner.model.facts().pooling.as_deref() != Some(RANK) {
+            return Err(TurnError::NotRanking);
+        }
+        let scores = self.pooled(tokens).await?;
+        scores
+            .first()
+            .copied()
+            .ok_or_else(|| TurnError::Backend("no score was computed".to_owned()))
+    }
+
+    async fn pooled(&self, tokens: Vec<Token>) -> Result<Vec<f32>, TurnError> {
         self.check_tokens(&tokens, self.conversation_tokens())?;
         let (reply, answer) = Reply::channel();
         self.send(Command::Embed { tokens, reply })?;

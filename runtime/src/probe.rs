@@ -94,7 +94,7 @@ pub fn probe(model: &dyn Model, begin: &mut dyn FnMut(Stage)) -> Result<(), Defe
     let mut computed = Ok(());
     model.with_context(SHAPE, &mut |backend| {
         computed = match pools {
-            true => embed(backend, model, &prompt),
+            true => embed(backend, &prompt),
             false => answer(backend, &prompt),
         };
     })?;
@@ -183,10 +183,7 @@ fn render(model: &dyn Model) {
     }
 }
 
-fn embed(backend: &mut dyn Backend, model: &dyn Model, prompt: &[Token]) -> Result<(), Defect> {
-    if model.facts().pooling.as_deref() == Some("rank") {
-        return Ok(()); // Hob has no use for it, and says so.
-    }
+fn embed(backend: &mut dyn Backend, prompt: &[Token]) -> Result<(), Defect> {
     match backend.embed(prompt)?.iter().all(|value| value.is_finite()) {
         true => Ok(()),
         false => Err(Defect::NotNumbers),

@@ -42,6 +42,8 @@ pub struct TurnRequest {
     pub grammar: Option<Arc<Grammar>>,
     /// `Some(n)`: report each token's log-probability and those of the `n` likeliest.
     pub logprobs: Option<usize>,
+    /// They are those after penalties, filters and temperature, and not the model's own.
+    pub logprobs_of_sampling: bool,
     /// Generate past end-of-generation tokens (benchmarks and tests).
     pub ignore_eog: bool,
     pub keep: Retention,
@@ -74,6 +76,7 @@ impl TurnRequest {
             stop: Vec::new(),
             grammar: None,
             logprobs: None,
+            logprobs_of_sampling: false,
             ignore_eog: false,
             keep: Retention::default(),
             purpose: Purpose::Answer,
@@ -319,7 +322,8 @@ pub struct TokenLogprob {
     pub token: Token,
     /// The token's piece, which need not be valid UTF-8 by itself.
     pub bytes: Vec<u8>,
-    /// ln(p) under the model's own distribution, before temperature and filters.
+    /// ln(p) under the model's own distribution, before temperature and filters, unless the request asks for
+    /// that of the sampling.
     pub logprob: f32,
 }
 
@@ -398,6 +402,10 @@ pub enum TurnError {
     NotGenerative,
     #[error("this model makes no embeddings: start with an embedding model")]
     NotEmbedding,
+    #[error("this model ranks texts and makes no embeddings: it answers /v1/rerank only")]
+    Ranks,
+    #[error("this model ranks no texts: start with a reranker, a model whose pooling is `rank`")]
+    NotRanking,
     /// Names the file and the remedy.
     #[error("{0}")]
     Adapter(String),

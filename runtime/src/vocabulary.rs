@@ -14,6 +14,14 @@ pub struct TokenKind {
     pub end_of_generation: bool,
 }
 
+/// What stands between and behind two texts that a model reads as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PairMarks {
+    pub sep: Option<Token>,
+    /// The end token closes each of them.
+    pub adds_eos: bool,
+}
+
 /// Indexed by [`Token`]; an id outside the vocabulary has no bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Vocabulary {
@@ -24,6 +32,7 @@ pub struct Vocabulary {
     bos: Option<Token>,
     eos: Option<Token>,
     adds_bos: bool,
+    pair_marks: PairMarks,
 }
 
 impl Vocabulary {
@@ -46,6 +55,16 @@ impl Vocabulary {
             }
         }
         vocabulary
+    }
+
+    #[must_use]
+    pub fn with_pair_marks(mut self, marks: PairMarks) -> Self {
+        self.pair_marks = marks;
+        self
+    }
+
+    pub fn pair_marks(&self) -> PairMarks {
+        self.pair_marks
     }
 
     pub fn len(&self) -> usize {

@@ -22,6 +22,7 @@ mod deny;
 mod detect;
 mod gpu;
 mod layers;
+mod llama_server;
 mod libclang;
 mod model;
 mod need;

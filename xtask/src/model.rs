@@ -21,6 +21,9 @@ const FOR_TESTS: &str = "target/models";
 /// Where a test of the runtime finds llama.cpp's collection of chat templates.
 const TEMPLATES: &str = "target/templates";
 
+/// Where the check of llama-server's protocol finds its tests.
+pub const LLAMA_SERVER: &str = "target/llama_server_tests";
+
 /// The status of hob-fetch when it could not reach the package index.
 const UNREACHABLE: i32 = 2;
 
@@ -54,6 +57,12 @@ pub fn for_tests() -> Result<Outcome, Failure> {
 /// Fetches the chat templates for their test, which skips itself without them.
 pub fn templates_for_tests() -> Result<Outcome, Failure> {
     fetch_for_tests(["--templates", TEMPLATES], "templates; the registry cannot be reached")
+}
+
+/// Fetches llama-server's own tests.
+pub fn llama_server_tests() -> Result<Outcome, Failure> {
+    let skipped = "llama-server's tests; the registry cannot be reached";
+    fetch_for_tests(["--llama-server-tests", LLAMA_SERVER], skipped)
 }
 
 /// Fetches llama.cpp's source.

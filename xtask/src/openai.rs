@@ -53,6 +53,11 @@ pub fn check(writes: bool) -> Result<(), Failure> {
     page.args(SUITES.iter().map(|suite| suite.notes)).run()
 }
 
+/// Installs the environment of the first suite, which other checks use, too.
+pub fn install() -> Result<(), Failure> {
+    MAIN.install()
+}
+
 impl Suite {
     fn run(&self) -> Result<(), Failure> {
         Line::new(&format!("{}/bin/python -m pytest {}", self.venv, self.directory))

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::command::{Failure, Line};
 use crate::outcome::Outcome;
-use crate::{app, deny, layers, model, openai, pure, run};
+use crate::{app, deny, layers, llama_server, model, openai, pure, run};
 
 struct Step {
     name: &'static str,
@@ -30,7 +30,7 @@ const BUILDS: [Step; 8] = [
     Step { name: "chat templates", check: |_| model::templates_for_tests(), remedy: None },
 ];
 
-const TESTS: [Step; 6] = [
+const TESTS: [Step; 7] = [
     Step {
         name: "tests",
         check: |whole| passed(tests(whole)),
@@ -53,6 +53,13 @@ const TESTS: [Step; 6] = [
     },
     Step { name: "dependencies", check: |_| deny::check(), remedy: Some(DEPENDENCIES_REMEDY) },
     Step { name: "clients", check: |_| passed(openai::check(false)), remedy: None },
+    Step {
+        name: "llama-server's tests",
+        check: |_| llama_server::check(),
+        remedy: Some(
+            "see the cases above; tests/llama_server/not_passed.toml lists those that may fail",
+        ),
+    },
 ];
 
 /// With the features of the build above, so that cargo compiles nothing twice.

@@ -7,15 +7,16 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hob_runtime::Engine;
 use hob_runtime::backend::Model;
 use hob_runtime::turn::{FinishReason, Logprobs, TurnEvent, TurnReport};
+use hob_runtime::{Engine, Vocabulary};
 use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
 
 use super::account::Account;
 use super::assembly::{Assembly, Delta};
 use super::choices::Choices;
+use super::figures::{End, Figures};
 use super::locks::ConversationGuard;
 use super::progress::{BeforeTheEngine, Report};
 use super::recording::Recording;
@@ -41,7 +42,9 @@ pub enum Piece {
     More {
         choice: usize,
         delta: Delta,
-        /// Of the tokens since the last piece, if the request asks for them.
+        /// Since the last piece.
+        tokens: Vec<Token>,
+        /// Of `tokens`, if the request asks for them.
         logprobs: Vec<Logprobs>,
     },
     End {
@@ -57,6 +60,8 @@ pub struct Choice {
     pub message: Message,
     /// OpenAI's `finish_reason`.
     pub reason: &'static str,
+    /// Without the one that ended it.
+    pub tokens: Vec<Token>,
     /// Of its tokens, if the request asks for them.
     pub logprobs: Vec<Logprobs>,
 }
@@ -80,6 +85,8 @@ pub(super) struct NewAnswer {
     /// One a choice.
     pub assemblies: Vec<Assembly>,
     pub choices_per_prompt: usize,
+    /// Those that the protocol shows to the client.
+    pub prompts: Vec<Vec<Token>>,
     /// Of the first prompt, the only one that may belong to a conversation.
     pub subject: Subject,
     /// The stored message that goes on.
@@ -99,6 +106,7 @@ pub struct Answer {
     partial: Vec<PartialChoice>,
     /// The first choice of each prompt reports where the prompt came from.
     choices_per_prompt: usize,
+    prompts: Vec<Vec<Token>>,
     subject: Subject,
     continued: Option<Value>,
     left_out: usize,
@@ -119,7 +127,9 @@ pub struct Answer {
 
 struct PartialChoice {
     assembly: Assembly,
+    tokens: Vec<Token>,
     logprobs: Vec<Logprobs>,
+    figures: Figures,
     /// The model ended it.
     is_ended: bool,
     reason: &'static str,
@@ -129,7 +139,9 @@ impl Answer {
     pub(super) fn new(context: Context, new: NewAnswer) -> Self {
         let partial = |assembly| PartialChoice {
             assembly,
+            tokens: Vec::new(),
             logprobs: Vec::new(),
+            figures: Figures::default(),
             is_ended: false,
             reason: "stop",
         };
@@ -143,6 +155,7 @@ impl Answer {
             choices: new.choices,
             partial: new.assemblies.into_iter().map(partial).collect(),
             choices_per_prompt: new.choices_per_prompt,
+            prompts: new.prompts,
             subject: new.subject,
             continued: new.continued,
             left_out: new.left_out,
@@ -171,6 +184,22 @@ impl Answer {
     /// The tokens so far.
     pub fn usage(&self) -> Usage {
         self.account.usage
+    }
+
+    pub fn vocabulary(&self) -> &Vocabulary {
+        self.context.model.vocabulary()
+    }
+
+    /// What a choice has cost so far.
+    pub fn figures(&self, choice: usize) -> &Figures {
+        &self.partial[choice].figures
+    }
+
+    /// The prompt of a choice as text, control tokens included, where the protocol shows it.
+    pub fn prompt(&self, choice: usize) -> Option<String> {
+        let prompt = self.prompts.get(choice / self.choices_per_prompt)?;
+        let bytes = self.context.model.vocabulary().bytes(prompt);
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// The stop text of the request that ended the first choice.
@@ -232,18 +261,20 @@ impl Answer {
 
     /// Waits for the end: one entry a choice.
     pub async fn collect(&mut self) -> Result<Vec<Choice>, ApiError> {
-        let mut logprobs = vec![Vec::new(); self.partial.len()];
+        let mut of_tokens = vec![(Vec::new(), Vec::new()); self.partial.len()];
         while let Some(piece) = self.next().await {
-            if let Piece::More { choice, logprobs: more, .. } = piece? {
-                logprobs[choice].extend(more);
+            if let Piece::More { choice, tokens, logprobs, .. } = piece? {
+                of_tokens[choice].0.extend(tokens);
+                of_tokens[choice].1.extend(logprobs);
             }
         }
-        let whole = |(partial, logprobs): (&PartialChoice, _)| Choice {
+        let whole = |(partial, (tokens, logprobs)): (&PartialChoice, _)| Choice {
             message: partial.assembly.message(),
             reason: partial.reason,
+            tokens,
             logprobs,
         };
-        Ok(self.partial.iter().zip(logprobs).map(whole).collect())
+        Ok(self.partial.iter().zip(of_tokens).map(whole).collect())
     }
 
     async fn try_next(&mut self) -> Result<Option<Piece>, ApiError> {
@@ -284,6 +315,7 @@ impl Answer {
                 self.before = None;
                 self.context.metrics.started(&report);
                 report.prefill_tokens_per_second = self.context.speed.learn(&report);
+                self.partial[choice].figures.begin(&report);
                 if choice == 0 {
                     self.account.moves.add_earlier(std::mem::take(&mut report.moved_ahead));
                     self.explain(&report);
@@ -320,6 +352,14 @@ impl Answer {
                 account.usage.drafts.accepted += drafts.accepted;
                 account.usage.drafts.model_drafted += drafts.model_drafted;
                 account.usage.drafts.model_accepted += drafts.model_accepted;
+                self.partial[choice].figures.end(End {
+                    reason,
+                    stop_text: stop_text.clone(),
+                    completion_tokens,
+                    generation_ms,
+                    drafts,
+                    max_tokens: self.max_tokens,
+                });
                 if choice == 0 {
                     self.stop_text = stop_text;
                     account.cells = cells;
@@ -350,6 +390,10 @@ impl Answer {
         self.account.usage.reasoning += usize::from(partial.assembly.is_reasoning());
         let ends = self.context.model.vocabulary().is_eog(token);
         partial.is_ended = ends;
+        partial.figures.predicted += 1;
+        if !ends {
+            partial.tokens.push(token);
+        }
         partial.logprobs.extend(logprobs.filter(|_| !ends));
         if choice == 0 {
             self.context.recording.token(token, || partial.assembly.message());
@@ -402,13 +446,16 @@ impl Answer {
 
     /// Log-probabilities are held back until their text is complete.
     fn more(&mut self, choice: usize, delta: Delta) {
-        let mut logprobs = std::mem::take(&mut self.partial[choice].logprobs);
+        let partial = &mut self.partial[choice];
+        let mut tokens = std::mem::take(&mut partial.tokens);
+        let mut logprobs = std::mem::take(&mut partial.logprobs);
         if delta.is_empty() && logprobs.is_empty() {
             return;
         }
         let more = delta.split().into_iter().map(|delta| Piece::More {
             choice,
             delta,
+            tokens: std::mem::take(&mut tokens),
             logprobs: std::mem::take(&mut logprobs),
         });
         self.ready.extend(more);

@@ -65,7 +65,7 @@ impl Chat {
         self.shared.speed.recall(prefill_tokens_per_second);
         let (engine, job) = (options.engine.clone(), request.clone());
         let pinned = identity.pinned().cloned();
-        let (choices, subject) = compute(move || {
+        let (choices, subject, prompts) = compute(move || {
             let tokenize = |prompt: &Prompt| match prompt {
                 Prompt::Text(text) => {
                     let model = engine.model().as_ref();
@@ -82,11 +82,13 @@ impl Chat {
                 turn.keep.in_memory = in_memory;
                 turn.adapters = adapters.clone();
             }
+            turns[0].reports_progress = job.progress && job.shape.stream;
             let choices = choices::start(engine, turns, ticket.as_ref())
                 .map_err(|error| grammar::refused_form(job.form.as_ref(), "prompt", error))?;
-            let prompt = prompts.into_iter().next().unwrap_or_default();
+            let prompt = prompts.first().cloned().unwrap_or_default();
             let remembered = remembered(&timelines, &prompt);
-            Ok::<_, ApiError>((choices, Subject { prompt, segments: Vec::new(), remembered }))
+            let subject = Subject { prompt, segments: Vec::new(), remembered };
+            Ok::<_, ApiError>((choices, subject, prompts))
         })
         .await?;
         let is_private = scope.is_private;
@@ -106,11 +108,12 @@ impl Chat {
                 choices,
                 assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
                 choices_per_prompt: request.shape.choices,
+                prompts,
                 subject,
                 continued: None,
                 left_out: 0,
                 max_tokens: request.shape.max_tokens,
-                reports_progress: false,
+                reports_progress: request.progress && request.shape.stream,
                 guard: None,
             },
         );
@@ -143,7 +146,9 @@ fn turns(
         sampling: request.shape.sampling.clone(),
         stop: request.shape.stop.clone(),
         logprobs: request.logprobs,
+        logprobs_of_sampling: request.logprobs_of_sampling,
         ignore_eog: request.shape.ignore_eos,
+        cold: request.cold,
         purpose: purpose(&request.shape),
         keep: Retention { default_class: CLASS_WITHOUT_TEXT, ..Retention::default() },
         ..TurnRequest::answer(None, prompt.clone(), max_tokens)

@@ -5,8 +5,8 @@
 //! [`locks`], `history` (what the prompt continues), `newest` (a chat that outgrew the context),
 //! `continuing` (an answer that was cut short), `submit` (messages to turns in the engine's queue),
 //! `grammar`, `choices` (the turns), [`answer`] (their events to the client), `account` (what they
-//! cost), `moves` (what moved), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
-//! calls), `recording` (what is saved). Beside it: [`detached`] (answers that outlive their client), [`shorten`] (room in the
+//! cost) and [`figures`] (each of them), `moves` (what moved), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
+//! calls), `recording` (what is saved). Beside it: `ranking`, [`detached`] (answers that outlive their client), [`shorten`] (room in the
 //! context), [`context`] (how full it is), [`completion`], `embedding`, `tokens`, and [`prewarm`], a
 //! chat that generates nothing.
 //!
@@ -25,6 +25,7 @@ mod continuing;
 pub mod detached;
 pub mod documents;
 mod embedding;
+pub mod figures;
 mod grammar;
 mod history;
 pub mod identity;
@@ -35,6 +36,7 @@ mod newest;
 pub mod prewarm;
 mod privacy;
 pub mod progress;
+mod ranking;
 mod recording;
 pub mod request;
 pub mod shorten;
@@ -303,8 +305,12 @@ impl Chat {
         let continued = continued.map(|continued| continued.message.to_json());
         let Submitted { choices, subject, reading, begun, .. } = submitted;
         let prompt = subject.prompt.clone();
-        let mut recording =
-            Recording::new(&self.shared.options, transcript.clone(), prompt, scope.is_private);
+        let mut recording = Recording::new(
+            &self.shared.options,
+            transcript.clone(),
+            prompt.clone(),
+            scope.is_private,
+        );
         if !is_prewarm {
             let text = self.write_question(request, scope, &transcript, continuation);
             recording.keep(scope.recorded(), text);
@@ -322,6 +328,7 @@ impl Chat {
             assemblies: (0..count).map(|_| assembly()).collect(),
             continued,
             choices_per_prompt: count,
+            prompts: if request.verbose { vec![prompt] } else { Vec::new() },
             subject,
             left_out,
             max_tokens: request.shape.max_tokens,

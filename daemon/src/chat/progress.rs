@@ -27,6 +27,12 @@ impl Report {
         serde_json::to_value(&self.progress).expect("texts and numbers are JSON")
     }
 
+    /// Tokens that need no computing, those that are computed, and milliseconds since the request.
+    pub fn counts(&self) -> (usize, usize, f64) {
+        let Progress { tokens_ready, tokens_computed, .. } = self.progress;
+        (tokens_ready - tokens_computed, tokens_computed, self.elapsed_ms)
+    }
+
     /// llama-server's `prompt_progress`. `cache`: tokens that need no computing; `processed`: all
     /// that are in place.
     pub fn to_llama_server(&self) -> Value {

@@ -38,7 +38,11 @@ pub(super) async fn respond(
     let choices = choices.iter().enumerate();
     let choices = choices.map(|(index, choice)| whole(index, choice, with_logprobs)).collect();
     let (usage, hob) = (answer.usage(), answer.hob());
-    let body = answer.head().whole("chat.completion", choices, usage, hob);
+    let mut body = answer.head().whole("chat.completion", choices, usage, hob);
+    body["timings"] = answer.figures(0).timings();
+    if let Some(prompt) = answer.prompt(0) {
+        body["__verbose"] = json!({"prompt": prompt}); // As llama-server's.
+    }
     Ok(Json(body).into_response())
 }
 

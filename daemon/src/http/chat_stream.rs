@@ -45,9 +45,9 @@ impl Face for ChatFace {
         Some(match piece {
             Piece::Progress(_) => return None,
             Piece::Begin { choice } => {
-                self.entry(choice, json!({"role": "assistant", "content": ""}), &[], None)
+                self.entry(choice, json!({"role": "assistant", "content": null}), &[], None)
             }
-            Piece::More { choice, delta, logprobs } => {
+            Piece::More { choice, delta, logprobs, .. } => {
                 self.entry(choice, fields(delta), &logprobs, None)
             }
             Piece::End { choice, reason } => self.entry(choice, json!({}), &[], Some(reason)),

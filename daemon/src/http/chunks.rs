@@ -1,6 +1,6 @@
 //! An answer as the chunks of a stream, for every endpoint.
 //!
-//! - The last chunk carries `hob`, and the usage if the client asked for it.
+//! - The last chunk carries `hob`, llama-server's `timings`, and the usage if the client asked for it.
 //! - The first chunk carries the ids of the rows where the text is saved.
 //! - A report of progress is a chunk without choices, before the answer.
 
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::sse::Source;
 use crate::chat::answer::{Answer, Piece};
+use crate::chat::figures::Figures;
 use crate::chat::progress::Report;
 use crate::wire::sampling::Shape;
 
@@ -26,6 +27,7 @@ pub struct Chunks<F> {
     face: F,
     answer: Answer,
     include_usage: bool,
+    timings_per_token: bool,
     unfinished: usize,
     addressed: bool,
     ready: VecDeque<Value>,
@@ -35,8 +37,9 @@ impl<F: Face> Chunks<F> {
     /// `choices`: the stream ends after this many have ended.
     pub fn new(face: F, answer: Answer, shape: &Shape, choices: usize) -> Self {
         let (include_usage, unfinished) = (shape.include_usage, choices);
+        let timings_per_token = shape.timings_per_token;
         let (addressed, ready) = (false, VecDeque::new());
-        Self { face, answer, include_usage, unfinished, addressed, ready }
+        Self { face, answer, include_usage, timings_per_token, unfinished, addressed, ready }
     }
 
     fn push(&mut self, piece: Piece) {
@@ -44,6 +47,10 @@ impl<F: Face> Chunks<F> {
             return self.push_report(report);
         }
         self.unfinished -= usize::from(matches!(piece, Piece::End { .. }));
+        let timed = match &piece {
+            Piece::More { choice, .. } if self.timings_per_token => Some(*choice),
+            _ => None,
+        };
         let Some(choice) = self.face.choice(piece) else { return };
         let address = self.first_address();
         let (head, with_usage) = (self.answer.head(), self.include_usage);
@@ -51,14 +58,19 @@ impl<F: Face> Chunks<F> {
         if let Some(address) = address {
             chunk.insert("hob".into(), address);
         }
+        if let Some(choice) = timed {
+            chunk.insert("timings".into(), self.answer.figures(choice).timings());
+        }
         let is_last = self.unfinished == 0;
         if is_last && !with_usage {
+            chunk.insert("timings".into(), self.answer.figures(0).timings());
             chunk.insert("hob".into(), self.answer.hob());
         }
         self.ready.push_back(Value::Object(chunk));
         if is_last && with_usage {
             let mut chunk = head.chunk(F::OBJECT, Vec::new(), true);
             chunk.insert("usage".into(), self.answer.usage().to_json());
+            chunk.insert("timings".into(), self.answer.figures(0).timings());
             chunk.insert("hob".into(), self.answer.hob());
             self.ready.push_back(Value::Object(chunk));
         }
@@ -70,6 +82,9 @@ impl<F: Face> Chunks<F> {
         hob["progress"] = report.to_json();
         chunk.insert("hob".into(), hob);
         chunk.insert("prompt_progress".into(), report.to_llama_server());
+        if self.timings_per_token {
+            chunk.insert("timings".into(), Figures::timings_of(report));
+        }
         self.ready.push_back(Value::Object(chunk));
     }
 

@@ -30,7 +30,8 @@ pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Respon
         entry(index, choice.message.text(), logprobs, Some(choice.reason))
     });
     let (usage, hob) = (answer.usage(), answer.hob());
-    let body = answer.head().whole(OBJECT, choices.collect(), usage, hob);
+    let mut body = answer.head().whole(OBJECT, choices.collect(), usage, hob);
+    body["timings"] = answer.figures(0).timings();
     Ok(Json(body).into_response())
 }
 
@@ -50,7 +51,7 @@ impl Face for CompletionFace {
     fn choice(&mut self, piece: Piece) -> Option<Value> {
         match piece {
             Piece::Progress(_) | Piece::Begin { .. } => None,
-            Piece::More { choice, delta, logprobs } => {
+            Piece::More { choice, delta, logprobs, .. } => {
                 let offset = self.sent[choice];
                 self.sent[choice] += delta.content.chars().count();
                 let wanted = self.with_logprobs && !logprobs.is_empty();

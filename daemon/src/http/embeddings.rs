@@ -5,6 +5,7 @@ use axum::extract::State;
 use serde_json::Value;
 
 use super::body::JsonBody;
+use super::llama_server::normalised;
 use crate::chat::Chat;
 use crate::error::ApiError;
 use crate::wire::embedding::{EmbeddingRequest, response, shortened};
@@ -12,10 +13,22 @@ use crate::wire::embedding::{EmbeddingRequest, response, shortened};
 /// `POST /v1/embeddings`
 pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let vocabulary = chat.engine().model().vocabulary().len();
-    let request = EmbeddingRequest::parse(&body.value, vocabulary)?;
-    let (mut vectors, tokens) = chat.embed(&request.inputs).await?;
+    let mut value = body.value;
+    if let Some(input) = value.get("input").filter(|input| !input.is_null()) {
+        value["input"] = normalised(&chat, input, "input").await?;
+    }
+    let request = EmbeddingRequest::parse(&value, vocabulary)?;
+    let (mut vectors, tokens) = chat.embed(&request.inputs).await.map_err(too_large)?;
     if let Some(dimensions) = request.dimensions {
         vectors = shortened(vectors, dimensions)?;
     }
     Ok(Json(response(chat.model_name(), request.encoding, &vectors, tokens)))
+}
+
+/// In the words of llama-server, for which clients look.
+fn too_large(mut error: ApiError) -> ApiError {
+    if error.overflow.is_some() {
+        error.message = format!("an input is too large to process. {}", error.message);
+    }
+    error
 }

@@ -22,6 +22,8 @@ use crate::error::{ApiError, ErrorKind};
 const API_KEY: &str = "x-api-key";
 /// Of the configured origins, the one that stands for all.
 const ANY: &str = "*";
+/// The one that stands for those of this machine.
+const THIS_MACHINE: &str = "localhost";
 
 #[derive(Clone, Debug)]
 pub struct Guard {
@@ -101,7 +103,11 @@ impl Guard {
     fn origin(&self, headers: &HeaderMap, host: &str) -> Result<Option<HeaderValue>, ApiError> {
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(None) };
         let text = origin.to_str().unwrap_or_default();
-        let is_known = |known: &String| known == ANY || known.eq_ignore_ascii_case(text);
+        let is_known = |known: &String| match known.as_str() {
+            ANY => true,
+            THIS_MACHINE => is_of_this_machine(text),
+            known => known.eq_ignore_ascii_case(text),
+        };
         if self.origins.iter().any(is_known) {
             return Ok(Some(origin.clone()));
         }
@@ -184,7 +190,7 @@ fn is_preflight(request: &Request) -> bool {
 
 /// A browser's request before one with a token. `asked`: its headers, if its origin is configured.
 fn preflight(asked: Option<&HeaderMap>) -> Response {
-    let mut response = StatusCode::NO_CONTENT.into_response();
+    let mut response = StatusCode::OK.into_response(); // Some clients take no other.
     if let Some(asked) = asked {
         let headers = response.headers_mut();
         for (name, value) in [
@@ -214,6 +220,15 @@ fn as_sent(origin: &str) -> String {
         true => origin.to_owned(),
         false => origin.trim_end_matches('/').to_owned(),
     }
+}
+
+/// Whether a page comes from a server of this machine, at any port.
+fn is_of_this_machine(origin: &str) -> bool {
+    let host = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
+    ["localhost", "127.0.0.1", "[::1]"].into_iter().any(|name| {
+        let behind = host.and_then(|host| host.strip_prefix(name));
+        behind.is_some_and(|port| port.is_empty() || port.starts_with(':'))
+    })
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {

@@ -1,9 +1,9 @@
-//! OpenAI's API, Hob's own, Anthropic's and Ollama's over HTTP, one file an endpoint family, one folder a
+//! OpenAI's API, Hob's own, Anthropic's, Ollama's and llama-server's over HTTP, one file an endpoint family, one folder a
 //! protocol.
 //!
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
 //! refused), `sse` (streams), the endpoints, `translation` and the protocols
-//! `responses`, `anthropic` and `ollama`; `serve` (the
+//! `responses`, `anthropic`, `ollama` and `llama_server`; `serve` (the
 //! socket), `drain` and `paths` (in front of every route), `texts` and `gate` (while the model loads).
 
 mod anthropic;
@@ -25,7 +25,7 @@ mod first_models;
 pub mod gate;
 pub mod guard;
 mod learned;
-mod lora;
+mod llama_server;
 mod memory;
 mod messages;
 mod models;
@@ -46,7 +46,6 @@ mod sse;
 mod status;
 mod templates;
 pub mod texts;
-mod tokens;
 mod translation;
 mod turns;
 mod typing;
@@ -133,12 +132,8 @@ fn routes() -> Router<Shared> {
     Router::new()
         .route("/health", get(status::health))
         .route("/metrics", get(status::metrics))
-        .route("/apply-template", post(tokens::apply_template))
-        .route("/tokenize", post(tokens::tokenize))
-        .route("/detokenize", post(tokens::detokenize))
         .route("/v1/chat/completions", post(chat::complete))
         .route("/v1/completions", post(completion::complete))
-        .route("/lora-adapters", get(lora::list))
         .merge(anthropic::routes())
         .route("/v1/embeddings", post(embeddings::embed))
         .route("/v1/models", get(models::list))
@@ -211,6 +206,7 @@ fn routes() -> Router<Shared> {
         .route("/v1/voice/transcriptions", post(voice::transcribe))
         .route("/v1/settings", get(settings::list).patch(settings::change))
         .route("/v1/status", get(status::status))
+        .merge(llama_server::routes())
         .merge(ollama::routes())
         .merge(responses::routes())
 }

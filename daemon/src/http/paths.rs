@@ -12,10 +12,9 @@ use axum::http::uri::PathAndQuery;
 const MAX_SHOWN_CHARS: usize = 100;
 
 /// Routes that clients also ask for without `/v1`, and those that names and ids follow.
-const WITHOUT_VERSION: [&str; 7] = [
+const WITHOUT_VERSION: [&str; 6] = [
     "/chat/completions",
-    "/completions",
-    "/embeddings",
+    "/chat/completions/input_tokens",
     "/audio/speech",
     "/audio/transcriptions",
     "/messages",
@@ -24,18 +23,17 @@ const WITHOUT_VERSION: [&str; 7] = [
 const WITH_NAMES: [&str; 2] = ["/models", "/responses"];
 
 /// How paths of other servers end, and what hobd has instead. The first that fits counts.
-const INSTEAD: [(&str, &str); 11] = [
+const INSTEAD: [(&str, &str); 10] = [
     ("/chat/completions", "POST /v1/chat/completions"),
     ("/responses", "POST /v1/responses"),
     ("/api/chat", "POST /api/chat"),
     ("/api/generate", "POST /api/generate"),
     ("/completions", "POST /v1/completions"),
-    ("/completion", "POST /v1/completions"),
+    ("/completion", "POST /completion"),
     ("/embedding", "POST /v1/embeddings"),
     ("/embeddings", "POST /v1/embeddings"),
     ("/api/embed", "POST /api/embed"),
     ("/api/tags", "GET /api/tags"),
-    ("/props", "GET /v1/status"),
 ];
 
 /// Routes a request by the usual spelling of its path.

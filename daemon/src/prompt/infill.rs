@@ -21,6 +21,44 @@ const MARKS: [Marks; 6] = [
     Marks { prefix: "▁<PRE>", suffix: "▁<SUF>", middle: "▁<MID>" },
 ];
 
+/// A file of the same project, which the model reads before the text that it fills in.
+pub struct OtherFile {
+    pub name: String,
+    pub text: String,
+}
+
+/// The marks before a project's name and before a file's: of Qwen, of StarCoder and Granite.
+const PROJECT_MARKS: [(&str, &str); 3] = [
+    ("<|repo_name|>", "<|file_sep|>"),
+    ("<repo_name>", "<file_sep>"),
+    ("<reponame>", "<filename>"),
+];
+
+/// As [`infill`], behind other files, as llama-server writes them.
+pub fn infill_beside(
+    model: &dyn Model,
+    files: &[OtherFile],
+    prefix: &str,
+    suffix: &str,
+) -> Option<String> {
+    let is_token = |mark: &str| model.tokenize(mark, false, true).len() == 1;
+    Some(files_with(is_token, files) + &infill_with(is_token, prefix, suffix)?)
+}
+
+fn files_with(is_token: impl Fn(&str) -> bool, files: &[OtherFile]) -> String {
+    if files.is_empty() {
+        return String::new();
+    }
+    let marks = PROJECT_MARKS.iter().find(|(project, file)| is_token(project) && is_token(file));
+    let Some((project, mark)) = marks else {
+        let texts = files.iter().map(|file| format!("\n\n--- snippet ---\n\n{}", file.text));
+        return texts.collect();
+    };
+    let texts = files.iter().map(|OtherFile { name, text }| format!("{mark}{name}\n{text}"));
+    let texts: String = texts.collect();
+    format!("{project}myproject\n{texts}{mark}filename\n")
+}
+
 /// `None`: the vocabulary has no such marks.
 pub fn infill(model: &dyn Model, prefix: &str, suffix: &str) -> Option<String> {
     let is_token = |mark: &str| model.tokenize(mark, false, true).len() == 1;
@@ -48,5 +86,15 @@ mod tests {
             infill_with(starcoder, "a", "b")
         );
         assert_eq!(infill_with(|_| false, "a", "b"), None);
+    }
+
+    #[test]
+    fn other_files_stand_in_front_with_the_marks_of_the_vocabulary() {
+        let files = [OtherFile { name: "a.h".into(), text: "int a;".into() }];
+        let qwen = |mark: &str| mark.contains('|');
+        let written = "<|repo_name|>myproject\n<|file_sep|>a.h\nint a;<|file_sep|>filename\n";
+        assert_eq!(files_with(qwen, &files), written);
+        assert_eq!(files_with(|_| false, &files), "\n\n--- snippet ---\n\nint a;");
+        assert_eq!(files_with(qwen, &[]), "");
     }
 }

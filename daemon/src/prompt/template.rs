@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::rendering::ChildTemplate;
 use crate::error::{ApiError, ErrorKind};
+use crate::wire::chat::GENERATION_PROMPT;
 use crate::wire::completion::Prompt;
 use crate::wire::message::{Message, Role};
 use crate::wire::tools::Tool;
@@ -111,7 +112,7 @@ impl Template {
         let input = RenderInput {
             messages: &messages,
             tools: (!tools.is_empty()).then_some(&tools),
-            add_generation_prompt: true,
+            add_generation_prompt: variables.get(GENERATION_PROMPT) != Some(&false.into()),
             extra: variables,
         };
         template.render(&input).map_err(|error| {

@@ -20,6 +20,9 @@ use crate::error::ApiError;
 
 const MAX_TOP_LOGPROBS: i64 = 20;
 
+/// The variable of chat templates that says whether the text ends with the beginning of an answer.
+pub const GENERATION_PROMPT: &str = "add_generation_prompt";
+
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
     /// The history, or, with `append`, only the new messages.
@@ -65,6 +68,8 @@ pub struct ChatRequest {
     pub restores_only: bool,
     /// The stream says how far the prompt is.
     pub progress: bool,
+    /// The answer shows its prompt, as llama-server's `__verbose`.
+    pub verbose: bool,
 }
 
 impl ChatRequest {
@@ -113,6 +118,7 @@ impl ChatRequest {
             private: private(&fields)?,
             restores_only: fields.boolean("compute")? == Some(false),
             progress: progress(&fields)?,
+            verbose: fields.boolean("verbose")?.unwrap_or(false),
         })
     }
 }
@@ -181,6 +187,10 @@ fn template_variables(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiErro
     let mut variables = fields.map("chat_template_kwargs")?.cloned().unwrap_or_default();
     if let Some(effort) = fields.string("reasoning_effort")? {
         variables.entry("reasoning_effort").or_insert_with(|| effort.into());
+    }
+    let continues = fields.boolean("continue_final_message")?.unwrap_or(false);
+    if let Some(false) = fields.boolean(GENERATION_PROMPT)?.filter(|_| !continues) {
+        variables.insert(GENERATION_PROMPT.into(), false.into());
     }
     Ok(variables)
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::fields::{Fields, unsupported, whole, wrong_type};
 use super::form::{AnswerForm, answer_form};
+use super::hob::{cold, progress};
 use super::sampling::Shape;
 use crate::error::ApiError;
 
@@ -22,6 +23,12 @@ pub struct CompletionRequest {
     pub form: Option<AnswerForm>,
     /// `Some(n)`: report log-probabilities, and those of the `n` likeliest tokens.
     pub logprobs: Option<usize>,
+    /// They are those after penalties, filters and temperature.
+    pub logprobs_of_sampling: bool,
+    /// Reuse no KV for this answer.
+    pub cold: bool,
+    /// The stream says how far the prompt is.
+    pub progress: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +55,17 @@ impl CompletionRequest {
         if suffix.is_some() && !prompts.iter().all(|prompt| matches!(prompt, Prompt::Text(_))) {
             return Err(unsupported("suffix", "`suffix` needs a `prompt` of text, not of tokens"));
         }
-        Ok(Self { prompts, suffix, shape, form: answer_form(&fields)?, logprobs })
+        let (cold, progress) = (cold(&fields)?, progress(&fields)?);
+        Ok(Self {
+            prompts,
+            suffix,
+            shape,
+            form: answer_form(&fields)?,
+            logprobs,
+            logprobs_of_sampling: fields.boolean("post_sampling_probs")?.unwrap_or(false),
+            cold,
+            progress,
+        })
     }
 }
 

@@ -132,6 +132,8 @@ pub struct Shape {
     /// Generate past end-of-generation tokens.
     pub ignore_eos: bool,
     pub stream: bool,
+    /// Every chunk says how long the answer has taken so far.
+    pub timings_per_token: bool,
     pub lora: Vec<WantedAdapter>,
     /// End the stream with a chunk that has the usage.
     pub include_usage: bool,
@@ -162,6 +164,7 @@ impl Shape {
             choices: fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1) as usize,
             ignore_eos: fields.boolean("ignore_eos")?.unwrap_or(false),
             stream: fields.boolean("stream")?.unwrap_or(false),
+            timings_per_token: fields.boolean("timings_per_token")?.unwrap_or(false),
             lora: lora(fields)?,
             include_usage: include_usage(fields)?,
         })

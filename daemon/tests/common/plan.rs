@@ -130,6 +130,11 @@ impl Plan {
         self
     }
 
+    pub fn ranks(mut self) -> Self {
+        self.model = self.model.with_pooling("rank");
+        self
+    }
+
     pub fn origin(mut self, origin: &str) -> Self {
         self.origins.push(origin.to_owned());
         self

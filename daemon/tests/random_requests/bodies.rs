@@ -38,6 +38,19 @@ fn valid(random: &mut Random, route: &str) -> Value {
         "/v1/completions" => json!({
             "prompt": ["Once", [104, 105]], "max_tokens": 4, "suffix": "end", "echo": false, "logprobs": 1,
         }),
+        "/completion" | "/completions" => json!({
+            "prompt": [[104, "one", 105], {"prompt_string": "two"}], "n_predict": 4, "n_probs": 2,
+            "post_sampling_probs": true, "return_tokens": true, "logit_bias": [[104, -1], ["x", false]],
+            "response_fields": ["content", "generation_settings/seed"], "cache_prompt": false,
+            "stream": random.one_in(2), "timings_per_token": true, "seed": -1,
+        }),
+        "/infill" => json!({
+            "input_prefix": "a", "input_suffix": "b", "prompt": "c", "n_predict": 4,
+            "input_extra": [{"filename": "d", "text": "e"}],
+        }),
+        _ if route.contains("rerank") => {
+            json!({"query": "one", "documents": ["two", "three"], "top_n": 1})
+        }
         "/v1/embeddings" => {
             json!({"input": ["one", "two"], "dimensions": 8, "encoding_format": "base64"})
         }

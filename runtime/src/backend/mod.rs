@@ -67,6 +67,9 @@ impl fmt::Display for MemoryKind {
     }
 }
 
+/// The pooling of a model that scores a text for a query.
+pub const RANK: &str = "rank";
+
 #[derive(Clone, Debug)]
 pub struct ModelFacts {
     /// The name that the file gives itself, or the file's own name.
@@ -80,8 +83,10 @@ pub struct ModelFacts {
     pub size_bytes: u64,
     /// In Jinja; that of the options, else that of the file.
     pub chat_template: Option<String>,
-    /// `mean`, `cls`, `last`, … for embedding models.
+    /// `mean`, `cls`, `last`, … for embedding models, [`RANK`] for rerankers.
     pub pooling: Option<String>,
+    /// The prompt of a reranker, with `{query}` and `{document}` in it, where its file has one.
+    pub rank_template: Option<String>,
     /// Whether a text may be embedded in several micro-batches: its last token, which has seen all
     /// others, is its embedding. Another model pools the tokens of one micro-batch.
     pub embeds_in_parts: bool,
@@ -337,7 +342,8 @@ pub trait Backend {
         None
     }
 
-    /// The pooled embedding of `tokens`, normalised to length 1.
+    /// The pooled embedding of `tokens`, normalised to length 1; of a reranker, its scores as they are, the
+    /// first of which counts.
     ///
     /// # Errors
     /// [`DecodeError::Failed`] for a model without pooling.

@@ -18,7 +18,7 @@ use crate::backend::DecodeError;
 use crate::grammar::Constraint;
 use crate::map::{EvictionReason, Origin};
 use crate::miss::MissReason;
-use crate::sample::{self, Pushed};
+use crate::sample::{self, Pushed, RankedLogprobs};
 use crate::turn::{CellCounts, FinishReason, Logprobs, TokenLogprob, TurnError, TurnEvent};
 use crate::vocabulary::Vocabulary;
 
@@ -228,12 +228,19 @@ impl Worker<'_> {
                 return Err(error);
             }
         };
+        let odds = match turn.request.logprobs {
+            Some(count) if turn.request.logprobs_of_sampling => {
+                Some(turn.sampler.odds(&mut self.logits, token, count))
+            }
+            _ => None,
+        };
         turn.sampler.accept(token);
         turn.generated += 1;
         self.core.counters.generated_tokens += 1;
         let logprobs = turn.request.logprobs.map(|count| {
             // The model's own logits: `self.logits` are masked by the grammar.
-            named_logprobs(self.backend.logits(row), token, count, vocabulary)
+            let own = || sample::logprobs(self.backend.logits(row), token, count);
+            named_logprobs(odds.unwrap_or_else(own), token, vocabulary)
         });
         let ends = vocabulary.is_eog(token) && !turn.request.ignore_eog;
         let complete = turn.constraint.as_ref().is_some_and(Constraint::must_stop);
@@ -361,13 +368,7 @@ pub(super) fn report_started(turn: &mut Running, core: &Core) {
     turn.events.send(TurnEvent::Started(turn.report.clone()));
 }
 
-fn named_logprobs(
-    logits: &[f32],
-    chosen: Token,
-    count: usize,
-    vocabulary: &Vocabulary,
-) -> Logprobs {
-    let ranked = sample::logprobs(logits, chosen, count);
+fn named_logprobs(ranked: RankedLogprobs, chosen: Token, vocabulary: &Vocabulary) -> Logprobs {
     let named = |token: Token, logprob| {
         let bytes = vocabulary.piece(token).to_vec();
         TokenLogprob { token, bytes, logprob }

@@ -10,7 +10,7 @@ use hob_slots::{AdapterSet, ModelHash, Token};
 use super::{CELL_BYTES, END_OF_TEXT, FakeModel, IM_END, echo};
 use crate::adapters::Adapters;
 use crate::backend::{
-    Backend, ContextShape, DecodeError, LoadError, MemoryKind, Row, Sequence, StateError,
+    Backend, ContextShape, DecodeError, LoadError, MemoryKind, RANK, Row, Sequence, StateError,
 };
 use crate::heartbeat::Heartbeat;
 
@@ -405,6 +405,9 @@ impl Backend for FakeContext<'_> {
         let mut values = vec![0.0f32; 8];
         for (index, token) in tokens.iter().enumerate() {
             values[index % 8] += token.0 as f32;
+        }
+        if self.model.facts.pooling.as_deref() == Some(RANK) {
+            return Ok(vec![values.iter().sum::<f32>() % 97.0]);
         }
         let length = values.iter().map(|value| value * value).sum::<f32>().sqrt().max(1e-6);
         Ok(values.into_iter().map(|value| value / length).collect())

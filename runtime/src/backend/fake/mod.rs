@@ -86,6 +86,7 @@ impl FakeModel {
                 size_bytes: 0,
                 chat_template: Some(CHATML.to_owned()),
                 pooling: None,
+                rank_template: None,
                 embeds_in_parts: false,
                 memory: MemoryKind::Plain,
             },

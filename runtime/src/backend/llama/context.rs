@@ -22,7 +22,7 @@ use super::pool::Pool;
 use super::weights::Weights;
 use crate::adapters::Adapters;
 use crate::backend::{
-    Backend, ContextShape, DecodeError, LoadError, Offload, Row, Sequence, StateError,
+    Backend, ContextShape, DecodeError, LoadError, Offload, RANK, Row, Sequence, StateError,
 };
 use crate::heartbeat::Heartbeat;
 
@@ -334,25 +334,24 @@ impl Backend for Context<'_> {
             None => {
                 return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
             }
-            // llama.cpp has scores for it, not `n_embd_out` floats.
-            Some("rank") => {
-                return Err(DecodeError::Failed(
-                    "this model ranks texts and makes no embeddings".to_owned(),
-                ));
-            }
             Some(_) => {}
         }
+        let ranks = self.ranks();
         let sequence = Sequence(0);
         let pooled = self.pooled(sequence, tokens);
         // Also after an error: the next text begins at position 0.
         if !self.memory().is_null() {
             self.clear(sequence);
         }
-        pooled.map(normalised)
+        if ranks { pooled } else { pooled.map(normalised) }
     }
 }
 
 impl Context<'_> {
+    fn ranks(&self) -> bool {
+        self.model.facts.pooling.as_deref() == Some(RANK)
+    }
+
     /// The pooled embedding of `tokens`, computed in micro-batches.
     fn pooled(&mut self, sequence: Sequence, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
         let size = self.shape.micro_batch;
@@ -366,15 +365,19 @@ impl Context<'_> {
             let rows: Vec<Row> = part.iter().enumerate().map(row).collect();
             self.decode(&rows)?;
         }
-        // SAFETY: with pooling other than "rank", llama.cpp returns null or one vector of
-        // `n_embd_out` floats for the sequence, valid until the next decode.
+        // SAFETY: llama.cpp returns null, or for the sequence one vector of `n_embd_out` floats, and with the
+        // pooling "rank" one of `n_cls_out`, valid until the next decode.
         unsafe {
             let values = sys::llama_get_embeddings_seq(self.pointer.as_ptr(), sequence.0);
             if values.is_null() {
                 return Err(DecodeError::Failed("no embedding was pooled".to_owned()));
             }
-            let width = sys::llama_model_n_embd_out(self.weights.as_ptr());
-            Ok(std::slice::from_raw_parts(values, usize::try_from(width).unwrap_or(0)).to_vec())
+            let model = self.weights.as_ptr();
+            let width = match self.ranks() {
+                true => usize::try_from(sys::llama_model_n_cls_out(model)),
+                false => usize::try_from(sys::llama_model_n_embd_out(model)),
+            };
+            Ok(std::slice::from_raw_parts(values, width.unwrap_or(0)).to_vec())
         }
     }
 }

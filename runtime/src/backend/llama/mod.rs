@@ -32,7 +32,7 @@ use super::{
     Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Offload,
     Progress, state,
 };
-use crate::vocabulary::{TokenKind, Vocabulary};
+use crate::vocabulary::{PairMarks, TokenKind, Vocabulary};
 
 pub use adapters::Adapter;
 use context::Context;
@@ -194,16 +194,18 @@ fn read_facts(weights: &Weights, path: &Path) -> ModelFacts {
         .unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
     // SAFETY: `model` is a loaded model; these calls read numbers and a string that it owns.
     unsafe {
-        let template = sys::llama_model_chat_template(model, std::ptr::null());
+        let text_of = |text: *const c_char| {
+            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+        };
         ModelFacts {
             name,
             trained_context: usize::try_from(sys::llama_model_n_ctx_train(model)).unwrap_or(0),
             parameters: sys::llama_model_n_params(model),
             size_bytes: sys::llama_model_size(model),
-            chat_template: (!template.is_null())
-                .then(|| CStr::from_ptr(template).to_string_lossy().into_owned()),
+            chat_template: text_of(sys::llama_model_chat_template(model, std::ptr::null())),
             embeds_in_parts: is_causal && pooling.as_deref() == Some("last"),
             pooling,
+            rank_template: text_of(sys::llama_model_chat_template(model, c"rerank".as_ptr())),
             memory: if sys::llama_model_is_recurrent(model) {
                 MemoryKind::Recurrent
             } else if sys::llama_model_is_hybrid(model) {
@@ -236,6 +238,10 @@ fn read_vocabulary(weights: &Weights) -> Vocabulary {
             known(sys::llama_vocab_eos(vocab)),
             sys::llama_vocab_get_add_bos(vocab),
         )
+        .with_pair_marks(PairMarks {
+            sep: known(sys::llama_vocab_sep(vocab)).filter(|_| sys::llama_vocab_get_add_sep(vocab)),
+            adds_eos: sys::llama_vocab_get_add_eos(vocab),
+        })
     }
 }
 

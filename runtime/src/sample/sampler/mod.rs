@@ -15,6 +15,7 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
 use super::exp::exp;
+use super::logprobs::{LOWEST_LOGPROB, RankedLogprobs};
 use super::params::Sampling;
 use super::shortlist::{self, Candidate};
 
@@ -69,11 +70,57 @@ impl Sampler {
         }
         self.reshape(logits);
         let token = self.pick(logits);
-        // Newest first: of a logit that was changed twice, the oldest value is written last.
+        self.restore(logits);
+        token
+    }
+
+    /// How likely [`Self::choose`] is to choose each token: the `n` likeliest, and `chosen`. Before
+    /// [`Self::accept`]; tokens that it cannot choose are left out.
+    pub fn odds(&mut self, logits: &mut [f32], chosen: Token, n: usize) -> RankedLogprobs {
+        self.reshape(logits);
+        let odds = self.rank(logits, chosen, n);
+        self.restore(logits);
+        odds
+    }
+
+    fn rank(&mut self, logits: &[f32], chosen: Token, n: usize) -> RankedLogprobs {
+        let Some(best) = shortlist::argmax(logits) else {
+            return RankedLogprobs { chosen: LOWEST_LOGPROB, top: Vec::new() };
+        };
+        let highest = best.logit;
+        if self.sampling.temperature <= 0.0 || highest == f32::INFINITY {
+            self.shortlist.clear();
+            self.shortlist.push(best);
+        } else if self.sampling.filters() {
+            self.shorten(logits, highest);
+        } else {
+            shortlist::everything_above(logits, f32::MIN, &mut self.shortlist);
+        }
+        let sharpness = self.sampling.temperature.recip().min(f32::MAX);
+        // The likeliest one's is 0, also where the product would be no number.
+        let log_weight = |logit: f32| match logit - highest {
+            0.0 => 0.0,
+            distance => f64::from(distance * sharpness),
+        };
+        let total: f64 = self.shortlist.iter().map(|it| log_weight(it.logit).exp()).sum();
+        let logprob = |it: &Candidate| {
+            ((log_weight(it.logit) - total.ln()) as f32).clamp(LOWEST_LOGPROB, 0.0)
+        };
+        self.shortlist.sort_unstable_by(Candidate::by_likelihood);
+        let found = self.shortlist.iter().find(|it| it.token() == chosen);
+        let can_be_chosen = |it: &&Candidate| logprob(it).exp() > 0.0;
+        let top = self.shortlist.iter().filter(can_be_chosen).take(n);
+        RankedLogprobs {
+            chosen: found.map_or(LOWEST_LOGPROB, logprob),
+            top: top.map(|it| (it.token(), logprob(it))).collect(),
+        }
+    }
+
+    /// Newest first: of a logit that was changed twice, the oldest value is written last.
+    fn restore(&mut self, logits: &mut [f32]) {
         for (index, logit) in self.untouched.drain(..).rev() {
             logits[index] = logit;
         }
-        token
     }
 
     fn remember(&mut self, token: Token) {

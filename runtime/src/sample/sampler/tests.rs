@@ -266,3 +266,36 @@ fn sampling_time() {
         println!("{name:12} {:?} a token", start.elapsed() / 100);
     }
 }
+
+#[test]
+fn odds_are_those_of_the_draws() {
+    let logits: Vec<f32> = (0..60).map(|i| ((i * 37) % 50) as f32 / 12.0).collect();
+    let sampling = Sampling {
+        temperature: 0.7,
+        top_k: 20,
+        top_p: 0.9,
+        logit_bias: vec![(Token(3), -2.0)],
+        ..Sampling::default()
+    };
+    let mut sampler = Sampler::new(&sampling);
+    let mut same = logits.clone();
+    let odds = sampler.odds(&mut same, Token(0), 60);
+    assert_eq!(same, logits);
+    let mut expected = vec![0.0; logits.len()];
+    for (token, logprob) in &odds.top {
+        expected[token.0 as usize] = f64::from(logprob.exp());
+    }
+    assert!((expected.iter().sum::<f64>() - 1.0).abs() < 1e-5);
+    let seen = histogram(sampling, &logits, 20_000);
+    assert!(seen.iter().zip(&expected).all(|(seen, odds)| *seen == 0.0 || *odds > 0.0));
+    let likely: Vec<usize> = (0..60).filter(|&at| expected[at] > 0.0).collect();
+    let of = |all: &[f64]| likely.iter().map(|&at| all[at]).collect::<Vec<_>>();
+    assert_follows(&of(&seen), &of(&expected), 20_000);
+}
+
+#[test]
+fn without_temperature_one_token_has_all_the_odds() {
+    let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
+    let odds = Sampler::new(&sampling).odds(&mut [1.0, 3.0, 2.0], Token(1), 5);
+    assert_eq!((odds.chosen, odds.top), (0.0, vec![(Token(1), 0.0)]));
+}

@@ -1,10 +1,11 @@
-//! `/apply-template`, `/tokenize` and `/detokenize`, as llama.cpp's server has them.
+//! `/apply-template`, `/tokenize`, `/detokenize`, and the number of a chat's tokens.
 
 use axum::Json;
 use axum::extract::State;
+use hob_slots::Token;
 use serde_json::{Value, json};
 
-use super::body::JsonBody;
+use super::super::body::JsonBody;
 use crate::chat::Chat;
 use crate::error::ApiError;
 use crate::wire::completion::tokens;
@@ -18,15 +19,35 @@ pub async fn apply_template(
     Ok(Json(json!({"prompt": chat.prompt_text(&body.value).await?})))
 }
 
-/// `POST /tokenize {"content", "add_special", "parse_special"}`
+/// `POST /v1/chat/completions/input_tokens`, with the body of a chat.
+pub async fn count(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
+    let tokens = chat.count_tokens(&body.value, &body.session).await?;
+    Ok(Json(json!({"object": "response.input_tokens", "input_tokens": tokens})))
+}
+
+/// `POST /tokenize {"content", "add_special", "parse_special", "with_pieces"}`
 pub async fn tokenize(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let content = fields.required_string("content")?.to_owned();
     let add_special = fields.boolean("add_special")?.unwrap_or(false);
     let parse_special = fields.boolean("parse_special")?.unwrap_or(true);
+    let with_pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     let tokens = chat.tokenize(content, add_special, parse_special).await;
-    let ids: Vec<i32> = tokens.iter().map(|token| token.0).collect();
-    Ok(Json(json!({"tokens": ids})))
+    let vocabulary = chat.engine().model().vocabulary();
+    let entry = |token: &Token| match with_pieces {
+        true => json!({"id": token.0, "piece": piece(vocabulary.piece(*token))}),
+        false => token.0.into(),
+    };
+    let entries: Vec<Value> = tokens.iter().map(entry).collect();
+    Ok(Json(json!({"tokens": entries})))
+}
+
+/// A token's text, or its bytes where they are a part of a character.
+fn piece(bytes: &[u8]) -> Value {
+    match str::from_utf8(bytes) {
+        Ok(text) => text.into(),
+        Err(_) => bytes.into(),
+    }
 }
 
 /// `POST /detokenize {"tokens"}`; bytes that are no text become U+FFFD.

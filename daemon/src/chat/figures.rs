@@ -1,0 +1,141 @@
+//! What one choice has cost so far, and why it ended: for protocols that report each choice by itself.
+
+use std::time::Instant;
+
+use hob_runtime::turn::{DraftCounts, FinishReason, TurnReport};
+use serde_json::{Value, json};
+
+use super::progress::Report;
+
+/// Why a choice ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The model ended it, or its form was complete.
+    End,
+    /// At this text.
+    Word(String),
+    Limit,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    pub slot: Option<u32>,
+    /// Tokens of the prompt.
+    pub prompt: usize,
+    /// Those of them that were reused.
+    pub cached: usize,
+    /// From the request's arrival in the engine to the first token, waiting included.
+    prompt_ms: f64,
+    /// Generated tokens so far, the one that ended the choice included.
+    pub predicted: usize,
+    first_token: Option<Instant>,
+    generation_ms: Option<f64>,
+    drafts: DraftCounts,
+    /// `None`: it goes on.
+    pub stop: Option<Stop>,
+    /// The context was full.
+    pub is_context_full: bool,
+}
+
+/// The end of a choice.
+pub(super) struct End {
+    pub reason: FinishReason,
+    pub stop_text: Option<String>,
+    pub completion_tokens: usize,
+    pub generation_ms: f64,
+    pub drafts: DraftCounts,
+    /// The request's limit.
+    pub max_tokens: Option<usize>,
+}
+
+impl Figures {
+    pub(super) fn begin(&mut self, report: &TurnReport) {
+        self.slot = report.slot.map(|slot| slot.0);
+        self.prompt = report.tokens.prompt();
+        self.cached = report.tokens.cached();
+        self.prompt_ms = report.ttft_ms;
+        self.first_token = Some(Instant::now());
+    }
+
+    pub(super) fn end(&mut self, end: End) {
+        self.predicted = end.completion_tokens;
+        self.generation_ms = Some(end.generation_ms);
+        self.drafts = end.drafts;
+        self.stop = Some(match (end.stop_text, end.reason) {
+            (Some(text), _) => Stop::Word(text),
+            (None, FinishReason::Stop) => Stop::End,
+            (None, FinishReason::Length) => Stop::Limit,
+        });
+        let is_cut = end.reason == FinishReason::Length;
+        self.is_context_full = is_cut && end.max_tokens.is_none_or(|max| self.predicted < max);
+    }
+
+    /// llama-server's `timings`. The first token is sampled with the prompt: the speed is that of the others.
+    pub fn timings(&self) -> Value {
+        let elapsed = || self.first_token.map_or(0.0, |first| first.elapsed().as_secs_f64() * 1e3);
+        let predicted_ms = self.generation_ms.unwrap_or_else(elapsed);
+        let computed = self.prompt - self.cached;
+        let further = self.predicted.saturating_sub(1);
+        let mut timings = json!({
+            "cache_n": self.cached,
+            "prompt_n": computed,
+            "prompt_ms": self.prompt_ms,
+            "prompt_per_token_ms": ratio(self.prompt_ms, computed as f64),
+            "prompt_per_second": ratio(computed as f64 * 1e3, self.prompt_ms),
+            "predicted_n": self.predicted,
+            "predicted_ms": predicted_ms,
+            "predicted_per_token_ms": ratio(predicted_ms, further as f64),
+            "predicted_per_second": ratio(further as f64 * 1e3, predicted_ms),
+        });
+        if self.drafts.drafted > 0 {
+            timings["draft_n"] = self.drafts.drafted.into();
+            timings["draft_n_accepted"] = self.drafts.accepted.into();
+        }
+        timings
+    }
+
+    /// The same of a prompt that is still computed.
+    pub fn timings_of(report: &Report) -> Value {
+        let (cached, computed, elapsed_ms) = report.counts();
+        let prompt_ms = if computed == 0 { 0.0 } else { elapsed_ms };
+        Self { prompt: cached + computed, cached, prompt_ms, ..Self::default() }.timings()
+    }
+}
+
+/// 0 where nothing was counted.
+fn ratio(of: f64, by: f64) -> f64 {
+    if by > 0.0 { of / by } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(completion_tokens: usize, stop_text: Option<&str>) -> Figures {
+        let mut figures = Figures::default();
+        figures.end(End {
+            reason: FinishReason::Length,
+            stop_text: stop_text.map(str::to_owned),
+            completion_tokens,
+            generation_ms: 30.0,
+            drafts: DraftCounts::default(),
+            max_tokens: Some(16),
+        });
+        figures
+    }
+
+    #[test]
+    fn the_speed_leaves_out_the_first_token() {
+        let timings = ended(16, None).timings();
+        assert_eq!(timings["predicted_per_second"], json!(500.0));
+        assert_eq!(timings["predicted_per_token_ms"], json!(2.0));
+        assert_eq!(ended(1, None).timings()["predicted_per_second"], json!(0.0));
+    }
+
+    #[test]
+    fn an_answer_below_its_limit_was_cut_by_the_context() {
+        assert!(ended(15, None).is_context_full);
+        assert!(!ended(16, None).is_context_full);
+        assert_eq!(ended(3, Some("x")).stop, Some(Stop::Word("x".into())));
+    }
+}
