@@ -125,6 +125,11 @@ pub struct AnswerMoves {
     pub question: String,
     /// Of the prompt, without cells when the answer began.
     pub away_tokens: usize,
+    /// Of the prompt, moved from another place, and computed at the seams of those.
+    pub moved_tokens: usize,
+    pub repaired_tokens: usize,
+    /// Why nothing was moved for an answer that takes such KV.
+    pub immovable: Option<String>,
     pub cells: Cells,
     pub moved: Vec<MovedPart>,
 }

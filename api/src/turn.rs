@@ -51,6 +51,8 @@ pub struct Turn {
     /// The request forbade reuse.
     pub cold: bool,
     pub tokens: Option<PromptTokens>,
+    /// Why no KV was moved for a request that takes such: the model does not allow it.
+    pub immovable: Option<String>,
     /// During the turn; `None` before its end.
     pub cells: Option<Cells>,
     /// Parts of the conversation that left its cells, or came back, in this order.
@@ -86,6 +88,8 @@ pub struct Progress {
     pub tokens_from_disk: usize,
     /// Without cells: this answer does not see them.
     pub tokens_away: usize,
+    /// Computed at another place, and moved.
+    pub tokens_moved: usize,
     pub tokens_computed: usize,
     /// `None` while the speed is unknown, and while a restore may still bring tokens.
     pub seconds_left: Option<f64>,
@@ -101,7 +105,11 @@ pub struct PromptTokens {
     pub disk: usize,
     /// Computed before, and without cells now: this answer does not see them.
     pub away: usize,
+    /// Computed at another place, and moved.
+    pub moved: usize,
     pub computed: usize,
+    /// The part of `computed` at the seams of moved text.
+    pub repaired: usize,
 }
 
 /// Cells of a conversation during a turn.
@@ -176,7 +184,9 @@ impl Turn {
             memory: tokens.memory + ahead.memory,
             disk: tokens.disk + ahead.disk,
             away: tokens.away,
+            moved: tokens.moved,
             computed: tokens.computed + ahead.computed,
+            repaired: tokens.repaired,
         }
     }
 }

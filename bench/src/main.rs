@@ -4,6 +4,7 @@
 //! - The compared runs are interleaved; a figure is a median.
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
+mod chunks;
 mod cold;
 mod documents;
 mod draft;
@@ -46,6 +47,9 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// Text that a prompt has at another place than before: time to first token and likeness to the exact
+    /// answer, by each strategy of repair.
+    Chunks(chunks::Options),
     /// Time to first token of cold prompts: against llama.cpp alone, several equal ones at once, a
     /// short one behind a long one.
     Cold(cold::Options),
@@ -89,6 +93,7 @@ enum Bench {
 
 fn main() -> Result<()> {
     match Args::parse().bench {
+        Bench::Chunks(options) => chunks::run(&options),
         Bench::Cold(options) => cold::run(&options),
         Bench::Documents(options) => documents::run(&options),
         Bench::Draft(options) => draft::run(&options),

@@ -33,6 +33,8 @@ pub struct Metrics {
     memory: AtomicU64,
     disk: AtomicU64,
     away: AtomicU64,
+    moved: AtomicU64,
+    repaired: AtomicU64,
     computed: AtomicU64,
     moved_out: MovedCounts,
     moved_back: MovedCounts,
@@ -124,6 +126,8 @@ impl Metrics {
         add(&self.memory, tokens.memory);
         add(&self.disk, tokens.disk);
         add(&self.away, tokens.away);
+        add(&self.moved, tokens.moved);
+        add(&self.repaired, tokens.repaired);
         add(&self.computed, tokens.computed);
         self.ttft.observe(report.ttft_ms / 1000.0);
     }
@@ -182,10 +186,17 @@ impl Metrics {
             ("memory", &self.memory),
             ("disk", &self.disk),
             ("away", &self.away),
+            ("moved", &self.moved),
             ("computed", &self.computed),
         ] {
             page.line("hob_prompt_tokens_total", &format!("place=\"{place}\""), read(count));
         }
+        page.single(
+            "hob_repaired_tokens_total",
+            "counter",
+            "Computed prompt tokens at the seams of moved text.",
+            read(&self.repaired),
+        );
         self.render_moved(&mut page);
         page.single(
             "hob_generated_tokens_total",
@@ -430,7 +441,15 @@ mod tests {
     fn the_page_says_where_tokens_came_from_and_how_long_the_first_one_took() {
         let metrics = Metrics::default();
         metrics.request("/v1/models", 200);
-        let tokens = TokenCounts { shared: 5, memory: 0, disk: 90, away: 7, computed: 5 };
+        let tokens = TokenCounts {
+            shared: 5,
+            memory: 0,
+            disk: 90,
+            away: 7,
+            moved: 40,
+            computed: 5,
+            repaired: 3,
+        };
         metrics.started(&report(tokens));
         metrics.moved(&Moved { at: 100, range: 0..64, way: Way::Out });
         metrics.moved(&Moved { at: 100, range: 0..64, way: Way::Back(BackReason::Words) });
@@ -445,6 +464,8 @@ mod tests {
         for line in [
             "hob_requests_total{route=\"/v1/models\",status=\"200\"} 1",
             "hob_prompt_tokens_total{place=\"disk\"} 90",
+            "hob_prompt_tokens_total{place=\"moved\"} 40",
+            "hob_repaired_tokens_total 3",
             "hob_prompt_tokens_total{place=\"away\"} 7",
             "hob_blocks_moved_total{way=\"out\"} 2",
             "hob_tokens_moved_total{way=\"out\"} 66",

@@ -20,7 +20,8 @@ fn a_complete_answer_has_openais_shape_and_reports_where_its_prompt_came_from() 
 
     let (usage, hob) = (&answer["usage"], &answer["hob"]);
     let place = |name: &str| hob["tokens"][name].as_u64().unwrap();
-    let sum: u64 = ["shared", "memory", "disk", "away", "computed"].map(place).iter().sum();
+    let sum: u64 =
+        ["shared", "memory", "disk", "away", "moved", "computed"].map(place).iter().sum();
     assert_eq!(usage["prompt_tokens"], sum);
     assert_eq!(usage["prompt_tokens_details"]["cached_tokens"], sum - place("computed"));
     let fields: Vec<_> = hob.as_object().unwrap().keys().map(String::as_str).collect();
@@ -36,6 +37,7 @@ fn a_complete_answer_has_openais_shape_and_reports_where_its_prompt_came_from() 
             "context_full",
             "cold",
             "tokens",
+            "immovable",
             "cells",
             "moved",
             "ahead",

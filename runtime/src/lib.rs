@@ -53,7 +53,7 @@ pub use status::{
 };
 pub use turn::{
     AheadCounts, BackReason, CellCounts, DraftCounts, FinishReason, Logprobs, Moved, PromptPhase,
-    PromptProgress, Purpose, RecallReport, Retention, TokenCounts, TokenLogprob, Turn, TurnError,
-    TurnEvent, TurnReport, TurnRequest, Way,
+    PromptProgress, Purpose, RecallReport, Retention, Reuse, TokenCounts, TokenLogprob, Turn,
+    TurnError, TurnEvent, TurnReport, TurnRequest, Way,
 };
 pub use vocabulary::Vocabulary;

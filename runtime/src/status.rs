@@ -178,6 +178,10 @@ pub struct EngineCounters {
     pub blocks_out: u64,
     /// Those that came back to it.
     pub blocks_back: u64,
+    /// Tokens of prompts whose KV was moved from another place.
+    pub moved_tokens: u64,
+    /// Tokens that were computed at the seams of those.
+    pub repaired_tokens: u64,
     /// Blocks of conversations with blocks away whose words were read before a question asked for them.
     pub indexed_ahead: u64,
     /// Those that were read while a question waited.

@@ -10,11 +10,13 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hob_slots::content::Repair;
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, SlotId, Token, TtlClass};
 use tokio::sync::{mpsc, watch};
 
 use crate::adapters::Adapters;
+use crate::backend::Immovable;
 use crate::grammar::Grammar;
 use crate::heartbeat::{Death, Heartbeat, died};
 use crate::miss::MissReason;
@@ -34,6 +36,8 @@ pub struct TurnRequest {
     pub sampling: Sampling,
     /// 0 computes the prompt and stops.
     pub max_tokens: usize,
+    /// Whether KV may be used that was computed at another place.
+    pub reuse: Reuse,
     /// Cells that the conversation may have at any time; `None`: those of the cache. Blocks leave a longer
     /// conversation's cells, and come back when it turns to them.
     pub budget: Option<usize>,
@@ -72,6 +76,7 @@ impl TurnRequest {
             adapters: Adapters::default(),
             sampling: Sampling::greedy(),
             max_tokens,
+            reuse: Reuse::Exact,
             budget: None,
             stop: Vec::new(),
             grammar: None,
@@ -91,6 +96,16 @@ impl TurnRequest {
     pub fn prefill(conversation: ConversationId, prompt: Vec<Token>, purpose: Purpose) -> Self {
         Self { purpose, ..Self::answer(Some(conversation), prompt, 0) }
     }
+}
+
+/// Which KV of a prompt may be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reuse {
+    /// Only what was computed behind the very tokens that precede it in the prompt.
+    #[default]
+    Exact,
+    /// Behind that, also what was computed behind others, moved to its place. Its seams are repaired so.
+    Repaired(Repair),
 }
 
 /// Why a prompt is computed, by priority: a later purpose yields to an earlier one within one
@@ -156,7 +171,7 @@ pub enum FinishReason {
     Length,
 }
 
-/// Where the tokens of a prompt came from. The five add up to the prompt's length.
+/// Where the tokens of a prompt came from. All but `repaired` add up to the prompt's length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCounts {
     /// Hot already, in this conversation's cells or in cells of another with the same prefix.
@@ -167,13 +182,17 @@ pub struct TokenCounts {
     pub disk: usize,
     /// Computed before, and without cells now: saved, and not seen by this answer.
     pub away: usize,
+    /// Computed at another place, and moved: it saw another text before it.
+    pub moved: usize,
     pub computed: usize,
+    /// The part of `computed` at the seams of moved text, whose KV was there, too.
+    pub repaired: usize,
 }
 
 impl TokenCounts {
     /// Prompt tokens that were not computed: OpenAI's `cached_tokens`.
     pub fn cached(&self) -> usize {
-        self.shared + self.memory + self.disk + self.away
+        self.shared + self.memory + self.disk + self.away + self.moved
     }
 
     pub fn prompt(&self) -> usize {
@@ -274,6 +293,8 @@ pub struct TurnReport {
     pub cold: bool,
     /// Measured speed of prefill, from which the cost of the reused tokens follows.
     pub prefill_tokens_per_second: Option<f64>,
+    /// Why no KV was moved for a request that takes such: the model does not allow it.
+    pub immovable: Option<Immovable>,
     /// Why tokens that this conversation once had were computed again.
     pub miss: Option<MissReason>,
 }

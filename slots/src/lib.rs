@@ -9,7 +9,8 @@
 //! 3. [`registry`]: pins conversations to slots. [`radix`]: finds the slot with the longest prefix
 //!    of a prompt. [`warm`]: the KV blocks in host memory; [`evict`]: the policies that evict them.
 //!    [`recall`]: which absent blocks of a conversation come back when new text arrives.
-//!    [`away`]: which blocks of a live conversation lose their cells.
+//!    [`away`]: which blocks of a live conversation lose their cells. [`content`]: text of a prompt whose KV
+//!    is saved at another place.
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
 //!    without a policy. [`fingerprint`]: the name of a model's directory.
 //! 5. [`sweep`]: expires, collects, compresses and holds the quota. [`usage`]: which bytes a saved
@@ -25,6 +26,7 @@ pub mod archive;
 pub mod away;
 pub mod block;
 pub mod branches;
+pub mod content;
 pub mod evict;
 pub mod fingerprint;
 pub mod format;

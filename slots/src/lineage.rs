@@ -5,6 +5,8 @@
 //!   from the KV of the same text computed whole. It is *impure*.
 //! - So a [`View`] is folded into the name of each block that was computed under it. Equal names go on
 //!   meaning equal KV, and no other conversation finds impure KV by the text alone.
+//! - KV that was computed behind another text and moved here saw that text. It is impure, too, and so is all
+//!   that follows it. Its view names where it came from.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,7 +16,8 @@ use sha2::{Digest, Sha256};
 use crate::id::{BlockId, hex_text};
 
 /// Which earlier positions were away when a token was computed: none, or a digest of them. Their tokens
-/// need not be in it: the name of the block before has them.
+/// need not be in it: the name of the block before has them. Of moved tokens: a digest of where they were
+/// computed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct View([u8; Self::BYTES]);
 
@@ -25,6 +28,9 @@ pub struct ViewRun {
     pub end: u32,
     pub view: View,
 }
+
+/// Views of moved tokens begin with it.
+const MOVED: [u8; 4] = *b"mov\0";
 
 /// What a saved timeline cannot be told from its tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +61,24 @@ impl View {
         }
         let digest: [u8; 32] = hash.finalize().into();
         Self(*digest.first_chunk().expect("a digest is longer"))
+    }
+
+    /// Of tokens whose KV was computed in the blocks `source`, `delta` positions before here. The names of
+    /// these blocks tell all tokens before them, so the KV follows from the view and the positions.
+    pub fn moved(delta: i64, source: impl IntoIterator<Item = BlockId>) -> Self {
+        let mut hash = Sha256::new_with_prefix(b"hob moved");
+        hash.update(delta.to_le_bytes());
+        source.into_iter().for_each(|block| hash.update(block.0));
+        let digest: [u8; 32] = hash.finalize().into();
+        let mut view = Self(*digest.first_chunk().expect("a digest is longer"));
+        view.0[..MOVED.len()].copy_from_slice(&MOVED);
+        view
+    }
+
+    /// Whether it is of moved tokens. One digest of absent positions in four billion looks alike: its KV is
+    /// computed again where moved KV is not wanted.
+    pub fn is_moved(self) -> bool {
+        self.0.starts_with(&MOVED)
     }
 
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Self {
@@ -89,6 +113,12 @@ pub fn views_within(views: &[ViewRun], tokens: u32) -> Vec<ViewRun> {
     runs.iter().map(|run| ViewRun { end: run.end.min(tokens), ..*run }).collect()
 }
 
+/// How many tokens with these `views` precede the first moved one; `None` without any.
+pub fn first_moved(views: &[ViewRun]) -> Option<usize> {
+    let at = views.iter().position(|run| run.view.is_moved())?;
+    Some(at.checked_sub(1).map_or(0, |before| views[before].end as usize))
+}
+
 impl fmt::Debug for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_whole() { f.write_str("WHOLE") } else { f.write_str(&hex_text(&self.0[..4])) }
@@ -117,6 +147,34 @@ mod tests {
         assert_eq!(views_within(&views, 5), [views[0], ViewRun { end: 5, view }]);
         assert_eq!(views_within(&views, 8), views);
         assert_eq!(views_within(&views[1..], 0), []);
+    }
+
+    #[test]
+    fn a_moved_view_is_named_by_its_source_and_by_how_far_it_moved() {
+        let [one, other] = [[1; 8], [2; 8]].map(|model| BlockId::root(ModelHash(model)));
+        let views = [
+            View::moved(64, [one]),
+            View::moved(-64, [one]),
+            View::moved(64, [other]),
+            View::moved(64, [one, other]),
+        ];
+        for (at, view) in views.iter().enumerate() {
+            assert!(view.is_moved() && !views[..at].contains(view));
+        }
+        assert_eq!(View::moved(64, [one]), views[0]);
+        assert!(!View::WHOLE.is_moved() && !View::without([0..64]).is_moved());
+        assert_ne!(views[0].parent(one), one);
+    }
+
+    #[test]
+    fn the_first_moved_token_is_the_first_one_of_a_moved_run() {
+        let run = |end, view| ViewRun { end, view };
+        let moved = View::moved(3, [BlockId::root(ModelHash([1; 8]))]);
+        let absent = View::without([0..2]);
+        assert_eq!(first_moved(&[]), None);
+        assert_eq!(first_moved(&[run(9, View::WHOLE), run(12, absent)]), None);
+        assert_eq!(first_moved(&[run(9, moved)]), Some(0));
+        assert_eq!(first_moved(&[run(9, View::WHOLE), run(12, moved)]), Some(9));
     }
 
     #[test]

@@ -8,6 +8,7 @@ export function originsOf({ tokens, ahead }) {
     memory: tokens.memory + memory,
     disk: tokens.disk + disk,
     away: tokens.away ?? 0, // Answers of earlier versions do not say.
+    moved: tokens.moved ?? 0,
     ahead: computed,
     computed: tokens.computed,
   };
@@ -15,8 +16,8 @@ export function originsOf({ tokens, ahead }) {
 
 /** How many tokens of the prompt needed no computing, and how many there are. */
 export function rememberedOf(hob) {
-  const { shared, memory, disk, away, ahead, computed } = originsOf(hob);
-  const remembered = shared + memory + disk + away;
+  const { shared, memory, disk, away, moved, ahead, computed } = originsOf(hob);
+  const remembered = shared + memory + disk + away + moved;
   return { remembered, total: remembered + ahead + computed };
 }
 

@@ -207,14 +207,20 @@ pub fn footer(hob: &Value) -> String {
     parts.extend(turn.ttft_ms.map(seconds));
     parts.extend(turn.tokens_per_second.map(|speed| format!("{} tok/s", rounded(speed))));
     if turn.tokens.is_some() {
-        let PromptTokens { shared, memory, disk, away, computed } = turn.origins();
-        let remembered = shared + memory + disk + away;
+        let PromptTokens { shared, memory, disk, away, moved, computed, .. } = turn.origins();
+        let remembered = shared + memory + disk + away + moved;
         let all = count((remembered + computed) as u64);
         parts.push(match remembered {
             0 => format!("{all} tokens read"),
             _ => format!("{} of {all} tokens remembered", count(remembered as u64)),
         });
     }
+    let moved = turn.tokens.map_or(0, |tokens| tokens.moved);
+    if moved > 0 {
+        parts.push(format!("{} of them moved from another place", count(moved as u64)));
+    }
+    let immovable = turn.immovable.map(|why| format!("nothing is moved: {}", plain(&why)));
+    parts.extend(immovable);
     let saved = turn.saved_ms.filter(|saved_ms| *saved_ms >= MIN_SAVED_MS);
     parts.extend(saved.map(|saved_ms| format!("saved {}", seconds(saved_ms))));
     let back = turn.moved.iter().filter(|moved| &*moved.way == "back");

@@ -47,7 +47,9 @@ impl Account {
             memory: before.memory + report.tokens.memory,
             disk: before.disk + report.tokens.disk,
             away: before.away + report.tokens.away,
+            moved: before.moved + report.tokens.moved,
             computed: before.computed + report.tokens.computed,
+            repaired: before.repaired + report.tokens.repaired,
         };
         if first {
             self.report = report;
@@ -96,8 +98,11 @@ impl Account {
                 memory: report.tokens.memory,
                 disk: report.tokens.disk,
                 away: report.tokens.away,
+                moved: report.tokens.moved,
                 computed: report.tokens.computed,
+                repaired: report.tokens.repaired,
             }),
+            immovable: report.immovable.as_ref().map(ToString::to_string),
             cells: self.cells(),
             moved: self.moves.to_api(),
             drafts: Some(DraftTokens {

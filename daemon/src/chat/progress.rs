@@ -63,6 +63,7 @@ impl From<PromptProgress> for Report {
             tokens_from_memory: tokens.memory,
             tokens_from_disk: tokens.disk,
             tokens_away: tokens.away,
+            tokens_moved: tokens.moved,
             tokens_computed: tokens.computed,
             seconds_left: seconds_left.map(|seconds| (seconds * 10.0).round() / 10.0),
         };

@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hob_prewarm::ProfileName;
-use hob_runtime::turn::Purpose;
+use hob_runtime::turn::{Purpose, Reuse};
+use hob_slots::content::{Accepted, Repair};
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -60,6 +61,15 @@ impl ResolvedRequest {
     pub fn budget(&self) -> Option<usize> {
         let of_profile = || self.preamble.as_ref().and_then(|preamble| preamble.profile.budget);
         self.request.budget.or_else(of_profile).map(NonZeroUsize::get)
+    }
+
+    /// Which KV the answer may use: as the request says, or its profile.
+    pub fn reuse(&self) -> Reuse {
+        let of_profile = || self.preamble.as_ref().and_then(|preamble| preamble.profile.reuse);
+        match self.request.reuse.or_else(of_profile) {
+            Some(Accepted::Repaired) => Reuse::Repaired(Repair::default()),
+            Some(Accepted::Exact) | None => Reuse::Exact,
+        }
     }
 
     /// How much of the prompt is known. A request that generates nothing may lack its question.

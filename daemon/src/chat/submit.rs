@@ -192,6 +192,7 @@ impl Chat {
             sampling,
             adapters: job.adapters.clone(),
             budget: job.resolved.budget(),
+            reuse: job.resolved.reuse(),
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },
             ..turn(
                 request,

@@ -44,12 +44,13 @@ fn moves(text: &ConversationText) -> Vec<AnswerMoves> {
     answers.take(MAX_ANSWERS).collect()
 }
 
-/// `None`: nothing left or came back, nor was it to.
+/// `None`: nothing left or came back, or came from another place, nor was it to.
 fn moves_of(answer: &SavedMessage, question: Option<&SavedMessage>) -> Option<AnswerMoves> {
     let turn = answer.finish.as_ref()?.get("hob")?.clone();
-    let Turn { cells, moved, tokens, .. } = serde_json::from_value(turn).ok()?;
-    let cells = cells?;
-    let says = !moved.is_empty() || cells.no_eviction.is_some();
+    let Turn { cells, moved, tokens, immovable, .. } = serde_json::from_value(turn).ok()?;
+    let (cells, tokens) = (cells?, tokens.unwrap_or_default());
+    let has_moved = !moved.is_empty() || tokens.moved > 0;
+    let says = has_moved || cells.no_eviction.is_some() || immovable.is_some();
     let question = question.map_or(String::new(), |question| {
         let message: hob_api::Message =
             serde_json::from_value(question.message.clone()).unwrap_or_default();
@@ -59,7 +60,10 @@ fn moves_of(answer: &SavedMessage, question: Option<&SavedMessage>) -> Option<An
         message: answer.id,
         at: answer.created_at.max(0) as u64 / 1000,
         question,
-        away_tokens: tokens.unwrap_or_default().away,
+        away_tokens: tokens.away,
+        moved_tokens: tokens.moved,
+        repaired_tokens: tokens.repaired,
+        immovable,
         cells,
         moved,
     })

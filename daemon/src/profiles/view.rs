@@ -206,6 +206,7 @@ mod tests {
             ttl: TtlClass::Extended,
             sampling: BTreeMap::new(),
             budget: None,
+            reuse: None,
             segments: vec![
                 segment(Layer::Identity, "ember", text("You are Ember.")),
                 segment(Layer::Capabilities, "file:a.json", tools("a")),

@@ -112,10 +112,10 @@ impl Task {
         let options = self.speech.options();
         let identity = Identity::Named(self.id.clone());
         let adapters = options.chat.adapters(&resolved.request.shape).await?;
-        let budget = resolved.budget();
+        let (budget, reuse) = (resolved.budget(), resolved.reuse());
         let tokens = options.chat.prompt_tokens(resolved, &identity, extent).await?;
         let prefill = TurnRequest::prefill(self.id.clone(), tokens, Purpose::Speculate);
-        let request = TurnRequest { adapters, budget, ..prefill };
+        let request = TurnRequest { adapters, budget, reuse, ..prefill };
         // Once a turn has closed the session, nothing may be queued behind it.
         let submitted =
             options.sessions.while_open(&self.id, || options.chat.engine().submit(request));

@@ -45,8 +45,8 @@ pub async fn report(mut turn: Turn) -> Result<TokenOrigins, TurnError> {
     while let Some(event) = turn.next().await {
         match event {
             TurnEvent::Started(report) => {
-                // A prefix is whole: nothing of it is away.
-                let TokenCounts { shared, memory, disk, computed, away: _ } = report.tokens;
+                // A prefix is whole and exact: nothing of it is away, or moved.
+                let TokenCounts { shared, memory, disk, computed, .. } = report.tokens;
                 from = TokenOrigins { shared, memory, disk, computed };
             }
             TurnEvent::Progress(_)

@@ -3,13 +3,14 @@
 use std::num::NonZeroUsize;
 
 use hob_slots::TtlClass;
+use hob_slots::content::Accepted;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, wrong_type};
 use super::form::{AnswerForm, answer_form};
 use super::hob::{
     after, append, budget, cold, continues, defaults, in_memory, instructions, newest, private,
-    progress, ttl,
+    progress, reuse, ttl,
 };
 use super::label::Label;
 use super::message::{Message, Role};
@@ -43,6 +44,8 @@ pub struct ChatRequest {
     pub instructions: Option<String>,
     /// Cells that the conversation may have at any time; `None`: those of its profile, or of the cache.
     pub budget: Option<NonZeroUsize>,
+    /// Whether KV may be used that was computed at another place; `None`: as its profile says, or not.
+    pub reuse: Option<Accepted>,
     /// Reuse no KV for this answer.
     pub cold: bool,
     pub shape: Shape,
@@ -104,6 +107,7 @@ impl ChatRequest {
             defaults: defaults(&fields)?,
             instructions: instructions(&fields, append)?,
             budget: budget(&fields)?,
+            reuse: reuse(&fields)?,
             cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
@@ -284,6 +288,8 @@ mod tests {
             (json!({"evoke_pinned": 1}), "evoke_pinned"),
             (json!({"hob": {"budget": 0}}), "hob.budget"),
             (json!({"hob": {"budget": -4096}}), "hob.budget"),
+            (json!({"hob": {"reuse": "always"}}), "hob.reuse"),
+            (json!({"hob": {"reuse": true}}), "hob.reuse"),
             (json!({"hob": {"budget": 1.5}}), "hob.budget"),
             (json!({"hob": {"budget": "4096"}}), "hob.budget"),
             (json!({"hob": {"continue": true}}), "hob.continue"),

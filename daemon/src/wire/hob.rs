@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 
 use hob_prewarm::ProfileName;
 use hob_slots::TtlClass;
+use hob_slots::content::Accepted;
 use serde_json::Value;
 
 use super::fields::{Fields, unsupported};
@@ -12,7 +13,7 @@ use super::sampling::SamplingFields;
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "after",
     "append",
     "budget",
@@ -25,6 +26,7 @@ const KNOWN: [&str; 13] = [
     "private",
     "profile",
     "progress",
+    "reuse",
     "ttl",
 ];
 
@@ -59,6 +61,21 @@ pub(super) fn budget(fields: &Fields<'_>) -> Result<Option<NonZeroUsize>, ApiErr
         ApiError::field("hob.budget", message)
     };
     cells.map(|cells| positive(cells).ok_or_else(|| refused(cells))).transpose()
+}
+
+/// `hob.reuse`: whether KV may be used that was computed at another place.
+pub(super) fn reuse(fields: &Fields<'_>) -> Result<Option<Accepted>, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(None) };
+    match hob.string("reuse")? {
+        None => Ok(None),
+        Some("exact") => Ok(Some(Accepted::Exact)),
+        Some("repaired") => Ok(Some(Accepted::Repaired)),
+        Some(other) => {
+            let other = other.escape_debug();
+            let message = format!("`hob.reuse` must be exact or repaired, not `{other}`");
+            Err(ApiError::field("hob.reuse", message))
+        }
+    }
 }
 
 pub(super) fn cold(fields: &Fields<'_>) -> Result<bool, ApiError> {

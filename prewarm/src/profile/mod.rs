@@ -21,6 +21,7 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use hob_slots::content::Accepted;
 use hob_slots::{Layer, TtlClass};
 use serde_json::Value;
 
@@ -43,6 +44,8 @@ pub struct Profile {
     pub sampling: BTreeMap<String, f64>,
     /// Cells of a conversation with it, where the request names no budget. No part of the prefix.
     pub budget: Option<NonZeroUsize>,
+    /// Which KV its answers may use, where the request does not say. No part of the prefix.
+    pub reuse: Option<Accepted>,
     pub segments: Vec<ProfileSegment>,
 }
 
@@ -91,8 +94,9 @@ impl Profile {
             Ok(ProfileSegment { layer, key, stable, content })
         };
         let segments = outline.segments.iter().map(load).collect::<Result<_, _>>()?;
-        let (ttl, sampling, budget) = (outline.ttl, outline.sampling.clone(), outline.budget);
-        Ok(Self { ttl, sampling, budget, segments })
+        let Outline { ttl, budget, reuse, .. } = *outline;
+        let sampling = outline.sampling.clone();
+        Ok(Self { ttl, sampling, budget, reuse, segments })
     }
 
     /// The text segments before the first unstable one.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use hob_slots::content::Accepted;
 use hob_slots::{Layer, TtlClass};
 use serde::de::{Error as _, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
@@ -25,6 +26,8 @@ pub struct Outline {
     pub sampling: BTreeMap<String, f64>,
     /// Cells of a conversation with it, where the request names no budget.
     pub budget: Option<NonZeroUsize>,
+    /// Which KV its answers may use, where the request does not say.
+    pub reuse: Option<Accepted>,
     pub segments: Vec<OutlineSegment>,
 }
 
@@ -62,12 +65,15 @@ impl Outline {
             }
             _ => {}
         }
-        let checked = raw.segment.into_iter().enumerate().map(|(at, segment)| {
-            let number = at + 1;
-            segment.checked(number).map_err(|problem| ProfileError::Segment { number, problem })
-        });
+        let mut raw = raw;
+        let checked =
+            std::mem::take(&mut raw.segment).into_iter().enumerate().map(|(at, segment)| {
+                let number = at + 1;
+                segment.checked(number).map_err(|problem| ProfileError::Segment { number, problem })
+            });
         let segments = checked.collect::<Result<_, _>>()?;
-        Ok(Self { ttl: raw.ttl, sampling: raw.sampling, budget: raw.budget, segments })
+        let Raw { ttl, sampling, budget, reuse, .. } = raw;
+        Ok(Self { ttl, sampling, budget, reuse, segments })
     }
 
     /// The files that it names.
@@ -88,6 +94,7 @@ struct Raw {
     #[serde(default)]
     sampling: BTreeMap<String, f64>,
     budget: Option<NonZeroUsize>,
+    reuse: Option<Accepted>,
     #[serde(default)]
     segment: Vec<RawSegment>,
 }

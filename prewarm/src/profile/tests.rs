@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hob_slots::content::Accepted;
 use hob_slots::{Layer, TtlClass};
 use proptest::prelude::*;
 
@@ -110,6 +111,15 @@ fn a_budget_of_cells_is_no_part_of_the_prefix() {
 }
 
 #[test]
+fn which_kv_its_answers_may_use_is_no_part_of_the_prefix() {
+    let world = World::usual();
+    let before = world.load(PROFILE).unwrap();
+    let after = world.load(&format!("reuse = \"repaired\"\n{PROFILE}")).unwrap();
+    assert_eq!((before.reuse, after.reuse), (None, Some(Accepted::Repaired)));
+    assert_eq!(after.first_change(&before), None);
+}
+
+#[test]
 fn a_reordered_tool_schema_is_no_change() {
     let before = World::usual().load(PROFILE).unwrap();
     let other = r#"[ {"function": {"name": "set_light"}, "type": "function"} ]"#;
@@ -124,6 +134,7 @@ fn each_mistake_is_reported_with_its_place_and_a_remedy() {
         ("ttl = 'forever'\n", "line 1: unknown variant `forever`"),
         ("name = 'x'\n", "line 1: unknown field `name`"),
         ("budget = 0\n", "line 1: invalid value: integer `0`"),
+        ("reuse = 'often'\n", "line 1: unknown variant `often`"),
         ("budget = '4096'\n", "line 1: invalid type: string"),
         ("[[segment]]\nlayer = 'axioms'\ntxt = 'x'\n", "line 3: unknown field `txt`"),
         ("[[segment]]\nlayer = 'user'\ntext = 'x'\n", "line 2: unknown variant `user`"),

@@ -6,13 +6,14 @@
 //!   changes every token that follows.
 //! - Ranges are half-open positions, checked by the caller: `start < end <= end of sequence`.
 //! - `state` knows llama.cpp's layout of a sequence's state, and joins the states of adjacent
-//!   blocks off the engine's thread.
+//!   blocks off the engine's thread. `rotate` moves its cells to other positions there.
 
 mod device;
 pub mod fake;
 #[cfg(feature = "llama")]
 #[expect(unsafe_code, reason = "the one place that talks to C++")]
 pub mod llama;
+pub mod rotate;
 pub mod state;
 
 use std::fmt;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use hob_slots::Token;
 
 pub use device::{Device, Offload, devices};
+pub use rotate::{Immovable, Rope};
 pub use state::JoinedState;
 
 use crate::adapters::{AdapterFile, Adapters};
@@ -91,6 +93,8 @@ pub struct ModelFacts {
     /// others, is its embedding. Another model pools the tokens of one micro-batch.
     pub embeds_in_parts: bool,
     pub memory: MemoryKind,
+    /// How K is moved to other positions.
+    pub rope: Result<Rope, Immovable>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +217,10 @@ pub trait Model: Send + Sync {
 
     /// Makes one state of what was appended.
     fn seal_state(&self, joined: &mut JoinedState);
+
+    /// The cells of `state`, whose bytes the caller has verified, at the positions `wanted`, moved by `delta`
+    /// positions. `None` where it does not hold these, or [`ModelFacts::rope`] is an error.
+    fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>>;
 
     /// Makes a context, passes it to `run` once, and frees it.
     ///

@@ -108,6 +108,44 @@ impl<'s> PlainState<'s> {
         })
     }
 
+    /// The layers' K: the range of the rows in the state, the bytes of a row, and ggml's number of their type.
+    pub(super) fn keys(&self) -> impl Iterator<Item = (std::ops::Range<usize>, usize, u32)> {
+        let rows = self.rows().zip(&self.sections).take(self.sections.len() / 2);
+        rows.map(|(range, &(at, row_bytes))| {
+            let number_type = self.bytes[at..].first_chunk().expect("a section has a head");
+            (range, row_bytes, u32::from_le_bytes(*number_type))
+        })
+    }
+
+    /// Numbers that the Hadamard rotation of K mixes; 0: it has none.
+    pub(super) fn rotation_of_k(&self) -> usize {
+        number(self.shape(), 8).expect("a shape has four numbers")
+    }
+
+    /// The state of some of its cells, in their order.
+    pub(super) fn of_cells(&self, cells: &[usize]) -> Vec<u8> {
+        let count = u32::try_from(cells.len()).expect("cells fit 32 bits");
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        bytes.extend_from_slice(&self.bytes[..HEAD - 4]);
+        bytes.extend(count.to_le_bytes());
+        let metas = self.metas();
+        cells.iter().for_each(|cell| bytes.extend_from_slice(&metas[cell * CELL..][..CELL]));
+        bytes.extend_from_slice(self.shape());
+        for (index, &(at, row_bytes)) in self.sections.iter().enumerate() {
+            bytes.extend_from_slice(self.section_head(index));
+            let rows = &self.bytes[at + SECTION_HEAD..];
+            cells
+                .iter()
+                .for_each(|cell| bytes.extend_from_slice(&rows[cell * row_bytes..][..row_bytes]));
+        }
+        bytes
+    }
+
+    /// Where a state has the position of its `cell`.
+    pub(super) fn position_at(cell: usize) -> usize {
+        HEAD + cell * CELL
+    }
+
     fn metas(&self) -> &'s [u8] {
         &self.bytes[HEAD..HEAD + self.cells * CELL]
     }
@@ -218,7 +256,7 @@ fn lay_out(joined: &mut JoinedState, first: &PlainState<'_>) {
     joined.heads = Some(heads);
 }
 
-fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
+pub(super) fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
     bytes[at..at + part.len()].copy_from_slice(part);
 }
 

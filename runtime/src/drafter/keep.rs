@@ -54,6 +54,7 @@ impl Drafter<'_> {
             room: usize::MAX, // It evicts no blocks: it follows as far as its cells reach.
             prefix_ends: Vec::new(),
             record_only: false,
+            takes_moved: false, // It computes everything itself.
         };
         let (sender, events) = mpsc::channel();
         let handle = self.core.tiers.fetch(request, move |event| {
@@ -79,7 +80,8 @@ impl Drafter<'_> {
                         restoring.handle.consumed(pieces);
                     }
                 }
-                FetchEvent::Views(_) | FetchEvent::Recalled(_) => {} // All of its KV is pure.
+                // All of its KV is pure.
+                FetchEvent::Views(_) | FetchEvent::Recalled(_) | FetchEvent::Chunks(_) => {}
                 FetchEvent::End(_) | FetchEvent::Failed(_) => self.end_restore(slot),
             }
             if began.elapsed() > MAX_IMPORT_TIME {

@@ -15,6 +15,8 @@
 //! - What the disk refused, or a panic left unwritten, is written again behind later jobs.
 
 mod ahead;
+mod chunks;
+mod contents;
 mod counters;
 #[cfg(test)]
 mod empty_record;
@@ -46,6 +48,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use hob_slots::content::Import;
 use hob_slots::format::{BranchRef, Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
 use hob_slots::{
@@ -58,6 +61,7 @@ use crate::map::Tier;
 
 use ahead::Ahead;
 pub use ahead::AheadHandle;
+pub use chunks::ChunkRequest;
 pub use counters::Counters;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
 use fetch::{Queue, Request};
@@ -317,6 +321,7 @@ impl KvTiers {
     ) {
         self.shared.passages.forget(conversation);
         let named = self.shared.records().forget(conversation);
+        self.shared.contents.forget(conversation);
         self.send(Job::Forget(conversation.clone(), named, Box::new(done)));
     }
 
@@ -368,6 +373,25 @@ impl KvTiers {
         deliver: impl Fn(FetchEvent) + Send + 'static,
     ) -> FetchHandle {
         Queue::submit(&self.fetches, Request::Recall(request), Box::new(deliver))
+    }
+
+    /// Looks for parts of a prompt that are saved at another place: delivers [`FetchEvent::Chunks`], and the
+    /// end.
+    pub fn find_chunks(
+        &self,
+        request: ChunkRequest,
+        deliver: impl Fn(FetchEvent) + Send + 'static,
+    ) -> FetchHandle {
+        Queue::submit(&self.fetches, Request::Find(request), Box::new(deliver))
+    }
+
+    /// Fetches the KV of such a part, moved to its place in the prompt.
+    pub fn fetch_chunk(
+        &self,
+        import: Import,
+        deliver: impl Fn(FetchEvent) + Send + 'static,
+    ) -> FetchHandle {
+        Queue::submit(&self.fetches, Request::Chunk(import), Box::new(deliver))
     }
 
     /// Reads blocks from disk to memory, so that a later recall finds them there, until the handle is dropped.

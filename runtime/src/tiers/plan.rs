@@ -12,8 +12,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use hob_slots::content::Import;
 use hob_slots::format::{BranchRef, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
-use hob_slots::lineage::views_within;
+use hob_slots::lineage::{first_moved, views_within};
 use hob_slots::store::Miss;
 use hob_slots::{AdapterSet, Block, BlockId, ConversationId, Timeline, Token, ViewRun};
 
@@ -53,6 +54,8 @@ pub struct FetchRequest {
     pub prefix_ends: Vec<usize>,
     /// Look up the conversation's record and fetch no KV.
     pub record_only: bool,
+    /// The conversation's own KV may be moved KV, and such that follows it.
+    pub takes_moved: bool,
 }
 
 /// The objects to look for, in order. Between blocks there may be gaps: what is in them stays away.
@@ -84,6 +87,8 @@ pub(super) struct Plan {
 pub(super) enum Sought {
     /// The prompt's blocks, from the first one that is not all hot.
     Blocks(Vec<Block>),
+    /// Blocks of another place, of which cells move to `at`.
+    Moved(Import),
     /// Whole snapshots that match this prompt and reach beyond the hot tokens, the furthest last.
     Snapshots(Vec<SnapshotRef>),
 }
@@ -100,7 +105,11 @@ impl Plan {
         }
         let mut limit = request.limit;
         let shared_with = |r: &Arc<SlotRecord>| r.shared_with(&request.adapters, &request.prompt);
-        let expected = record.as_ref().map_or(0, shared_with);
+        let mut expected = record.as_ref().map_or(0, shared_with);
+        if let (Some(record), false) = (&record, request.takes_moved) {
+            let moved = first_moved(&record.lineage.views);
+            expected = expected.min(moved.unwrap_or(usize::MAX));
+        }
         let views = known_views(request, record.as_deref(), expected);
         let timeline = shared.timeline(&request.adapters, &request.prompt, &views);
         let branches = record.iter().flat_map(|record| &record.branches);
@@ -210,6 +219,13 @@ impl Plan {
             group_blocks: group_blocks(shared.block_bytes.load(Ordering::Relaxed) as u64),
             miss: None,
         }
+    }
+
+    /// Blocks of another place, whose cells move into the prompt.
+    pub fn of_chunk(shared: &Shared, import: &Import) -> Self {
+        let plan = Self::of_blocks(shared, Vec::new(), import.at.start);
+        let (limit, expected) = (import.at.end, import.at.end);
+        Self { limit, expected, sought: Sought::Moved(import.clone()), ..plan }
     }
 
     /// Whether the block is of those before the slot's end, without cells.

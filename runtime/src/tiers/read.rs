@@ -12,9 +12,10 @@
 
 use std::ops::Range;
 
+use hob_slots::content::Import;
 use hob_slots::format::ObjectKind;
 use hob_slots::store::Miss;
-use hob_slots::{Block, Payload};
+use hob_slots::{BLOCK_TOKENS, Block, Payload};
 
 use super::find::Finder;
 use super::plan::{Plan, Sought};
@@ -96,17 +97,20 @@ impl Group {
     pub fn count(plan: &Plan) -> usize {
         match &plan.sought {
             Sought::Blocks(blocks) => blocks.len().div_ceil(plan.group_blocks),
+            Sought::Moved(import) => import.blocks.len().div_ceil(plan.group_blocks),
             Sought::Snapshots(snapshots) => usize::from(!snapshots.is_empty()),
         }
     }
 
     /// An unread group, with a buffer to read into.
     pub fn new(plan: &Plan, number: usize, buffer: Vec<u8>) -> Self {
+        let of_blocks = |count: usize| {
+            let start = number * plan.group_blocks;
+            start..count.min(start + plan.group_blocks)
+        };
         let unread = match &plan.sought {
-            Sought::Blocks(blocks) => {
-                let start = number * plan.group_blocks;
-                start..blocks.len().min(start + plan.group_blocks)
-            }
+            Sought::Blocks(blocks) => of_blocks(blocks.len()),
+            Sought::Moved(import) => of_blocks(import.blocks.len()),
             Sought::Snapshots(_) => 0..1,
         };
         let last = number + 1 == Self::count(plan);
@@ -143,6 +147,14 @@ impl Group {
                     }
                 }
             }
+            Sought::Moved(import) => {
+                let index = self.unread.start;
+                self.unread.start += 1;
+                if let Err((at, reason)) = self.read_moved(finder, import, index) {
+                    finder.shared.contents.lose(&import.blocks[index].0);
+                    self.end(plan, at, &reason);
+                }
+            }
             Sought::Snapshots(_) => self.read_snapshot(finder, plan),
         }
         if self.is_read() {
@@ -176,6 +188,28 @@ impl Group {
         let group = &blocks[index..self.unread.end.max(index + 1)];
         let room = group.iter().map(|block| block.range.len()).sum();
         self.add(finder, block.range.clone(), wanted, payload, origin, room);
+        Ok(())
+    }
+
+    /// Reads a block of another place, and moves those of its cells that are wanted. `Err`: where they would
+    /// begin, and why there are none.
+    fn read_moved(
+        &mut self,
+        finder: &mut Finder<'_>,
+        import: &Import,
+        index: usize,
+    ) -> Result<(), (usize, Miss)> {
+        let (id, block) = &import.blocks[index];
+        let from = import.from();
+        let wanted = block.start.max(from.start)..block.end.min(from.end);
+        let start = import.at.start + wanted.start - from.start;
+        let at = start..start + wanted.len();
+        let (payload, origin) = finder.find(id, ObjectKind::Block).map_err(|miss| (start, miss))?;
+        let moved = finder.shared.model.move_state(&payload, &wanted, import.delta);
+        let moved = moved.ok_or((start, Miss::Absent))?;
+        finder.reuse(payload);
+        let room = at.len() + import.at.end.saturating_sub(at.end).min(BLOCK_TOKENS);
+        self.add(finder, at.clone(), at, Payload::from(moved), origin, room);
         Ok(())
     }
 

@@ -287,6 +287,14 @@ impl Records {
         })
     }
 
+    /// The records in memory, and whether each must not reach the disk.
+    pub fn in_memory(&self) -> impl Iterator<Item = (Arc<SlotRecord>, bool)> {
+        self.entries.values().filter_map(|entry| match entry {
+            Entry::InMemory { record, summary, .. } => Some((record.clone(), summary.in_memory)),
+            Entry::Absent | Entry::OnDisk { .. } => None,
+        })
+    }
+
     /// The `candidates` that no conversation of this process refers to.
     pub fn unreferenced(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
         candidates.into_iter().filter(|object| !self.refers_to(object)).collect()

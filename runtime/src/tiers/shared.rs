@@ -15,6 +15,7 @@ use hob_slots::{
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 
+use super::contents::Contents;
 use super::counters::Counters;
 use super::marks::Marks;
 use super::meaning::Unembedded;
@@ -57,6 +58,8 @@ pub(super) struct Shared {
     pub marks: Marks,
     /// The words of live conversations.
     pub passages: Indexes,
+    /// The records by their content.
+    pub contents: Contents,
     /// Those that get vectors.
     pub unembedded: Unembedded,
     /// Makes these vectors.
@@ -128,6 +131,7 @@ impl Shared {
             stopping: Arc::default(),
             marks: Marks::default(),
             passages: Indexes::default(),
+            contents: Contents::default(),
             unembedded: Unembedded::default(),
             embedder,
             renewing: Mutex::default(),

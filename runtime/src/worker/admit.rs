@@ -6,6 +6,7 @@
 //! - A preempted turn waits until another turn has ended: before that, it would be preempted again.
 //! - A turn that answers always computes its prompt's last token, for the logits.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -214,7 +215,9 @@ impl Worker<'_> {
         // Such a speculation is not saved, a cold turn computes these cells again, a memory that is not
         // plain cannot go back to its present state, and a prompt that differs leaves a branch.
         let slot = &self.slots[index];
-        let differs = slot.shared_with(&request.adapters, &request.prompt) < slot.timeline.len();
+        let unwanted = self.unwanted_moved(index, &running, had_slot);
+        let differs = unwanted.is_some()
+            || slot.shared_with(&request.adapters, &request.prompt) < slot.timeline.len();
         let overwrites = speculates || running.is_cold() || !self.is_plain() || differs;
         if overwrites && self.slots[index].will_need_record() {
             self.save(index);
@@ -232,6 +235,10 @@ impl Worker<'_> {
             running.report.miss = running.report.miss.take().or(lost);
         }
         self.prepare_adapters(index, leftover, &running);
+        if let Some(at) = unwanted.filter(|&at| at < self.slots[index].timeline.len()) {
+            self.log_unused(index, leftover, at);
+            self.cut_back(index, at);
+        }
         let common =
             self.slots[index].shared_with(&running.request.adapters, &running.request.prompt);
         self.slots[index].views_before = self.slots[index].timeline.views_within(common);
@@ -295,6 +302,7 @@ impl Worker<'_> {
             restore: None,
             expected: 0,
             passed_over: 0,
+            imports: VecDeque::new(),
             recalls_at: None,
             recall_began: None,
             away: Vec::new(),

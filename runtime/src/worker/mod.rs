@@ -25,6 +25,7 @@
 //! - `room`: parks, evicts and preempts
 //! - `budget`: the cells that a conversation may have
 //! - `away`, `block_uses`, `notes`: which of its blocks leave them, and what stays of these
+//! - `chunks`: imports KV of parts of a prompt that was computed at another place
 //! - `recall`: brings back what the new text asks for
 //! - `cells`, `cell_numbers`: every change of a slot's cells
 //! - `change_log`: evictions and changes for the cache map
@@ -41,6 +42,7 @@ mod budget;
 mod cell_numbers;
 mod cells;
 mod change_log;
+mod chunks;
 mod draft;
 mod draft_model;
 mod follow;

@@ -103,7 +103,8 @@ impl Worker<'_> {
             if computed.iter().any(|&leader| self.follows(index, leader)) {
                 continue;
             }
-            let max_rows = budget.min(self.row_budget(index)).min(self.rows_within_budget(index));
+            let within = self.rows_within_budget(index).min(self.rows_before_chunk(index));
+            let max_rows = budget.min(self.row_budget(index)).min(within);
             let slot = &self.slots[index];
             let turn = slot.turn.as_ref().expect("prefilling slots have turns");
             let (prompt, from) = (&turn.request.prompt, slot.timeline.len());

@@ -69,7 +69,10 @@ impl Worker<'_> {
         let ready = slot.timeline.len();
         match &turn.phase {
             Phase::Restoring(restoring) => {
-                let tokens = restoring.tokens;
+                let mut tokens = restoring.tokens;
+                if restoring.chunk.is_some() {
+                    tokens.computed = ready.saturating_sub(tokens.cached());
+                }
                 turn.report(PromptPhase::Restoring, tokens, None);
             }
             Phase::Prefill => {

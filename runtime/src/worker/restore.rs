@@ -27,7 +27,7 @@ use crate::map::{EvictionReason, Origin};
 use crate::miss::MissReason;
 use crate::splice;
 use crate::tiers::{FetchEvent, FetchRequest, FetchSummary, Part, Piece};
-use crate::turn::TokenCounts;
+use crate::turn::{Reuse, TokenCounts};
 
 /// How long answers wait for imports between two micro-batches.
 const MAX_IMPORT_TIME: Duration = Duration::from_millis(20);
@@ -84,6 +84,7 @@ impl Worker<'_> {
             room,
             prefix_ends,
             record_only: turn.is_cold(),
+            takes_moved: turn.request.reuse != Reuse::Exact,
         };
         turn.restore = Some(fetch);
         let commands = self.core.commands.clone();
@@ -146,6 +147,10 @@ impl Worker<'_> {
             self.restoring(index).waits_since = Instant::now();
             match self.restoring(index).arrived.pop_front().expect("it has arrivals") {
                 FetchEvent::Views(views) => self.restoring(index).views = views,
+                FetchEvent::Chunks(imports) => {
+                    let turn = self.slots[index].turn.as_mut().expect("it restores");
+                    turn.imports = imports.into();
+                }
                 FetchEvent::Recalled(recalled) => self.make_room_for(index, recalled),
                 FetchEvent::Pieces(pieces) => self.import_pieces(index, pieces),
                 FetchEvent::End(summary) => self.end_restore(index, summary),
@@ -240,11 +245,15 @@ impl Worker<'_> {
             turn.away.push(len..piece.wanted.start);
         }
         let restoring = slot.restoring_mut().expect("it restores");
-        let views = restoring.views.clone();
+        let (views, is_moved) = (restoring.views.clone(), restoring.chunk.is_some());
         let counts = &mut restoring.tokens;
         counts.away += away.len();
-        counts.memory += piece.origins.count(Origin::Memory);
-        counts.disk += piece.origins.count(Origin::Disk);
+        if is_moved {
+            counts.moved += tokens.len();
+        } else {
+            counts.memory += piece.origins.count(Origin::Memory);
+            counts.disk += piece.origins.count(Origin::Disk);
+        }
         self.extend_away(index, &away, &views);
         self.extend_restored(index, &tokens, &views, &piece.origins);
     }
@@ -263,6 +272,10 @@ impl Worker<'_> {
         if self.restoring(index).recalled.is_some() {
             debug!(reason, "blocks stay away");
             return self.end_recall(index);
+        }
+        if self.restoring(index).chunk.is_some() {
+            debug!(reason, "a part of the prompt is not moved");
+            return self.end_chunk(index);
         }
         self.slots[index].partly_restored = true;
         self.drop_half_restored(index);
@@ -287,6 +300,9 @@ impl Worker<'_> {
     fn end_restore(&mut self, index: usize, summary: FetchSummary) {
         if self.restoring(index).recalled.is_some() {
             return self.end_recall(index);
+        }
+        if self.restoring(index).chunk.is_some() {
+            return self.end_chunk(index);
         }
         let FetchSummary { expected, record, snapshots, mut miss } = summary;
         self.slots[index].sketch_blocks();
@@ -356,7 +372,7 @@ impl Worker<'_> {
             return self.finish_prefill(index);
         }
         self.set_recall_position(index);
-        if !self.recall_if_due(index) {
+        if !self.find_chunks(index) && !self.recall_if_due(index) {
             self.report_progress(index);
         }
     }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Instant;
 
+use hob_slots::content::Import;
 use hob_slots::evict::Run;
 use hob_slots::format::{SegmentRef, SnapshotRef};
 use hob_slots::{
@@ -141,6 +142,8 @@ pub(super) struct Running {
     pub expected: usize,
     /// Micro-batches in a row whose first prompt was another one.
     pub passed_over: u32,
+    /// Parts of the prompt that are to be imported from another place, in order.
+    pub imports: VecDeque<Import>,
     /// The position before which blocks are recalled; `None` once they were.
     pub recalls_at: Option<usize>,
     /// When the step that brings blocks back has begun; `None` while there is none.
@@ -183,6 +186,17 @@ pub(super) struct Restoring {
     pub views: Vec<ViewRun>,
     /// Of blocks that were away. `None`: what arrives is saved KV behind the slot's tokens.
     pub recalled: Option<Recalled>,
+    /// Of KV that is saved at another place.
+    pub chunk: Option<ChunkStage>,
+}
+
+/// What a fetch of chunks is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChunkStage {
+    /// To learn which there are.
+    Finding,
+    /// To get one, whose seams have `repaired` tokens.
+    Moving { repaired: usize },
 }
 
 impl Restoring {
@@ -197,7 +211,18 @@ impl Restoring {
             tokens,
             views: Vec::new(),
             recalled: None,
+            chunk: None,
         }
+    }
+
+    /// Of a part of the prompt that is saved at another place, or of where such parts are.
+    pub fn of_chunk(
+        fetch: u64,
+        handle: FetchHandle,
+        tokens: TokenCounts,
+        stage: ChunkStage,
+    ) -> Self {
+        Self { chunk: Some(stage), ..Self::of_sequel(fetch, handle, tokens) }
     }
 
     /// Of blocks that were away.

@@ -41,6 +41,7 @@ pub(super) struct Stepped {
 impl Worker<'_> {
     /// Computes one micro-batch, if there is anything to compute.
     pub(super) fn step(&mut self) -> Stepped {
+        self.fetch_due_chunks();
         self.choose_adapters();
         self.keep_within_budgets();
         let nexts = self.next_tokens();

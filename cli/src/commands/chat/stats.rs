@@ -57,6 +57,8 @@ impl Figures {
         self.prompt.memory += other.prompt.memory;
         self.prompt.disk += other.prompt.disk;
         self.prompt.away += other.prompt.away;
+        self.prompt.moved += other.prompt.moved;
+        self.prompt.repaired += other.prompt.repaired;
         self.prompt.computed += other.prompt.computed;
         self.answer_tokens += other.answer_tokens;
         self.waiting += other.waiting;
@@ -65,13 +67,17 @@ impl Figures {
     }
 
     fn lines(&self) -> String {
-        let PromptTokens { shared, memory, disk, away, computed } = self.prompt;
-        let all = shared + memory + disk + away + computed;
+        let PromptTokens { shared, memory, disk, away, moved, computed, .. } = self.prompt;
+        let all = shared + memory + disk + away + moved + computed;
         let [all, shared, memory, disk, computed] =
             [all, shared, memory, disk, computed].map(|tokens| count(tokens as u64));
         let away = match away {
             0 => String::new(),
             away => format!(" · {} away", count(away as u64)),
+        };
+        let moved = match moved {
+            0 => String::new(),
+            moved => format!(" · {} moved", count(moved as u64)),
         };
         let saved = match self.saved_ms / 1000.0 {
             secs if secs >= 1.0 => format!(" · saved {secs:.0} s"),
@@ -86,7 +92,7 @@ impl Figures {
         };
         let waiting = self.waiting.as_secs_f64();
         format!(
-            "  prompt  {all} tokens: {shared} hot · {memory} from memory · {disk} from disk{away} · \
+            "  prompt  {all} tokens: {shared} hot · {memory} from memory · {disk} from disk{away}{moved} · \
              {computed} computed\n  answer  {tokens} tokens{speed}\n  \
              time    {waiting:.1} s to the first token · {answering:.1} s answering{saved}"
         )

@@ -21,10 +21,12 @@ pub fn lines(answers: &[AnswerMoves], now_secs: u64) -> Vec<String> {
     }
     for answer in answers.iter().rev() {
         let AnswerMoves { at, question, away_tokens, cells, moved, .. } = answer;
+        let chunks = in_words_of_chunks(answer);
         let when = ago(now_secs.saturating_sub(*at));
         lines.push(String::new());
         lines.push(format!("{when}: {}", line(question, MAX_CHARS)));
         lines.extend(groups(moved).iter().map(|parts| row(reason(parts[0]).1, &named(parts))));
+        lines.extend(chunks.map(|chunks| row("from another place", &chunks)));
         lines.push(row("cells", &in_words(cells, *away_tokens)));
     }
     if let Some(why) = &latest.cells.no_eviction {
@@ -87,6 +89,16 @@ fn named(parts: &[&MovedPart]) -> String {
     format!("{tokens} of {}", all.join(", "))
 }
 
+/// `3,968 tokens, 128 computed at their seams`
+fn in_words_of_chunks(answer: &AnswerMoves) -> Option<String> {
+    if let Some(why) = &answer.immovable {
+        return Some(format!("nothing: {}", plain(why)));
+    }
+    let [moved, repaired] =
+        [answer.moved_tokens, answer.repaired_tokens].map(|tokens| count(tokens as u64));
+    (answer.moved_tokens > 0).then(|| format!("{moved} tokens, {repaired} computed at their seams"))
+}
+
 /// `314 of 350 at the end, 336 at most; 60 tokens were away`
 fn in_words(cells: &Cells, away_tokens: usize) -> String {
     let [budget, peak, resident] =
@@ -112,6 +124,21 @@ mod tests {
 
     fn moved(key: Option<&str>, tokens: usize, way: &str, why: &str) -> Value {
         json!({"key": key, "tokens": tokens, "way": way, "why": why})
+    }
+
+    #[test]
+    fn an_answer_tells_what_of_its_prompt_came_from_another_place_or_why_nothing_did() {
+        let cells = json!({"budget": 350, "peak": 336, "resident": 314});
+        let of = |more: Value| {
+            let mut answer = json!({"at": 180, "question": "Why?", "cells": cells});
+            answer.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            told(json!([answer]))[2].clone()
+        };
+        assert_eq!(
+            of(json!({"moved_tokens": 3968, "repaired_tokens": 128})),
+            "  from another place       3,968 tokens, 128 computed at their seams"
+        );
+        assert_eq!(of(json!({"immovable": "why"})), "  from another place       nothing: why");
     }
 
     #[test]

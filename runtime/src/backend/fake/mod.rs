@@ -14,6 +14,7 @@ mod context;
 pub mod echo;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,8 +23,10 @@ use context::FakeContext;
 use hob_slots::{AdapterSet, Token};
 use parking_lot::Mutex;
 
+use super::rotate::Pairing;
 use super::{
-    Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Progress, Row,
+    Backend, ContextShape, Immovable, JoinedState, LoadError, MemoryKind, Model, ModelFacts,
+    Progress, Rope, Row,
 };
 use crate::vocabulary::{TokenKind, Vocabulary};
 
@@ -89,6 +92,7 @@ impl FakeModel {
                 rank_template: None,
                 embeds_in_parts: false,
                 memory: MemoryKind::Plain,
+                rope: Ok(rope()),
             },
             vocabulary: Vocabulary::new(bytes.chain(control), None, Some(Token(IM_END)), false),
             pace: Duration::ZERO,
@@ -105,6 +109,8 @@ impl FakeModel {
     #[must_use]
     pub fn with_memory(mut self, memory: MemoryKind) -> Self {
         self.facts.memory = memory;
+        self.facts.rope =
+            if memory.is_plain() { Ok(rope()) } else { Err(Immovable::Memory(memory)) };
         self
     }
 
@@ -177,6 +183,19 @@ impl FakeModel {
     }
 }
 
+/// Of a model whose cells can be moved; it is not applied.
+fn rope() -> Rope {
+    Rope {
+        pairing: Pairing::Halves,
+        head: 1,
+        rotated: 0,
+        base: 10_000.0,
+        scale: 1.0,
+        factors: Vec::new(),
+        yarn: None,
+    }
+}
+
 impl Model for FakeModel {
     fn facts(&self) -> &ModelFacts {
         &self.facts
@@ -219,6 +238,22 @@ impl Model for FakeModel {
     fn seal_state(&self, joined: &mut JoinedState) {
         joined.room = joined.cells;
         joined.bytes.truncate(joined.cells * CELL_BYTES);
+    }
+
+    fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>> {
+        self.facts.rope.as_ref().ok()?;
+        let (cells, rest) = state.as_chunks::<CELL_BYTES>();
+        let position = |cell: &[u8; CELL_BYTES]| {
+            u32::from_le_bytes(*cell.first_chunk().expect("a cell is longer")) as usize
+        };
+        let held = cells.iter().filter(|cell| wanted.contains(&position(cell)));
+        let mut moved = Vec::with_capacity(state.len());
+        for cell in held {
+            let at = u32::try_from(i64::try_from(position(cell)).ok()? + delta).ok()?;
+            moved.extend(at.to_le_bytes());
+            moved.extend_from_slice(&cell[4..]); // Its content depends on where it was computed.
+        }
+        (rest.is_empty() && moved.len() == wanted.len() * CELL_BYTES).then_some(moved)
     }
 
     fn with_context(

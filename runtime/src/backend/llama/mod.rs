@@ -13,12 +13,13 @@ mod fit;
 mod params;
 mod placement;
 mod pool;
+mod rope;
 #[cfg(feature = "bench")]
 pub mod stock;
 mod weights;
 
 use std::ffi::{CStr, CString, c_char};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -30,7 +31,7 @@ use parking_lot::RwLock;
 
 use super::{
     Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Offload,
-    Progress, state,
+    Progress, rotate, state,
 };
 use crate::vocabulary::{PairMarks, TokenKind, Vocabulary};
 
@@ -82,7 +83,7 @@ impl LlamaModel {
         if unsafe { sys::llama_model_has_encoder(weights.as_ptr()) } {
             return Err(source.refused("encoder-decoder models are not supported"));
         }
-        let mut facts = read_facts(&weights, path);
+        let mut facts = read_facts(&weights, path, &options);
         facts.chat_template = options.chat_template.clone().or(facts.chat_template);
         Ok(Self {
             source,
@@ -149,6 +150,10 @@ impl Model for LlamaModel {
         state::seal(joined);
     }
 
+    fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>> {
+        rotate::moved(state, wanted, delta, self.facts.rope.as_ref().ok()?)
+    }
+
     fn with_context(
         &self,
         shape: ContextShape,
@@ -183,7 +188,7 @@ impl Model for LlamaModel {
     }
 }
 
-fn read_facts(weights: &Weights, path: &Path) -> ModelFacts {
+fn read_facts(weights: &Weights, path: &Path, options: &LlamaOptions) -> ModelFacts {
     let model = weights.as_ptr();
     let metadata = |key: &str| metadata(weights, key);
     let architecture = metadata("general.architecture").unwrap_or_default();
@@ -197,6 +202,15 @@ fn read_facts(weights: &Weights, path: &Path) -> ModelFacts {
         let text_of = |text: *const c_char| {
             (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
         };
+        let memory = if sys::llama_model_is_recurrent(model) {
+            MemoryKind::Recurrent
+        } else if sys::llama_model_is_hybrid(model) {
+            MemoryKind::Hybrid
+        } else if sys::llama_model_n_swa(model) > 0 {
+            MemoryKind::Windowed
+        } else {
+            MemoryKind::Plain
+        };
         ModelFacts {
             name,
             trained_context: usize::try_from(sys::llama_model_n_ctx_train(model)).unwrap_or(0),
@@ -206,15 +220,8 @@ fn read_facts(weights: &Weights, path: &Path) -> ModelFacts {
             embeds_in_parts: is_causal && pooling.as_deref() == Some("last"),
             pooling,
             rank_template: text_of(sys::llama_model_chat_template(model, c"rerank".as_ptr())),
-            memory: if sys::llama_model_is_recurrent(model) {
-                MemoryKind::Recurrent
-            } else if sys::llama_model_is_hybrid(model) {
-                MemoryKind::Hybrid
-            } else if sys::llama_model_n_swa(model) > 0 {
-                MemoryKind::Windowed
-            } else {
-                MemoryKind::Plain
-            },
+            memory,
+            rope: rope::read_rope(weights, path, memory, options),
             architecture,
         }
     }

@@ -14,10 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hob_slots::ViewRun;
+use hob_slots::content::Import;
 use hob_slots::format::{SlotRecord, SnapshotRef};
 use parking_lot::{Condvar, Mutex};
 use tracing::error;
 
+use super::chunks::{self, ChunkRequest};
 use super::counters::Counters;
 use super::find::Finder;
 use super::plan::{FetchRequest, Plan};
@@ -41,6 +43,8 @@ pub enum FetchEvent {
     Views(Vec<ViewRun>),
     /// Why the pieces come back, before the first of them; absent where they were not away.
     Recalled(Recalled),
+    /// What of the prompt is saved at another place.
+    Chunks(Vec<Import>),
     /// The next pieces, in order; what is between them stays away. Of a memory with a rest, the rest comes
     /// last. Of one that is not saved in blocks: one snapshot from 0 on.
     Pieces(Vec<Piece>),
@@ -96,6 +100,17 @@ pub(super) enum Request {
     Sequel(FetchRequest),
     /// Of blocks that are away, those that the new text asks for.
     Recall(RecallRequest),
+    /// Where parts of a prompt are saved.
+    Find(ChunkRequest),
+    /// Of such a part.
+    Chunk(Import),
+}
+
+/// What a plan tells before its pieces.
+#[derive(Debug, Default)]
+struct Told {
+    recalled: Recalled,
+    chunks: Vec<Import>,
 }
 
 struct Restore {
@@ -210,13 +225,21 @@ impl Queue {
         match job {
             Job::Plan(request) => {
                 let is_wanted = || self.state.lock().restores.contains_key(&number);
-                let (plan, why) = match &*request {
-                    Request::Sequel(request) => {
-                        (Plan::of(shared, request, is_wanted), Recalled::default())
+                let mut told = Told::default();
+                let plan = match &*request {
+                    Request::Sequel(request) => Plan::of(shared, request, is_wanted),
+                    Request::Recall(request) => {
+                        let (plan, recalled) = recall::plan(shared, request, is_wanted);
+                        told.recalled = recalled;
+                        plan
                     }
-                    Request::Recall(request) => recall::plan(shared, request, is_wanted),
+                    Request::Find(request) => {
+                        told.chunks = chunks::find(shared, request, is_wanted);
+                        Plan::of_blocks(shared, Vec::new(), 0)
+                    }
+                    Request::Chunk(import) => Plan::of_chunk(shared, import),
                 };
-                self.planned(number, plan, why);
+                self.planned(number, plan, told);
             }
             Job::Read(plan, group) => {
                 let last = group.last;
@@ -253,15 +276,18 @@ impl Queue {
         }
     }
 
-    fn planned(&self, number: u64, plan: Plan, why: Recalled) {
+    fn planned(&self, number: u64, plan: Plan, told: Told) {
         let mut state = self.state.lock();
         let Some(restore) = state.restores.get_mut(&number) else { return };
         restore.threads.active -= 1;
         if !plan.views.is_empty() {
             (restore.deliver)(FetchEvent::Views(plan.views.clone()));
         }
-        if !why.is_empty() {
-            (restore.deliver)(FetchEvent::Recalled(why));
+        if !told.recalled.is_empty() {
+            (restore.deliver)(FetchEvent::Recalled(told.recalled));
+        }
+        if !told.chunks.is_empty() {
+            (restore.deliver)(FetchEvent::Chunks(told.chunks));
         }
         restore.groups = Some(Groups::of(plan));
         let ended = restore.deliver_in_order();

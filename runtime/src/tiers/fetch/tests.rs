@@ -32,6 +32,7 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
         limit: 0,
         prefix_ends: Vec::new(),
         record_only: false,
+        takes_moved: false,
     };
     let (outbox, inbox) = channel();
     let deliver = move |event| outbox.send(event).unwrap_or(());
@@ -40,7 +41,7 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
     let restore = state.restores.get_mut(&handle.number).unwrap();
     restore.threads.active = 1; // A thread plans.
     drop(state);
-    queue.planned(handle.number, plan(groups * MAX_GROUP_BLOCKS), Recalled::default());
+    queue.planned(handle.number, plan(groups * MAX_GROUP_BLOCKS), Told::default());
     (handle, inbox)
 }
 

@@ -93,6 +93,10 @@ impl Model for Watched {
         self.model.seal_state(joined);
     }
 
+    fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>> {
+        self.model.move_state(state, wanted, delta)
+    }
+
     fn with_context(
         &self,
         shape: ContextShape,

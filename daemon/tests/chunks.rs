@@ -1,0 +1,141 @@
+//! `hob.reuse`: text that stands at another place, through hobd on the fake backend, a token a byte.
+
+use std::fs;
+use std::path::Path;
+
+use hob_testkit::{Hobd, Launch, wait};
+use serde_json::{Value, json};
+
+const BYTES: usize = 300;
+
+/// Text in which each window occurs once.
+fn document(number: usize) -> String {
+    let words = (0..BYTES).map(|n| format!("{number}.{n} "));
+    words.collect::<String>().chars().take(BYTES).collect()
+}
+
+fn question(order: &[usize]) -> Value {
+    let texts: Vec<String> = order.iter().map(|&number| document(number)).collect();
+    json!([{"role": "user", "content": format!("{}\nWhat?", texts.join("\n"))}])
+}
+
+fn start(directory: &Path) -> Hobd {
+    start_with(directory, &["--model", "fake"])
+}
+
+fn start_with(directory: &Path, arguments: &[&str]) -> Hobd {
+    let profiles = directory.join("profiles");
+    fs::create_dir_all(&profiles).unwrap();
+    let segment = "[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
+    fs::write(profiles.join("reader.toml"), format!("reuse = 'repaired'\n{segment}")).unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
+    let launch = launch.args(arguments).args(["--ctx", "8192", "--slots", "4"]);
+    launch.args(["--profiles-dir"]).args([&profiles]).start()
+}
+
+fn ask(hobd: &Hobd, conversation: Option<&str>, order: &[usize], hob: Value) -> Value {
+    let mut body =
+        json!({"messages": question(order), "temperature": 0, "max_tokens": 8, "hob": hob});
+    if let Some(conversation) = conversation {
+        body["conversation"] = json!(conversation);
+    }
+    hobd.client.chat(&body)
+}
+
+fn tokens(answer: &Value, place: &str) -> u64 {
+    answer["hob"]["tokens"][place].as_u64().unwrap_or_else(|| panic!("{place} of {answer}"))
+}
+
+fn check_sum(answer: &Value) {
+    let places = ["shared", "memory", "disk", "away", "moved", "computed"];
+    let sum: u64 = places.iter().map(|place| tokens(answer, place)).sum();
+    assert_eq!(answer["usage"]["prompt_tokens"], sum);
+}
+
+fn text(answer: &Value) -> &Value {
+    &answer["choices"][0]["message"]["content"]
+}
+
+/// Until the conversation `first` is saved.
+fn save(hobd: &Hobd) {
+    wait::until("the conversation is saved", || {
+        let list = hobd.client.get("/v1/slots");
+        let mut rows = list["data"].as_array().unwrap().iter();
+        rows.any(|row| row["conversation"] == "first").then_some(())
+    });
+}
+
+#[test]
+fn documents_in_another_order_are_moved_on_request_also_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
+    save(&hobd);
+    let repaired = json!({"reuse": "repaired"});
+    let moved = ask(&hobd, Some("moved"), &[3, 2, 1], repaired.clone());
+    check_sum(&moved);
+    assert!(tokens(&moved, "moved") > 3 * (BYTES as u64 - 24), "{moved}");
+    assert_eq!(tokens(&moved, "repaired"), 3 * 16, "{moved}");
+    let anonymous = ask(&hobd, None, &[2, 1, 3], repaired.clone());
+    assert!(tokens(&anonymous, "moved") > 0, "{anonymous}");
+
+    // Off by default, and exact then.
+    let exact = ask(&hobd, Some("exact"), &[3, 2, 1], json!({}));
+    let cold = ask(&hobd, Some("cold"), &[3, 2, 1], json!({"cold": true}));
+    assert_eq!((tokens(&exact, "moved"), text(&exact)), (0, text(&cold)));
+    assert_ne!(text(&exact), text(&moved), "the fake sees where KV was computed");
+    let metrics = hobd.client.call("GET", "/metrics").send().text();
+    let both = [&moved, &anonymous].map(|answer| tokens(answer, "repaired")).iter().sum::<u64>();
+    let counted = format!("hob_repaired_tokens_total {both}\n");
+    assert!(metrics.contains(&counted), "{counted} in {metrics}");
+    drop(hobd);
+
+    let hobd = start(directory.path());
+    let later = ask(&hobd, Some("later"), &[2, 3, 1], repaired);
+    check_sum(&later);
+    assert!(tokens(&later, "moved") > 3 * (BYTES as u64 - 24), "{later}");
+    let exact = ask(&hobd, Some("moved"), &[3, 2, 1], json!({"reuse": "exact"}));
+    assert_eq!((tokens(&exact, "moved"), text(&exact)), (0, text(&cold)));
+}
+
+#[test]
+fn a_profile_switches_it_on_and_a_request_comes_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
+    save(&hobd);
+    let moved = ask(&hobd, None, &[3, 2, 1], json!({"profile": "reader"}));
+    assert!(tokens(&moved, "moved") > 0, "{moved}");
+    check_sum(&moved);
+    let exact = ask(&hobd, None, &[3, 1, 2], json!({"profile": "reader", "reuse": "exact"}));
+    assert_eq!(tokens(&exact, "moved"), 0, "{exact}");
+    let body = json!({"messages": question(&[1]), "hob": {"reuse": "perhaps"}});
+    let refused = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+    assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("hob.reuse")));
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn the_bundled_model_moves_and_a_sliding_window_is_refused_by_name() {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
+    for (model, moves) in [("hob-tiny-f16.gguf", true), ("fixtures/gemma3.gguf", false)] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = assets.join(model);
+        let hobd = start_with(directory.path(), &["--model", path.to_str().unwrap()]);
+        let story =
+            |name: &str| format!("{name} keeps the key of the old mill by the river. ").repeat(8);
+        let ask = |conversation: &str, order: [&str; 3], hob: Value| {
+            let text = order.map(story).concat();
+            let messages = json!([{"role": "user", "content": text}]);
+            hobd.client.chat(&json!({"conversation": conversation, "messages": messages,
+                "temperature": 0, "max_tokens": 4, "hob": hob}))
+        };
+        ask("first", ["Ann", "Robert", "Caroline"], json!({}));
+        save(&hobd);
+        let answer = ask("other", ["Caroline", "Ann", "Robert"], json!({"reuse": "repaired"}));
+        check_sum(&answer);
+        assert_eq!(tokens(&answer, "moved") > 0, moves, "{model}: {answer}");
+        let why = answer["hob"]["immovable"].as_str();
+        assert_eq!(why.map(|why| why.contains("sliding-window")), (!moves).then_some(true));
+    }
+}

@@ -1,0 +1,146 @@
+//! How a model rotates K: from its metadata, and from the one tensor that says more.
+//!
+//! llama.cpp has no function that tells it. So only architectures are known whose graphs, in the pinned
+//! version, rotate K of all layers equally, and last of all.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use llama_cpp_sys_2 as sys;
+
+use super::params::LlamaOptions;
+use super::weights::Weights;
+use crate::backend::rotate::{Pairing, Yarn};
+use crate::backend::{Immovable, MemoryKind, Rope};
+
+const ARCHITECTURES: [&str; 14] = [
+    "gemma",
+    "granite",
+    "granitemoe",
+    "internlm2",
+    "llama",
+    "mistral3",
+    "olmo2",
+    "phi2",
+    "qwen2",
+    "qwen2moe",
+    "qwen3",
+    "qwen3moe",
+    "stablelm",
+    "starcoder2",
+];
+
+/// Divides the frequencies of Llama 3.1 and later.
+const FACTORS: &str = "rope_freqs.weight";
+
+/// YaRN's own choice, which llama.cpp has too.
+const YARN_TURNS: [f32; 2] = [32.0, 1.0];
+
+/// The rotation of `weights`, loaded from `path`.
+pub(super) fn read_rope(
+    weights: &Weights,
+    path: &Path,
+    memory: MemoryKind,
+    options: &LlamaOptions,
+) -> Result<Rope, Immovable> {
+    let text = |key: &str| super::metadata(weights, key);
+    let architecture = text("general.architecture").unwrap_or_default();
+    let own = |key: &str| text(&format!("{architecture}.{key}"));
+    let number = |key: &str| own(key).and_then(|value| value.parse::<f32>().ok());
+    let count = |key: &str| own(key).and_then(|value| value.parse::<usize>().ok());
+    if !memory.is_plain() {
+        return Err(Immovable::Memory(memory));
+    }
+    // SAFETY: the model is loaded; these read numbers of it.
+    let (kind, scale, heads, width, trained) = unsafe {
+        let model = weights.as_ptr();
+        (
+            sys::llama_model_rope_type(model),
+            sys::llama_model_rope_freq_scale_train(model),
+            sys::llama_model_n_head(model),
+            sys::llama_model_n_embd(model),
+            sys::llama_model_n_ctx_train(model),
+        )
+    };
+    let pairing = match kind {
+        sys::LLAMA_ROPE_TYPE_NORM => Pairing::Neighbours,
+        sys::LLAMA_ROPE_TYPE_NEOX => Pairing::Halves,
+        sys::LLAMA_ROPE_TYPE_NONE => return Err(Immovable::Architecture(architecture)),
+        _ => return Err(Immovable::SeveralPositions),
+    };
+    // Granite's way to have no rotation.
+    let has_none = architecture.starts_with("granite")
+        && own("rope.scaling.finetuned").as_deref() == Some("false");
+    let is_known = ARCHITECTURES.contains(&architecture.as_str()) && !has_none;
+    let head = count("attention.key_length")
+        .or_else(|| usize::try_from(width).ok()?.checked_div(usize::try_from(heads).ok()?));
+    let Some(head) = head.filter(|&head| is_known && head > 0) else {
+        return Err(Immovable::Architecture(architecture));
+    };
+    let scaling = own("rope.scaling.type").unwrap_or_else(|| "linear".to_owned());
+    if !matches!(scaling.as_str(), "none" | "linear" | "yarn") {
+        return Err(Immovable::LongRope);
+    }
+    if !matches!(options.cache_type_k.as_str(), "f32" | "f16" | "bf16" | "q8_0") {
+        return Err(Immovable::CacheType(options.cache_type_k.clone()));
+    }
+    let rotated = count("rope.dimension_count").unwrap_or(head);
+    let factors = factors(path).map_err(|()| Immovable::LongRope)?;
+    if rotated > head || (!factors.is_empty() && factors.len() < rotated / 2) {
+        return Err(Immovable::Architecture(architecture));
+    }
+    let base = number("rope.freq_base").unwrap_or(10_000.0);
+    let scale = if scaling == "none" { 1.0 } else { scale };
+    let mut rope = Rope { pairing, head, rotated, base, scale, factors, yarn: None };
+    if scaling == "yarn" {
+        let [fast, slow] = YARN_TURNS;
+        let turns = [
+            number("rope.scaling.yarn_beta_fast").unwrap_or(fast),
+            number("rope.scaling.yarn_beta_slow").unwrap_or(slow),
+        ];
+        #[expect(clippy::cast_precision_loss, reason = "llama.cpp computes with it in 32 bits")]
+        let trained = trained as f32;
+        let original = number("rope.scaling.original_context_length").unwrap_or(trained);
+        let extrapolated = number("rope.scaling.yarn_ext_factor").filter(|weight| *weight >= 0.0);
+        rope.yarn = Some(Yarn::new(&rope, extrapolated.unwrap_or(1.0), original, turns));
+    }
+    Ok(rope)
+}
+
+/// The factors of the file; empty without any. `Err`: it has some, which cannot be read or depend on the
+/// context.
+fn factors(path: &Path) -> Result<Vec<f32>, ()> {
+    let name = path.to_str().and_then(|path| CString::new(path).ok()).ok_or(())?;
+    let tensor = |name: &str| CString::new(name).expect("it has no NUL");
+    let (factors, long) = (tensor(FACTORS), tensor("rope_factors_long.weight"));
+    // SAFETY: the names end with a NUL. llama.cpp has just loaded the model from this file; without a
+    // context, its tensors are not. What was opened is freed, and is not used after.
+    let found = unsafe {
+        let params = sys::gguf_init_params { no_alloc: true, ctx: std::ptr::null_mut() };
+        let file = sys::gguf_init_from_file(name.as_ptr(), params);
+        if file.is_null() {
+            return Err(());
+        }
+        let at = sys::gguf_find_tensor(file, factors.as_ptr());
+        let is_long = sys::gguf_find_tensor(file, long.as_ptr()) >= 0;
+        let found = (at >= 0).then(|| {
+            let is_f32 = sys::gguf_get_tensor_type(file, at) == sys::GGML_TYPE_F32;
+            let start = sys::gguf_get_data_offset(file) + sys::gguf_get_tensor_offset(file, at);
+            (is_f32, start, sys::gguf_get_tensor_size(file, at))
+        });
+        sys::gguf_free(file);
+        if is_long { Err(()) } else { Ok(found) }
+    };
+    let Some((is_f32, start, bytes)) = found? else { return Ok(Vec::new()) };
+    let mut factors = vec![0; bytes];
+    let read = File::open(path).and_then(|file| file.read_exact_at(&mut factors, start as u64));
+    if !is_f32 || read.is_err() {
+        return Err(());
+    }
+    Ok(factors.as_chunks::<4>().0.iter().map(|it| f32::from_le_bytes(*it)).collect())
+}
+
+#[cfg(test)]
+mod tests;

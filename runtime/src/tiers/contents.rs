@@ -1,0 +1,51 @@
+//! The records of conversations by their content, see `chunks`.
+//!
+//! - What a conversation had is found until it is forgotten, also what it has left since.
+//! - The engine's thread, which forgets, does not wait for a search that reads the disk: the search forgets
+//!   for it, before it finds anything.
+
+use hob_slots::content::ContentIndex;
+use hob_slots::{BlockId, ConversationId};
+use parking_lot::{Mutex, MutexGuard};
+
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    known: Mutex<Known>,
+    /// To be forgotten by who has the lock of `known`.
+    forgotten: Mutex<Vec<ConversationId>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub index: ContentIndex,
+    /// The records on disk were read once.
+    pub has_read: bool,
+}
+
+impl Contents {
+    /// Lock order: before those of records and objects.
+    pub fn known(&self) -> MutexGuard<'_, Known> {
+        let mut known = self.known.lock();
+        self.catch_up(&mut known);
+        known
+    }
+
+    /// Drops what was forgotten since.
+    pub fn catch_up(&self, known: &mut Known) {
+        let forgotten = std::mem::take(&mut *self.forgotten.lock());
+        forgotten.iter().for_each(|conversation| known.index.forget(conversation));
+    }
+
+    /// Finds nothing of the conversation any more.
+    pub fn forget(&self, conversation: &ConversationId) {
+        self.forgotten.lock().push(conversation.clone());
+        if let Some(mut known) = self.known.try_lock() {
+            self.catch_up(&mut known);
+        }
+    }
+
+    /// A block of a record is missing.
+    pub fn lose(&self, block: &BlockId) {
+        self.known().index.drop_records_with(block);
+    }
+}

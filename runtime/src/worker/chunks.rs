@@ -1,0 +1,154 @@
+//! Uses KV for parts of a prompt that was computed at another place, where the request takes that.
+//!
+//! - The prompt's exact beginning comes first, from the cells and the tiers. Behind it, a reader looks for
+//!   chunks; each is fetched, moved to its place, and imported when the tokens before it are in their cells.
+//!   Between two chunks, and at the head of each, tokens are computed like any others, so that no
+//!   micro-batch begins behind a hole.
+//! - What is moved, and all that follows it, is impure: see [`hob_slots::lineage`]. It is not shared, not found
+//!   by other conversations, and dropped where a turn of its own conversation wants exact KV.
+//! - What cannot be fetched or imported is computed.
+
+use hob_slots::ViewRun;
+use hob_slots::content::Import;
+use hob_slots::lineage::first_moved;
+use tracing::debug;
+
+use super::Worker;
+use super::slot::{ChunkStage, Phase, Restoring, Running};
+use crate::command::Command;
+use crate::map::EvictionReason;
+use crate::tiers::ChunkRequest;
+use crate::turn::{Reuse, TokenCounts};
+
+impl Worker<'_> {
+    /// The prompt's exact beginning is in the slot: begins to look for chunks behind it, if the request takes
+    /// them. Returns whether it did.
+    pub(super) fn find_chunks(&mut self, index: usize) -> bool {
+        let slot = &mut self.slots[index];
+        let Some(turn) = slot.turn.as_mut() else { return false };
+        turn.imports.clear();
+        let Reuse::Repaired(repair) = turn.request.reuse else { return false };
+        if turn.request.purpose.is_background() || turn.is_cold() || turn.started {
+            return false;
+        }
+        if let Err(why) = &self.core.model.facts().rope {
+            turn.report.immovable = Some(why.clone());
+            return false;
+        }
+        let within = slot.timeline.len()..turn.reusable_tokens();
+        if within.len() < repair.min_chunk() {
+            return false;
+        }
+        let request = ChunkRequest {
+            conversation: turn.owner.conversation().cloned(),
+            adapters: turn.request.adapters.set().clone(),
+            prompt: turn.request.prompt.clone(),
+            segments: turn.request.keep.segments.clone(),
+            within,
+            repair,
+        };
+        let tokens = turn.report.tokens;
+        self.core.fetches += 1;
+        let fetch = self.core.fetches;
+        let commands = self.core.commands.clone();
+        let handle = self.core.tiers.find_chunks(request, move |event| {
+            // An error: the engine has stopped, and the turn with it.
+            commands.send(Command::Fetched { slot: index, fetch, event }).ok();
+        });
+        let restoring = Restoring::of_chunk(fetch, handle, tokens, ChunkStage::Finding);
+        self.slots[index].turn.as_mut().expect("it was found above").phase =
+            Phase::Restoring(restoring);
+        true
+    }
+
+    /// Begins to fetch the chunks that are next in their prompts.
+    pub(super) fn fetch_due_chunks(&mut self) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].is_prefilling()
+                && !self.slots[index].is_stalled()
+                && let Some(import) = self.take_due_chunk(index)
+            {
+                self.fetch_chunk(index, import);
+            }
+        }
+    }
+
+    /// Tokens of the slot's prompt that are computed before the next chunk.
+    pub(super) fn rows_before_chunk(&self, index: usize) -> usize {
+        let slot = &self.slots[index];
+        let next = slot.turn.as_ref().and_then(|turn| turn.imports.front());
+        next.map_or(usize::MAX, |next| next.at.start.saturating_sub(slot.timeline.len()))
+    }
+
+    fn take_due_chunk(&mut self, index: usize) -> Option<Import> {
+        let slot = &mut self.slots[index];
+        let end = slot.timeline.len();
+        let imports = &mut slot.turn.as_mut()?.imports;
+        while imports.front()?.at.start <= end {
+            // The slot may have got more of the prompt meanwhile, shared by another one.
+            if let Some(import) = imports.pop_front()?.starting_at(end) {
+                return Some(import);
+            }
+        }
+        None
+    }
+
+    fn fetch_chunk(&mut self, index: usize, import: Import) {
+        self.core.fetches += 1;
+        let fetch = self.core.fetches;
+        let commands = self.core.commands.clone();
+        let end = u32::try_from(import.at.end).expect("positions fit 32 bits");
+        let (view, repaired) = (import.view, import.repaired);
+        let handle = self.core.tiers.fetch_chunk(import, move |event| {
+            // An error: the engine has stopped, and the turn with it.
+            commands.send(Command::Fetched { slot: index, fetch, event }).ok();
+        });
+        let turn = self.slots[index].turn.as_mut().expect("it has chunks");
+        let stage = ChunkStage::Moving { repaired };
+        let mut restoring = Restoring::of_chunk(fetch, handle, turn.report.tokens, stage);
+        restoring.views = vec![ViewRun { end, view }];
+        turn.phase = Phase::Restoring(restoring);
+    }
+
+    /// A chunk is in its cells, or the chunks of the prompt are known. The tokens behind are computed.
+    pub(super) fn end_chunk(&mut self, index: usize) {
+        let restoring = self.restoring(index);
+        let mut counts = restoring.tokens;
+        if let Some(ChunkStage::Moving { repaired }) = restoring.chunk {
+            let before = self.slots[index].turn.as_ref().map_or(0, |it| it.report.tokens.moved);
+            if counts.moved > before {
+                counts.repaired += repaired;
+                self.core.counters.moved_tokens += (counts.moved - before) as u64;
+                self.core.counters.repaired_tokens += repaired as u64;
+            }
+        }
+        if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
+            // As at the end of a restore: none of these cells can be trusted.
+            self.core.counters.wasted_restores += 1;
+            self.log_eviction(index, 0, EvictionReason::Failed);
+            self.clear(index);
+            counts = TokenCounts::default();
+        }
+        let turn = self.slots[index].turn.as_mut().expect("it restores");
+        turn.phase = Phase::Prefill; // Drops the fetch.
+        turn.report.tokens = counts;
+        debug!(moved = counts.moved, repaired = counts.repaired, "a step of chunks has ended");
+        if !self.recall_if_due(index) {
+            self.report_progress(index);
+        }
+    }
+
+    /// Where moved KV begins in the slot that a turn must not reuse: one that wants exact KV, or of another
+    /// owner.
+    pub(super) fn unwanted_moved(
+        &self,
+        index: usize,
+        running: &Running,
+        is_own: bool,
+    ) -> Option<usize> {
+        if is_own && running.request.reuse != Reuse::Exact {
+            return None;
+        }
+        first_moved(&self.slots[index].timeline.views())
+    }
+}

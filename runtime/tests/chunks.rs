@@ -1,0 +1,278 @@
+//! KV that was computed at another place: what of a prompt is moved, what is computed, and who never sees it.
+
+mod support;
+
+use std::sync::Arc;
+
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{EngineOptions, Model, Retention, Reuse, TurnRequest};
+use hob_slots::content::Repair;
+use hob_slots::format::SegmentRef;
+use hob_slots::{Layer, Token};
+use support::*;
+
+const TOKENS: usize = 200;
+
+/// Text in which each window occurs once.
+fn document(number: usize) -> String {
+    let words = (0..TOKENS).map(|n| format!("{number}.{n} "));
+    words.collect::<String>().chars().take(TOKENS).collect()
+}
+
+/// A prompt of documents in this order, and a question.
+fn prompt(model: &Arc<dyn Model>, order: &[usize]) -> Vec<Token> {
+    let texts: Vec<String> = order.iter().map(|&number| document(number)).collect();
+    tokens(model, &user(&format!("{}\nWhat?", texts.join("\n"))))
+}
+
+fn repaired(conversation: &str, prompt: &[Token]) -> TurnRequest {
+    TurnRequest { reuse: Reuse::Repaired(Repair::default()), ..request(conversation, prompt, 8) }
+}
+
+fn check_sum(answer: &Answer, prompt: &[Token]) {
+    assert_eq!(answer.report.tokens.prompt(), prompt.len(), "{:?}", answer.report.tokens);
+}
+
+#[test]
+fn documents_in_another_order_are_moved_and_their_heads_computed() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    let counts = answer.report.tokens;
+    assert!(counts.moved > 3 * (TOKENS - 24) && counts.moved < 3 * TOKENS, "{counts:?}");
+    // The first two stay behind each other.
+    assert_eq!(counts.repaired, 2 * 16, "{counts:?}");
+    assert!(counts.computed < 100, "{counts:?}");
+    assert_ne!(answer.tokens, alone(&model, &other, 8), "the fake sees where KV was computed");
+    let counters = status(&tiers.engine).counters;
+    assert_eq!(counters.moved_tokens, counts.moved as u64);
+    assert_eq!(counters.repaired_tokens, counts.repaired as u64);
+}
+
+#[test]
+fn a_request_that_takes_exact_kv_alone_is_answered_with_that() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let exact = ask(&tiers.engine, request("other", &other, 8));
+    assert_eq!(exact.tokens, alone(&model, &other, 8));
+    assert_eq!((exact.report.tokens.moved, exact.report.tokens.repaired), (0, 0));
+}
+
+#[test]
+fn moved_kv_and_what_follows_it_is_neither_shared_nor_found_by_other_conversations() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let moved = ask(&tiers.engine, repaired("moved", &other));
+    settle(&tiers.engine);
+    let expected = alone(&model, &other, 8);
+    assert_ne!(moved.tokens, expected);
+    let impure = tiers.block_names("moved");
+    // While it is hot, from its tiers, and after a restart.
+    for conversation in ["hot", "again", "restarted"] {
+        let exact = ask(&tiers.engine, request(conversation, &other, 8));
+        assert_eq!(exact.tokens, expected, "{conversation}");
+        settle(&tiers.engine);
+        let pure = tiers.block_names(conversation);
+        let common = pure.iter().filter(|block| impure.contains(block)).count();
+        assert!(common <= 1, "{conversation} has {common} blocks of it: {pure:?}");
+        tiers.restart();
+    }
+    // Nor is it a source: what is moved was computed exactly.
+    let reversed = prompt(&model, &[2, 3, 1]);
+    let third = ask(&tiers.engine, repaired("third", &reversed));
+    check_sum(&third, &reversed);
+    assert!(third.report.tokens.moved > 0);
+}
+
+#[test]
+fn a_conversation_with_moved_kv_goes_on_with_it_also_after_a_restart_under_equal_names() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let answer = ask(&tiers.engine, repaired("chat", &other));
+    settle(&tiers.engine);
+    let names = tiers.block_names("chat");
+    let next = then(&model, &answer.timeline, "And then?");
+    let hot = ask(&tiers.engine, repaired("chat", &next));
+    assert_eq!(hot.report.tokens.shared, answer.timeline.len());
+    settle(&tiers.engine);
+
+    let mut again = OnDisk::new(&model);
+    ask(&again.engine, request("first", &first, 8));
+    settle(&again.engine);
+    let answer = ask(&again.engine, repaired("chat", &other));
+    again.restart();
+    assert_eq!(again.block_names("chat"), names);
+    let cold = ask(&again.engine, repaired("chat", &then(&model, &answer.timeline, "And then?")));
+    assert_eq!(cold.tokens, hot.tokens);
+    assert!(cold.report.tokens.disk >= answer.timeline.len() - 64, "{:?}", cold.report.tokens);
+    tiers.restart();
+}
+
+#[test]
+fn an_exact_turn_of_a_conversation_with_moved_kv_computes_it_anew() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    for restarts in [false, true] {
+        let chat = format!("chat-{restarts}");
+        let answer = ask(&tiers.engine, repaired(&chat, &other));
+        let next = then(&model, &answer.timeline, "And then?");
+        settle(&tiers.engine);
+        if restarts {
+            tiers.restart();
+        }
+        let exact = ask(&tiers.engine, request(&chat, &next, 8));
+        assert_eq!(exact.tokens, alone(&model, &next, 8), "restarted: {restarts}");
+        settle(&tiers.engine);
+    }
+}
+
+#[test]
+fn chunks_are_found_after_a_restart_and_by_anonymous_turns() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    tiers.restart();
+    let anonymous = TurnRequest { conversation: None, ..repaired("anonymous", &other) };
+    let answer = ask(&tiers.engine, anonymous);
+    check_sum(&answer, &other);
+    assert!(answer.report.tokens.moved > 3 * (TOKENS - 24), "{:?}", answer.report.tokens);
+    settle(&tiers.engine);
+    let exact = TurnRequest { conversation: None, ..request("anonymous", &other, 8) };
+    assert_eq!(ask(&tiers.engine, exact).tokens, alone(&model, &other, 8));
+}
+
+#[test]
+fn private_kv_and_kv_of_a_forgotten_conversation_is_not_moved() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    let keep = Retention { in_memory: Some(true), ..Retention::default() };
+    ask(&tiers.engine, TurnRequest { keep, ..request("private", &first, 8) });
+    settle(&tiers.engine);
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    assert_eq!(answer.report.tokens.moved, 0);
+    block_on(tiers.engine.forget(name("other"))).unwrap();
+    ask(&tiers.engine, request("gone", &first, 8));
+    settle(&tiers.engine);
+    block_on(tiers.engine.forget(name("gone"))).unwrap();
+    let answer = ask(&tiers.engine, repaired("third", &other));
+    assert_eq!(answer.report.tokens.moved, 0);
+    assert_eq!(answer.tokens, alone(&model, &other, 8));
+}
+
+#[test]
+fn rules_and_tools_are_computed_exactly() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    ask(&tiers.engine, request("first", &prompt(&model, &[1, 2, 3]), 8));
+    settle(&tiers.engine);
+    let segment = |end, layer| SegmentRef {
+        end,
+        layer,
+        key: "it".to_owned(),
+        weight: SegmentRef::DEFAULT_WEIGHT,
+        pinned: false,
+    };
+    let whole = u32::try_from(prompt(&model, &[3, 1, 2]).len()).unwrap();
+    // Each in an order of its own: what is computed exactly is the beginning of later prompts.
+    for (order, segments, moves) in [
+        ([3, 1, 2], vec![segment(whole, Layer::Rules)], false),
+        ([2, 1, 3], vec![segment(whole, Layer::Capabilities)], false),
+        ([3, 2, 1], vec![segment(whole - 250, Layer::Axioms), segment(whole, Layer::User)], true),
+        ([2, 3, 1], vec![segment(whole, Layer::User)], true),
+    ] {
+        let other = prompt(&model, &order);
+        let keep = Retention { segments: segments.clone(), ..Retention::default() };
+        let asked = TurnRequest { keep, conversation: None, ..repaired("anonymous", &other) };
+        let moved = ask(&tiers.engine, asked).report.tokens.moved;
+        assert_eq!(moved > 0, moves, "{segments:?}");
+        assert!(segments.len() < 2 || moved <= 250);
+    }
+}
+
+#[test]
+fn a_model_whose_kv_cannot_be_moved_answers_exactly_and_says_why() {
+    for memory in [MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent] {
+        let model = of_memory(memory);
+        let tiers = OnDisk::new(&model);
+        let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+        ask(&tiers.engine, request("first", &first, 8));
+        settle(&tiers.engine);
+        let answer = ask(&tiers.engine, repaired("other", &other));
+        assert_eq!(answer.tokens, alone(&model, &other, 8), "{memory}");
+        let why = answer.report.immovable.expect("it says why").to_string();
+        assert!(why.contains(&memory.to_string()), "{why}");
+    }
+}
+
+#[test]
+fn a_chunk_whose_file_is_lost_is_computed() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let names = tiers.block_names("first");
+    tiers.restart();
+    let store = hob_slots::Store::open(tiers.path());
+    drop(store);
+    for (id, _) in &names[4..] {
+        let hex = id.to_string();
+        let files = walk(tiers.path());
+        for file in files.iter().filter(|file| file.to_string_lossy().contains(&hex[..16])) {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    let again =
+        ask(&tiers.engine, TurnRequest { conversation: None, ..request("anonymous", &other, 8) });
+    assert_eq!(again.tokens, alone(&model, &other, 8));
+}
+
+fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .flat_map(|entry| match entry.path() {
+            path if path.is_dir() => walk(&path),
+            path => vec![path],
+        })
+        .collect()
+}
+
+#[test]
+fn moved_kv_in_small_caches_budgets_and_beside_other_turns_is_sound() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+    let small = EngineOptions { context_tokens: 1024, ..options() };
+    let tiers = OnDisk::with(&model, small);
+    let first = prompt(&model, &[1, 2, 3]);
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    for (turn, order) in [[3, 1, 2], [2, 1, 3], [3, 2, 1], [2, 3, 1]].iter().enumerate() {
+        let other = prompt(&model, order);
+        let one = tiers.engine.submit(repaired(&format!("one-{turn}"), &other)).unwrap();
+        let asked = TurnRequest { budget: Some(512), ..repaired(&format!("two-{turn}"), &other) };
+        let two = tiers.engine.submit(asked).unwrap();
+        for answer in [finish(one), finish(two)] {
+            check_sum(&answer.expect("it is answered"), &other);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The records whose blocks can be found by their first tokens.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::rolling::Rolling;
+use super::{Chunk, WINDOW, Wanted};
+use crate::format::SlotRecord;
+use crate::{BlockId, ConversationId, Token};
+
+/// Tokens of all sources: four bytes each, and about one for the index.
+const MAX_TOKENS: usize = 4 << 20;
+
+/// Sources of one conversation: its timeline, and those that it had before.
+const MAX_OF_CONVERSATION: usize = 4;
+
+/// Places with the same first tokens that are compared with a prompt: the newest ones.
+const MAX_PLACES: usize = 8;
+
+/// A record of a conversation.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub record: Arc<SlotRecord>,
+    /// Only the conversation itself may use it.
+    pub is_private: bool,
+}
+
+/// Finds the KV of tokens in known records.
+#[derive(Debug, Default)]
+pub struct ContentIndex {
+    sources: HashMap<u64, Source>,
+    /// Their numbers, the oldest first.
+    order: VecDeque<u64>,
+    /// Where blocks begin, by the hash of their first tokens, the newest last.
+    places: HashMap<u64, Vec<Place>>,
+    added: u64,
+    tokens: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    source: u64,
+    at: usize,
+}
+
+impl Source {
+    /// The tokens that saw everything before them, as far as they are in saved blocks.
+    fn pure(&self) -> &[Token] {
+        let record = &self.record;
+        let impure = record.lineage.views.iter().position(|run| !run.view.is_whole());
+        let before = |at: usize| at.checked_sub(1).map_or(0, |at| record.lineage.views[at].end);
+        let pure = impure.map_or(record.tokens.len(), |at| before(at) as usize);
+        let saved = record.blocks.last().map_or(0, |last| last.end as usize);
+        &record.tokens[..pure.min(saved)]
+    }
+
+    /// Where blocks begin with a window of pure tokens.
+    fn starts(&self) -> impl Iterator<Item = usize> {
+        let pure = self.pure().len();
+        let ends = self.record.blocks.iter().map(|block| block.end as usize);
+        std::iter::once(0).chain(ends).take_while(move |start| start + WINDOW <= pure)
+    }
+
+    fn is_of(&self, conversation: &ConversationId) -> bool {
+        self.record.conversation == *conversation
+    }
+}
+
+impl ContentIndex {
+    /// Tokens of all sources.
+    pub fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    /// Whether this very record was added, and is still here.
+    pub fn has(&self, record: &Arc<SlotRecord>) -> bool {
+        self.sources.values().any(|source| Arc::ptr_eq(&source.record, record))
+    }
+
+    /// Adds a record. Earlier ones of its conversation stay, for text that it has left, unless the new one
+    /// begins with their pure tokens.
+    pub fn add(&mut self, source: Source) {
+        let conversation = source.record.conversation.clone();
+        let of_conversation = |known: &&u64| self.sources[*known].is_of(&conversation);
+        let mut known: Vec<u64> = self.order.iter().filter(of_conversation).copied().collect();
+        let is_same = |known: &Source| known.is_private == source.is_private;
+        let is_covered = |known: &Source| {
+            !is_same(known)
+                || (known.record.adapters == source.record.adapters
+                    && source.pure().starts_with(known.pure()))
+        };
+        let covered = known.extract_if(.., |number| is_covered(&self.sources[number]));
+        let covered: Vec<u64> = covered.collect();
+        let surplus = (known.len() + 1).saturating_sub(MAX_OF_CONVERSATION);
+        covered.into_iter().chain(known.drain(..surplus)).for_each(|number| self.remove(number));
+        if source.starts().next().is_none() {
+            return;
+        }
+        self.added += 1;
+        let number = self.added;
+        let pure = source.pure();
+        for at in source.starts() {
+            let hash = Rolling::of(&pure[at..at + WINDOW]).hash();
+            self.places.entry(hash).or_default().push(Place { source: number, at });
+        }
+        self.tokens += source.record.tokens.len();
+        self.sources.insert(number, source);
+        self.order.push_back(number);
+        while self.tokens > MAX_TOKENS && self.order.len() > 1 {
+            self.remove(self.order[0]);
+        }
+    }
+
+    /// Drops all records of a conversation.
+    pub fn forget(&mut self, conversation: &ConversationId) {
+        let of_conversation = |known: &&u64| self.sources[*known].is_of(conversation);
+        let known: Vec<u64> = self.order.iter().filter(of_conversation).copied().collect();
+        known.into_iter().for_each(|number| self.remove(number));
+    }
+
+    /// Drops the records that name a block, which was not found.
+    pub fn drop_records_with(&mut self, block: &BlockId) {
+        let names = |known: &&u64| {
+            self.sources[*known].record.blocks.iter().any(|named| named.id == *block)
+        };
+        let known: Vec<u64> = self.order.iter().filter(names).copied().collect();
+        known.into_iter().for_each(|number| self.remove(number));
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(source) = self.sources.remove(&number) else { return };
+        self.order.retain(|&known| known != number);
+        self.tokens -= source.record.tokens.len();
+        for at in source.starts() {
+            let hash = Rolling::of(&source.pure()[at..at + WINDOW]).hash();
+            if let Some(places) = self.places.get_mut(&hash) {
+                places.retain(|place| place.source != number);
+                if places.is_empty() {
+                    self.places.remove(&hash);
+                }
+            }
+        }
+    }
+
+    /// Chunks of the prompt that records have, in order, disjoint.
+    pub fn find(&self, wanted: Wanted<'_>) -> Vec<Chunk> {
+        let mut chunks = Vec::new();
+        for part in wanted.within {
+            self.find_within(wanted, part.clone(), &mut chunks);
+        }
+        chunks
+    }
+
+    fn find_within(&self, wanted: Wanted<'_>, part: Range<usize>, chunks: &mut Vec<Chunk>) {
+        let prompt = wanted.prompt;
+        let mut from = part.start;
+        while from + WINDOW <= part.end {
+            let mut rolling = Rolling::of(&prompt[from..from + WINDOW]);
+            let mut at = from;
+            let found = loop {
+                let free = from..part.end;
+                if let Some(chunk) = self.longest_at(wanted, at, free, rolling.hash()) {
+                    break Some(chunk);
+                }
+                if at + WINDOW == part.end {
+                    break None;
+                }
+                rolling.slide(prompt[at], prompt[at + WINDOW]);
+                at += 1;
+            };
+            let Some(chunk) = found else { return };
+            from = chunk.at.end;
+            chunks.push(chunk);
+        }
+    }
+
+    /// The longest chunk within `free` with a block that begins at `at`, if it is long enough.
+    fn longest_at(
+        &self,
+        wanted: Wanted<'_>,
+        at: usize,
+        free: Range<usize>,
+        hash: u64,
+    ) -> Option<Chunk> {
+        let places = self.places.get(&hash)?.iter().rev();
+        let usable = places.filter(|place| self.may_use(wanted, place));
+        let chunks = usable.take(MAX_PLACES).map(|place| {
+            let source = &self.sources[&place.source];
+            let pure = source.pure();
+            let same = |(one, other): &(&Token, &Token)| one == other;
+            let after = pure[place.at..].iter().zip(&wanted.prompt[at..free.end]);
+            let after = after.take_while(same).count();
+            let before =
+                pure[..place.at].iter().rev().zip(wanted.prompt[free.start..at].iter().rev());
+            let before = if after < WINDOW { 0 } else { before.take_while(same).count() };
+            let source = source.record.clone();
+            Chunk { at: at - before..at + after, source, from: place.at - before }
+        });
+        // Of equals the first, which is the newest.
+        let longest = chunks.reduce(|best, it| if it.at.len() > best.at.len() { it } else { best });
+        longest.filter(|chunk| chunk.at.len() >= wanted.least.max(WINDOW))
+    }
+
+    fn may_use(&self, wanted: Wanted<'_>, place: &Place) -> bool {
+        let source = &self.sources[&place.source];
+        let is_own = wanted.conversation.is_some_and(|own| source.is_of(own));
+        source.record.adapters == *wanted.adapters && (is_own || !source.is_private)
+    }
+}

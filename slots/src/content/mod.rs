@@ -1,0 +1,155 @@
+//! Finds text of a prompt whose KV is saved at another place: in another conversation, or elsewhere in the
+//! same one. Pure.
+//!
+//! - [`ContentIndex`] knows records. From their tokens it hashes the first [`WINDOW`] tokens of each block;
+//!   no object is opened. Its tokens are bounded; the records that were added longest ago leave first.
+//! - [`ContentIndex::find`] rolls the same hash over the prompt once, and extends each match token by token,
+//!   in both directions, over the blocks of that record. Its chunks are sorted and disjoint.
+//! - Only what a record computed with everything before it in sight is found, with the same adapters. KV of a
+//!   private conversation is found by that conversation alone.
+//! - [`repair`]: which tokens of a chunk are computed anew.
+
+mod index;
+pub mod repair;
+mod rolling;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use index::{ContentIndex, Source};
+pub use repair::Repair;
+use serde::Deserialize;
+
+use crate::format::SlotRecord;
+use crate::id::BlockId;
+use crate::layer::Layer;
+use crate::lineage::View;
+use crate::{AdapterSet, ConversationId, SegmentRef, Token};
+
+/// Tokens by which a block is found.
+pub const WINDOW: usize = 32;
+
+/// A part of a prompt that a record has elsewhere.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// Positions in the prompt.
+    pub at: Range<usize>,
+    pub source: Arc<SlotRecord>,
+    /// Where it begins there.
+    pub from: usize,
+}
+
+/// Cells of saved blocks that are imported elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    /// Positions in the prompt.
+    pub at: Range<usize>,
+    /// How far they move: negative towards the beginning.
+    pub delta: i64,
+    /// The blocks that have them, with their places in the source.
+    pub blocks: Vec<(BlockId, Range<usize>)>,
+    pub view: View,
+    /// Tokens of the chunk beside it that are computed to repair the seams.
+    pub repaired: usize,
+}
+
+/// Which KV of a prompt its answer may use, as requests and profiles say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accepted {
+    /// Only what was computed behind the same tokens.
+    Exact,
+    /// Also what was computed elsewhere, with repaired seams.
+    Repaired,
+}
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'p> {
+    pub prompt: &'p [Token],
+    /// Sorted, disjoint parts of the prompt in which chunks may be.
+    pub within: &'p [Range<usize>],
+    pub adapters: &'p AdapterSet,
+    /// Whose private KV may be used.
+    pub conversation: Option<&'p ConversationId>,
+    /// Tokens of the shortest chunk.
+    pub least: usize,
+}
+
+impl Chunk {
+    /// What is imported of it; `None` where all of it is computed.
+    pub fn import(&self, repair: Repair) -> Option<Import> {
+        let part = repair.imported(self.at.len())?;
+        let from = self.from + part.start..self.from + part.end;
+        let at = self.at.start + part.start..self.at.start + part.end;
+        let mut start = 0;
+        let placed = self.source.blocks.iter().map(|block| {
+            let range = start..block.end as usize;
+            start = range.end;
+            (block.id, range)
+        });
+        let blocks: Vec<_> =
+            placed.filter(|(_, it)| it.start < from.end && from.start < it.end).collect();
+        let delta = signed(at.start) - signed(from.start);
+        let view = View::moved(delta, blocks.iter().map(|(id, _)| *id));
+        let repaired = self.at.len() - part.len();
+        Some(Import { at, delta, blocks, view, repaired })
+    }
+}
+
+impl Import {
+    /// The source's positions.
+    pub fn from(&self) -> Range<usize> {
+        let source = |at: usize| {
+            usize::try_from(signed(at) - self.delta).expect("it was computed at a position")
+        };
+        source(self.at.start)..source(self.at.end)
+    }
+
+    /// Its tokens from `start` on; `None` without any. Their view stays: it tells the source of each position.
+    #[must_use]
+    pub fn starting_at(mut self, start: usize) -> Option<Self> {
+        self.at.start = self.at.start.max(start);
+        if self.at.is_empty() {
+            return None;
+        }
+        let from = self.from();
+        self.blocks.retain(|(_, range)| from.start < range.end);
+        Some(self)
+    }
+}
+
+/// The parts of `range` of a prompt in which KV may be used that was computed elsewhere: not in axioms,
+/// identity, rules and tools.
+pub fn movable(range: Range<usize>, segments: &[SegmentRef]) -> Vec<Range<usize>> {
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    let mut add = |part: Range<usize>| {
+        let part = part.start.max(range.start)..part.end.min(range.end);
+        match parts.last_mut().filter(|last| last.end == part.start) {
+            Some(last) if !part.is_empty() => last.end = part.end,
+            _ if !part.is_empty() => parts.push(part),
+            _ => {}
+        }
+    };
+    let mut start = 0;
+    for segment in segments {
+        let end = segment.end as usize;
+        if !is_protected(segment.layer) {
+            add(start..end);
+        }
+        start = end;
+    }
+    add(start..range.end.max(start));
+    parts
+}
+
+fn is_protected(layer: Layer) -> bool {
+    matches!(layer, Layer::Axioms | Layer::Identity | Layer::Rules | Layer::Capabilities)
+}
+
+fn signed(position: usize) -> i64 {
+    i64::try_from(position).expect("positions fit 32 bits")
+}
+
+#[cfg(test)]
+mod tests;

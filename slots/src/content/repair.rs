@@ -1,0 +1,107 @@
+//! Which tokens of a moved chunk are computed at its new place, and which are imported. Pure.
+//!
+//! - The first tokens of a text attend most to themselves: moved behind another text, they act as a second
+//!   beginning of the sequence. Computed at their new place, they see what is before them, and do not.
+//! - One function for each strategy; the benchmark compares them.
+
+use std::ops::Range;
+
+/// Tokens at the seams of a moved chunk that are computed anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// No token.
+    None,
+    /// The first [`SINKS`] tokens, to which later ones attend whatever they are (StreamingLLM).
+    Sinks,
+    /// The first and the last tokens.
+    Boundary(usize),
+    /// The first tokens (EPIC's LegoLink).
+    Head(usize),
+    /// All of them.
+    Full,
+}
+
+/// Attention sinks of a sequence.
+const SINKS: usize = 4;
+
+/// Tokens of a chunk's head in the default strategy, see `cargo xtask bench chunks`.
+pub const HEAD: usize = 16;
+
+/// A shorter piece is not imported: computing it costs about as much.
+const MIN_IMPORT: usize = 32;
+
+impl Default for Repair {
+    fn default() -> Self {
+        Self::Head(HEAD)
+    }
+}
+
+impl Repair {
+    /// A chunk has this many tokens at least.
+    pub fn min_chunk(self) -> usize {
+        let repaired = match self {
+            Self::None | Self::Full => 0,
+            Self::Sinks => SINKS,
+            Self::Head(tokens) => tokens,
+            Self::Boundary(tokens) => 2 * tokens,
+        };
+        (2 * repaired).max(repaired + MIN_IMPORT)
+    }
+
+    /// The tokens of a chunk of `len` tokens that are imported; `None` where all are computed.
+    pub fn imported(self, len: usize) -> Option<Range<usize>> {
+        let range = match self {
+            Self::None => none(len),
+            Self::Sinks => sinks(len),
+            Self::Boundary(tokens) => boundary(len, tokens),
+            Self::Head(tokens) => head(len, tokens),
+            Self::Full => full(),
+        };
+        (range.len() >= MIN_IMPORT).then_some(range)
+    }
+}
+
+fn none(len: usize) -> Range<usize> {
+    0..len
+}
+
+fn sinks(len: usize) -> Range<usize> {
+    head(len, SINKS)
+}
+
+fn boundary(len: usize, tokens: usize) -> Range<usize> {
+    tokens.min(len)..len.saturating_sub(tokens).max(tokens.min(len))
+}
+
+fn head(len: usize, tokens: usize) -> Range<usize> {
+    tokens.min(len)..len
+}
+
+fn full() -> Range<usize> {
+    0..0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_strategy_imports_what_it_does_not_compute() {
+        let all =
+            [Repair::None, Repair::Sinks, Repair::Boundary(16), Repair::Head(16), Repair::Full];
+        let imported = all.map(|repair| repair.imported(200));
+        assert_eq!(
+            imported,
+            [Some(0..200), Some(4..200), Some(16..184), Some(16..200), None::<Range<usize>>]
+        );
+    }
+
+    #[test]
+    fn a_chunk_of_the_least_length_is_imported_and_a_shorter_piece_is_not() {
+        for repair in [Repair::None, Repair::Sinks, Repair::Boundary(16), Repair::Head(32)] {
+            let least = repair.min_chunk();
+            assert!(repair.imported(least).is_some(), "{repair:?} of {least}");
+            assert!((0..MIN_IMPORT).all(|len| repair.imported(len).is_none()), "{repair:?}");
+        }
+    }
+}

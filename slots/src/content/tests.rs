@@ -1,0 +1,190 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::block::Timeline;
+use crate::format::BlockRef;
+use crate::lineage::{Lineage, ViewRun};
+use crate::{ModelHash, Timestamp, TtlClass};
+
+const MODEL: ModelHash = ModelHash(*b"a model!");
+
+/// Different for each `text`.
+fn words(text: i32, count: i32) -> Vec<Token> {
+    (0..count).map(|n| Token(text * 10_000 + n)).collect()
+}
+
+fn record(conversation: &str, tokens: Vec<Token>, views: Vec<ViewRun>) -> Arc<SlotRecord> {
+    let mut timeline = Timeline::new(MODEL);
+    timeline.push_runs(&tokens, &views, |_| false);
+    let block = |block: &crate::Block| BlockRef {
+        end: u32::try_from(block.range.end).unwrap(),
+        id: block.id,
+        bytes: 1,
+    };
+    Arc::new(SlotRecord {
+        conversation: ConversationId::new(conversation).unwrap(),
+        adapters: AdapterSet::default(),
+        class: TtlClass::Permanent,
+        created_at: Timestamp(0),
+        used_at: Timestamp(0),
+        turns: 1,
+        tokens,
+        blocks: timeline.blocks().iter().map(block).collect(),
+        snapshots: Vec::new(),
+        segments: Vec::new(),
+        branches: Vec::new(),
+        lineage: Lineage { views, away: Vec::new() },
+    })
+}
+
+fn index(records: &[Arc<SlotRecord>]) -> ContentIndex {
+    let mut index = ContentIndex::default();
+    for record in records {
+        index.add(Source { record: record.clone(), is_private: false });
+    }
+    index
+}
+
+/// Ranges of the prompt, and where they begin in their sources.
+fn found(index: &ContentIndex, prompt: &[Token]) -> Vec<(Range<usize>, usize)> {
+    let adapters = AdapterSet::default();
+    let within = [0..prompt.len()];
+    let wanted =
+        Wanted { prompt, within: &within, adapters: &adapters, conversation: None, least: 64 };
+    index.find(wanted).into_iter().map(|chunk| (chunk.at, chunk.from)).collect()
+}
+
+#[test]
+fn documents_in_another_order_are_found_whole() {
+    let [a, b, c] = [words(1, 200), words(2, 300), words(3, 150)];
+    let known = record("source", [&words(9, 10), &a[..], &b, &c].concat(), Vec::new());
+    let prompt = [&words(8, 25), &c[..], &a, &words(7, 40), &b, &words(6, 9)].concat();
+    let chunks = found(&index(&[known]), &prompt);
+    assert_eq!(chunks, [(25..175, 510), (175..375, 10), (415..715, 210)]);
+}
+
+#[test]
+fn a_text_that_is_too_short_or_was_never_computed_is_not_found() {
+    let known = record("source", words(1, 300), Vec::new());
+    let index = index(&[known]);
+    assert_eq!(found(&index, &words(1, 300)[64..127]), []);
+    assert_eq!(found(&index, &words(1, 300)[64..128]), [(0..64, 64)]);
+    assert_eq!(found(&index, &words(2, 300)), []);
+    assert_eq!(found(&index, &[]), []);
+}
+
+#[test]
+fn only_what_saw_everything_before_it_is_found() {
+    let run = |end, view| ViewRun { end, view };
+    let views = vec![run(128, View::WHOLE), run(320, View::without([0..64]))];
+    let known = record("source", words(1, 320), views);
+    let prompt = [words(2, 5), words(1, 320)].concat();
+    assert_eq!(found(&index(&[known]), &prompt), [(5..133, 0)]);
+}
+
+#[test]
+fn private_kv_is_found_by_its_conversation_alone() {
+    let known = record("private", words(1, 200), Vec::new());
+    let mut index = ContentIndex::default();
+    index.add(Source { record: known.clone(), is_private: true });
+    let prompt = [words(2, 5), words(1, 200)].concat();
+    let (adapters, within) = (AdapterSet::default(), [0..205]);
+    let of = |conversation| {
+        let wanted = Wanted {
+            prompt: &prompt,
+            within: &within,
+            adapters: &adapters,
+            conversation,
+            least: 64,
+        };
+        index.find(wanted).len()
+    };
+    let other = ConversationId::new("other").unwrap();
+    assert_eq!([None, Some(&other), Some(&known.conversation)].map(of), [0, 0, 1]);
+}
+
+#[test]
+fn a_conversation_is_found_by_what_it_held_before_until_it_is_forgotten() {
+    let before = record("chat", words(1, 200), Vec::new());
+    let after = record("chat", words(2, 200), Vec::new());
+    let mut index = index(&[before, after.clone()]);
+    assert_eq!(found(&index, &[words(3, 9), words(1, 200)].concat()), [(9..209, 0)]);
+    let longer = record("chat", [words(2, 200), words(4, 64)].concat(), Vec::new());
+    index.add(Source { record: longer.clone(), is_private: false });
+    assert!(index.has(&longer) && !index.has(&after), "the longer one has all of it");
+    assert_eq!(index.tokens(), 464);
+    index.forget(&after.conversation);
+    assert_eq!(index.tokens(), 0);
+    assert_eq!(found(&index, &words(1, 200)), []);
+}
+
+#[test]
+fn chunks_keep_out_of_axioms_identity_rules_and_tools() {
+    let segment = |end, layer| SegmentRef {
+        end,
+        layer,
+        key: String::new(),
+        weight: SegmentRef::DEFAULT_WEIGHT,
+        pinned: false,
+    };
+    let segments = [
+        segment(10, Layer::Axioms),
+        segment(20, Layer::Rules),
+        segment(30, Layer::Capabilities),
+        segment(60, Layer::Document),
+        segment(80, Layer::User),
+        segment(90, Layer::Identity),
+        segment(120, Layer::Tool),
+    ];
+    assert_eq!(movable(0..150, &segments), [30..80, 90..150]);
+    assert_eq!(movable(40..100, &segments), [40..80, 90..100]);
+    assert_eq!(movable(5..25, &segments), []);
+    assert_eq!(movable(5..25, &[]), [5..25]);
+}
+
+#[test]
+fn an_import_names_the_blocks_that_have_its_tokens() {
+    let known = record("source", words(1, 300), Vec::new());
+    let blocks: Vec<BlockId> = known.blocks.iter().map(|block| block.id).collect();
+    let chunk = Chunk { at: 10..110, source: known, from: 100 };
+    assert_eq!(chunk.import(Repair::Full), None);
+    let import = chunk.import(Repair::Head(16)).unwrap();
+    assert_eq!((import.at.clone(), import.from(), import.delta), (26..110, 116..200, -90));
+    assert_eq!(import.blocks, [(blocks[1], 64..128), (blocks[2], 128..192), (blocks[3], 192..256)]);
+    let view = View::moved(-90, blocks[1..4].iter().copied());
+    assert_eq!((import.view, import.repaired), (view, 16));
+    let later = import.clone().starting_at(60).unwrap();
+    assert_eq!((later.at.clone(), later.from(), later.view), (60..110, 150..200, view));
+    assert_eq!(later.blocks, import.blocks[1..]);
+    assert_eq!(import.starting_at(110), None);
+}
+
+proptest! {
+    #[test]
+    fn chunks_are_equal_text_sorted_and_disjoint(
+        sources in prop::collection::vec(prop::collection::vec((0..3_i32, 1..150_i32), 1..6), 1..4),
+        prompt in prop::collection::vec((0..4_i32, 1..150_i32), 1..6),
+    ) {
+        let text = |parts: &[(i32, i32)]| -> Vec<Token> {
+            parts.iter().flat_map(|&(text, count)| words(text, count)).collect()
+        };
+        let records: Vec<_> = sources.iter().enumerate()
+            .map(|(n, parts)| record(&format!("source-{n}"), text(parts), Vec::new()))
+            .collect();
+        let prompt = text(&prompt);
+        let (adapters, within) = (AdapterSet::default(), [0..prompt.len()]);
+        let wanted = Wanted {
+            prompt: &prompt, within: &within, adapters: &adapters, conversation: None, least: 64,
+        };
+        let mut end = 0;
+        for chunk in index(&records).find(wanted) {
+            prop_assert!(end <= chunk.at.start && chunk.at.len() >= 64);
+            end = chunk.at.end;
+            let source = &chunk.source.tokens[chunk.from..chunk.from + chunk.at.len()];
+            prop_assert_eq!(source, &prompt[chunk.at.clone()]);
+            let import = chunk.import(Repair::default()).unwrap();
+            prop_assert!(import.blocks.first().unwrap().1.start <= import.from().start);
+            prop_assert!(import.from().end <= import.blocks.last().unwrap().1.end);
+        }
+    }
+}
