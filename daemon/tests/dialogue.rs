@@ -307,6 +307,27 @@ fn a_text_is_spoken_and_a_form_with_a_wav_is_transcribed() {
     assert_eq!(answer.json()["text"], "What is my locker code?");
     let text = form(&[("file", &wav), ("response_format", b"text")]).text();
     assert_eq!(text, "What is my locker code?\n");
+    assert_eq!(answer.json()["usage"], json!({"type": "duration", "seconds": 1}));
+    let verbose = form(&[("file", &wav), ("response_format", b"verbose_json")]).json();
+    let seconds = verbose["duration"].as_f64().unwrap();
+    assert!(seconds > 0.0 && seconds <= 1.0, "{verbose}");
+    assert_eq!(verbose["segments"][0]["end"], seconds);
+    assert_eq!(
+        (&verbose["text"], &verbose["language"]),
+        (&answer.json()["text"], &json!("unknown"))
+    );
+    let subtitles = form(&[("file", &wav), ("response_format", b"vtt")]).text();
+    assert!(subtitles.starts_with("WEBVTT\n\n00:00:00.000 --> 00:00:00."), "{subtitles}");
+    let events = form(&[("file", &wav), ("stream", b"true")]).text();
+    assert!(events.contains("\"type\":\"transcript.text.done\""), "{events}");
+    for (name, value, param) in [
+        ("response_format", "diarized_json", "response_format"),
+        ("timestamp_granularities[]", "word", "timestamp_granularities"),
+        ("stream", "perhaps", "stream"),
+    ] {
+        let refused = form(&[("file", &wav), (name, value.as_bytes())]);
+        assert_eq!((refused.status, &refused.error()["param"]), (400, &json!(param)));
+    }
     assert_eq!(form(&[("model", b"whisper-1")]).error()["param"], "file");
     let path = "/v1/audio/transcriptions";
     assert_eq!(world.call("POST", path).json(&json!({})).send().status, 415);

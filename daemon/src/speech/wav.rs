@@ -42,6 +42,14 @@ pub fn checked(mut wav: Vec<u8>) -> Result<Vec<u8>, WavError> {
     Ok(out.into_inner())
 }
 
+/// How long the sound is, silent or not; `None`: it is damaged.
+pub fn seconds_of(wav: &[u8]) -> Option<f64> {
+    let mut wav = wav.to_vec();
+    mend_lengths(&mut wav);
+    let reader = WavReader::new(Cursor::new(wav)).ok()?;
+    Some(f64::from(reader.duration()) / f64::from(reader.spec().sample_rate.max(1)))
+}
+
 fn samples_of(samples: Result<Vec<i16>, hound::Error>) -> Result<Vec<i16>, WavError> {
     Ok(samples?)
 }
