@@ -187,8 +187,8 @@ impl Engine {
     /// [`TurnError::NotEmbedding`] for a model that makes none, [`TurnError::TooLong`].
     pub async fn embed(&self, tokens: Vec<Token>) -> Result<Vec<f32>, TurnError> {
         match self.inner.model.facts().pooling.as_deref() {
-            None => return Err(TurnError::NotEmbedding),
-            Some(RANK) => return Err(TurnError::Ranks),
+            None => Err(TurnError::NotEmbedding),
+            Some(RANK) => Err(TurnError::Ranks),
             Some(_) => self.pooled(tokens).await,
         }
     }

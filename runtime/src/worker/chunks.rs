@@ -57,7 +57,7 @@ impl Worker<'_> {
         });
         let restoring = Restoring::of_chunk(fetch, handle, tokens, ChunkStage::Finding);
         self.slots[index].turn.as_mut().expect("it was found above").phase =
-            Phase::Restoring(restoring);
+            Phase::Restoring(Box::new(restoring));
         true
     }
 
@@ -107,7 +107,7 @@ impl Worker<'_> {
         let stage = ChunkStage::Moving { repaired };
         let mut restoring = Restoring::of_chunk(fetch, handle, turn.report.tokens, stage);
         restoring.views = vec![ViewRun { end, view }];
-        turn.phase = Phase::Restoring(restoring);
+        turn.phase = Phase::Restoring(Box::new(restoring));
     }
 
     /// A chunk is in its cells, or the chunks of the prompt are known. The tokens behind are computed.

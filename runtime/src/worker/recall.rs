@@ -74,7 +74,8 @@ impl Worker<'_> {
             commands.send(Command::Fetched { slot: index, fetch, event }).ok();
         });
         let turn = self.slots[index].turn.as_mut().expect("it was found above");
-        turn.phase = Phase::Restoring(Restoring::of_recall(fetch, handle, turn.report.tokens));
+        turn.phase =
+            Phase::Restoring(Box::new(Restoring::of_recall(fetch, handle, turn.report.tokens)));
         turn.recall_began = Some(began);
         turn.report.recall = Some(RecallReport { away, ..RecallReport::default() });
         self.report_progress(index);

@@ -92,7 +92,8 @@ impl Worker<'_> {
             // An error: the engine has stopped, and the turn with it.
             commands.send(Command::Fetched { slot: index, fetch, event }).ok();
         });
-        turn.phase = Phase::Restoring(Restoring::of_sequel(fetch, handle, turn.report.tokens));
+        turn.phase =
+            Phase::Restoring(Box::new(Restoring::of_sequel(fetch, handle, turn.report.tokens)));
         self.report_progress(index);
     }
 

@@ -162,7 +162,7 @@ pub(super) struct Running {
 
 pub(super) enum Phase {
     /// KV is being fetched. The turn has computed nothing yet.
-    Restoring(Restoring),
+    Restoring(Box<Restoring>),
     /// The prompt's tokens from the timeline's end on are to be computed.
     Prefill,
     /// This token was sampled and is to be computed.

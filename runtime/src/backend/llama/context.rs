@@ -330,11 +330,8 @@ impl Backend for Context<'_> {
     }
 
     fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
-        match self.model.facts.pooling.as_deref() {
-            None => {
-                return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
-            }
-            Some(_) => {}
+        if self.model.facts.pooling.is_none() {
+            return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
         }
         let ranks = self.ranks();
         let sequence = Sequence(0);

@@ -118,7 +118,6 @@ fn to_f16(number: f32) -> u16 {
     narrow | sign
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the upper half")]
 fn to_bf16(number: f32) -> u16 {
     let bits = number.to_bits();
     if number.is_nan() {
