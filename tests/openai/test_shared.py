@@ -77,7 +77,8 @@ def test_after_kill_9_another_daemon_goes_on_from_s3_and_computes_its_new_tokens
     first = start(*storage.flags(), variables=CREDENTIALS)
     second = start(*storage.flags(), variables=CREDENTIALS)
     chat = Chat(first.client(), "chat")
-    for turn, sentence in enumerate(["My locker code is 48213.", "What is 3 plus 4?"]):
+    told = ["My locker code is 48213.", "My favorite color is teal.", "What is 3 plus 4?"]
+    for turn, sentence in enumerate(told):
         chat.say(sentence)
         published(first, turn + 1)
     first.kill()
