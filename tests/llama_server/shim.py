@@ -157,7 +157,11 @@ def _request(session, method, url, *, headers=None, json=None, **options):
             json.setdefault("verbose", True)
         if server.reasoning:
             json.setdefault("chat_template_kwargs", {"enable_thinking": server.reasoning != "off"})
-    return _send(session, method, url, headers=headers, json=json, **options)
+    response = _send(session, method, url, headers=headers, json=json, **options)
+    # The tests look headers up by llama-server's capitals; names of headers have none (RFC 9110, 5.1).
+    names = {name.title(): value for name, value in response.headers.items()}
+    response.headers = requests.structures.CaseInsensitiveDict(names)
+    return response
 
 
 class Client(openai.OpenAI):
