@@ -28,7 +28,7 @@ use hob_slots::{ModelHash, Token};
 
 use crate::Subject;
 use crate::measure::{median_ms, time};
-use crate::turns::{request, start};
+use crate::turns::{request, settle, start};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -186,6 +186,7 @@ fn answer(engine: &Engine, request: &TurnRequest) -> Result<Answer> {
             TurnEvent::Progress(_) | TurnEvent::Moved(_) | TurnEvent::Started(_) => {}
             TurnEvent::Token { token, .. } => tokens.push(token),
             TurnEvent::Finished { generation_ms, drafts, .. } => {
+                settle(engine); // The draft model reads what was said while no answer is made.
                 ensure!(tokens.len() > 1, "an answer of {} tokens has no speed", tokens.len());
                 // The first token is sampled with the prompt.
                 let per_second = (tokens.len() - 1) as f64 / generation_ms * 1e3;

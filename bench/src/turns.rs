@@ -55,14 +55,7 @@ pub fn status(engine: &Engine) -> EngineStatus {
 
 /// Waits until the engine has finished its work behind the answer.
 pub fn settle(engine: &Engine) {
-    loop {
-        std::thread::sleep(Duration::from_millis(20));
-        let before = status(engine).counters.written_bytes;
-        std::thread::sleep(Duration::from_millis(100));
-        if status(engine).counters.written_bytes == before {
-            return;
-        }
-    }
+    wait_for(engine.settled());
 }
 
 /// Runs one future to its end.

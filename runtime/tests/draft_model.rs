@@ -87,6 +87,23 @@ fn a_model_that_drafts_for_itself_is_always_right() {
 }
 
 #[test]
+fn what_no_answer_had_time_for_is_read_behind_it() {
+    // A row of the draft model takes as long as one of the model: no answer can pay for the prompt.
+    let model = unhurried();
+    let draft_model = DraftModel::new(unhurried(), DRAFT_FINGERPRINT, model.as_ref()).unwrap();
+    let timed = EngineOptions::default().micro_batch_target;
+    let options = EngineOptions { micro_batch_target: timed, ..with_drafts(Some(draft_model)) };
+    let engine = engine(&model, None, options);
+    let prompt = tokens(&model, &user(&TEXT.repeat(6)));
+    let first = ask(&engine, answer(&prompt, 40));
+    let during = counters(&engine).computed_tokens;
+    settle(&engine);
+    let all = counters(&engine).computed_tokens;
+    assert!(during < prompt.len() as u64, "{during} of {} tokens", prompt.len());
+    assert_eq!(all, first.timeline.len() as u64);
+}
+
+#[test]
 fn memories_that_cannot_drop_a_token_have_no_guesses() {
     for (memory, drafts) in
         [(MemoryKind::Windowed, true), (MemoryKind::Hybrid, false), (MemoryKind::Recurrent, false)]

@@ -14,7 +14,7 @@ use hob_slots::{
 };
 use tracing::warn;
 
-use super::{Drafter, Owner, Wanted};
+use super::{Drafter, Followed, Owner};
 use crate::splice;
 use crate::tiers::{FetchEvent, FetchHandle, FetchRequest, KvTiers, Piece, RecordOptions};
 
@@ -33,7 +33,7 @@ pub(super) struct Restoring {
 
 impl Drafter<'_> {
     /// Fetches what is saved of the timeline beyond the cells, unless that is less than a block.
-    pub(super) fn restore(&mut self, wanted: &Wanted<'_>) {
+    pub(super) fn restore(&mut self, wanted: &Followed<'_>) {
         let track = &mut self.tracks[wanted.slot];
         let hot = track.timeline.len();
         if wanted.timeline.len() < hot + BLOCK_TOKENS {

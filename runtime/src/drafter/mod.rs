@@ -6,8 +6,9 @@
 //!   time, never beside a prompt of the model, and only in time that the [`Ledger`] allows.
 //! - What it guesses is checked by the model, token by token. A failure here ends guesses, never an
 //!   answer.
-//! - `track`: the cells of a slot.
+//! - `ahead`: reads what was said while no answer is made. `track`: the cells of a slot.
 
+mod ahead;
 mod keep;
 mod track;
 
@@ -79,20 +80,24 @@ impl DrafterCore {
     }
 }
 
+/// What the model's cells of a slot hold.
+pub(crate) struct Followed<'s> {
+    pub slot: usize,
+    pub timeline: &'s [Token],
+    pub owner: Option<Owner>,
+}
+
 /// An answer that the drafter is asked about.
 pub(crate) struct Wanted<'s> {
-    pub slot: usize,
+    pub followed: Followed<'s>,
     /// The number of its turn.
     pub turn: u64,
-    /// What the model's cells hold.
-    pub timeline: &'s [Token],
-    /// Was sampled behind it.
+    /// Was sampled behind the timeline.
     pub sampled: Token,
     /// How many tokens to guess at most.
     pub count: usize,
     /// The answer goes on behind an end token.
     pub ignores_end: bool,
-    pub owner: Option<Owner>,
 }
 
 /// Whose KV a track is.
@@ -146,8 +151,9 @@ impl<'b> Drafter<'b> {
 
     /// Whether it may follow the answer to its end and guess, to learn how good it is.
     pub fn may_learn(&self, wanted: &Wanted<'_>) -> bool {
-        let held = common_prefix(self.tracks[wanted.slot].timeline.tokens(), wanted.timeline);
-        let lacks = wanted.timeline.len() - held;
+        let Followed { slot, timeline, .. } = wanted.followed;
+        let held = common_prefix(self.tracks[slot].timeline.tokens(), timeline);
+        let lacks = timeline.len() - held;
         let guessing = self.seconds(std::iter::once(wanted.count)).unwrap_or(0.0);
         self.core.ledger.allows(self.reading_seconds(lacks + 1) + guessing)
     }
@@ -181,23 +187,17 @@ impl<'b> Drafter<'b> {
     /// Leaves what both hold of the timeline in the slot's cells, and adds to it. Returns how much lacks,
     /// if that fits a micro-batch of guesses. `may_read`: no long micro-batch was computed in this round.
     fn follow(&mut self, wanted: &Wanted<'_>, may_read: &mut bool) -> Option<usize> {
-        self.uses += 1;
-        let uses = self.uses;
-        let track = &mut self.tracks[wanted.slot];
-        track.used = uses;
-        track.set_owner(wanted.owner.clone());
-        track.guessed_from = wanted.timeline.len();
-        let held = common_prefix(track.timeline.tokens(), wanted.timeline);
-        self.cut_back(wanted.slot, held);
-        if self.begins(wanted.slot, wanted.turn) {
-            self.share(wanted);
-            self.restore(wanted);
+        let Followed { slot, timeline, .. } = wanted.followed;
+        self.turn_to(&wanted.followed);
+        if self.begins(slot, wanted.turn) {
+            self.share(&wanted.followed);
+            self.restore(&wanted.followed);
         }
-        if self.is_restoring(wanted.slot) || self.tracks[wanted.slot].has_given_up {
+        if self.is_restoring(slot) || self.tracks[slot].has_given_up {
             return None;
         }
-        let held = self.tracks[wanted.slot].timeline.len();
-        let lacks = wanted.timeline.len() - held;
+        let held = self.tracks[slot].timeline.len();
+        let lacks = timeline.len() - held;
         let max_lacks = MAX_ROWS.min(self.core.options.max_rows()) - 1;
         if lacks <= max_lacks {
             return self.core.ledger.allows(self.reading_seconds(lacks + 1)).then_some(lacks);
@@ -207,9 +207,28 @@ impl<'b> Drafter<'b> {
             return None;
         }
         *may_read = false;
-        let tokens = &wanted.timeline[held..held + rows];
-        let is_read = self.compute(&[(wanted.slot, tokens, false)]);
+        let is_read = self.read(slot, &timeline[held..held + rows], false);
         Some(lacks - rows).filter(|&lacks| is_read && lacks <= max_lacks)
+    }
+
+    /// Cuts the slot's cells back to what they share with the text.
+    fn turn_to(&mut self, text: &Followed<'_>) {
+        self.uses += 1;
+        let track = &mut self.tracks[text.slot];
+        track.used = self.uses;
+        track.set_owner(text.owner.clone());
+        track.guessed_from = text.timeline.len();
+        let held = common_prefix(track.timeline.tokens(), text.timeline);
+        self.cut_back(text.slot, held);
+    }
+
+    /// Computes the next tokens of the slot's text. Returns whether it did.
+    fn read(&mut self, slot: usize, tokens: &[Token], has_logits: bool) -> bool {
+        let is_read = self.compute(&[(slot, tokens, has_logits)]);
+        if is_read {
+            self.core.counters.computed_tokens += tokens.len() as u64;
+        }
+        is_read
     }
 
     /// Guesses of the answers at these places of `wanted`, which are followed.
@@ -220,7 +239,8 @@ impl<'b> Drafter<'b> {
             let rows: Vec<(usize, Vec<Token>)> = active
                 .iter()
                 .map(|&at| {
-                    (wanted[places[at]].slot, self.next_rows(&wanted[places[at]], &guesses[at].0))
+                    let wanted = &wanted[places[at]];
+                    (wanted.followed.slot, self.next_rows(wanted, &guesses[at].0))
                 })
                 .collect();
             let shares: Vec<_> =
@@ -228,6 +248,9 @@ impl<'b> Drafter<'b> {
             if !self.compute(&shares) {
                 break;
             }
+            // Guesses, and the token that was sampled, are in no timeline yet.
+            let read: usize = rows.iter().map(|(_, tokens)| tokens.len() - 1).sum();
+            self.core.counters.computed_tokens += read as u64;
             let mut row = 0;
             let mut goes_on = Vec::new();
             for (&at, (_, tokens)) in active.iter().zip(&rows) {
@@ -254,10 +277,11 @@ impl<'b> Drafter<'b> {
     /// What the next guess needs behind the cells: the rest of the timeline, the sampled token, and the
     /// guesses so far.
     fn next_rows(&self, wanted: &Wanted<'_>, guesses: &[Token]) -> Vec<Token> {
-        let held = self.tracks[wanted.slot].timeline.len();
-        let all = wanted.timeline.iter().skip(held).copied();
+        let Followed { slot, timeline, .. } = wanted.followed;
+        let held = self.tracks[slot].timeline.len();
+        let all = timeline.iter().skip(held).copied();
         let behind = std::iter::once(wanted.sampled).chain(guesses.iter().copied());
-        all.chain(behind.skip(held.saturating_sub(wanted.timeline.len()))).collect()
+        all.chain(behind.skip(held.saturating_sub(timeline.len()))).collect()
     }
 
     /// The likeliest token of the row and its probability; `None` for one that ends an answer, or where
@@ -315,11 +339,8 @@ impl<'b> Drafter<'b> {
             return self.give_up(shares);
         }
         let vocabulary = self.core.model.model().vocabulary();
-        for (slot, tokens, has_logits) in shares {
+        for (slot, tokens, _) in shares {
             self.tracks[*slot].push(tokens, |token| vocabulary.is_eog(token));
-            // With logits, only what is not in the timeline yet: guesses, and the token that was sampled.
-            let read = if *has_logits { tokens.len() - 1 } else { tokens.len() };
-            self.core.counters.computed_tokens += read as u64;
         }
         true
     }

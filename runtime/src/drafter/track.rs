@@ -5,7 +5,7 @@ use std::ops::Range;
 use hob_slots::{BLOCK_TOKENS, ModelHash, Timeline, Token, common_prefix};
 
 use super::keep::Restoring;
-use super::{Drafter, Owner, Wanted};
+use super::{Drafter, Followed, Owner};
 use crate::backend::Sequence;
 
 pub(super) struct Track {
@@ -101,7 +101,7 @@ impl Drafter<'_> {
     }
 
     /// Shares the cells of another slot that hold more of the timeline's beginning, a block at least.
-    pub(super) fn share(&mut self, wanted: &Wanted<'_>) {
+    pub(super) fn share(&mut self, wanted: &Followed<'_>) {
         let held = self.tracks[wanted.slot].timeline.len();
         let others = self.tracks.iter().filter(|track| track.sequence.0 as usize != wanted.slot);
         let common = |track: &Track| common_prefix(track.timeline.tokens(), wanted.timeline);

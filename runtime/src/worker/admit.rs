@@ -411,6 +411,7 @@ impl Worker<'_> {
         if !turn.request.restores_only {
             self.learn_words(index);
         }
+        self.is_unread(index, turn.generated);
         let slot = &mut self.slots[index];
         if let Owner::Anonymous(id) = &turn.owner {
             slot.tail.clear();

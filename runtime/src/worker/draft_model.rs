@@ -11,11 +11,19 @@ use super::plan::{Next, Share};
 use super::slot::Slot;
 use super::{Core, Worker};
 use crate::draft::lengths;
-use crate::drafter::{Drafter, Owner, Wanted};
+use crate::drafter::{Drafter, Followed, Owner, Wanted};
 
 /// Guesses to learn from, where none would pay by what is known: so many that longer micro-batches are
 /// tried too.
 const LEARNED: usize = 7;
+
+/// A turn that has ended, and that the draft model has not read to its end.
+#[derive(Clone, Copy)]
+pub(super) struct Unread {
+    slot: usize,
+    /// Where its answer begins.
+    answer: usize,
+}
 
 impl Worker<'_> {
     /// Asks the draft model for the answers without a draft, as far as that should make them faster.
@@ -126,9 +134,50 @@ impl Worker<'_> {
         }
     }
 
+    /// Whether the draft model has something to read while no turn runs or waits.
+    pub(super) fn drafter_lags(&self) -> bool {
+        !self.unread.is_empty() && self.queue.is_empty() && self.running().is_empty()
+    }
+
+    /// The slot's turn has ended, and has computed an answer of so many tokens.
+    pub(super) fn is_unread(&mut self, index: usize, answer: usize) {
+        let may_draft =
+            self.core.options.drafts && self.core.model.facts().memory.can_drop_newest();
+        if self.drafter.is_some() && may_draft && answer > 0 {
+            let begins = self.slots[index].timeline.len().saturating_sub(answer);
+            self.unread.retain(|unread| unread.slot != index);
+            self.unread.push(Unread { slot: index, answer: begins });
+        }
+    }
+
+    /// Lets the draft model read a part of the newest answer that it has not read whole.
+    pub(super) fn let_drafter_read(&mut self) {
+        if !self.drafter_lags() {
+            return;
+        }
+        let Some(mut drafter) = self.drafter.take() else { return self.unread.clear() };
+        if let Some(&Unread { slot, answer }) = self.unread.last() {
+            let has_owner = self.slots[slot].conversation().is_some();
+            if !has_owner || !drafter.read_ahead(&self.followed(slot), answer) {
+                self.unread.pop();
+            }
+        }
+        self.drafter = Some(drafter);
+    }
+
     fn asked(&self, next: &Next, count: usize) -> Wanted<'_> {
-        let slot = &self.slots[next.slot];
-        let turn = slot.turn.as_ref().expect("it answers");
+        let turn = self.slots[next.slot].turn.as_ref().expect("it answers");
+        Wanted {
+            followed: self.followed(next.slot),
+            turn: turn.number,
+            sampled: next.sampled,
+            count,
+            ignores_end: turn.request.ignore_eog,
+        }
+    }
+
+    fn followed(&self, index: usize) -> Followed<'_> {
+        let slot = &self.slots[index];
         let owner = slot.conversation().map(|conversation| {
             let known = || self.core.tiers.summary(conversation).map(|known| known.class);
             Owner {
@@ -137,15 +186,7 @@ impl Worker<'_> {
                 in_memory: slot.in_memory,
             }
         });
-        Wanted {
-            slot: next.slot,
-            turn: turn.number,
-            timeline: slot.timeline.tokens(),
-            sampled: next.sampled,
-            count,
-            ignores_end: turn.request.ignore_eog,
-            owner,
-        }
+        Followed { slot: index, timeline: slot.timeline.tokens(), owner }
     }
 }
 

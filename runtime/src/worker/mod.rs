@@ -86,6 +86,7 @@ use adapters::Current;
 use admit::Waiting;
 pub(crate) use budget::check_budget;
 pub(crate) use change_log::ChangeLog;
+use draft_model::Unread;
 use hot::HotTimelines;
 use slot::{Owner, Slot};
 use step::Stepped;
@@ -100,6 +101,8 @@ pub(crate) struct Worker<'b> {
     core: Core,
     /// `None`: there is no draft model, or it has no context.
     drafter: Option<Drafter<'b>>,
+    /// The newest last.
+    unread: Vec<Unread>,
     registry: Registry,
     hot: HotTimelines,
     current: Current,
@@ -178,6 +181,7 @@ impl<'b> Worker<'b> {
         Self {
             backend,
             drafter,
+            unread: Vec::new(),
             registry: Registry::with_prefixes(slots, prefixes),
             hot: HotTimelines::default(),
             current: Current::default(),
@@ -222,6 +226,7 @@ impl<'b> Worker<'b> {
             // fraction of a millisecond, a snapshot may take many.
             let snapshots = !prompts_wait && !restores;
             (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots));
+            self.let_drafter_read();
             self.core.change_log.notify();
             assert!(self.cells_agree(), "each change of cells is told to the backend");
         }
@@ -308,6 +313,7 @@ impl<'b> Worker<'b> {
             || (0..slots.len()).any(|index| self.would_compute(index))
             || (slots.iter().any(Slot::needs_record) && !self.core.tiers.is_full())
             || self.drafter_needs_record()
+            || self.drafter_lags()
             || self.ends_a_stall()
     }
 

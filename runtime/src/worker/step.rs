@@ -112,7 +112,7 @@ impl Worker<'_> {
     /// Learns from the time of a micro-batch that was computed.
     fn observe_time(&mut self, plan: &Plan, began: Instant) {
         if let Some(drafter) = &mut self.drafter {
-            drafter.core.ledger.earn(began.elapsed(), drafter.core.confidence.observed());
+            drafter.core.ledger.earn(began.elapsed());
         }
         if plan.only_answers {
             self.backend.logits(0); // Devices other than the processor compute until they are read.

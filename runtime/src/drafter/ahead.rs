@@ -1,0 +1,64 @@
+//! Reads what was said while no answer is made.
+//!
+//! - Nobody waits for it, so the [`Ledger`] is not charged: the next answer begins with a draft model
+//!   that has read all but the newest message.
+//! - The end of an answer is guessed token by token, as the next one will be: so the draft model's
+//!   [`Confidence`] and the time of a guess are known before they cost an answer anything.
+//!
+//! [`Ledger`]: crate::draft::Ledger
+//! [`Confidence`]: crate::draft::Confidence
+
+use super::{Drafter, Followed};
+
+/// Tokens at the end of an answer that are guessed.
+const GUESSED: usize = 8;
+
+/// Guesses after which a draft model is known.
+const KNOWN_GUESSES: u64 = 32;
+
+/// A known draft model that is right less often reads nothing ahead. It may still prove itself within
+/// the ledger.
+const MIN_MEAN: f64 = 0.3;
+
+impl Drafter<'_> {
+    /// Computes a micro-batch of what it lacks of an idle slot's text. `answer`: where the newest answer
+    /// begins. Returns whether more is lacking.
+    pub fn read_ahead(&mut self, text: &Followed<'_>, answer: usize) -> bool {
+        if self.is_known_to_be_wrong() || text.timeline.len() > self.max_tokens() {
+            return false;
+        }
+        self.turn_to(text);
+        if self.is_restoring(text.slot) || self.tracks[text.slot].has_given_up {
+            return false;
+        }
+        self.share(text);
+        let charged = self.core.ledger.clone();
+        let goes_on = self.read_or_guess(text, answer);
+        self.core.ledger = charged;
+        goes_on
+    }
+
+    fn is_known_to_be_wrong(&self) -> bool {
+        let confidence = &self.core.confidence;
+        confidence.observed() >= KNOWN_GUESSES && confidence.expected(1)[0] < MIN_MEAN
+    }
+
+    fn read_or_guess(&mut self, text: &Followed<'_>, answer: usize) -> bool {
+        let Followed { slot, timeline, .. } = *text;
+        let held = self.tracks[slot].timeline.len();
+        let guessed_from = timeline.len().saturating_sub(GUESSED).max(answer).min(timeline.len());
+        if held < guessed_from {
+            let rows = (guessed_from - held).min(self.core.pace.rows());
+            return self.read(slot, &timeline[held..held + rows], false);
+        }
+        let Some(&token) = timeline.get(held) else { return false };
+        if !self.read(slot, &[token], true) {
+            return false;
+        }
+        let Some(&next) = timeline.get(held + 1) else { return false };
+        if let Some((guess, probability)) = self.likeliest(0, true) {
+            self.core.confidence.observe(probability, guess == next);
+        }
+        true
+    }
+}
