@@ -160,19 +160,44 @@ fn props_and_slots_say_what_runs() {
 }
 
 #[test]
-fn the_kv_of_a_named_slot_can_be_saved_and_nothing_else() {
+fn a_slot_is_saved_under_a_file_name_restored_into_another_and_erased() {
     let world = World::new();
-    let answer = complete(&world, json!("abc"), json!({"prompt_cache_key": "notes"}));
-    let slot = format!("/slots/{}", answer["id_slot"]);
-    let saved = world.post(&format!("{slot}?action=save"), json!({}));
+    let act = |slot: u32, action: &str, body: Value| {
+        world.post(&format!("/slots/{slot}?action={action}"), body)
+    };
+    let text = "The boats lay side by side until the tide came in. ".repeat(4);
+    let first = complete(&world, json!(text), json!({"id_slot": 7}));
+    assert_eq!(first["id_slot"], 7);
+    let saved = act(7, "save", json!({"filename": "boats.bin"}));
     assert_eq!(saved.status, 200, "{}", saved.text());
-    assert!(saved.json()["n_saved"].as_u64().unwrap() >= 3);
-    for action in ["restore", "erase"] {
-        assert_eq!(world.post(&format!("{slot}?action={action}"), json!({})).status, 501);
-    }
-    let unknown = world.post(&format!("{slot}?action=move"), json!({}));
-    assert_eq!(unknown.error()["param"], "action");
-    assert_eq!(world.post("/slots/99?action=save", json!({})).error()["param"], "id");
+    let saved = saved.json()["n_saved"].clone();
+    assert!(saved.as_u64().unwrap() > text.len() as u64, "{saved}: the answer is saved, too");
+
+    let erased = act(7, "erase", json!({}));
+    assert_eq!((erased.status, &erased.json()["n_erased"]), (200, &saved), "{}", erased.text());
+    let restored = act(8, "restore", json!({"filename": "boats.bin"})).json();
+    assert_eq!((&restored["n_restored"], &restored["id_slot"]), (&saved, &json!(8)), "{restored}");
+    let longer = complete(&world, json!(format!("{text}And then")), json!({"id_slot": 8}));
+    assert!(longer["timings"]["cache_n"].as_u64().unwrap() >= text.len() as u64, "{longer}");
+
+    act(8, "erase", json!({}));
+    let unknown = act(8, "restore", json!({"filename": "other.bin"}));
+    assert_eq!(unknown.error()["code"], "file_not_found");
+}
+
+#[test]
+fn an_action_on_a_slot_names_what_is_wrong_with_it() {
+    let world = World::new();
+    let act = |path: &str, body: Value| world.post(&format!("/slots/{path}"), body).error().clone();
+    assert_eq!(act("0?action=move", json!({}))["param"], "action");
+    assert_eq!(act("99?action=save", json!({}))["param"], "id");
+    assert_eq!(act("0?action=restore", json!({}))["param"], "filename");
+    assert_eq!(act("0?action=save", json!({"filename": "../token"}))["param"], "filename");
+    let named = complete(&world, json!("abc"), json!({"conversation": "chat"}));
+    let slot = named["id_slot"].to_string();
+    assert_eq!(act(&format!("{slot}?action=erase"), json!({}))["code"], "slot_owned");
+    let saved = world.post(&format!("/slots/{slot}?action=save"), json!({}));
+    assert_eq!(saved.status, 200, "{}", saved.text());
 }
 
 #[test]
@@ -229,11 +254,11 @@ fn embeddings_take_llama_servers_forms() {
 
 #[test]
 fn a_prompt_that_is_too_long_is_refused_with_its_numbers() {
-    let world = Plan::new().embeds().start();
-    let long = world.post("/v1/embeddings", json!({"input": "a".repeat(1 << 21)}));
+    let world = Plan::new().embeds().context_tokens(1024).start();
+    let long = world.post("/v1/embeddings", json!({"input": "a".repeat(5000)}));
     let error = long.error();
     assert_eq!(error["type"], "exceed_context_size_error", "{error}");
-    assert_eq!(error["n_prompt_tokens"], 1 << 21);
+    assert_eq!(error["n_prompt_tokens"], 5000);
     assert!(error["message"].as_str().unwrap().contains("too large"), "{error}");
 }
 

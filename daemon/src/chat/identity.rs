@@ -2,7 +2,7 @@
 //!
 //! - Keys are tried in the order of `hob_slots::key`. A conversation (`conv:`) has text in the
 //!   transcript. Every other key is a hint: it has KV and no text.
-//! - Fields of other programs (`providerOptions`, `eliza`, `promptCacheKey`) count as absent when
+//! - Fields of other programs (`providerOptions`, `eliza`, `promptCacheKey`, `id_slot`) count as absent when
 //!   their type is wrong. `conversation`, which has a type,
 //!   `X-Session-Id` and `X-Evoke-Session` must be valid names.
 //! - Reserved ids are refused wherever a client names a conversation, except the one under which
@@ -59,7 +59,7 @@ impl Identity {
             let session_header = session.evoke.clone();
             CacheKey::from_fields(&KeyFields { session_header, ..KeyFields::default() })
         };
-        Ok(match CacheKey::from_fields(&fields).or_else(evoke) {
+        Ok(match CacheKey::from_fields(&fields).or_else(evoke).or_else(|| numbered_slot(body)) {
             Some(key) if key.names_conversation() => Self::Named(unreserved(key.id(), param)?),
             Some(hint) => Self::Hint(hint.id()),
             None => Self::Ephemeral,
@@ -114,6 +114,16 @@ fn conversation(body: &Value) -> Result<Option<String>, ApiError> {
         Some(other) => return Err(wrong_type(NAME, "a string or an object with an `id`", other)),
     };
     Ok(id.filter(|id| !id.is_empty()).map(str::to_owned))
+}
+
+/// The hint of llama-server's `id_slot`: a slot of that server is a place with KV of its own, which its
+/// clients save and restore by the number.
+pub fn slot_hint(id_slot: u64) -> CacheKey {
+    CacheKey::V5(format!("slot:{id_slot}"))
+}
+
+fn numbered_slot(body: &Value) -> Option<CacheKey> {
+    body.get("id_slot").and_then(Value::as_u64).map(slot_hint)
 }
 
 /// An empty text counts as absent.
@@ -195,6 +205,9 @@ mod tests {
         assert_eq!(hint(segments), "seg:f5e2794887fba944");
         assert_eq!(hint(json!({"eliza": {"prefixHash": "0123"}})), "pfx:0123");
         assert_eq!(hint(json!({"promptCacheKey": "v5:abc"})), "v5:abc");
+        assert_eq!(hint(json!({"promptCacheKey": "v5:abc", "id_slot": 2})), "v5:abc");
+        assert_eq!(hint(json!({"id_slot": 2})), "slot:2");
+        assert_eq!(of(json!({"id_slot": -1})), Identity::Ephemeral);
         assert_eq!(hint(json!({"prompt_cache_key": "a"})), "conv:a");
         assert_eq!(hint(json!({"conversation": "__system_prefix__"})), "conv:__system_prefix__");
     }

@@ -10,7 +10,7 @@
 pub mod battery;
 pub mod events;
 pub mod idle;
-mod job;
+pub mod job;
 pub mod prefixes;
 pub mod warm_status;
 

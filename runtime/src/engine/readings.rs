@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hob_slots::{Block, ConversationId};
+use hob_slots::{Block, ConversationId, Token};
 use tokio::sync::watch;
 
 use super::Engine;
@@ -46,6 +46,13 @@ impl Engine {
         }
         let saved = self.inner.tiers.conversations(|id| id == key);
         saved.first().map_or((0, 0), |saved| (saved.memory_tokens, saved.disk_tokens))
+    }
+
+    /// The tokens of a conversation's newest record; `None` without one whose KV is exact. Blocks on the
+    /// disk.
+    pub fn recorded_tokens(&self, conversation: &ConversationId) -> Option<Vec<Token>> {
+        let record = self.inner.tiers.record(conversation)?;
+        record.lineage.views.is_empty().then(|| record.tokens.clone())
     }
 
     /// All of [`Self::status`] but the parked conversations, whose blocks are looked up in the tiers.

@@ -46,6 +46,16 @@ impl TierIndex {
         known.into_iter().map(status).collect()
     }
 
+    /// A conversation's newest record. Blocks on the disk.
+    pub fn record(&self, conversation: &ConversationId) -> Option<Arc<SlotRecord>> {
+        let shared = self.0.upgrade()?;
+        if let Some(known) = shared.records().lookup(conversation) {
+            return known;
+        }
+        let record = shared.store.as_ref()?.get_slot(shared.fingerprint, conversation).ok()?;
+        Some(Arc::new(record))
+    }
+
     /// The tokens of the blocks up to the first missing one: in memory, and on disk.
     pub fn tokens_of(&self, blocks: &[Block]) -> (usize, usize) {
         let Some(shared) = self.0.upgrade() else { return (0, 0) };

@@ -80,7 +80,7 @@ impl Reply {
             "content": text,
             "tokens": tokens.iter().map(|token| token.0).collect::<Vec<_>>(),
             "stop": false,
-            "id_slot": figures.slot.map_or(-1, i64::from),
+            "id_slot": self.wishes.id_slot.unwrap_or(figures.slot.map_or(-1, i64::from)),
             "tokens_predicted": figures.predicted,
             "tokens_evaluated": figures.prompt,
         })

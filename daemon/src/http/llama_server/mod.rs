@@ -4,7 +4,7 @@
 //!   of llama-server. An answer becomes its objects.
 //! - `/completions` and `/embeddings` without `/v1` are also how OpenAI's clients spell their routes where the base
 //!   address lacks it: the body tells which is meant.
-//! - Hob chooses slots and finds KV by itself: `id_slot` chooses nothing, and `/slots/{id}` can only save.
+//! - Hob chooses slots and finds KV by itself: `id_slot` is a name of KV, which `/slots/{id}` saves, restores and erases.
 //!
 //! Reading order: `prompt` (its forms), `request` (to OpenAI's form), `infill`, `completion` (the routes), `answer` with
 //! `settings` and `probabilities` (its objects), `embedding`, `rerank`, `tokens`, `props`, `slots`, `lora`.

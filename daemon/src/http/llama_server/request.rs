@@ -11,13 +11,14 @@ use crate::http::translation::{self, behind, copied};
 use crate::wire::fields::{Fields, unsupported, whole, wrong_type};
 
 /// Further fields that mean the same here as for OpenAI's routes.
-const PASSED_ON: [&str; 22] = [
+const PASSED_ON: [&str; 23] = [
     "conversation",
     "frequency_penalty",
     "grammar",
     "guided_choice",
     "guided_json",
     "guided_regex",
+    "id_slot",
     "json_schema",
     "min_p",
     "model",
@@ -50,6 +51,8 @@ pub struct Wishes {
     /// Paths of the fields that the answer has; empty: all.
     pub response_fields: Vec<String>,
     pub timings_per_token: bool,
+    /// The slot that the request names.
+    pub id_slot: Option<i64>,
 }
 
 /// The body of a completion that means the same. `prompt`: in OpenAI's form.
@@ -103,6 +106,7 @@ fn wishes(fields: &Fields<'_>) -> Result<Wishes, ApiError> {
         returns_tokens: fields.boolean("return_tokens")?.unwrap_or(false),
         response_fields,
         timings_per_token: fields.boolean("timings_per_token")?.unwrap_or(false),
+        id_slot: fields.integer("id_slot", -1..=i64::from(i32::MAX))?.filter(|&id| id >= 0),
     })
 }
 
