@@ -151,7 +151,7 @@ fn an_unknown_path_is_named_with_the_one_to_use() {
     for (path, instead) in [
         ("/v1/engines/x/completions", "POST /v1/completions"),
         ("/openai/deployments/x/chat/completions", "POST /v1/chat/completions"),
-        ("/completion", "POST /v1/completions"),
+        ("/llama/completion", "POST /completion"),
     ] {
         let message = refused(path);
         assert!(message.contains(path) && message.contains(instead), "{message}");

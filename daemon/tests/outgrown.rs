@@ -25,7 +25,7 @@ fn a_prompt_that_does_not_fit_is_refused_in_openai_s_words() {
         let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
         assert_eq!(answer.status, 400);
         let error = answer.error();
-        assert_eq!(error["type"], "invalid_request_error");
+        assert_eq!(error["type"], "exceed_context_size_error");
         assert_eq!(error["code"], "context_length_exceeded");
         assert_eq!(error["param"], "messages");
         let message = error["message"].as_str().unwrap();
