@@ -66,8 +66,31 @@ pub struct Status {
     pub unsaved_bytes: u64,
     pub unsaved_budget_bytes: u64,
     pub disk_quota: DiskQuota,
+    /// The place that several daemons share; `None`: the settings name none.
+    pub shared: Option<SharedTier>,
     pub prefill_tokens_per_second: Option<f64>,
     pub counters: Counters,
+}
+
+/// The place that several daemons share, since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SharedTier {
+    /// As the settings have it.
+    pub place: String,
+    /// Times a conversation was written.
+    pub published: u64,
+    /// Texts taken over from other daemons.
+    pub texts: u64,
+    /// Of their KV: fetched; computed, which is quicker; computed because it could not be fetched.
+    pub fetched: u64,
+    pub computed: u64,
+    pub missed: u64,
+    /// Operations that failed.
+    pub failures: u64,
+    /// As measured; `None` before.
+    pub bytes_per_second: Option<u64>,
+    pub round_trip_ms: f64,
 }
 
 /// A model that finds by its meaning what left a conversation.

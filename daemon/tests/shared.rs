@@ -41,6 +41,9 @@ fn another_daemon_goes_on_after_kill_9_and_computes_the_new_tokens_alone() {
     assert_eq!(tokens, expected, "as after a restart of one daemon");
     assert!(tokens["disk"].as_u64() > Some(100), "{tokens}");
     assert_eq!(world.metric(&second.client, "hob_shared_kv_total{result=\"fetched\"}"), 1);
+    let shared = &second.client.get("/v1/status")["shared"];
+    assert_eq!((&shared["texts"], &shared["fetched"]), (&json!(1), &json!(1)), "{shared}");
+    assert!(shared["place"].as_str().unwrap().starts_with("file://"), "{shared}");
 
     // The one that was killed comes back, and a third one takes over without any being killed.
     world.until_published(&second.client, 1);

@@ -140,6 +140,7 @@ pub async fn status(
         unsaved_bytes: status.unsaved_bytes,
         unsaved_budget_bytes: status.unsaved_budget_bytes,
         disk_quota: disk_quota(storage.quota()),
+        shared: conversations.sharing.as_ref().map(|sharing| sharing.tier().to_api()),
         prefill_tokens_per_second: status.prefill_tokens_per_second,
         counters: counters(status.counters),
     }))

@@ -163,6 +163,22 @@ impl SharedTier {
         }
     }
 
+    /// The same for the status, with the place.
+    pub fn to_api(&self) -> hob_api::status::SharedTier {
+        let figures = self.figures();
+        hob_api::status::SharedTier {
+            place: self.inner.shown.clone(),
+            published: figures.published,
+            texts: figures.texts,
+            fetched: figures.fetched,
+            computed: figures.declined,
+            missed: figures.missed,
+            failures: figures.failures,
+            bytes_per_second: Some(figures.bytes_per_second).filter(|speed| *speed > 0),
+            round_trip_ms: figures.round_trip_micros as f64 / 1e3,
+        }
+    }
+
     /// Its round trips and its bytes a second, as far as they were measured.
     pub fn measured(&self) -> Measured {
         self.inner.meter.lock().measured()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hob_api::Status;
-use hob_api::status::{Adapter, DraftModel, Prefix, RecallModel, Slot};
+use hob_api::status::{Adapter, DraftModel, Prefix, RecallModel, SharedTier, Slot};
 
 use crate::client::Client;
 use crate::context::Context;
@@ -50,6 +50,9 @@ pub fn write(
     }
     fact("ready", ready(status));
     fact("memory", memory(status));
+    if let Some(shared) = &status.shared {
+        fact("shared", of_shared(shared));
+    }
     if let Some(no_room) = &status.disk_quota.no_room {
         fact("disk", plain(no_room));
     }
@@ -137,6 +140,18 @@ fn of_draft_model(draft_model: &DraftModel) -> String {
     let (accepted, drafted) = (draft_model.accepted_tokens, draft_model.drafted_tokens);
     let (accepted, drafted) = (count(accepted), count(drafted));
     format!("{name}, {accepted} of {drafted} guessed tokens were right")
+}
+
+/// KV of conversations that other daemons answered, by whether fetching it was worth it.
+fn of_shared(shared: &SharedTier) -> String {
+    format!(
+        "{}: {} taken over, of their KV {} fetched, {} computed because that is quicker, {} missed",
+        plain(&shared.place),
+        conversations(shared.texts as usize),
+        count(shared.fetched),
+        count(shared.computed),
+        count(shared.missed),
+    )
 }
 
 fn of_recall_model(recall_model: &RecallModel) -> String {
