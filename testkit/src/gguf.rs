@@ -106,6 +106,33 @@ impl Gguf {
         self.entry(key, ARRAY, bytes)
     }
 
+    /// Writes a control token in the place of another one of the vocabulary.
+    ///
+    /// # Panics
+    /// When the file has no such token.
+    #[must_use]
+    pub fn control_token(mut self, token: usize, written: &str) -> Self {
+        const CONTROL: u32 = 3;
+        // Behind the type of the entries and their number.
+        const FIRST: usize = 12;
+        let texts = self.bytes_of("tokenizer.ggml.tokens");
+        let mut at = Reader { bytes: texts, position: FIRST };
+        (0..token).for_each(|_| drop(at.text()));
+        let start = at.position;
+        at.text();
+        let end = at.position;
+        texts.splice(start..end, text(written));
+        let place = FIRST + token * 4;
+        let kinds = self.bytes_of("tokenizer.ggml.token_type");
+        kinds[place..place + 4].copy_from_slice(&CONTROL.to_le_bytes());
+        self
+    }
+
+    fn bytes_of(&mut self, key: &str) -> &mut Vec<u8> {
+        let entry = self.entries.iter_mut().find(|entry| entry.key == key);
+        &mut entry.expect("the file has this entry").bytes
+    }
+
     fn entry(mut self, key: &str, kind: u32, bytes: Vec<u8>) -> Self {
         self.entries.retain(|entry| entry.key != key);
         self.entries.push(Entry { key: key.to_owned(), kind, bytes });

@@ -1,0 +1,158 @@
+//! Models made of the fixtures: a reranker, and one whose vocabulary has the marks for a text that is filled in.
+//! Through the built hobd, on llama.cpp.
+#![cfg(feature = "llama")]
+
+use std::path::{Path, PathBuf};
+
+use hob_testkit::{Gguf, Hobd, Launch};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn fixture() -> Gguf {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
+    Gguf::open(&assets.join("fixtures/qwen3.gguf"))
+}
+
+fn start(directory: &TempDir, name: &str, model: &Gguf) -> Hobd {
+    let home = directory.path().join(name);
+    std::fs::create_dir_all(&home).unwrap();
+    let path: PathBuf = home.join("model.gguf");
+    model.write(&path);
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &home);
+    let launch = launch.args(["--threads", "1", "--ctx", "512"]);
+    launch.args(["--model".into(), path.into_os_string()]).start()
+}
+
+fn tokens(hobd: &Hobd, text: &str) -> Vec<Value> {
+    let answer = hobd.client.post("/tokenize", &json!({"content": text}));
+    answer["tokens"].as_array().unwrap().clone()
+}
+
+/// The fixture's, of each token.
+const COLUMNS: usize = 64;
+
+/// The weights of the labels `yes` and `no`: each the other's opposite.
+fn label() -> Vec<f32> {
+    (0..COLUMNS).map(|column| ((column * 7 % 13) as f32 - 6.0) / 13.0).collect()
+}
+
+/// It scores the last token of a text, as Qwen3's rerankers do.
+fn reranker() -> Gguf {
+    let weights: Vec<f32> =
+        label().into_iter().chain(label().into_iter().map(|weight| -weight)).collect();
+    fixture()
+        .number("qwen3.pooling_type", 4)
+        .texts("qwen3.classifier.output_labels", &["yes", "no"])
+        .tensor("cls.output.weight", [COLUMNS, 2], &weights)
+}
+
+const TEXTS: [&str; 6] =
+    ["the mill", "a river", "Hello there", "four", "What is it?", "my locker code is 48213"];
+
+#[test]
+fn a_reranker_scores_each_text_by_what_the_model_makes_of_it() {
+    let directory = TempDir::new().unwrap();
+    let ranks = start(&directory, "ranks", &reranker());
+    let ask = json!({"query": "Where is it?", "documents": TEXTS});
+    let answer = ranks.client.post("/v1/rerank", &ask);
+    let results = answer["results"].as_array().unwrap();
+    let scores: Vec<f64> =
+        results.iter().map(|result| result["relevance_score"].as_f64().unwrap()).collect();
+    assert_eq!(scores.len(), TEXTS.len());
+    assert!(scores.is_sorted_by(|a, b| a >= b) && scores[0] > scores[5], "{scores:?}");
+    assert!(scores.iter().all(|score| (0.0..=1.0).contains(score)), "{scores:?}");
+    assert_eq!(answer, ranks.client.post("/v1/rerank", &ask), "the same each time");
+
+    // The same weights as an embedding model: a text scores above a half where its vector points to `yes`.
+    let embeds = start(&directory, "embeds", &fixture().number("qwen3.pooling_type", 3));
+    let mut counted = 0;
+    for (result, score) in results.iter().zip(&scores) {
+        let text = TEXTS[result["index"].as_u64().unwrap() as usize];
+        let mut pair = tokens(&embeds, "Where is it?");
+        pair.extend(tokens(&embeds, text));
+        counted += pair.len();
+        let embedded = embeds.client.post("/v1/embeddings", &json!({"input": pair}));
+        let vector = embedded["data"][0]["embedding"].as_array().unwrap().clone();
+        let product: f64 = vector
+            .iter()
+            .zip(label())
+            .map(|(value, weight)| value.as_f64().unwrap() * f64::from(weight))
+            .sum();
+        assert_eq!(*score > 0.5, product > 0.0, "{text}: {score}, {product}");
+    }
+    assert_eq!(answer["usage"]["prompt_tokens"], counted);
+
+    let top = json!({"query": "Where is it?", "texts": TEXTS, "top_n": 1, "return_text": true});
+    let best = ranks.client.post("/rerank", &top);
+    assert_eq!(best[0]["index"], results[0]["index"]);
+    assert_eq!(best[0]["text"], TEXTS[best[0]["index"].as_u64().unwrap() as usize]);
+    let chat = json!({"messages": [{"role": "user", "content": "Hi"}]});
+    let refused = ranks.client.call("POST", "/v1/chat/completions").json(&chat).send();
+    assert_eq!((refused.status, &refused.error()["code"]), (400, &json!("unsupported_model")));
+}
+
+#[test]
+fn a_reranker_s_own_template_frames_query_and_text() {
+    let directory = TempDir::new().unwrap();
+    let template = "Query: {query} Text: {document} Fits:";
+    let ranks =
+        start(&directory, "ranks", &reranker().text("tokenizer.chat_template.rerank", template));
+    let ask = json!({"query": "Where?", "documents": ["the mill"]});
+    let answer = ranks.client.post("/v1/rerank", &ask);
+    let framed = tokens(&ranks, "Query: Where? Text: the mill Fits:");
+    assert_eq!(answer["usage"]["prompt_tokens"], framed.len());
+}
+
+/// Those of Qwen. They take the places of the vocabulary's last tokens.
+const MARKS: [&str; 3] = ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"];
+
+#[test]
+fn a_text_is_filled_in_with_the_marks_of_the_vocabulary() {
+    let directory = TempDir::new().unwrap();
+    let model = MARKS
+        .iter()
+        .enumerate()
+        .fold(fixture(), |model, (n, mark)| model.control_token(1533 + n, mark));
+    let fills = start(&directory, "fills", &model);
+    let (prefix, suffix) = ("fn add(a, b) { ", " }");
+    for mark in MARKS {
+        assert_eq!(tokens(&fills, mark).len(), 1, "{mark}");
+    }
+    let common = json!({"temperature": 0, "max_tokens": 8});
+    let with = |fields: Value| {
+        let mut body = common.clone();
+        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        body
+    };
+    let marked = format!("{}{prefix}{}{suffix}{}", MARKS[0], MARKS[1], MARKS[2]);
+    let expected = fills.client.post("/v1/completions", &with(json!({"prompt": marked})));
+    let filled = with(json!({"prompt": prefix, "suffix": suffix}));
+    let filled = fills.client.post("/v1/completions", &filled);
+    let text = filled["choices"][0]["text"].as_str().unwrap();
+    assert_eq!(text, expected["choices"][0]["text"]);
+    assert!(!text.is_empty());
+    assert_eq!(filled["usage"]["prompt_tokens"], expected["usage"]["prompt_tokens"]);
+    let count = tokens(&fills, prefix).len() + tokens(&fills, suffix).len() + 3;
+    assert_eq!(filled["usage"]["prompt_tokens"], count);
+
+    let infill =
+        json!({"input_prefix": prefix, "input_suffix": suffix, "n_predict": 8, "temperature": 0});
+    let infilled = fills.client.post("/infill", &infill);
+    assert_eq!(infilled["content"], text);
+    let mut begun = infill.clone();
+    begun["input_prefix"] = "fn add(a, b) ".into();
+    begun["prompt"] = "{ ".into();
+    assert_eq!(fills.client.post("/infill", &begun)["content"], text);
+    let mut beside = infill;
+    beside["input_extra"] = json!([{"filename": "a.rs", "text": "fn main() {}"}]);
+    let beside = fills.client.post("/infill", &beside);
+    assert!(beside["tokens_evaluated"].as_u64() > Some(count as u64), "{beside}");
+    let ollama = json!({"model": "x", "prompt": prefix, "suffix": suffix, "stream": false,
+        "options": {"temperature": 0, "num_predict": 8}});
+    assert_eq!(fills.client.post("/api/generate", &ollama)["response"], text);
+
+    let lacks = start(&directory, "lacks", &fixture());
+    let body = with(json!({"prompt": prefix, "suffix": suffix}));
+    let refused = lacks.client.call("POST", "/v1/completions").json(&body).send();
+    assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("suffix")));
+}
