@@ -16,6 +16,8 @@ pub struct Status {
     /// Seconds since 1970.
     pub started_at: u64,
     pub model: String,
+    /// The engine at another address that answers; `None`: the one in this process.
+    pub upstream: Option<Upstream>,
     /// It is the bundled model, which shows what Hob does and knows little.
     pub demo: bool,
     /// The parameters that its file recommends, as a request has them.
@@ -70,6 +72,19 @@ pub struct Status {
     pub shared: Option<SharedTier>,
     pub prefill_tokens_per_second: Option<f64>,
     pub counters: Counters,
+}
+
+/// An engine at another address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Upstream {
+    pub url: String,
+    /// `llama-server`, `vllm`, `sglang`, `hob` or `other`; empty while it cannot be asked.
+    pub engine: Text,
+    /// That it lists.
+    pub models: Vec<String>,
+    /// Why it cannot be asked, and the remedy.
+    pub error: Option<Text>,
 }
 
 /// The place that several daemons share, since the start.

@@ -44,6 +44,9 @@ pub struct Turn {
     /// The stored message that it answers.
     pub parent: Option<i64>,
     pub slot: Option<u32>,
+    /// The URL of the engine that answered; `None`: the one in this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
     /// Older messages of the conversation that the prompt leaves out.
     pub left_out: usize,
     /// The answer ended because the context was full.

@@ -90,6 +90,14 @@ pub fn endpoint(raw: &Raw) -> Result<String, Complaint> {
     }
 }
 
+/// The URL of a server of OpenAI's API, without the `/v1` with which its routes begin.
+pub fn upstream(raw: &Raw) -> Result<String, Complaint> {
+    let url = endpoint(raw).map_err(|_| {
+        complaint("is not the URL of a server", "write one such as http://127.0.0.1:8000")
+    })?;
+    Ok(url.strip_suffix("/v1").unwrap_or(&url).to_owned())
+}
+
 /// A whole number within `range`.
 pub fn number(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
     let remedy = match (*range.start(), *range.end()) {
@@ -406,6 +414,12 @@ mod tests {
         for wrong in ["s3.example", "http://", "ftp://a"] {
             assert!(endpoint(&raw(wrong)).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_address_of_an_engine_is_completed() {
+        assert_eq!(upstream(&raw("http://gpu:8000/v1/")).as_deref(), Ok("http://gpu:8000"));
+        assert!(upstream(&raw("gpu:8000")).is_err());
     }
 
     #[test]

@@ -33,6 +33,19 @@ macro_rules! settings_table {
         #[setting(Daemon, "PATH|NAME")]
         Model => model: ModelChoice = model();
 
+        /// Answer with the engine at this address instead of one in this process: any server of OpenAI's
+        /// API, such as vLLM, SGLang or llama-server
+        #[setting(Daemon, "URL")]
+        Upstream => upstream: Option<String> = optional(parse::upstream);
+
+        /// File that holds the token of that engine, which it is sent as a bearer token
+        #[setting(Daemon, "FILE")]
+        UpstreamTokenFile => upstream_token_file: Option<PathBuf> = optional_path();
+
+        /// Longest silence of that engine; a prompt must be computed within it
+        #[setting(Daemon, "SECS", name = "upstream_timeout_secs", default = "600")]
+        UpstreamTimeout => upstream_timeout: Duration = seconds();
+
         /// Write prompts by the Jinja template in this file instead of the model's own
         #[setting(Daemon, "FILE")]
         ChatTemplate => chat_template: Option<PathBuf> = optional_path();

@@ -28,6 +28,8 @@ pub enum ErrorKind {
     UnsupportedMedia,
     /// This daemon is not configured for it.
     NotImplemented,
+    /// The engine at another address gave no answer.
+    Upstream,
     /// A queue is full.
     Busy,
     Internal,
@@ -47,6 +49,7 @@ impl ErrorKind {
             Self::UnsupportedMedia => 415,
             Self::Internal => 500,
             Self::NotImplemented => 501,
+            Self::Upstream => 502,
             Self::Busy => 503,
         }
     }
@@ -56,7 +59,7 @@ impl ErrorKind {
             Self::Unauthorized => "authentication_error",
             Self::Forbidden => "permission_error",
             Self::Busy => "overloaded_error",
-            Self::Internal | Self::NotImplemented => "server_error",
+            Self::Internal | Self::NotImplemented | Self::Upstream => "server_error",
             _ => "invalid_request_error",
         }
     }

@@ -34,6 +34,7 @@ use crate::speech::typing::TypeAhead;
 use crate::speech::{self, Speech};
 use crate::storage::quota::DiskQuota;
 use crate::storage::{self, Storage};
+use crate::upstream::Upstream;
 use crate::warm::events::WarmEvents;
 use crate::warm::prefixes::default_first;
 use crate::warm::warm_status::WarmStatusReader;
@@ -72,6 +73,8 @@ pub struct Options {
     pub fetcher: Fetcher,
     /// The tier that several daemons share, and this one's name there.
     pub shared: Option<(SharedTier, String)>,
+    /// Answers in place of `engine`.
+    pub upstream: Option<Upstream>,
 }
 
 /// Clones share everything.
@@ -166,6 +169,7 @@ impl Parts {
             max_waiting: options.max_waiting,
             settings: options.settings.clone(),
             sharing,
+            upstream: options.upstream,
         });
         let documents = Documents {
             chat: chat.clone(),

@@ -21,7 +21,8 @@ export function useContextUse({ id }, state, chat) {
     const leaving = new AbortController();
     let timer;
     const failed = (error) => {
-      const mayPass = isUnreachable(error) || error.status >= 500;
+      // 501: the engine is at another address, and stays there.
+      const mayPass = isUnreachable(error) || (error.status >= 500 && error.status !== 501);
       if (mayPass) timer = setTimeout(() => setTries(tries + 1), RETRY_MS);
     };
     const query = profile ? `?profile=${encodeURIComponent(profile)}` : "";

@@ -15,6 +15,8 @@ use crate::wire::answer::Usage;
 
 #[derive(Default)]
 pub struct Account {
+    /// `None`: the engine in this process answers, and the account is about its KV.
+    upstream: Option<String>,
     pub usage: Usage,
     pub explanation: Option<Explanation>,
     /// During the first choice.
@@ -31,9 +33,9 @@ pub struct Account {
 }
 
 impl Account {
-    /// `segments`: of the first prompt.
-    pub fn of(segments: Vec<SegmentRef>) -> Self {
-        Self { moves: Moves::of(segments), ..Self::default() }
+    /// `segments`: of the first prompt. `upstream`: the URL of an engine at another address.
+    pub fn of(segments: Vec<SegmentRef>, upstream: Option<String>) -> Self {
+        Self { upstream, moves: Moves::of(segments), ..Self::default() }
     }
 
     /// Adds the report of a prompt.
@@ -83,15 +85,32 @@ impl Account {
         rows: Option<Grown>,
         left_out: usize,
     ) -> Turn {
-        let report = &self.report;
-        Turn {
+        let of_any_engine = Turn {
             conversation: conversation.filter(|id| !id.is_hint()).cloned(),
             cache_key: conversation.and_then(|id| id.hint_key().map(str::to_owned)),
             message: rows.map(|rows| rows.answer),
             parent: rows.map(|rows| rows.parent),
-            slot: report.slot.map(|slot| slot.0),
+            upstream: self.upstream.clone(),
             left_out,
             context_full: self.context_full,
+            ttft_ms: Some(to_micros(self.report.ttft_ms)),
+            total_ms: self
+                .generation_ms
+                .map(|generation| to_micros(self.report.ttft_ms + generation)),
+            tokens_per_second: self.tokens_per_second(),
+            ..Turn::default()
+        };
+        match self.upstream {
+            Some(_) => of_any_engine,
+            None => self.with_kv(of_any_engine),
+        }
+    }
+
+    /// Adds where the prompt's KV came from.
+    fn with_kv(&self, turn: Turn) -> Turn {
+        let report = &self.report;
+        Turn {
+            slot: report.slot.map(|slot| slot.0),
             cold: report.cold,
             tokens: Some(PromptTokens {
                 shared: report.tokens.shared,
@@ -117,12 +136,10 @@ impl Account {
                 computed: report.ahead.computed,
             }),
             restore_ms: Some(to_micros(report.restore_ms)),
-            ttft_ms: Some(to_micros(report.ttft_ms)),
-            total_ms: self.generation_ms.map(|generation| to_micros(report.ttft_ms + generation)),
-            tokens_per_second: self.tokens_per_second(),
             saved_ms: saved_ms(report).map(to_micros),
             miss: report.miss.as_ref().map(ToString::to_string),
             explanation: self.explanation.as_ref().map(Explanation::to_api),
+            ..turn
         }
     }
 

@@ -8,23 +8,24 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hob_runtime::backend::Model;
-use hob_runtime::turn::{FinishReason, Logprobs, TurnEvent, TurnReport};
+use hob_runtime::turn::{DraftCounts, FinishReason, Logprobs, TurnEvent, TurnReport};
 use hob_runtime::{Engine, Vocabulary};
 use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
 
 use super::account::Account;
 use super::assembly::{Assembly, Delta};
-use super::choices::Choices;
 use super::figures::{End, Figures};
 use super::locks::ConversationGuard;
 use super::progress::{BeforeTheEngine, Report};
 use super::recording::Recording;
+use super::source::{AnswerEvent, Forwarded, Source, logprobs_of};
 use super::speed::Speed;
 use crate::conversations::transcript::Pending;
 use crate::error::ApiError;
 use crate::explain::{Explanation, Subject};
 use crate::metrics::Metrics;
+use crate::upstream::Event;
 use crate::warm::events::ActiveTurn;
 use crate::wire::answer::{Head, Usage};
 use crate::wire::message::Message;
@@ -79,9 +80,9 @@ pub(super) struct Context {
     pub _active_turn: ActiveTurn,
 }
 
-/// The turns of a request, queued.
+/// The turns of a request, queued, or the request to an engine at another address.
 pub(super) struct NewAnswer {
-    pub choices: Choices,
+    pub source: Source,
     /// One a choice.
     pub assemblies: Vec<Assembly>,
     pub choices_per_prompt: usize,
@@ -102,7 +103,7 @@ pub(super) struct NewAnswer {
 
 pub struct Answer {
     context: Context,
-    choices: Choices,
+    source: Source,
     partial: Vec<PartialChoice>,
     /// The first choice of each prompt reports where the prompt came from.
     choices_per_prompt: usize,
@@ -146,13 +147,14 @@ impl Answer {
             reason: "stop",
         };
         let prompt_tokens = new.subject.prompt.len();
-        let account = Account::of(new.subject.segments.clone());
+        let upstream = new.source.upstream().map(|forwarded| forwarded.url.clone());
+        let account = Account::of(new.subject.segments.clone(), upstream);
         let before = new.reports_progress;
         let before = before.then(|| BeforeTheEngine::new(&context.engine, prompt_tokens));
         let first = before.as_ref().map(|before| Piece::Progress(before.first()));
         Self {
             context,
-            choices: new.choices,
+            source: new.source,
             partial: new.assemblies.into_iter().map(partial).collect(),
             choices_per_prompt: new.choices_per_prompt,
             prompts: new.prompts,
@@ -293,16 +295,19 @@ impl Answer {
             let next = match &mut self.before {
                 Some(before) => tokio::select! {
                     biased;
-                    next = self.choices.next() => next,
+                    next = self.source.next() => next?,
                     report = before.loading() => {
                         self.ready.push_back(Piece::Progress(report));
                         continue;
                     }
                 },
-                None => self.choices.next().await,
+                None => self.source.next().await?,
             };
-            let Some((choice, event)) = next else { return Ok(None) };
-            self.take(choice, event)?;
+            match next {
+                Some(AnswerEvent::Turn(choice, event)) => self.take(choice, event)?,
+                Some(AnswerEvent::Upstream(event)) => self.take_upstream(event),
+                None => return Ok(None),
+            }
         }
     }
 
@@ -372,6 +377,85 @@ impl Answer {
         Ok(())
     }
 
+    /// An event of an engine at another address, which has parsed the text. What it says of a choice that was not
+    /// asked for is dropped.
+    fn take_upstream(&mut self, event: Event) {
+        match event {
+            Event::More { choice, content, reasoning, tool_calls, logprobs } => {
+                if choice >= self.partial.len() {
+                    return;
+                }
+                self.begin_upstream(choice);
+                let partial = &mut self.partial[choice];
+                let delta = partial.assembly.accept(Delta { content, reasoning, tool_calls });
+                partial.logprobs.extend(logprobs_of(logprobs));
+                if choice == 0 {
+                    self.context.recording.flush(|| partial.assembly.message());
+                }
+                self.more(choice, delta);
+            }
+            Event::Usage(usage) => {
+                self.context.metrics.generated(usage.completion, DraftCounts::default());
+                let counted = &mut self.account.usage;
+                counted.prompt = usage.prompt;
+                counted.cached = usage.cached.min(usage.prompt);
+                counted.completion = usage.completion;
+                counted.reasoning = usage.reasoning;
+            }
+            Event::End { choice, reason, stop_text } => {
+                if choice >= self.partial.len() {
+                    return;
+                }
+                self.begin_upstream(choice);
+                self.end_upstream(choice, &reason, stop_text);
+            }
+        }
+    }
+
+    /// The first event of a choice: its prompt is computed.
+    fn begin_upstream(&mut self, choice: usize) {
+        if self.partial[choice].figures.has_begun() {
+            return;
+        }
+        let waited_ms = self.source.upstream().map_or(0.0, Forwarded::elapsed_ms);
+        let report = TurnReport { ttft_ms: waited_ms, ..TurnReport::default() };
+        self.partial[choice].figures.begin(&report);
+        if choice == 0 {
+            self.account.add_prompt(report);
+        }
+        self.ready.push_back(Piece::Begin { choice });
+    }
+
+    fn end_upstream(&mut self, choice: usize, reason: &str, stop_text: Option<String>) {
+        let is_cut = reason == "length";
+        let (ended, usage) =
+            (if is_cut { FinishReason::Length } else { FinishReason::Stop }, self.account.usage);
+        // The engine counts all choices together.
+        let completion_tokens = if self.partial.len() == 1 { usage.completion } else { 0 };
+        let partial = &mut self.partial[choice];
+        partial.figures.count_prompt(usage.prompt, usage.cached);
+        let generation_ms = partial.figures.generation_so_far_ms();
+        partial.figures.end(End {
+            reason: ended,
+            stop_text: stop_text.clone(),
+            completion_tokens,
+            generation_ms,
+            drafts: DraftCounts::default(),
+            max_tokens: self.max_tokens,
+        });
+        partial.reason = match reason {
+            "length" => "length",
+            "content_filter" => "content_filter",
+            _ if partial.assembly.calls_tools() => "tool_calls",
+            _ => "stop",
+        };
+        if choice == 0 {
+            self.stop_text = stop_text;
+            self.account.end_first(ended, completion_tokens, generation_ms, self.max_tokens);
+        }
+        self.conclude(choice, Delta::default(), Vec::new());
+    }
+
     /// Explains why the conversation's tokens were computed again.
     fn explain(&mut self, report: &TurnReport) {
         let subject = std::mem::take(&mut self.subject);
@@ -423,7 +507,12 @@ impl Answer {
         {
             self.context.engine.called_tools(conversation.clone());
         }
-        let end = Piece::End { choice, reason: partial.reason };
+        self.conclude(choice, delta, timeline);
+    }
+
+    /// Hands out the end of a choice, and stores the first one's.
+    fn conclude(&mut self, choice: usize, delta: Delta, timeline: Vec<Token>) {
+        let end = Piece::End { choice, reason: self.partial[choice].reason };
         self.more(choice, delta);
         if choice == 0 {
             let mut finish = json!({

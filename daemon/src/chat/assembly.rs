@@ -108,6 +108,30 @@ impl Assembly {
         self.take(parts)
     }
 
+    /// Adds what another engine has parsed. Returns it.
+    pub fn accept(&mut self, delta: Delta) -> Delta {
+        self.content.push_str(&delta.content);
+        self.reasoning.push_str(&delta.reasoning);
+        self.is_reasoning = delta.content.is_empty() && !delta.reasoning.is_empty();
+        for piece in &delta.tool_calls {
+            let text = |pointer: &str| piece.pointer(pointer).and_then(Value::as_str);
+            let index = piece["index"].as_u64().map_or(self.calls.len(), |index| index as usize);
+            // A call's name comes before its arguments.
+            if index >= self.calls.len() {
+                let own = || names::call(self.dialect);
+                self.calls.push(Call {
+                    id: text("/id").map_or_else(own, str::to_owned),
+                    name: text("/function/name").unwrap_or_default().to_owned(),
+                    arguments: String::new(),
+                });
+            }
+            if let Some(call) = self.calls.get_mut(index) {
+                call.arguments.push_str(text("/function/arguments").unwrap_or_default());
+            }
+        }
+        delta
+    }
+
     pub fn finish(&mut self) -> Delta {
         let parts = self.parser.as_mut().map(Parser::finish).unwrap_or_default();
         self.take(parts)
@@ -237,6 +261,25 @@ mod tests {
         assert!(cut.is_in_call());
         cut.cut();
         assert_eq!(cut.message().text().trim_end(), "So.");
+    }
+
+    #[test]
+    fn what_another_engine_has_parsed_is_collected() {
+        let mut assembly = Assembly::verbatim();
+        let call = |index: u64, arguments: &str| {
+            json!({"index": index, "id": format!("c{index}"), "type": "function",
+                "function": {"name": "look", "arguments": arguments}})
+        };
+        let more = |index: u64, arguments: &str| json!({"index": index, "function": {"arguments": arguments}});
+        let with = |tool_calls| Delta { tool_calls, ..Delta::default() };
+        assembly.accept(Delta { reasoning: "hm".into(), ..Delta::default() });
+        assert!(assembly.is_reasoning());
+        assembly.accept(with(vec![call(0, "{\"at\""), more(0, ": 1}"), call(1, "{}")]));
+        let message = assembly.message().to_json();
+        assert_eq!(message["reasoning_content"], "hm");
+        assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"at\": 1}");
+        assert_eq!(message["tool_calls"][1]["id"], "c1");
+        assert!(assembly.calls_tools() && !assembly.is_reasoning());
     }
 
     #[test]

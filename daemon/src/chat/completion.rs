@@ -15,6 +15,7 @@ use super::grammar;
 use super::identity::{Identity, Session};
 use super::recording::Recording;
 use super::request::purpose;
+use super::source::Source;
 use super::submit::remembered;
 use super::{CLASS_WITHOUT_TEXT, Chat};
 use crate::blocking::compute;
@@ -23,10 +24,8 @@ use crate::error::ApiError;
 use crate::explain::Subject;
 use crate::prompt::infill::infill;
 use crate::prompt::retokenize::{continue_tokens, likeliest};
-use crate::wire::completion::{CompletionRequest, Prompt};
-
-/// OpenAI's default for this endpoint.
-const DEFAULT_TOKENS: usize = 16;
+use crate::upstream::Upstream;
+use crate::wire::completion::{CompletionRequest, DEFAULT_TOKENS, Prompt};
 
 impl Chat {
     /// Begins to continue the prompts of `body`.
@@ -39,9 +38,11 @@ impl Chat {
         session: &Session,
     ) -> Result<(CompletionRequest, Answer), ApiError> {
         let options = &self.shared.options;
-        let vocabulary = options.engine.model().vocabulary().len();
-        let mut request = CompletionRequest::parse(body, vocabulary)?;
+        let mut request = CompletionRequest::parse(body, self.token_bound())?;
         request.shape.fill(&[options.model_sampling.fields()]);
+        if let Some(upstream) = self.upstream() {
+            return self.complete_there(upstream, body, request, session).await;
+        }
         if let Some(suffix) = &request.suffix {
             fill_in(options.engine.model().as_ref(), &mut request.prompts, suffix)?;
         }
@@ -105,7 +106,7 @@ impl Chat {
             &identity,
             recording,
             NewAnswer {
-                choices,
+                source: Source::Engine(choices),
                 assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
                 choices_per_prompt: request.shape.choices,
                 prompts,
@@ -117,6 +118,38 @@ impl Chat {
                 guard: None,
             },
         );
+        Ok((request, answer))
+    }
+
+    /// The same by an engine at another address: nothing is stored.
+    async fn complete_there(
+        &self,
+        upstream: &Upstream,
+        body: &Value,
+        request: CompletionRequest,
+        session: &Session,
+    ) -> Result<(CompletionRequest, Answer), ApiError> {
+        let asks_privacy = body.get("store").and_then(Value::as_bool) == Some(false);
+        let identity = Identity::of(body, session)?;
+        let scope = self.scope(identity, asks_privacy, None, false).await?;
+        let source = self.forward_completion(upstream, body, &request, &scope).await?;
+        let options = &self.shared.options;
+        let transcript = options.transcript.of_turn(None);
+        let recording = Recording::new(options, transcript, Vec::new(), scope.is_private);
+        let count = request.prompts.len() * request.shape.choices;
+        let new = NewAnswer {
+            source,
+            assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
+            choices_per_prompt: request.shape.choices,
+            prompts: Vec::new(),
+            subject: Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 },
+            continued: None,
+            left_out: 0,
+            max_tokens: Some(request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS)),
+            reports_progress: false,
+            guard: None,
+        };
+        let answer = self.begin_answer("cmpl", &scope.identity, recording, new);
         Ok((request, answer))
     }
 }

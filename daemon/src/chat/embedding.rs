@@ -12,6 +12,10 @@ impl Chat {
     /// # Errors
     /// When the model computes no embeddings, or the engine's queue is full.
     pub async fn embed(&self, inputs: &[Prompt]) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
+        if let Some(upstream) = self.upstream() {
+            let _active_turn = self.shared.options.events.turn(None);
+            return Ok(upstream.embed(inputs.iter().map(Prompt::to_json).collect()).await?);
+        }
         let (model, inputs) = (self.engine().model().clone(), inputs.to_vec());
         let tokenized = compute(move || {
             let tokenize = |input: &Prompt| embedding_tokens(model.as_ref(), input);

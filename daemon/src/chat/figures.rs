@@ -57,6 +57,20 @@ impl Figures {
         self.first_token = Some(Instant::now());
     }
 
+    pub(super) fn has_begun(&self) -> bool {
+        self.first_token.is_some()
+    }
+
+    /// Where the prompt is counted behind the answer.
+    pub(super) fn count_prompt(&mut self, prompt: usize, cached: usize) {
+        (self.prompt, self.cached) = (prompt, cached);
+    }
+
+    /// Since the first token.
+    pub(super) fn generation_so_far_ms(&self) -> f64 {
+        self.first_token.map_or(0.0, |first| first.elapsed().as_secs_f64() * 1e3)
+    }
+
     pub(super) fn end(&mut self, end: End) {
         self.predicted = end.completion_tokens;
         self.generation_ms = Some(end.generation_ms);
@@ -72,8 +86,7 @@ impl Figures {
 
     /// llama-server's `timings`. The first token is sampled with the prompt: the speed is that of the others.
     pub fn timings(&self) -> Value {
-        let elapsed = || self.first_token.map_or(0.0, |first| first.elapsed().as_secs_f64() * 1e3);
-        let predicted_ms = self.generation_ms.unwrap_or_else(elapsed);
+        let predicted_ms = self.generation_ms.unwrap_or_else(|| self.generation_so_far_ms());
         let computed = self.prompt - self.cached;
         let further = self.predicted.saturating_sub(1);
         let mut timings = json!({

@@ -4,10 +4,10 @@
 //! (the steps of a chat), `privacy` (what may reach the disk), `documents` (those that messages name),
 //! [`locks`], `history` (what the prompt continues), `newest` (a chat that outgrew the context),
 //! `continuing` (an answer that was cut short), `submit` (messages to turns in the engine's queue),
-//! `grammar`, `choices` (the turns), [`answer`] (their events to the client), `account` (what they
+//! `grammar`, `choices` (the turns), `forward` (the same to an engine at another address), `source` (either's events), [`answer`] (their events to the client), `account` (what they
 //! cost) and [`figures`] (each of them), `moves` (what moved), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
 //! calls), `recording` (what is saved). Beside it: `ranking`, [`detached`] (answers that outlive their client), [`shorten`] (room in the
-//! context), [`context`] (how full it is), [`completion`], `embedding`, `tokens`, and [`prewarm`], a
+//! context), [`context`] (how full it is), [`completion`], `embedding`, `tokens`, `weights`, and [`prewarm`], a
 //! chat that generates nothing.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
@@ -26,6 +26,7 @@ pub mod detached;
 pub mod documents;
 mod embedding;
 pub mod figures;
+mod forward;
 mod grammar;
 mod history;
 pub mod identity;
@@ -40,13 +41,15 @@ mod ranking;
 mod recording;
 pub mod request;
 pub mod shorten;
+mod source;
 mod speed;
 mod submit;
 mod tokens;
+mod weights;
 
 use std::sync::Arc;
 
-use hob_prewarm::{Event, PrefixName, StayLoaded};
+use hob_prewarm::{Event, PrefixName};
 use hob_runtime::Engine;
 use hob_runtime::adapters::Adapters;
 use hob_runtime::turn::Retention;
@@ -68,6 +71,7 @@ use crate::prompt::infill::infill;
 use crate::prompt::{DocumentTexts, Renderer};
 use crate::settings::LiveSettings;
 use crate::speech::sessions::SpeechSessions;
+use crate::upstream::Upstream;
 use crate::warm::events::WarmEvents;
 use crate::wire::answer::Head;
 use crate::wire::chat::ChatRequest;
@@ -75,6 +79,7 @@ use crate::wire::sampling::Shape;
 use answer::{Answer, NewAnswer};
 use assembly::Assembly;
 use detached::DetachedAnswers;
+pub use forward::NEEDS_ENGINE;
 use identity::{Identity, Session};
 use locks::{ConversationGuard, ConversationLocks};
 use privacy::Scope;
@@ -108,6 +113,8 @@ pub struct Options {
     pub settings: LiveSettings,
     /// With the other daemons that answer the same conversations.
     pub sharing: Option<Sharing>,
+    /// Answers in place of `engine`, which then computes nothing.
+    pub upstream: Option<Upstream>,
 }
 
 /// The TTL class of saved KV without stored text: no list of chats shows it, so it leaves by itself.
@@ -164,11 +171,6 @@ impl Chat {
         infill(self.engine().model().as_ref(), "", "").is_some()
     }
 
-    /// How long the weights stay after the last turn, until they are unloaded; `None`: as the settings say.
-    pub fn stay_loaded(&self, stay: Option<StayLoaded>) {
-        self.events().send(Event::StayLoaded(stay));
-    }
-
     pub(crate) fn events(&self) -> &WarmEvents {
         &self.shared.options.events
     }
@@ -214,7 +216,10 @@ impl Chat {
         let conversation = scope.identity.pinned().cloned();
         let transcript = self.shared.options.transcript.of_turn(ticket.clone());
         let job = Job { resolved, start, extent, conversation, adapters, keep, ticket };
-        let (job, submitted) = self.render_and_submit(job).await?;
+        let (job, submitted) = match self.upstream() {
+            Some(upstream) => self.forward(upstream, body, job, &scope).await?,
+            None => self.render_and_submit(job).await?,
+        };
         let Job { resolved, start, .. } = job;
         let answer = self.open(&resolved, &scope, transcript, start, submitted, guard);
         Ok((resolved.request, answer))
@@ -222,8 +227,7 @@ impl Chat {
 
     /// Checks a body and looks up the profile that it names.
     pub(crate) fn resolve(&self, body: &Value) -> Result<ResolvedRequest, ApiError> {
-        let vocabulary = self.engine().model().vocabulary().len();
-        ResolvedRequest::parse(body, &self.shared.options.profiles, vocabulary)
+        ResolvedRequest::parse(body, &self.shared.options.profiles, self.token_bound())
     }
 
     /// The adapters that a request names.
@@ -303,7 +307,7 @@ impl Chat {
         let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
         let continued = continuation.as_ref().and_then(|it| it.continued.as_ref());
         let continued = continued.map(|continued| continued.message.to_json());
-        let Submitted { choices, subject, reading, begun, .. } = submitted;
+        let Submitted { source, subject, reading, begun, .. } = submitted;
         let prompt = subject.prompt.clone();
         let mut recording = Recording::new(
             &self.shared.options,
@@ -316,7 +320,9 @@ impl Chat {
             recording.keep(scope.recorded(), text);
             self.observe(resolved, scope, &subject.prompt, &documents);
         }
+        let is_local = source.upstream().is_none();
         let assembly = || match request.messages.last() {
+            _ if !is_local => forward::assembly(&begun),
             // The client has the text so far.
             Some(last) if request.continues_final => {
                 Assembly::new(&reading, last.text().is_empty() && !last.reasoning().is_empty())
@@ -324,7 +330,7 @@ impl Chat {
             _ => Assembly::begun(&reading, begun.thinks, &begun.text),
         };
         let new = NewAnswer {
-            choices,
+            source,
             assemblies: (0..count).map(|_| assembly()).collect(),
             continued,
             choices_per_prompt: count,
@@ -332,7 +338,7 @@ impl Chat {
             subject,
             left_out,
             max_tokens: request.shape.max_tokens,
-            reports_progress: request.progress && request.shape.stream,
+            reports_progress: request.progress && request.shape.stream && is_local,
             guard: guard.filter(|_| !is_prewarm),
         };
         self.begin_answer("chatcmpl", &scope.identity, recording, new)
@@ -368,7 +374,8 @@ impl Chat {
             options.events.send(Event::Used { prefix: PrefixName::Profile(profile) });
         }
         // A document has saved KV of its own. A prefix is computed without adapters.
-        let may_learn = documents.is_empty() && resolved.request.shape.lora.is_empty();
+        let may_learn =
+            !prompt.is_empty() && documents.is_empty() && resolved.request.shape.lora.is_empty();
         if scope.in_memory != Some(true) && may_learn {
             let prefix = resolved.preamble.as_ref().map(|preamble| &preamble.prefix);
             let covered = prefix.and_then(|prefix| prefix.tokens()).unwrap_or(0);
@@ -387,7 +394,10 @@ impl Chat {
         let head = Head {
             id: names::answer(prefix),
             created: self.now().0 / 1000,
-            model: options.model_name.clone(),
+            model: match new.source.upstream() {
+                Some(forwarded) => forwarded.model.clone(),
+                None => options.model_name.clone(),
+            },
             fingerprint: format!("fp_{}", options.engine.fingerprint()),
         };
         let conversation = identity.pinned().cloned();

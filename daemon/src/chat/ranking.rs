@@ -15,6 +15,9 @@ impl Chat {
     /// # Errors
     /// When the model ranks no texts, or the engine's queue is full.
     pub async fn rank(&self, query: &str, texts: &[String]) -> Result<(Vec<f32>, usize), ApiError> {
+        if let Some(upstream) = self.upstream() {
+            return Ok(upstream.rank(query, texts).await?);
+        }
         let (model, query) = (self.engine().model().clone(), query.to_owned());
         let texts = texts.to_vec();
         let tokenized = compute(move || {

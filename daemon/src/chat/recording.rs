@@ -83,6 +83,11 @@ impl Recording {
     /// Adds a token of the answer. `partial`: the message with it.
     pub fn token(&mut self, token: Token, partial: impl FnOnce() -> Message) {
         self.timeline.push(token);
+        self.flush(partial);
+    }
+
+    /// The answer has more text. `partial`: the message with it.
+    pub fn flush(&mut self, partial: impl FnOnce() -> Message) {
         if let Some(answer) = &mut self.answer {
             answer.flush(partial);
         }

@@ -13,10 +13,11 @@ use hob_runtime::turn::{Retention, TurnError, TurnRequest};
 use hob_slots::{ConversationId, Token, common_prefix};
 
 use super::assembly::Reading;
-use super::choices::{self, Choices};
+use super::choices;
 use super::grammar::NoCall;
 use super::newest::{self, Newest};
 use super::request::{ResolvedRequest, purpose};
+use super::source::Source;
 use super::{Chat, continuing, grammar};
 use crate::blocking::compute;
 use crate::conversations::transcript::{TurnStart, TurnTicket};
@@ -40,7 +41,7 @@ pub struct Job {
 
 /// A chat whose turns are queued.
 pub struct Submitted {
-    pub choices: Choices,
+    pub source: Source,
     pub subject: Subject,
     pub reading: Reading,
     pub begun: Begun,
@@ -67,7 +68,7 @@ struct Prompt {
 
 impl Job {
     /// All messages of the prompt.
-    fn messages(&self) -> &[Message] {
+    pub fn messages(&self) -> &[Message] {
         match &self.start.continuation {
             Some(continuation) => &continuation.history,
             None => {
@@ -79,7 +80,7 @@ impl Job {
     }
 
     /// The answer that goes on: a stored one, or the request's last message.
-    fn continued(&self) -> Option<&Message> {
+    pub fn continued(&self) -> Option<&Message> {
         let request = &self.resolved.request;
         match &self.start.continuation {
             Some(continuation) => Some(&continuation.continued.as_ref()?.message),
@@ -205,7 +206,8 @@ impl Chat {
         let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
             .map_err(|error| refused(&job.resolved, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
-        Ok(Submitted { choices, subject, reading, begun, start })
+        let source = Source::Engine(choices);
+        Ok(Submitted { source, subject, reading, begun, start })
     }
 }
 

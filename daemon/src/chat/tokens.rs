@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::identity::{Identity, Session};
 use super::submit::Job;
-use super::{Chat, continuing, grammar};
+use super::{Chat, continuing, forward, grammar};
 use crate::blocking::compute;
 use crate::error::ApiError;
 
@@ -59,15 +59,22 @@ impl Chat {
     }
 
     /// `add_special`: adds the model's begin and end tokens. `parse_special`: the written form of a
-    /// control token becomes that token.
+    /// control token becomes that token. `param`: the field that has the text.
+    ///
+    /// # Errors
+    /// When the vocabulary is that of an engine at another address.
     pub async fn tokenize(
         &self,
         text: String,
         add_special: bool,
         parse_special: bool,
-    ) -> Vec<Token> {
+        param: &str,
+    ) -> Result<Vec<Token>, ApiError> {
+        if self.upstream().is_some() {
+            return Err(forward::local(param, "the vocabulary is there"));
+        }
         let model = self.engine().model().clone();
-        compute(move || model.tokenize(&text, add_special, parse_special)).await
+        Ok(compute(move || model.tokenize(&text, add_special, parse_special)).await)
     }
 
     /// Bytes that are not UTF-8 become U+FFFD.

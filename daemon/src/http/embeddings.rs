@@ -12,7 +12,7 @@ use crate::wire::embedding::{EmbeddingRequest, response, shortened};
 
 /// `POST /v1/embeddings`
 pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
-    let vocabulary = chat.engine().model().vocabulary().len();
+    let vocabulary = chat.token_bound();
     let mut value = body.value;
     if let Some(input) = value.get("input").filter(|input| !input.is_null()) {
         value["input"] = normalised(&chat, input, "input").await?;

@@ -4,7 +4,7 @@
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
 //! refused), `sse` (streams), the endpoints, `translation` and the protocols
 //! `responses`, `anthropic`, `ollama` and `llama_server`; `serve` (the
-//! socket), `drain` and `paths` (in front of every route), `texts` and `gate` (while the model loads).
+//! socket), `drain` and `paths` (in front of every route), `texts` and `gate` (while the model loads), `upstream` (with an engine at another address).
 
 mod anthropic;
 mod audio;
@@ -49,6 +49,7 @@ pub mod texts;
 mod translation;
 mod turns;
 mod typing;
+mod upstream;
 mod utterance;
 mod verifying;
 mod voice;
@@ -119,11 +120,12 @@ impl FromRef<Shared> for BodyLimits {
 
 /// All routes, guarded.
 pub fn router(shared: Shared, guard: Guard) -> Router {
-    let metrics = shared.parts.metrics.clone();
+    let (metrics, chat) = (shared.parts.metrics.clone(), shared.parts.chat.clone());
     routes()
         .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(shared)
+        .layer(middleware::from_fn_with_state(chat, upstream::refuse_local))
         .layer(middleware::from_fn_with_state(guard, guard::guard))
         .layer(middleware::from_fn_with_state(metrics, count))
 }

@@ -14,26 +14,39 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::body::JsonBody;
+use super::upstream;
 use crate::blocking::compute;
+use crate::chat::Chat;
 use crate::clock::rfc3339;
 use crate::error::ApiError;
 use crate::models::{Entry, Models, SavedKv, Switch, devices};
 use crate::settings::SettingsEditor;
 
 /// `GET /v1/models`
-pub async fn list(State(models): State<Models>) -> Json<ModelList> {
+pub async fn list(
+    State(models): State<Models>,
+    State(chat): State<Chat>,
+) -> Result<Response, ApiError> {
+    if let Some(upstream) = chat.upstream() {
+        return upstream::models(upstream).await;
+    }
     let model = Model::of(&models);
     let (first_id, last_id) = (model.id.clone(), model.id.clone());
-    Json(ModelList { object: "list", data: vec![model], has_more: false, first_id, last_id })
+    let list = ModelList { object: "list", data: vec![model], has_more: false, first_id, last_id };
+    Ok(Json(list).into_response())
 }
 
 /// `GET /v1/models/{id}`
 pub async fn one(
     State(models): State<Models>,
+    State(chat): State<Chat>,
     Path(id): Path<String>,
-) -> Result<Json<Model>, ApiError> {
+) -> Result<Response, ApiError> {
+    if let Some(upstream) = chat.upstream() {
+        return upstream::model(upstream, &id).await;
+    }
     if id == models.name() {
-        return Ok(Json(Model::of(&models)));
+        return Ok(Json(Model::of(&models)).into_response());
     }
     Err(ApiError::not_found("this daemon runs another model; GET /v1/models names it")
         .param("model")

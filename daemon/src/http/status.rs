@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
 use hob_api::status::{
-    Adapter, Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, RecallModel, Slot,
+    Adapter, Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, RecallModel, Slot, Upstream,
 };
 use hob_config::ModelChoice;
 use hob_runtime::adapters::AdapterFile;
@@ -29,9 +29,22 @@ use crate::profiles::{ProfileStatus, Profiles};
 use crate::speech::Speech;
 use crate::storage::Storage;
 use crate::storage::quota;
+use crate::upstream::name_of;
 
 /// `GET /health`: needs no token, and does not wait for the engine.
-pub async fn health(State(models): State<Models>) -> (StatusCode, Json<Value>) {
+pub async fn health(
+    State(models): State<Models>,
+    State(chat): State<Chat>,
+) -> (StatusCode, Json<Value>) {
+    if let Some(upstream) = chat.upstream() {
+        return match upstream.glance().await {
+            Ok(_) => (StatusCode::OK, Json(json!({"status": "ok"}))),
+            Err(error) => {
+                let down = json!({"status": "upstream", "reason": error.to_string()});
+                (StatusCode::SERVICE_UNAVAILABLE, Json(down))
+            }
+        };
+    }
     match models.engine.health() {
         Health::Ok => (StatusCode::OK, Json(json!({"status": "ok"}))),
         Health::Loading { percent } => {
@@ -96,12 +109,20 @@ pub async fn status(
     let prefixes = profiles.prefixes(&status).await;
     let list = profiles.list().await;
     let devices = compute(devices::here).await;
+    let upstream = match chat.upstream() {
+        Some(upstream) => Some(engine_there(upstream).await),
+        None => None,
+    };
     Ok(Json(Status {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         started_at: models.started.0 / 1000,
-        model: models.name().to_owned(),
-        demo: models.catalogue.current().choice == ModelChoice::Bundled,
+        model: match upstream.as_ref().and_then(|upstream| upstream.models.first()) {
+            Some(served) => served.clone(),
+            None => models.name().to_owned(),
+        },
+        demo: upstream.is_none() && models.catalogue.current().choice == ModelChoice::Bundled,
+        upstream,
         sampling: models.catalogue.current().sampling.to_json(),
         fingerprint: Some(models.engine.fingerprint()),
         recognizer: speech.can_transcribe(),
@@ -144,6 +165,20 @@ pub async fn status(
         prefill_tokens_per_second: status.prefill_tokens_per_second,
         counters: counters(status.counters),
     }))
+}
+
+/// The engine at another address, as it is now.
+async fn engine_there(upstream: &crate::upstream::Upstream) -> Upstream {
+    let url = upstream.url().to_owned();
+    match upstream.glance().await {
+        Ok(served) => {
+            let models = served.models.iter().map(|model| name_of(model).to_owned()).collect();
+            Upstream { url, engine: served.kind.as_str().into(), models, error: None }
+        }
+        Err(error) => {
+            Upstream { url, error: Some(error.to_string().into()), ..Upstream::default() }
+        }
+    }
 }
 
 fn slot(slot: SlotStatus, readiness: &BTreeMap<ConversationId, Readiness>) -> Slot {

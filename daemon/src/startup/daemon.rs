@@ -24,7 +24,8 @@ use super::door::Door;
 use super::engine::{self, Opened, Overrides};
 use super::next::NextStart;
 use super::{
-    Ending, ModelSwitch, OnHang, Report, Step, announce, models, request_adapters, sharing, voice,
+    Ending, ModelSwitch, OnHang, Report, Step, announce, models, request_adapters, sharing,
+    upstream, voice,
 };
 use crate::auth::AccessToken;
 use crate::clock::ProcessTime;
@@ -101,8 +102,10 @@ pub fn open_with(
 ) -> Result<Daemon> {
     let with_background = !overrides.without_background;
     let (daemon, opened, loops) = join(model_switch, address, overrides, report)?;
-    loops.spawn_warming(&daemon.parts);
-    daemon.parts.warm_all();
+    if daemon.parts.chat.upstream().is_none() {
+        loops.spawn_warming(&daemon.parts);
+        daemon.parts.warm_all();
+    }
     if with_background {
         spawn_background(&daemon, opened, model_switch.time().clone());
     }
@@ -212,6 +215,7 @@ fn join(
         crashes: model_switch.crashes().clone(),
         fetcher: model_switch.fetcher().clone(),
         shared,
+        upstream: upstream::open(settings)?,
     });
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { parts: parts.clone(), limits }, guard);

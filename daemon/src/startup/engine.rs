@@ -12,9 +12,9 @@ use hob_slots::away::Policy;
 use hob_slots::fingerprint::Lora;
 use hob_slots::store::{Key, Store, StoreError};
 
-use super::Report;
 use super::model::{self, Loaded};
 use super::model_file::prefix_slots;
+use super::{Report, upstream};
 use crate::clock::Clock;
 use crate::models::{CurrentDraftModel, CurrentRecallModel, ModelSampling};
 use crate::prompt::RendersIn;
@@ -83,9 +83,10 @@ pub(super) fn open(
     report: &mut Report<'_>,
 ) -> Result<Opened> {
     let settings = &resolved.settings;
-    let loaded = match loaded {
-        Some(loaded) => loaded,
-        None => model::load(resolved, report)?,
+    let loaded = match (loaded, &settings.upstream) {
+        (Some(loaded), _) => loaded,
+        (None, Some(url)) => upstream::stand_in(resolved, url),
+        (None, None) => model::load(resolved, report)?,
     };
     let drafter = loaded.drafter.as_ref();
     let drafting = drafter.and_then(|drafter| drafter.model.as_ref().ok());

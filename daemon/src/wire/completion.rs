@@ -9,6 +9,9 @@ use super::hob::{cold, progress};
 use super::sampling::Shape;
 use crate::error::ApiError;
 
+/// OpenAI's default of this endpoint.
+pub const DEFAULT_TOKENS: usize = 16;
+
 const MAX_PROMPTS: usize = 64;
 const MAX_LOGPROBS: i64 = 20;
 
@@ -36,6 +39,16 @@ pub enum Prompt {
     /// May contain control tokens.
     Text(String),
     Tokens(Vec<Token>),
+}
+
+impl Prompt {
+    /// As a request has it.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Text(text) => text.as_str().into(),
+            Self::Tokens(tokens) => tokens.iter().map(|token| token.0).collect(),
+        }
+    }
 }
 
 impl CompletionRequest {

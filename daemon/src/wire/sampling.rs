@@ -103,6 +103,32 @@ impl SamplingFields {
         }
     }
 
+    /// The fields that are set, as a request has them.
+    pub fn to_fields(&self) -> Map<String, Value> {
+        // Through its digits: 0.7 stays 0.7.
+        let number =
+            |number: Option<f32>| Some(Value::from(number?.to_string().parse::<f64>().ok()?));
+        let count = |count: Option<usize>| Some(Value::from(count?));
+        let fields = [
+            ("temperature", number(self.temperature)),
+            ("top_p", number(self.top_p)),
+            ("top_k", count(self.top_k)),
+            ("min_p", number(self.min_p)),
+            ("seed", self.seed.map(|seed| seed.cast_signed().into())),
+            ("frequency_penalty", number(self.frequency_penalty)),
+            ("presence_penalty", number(self.presence_penalty)),
+            ("repeat_penalty", number(self.repeat_penalty)),
+            (
+                "max_tokens",
+                match self.max_tokens {
+                    Some(NO_LIMIT) => Some((-1).into()),
+                    max_tokens => count(max_tokens),
+                },
+            ),
+        ];
+        fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+
     fn sampling(&self, logit_bias: Vec<(Token, f32)>) -> Sampling {
         let default = Sampling::default();
         Sampling {
@@ -121,7 +147,7 @@ impl SamplingFields {
 
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// What the request sets.
+    /// What the request sets; behind [`Shape::fill`] what others set, too.
     pub given: SamplingFields,
     pub sampling: Sampling,
     /// `None`: until the model ends the answer or the context is full.
@@ -150,6 +176,7 @@ impl Shape {
         let all = others.iter().fold(self.given.clone(), |all, other| all.or(other));
         self.sampling = all.sampling(std::mem::take(&mut self.sampling.logit_bias));
         self.max_tokens = all.max_tokens;
+        self.given = all;
     }
 
     /// `vocabulary`: the number of tokens, the limit of those in `logit_bias`.
@@ -297,6 +324,8 @@ mod tests {
         let Sampling { temperature, top_p, top_k, min_p, .. } = shape.sampling;
         assert_eq!((temperature, top_p, top_k, min_p), (0.5, 0.5, 40, 0.0));
         assert_eq!((shape.max_tokens, shape.sampling.logit_bias.len()), (Some(9), 1));
+        let set = json!({"temperature": 0.5, "top_p": 0.5, "top_k": 40, "max_tokens": 9});
+        assert_eq!(Value::from(shape.given.to_fields()), set);
         let mut prewarm = parse(json!({"max_tokens": 0})).unwrap();
         prewarm.fill(&[&conversation]);
         assert!(prewarm.is_prewarm());

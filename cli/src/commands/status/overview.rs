@@ -38,7 +38,9 @@ pub fn write(
     for device in &status.devices {
         fact("device", device_words(device));
     }
-    fact("requests", requests(status));
+    if status.upstream.is_none() {
+        fact("requests", requests(status));
+    }
     if status.counters.drafted_tokens > 0 {
         fact("drafts", drafts(status));
     }
@@ -48,8 +50,10 @@ pub fn write(
     if let Some(recall_model) = &status.recall_model {
         fact("recall model", of_recall_model(recall_model));
     }
-    fact("ready", ready(status));
-    fact("memory", memory(status));
+    if status.upstream.is_none() {
+        fact("ready", ready(status));
+        fact("memory", memory(status));
+    }
     if let Some(shared) = &status.shared {
         fact("shared", of_shared(shared));
     }
@@ -102,6 +106,13 @@ fn slot_state(slot: &Slot) -> String {
 }
 
 fn model(status: &Status) -> String {
+    if let Some(upstream) = &status.upstream {
+        let url = plain(&upstream.url);
+        return match &upstream.error {
+            Some(error) => plain(error),
+            None => format!("{} of {} at {url}", plain(&status.model), plain(&upstream.engine)),
+        };
+    }
     let mut text = plain(&status.model);
     match (status.residency.as_ref(), status.loaded_percent) {
         ("loading", Some(percent)) => text.push_str(&format!(" (loading, {percent} %)")),

@@ -95,7 +95,7 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::TooLarge => "request_too_large",
         ErrorKind::Timeout => "timeout_error",
         ErrorKind::Busy => "overloaded_error",
-        ErrorKind::Internal | ErrorKind::NotImplemented => "api_error",
+        ErrorKind::Internal | ErrorKind::NotImplemented | ErrorKind::Upstream => "api_error",
         ErrorKind::Invalid
         | ErrorKind::MethodNotAllowed
         | ErrorKind::Conflict

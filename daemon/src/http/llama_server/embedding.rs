@@ -18,7 +18,7 @@ pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Valu
     let fields = Fields::of_body(&body.value)?;
     let name = if fields.get("content").is_some() { "content" } else { "input" };
     let input = normalised(&chat, fields.required(name)?, name).await?;
-    let vocabulary = chat.engine().model().vocabulary().len();
+    let vocabulary = chat.token_bound();
     let request = EmbeddingRequest::parse(&json!({ "input": input }), vocabulary);
     let request = request.map_err(|error| {
         renamed(error, |param| Some(format!("{name}{}", behind(param, "input")?)))

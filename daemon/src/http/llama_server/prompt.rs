@@ -45,11 +45,13 @@ async fn one(chat: &Chat, value: &Value, path: &str) -> Result<Value, ApiError> 
 
 /// Tokens and texts as tokens. A text that begins the row has the model's begin token in front.
 async fn row(chat: &Chat, list: &[Value], path: &str) -> Result<Value, ApiError> {
-    let vocabulary = chat.engine().model().vocabulary().len();
+    let vocabulary = chat.token_bound();
     let mut row: Vec<Token> = Vec::new();
     for (n, part) in list.iter().enumerate() {
         match part {
-            Value::String(text) => row.extend(chat.tokenize(text.clone(), n == 0, true).await),
+            Value::String(text) => {
+                row.extend(chat.tokenize(text.clone(), n == 0, true, path).await?)
+            }
             part => {
                 let one = tokens(std::slice::from_ref(part), path, vocabulary);
                 row.extend(one.map_err(|error| error.param(format!("{path}[{n}]")))?);

@@ -133,7 +133,7 @@ async fn logit_bias(chat: &Chat, biases: &Value) -> Result<Value, ApiError> {
                 by_token.insert(number.clone(), bias);
             }
             Value::String(text) => {
-                let tokens = chat.tokenize(text.clone(), false, true).await;
+                let tokens = chat.tokenize(text.clone(), false, true, &path).await?;
                 by_token.extend(tokens.into_iter().map(|it| (it.0.to_string(), bias.clone())));
             }
             token => {

@@ -32,7 +32,7 @@ pub async fn tokenize(State(chat): State<Chat>, body: JsonBody) -> Result<Json<V
     let add_special = fields.boolean("add_special")?.unwrap_or(false);
     let parse_special = fields.boolean("parse_special")?.unwrap_or(true);
     let with_pieces = fields.boolean("with_pieces")?.unwrap_or(false);
-    let tokens = chat.tokenize(content, add_special, parse_special).await;
+    let tokens = chat.tokenize(content, add_special, parse_special, "content").await?;
     let vocabulary = chat.engine().model().vocabulary();
     let entry = |token: &Token| match with_pieces {
         true => json!({"id": token.0, "piece": piece(vocabulary.piece(*token))}),

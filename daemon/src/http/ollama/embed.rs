@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::body::OllamaBody;
 use super::figures::Timer;
-use super::load::{self, KeepAlive, keep_alive};
+use super::load::{KeepAlive, keep_alive};
 use super::models::listed;
 use crate::chat::Chat;
 use crate::error::ApiError;
@@ -21,7 +21,7 @@ pub async fn embed(State(chat): State<Chat>, body: OllamaBody) -> Result<Json<Va
     let (vectors, tokens) = match fields.get("input") {
         Some(input) if !is_empty(input) => vectors(&chat, &body.value).await?,
         _ => {
-            load::load(&chat).await?;
+            chat.load_weights().await?;
             (Vec::new(), 0)
         }
     };
@@ -42,7 +42,7 @@ pub async fn embed_one(
     let vector = match fields.string("prompt")?.filter(|prompt| !prompt.is_empty()) {
         Some(prompt) => vectors(&chat, &json!({"input": prompt})).await?.0.into_iter().next(),
         None => {
-            load::load(&chat).await?;
+            chat.load_weights().await?;
             None
         }
     };
@@ -55,7 +55,7 @@ fn is_empty(input: &Value) -> bool {
 
 /// One vector an input, and the tokens of all.
 async fn vectors(chat: &Chat, body: &Value) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
-    let vocabulary = chat.engine().model().vocabulary().len();
+    let vocabulary = chat.token_bound();
     let asked = json!({"input": body["input"], "dimensions": body["dimensions"]});
     let request = EmbeddingRequest::parse(&asked, vocabulary)?;
     let (vectors, tokens) = chat.embed(&request.inputs).await?;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use hob_prewarm::StayLoaded;
-use hob_runtime::{Residency, TurnError};
 
 use super::figures::Timer;
 use super::object::{Form, Part};
@@ -111,13 +110,11 @@ pub async fn answer(
     let timer = Timer::start(chat.engine());
     let reason = match stay {
         Some(StayLoaded::For(Duration::ZERO)) => {
-            if !chat.engine().unload().await {
-                chat.stay_loaded(stay); // Once the running turns have ended.
-            }
+            chat.free_weights().await;
             "unload"
         }
         stay => {
-            load(&chat).await?;
+            chat.load_weights().await?;
             timer.note_loaded();
             chat.stay_loaded(stay);
             "load"
@@ -128,30 +125,6 @@ pub async fn answer(
     body["done_reason"] = reason.into();
     timer.write_load(&mut body);
     Ok(Json(body).into_response())
-}
-
-/// Loads the weights, if they are not in memory.
-///
-/// # Errors
-/// When they cannot be loaded.
-pub async fn load(chat: &Chat) -> Result<(), ApiError> {
-    let engine = chat.engine();
-    let mut residency = engine.residency();
-    if *residency.borrow_and_update() == Residency::Resident {
-        return Ok(());
-    }
-    engine.load();
-    loop {
-        residency.changed().await.map_err(|_| ApiError::from(TurnError::Stopped))?;
-        match *residency.borrow_and_update() {
-            Residency::Resident => return Ok(()),
-            Residency::Loading { .. } => {}
-            Residency::Unloaded => {
-                let message = "the weights cannot be loaded: the log of hobd says why";
-                return Err(ApiError::internal(message).code("backend"));
-            }
-        }
-    }
 }
 
 #[cfg(test)]

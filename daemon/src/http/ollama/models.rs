@@ -9,12 +9,14 @@ use hob_runtime::Residency;
 use hob_slots::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::super::upstream::unknown;
 use super::body::OllamaBody;
 use crate::chat::Chat;
 use crate::clock::rfc3339;
 use crate::error::ApiError;
 use crate::models::{Entry, Models, devices};
 use crate::profiles::Profiles;
+use crate::upstream::{Upstream, name_of};
 use crate::wire::fields::Fields;
 
 /// The release of Ollama whose API these routes follow: clients refuse to talk to older ones.
@@ -32,20 +34,38 @@ pub async fn version() -> Json<Value> {
 }
 
 /// `GET /api/tags`: the running model, as `/v1/models` does. Another one would be answered by it, too.
-pub async fn tags(State(models): State<Models>) -> Json<Value> {
+pub async fn tags(
+    State(models): State<Models>,
+    State(chat): State<Chat>,
+) -> Result<Json<Value>, ApiError> {
+    if let Some(upstream) = chat.upstream() {
+        return there(upstream, &models).await;
+    }
     let about = About::of(&models).await;
     let mut model = about.head(&models);
     model["modified_at"] = rfc3339(about.modified).into();
-    Json(json!({"models": [model]}))
+    Ok(Json(json!({"models": [model]})))
+}
+
+/// Those of an engine at another address.
+async fn there(upstream: &Upstream, models: &Models) -> Result<Json<Value>, ApiError> {
+    let modified_at = rfc3339(models.started);
+    let served = upstream.glance().await?.models;
+    let listed: Value = served.iter().map(|model| for_ollama(model, &modified_at)).collect();
+    Ok(Json(json!({"models": listed})))
 }
 
 /// `GET /api/ps`: the running model, unless its weights are unloaded.
 pub async fn running(
     State(models): State<Models>,
     State(profiles): State<Profiles>,
-) -> Json<Value> {
+    State(chat): State<Chat>,
+) -> Result<Json<Value>, ApiError> {
+    if let Some(upstream) = chat.upstream() {
+        return there(upstream, &models).await;
+    }
     if *models.engine.residency().borrow() == Residency::Unloaded {
-        return Json(json!({"models": []}));
+        return Ok(Json(json!({"models": []})));
     }
     let about = About::of(&models).await;
     let now = (models.clock)();
@@ -54,7 +74,7 @@ pub async fn running(
     model["expires_at"] = rfc3339(unload_at.unwrap_or(now.after(FOREVER)).max(now)).into();
     model["size_vram"] = on_devices(&models).into();
     model["context_length"] = models.engine.conversation_tokens().into();
-    Json(json!({"models": [model]}))
+    Ok(Json(json!({"models": [model]})))
 }
 
 /// `POST /api/show`
@@ -68,6 +88,9 @@ pub async fn show(
         Some(name) => name,
         None => fields.required_string("name").map_err(|_| missing())?,
     };
+    if let Some(upstream) = chat.upstream() {
+        return show_there(upstream, name, &models).await;
+    }
     if listed(name) != listed(models.name()) {
         let message = format!(
             "model '{}' not found: GET /api/tags lists the one that runs",
@@ -86,6 +109,42 @@ pub async fn show(
         "capabilities": capabilities(&models, &chat),
         "modified_at": rfc3339(about.modified),
     })))
+}
+
+async fn show_there(
+    upstream: &Upstream,
+    name: &str,
+    models: &Models,
+) -> Result<Json<Value>, ApiError> {
+    let served = upstream.glance().await?.models;
+    let found = served.iter().find(|model| listed(name_of(model)) == listed(name));
+    let mut model = found.map(|model| for_ollama(model, &rfc3339(models.started)));
+    let model = model.as_mut().ok_or_else(|| unknown(upstream))?;
+    Ok(Json(json!({
+        "modelfile": format!("FROM {}", listed(name)),
+        "parameters": "",
+        "template": "",
+        "details": model["details"].take(),
+        "model_info": {"general.architecture": ""},
+        "capabilities": ["completion", "tools"],
+        "modified_at": model["modified_at"].take(),
+    })))
+}
+
+/// A model as Ollama lists it. Its size and its file are unknown here.
+fn for_ollama(model: &Value, modified_at: &str) -> Value {
+    let name = listed(name_of(model));
+    json!({
+        "name": name,
+        "model": name,
+        "modified_at": modified_at,
+        "size": 0,
+        "digest": "",
+        "details": {
+            "parent_model": "", "format": "", "family": "", "families": [], "parameter_size": "",
+            "quantization_level": "",
+        },
+    })
 }
 
 fn missing() -> ApiError {

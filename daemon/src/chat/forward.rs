@@ -1,0 +1,208 @@
+//! Answers of an engine at another address: the same request, conversation and profile, without a turn of the
+//! engine in this process.
+//!
+//! - The engine gets messages, not tokens: its own chat template writes the prompt.
+//! - Requests that need KV in this process are refused, with the field in `param`. What only makes an answer
+//!   faster (`hob.budget`, `hob.cold`, `hob.reuse`, labels) has no effect.
+//! - The wait for the beginning of an answer is part of the answer once it takes more than a moment: so the question
+//!   is stored while the engine computes the prompt.
+
+use std::time::{Duration, Instant};
+
+use hob_slots::ConversationId;
+use serde_json::{Map, Value};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::Chat;
+use super::assembly::{Assembly, Reading};
+use super::privacy::Scope;
+use super::source::{Forwarded, Forwarding, Source};
+use super::submit::{Begun, Job, Submitted};
+use crate::error::{ApiError, ErrorKind};
+use crate::explain::Subject;
+use crate::prompt::documents::{DocumentPlace, with_documents};
+use crate::upstream::{CacheHint, Upstream, request};
+use crate::wire::completion::{CompletionRequest, DEFAULT_TOKENS};
+use crate::wire::message::Message;
+use crate::wire::sampling::Shape;
+
+/// An engine that is down, or refuses a request, says so within this.
+const MOMENT: Duration = Duration::from_secs(5);
+
+/// Where a daemon that answers itself has no limit, the vocabulary bounds the ids of tokens.
+pub const ANY_TOKEN: usize = i32::MAX as usize;
+
+impl Chat {
+    /// The engine at another address that answers; `None`: the one in this process does.
+    pub fn upstream(&self) -> Option<&Upstream> {
+        self.shared.options.upstream.as_ref()
+    }
+
+    /// Token ids of requests are below this.
+    pub(crate) fn token_bound(&self) -> usize {
+        match self.upstream() {
+            Some(_) => ANY_TOKEN,
+            None => self.engine().model().vocabulary().len(),
+        }
+    }
+
+    /// Begins to answer a chat there. `body`: the client's.
+    ///
+    /// # Errors
+    /// When the request needs KV in this process, or the engine gives no answer.
+    pub(super) async fn forward(
+        &self,
+        upstream: &Upstream,
+        body: &Value,
+        job: Job,
+        scope: &Scope,
+    ) -> Result<(Job, Submitted), ApiError> {
+        let request = &job.resolved.request;
+        let served = upstream.served().await?;
+        refuse_local(&request.shape)?;
+        if request.newest {
+            return Err(local("hob.newest", "only the engine can count the tokens of a prompt"));
+        }
+        if let Some(form) = &request.form
+            && !request::follows(served.kind, &form.field)
+        {
+            return Err(unfollowed(&form.field, upstream));
+        }
+        let mut forwarded = request::body_of(body);
+        set_shape(&mut forwarded, body, &request.shape);
+        forwarded.insert("messages".into(), messages(&job).into());
+        if request.tools.is_empty() {
+            forwarded.shift_remove("tools");
+            forwarded.shift_remove("tool_choice");
+            forwarded.shift_remove("parallel_tool_calls");
+        } else {
+            let tools = request.tools.iter().map(|tool| tool.definition.clone());
+            forwarded.insert("tools".into(), tools.collect());
+        }
+        if job.continued().is_some() {
+            forwarded.insert("continue_final_message".into(), true.into());
+            forwarded.insert("add_generation_prompt".into(), false.into());
+        }
+        let begun = Begun { thinks: false, text: begun_with(&job) };
+        const PATH: &str = "/v1/chat/completions";
+        let source = self.begin_forward(upstream, PATH, forwarded.into(), scope).await?;
+        let submitted = Submitted {
+            source,
+            subject: Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 },
+            reading: Reading::default(),
+            begun,
+            start: None,
+        };
+        Ok((job, submitted))
+    }
+
+    /// The same for the continuation of a text.
+    pub(super) async fn forward_completion(
+        &self,
+        upstream: &Upstream,
+        body: &Value,
+        request: &CompletionRequest,
+        scope: &Scope,
+    ) -> Result<Source, ApiError> {
+        refuse_local(&request.shape)?;
+        let served = upstream.served().await?;
+        if let Some(form) = &request.form
+            && !request::follows(served.kind, &form.field)
+        {
+            return Err(unfollowed(&form.field, upstream));
+        }
+        let mut forwarded = request::body_of(body);
+        set_shape(&mut forwarded, body, &request.shape);
+        if request.shape.max_tokens.is_none() {
+            forwarded.insert("max_tokens".into(), DEFAULT_TOKENS.into());
+        }
+        self.begin_forward(upstream, "/v1/completions", forwarded.into(), scope).await
+    }
+
+    async fn begin_forward(
+        &self,
+        upstream: &Upstream,
+        path: &'static str,
+        body: Value,
+        scope: &Scope,
+    ) -> Result<Source, ApiError> {
+        let id = scope.identity.pinned().map(ConversationId::as_str);
+        let random = || super::names::answer("private");
+        let hint = CacheHint::of(id, scope.is_private, random);
+        let model = upstream.served().await?.model(body["model"].as_str()).to_owned();
+        let (asked, url) = (upstream.clone(), upstream.url().to_owned());
+        let begun = Instant::now();
+        let mut opening = JoinSet::new();
+        opening.spawn(async move { asked.begin(path, body, hint).await });
+        let state = match timeout(MOMENT, opening.join_next()).await {
+            Ok(opened) => {
+                let opened = opened.expect("it has a task").expect("the task does not panic");
+                Forwarding::Open(opened?)
+            }
+            Err(_) => Forwarding::Opening(opening),
+        };
+        Ok(Source::Upstream(Box::new(Forwarded { state, begun, model, url })))
+    }
+}
+
+/// The prompt's messages, with the profile's in front and the texts of documents in them.
+fn messages(job: &Job) -> Vec<Value> {
+    let all = with_documents(job.messages(), &job.start.documents, DocumentPlace::Joined);
+    let all = match &job.resolved.preamble {
+        Some(preamble) => preamble.before(&all),
+        None => all.into_owned(),
+    };
+    all.iter().chain(job.continued()).map(Message::for_template).collect()
+}
+
+/// The text of a stored answer that goes on. The client of another one has it.
+fn begun_with(job: &Job) -> String {
+    let stored = job.start.continuation.as_ref().and_then(|it| it.continued.as_ref());
+    stored.map(|continued| continued.message.text().to_owned()).unwrap_or_default()
+}
+
+/// Sets the parameters that anyone has set, under the client's name of the limit.
+fn set_shape(body: &mut Map<String, Value>, client: &Value, shape: &Shape) {
+    body.extend(shape.given.to_fields());
+    const NEWER: &str = "max_completion_tokens";
+    if client.get(NEWER).is_some_and(|limit| !limit.is_null())
+        && let Some(limit) = body.shift_remove("max_tokens")
+    {
+        body.insert(NEWER.into(), limit);
+    }
+}
+
+fn refuse_local(shape: &Shape) -> Result<(), ApiError> {
+    if shape.is_prewarm() {
+        return Err(local("max_tokens", "a prompt can be computed ahead in this process alone"));
+    }
+    if !shape.lora.is_empty() {
+        return Err(local("lora", "the engine there has adapters of its own, as models"));
+    }
+    Ok(())
+}
+
+/// A request that only an engine in this process can serve.
+pub fn local(param: &str, why: &str) -> ApiError {
+    let message = format!("`{param}` needs an engine in hobd, which runs with `upstream`: {why}");
+    ApiError::new(ErrorKind::NotImplemented, message).param(param).code(NEEDS_ENGINE)
+}
+
+/// The code of a refusal because of the setting `upstream`.
+pub const NEEDS_ENGINE: &str = "upstream";
+
+fn unfollowed(field: &str, upstream: &Upstream) -> ApiError {
+    let message = format!(
+        "the upstream {} does not know `{field}`: demand the form in `response_format`",
+        upstream.url()
+    );
+    ApiError::new(ErrorKind::Invalid, message).param(field).code("unsupported")
+}
+
+/// Collects an answer whose calls and reasoning the engine has parsed.
+pub fn assembly(begun: &Begun) -> Assembly {
+    let mut assembly = Assembly::verbatim();
+    assembly.push(&begun.text);
+    assembly
+}

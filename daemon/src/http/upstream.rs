@@ -1,0 +1,115 @@
+//! What a daemon answers itself whose engine is at another address: its models, and which routes it refuses.
+
+use axum::Json;
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::chat::{Chat, NEEDS_ENGINE};
+use crate::error::{ApiError, ErrorKind};
+use crate::upstream::{Upstream, name_of};
+
+/// They read or change KV, tokens or files of a model in this process.
+const LOCAL: [&str; 42] = [
+    "/apply-template",
+    "/detokenize",
+    "/infill",
+    "/lora-adapters",
+    "/props",
+    "/slots",
+    "/slots/{id}",
+    "/tokenize",
+    "/v1/chat/completions/input_tokens",
+    "/v1/conversations/{id}/audio",
+    "/v1/conversations/{id}/context",
+    "/v1/conversations/{id}/explain",
+    "/v1/conversations/{id}/shorten",
+    "/v1/conversations/{id}/speech-end",
+    "/v1/conversations/{id}/speech-start",
+    "/v1/conversations/{id}/transcript",
+    "/v1/conversations/{id}/typing",
+    "/v1/documents/{id}/read",
+    "/v1/learned",
+    "/v1/learned/{name}",
+    "/v1/memory",
+    "/v1/memory/events",
+    "/v1/memory/map",
+    "/v1/messages/count_tokens",
+    "/v1/models/fetch",
+    "/v1/models/local",
+    "/v1/models/suggested",
+    "/v1/models/switch",
+    "/v1/prewarm",
+    "/v1/realtime/events",
+    "/v1/responses/input_tokens",
+    "/v1/slots",
+    "/v1/slots/class",
+    "/v1/slots/gc",
+    "/v1/slots/import",
+    "/v1/slots/prune",
+    "/v1/slots/quarantine",
+    "/v1/slots/quarantine/empty",
+    "/v1/slots/quota",
+    "/v1/slots/remove",
+    "/v1/slots/verify",
+    "/v1/voice/filler",
+];
+
+/// The middleware that refuses what needs an engine in this process.
+pub async fn refuse_local(
+    State(chat): State<Chat>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let Some(upstream) = chat.upstream() else { return Ok(next.run(request).await) };
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    match route.filter(|route| LOCAL.contains(route)) {
+        Some(route) => Err(refused(route, upstream)),
+        None => Ok(next.run(request).await),
+    }
+}
+
+fn refused(route: &str, upstream: &Upstream) -> ApiError {
+    let message = format!(
+        "`{route}` needs an engine in hobd, and this one forwards to {}: start it without `upstream`, or ask there",
+        upstream.url()
+    );
+    ApiError::new(ErrorKind::NotImplemented, message).code(NEEDS_ENGINE)
+}
+
+/// `GET /v1/models`: as the engine lists them.
+pub async fn models(upstream: &Upstream) -> Result<Response, ApiError> {
+    let models = upstream.glance().await?.models;
+    let ends = [models.first(), models.last()].map(|model| model.map(name_of).map(str::to_owned));
+    let [first_id, last_id] = ends;
+    let list = json!({"object": "list", "data": models, "has_more": false, "first_id": first_id,
+        "last_id": last_id});
+    Ok(Json(list).into_response())
+}
+
+/// `GET /v1/models/{id}`
+pub async fn model(upstream: &Upstream, id: &str) -> Result<Response, ApiError> {
+    let models = upstream.glance().await?.models;
+    let found = models.into_iter().find(|model| name_of(model) == id);
+    found.map(|model| Json(model).into_response()).ok_or_else(|| unknown(upstream))
+}
+
+pub fn unknown(upstream: &Upstream) -> ApiError {
+    let message = format!("{} lists no such model; GET /v1/models has those", upstream.url());
+    ApiError::not_found(message).param("model").code("model_not_found")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::declared_routes;
+    use super::*;
+
+    #[test]
+    fn the_refused_routes_exist() {
+        let declared: Vec<String> = declared_routes::all().into_iter().map(|it| it.path).collect();
+        let missing: Vec<_> =
+            LOCAL.iter().filter(|path| !declared.contains(&(**path).to_owned())).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}

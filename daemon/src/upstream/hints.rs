@@ -1,0 +1,138 @@
+//! What an engine is told of its cache: which requests belong together, and which must share nothing.
+//!
+//! | engine | a conversation or a hint | a private request |
+//! |---|---|---|
+//! | llama-server | `cache_prompt`, and the conversation's `id_slot` where there are two slots or more | the same |
+//! | vLLM | header `X-Session-Id`, for a router in front of several | `cache_salt` of its own |
+//! | SGLang | header `X-SMG-Routing-Key`, for its gateway | `cache_salt` of its own |
+//! | hobd | `prompt_cache_key` | its KV stays in memory |
+//! | others | `prompt_cache_key` and header `X-Session-Id` | `store: false` |
+//!
+//! - vLLM and SGLang share equal beginnings between all requests without a salt, as Hob does between
+//!   conversations: a salt for each conversation would compute every system prompt again.
+
+use axum::http::{HeaderName, HeaderValue};
+use hob_slots::derive_slot_id;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::engine::EngineKind;
+
+const SESSION: HeaderName = HeaderName::from_static("x-session-id");
+const ROUTING_KEY: HeaderName = HeaderName::from_static("x-smg-routing-key");
+
+/// Of one request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CacheHint {
+    key: Option<String>,
+    is_private: bool,
+}
+
+impl CacheHint {
+    /// `id`: of the conversation or the hint. Of a private request without one, `random` keeps it from all others.
+    pub fn of(id: Option<&str>, is_private: bool, random: impl FnOnce() -> String) -> Self {
+        let digest = |text: &str| {
+            let digest = Sha256::digest(text.as_bytes());
+            digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>()
+        };
+        let key = match id {
+            Some(id) => Some(digest(id)),
+            None => is_private.then(|| digest(&random())),
+        };
+        Self { key, is_private }
+    }
+
+    /// Adds the fields, and returns the headers.
+    pub fn give(
+        &self,
+        kind: EngineKind,
+        slots: Option<u32>,
+        body: &mut Value,
+    ) -> Vec<(HeaderName, HeaderValue)> {
+        if kind == EngineKind::LlamaServer {
+            body["cache_prompt"] = true.into();
+        }
+        let Some(key) = &self.key else { return Vec::new() };
+        let header = |name| {
+            let value = HeaderValue::from_str(key).expect("hex digits make a header");
+            vec![(name, value)]
+        };
+        match kind {
+            EngineKind::LlamaServer => {
+                let slots = slots.and_then(|slots| i32::try_from(slots).ok());
+                if let Some(slots) = slots.filter(|slots| *slots > 1) {
+                    body["id_slot"] = derive_slot_id(Some(key), slots).into();
+                }
+                Vec::new()
+            }
+            EngineKind::Vllm | EngineKind::Sglang => {
+                if self.is_private {
+                    body["cache_salt"] = key.as_str().into();
+                }
+                header(if kind == EngineKind::Vllm { SESSION } else { ROUTING_KEY })
+            }
+            EngineKind::Hob => {
+                body["prompt_cache_key"] = key.as_str().into();
+                if self.is_private {
+                    body["prompt_cache_retention"] = "in_memory".into();
+                }
+                Vec::new()
+            }
+            EngineKind::Other => {
+                body["prompt_cache_key"] = key.as_str().into();
+                if self.is_private {
+                    body["store"] = false.into();
+                }
+                header(SESSION)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The fields and the header that an engine gets.
+    fn given(hint: &CacheHint, kind: EngineKind, slots: Option<u32>) -> (Value, Vec<String>) {
+        let mut body = json!({});
+        let headers = hint.give(kind, slots, &mut body);
+        (body, headers.into_iter().map(|(name, _)| name.to_string()).collect())
+    }
+
+    #[test]
+    fn each_engine_gets_the_hints_that_it_knows_and_no_name() {
+        let hint = CacheHint::of(Some("my diary"), false, String::new);
+        let key = hint.key.clone().unwrap();
+        assert!(!key.contains("diary") && key.len() == 32);
+        let llama = given(&hint, EngineKind::LlamaServer, Some(4));
+        let slot = derive_slot_id(Some(&key), 4);
+        assert_eq!(llama, (json!({"cache_prompt": true, "id_slot": slot}), vec![]));
+        let one_slot = given(&hint, EngineKind::LlamaServer, Some(1)).0;
+        assert_eq!(one_slot, json!({"cache_prompt": true}));
+        assert_eq!(given(&hint, EngineKind::Vllm, None), (json!({}), vec!["x-session-id".into()]));
+        let sglang = given(&hint, EngineKind::Sglang, None);
+        assert_eq!(sglang, (json!({}), vec!["x-smg-routing-key".into()]));
+        assert_eq!(given(&hint, EngineKind::Hob, None).0, json!({"prompt_cache_key": key}));
+        let other = given(&hint, EngineKind::Other, None);
+        assert_eq!(other, (json!({"prompt_cache_key": key}), vec!["x-session-id".into()]));
+    }
+
+    #[test]
+    fn a_private_request_shares_nothing_where_the_engine_can_be_told() {
+        let named = CacheHint::of(Some("talk"), true, || unreachable!("it has a name"));
+        let anonymous = CacheHint::of(None, true, || "random".into());
+        for kind in [EngineKind::Vllm, EngineKind::Sglang] {
+            let salts = [&named, &anonymous].map(|hint| given(hint, kind, None).0);
+            let salts = salts.map(|body| body["cache_salt"].as_str().unwrap().to_owned());
+            assert_ne!(salts[0], salts[1]);
+        }
+        let hob = given(&named, EngineKind::Hob, None).0;
+        assert_eq!(hob["prompt_cache_retention"], "in_memory");
+        assert_eq!(given(&anonymous, EngineKind::Other, None).0["store"], false);
+        let plain = CacheHint::of(None, false, || unreachable!("it is not private"));
+        assert_eq!(given(&plain, EngineKind::Vllm, None), (json!({}), vec![]));
+    }
+}

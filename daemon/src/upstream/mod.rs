@@ -1,0 +1,213 @@
+//! The engine at another address that generates in place of one in this process: a server of OpenAI's API.
+//!
+//! Reading order: this file (what is asked of it), [`web`] (HTTP), `error`, [`engine`] (which engine it is) and
+//! [`hints`] (what that engine is told of its cache), [`request`] (the fields of a request), [`answer`] (the
+//! events of a stream) with `lines` and [`chunk`].
+//!
+//! - It knows no conversation, no profile and no prompt: [`crate::chat`] makes the messages, and stores the text.
+//! - Dropping what it returns closes the connection, by which the engine learns that the answer is not wanted.
+//! - The name of a conversation never leaves this process: the engine gets a hash of it.
+
+pub mod answer;
+pub mod chunk;
+pub mod engine;
+mod error;
+pub mod hints;
+mod lines;
+pub mod request;
+mod web;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::Method;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+pub use answer::{Event, UpstreamAnswer};
+pub use engine::EngineKind;
+pub use error::UpstreamError;
+pub use hints::CacheHint;
+use web::Web;
+
+/// How long a list of models may take that the state of the daemon is asked for.
+const GLANCE: Duration = Duration::from_secs(2);
+
+/// The engine. Clones share everything.
+#[derive(Clone)]
+pub struct Upstream {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    web: Web,
+    /// As the engine listed them last.
+    served: Mutex<Option<Served>>,
+}
+
+/// What the engine serves.
+#[derive(Clone, Debug)]
+pub struct Served {
+    pub kind: EngineKind,
+    /// In OpenAI's form, at least one.
+    pub models: Vec<Value>,
+    /// Of llama-server: how many conversations it holds.
+    slots: Option<u32>,
+}
+
+impl Served {
+    /// The name under which it serves `asked`; the first one's where it does not know that, as a daemon with one
+    /// model answers to every name.
+    pub fn model(&self, asked: Option<&str>) -> &str {
+        let mut names = self.models.iter().map(name_of);
+        let first = names.clone().next().unwrap_or_default();
+        names.find(|name| Some(*name) == asked).unwrap_or(first)
+    }
+}
+
+/// The name of a listed model.
+pub fn name_of(model: &Value) -> &str {
+    model["id"].as_str().unwrap_or_default()
+}
+
+impl Upstream {
+    /// `url`: without `/v1`. `silence`: the longest that the engine may send nothing.
+    ///
+    /// # Errors
+    /// When the token cannot be a header, or the system's certificates cannot be read.
+    pub fn open(url: &str, token: Option<&str>, silence: Duration) -> anyhow::Result<Self> {
+        let inner = Inner { web: Web::open(url, token, silence)?, served: Mutex::default() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> &str {
+        self.inner.web.url()
+    }
+
+    /// What it serves, as known; asks it at the first call, and after a failure.
+    ///
+    /// # Errors
+    /// When it cannot be asked, or lists no model.
+    pub async fn served(&self) -> Result<Served, UpstreamError> {
+        let known = self.inner.served.lock().clone();
+        match known {
+            Some(served) => Ok(served),
+            None => self.ask().await,
+        }
+    }
+
+    /// What it serves now.
+    ///
+    /// # Errors
+    /// As for [`Self::served`], and when it takes more than two seconds.
+    pub async fn glance(&self) -> Result<Served, UpstreamError> {
+        let asked = tokio::time::timeout(GLANCE, self.ask()).await;
+        asked.unwrap_or_else(|_| Err(self.inner.web.silent(GLANCE)))
+    }
+
+    async fn ask(&self) -> Result<Served, UpstreamError> {
+        let web = &self.inner.web;
+        let mut listed = self.noted(web.json(Method::GET, "/v1/models", &[], None).await)?;
+        let models = match listed["data"].take() {
+            Value::Array(models) if models.iter().any(|model| !name_of(model).is_empty()) => models,
+            _ => return Err(web.foreign("its /v1/models lists no model")),
+        };
+        let kind = EngineKind::of(models[0]["owned_by"].as_str().unwrap_or_default());
+        let slots = match kind {
+            EngineKind::LlamaServer => self.slots().await,
+            _ => None,
+        };
+        let served = Served { kind, models, slots };
+        *self.inner.served.lock() = Some(served.clone());
+        Ok(served)
+    }
+
+    /// llama-server may be started without this route.
+    async fn slots(&self) -> Option<u32> {
+        let props = self.inner.web.json(Method::GET, "/props", &[], None).await.ok()?;
+        u32::try_from(props["total_slots"].as_u64()?).ok()
+    }
+
+    /// Begins to answer `body` at `path`, as a stream. It names the model that the client asks for.
+    ///
+    /// # Errors
+    /// When the engine cannot be reached or refuses the request.
+    pub async fn begin(
+        &self,
+        path: &'static str,
+        mut body: Value,
+        hint: CacheHint,
+    ) -> Result<UpstreamAnswer, UpstreamError> {
+        let served = self.served().await?;
+        body["model"] = served.model(body["model"].as_str()).into();
+        request::suit(&mut body, served.kind);
+        let headers = hint.give(served.kind, served.slots, &mut body);
+        let response = self.noted(self.inner.web.stream(path, &headers, &body).await)?;
+        Ok(UpstreamAnswer::new(self.inner.web.clone(), response))
+    }
+
+    /// The engine's answer to `body` at `path`, as a whole, from the first model that it lists.
+    ///
+    /// # Errors
+    /// As for [`Self::begin`].
+    pub async fn call(&self, path: &str, mut body: Value) -> Result<Value, UpstreamError> {
+        let served = self.served().await?;
+        body["model"] = served.model(None).into();
+        self.noted(self.inner.web.json(Method::POST, path, &[], Some(&body)).await)
+    }
+
+    /// One vector an input, and the number of tokens of all.
+    ///
+    /// # Errors
+    /// As for [`Self::call`]; when the answer is not one of an embedding model.
+    pub async fn embed(&self, input: Value) -> Result<(Vec<Vec<f32>>, usize), UpstreamError> {
+        let count = input.as_array().map_or(1, Vec::len);
+        let answer = self.call("/v1/embeddings", json!({"input": input})).await?;
+        let vector = |entry: &Value| -> Option<Vec<f32>> {
+            let numbers = entry["embedding"].as_array()?.iter();
+            numbers.map(|number| number.as_f64().map(|number| number as f32)).collect()
+        };
+        let vectors: Option<Vec<_>> =
+            answer["data"].as_array().and_then(|data| data.iter().map(vector).collect());
+        match vectors.filter(|vectors| vectors.len() == count) {
+            Some(vectors) => Ok((vectors, prompt_tokens(&answer))),
+            None => Err(self.inner.web.foreign("its embeddings have another form")),
+        }
+    }
+
+    /// One score a text, and the number of tokens of all.
+    ///
+    /// # Errors
+    /// As for [`Self::call`]; when the answer is not one of a reranker.
+    pub async fn rank(
+        &self,
+        query: &str,
+        texts: &[String],
+    ) -> Result<(Vec<f32>, usize), UpstreamError> {
+        let body = json!({"query": query, "documents": texts});
+        let answer = self.call("/v1/rerank", body).await?;
+        let mut scores = vec![None; texts.len()];
+        for result in answer["results"].as_array().into_iter().flatten() {
+            let place = result["index"].as_u64().and_then(|index| usize::try_from(index).ok());
+            if let Some(place) = place.and_then(|place| scores.get_mut(place)) {
+                *place = result["relevance_score"].as_f64().map(|score| score as f32);
+            }
+        }
+        let scores: Option<Vec<f32>> = scores.into_iter().collect();
+        let scores = scores.ok_or_else(|| self.inner.web.foreign("it scores not every text"))?;
+        Ok((scores, prompt_tokens(&answer)))
+    }
+
+    /// After a failure the engine may come back as another one.
+    fn noted<T>(&self, result: Result<T, UpstreamError>) -> Result<T, UpstreamError> {
+        if result.is_err() {
+            *self.inner.served.lock() = None;
+        }
+        result
+    }
+}
+
+fn prompt_tokens(answer: &Value) -> usize {
+    answer["usage"]["prompt_tokens"].as_u64().unwrap_or(0) as usize
+}

@@ -1,0 +1,179 @@
+//! What an engine of each kind is told, and what its errors become.
+
+use hob_testkit::Hobd;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::engine::{Asked, Engine, Script, said};
+use super::{ask, chunks, front, streamed, text, user};
+
+const CHAT: &str = "/v1/chat/completions";
+
+struct World {
+    engine: Engine,
+    front: Hobd,
+    _directory: TempDir,
+}
+
+impl World {
+    fn of(owner: &'static str) -> Self {
+        Self::with(owner, &[])
+    }
+
+    fn with(owner: &'static str, arguments: &[&str]) -> Self {
+        let (engine, directory) = (Engine::start(owner), TempDir::new().unwrap());
+        let front = front(directory.path(), &engine.url()).args(arguments.iter().copied()).start();
+        Self { engine, front, _directory: directory }
+    }
+
+    /// What the engine gets of this chat.
+    fn asked(&self, request: &Value) -> Asked {
+        self.front.client.chat(request);
+        self.engine.last(CHAT)
+    }
+
+    /// The status and the error of a chat that is refused.
+    fn refused(&self) -> (u16, Value) {
+        let refused = self.front.client.call("POST", CHAT).json(&ask("Hi")).send();
+        let error = refused.json()["error"].clone();
+        assert!(error["message"].as_str().unwrap().contains(&self.engine.url()), "{error}");
+        (refused.status, error)
+    }
+}
+
+fn in_conversation(name: &str) -> Value {
+    let mut request = ask("Hi");
+    request["conversation"] = name.into();
+    request
+}
+
+#[test]
+fn vllm_gets_a_session_and_a_salt_for_what_is_private() {
+    let world = World::of("vllm");
+    let mut request = in_conversation("diary");
+    request["model"] = "second".into();
+    request["min_tokens"] = 3.into();
+    request["repeat_penalty"] = 1.5.into();
+    let asked = world.asked(&request);
+    assert_eq!(asked.body["model"], "second");
+    assert_eq!(asked.body["messages"], json!([user("Hi")]));
+    assert_eq!(asked.body["min_tokens"], 3, "a field of the engine goes on");
+    assert_eq!(asked.body["repetition_penalty"], 1.5);
+    assert_eq!(asked.body["cache_salt"], Value::Null);
+    let session = asked.header("x-session-id").unwrap().to_owned();
+    assert!(!asked.body.to_string().contains("diary") && !asked.headers.contains("diary"));
+    assert_eq!(world.asked(&request).header("x-session-id"), Some(&*session), "the same each time");
+    assert_ne!(world.asked(&in_conversation("other")).header("x-session-id"), Some(&*session));
+
+    let mut private = ask("Hi");
+    private["model"] = "gpt-4o".into();
+    private["store"] = false.into();
+    let salts = [world.asked(&private), world.asked(&private)];
+    assert_eq!(salts[0].body["model"], "first", "an unknown name is that of the first");
+    assert_ne!(salts[0].body["cache_salt"], salts[1].body["cache_salt"]);
+    assert!(salts[0].body["cache_salt"].as_str().unwrap().len() == 32);
+
+    let mut grammar = ask("Hi");
+    grammar["grammar"] = "root ::= \"a\"".into();
+    let refused = world.front.client.call("POST", CHAT).json(&grammar).send();
+    assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("grammar")));
+    let schema = json!({"type": "json_schema", "json_schema": {"name": "x", "schema": {}}});
+    let mut form = ask("Hi");
+    form["response_format"] = schema.clone();
+    assert_eq!(world.asked(&form).body["response_format"], schema);
+}
+
+#[test]
+fn sglang_gets_a_routing_key_and_llama_server_a_slot() {
+    let sglang = World::of("sglang").asked(&in_conversation("talk"));
+    assert!(sglang.header("x-smg-routing-key").is_some() && sglang.body["id_slot"].is_null());
+    let world = World::of("llamacpp");
+    let first = world.asked(&in_conversation("talk"));
+    assert_eq!(first.body["cache_prompt"], true);
+    assert!(first.body["id_slot"].as_i64().is_some_and(|slot| (0..4).contains(&slot)));
+    assert_eq!(world.asked(&in_conversation("talk")).body["id_slot"], first.body["id_slot"]);
+    assert_eq!(world.asked(&ask("Hi")).body["id_slot"], Value::Null, "it chooses itself");
+}
+
+#[test]
+fn an_engines_stream_is_read_as_it_writes_it() {
+    let world = World::of("vllm");
+    let answer = world.front.client.chat(&ask("Hi"));
+    assert_eq!(text(&answer), "Hello");
+    assert_eq!(answer["usage"]["prompt_tokens_details"]["cached_tokens"], 4);
+    let call = |delta: Value| json!({"choices": [{"index": 0, "delta": {"tool_calls": [delta]}}]});
+    world.engine.answers(Script::Whole(vec![
+        json!({"choices": [{"index": 0, "delta": {"reasoning": "Hm."}}]}),
+        call(json!({"index": 0, "id": "c1", "type": "function",
+            "function": {"name": "lamp", "arguments": ""}})),
+        call(json!({"index": 0, "function": {"arguments": "{\"on\": "}})),
+        call(json!({"index": 0, "function": {"arguments": "true}"}})),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
+    ]));
+    let answer = world.front.client.chat(&in_conversation("home"));
+    let message = &answer["choices"][0]["message"];
+    assert_eq!(message["reasoning_content"], "Hm.");
+    assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"on\": true}");
+    assert_eq!(answer["choices"][0]["finish_reason"], "tool_calls");
+    let stored = world.front.client.get("/v1/conversations/home");
+    assert_eq!(stored["messages"][1]["tool_calls"][0]["id"], "c1");
+    world.engine.answers(said("Streamed"));
+    assert_eq!(streamed(&chunks(&world.front.client, &ask("Hi"))), "Streamed");
+}
+
+#[test]
+fn an_engine_that_fails_is_named_with_what_can_be_done() {
+    let world = World::with("vllm", &["--upstream-timeout-secs", "1"]);
+    for (script, status, code) in [
+        (Script::Status(401, json!({"error": "no"})), 502, "upstream_token"),
+        (Script::Status(429, json!({"error": {"message": "later"}})), 503, "upstream_busy"),
+        (Script::Status(500, json!({"error": {"message": "oh"}})), 502, "upstream_failed"),
+        (Script::Status(400, json!({"error": {"message": "no"}})), 400, "upstream_refused"),
+        (
+            Script::Status(400, json!({"error": {"message": "maximum context length is 9"}})),
+            400,
+            "context_length_exceeded",
+        ),
+        (Script::Events(Vec::new()), 502, "upstream_broken"),
+        (
+            Script::Events(vec![json!({"choices": [{"index": 0, "delta": {"content": "a"}}]})]),
+            502,
+            "upstream_broken",
+        ),
+        (
+            Script::Events(vec![json!({"error": {"message": "oom", "code": 500}})]),
+            502,
+            "upstream_failed",
+        ),
+        (Script::Status(200, json!({"choices": []})), 502, "upstream_foreign"),
+        (Script::Silence, 502, "upstream_timeout"),
+    ] {
+        world.engine.answers(script.clone());
+        let (found, error) = world.refused();
+        assert_eq!((found, &error["code"]), (status, &json!(code)), "{script:?}: {error}");
+    }
+    world.engine.answers(said("Again"));
+    assert_eq!(text(&world.front.client.chat(&ask("Hi"))), "Again");
+}
+
+#[test]
+fn vectors_and_scores_come_from_the_engine() {
+    let world = World::of("vllm");
+    let vectors = json!({"data": [{"embedding": [0.5, 1.0]}], "usage": {"prompt_tokens": 3}});
+    world.engine.answers(Script::Status(200, vectors));
+    let answer = world.front.client.post("/v1/embeddings", &json!({"input": "a"}));
+    assert_eq!(answer["data"][0]["embedding"], json!([0.5, 1.0]));
+    assert_eq!(world.engine.last("/v1/embeddings").body["input"], json!(["a"]));
+    let scores = json!({"results": [{"index": 1, "relevance_score": 2.0},
+        {"index": 0, "relevance_score": -1.0}]});
+    world.engine.answers(Script::Status(200, scores));
+    let body = json!({"query": "q", "documents": ["a", "b"]});
+    let ranked = world.front.client.post("/v1/rerank", &body);
+    assert_eq!(
+        (&ranked["results"][0]["index"], &ranked["results"][1]["index"]),
+        (&json!(1), &json!(0))
+    );
+    world.engine.answers(Script::Status(200, json!({"data": []})));
+    let refused = world.front.client.call("POST", "/v1/embeddings").json(&json!({"input": "a"}));
+    assert_eq!(refused.send().error()["code"], "upstream_foreign");
+}
