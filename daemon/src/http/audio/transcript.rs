@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_subtitle_lasts_as_long_as_the_sound() {
         let transcript =
-            Transcript { text: "Hello".to_owned(), seconds: 3_723.4567, language: None };
+            Transcript { text: "Hello".to_owned(), seconds: 3_723.456_7, language: None };
         assert_eq!(transcript.subtitle("1\n", ','), "1\n00:00:00,000 --> 01:02:03,457\nHello\n\n");
         let silent = Transcript { text: String::new(), ..transcript };
         assert_eq!(silent.subtitle("1\n", ','), "");
