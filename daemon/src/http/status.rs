@@ -29,7 +29,7 @@ use crate::profiles::{ProfileStatus, Profiles};
 use crate::speech::Speech;
 use crate::storage::Storage;
 use crate::storage::quota;
-use crate::upstream::name_of;
+use crate::upstream::{context_of, name_of};
 
 /// `GET /health`: needs no token, and does not wait for the engine.
 pub async fn health(
@@ -113,6 +113,12 @@ pub async fn status(
         Some(upstream) => Some(engine_there(upstream).await),
         None => None,
     };
+    // The model that stands in for it has cells of no meaning.
+    let (context_tokens, conversation_tokens, slots) = match &upstream {
+        Some((_, tokens)) => (*tokens, *tokens, Vec::new()),
+        None => (status.context_tokens, models.engine.conversation_tokens(), status.slots),
+    };
+    let upstream = upstream.map(|(upstream, _)| upstream);
     Ok(Json(Status {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
@@ -134,8 +140,8 @@ pub async fn status(
         crash_at: models.crashes.last.as_ref().and_then(|crash| crash.at),
         residency: status.residency.as_str().into(),
         loaded_percent: status.residency.loaded_percent(),
-        context_tokens: status.context_tokens,
-        conversation_tokens: models.engine.conversation_tokens(),
+        context_tokens,
+        conversation_tokens,
         context_limit: models.catalogue.current().context.limit.as_str().into(),
         trained_tokens: Some(models.engine.model().facts().trained_context).filter(|it| *it > 0),
         devices,
@@ -150,7 +156,7 @@ pub async fn status(
             name: it.name.clone(),
             refused: it.refused.clone().map(Into::into),
         }),
-        slots: status.slots.into_iter().map(|it| slot(it, &readiness)).collect(),
+        slots: slots.into_iter().map(|it| slot(it, &readiness)).collect(),
         parked: status.parked.into_iter().map(|saved| parked(saved, speed)).collect(),
         profiles: list.into_iter().map(profile).collect(),
         prefixes: prefixes.into_iter().map(prefix).collect(),
@@ -167,16 +173,17 @@ pub async fn status(
     }))
 }
 
-/// The engine at another address, as it is now.
-async fn engine_there(upstream: &crate::upstream::Upstream) -> Upstream {
+/// The engine at another address, as it is now, and what a conversation holds there; 0: it does not say.
+async fn engine_there(upstream: &crate::upstream::Upstream) -> (Upstream, usize) {
     let url = upstream.url().to_owned();
     match upstream.glance().await {
         Ok(served) => {
             let models = served.models.iter().map(|model| name_of(model).to_owned()).collect();
-            Upstream { url, engine: served.kind.as_str().into(), models, error: None }
+            let tokens = served.models.first().and_then(context_of).unwrap_or(0);
+            (Upstream { url, engine: served.kind.as_str().into(), models, error: None }, tokens)
         }
         Err(error) => {
-            Upstream { url, error: Some(error.to_string().into()), ..Upstream::default() }
+            (Upstream { url, error: Some(error.to_string().into()), ..Upstream::default() }, 0)
         }
     }
 }

@@ -65,6 +65,14 @@ impl Served {
     }
 }
 
+/// What a conversation holds at most, by the names of vLLM, OpenRouter and llama-server; `None`: the engine says
+/// nothing of it.
+pub fn context_of(model: &Value) -> Option<usize> {
+    let names = ["/max_model_len", "/context_length", "/meta/n_ctx"];
+    let mut found = names.into_iter().filter_map(|name| model.pointer(name)?.as_u64());
+    found.next().and_then(|tokens| usize::try_from(tokens).ok())
+}
+
 /// The name of a listed model.
 pub fn name_of(model: &Value) -> &str {
     model["id"].as_str().unwrap_or_default()

@@ -137,7 +137,7 @@ impl Shared {
             Script::Status(status, body) => return json(&mut socket, status, body),
             Script::Silence => {
                 socket.write_all(HEAD).ok();
-                socket.read(&mut [0]).ok(); // Until the client leaves.
+                socket.read_exact(&mut [0]).ok(); // Until the client leaves.
                 return;
             }
             Script::Events(events) => (events, false),

@@ -353,6 +353,8 @@ fn the_engines_models_are_listed_and_routes_of_a_local_engine_are_refused() {
     let status = front.get("/v1/status");
     assert_eq!(status["upstream"]["url"], world.url());
     assert_eq!(status["upstream"]["engine"], "hob");
+    assert_eq!(status["conversation_tokens"], direct["data"][0]["max_model_len"]);
+    assert_eq!(shown["model_info"]["upstream.context_length"], status["conversation_tokens"]);
     assert_eq!((&status["model"], &status["demo"]), (&json!("fake"), &json!(false)));
 
     for (method, route) in [

@@ -16,7 +16,7 @@ use crate::clock::rfc3339;
 use crate::error::ApiError;
 use crate::models::{Entry, Models, devices};
 use crate::profiles::Profiles;
-use crate::upstream::{Upstream, name_of};
+use crate::upstream::{Upstream, context_of, name_of};
 use crate::wire::fields::Fields;
 
 /// The release of Ollama whose API these routes follow: clients refuse to talk to older ones.
@@ -118,14 +118,18 @@ async fn show_there(
 ) -> Result<Json<Value>, ApiError> {
     let served = upstream.glance().await?.models;
     let found = served.iter().find(|model| listed(name_of(model)) == listed(name));
-    let mut model = found.map(|model| for_ollama(model, &rfc3339(models.started)));
-    let model = model.as_mut().ok_or_else(|| unknown(upstream))?;
+    let found = found.ok_or_else(|| unknown(upstream))?;
+    let mut info = json!({"general.architecture": "upstream"});
+    if let Some(tokens) = context_of(found) {
+        info["upstream.context_length"] = tokens.into();
+    }
+    let mut model = for_ollama(found, &rfc3339(models.started));
     Ok(Json(json!({
         "modelfile": format!("FROM {}", listed(name)),
         "parameters": "",
         "template": "",
         "details": model["details"].take(),
-        "model_info": {"general.architecture": ""},
+        "model_info": info,
         "capabilities": ["completion", "tools"],
         "modified_at": model["modified_at"].take(),
     })))
