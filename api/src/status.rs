@@ -18,6 +18,8 @@ pub struct Status {
     pub model: String,
     /// The engine at another address that answers; `None`: the one in this process.
     pub upstream: Option<Upstream>,
+    /// The elizaOS agent that generates with this daemon; `None`: the settings name none.
+    pub device_bridge: Option<DeviceBridge>,
     /// It is the bundled model, which shows what Hob does and knows little.
     pub demo: bool,
     /// The parameters that its file recommends, as a request has them.
@@ -84,6 +86,16 @@ pub struct Upstream {
     /// That it lists.
     pub models: Vec<String>,
     /// Why it cannot be asked, and the remedy.
+    pub error: Option<Text>,
+}
+
+/// The connection to an elizaOS agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceBridge {
+    pub url: String,
+    pub connected: bool,
+    /// Why it was not connected last, and the remedy.
     pub error: Option<Text>,
 }
 

@@ -98,6 +98,28 @@ pub fn upstream(raw: &Raw) -> Result<String, Complaint> {
     Ok(url.strip_suffix("/v1").unwrap_or(&url).to_owned())
 }
 
+/// The path of elizaOS's device bridge.
+const DEVICE_BRIDGE: &str = "/api/local-inference/device-bridge";
+
+/// The URL of an elizaOS agent's device bridge, as a WebSocket's. The path may be left out.
+pub fn device_bridge(raw: &Raw) -> Result<String, Complaint> {
+    let given = text(raw)?;
+    let schemes =
+        [("ws://", "ws://"), ("http://", "ws://"), ("wss://", "wss://"), ("https://", "wss://")];
+    let found = schemes.iter().find_map(|(from, to)| Some((given.strip_prefix(from)?, to)));
+    let (host, path) = match found {
+        Some((rest, _)) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+        None => ("", ""),
+    };
+    match found {
+        Some((_, scheme)) if !host.is_empty() => {
+            let path = if path.len() > 1 { path } else { DEVICE_BRIDGE };
+            Ok(format!("{scheme}{host}{path}"))
+        }
+        _ => Err(complaint("is not the URL of an agent", "write one such as ws://127.0.0.1:3000")),
+    }
+}
+
 /// A whole number within `range`.
 pub fn number(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
     let remedy = match (*range.start(), *range.end()) {
@@ -417,9 +439,13 @@ mod tests {
     }
 
     #[test]
-    fn the_address_of_an_engine_is_completed() {
+    fn the_addresses_of_engines_and_agents_are_completed() {
         assert_eq!(upstream(&raw("http://gpu:8000/v1/")).as_deref(), Ok("http://gpu:8000"));
         assert!(upstream(&raw("gpu:8000")).is_err());
+        let bridge = Ok("ws://agent:3000/api/local-inference/device-bridge");
+        assert_eq!(device_bridge(&raw("http://agent:3000/")).as_deref(), bridge);
+        assert_eq!(device_bridge(&raw("wss://agent/x")).as_deref(), Ok("wss://agent/x"));
+        assert!(device_bridge(&raw("ws:///x")).is_err() && device_bridge(&raw("agent")).is_err());
     }
 
     #[test]

@@ -46,6 +46,14 @@ macro_rules! settings_table {
         #[setting(Daemon, "SECS", name = "upstream_timeout_secs", default = "600")]
         UpstreamTimeout => upstream_timeout: Duration = seconds();
 
+        /// Generate for the elizaOS agent at this address, which calls it a device bridge
+        #[setting(Daemon, "URL")]
+        DeviceBridge => device_bridge: Option<String> = optional(parse::device_bridge);
+
+        /// File that holds the agent's pairing token
+        #[setting(Daemon, "FILE")]
+        DeviceBridgeTokenFile => device_bridge_token_file: Option<PathBuf> = optional_path();
+
         /// Write prompts by the Jinja template in this file instead of the model's own
         #[setting(Daemon, "FILE")]
         ChatTemplate => chat_template: Option<PathBuf> = optional_path();

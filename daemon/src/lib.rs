@@ -4,13 +4,14 @@
 //! is), [`http`] (routes, the guard, the socket) and [`wire`] (OpenAI's shapes); then one module a
 //! part: [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import and
 //! export), [`documents`] (the library), [`profiles`], [`learned`] (prefixes without a profile),
-//! [`adapters`] (those of requests), [`speech`], [`storage`] (KV on disk), [`shared`] (that several daemons see), [`upstream`] (an engine at another address), [`models`], [`settings`]; and what they share:
+//! [`adapters`] (those of requests), [`speech`], [`storage`] (KV on disk), [`shared`] (that several daemons see), [`upstream`] (an engine at another address), [`bridge`] (agents that generate here), [`models`], [`settings`]; and what they share:
 //! [`warm`] (the warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed
 //! again), [`metrics`], [`crashes`], [`auth`], [`error`], [`clock`], [`children`] and their `limits`.
 
 pub mod adapters;
 pub mod auth;
 mod blocking;
+pub mod bridge;
 pub mod chat;
 pub mod children;
 pub mod clock;

@@ -10,6 +10,7 @@ use hob_slots::Lifetimes;
 use hob_slots::store::StoreReader;
 
 use crate::adapters::RequestAdapters;
+use crate::bridge::{self, Bridge};
 use crate::chat::{self, Chat};
 use crate::clock::Clock;
 use crate::conversations::Conversations;
@@ -75,6 +76,8 @@ pub struct Options {
     pub shared: Option<(SharedTier, String)>,
     /// Answers in place of `engine`.
     pub upstream: Option<Upstream>,
+    /// `None`: no agent generates here.
+    pub bridge: Option<bridge::Place>,
 }
 
 /// Clones share everything.
@@ -91,6 +94,7 @@ pub struct Parts {
     pub models: Models,
     pub settings: SettingsEditor,
     pub metrics: Arc<Metrics>,
+    pub bridge: Option<Bridge>,
 }
 
 impl Parts {
@@ -171,6 +175,12 @@ impl Parts {
             sharing,
             upstream: options.upstream,
         });
+        let bridge = options.bridge.map(|place| {
+            let current = models.catalogue.current();
+            let file = current.path.as_ref().map(|path| path.display().to_string());
+            let model = file.unwrap_or_else(|| current.name.clone());
+            Bridge::start(bridge::Options { chat: chat.clone(), place, model })
+        });
         let documents = Documents {
             chat: chat.clone(),
             conversations: conversations.clone(),
@@ -201,6 +211,7 @@ impl Parts {
             models,
             settings,
             metrics,
+            bridge,
         }
     }
 

@@ -67,6 +67,7 @@ use hob_slots::maintenance::{Collect, Prune, Remove};
 use tower_http::compression::CompressionLayer;
 
 use crate::adapters::RequestAdapters;
+use crate::bridge::Bridge;
 use crate::chat::Chat;
 use crate::conversations::Conversations;
 use crate::documents::Documents;
@@ -110,6 +111,7 @@ from_parts! {
     models: Models,
     settings: SettingsEditor,
     metrics: Arc<Metrics>,
+    bridge: Option<Bridge>,
 }
 
 impl FromRef<Shared> for BodyLimits {

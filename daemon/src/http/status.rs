@@ -18,6 +18,7 @@ use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
 use crate::blocking::{compute, engine_status};
+use crate::bridge::Bridge;
 use crate::chat::Chat;
 use crate::conversations::Conversations;
 use crate::conversations::readiness::Readiness;
@@ -102,6 +103,7 @@ pub async fn status(
     State(speech): State<Speech>,
     State(storage): State<Storage>,
     State(conversations): State<Conversations>,
+    State(bridge): State<Option<Bridge>>,
 ) -> Result<Json<Status>, ApiError> {
     let status = engine_status(&models.engine).await?;
     let speed = conversations.prefill_speed(&status).await?;
@@ -129,6 +131,7 @@ pub async fn status(
         },
         demo: upstream.is_none() && models.catalogue.current().choice == ModelChoice::Bundled,
         upstream,
+        device_bridge: bridge.as_ref().map(Bridge::to_api),
         sampling: models.catalogue.current().sampling.to_json(),
         fingerprint: Some(models.engine.fingerprint()),
         recognizer: speech.can_transcribe(),

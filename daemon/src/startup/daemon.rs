@@ -24,7 +24,7 @@ use super::door::Door;
 use super::engine::{self, Opened, Overrides};
 use super::next::NextStart;
 use super::{
-    Ending, ModelSwitch, OnHang, Report, Step, announce, models, request_adapters, sharing,
+    Ending, ModelSwitch, OnHang, Report, Step, announce, bridge, models, request_adapters, sharing,
     upstream, voice,
 };
 use crate::auth::AccessToken;
@@ -216,6 +216,7 @@ fn join(
         fetcher: model_switch.fetcher().clone(),
         shared,
         upstream: upstream::open(settings)?,
+        bridge: bridge::place(settings)?,
     });
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { parts: parts.clone(), limits }, guard);

@@ -3,7 +3,7 @@
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
 //! [`Daemon::serve`] itself), `daemon` (join, serve, close), `door` (the
 //! socket), `engine`, `model`, `drafter` and `recall_model` (what is opened
-//! first), `model_file` (what all models have in common), `beside` (what those beside the model have), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `request_adapters`, `next` (restarts), `voice`, `upstream` (an engine at another address), [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
+//! first), `model_file` (what all models have in common), `beside` (what those beside the model have), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `request_adapters`, `next` (restarts), `voice`, `upstream` (an engine at another address), `bridge`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
 //! of the process).
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
@@ -17,6 +17,7 @@ mod adapters;
 mod announce;
 #[cfg(feature = "llama")]
 mod beside;
+mod bridge;
 mod daemon;
 mod door;
 mod drafter;

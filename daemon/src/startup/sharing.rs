@@ -19,9 +19,16 @@ pub fn open(settings: &Settings, reader: &StoreReader) -> Result<Option<(SharedT
     let Some(place) = &settings.shared else { return Ok(None) };
     let endpoint = settings.shared_endpoint.as_deref();
     let tier = SharedTier::open(place, endpoint, reader.sealing())?;
+    Ok(Some((tier, daemon_name(settings)?)))
+}
+
+/// What tells this daemon from others, also after a restart.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn daemon_name(settings: &Settings) -> Result<String> {
     let file = paths::daemon_name_file(&settings.data_dir);
-    let name = name(&file).with_context(|| format!("cannot use {}", file.display()))?;
-    Ok(Some((tier, name)))
+    name(&file).with_context(|| format!("cannot use {}", file.display()))
 }
 
 /// Made once: it tells the texts that this daemon wrote from those of others.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hob_api::Status;
-use hob_api::status::{Adapter, DraftModel, Prefix, RecallModel, SharedTier, Slot};
+use hob_api::status::{Adapter, DeviceBridge, DraftModel, Prefix, RecallModel, SharedTier, Slot};
 
 use crate::client::Client;
 use crate::context::Context;
@@ -49,6 +49,9 @@ pub fn write(
     }
     if let Some(recall_model) = &status.recall_model {
         fact("recall model", of_recall_model(recall_model));
+    }
+    if let Some(bridge) = &status.device_bridge {
+        fact("bridge", of_bridge(bridge));
     }
     if status.upstream.is_none() {
         fact("ready", ready(status));
@@ -151,6 +154,15 @@ fn of_draft_model(draft_model: &DraftModel) -> String {
     let (accepted, drafted) = (draft_model.accepted_tokens, draft_model.drafted_tokens);
     let (accepted, drafted) = (count(accepted), count(drafted));
     format!("{name}, {accepted} of {drafted} guessed tokens were right")
+}
+
+fn of_bridge(bridge: &DeviceBridge) -> String {
+    let url = plain(&bridge.url);
+    match (&bridge.error, bridge.connected) {
+        (_, true) => format!("an agent at {url} generates here"),
+        (Some(error), false) => format!("{url}: {}", plain(error)),
+        (None, false) => format!("dials {url}"),
+    }
 }
 
 /// KV of conversations that other daemons answered, by whether fetching it was worth it.

@@ -1,0 +1,200 @@
+//! elizaOS's device bridge: an agent at another place generates with this daemon's model.
+//!
+//! Reading order: this file (the connection, and what each message does), [`messages`] (their form), `dial`
+//! (the socket), [`device`] (what the agent is told of this machine).
+//!
+//! - The daemon dials out, so the agent needs no way to it. It dials again after a failure, with a pause that
+//!   doubles up to a minute.
+//! - A prompt is the message of a user in a chat. It belongs to a conversation where the message names one, as in every
+//!   other request; else nothing of it is stored.
+//! - Requests run side by side. A lost connection cancels them: the agent sends them again.
+//! - A message opens no file: `load` loads the weights of the daemon's own model, whichever path it names.
+
+pub mod device;
+mod dial;
+pub mod messages;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt, StreamExt};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::chat::Chat;
+use crate::chat::identity::Session;
+use crate::error::ApiError;
+use crate::wire::completion::Prompt;
+use dial::{Socket, dial};
+use messages::{Answered, Asked, Generate, Loaded, Request};
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The agent pings every 15 seconds.
+const MAX_SILENCE: Duration = Duration::from_secs(60);
+
+/// Generated tokens where the agent sets no limit.
+const DEFAULT_TOKENS: u64 = 2048;
+
+/// The agent, and who dials.
+pub struct Place {
+    /// `ws://` or `wss://`, with the path.
+    pub url: String,
+    /// The agent's pairing token.
+    pub token: Option<String>,
+    /// Stays the same from start to start.
+    pub device_id: String,
+}
+
+pub struct Options {
+    pub chat: Chat,
+    pub place: Place,
+    /// The file of the daemon's model, or its name.
+    pub model: String,
+}
+
+/// The bridge as `/v1/status` shows it. Clones share everything.
+#[derive(Clone)]
+pub struct Bridge {
+    url: String,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    is_connected: bool,
+    error: Option<String>,
+}
+
+impl Bridge {
+    /// Dials until the runtime ends.
+    pub fn start(options: Options) -> Self {
+        let bridge = Self { url: options.place.url.clone(), state: Arc::default() };
+        tokio::spawn(bridge.clone().run(options));
+        bridge
+    }
+
+    pub fn to_api(&self) -> hob_api::status::DeviceBridge {
+        let State { is_connected, error } = &*self.state.lock();
+        hob_api::status::DeviceBridge {
+            url: self.url.clone(),
+            connected: *is_connected,
+            error: error.clone().map(Into::into),
+        }
+    }
+
+    async fn run(self, options: Options) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let ended = self.serve(&options).await;
+            if std::mem::take(&mut self.state.lock().is_connected) {
+                pause = FIRST_PAUSE;
+            }
+            let reason = ended.to_string();
+            tracing::warn!(url = self.url, reason, "the device bridge is not connected");
+            self.state.lock().error = Some(reason);
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Serves one connection; returns why it has ended.
+    async fn serve(&self, options: &Options) -> dial::Ended {
+        let mut socket = match dial(&options.place.url, options.place.token.as_deref()).await {
+            Ok(socket) => socket,
+            Err(error) => return error,
+        };
+        let register = device::register(options).await;
+        if let Err(ended) = send(&mut socket, &register).await {
+            return ended;
+        }
+        let (answers, mut answered) = unbounded_channel();
+        let mut requests = JoinSet::new();
+        loop {
+            tokio::select! {
+                message = timeout(MAX_SILENCE, socket.next()) => {
+                    let text = match message {
+                        Err(_) => return dial::Ended::Silent(MAX_SILENCE.as_secs()),
+                        Ok(message) => match dial::text_of(message) {
+                            Ok(Some(text)) => text,
+                            Ok(None) => continue,
+                            Err(ended) => return ended,
+                        },
+                    };
+                    self.connected();
+                    let Some(asked) = Asked::parse(&text) else {
+                        tracing::debug!("a message of the device bridge was not understood");
+                        continue;
+                    };
+                    requests.spawn(answer(options.chat.clone(), asked, answers.clone()));
+                }
+                Some(answer) = answered.recv() => {
+                    if let Err(ended) = send(&mut socket, &answer).await {
+                        return ended;
+                    }
+                }
+                Some(_) = requests.join_next() => {} // Removes those that have ended.
+            }
+        }
+    }
+
+    /// The first message shows that the agent took the registration: it refuses a wrong token by closing.
+    fn connected(&self) {
+        let mut state = self.state.lock();
+        if !state.is_connected {
+            tracing::info!(url = self.url, "the device bridge is connected");
+            *state = State { is_connected: true, error: None };
+        }
+    }
+}
+
+async fn send(socket: &mut Socket, message: &Value) -> Result<(), dial::Ended> {
+    let sent = socket.send(Message::text(message.to_string())).await;
+    sent.map_err(|error| dial::Ended::Failed(error.to_string()))
+}
+
+/// Answers one message of the agent.
+async fn answer(chat: Chat, asked: Asked, answers: UnboundedSender<Value>) {
+    let Asked { id, request } = asked;
+    let answer = match request {
+        Request::Ping { at } => messages::pong(at),
+        Request::Load { path } => {
+            let loaded = chat.load_weights().await.map(|()| Answered::Loaded(Loaded { path }));
+            messages::result("loadResult", &id, loaded)
+        }
+        Request::Unload => {
+            chat.free_weights().await;
+            messages::result("unloadResult", &id, Ok(Answered::Unloaded))
+        }
+        Request::Generate(generate) => {
+            messages::result("generateResult", &id, generated(&chat, generate).await)
+        }
+        Request::Embed { input } => {
+            let embedded = chat.embed(&[Prompt::Text(input)]).await;
+            let embedded = embedded.map(|(mut vectors, tokens)| Answered::Embedded {
+                embedding: vectors.pop().unwrap_or_default(),
+                tokens,
+            });
+            messages::result("embedResult", &id, embedded)
+        }
+    };
+    answers.send(answer).ok(); // An error: the connection is lost.
+}
+
+async fn generated(chat: &Chat, generate: Generate) -> Result<Answered, ApiError> {
+    let began = Instant::now();
+    let (_, mut answer) = chat.answer(&generate.body(DEFAULT_TOKENS), &Session::default()).await?;
+    let choices = answer.collect().await?;
+    let usage = answer.usage();
+    Ok(Answered::Generated {
+        text: choices.first().map(|choice| choice.message.text().to_owned()).unwrap_or_default(),
+        prompt_tokens: usage.prompt,
+        output_tokens: usage.completion,
+        duration: began.elapsed(),
+    })
+}
