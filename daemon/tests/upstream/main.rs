@@ -339,6 +339,35 @@ fn a_client_that_leaves_ends_the_answer_behind() {
 }
 
 #[test]
+fn a_detached_answer_goes_on_and_a_cut_one_is_continued() {
+    let world = World::new();
+    let said = "word ".repeat(20);
+    let mut request = ask(&format!("Say this slowly: {}", said.trim_end()));
+    request["conversation"] = "talk".into();
+    request["hob"] = json!({"detached": true, "append": true});
+    request["stream"] = true.into();
+    request["max_tokens"] = 200.into();
+    let mut events = world.front().events(&request);
+    events.next().expect("it begins");
+    drop(events);
+    let stored = wait::until("the answer is complete", || {
+        let stored = world.front().get("/v1/conversations/talk");
+        let answer = &stored["messages"][1];
+        (answer["finish"]["finish_reason"] == "stop").then(|| answer["content"].clone())
+    });
+    assert_eq!(stored, said.trim_end());
+
+    let cut = json!({"conversation": "cut", "messages": [user("Say this: one two three")],
+        "max_tokens": 7, "temperature": 0});
+    assert_eq!(text(&world.front().chat(&cut)), "one two");
+    let rest = json!({"conversation": "cut", "messages": [], "temperature": 0,
+        "hob": {"append": true, "continue": true}});
+    world.front().chat(&rest);
+    let stored = world.front().get("/v1/conversations/cut");
+    assert_eq!(stored["messages"].as_array().unwrap().last().unwrap()["content"], "one two three");
+}
+
+#[test]
 fn the_engines_models_are_listed_and_routes_of_a_local_engine_are_refused() {
     let world = World::new();
     let front = world.front();
