@@ -5,7 +5,7 @@
 //! offload to memory and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and
 //! [`grammar`] (before a turn), `draft`, `draft_model` and `drafter` (guessed tokens),
 //! `embedder` (vectors of texts that left), [`sample`] (after a micro-batch), [`heartbeat`]
-//! (whether the thread lives), [`adapters`] (of a turn), [`fault`] (how tests end it), [`probe`] (a trial of a model).
+//! (whether the thread lives), [`likeness`] (of two answers), [`adapters`] (of a turn), [`fault`] (how tests end it), [`probe`] (a trial of a model).
 
 pub mod adapters;
 mod attention;
@@ -22,6 +22,7 @@ pub mod grammar;
 pub mod heartbeat;
 mod labels;
 mod lifecycle;
+pub mod likeness;
 pub mod map;
 mod miss;
 mod no_eviction;

@@ -9,7 +9,7 @@
 //! - No clock: figures do not depend on the machine's speed.
 
 mod figures;
-mod language;
+pub mod language;
 mod probe;
 mod sessions;
 

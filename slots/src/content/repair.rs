@@ -4,7 +4,9 @@
 //!   beginning of the sequence. Computed at their new place, they see what is before them, and do not.
 //! - One function for each strategy; the benchmark compares them.
 
+use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
 /// Tokens at the seams of a moved chunk that are computed anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +23,21 @@ pub enum Repair {
     Full,
 }
 
+/// No strategy has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS and full"
+)]
+pub struct UnknownRepair(String);
+
 /// Attention sinks of a sequence.
 const SINKS: usize = 4;
 
 /// Tokens of a chunk's head in the default strategy, see `cargo xtask bench chunks`.
-pub const HEAD: usize = 16;
+pub const HEAD: usize = 32;
+
+/// Tokens of a seam, at most.
+const MAX_TOKENS: usize = 4096;
 
 /// A shorter piece is not imported: computing it costs about as much.
 const MIN_IMPORT: usize = 32;
@@ -33,6 +45,42 @@ const MIN_IMPORT: usize = 32;
 impl Default for Repair {
     fn default() -> Self {
         Self::Head(HEAD)
+    }
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Sinks => f.write_str("sinks"),
+            Self::Boundary(tokens) => write!(f, "boundary:{tokens}"),
+            Self::Head(tokens) => write!(f, "head:{tokens}"),
+            Self::Full => f.write_str("full"),
+        }
+    }
+}
+
+impl FromStr for Repair {
+    type Err = UnknownRepair;
+
+    /// As written by `Display`; `boundary` and `head` alone have the default number of tokens.
+    fn from_str(text: &str) -> Result<Self, UnknownRepair> {
+        let unknown = || UnknownRepair(text.to_owned());
+        let (name, tokens) = match text.split_once(':') {
+            Some((name, tokens)) => {
+                let tokens = tokens.parse().ok().filter(|tokens| (1..=MAX_TOKENS).contains(tokens));
+                (name, Some(tokens.ok_or_else(unknown)?))
+            }
+            None => (text, None),
+        };
+        match (name, tokens) {
+            ("none", None) => Ok(Self::None),
+            ("sinks", None) => Ok(Self::Sinks),
+            ("boundary", tokens) => Ok(Self::Boundary(tokens.unwrap_or(HEAD))),
+            ("head", tokens) => Ok(Self::Head(tokens.unwrap_or(HEAD))),
+            ("full", None) => Ok(Self::Full),
+            _ => Err(unknown()),
+        }
     }
 }
 
@@ -94,6 +142,17 @@ mod tests {
             imported,
             [Some(0..200), Some(4..200), Some(16..184), Some(16..200), None::<Range<usize>>]
         );
+    }
+
+    #[test]
+    fn a_strategy_is_read_as_it_is_written() {
+        for text in ["none", "sinks", "boundary:16", "head:8", "full"] {
+            assert_eq!(text.parse::<Repair>().unwrap().to_string(), text);
+        }
+        assert_eq!("head".parse(), Ok(Repair::default()));
+        for wrong in ["", "some", "none:3", "head:", "head:0", "head:-1", "head:100000", "full:1"] {
+            assert!(wrong.parse::<Repair>().is_err(), "{wrong}");
+        }
     }
 
     #[test]
