@@ -279,6 +279,12 @@ pub struct Counters {
     #[serde(default)]
     pub accepted_tokens: u64,
     pub computed_tokens: u64,
+    /// Tokens of prompts whose KV was moved from another place.
+    #[serde(default)]
+    pub moved_tokens: u64,
+    /// Computed tokens at the seams of these.
+    #[serde(default)]
+    pub repaired_tokens: u64,
     pub prewarmed: u64,
     pub superseded: u64,
     pub parked: u64,

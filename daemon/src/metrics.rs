@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hob_prewarm::{PrefixName, PrefixState};
-use hob_runtime::turn::{CellCounts, DraftCounts, Moved, TurnReport, Way};
+use hob_runtime::turn::{CellCounts, DraftCounts, Moved, TokenCounts, TurnReport, Way};
 use hob_slots::MemoryFigures;
 
 use crate::explain::Reason;
@@ -130,6 +130,24 @@ impl Metrics {
         add(&self.repaired, tokens.repaired);
         add(&self.computed, tokens.computed);
         self.ttft.observe(report.ttft_ms / 1000.0);
+    }
+
+    /// The prompts' tokens by where they came from.
+    pub fn prompt_tokens(&self) -> TokenCounts {
+        let read = |counter: &AtomicU64| usize::try_from(read(counter)).unwrap_or(usize::MAX);
+        TokenCounts {
+            shared: read(&self.shared),
+            memory: read(&self.memory),
+            disk: read(&self.disk),
+            away: read(&self.away),
+            moved: read(&self.moved),
+            computed: read(&self.computed),
+            repaired: read(&self.repaired),
+        }
+    }
+
+    pub fn generated_tokens(&self) -> u64 {
+        read(&self.generated)
     }
 
     /// Counts a turn that computed tokens again.
@@ -431,7 +449,7 @@ fn read(counter: &AtomicU64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hob_runtime::turn::{BackReason, TokenCounts};
+    use hob_runtime::turn::BackReason;
 
     fn report(tokens: TokenCounts) -> TurnReport {
         TurnReport { tokens, ttft_ms: 30.0, ..TurnReport::default() }

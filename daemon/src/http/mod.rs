@@ -201,6 +201,7 @@ fn routes() -> Router<Shared> {
         .route("/v1/slots/quota", put(slots::set_quota))
         .route("/v1/slots/quarantine", get(verifying::quarantine))
         .route("/v1/slots/quarantine/empty", post(verifying::empty))
+        .route("/v1/stats", get(status::stats))
         .route("/v1/memory", get(memory::memory))
         .route("/v1/memory/map", get(memory::map))
         .route("/v1/memory/events", get(memory::events))

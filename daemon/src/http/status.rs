@@ -1,4 +1,4 @@
-//! `/health`, `/metrics` and `/v1/status`.
+//! `/health`, `/metrics`, `/v1/status` and `/v1/stats`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,6 +93,35 @@ pub async fn metrics(
     );
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     Ok(([(header::CONTENT_TYPE, kind)], page))
+}
+
+/// `GET /v1/stats`
+pub async fn stats(
+    State(metrics): State<Arc<Metrics>>,
+    State(models): State<Models>,
+) -> Result<Json<Value>, ApiError> {
+    let status = models.engine.cell_status().await?;
+    let tokens = metrics.prompt_tokens();
+    let (prompt, reused) = (tokens.prompt(), tokens.cached());
+    Ok(Json(json!({
+        "object": "stats",
+        "turns": status.counters.turns,
+        "prompt_tokens": {
+            "all": prompt,
+            "shared": tokens.shared,
+            "memory": tokens.memory,
+            "disk": tokens.disk,
+            "away": tokens.away,
+            "moved": tokens.moved,
+            "computed": tokens.computed,
+            "repaired": tokens.repaired,
+        },
+        "reused": (prompt > 0).then(|| reused as f64 / prompt as f64),
+        "generated_tokens": metrics.generated_tokens(),
+        "written_bytes": status.counters.written_bytes,
+        "read_bytes": status.counters.read_bytes,
+        "memory_bytes": status.memory_bytes,
+    })))
 }
 
 /// `GET /v1/status`
@@ -262,6 +291,8 @@ fn counters(counters: EngineCounters) -> Counters {
         drafted_tokens: counters.drafted_tokens,
         accepted_tokens: counters.accepted_tokens,
         computed_tokens: counters.computed_tokens,
+        moved_tokens: counters.moved_tokens,
+        repaired_tokens: counters.repaired_tokens,
         prewarmed: counters.prewarmed,
         superseded: counters.superseded,
         parked: counters.parked,

@@ -44,6 +44,9 @@ pub fn write(
     if status.counters.drafted_tokens > 0 {
         fact("drafts", drafts(status));
     }
+    if status.counters.moved_tokens > 0 {
+        fact("moved", moved(status));
+    }
     if let Some(draft_model) = &status.draft_model {
         fact("draft model", of_draft_model(draft_model));
     }
@@ -144,6 +147,13 @@ fn drafts(status: &Status) -> String {
     let counters = &status.counters;
     let (accepted, drafted) = (counters.accepted_tokens, counters.drafted_tokens);
     format!("{} of {} guessed tokens were right", count(accepted), count(drafted))
+}
+
+/// KV that was computed at another place.
+fn moved(status: &Status) -> String {
+    let counters = &status.counters;
+    let (moved, repaired) = (counters.moved_tokens, counters.repaired_tokens);
+    format!("{} tokens from other places, {} repaired beside them", count(moved), count(repaired))
 }
 
 fn of_draft_model(draft_model: &DraftModel) -> String {
