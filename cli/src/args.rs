@@ -5,7 +5,7 @@ use hob_config::{ClientFlags, Flags};
 
 use crate::commands::{
     ask, chat, completions, config, conversations, doctor, documents, explain, import, man, models,
-    open, prefixes, settings, simulate, slots, status,
+    open, prefixes, settings, simulate, slots, status, verify_correctness,
 };
 use crate::exit;
 
@@ -39,6 +39,7 @@ pub enum Command {
     Status(status::Args),
     #[command(hide = true)]
     Simulate(simulate::Args),
+    VerifyCorrectness(verify_correctness::Args),
     Doctor(doctor::Args),
     Config(config::Args),
     Settings(settings::Args),

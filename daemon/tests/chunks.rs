@@ -130,6 +130,73 @@ fn a_profile_switches_it_on_and_a_request_comes_first() {
     assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("hob.reuse")));
 }
 
+#[test]
+fn a_document_that_was_read_is_found_in_the_text_of_a_message() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let added = hobd.client.call("POST", "/v1/documents?name=it").body(document(1)).send();
+    let id = added.json()["id"].as_str().unwrap().to_owned();
+    hobd.client.call("POST", &format!("/v1/documents/{id}/read")).stream().count();
+    let answer = ask(&hobd, None, &[2, 1], json!({"reuse": "repaired"}));
+    let moved = tokens(&answer, "moved");
+    assert!(moved > BYTES as u64 - 40 && moved <= BYTES as u64, "{answer}");
+    check_sum(&answer);
+}
+
+#[test]
+fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let chat = |order: &[usize]| json!({"messages": question(order)});
+    let compare =
+        |body: &Value| hobd.client.call("POST", "/v1/verify/correctness").json(body).send();
+    let body = json!({
+        "sources": [chat(&[1, 2, 3])],
+        "prompts": [chat(&[3, 2, 1]), "A question of its own."],
+        "strategies": ["head", "full"],
+        "max_tokens": 8,
+    });
+    let told = compare(&body);
+    assert_eq!(told.status, 200, "{}", told.text());
+    let told = told.json();
+    let rows = told["data"].as_array().unwrap();
+    let row = |strategy: &str, to: u64| {
+        let mut rows = rows.iter();
+        let found = rows.find(|row| row["strategy"] == strategy && row["moved_percent"][1] == to);
+        found.unwrap_or_else(|| panic!("{strategy}, {to}: {told}"))
+    };
+    assert_eq!(rows.len(), 3, "{told}");
+    let moved = row("head:32", 100);
+    assert_eq!((&moved["prompts"], &moved["repaired_tokens"]), (&json!(1), &json!(3 * HEAD)));
+    // The fake sees where KV was computed.
+    assert!(moved["agreement"].as_f64().unwrap() < 1.0, "{told}");
+    assert!(moved["divergence"].as_f64().unwrap() > 0.0, "{told}");
+    for (strategy, prompts) in [("head:32", 1), ("full", 2)] {
+        let exact = row(strategy, 0);
+        assert_eq!((&exact["prompts"], &exact["agreement"]), (&json!(prompts), &json!(1.0)));
+        assert_eq!((&exact["divergence"], &exact["f1"]), (&json!(0.0), &json!(1.0)));
+    }
+    // Nothing of it stays.
+    let cold = ask(&hobd, None, &[1, 2, 3], json!({"reuse": "repaired"}));
+    assert_eq!(tokens(&cold, "moved"), 0, "{cold}");
+    let list = hobd.client.get("/v1/slots");
+    let mut saved = list["data"].as_array().unwrap().iter();
+    let is_of_it = |row: &&Value| row["conversation"].as_str().unwrap().starts_with("compared");
+    assert_eq!(saved.find(is_of_it), None, "{list}");
+
+    for (body, param) in [
+        (json!({}), "prompts"),
+        (json!({"prompts": ["it"], "strategies": ["some"]}), "strategies[0]"),
+        (json!({"prompts": ["it"], "max_tokens": 0}), "max_tokens"),
+        (json!({"prompts": [{"messages": 3}]}), "prompts[0].messages"),
+        (json!({"prompts": [{"conversation": "it", "messages": question(&[1])}]}), "prompts[0]"),
+        (json!({"prompts": ["it"], "model": "it"}), "model"),
+    ] {
+        let refused = compare(&body);
+        assert_eq!((refused.status, &refused.error()["param"]), (400, &json!(param)), "{body}");
+    }
+}
+
 #[cfg(feature = "llama")]
 #[test]
 fn the_bundled_model_moves_and_a_sliding_window_is_refused_by_name() {

@@ -19,6 +19,7 @@ pub mod slots;
 pub mod status;
 mod stream;
 mod turn;
+pub mod verify_correctness;
 
 use clap::CommandFactory;
 use hob_api::List;
@@ -45,6 +46,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Models(args) => models::run(&args, context),
         Command::Simulate(args) => simulate::run(&args, context),
         Command::Status(args) => status::run(&args, context),
+        Command::VerifyCorrectness(args) => verify_correctness::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
         Command::Settings(_) => settings::run(),
         Command::Config(args) => config::run(&args, context),

@@ -167,3 +167,37 @@ fn settings_fit_a_terminal_as_one_writes_them() {
     let values = ["ttl_short", "ttl_long", "max_body_bytes", "idle_park_secs"].map(value);
     assert_eq!(values, ["5m", "90m", "8MiB", "3600"]);
 }
+
+#[test]
+fn a_comparison_with_exact_answers_is_a_table_by_strategy() {
+    let home = Home::new();
+    let row = |strategy: &str, to: u64| {
+        json!({
+            "strategy": strategy, "moved_percent": [to.saturating_sub(25), to], "prompts": 3,
+            "prompt_tokens": 1234, "moved_tokens": 1000, "repaired_tokens": 96,
+            "computed_tokens": 234, "compared_tokens": 90, "agreement": 0.9888,
+            "divergence": 0.00219, "f1": 0.978,
+        })
+    };
+    let data = [row("head:32", 100), row("full", 0)];
+    let answer = json!({"object": "correctness", "data": data});
+    let daemon = Daemon::new(&home).answer("POST /v1/verify/correctness", 200, answer);
+    let file = home.path("prompts.json");
+    fs::write(&file, r#"["Where is the key?"]"#).unwrap();
+    let file = file.to_str().unwrap();
+    let shown =
+        home.hob(&["verify-correctness", file, "--strategy", "head,full", "--max-tokens", "16"]);
+    let shown = shown.ok();
+    for expected in ["head:32", "75 to 100 %", "1,234", "0.989", "0.0022", "0.978", "0 %"] {
+        assert!(shown.contains(expected), "{expected} in {shown}");
+    }
+    let sent = daemon.received("POST /v1/verify/correctness");
+    assert_eq!(
+        sent.body,
+        json!({"prompts": ["Where is the key?"], "strategies": ["head", "full"], "max_tokens": 16})
+    );
+    fs::write(home.path("prompts.json"), "3").unwrap();
+    home.hob(&["verify-correctness", file]).fails(2, &["neither an object nor a list"]);
+    fs::write(home.path("prompts.json"), "{").unwrap();
+    home.hob(&["verify-correctness", file]).fails(2, &["is not JSON"]);
+}

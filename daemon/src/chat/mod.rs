@@ -22,6 +22,7 @@ mod choices;
 mod completion;
 pub mod context;
 mod continuing;
+pub mod correctness;
 pub mod detached;
 pub mod documents;
 mod embedding;

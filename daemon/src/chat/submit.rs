@@ -10,6 +10,7 @@ use std::sync::Arc;
 use hob_dialect::opens_reasoning;
 use hob_runtime::adapters::Adapters;
 use hob_runtime::turn::{Retention, TurnError, TurnRequest};
+use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, Token, common_prefix};
 
 use super::assembly::Reading;
@@ -120,6 +121,15 @@ impl Chat {
     /// When the template refuses the messages.
     pub(super) fn prompt_length(&self, job: &Job) -> Result<usize, ApiError> {
         Ok(self.render(job)?.rendered.tokens.len())
+    }
+
+    /// The prompt, and its segments.
+    ///
+    /// # Errors
+    /// When the template refuses the messages.
+    pub(super) fn prompt_of(&self, job: &Job) -> Result<(Vec<Token>, Vec<SegmentRef>), ApiError> {
+        let rendered = self.render(job)?.rendered;
+        Ok((rendered.tokens, rendered.segments))
     }
 
     fn render(&self, job: &Job) -> Result<Prompt, ApiError> {

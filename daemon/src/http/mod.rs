@@ -15,6 +15,7 @@ mod chunks;
 mod completion;
 mod context;
 mod conversations;
+mod correctness;
 mod detached;
 mod documents;
 mod drain;
@@ -202,6 +203,7 @@ fn routes() -> Router<Shared> {
         .route("/v1/slots/quarantine", get(verifying::quarantine))
         .route("/v1/slots/quarantine/empty", post(verifying::empty))
         .route("/v1/stats", get(status::stats))
+        .route("/v1/verify/correctness", post(correctness::compare))
         .route("/v1/memory", get(memory::memory))
         .route("/v1/memory/map", get(memory::map))
         .route("/v1/memory/events", get(memory::events))
