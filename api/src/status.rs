@@ -216,7 +216,7 @@ pub struct Parked {
 }
 
 /// A profile as its file describes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
     pub name: String,
@@ -230,6 +230,25 @@ pub struct Profile {
     /// The segments behind the prefix.
     pub tail: Vec<String>,
     pub error: Option<String>,
+    /// What moved KV costs its answers; `None`: none of them moved any since the daemon's start.
+    #[serde(default)]
+    pub reuse: Option<ProfileReuse>,
+}
+
+/// Answers of a profile over moved KV beside exact ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProfileReuse {
+    /// Those that moved KV.
+    pub answers: u64,
+    /// Those that were compared.
+    pub samples: u64,
+    /// Of the latest samples: the part of the likeliest tokens that agree.
+    pub agreement: f64,
+    /// Of the same: nats per token.
+    pub divergence: f64,
+    /// Why its answers are exact now.
+    pub fell_back: Option<String>,
 }
 
 /// The KV of a profile's prefix. Flat, so that it is a row of a table.

@@ -197,6 +197,36 @@ fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
     }
 }
 
+#[test]
+fn a_profile_whose_answers_differ_too_much_falls_back_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
+    save(&hobd);
+    let profile = || ask(&hobd, None, &[3, 2, 1], json!({"profile": "reader"}));
+    // The first and the seventeenth are compared.
+    for number in 0..17 {
+        let moved = profile();
+        assert!(tokens(&moved, "moved") > 0, "{number}: {moved}");
+        assert_eq!(moved["hob"]["immovable"], Value::Null, "{number}");
+    }
+    let of_status = |field: &str| {
+        let status = hobd.client.get("/v1/status");
+        let profiles = status["profiles"].as_array().unwrap();
+        profiles.iter().find(|it| it["name"] == "reader").unwrap()["reuse"][field].clone()
+    };
+    let why = wait::until("the profile falls back", || {
+        of_status("fell_back").as_str().map(str::to_owned)
+    });
+    assert!(why.contains("`reader`"), "{why}");
+    assert_eq!(of_status("samples"), 2);
+    let exact = profile();
+    assert_eq!((tokens(&exact, "moved"), &exact["hob"]["immovable"]), (0, &json!(why)));
+    // A request that says so itself has chosen.
+    let chosen = ask(&hobd, None, &[2, 1, 3], json!({"profile": "reader", "reuse": "repaired"}));
+    assert!(tokens(&chosen, "moved") > 0, "{chosen}");
+}
+
 #[cfg(feature = "llama")]
 #[test]
 fn the_bundled_model_moves_and_a_sliding_window_is_refused_by_name() {

@@ -24,6 +24,8 @@ pub struct Account {
     /// Of the first choice, once it has ended.
     pub cells: CellCounts,
     report: TurnReport,
+    /// Why no KV was moved although the profile says so.
+    exact_because: Option<String>,
     /// The first choice ended because the context was full.
     context_full: bool,
     /// From the first token of the first choice to its last.
@@ -34,8 +36,13 @@ pub struct Account {
 
 impl Account {
     /// `segments`: of the first prompt. `upstream`: the URL of an engine at another address.
-    pub fn of(segments: Vec<SegmentRef>, upstream: Option<String>) -> Self {
-        Self { upstream, moves: Moves::of(segments), ..Self::default() }
+    /// `exact_because`: no KV is moved although the profile says so.
+    pub fn of(
+        segments: Vec<SegmentRef>,
+        upstream: Option<String>,
+        exact_because: Option<String>,
+    ) -> Self {
+        Self { upstream, moves: Moves::of(segments), exact_because, ..Self::default() }
     }
 
     /// Adds the report of a prompt.
@@ -121,7 +128,10 @@ impl Account {
                 computed: report.tokens.computed,
                 repaired: report.tokens.repaired,
             }),
-            immovable: report.immovable.as_ref().map(ToString::to_string),
+            immovable: self
+                .exact_because
+                .clone()
+                .or_else(|| report.immovable.as_ref().map(ToString::to_string)),
             cells: self.cells(),
             moved: self.moves.to_api(),
             drafts: Some(DraftTokens {

@@ -19,6 +19,7 @@ use super::figures::{End, Figures};
 use super::locks::ConversationGuard;
 use super::progress::{BeforeTheEngine, Report};
 use super::recording::Recording;
+use super::reuse_guard::Watch;
 use super::source::{AnswerEvent, Forwarded, Source, logprobs_of};
 use super::speed::Speed;
 use crate::conversations::transcript::Pending;
@@ -99,6 +100,10 @@ pub(super) struct NewAnswer {
     /// Hand out [`Piece::Progress`].
     pub reports_progress: bool,
     pub guard: Option<ConversationGuard>,
+    /// Is told when the first choice has moved KV.
+    pub reuse_watch: Option<Watch>,
+    /// Why no KV is moved although the profile says so.
+    pub exact_because: Option<String>,
 }
 
 pub struct Answer {
@@ -113,6 +118,7 @@ pub struct Answer {
     left_out: usize,
     max_tokens: Option<usize>,
     _guard: Option<ConversationGuard>,
+    reuse_watch: Option<Watch>,
     ready: VecDeque<Piece>,
     /// The end of the recorded choice, until its text is on disk.
     closing: Option<(Pending<()>, Piece)>,
@@ -148,7 +154,7 @@ impl Answer {
         };
         let prompt_tokens = new.subject.prompt.len();
         let upstream = new.source.upstream().map(|forwarded| forwarded.url.clone());
-        let account = Account::of(new.subject.segments.clone(), upstream);
+        let account = Account::of(new.subject.segments.clone(), upstream, new.exact_because);
         let before = new.reports_progress;
         let before = before.then(|| BeforeTheEngine::new(&context.engine, prompt_tokens));
         let first = before.as_ref().map(|before| Piece::Progress(before.first()));
@@ -163,6 +169,7 @@ impl Answer {
             left_out: new.left_out,
             max_tokens: new.max_tokens,
             _guard: new.guard,
+            reuse_watch: new.reuse_watch,
             ready: first.into_iter().collect(),
             closing: None,
             account,
@@ -322,6 +329,11 @@ impl Answer {
                 report.prefill_tokens_per_second = self.context.speed.learn(&report);
                 self.partial[choice].figures.begin(&report);
                 if choice == 0 {
+                    if let Some(watch) = self.reuse_watch.take()
+                        && report.tokens.moved > 0
+                    {
+                        watch.moved();
+                    }
                     self.account.moves.add_earlier(std::mem::take(&mut report.moved_ahead));
                     self.explain(&report);
                 }

@@ -116,6 +116,8 @@ impl Chat {
                 max_tokens: request.shape.max_tokens,
                 reports_progress: request.progress && request.shape.stream,
                 guard: None,
+                reuse_watch: None,
+                exact_because: None,
             },
         );
         Ok((request, answer))
@@ -148,6 +150,8 @@ impl Chat {
             max_tokens: Some(request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS)),
             reports_progress: false,
             guard: None,
+            reuse_watch: None,
+            exact_because: None,
         };
         let answer = self.begin_answer("cmpl", &scope.identity, recording, new);
         Ok((request, answer))

@@ -93,6 +93,8 @@ impl Chat {
             reading: Reading::default(),
             begun,
             start: None,
+            reuse_watch: None,
+            exact_because: None,
         };
         Ok((job, submitted))
     }

@@ -41,6 +41,7 @@ pub mod progress;
 mod ranking;
 mod recording;
 pub mod request;
+pub mod reuse_guard;
 pub mod shorten;
 mod source;
 mod speed;
@@ -86,6 +87,7 @@ use locks::{ConversationGuard, ConversationLocks};
 use privacy::Scope;
 use recording::Recording;
 use request::ResolvedRequest;
+use reuse_guard::ReuseGuard;
 use speed::Speed;
 use submit::{Job, Submitted};
 
@@ -132,6 +134,7 @@ struct Shared {
     locks: ConversationLocks,
     detached: DetachedAnswers,
     speed: Arc<Speed>,
+    reuse_guard: ReuseGuard,
 }
 
 /// A request's place in its conversation.
@@ -150,6 +153,7 @@ impl Chat {
                 locks,
                 detached: DetachedAnswers::default(),
                 speed: Arc::new(speed),
+                reuse_guard: ReuseGuard::default(),
             }),
         }
     }
@@ -174,6 +178,10 @@ impl Chat {
 
     pub(crate) fn events(&self) -> &WarmEvents {
         &self.shared.options.events
+    }
+
+    pub(crate) fn reuse_guard(&self) -> &ReuseGuard {
+        &self.shared.reuse_guard
     }
 
     pub(crate) fn detached(&self) -> &DetachedAnswers {
@@ -308,7 +316,8 @@ impl Chat {
         let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
         let continued = continuation.as_ref().and_then(|it| it.continued.as_ref());
         let continued = continued.map(|continued| continued.message.to_json());
-        let Submitted { source, subject, reading, begun, .. } = submitted;
+        let Submitted { source, subject, reading, begun, reuse_watch, exact_because, .. } =
+            submitted;
         let prompt = subject.prompt.clone();
         let mut recording = Recording::new(
             &self.shared.options,
@@ -341,6 +350,8 @@ impl Chat {
             max_tokens: request.shape.max_tokens,
             reports_progress: request.progress && request.shape.stream && is_local,
             guard: guard.filter(|_| !is_prewarm),
+            reuse_watch,
+            exact_because,
         };
         self.begin_answer("chatcmpl", &scope.identity, recording, new)
     }

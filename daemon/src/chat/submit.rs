@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hob_dialect::opens_reasoning;
 use hob_runtime::adapters::Adapters;
-use hob_runtime::turn::{Retention, TurnError, TurnRequest};
+use hob_runtime::turn::{Retention, Reuse, TurnError, TurnRequest};
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, Token, common_prefix};
 
@@ -18,6 +18,7 @@ use super::choices;
 use super::grammar::NoCall;
 use super::newest::{self, Newest};
 use super::request::{ResolvedRequest, purpose};
+use super::reuse_guard::Watch;
 use super::source::Source;
 use super::{Chat, continuing, grammar};
 use crate::blocking::compute;
@@ -48,6 +49,10 @@ pub struct Submitted {
     pub begun: Begun,
     /// The first message behind the instructions, where the prompt leaves out older ones.
     pub start: Option<usize>,
+    /// Of a turn that may move KV because its profile says so.
+    pub reuse_watch: Option<Watch>,
+    /// Why it may not, although its profile says so.
+    pub exact_because: Option<String>,
 }
 
 /// What precedes the tokens of an answer.
@@ -198,12 +203,24 @@ impl Chat {
         });
         let of_calls = || grammar::of_calls(request, &reading, begun.thinks, &begun.text);
         let grammar = grammar.or_else(of_calls);
+        // Whether the profile alone says that KV may be moved.
+        let of_profile = job
+            .resolved
+            .profile
+            .as_ref()
+            .filter(|_| request.reuse.is_none() && job.resolved.reuse() != Reuse::Exact);
+        let guard = self.reuse_guard();
+        let exact_because = of_profile.and_then(|profile| guard.refusal(profile));
+        let reuse = match exact_because {
+            Some(_) => Reuse::Exact,
+            None => job.resolved.reuse(),
+        };
         let first = TurnRequest {
             grammar: grammar.map(Arc::new),
             sampling,
             adapters: job.adapters.clone(),
             budget: job.resolved.budget(),
-            reuse: job.resolved.reuse(),
+            reuse,
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },
             ..turn(
                 request,
@@ -212,12 +229,14 @@ impl Chat {
                 options.engine.conversation_tokens(),
             )
         };
+        let of_profile = of_profile.filter(|_| reuse != Reuse::Exact);
+        let reuse_watch = of_profile.and_then(|profile| guard.watch(profile, &first));
         let turns = with_others(first, request.shape.choices);
         let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
             .map_err(|error| refused(&job.resolved, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
         let source = Source::Engine(choices);
-        Ok(Submitted { source, subject, reading, begun, start })
+        Ok(Submitted { source, subject, reading, begun, start, reuse_watch, exact_because })
     }
 }
 

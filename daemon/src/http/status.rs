@@ -9,7 +9,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
 use hob_api::status::{
-    Adapter, Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, RecallModel, Slot, Upstream,
+    Adapter, Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, ProfileReuse, RecallModel,
+    Slot, Upstream,
 };
 use hob_config::ModelChoice;
 use hob_runtime::adapters::AdapterFile;
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use crate::blocking::{compute, engine_status};
 use crate::bridge::Bridge;
 use crate::chat::Chat;
+use crate::chat::reuse_guard::{ReuseGuard, Watched};
 use crate::conversations::Conversations;
 use crate::conversations::readiness::Readiness;
 use crate::error::ApiError;
@@ -190,7 +192,7 @@ pub async fn status(
         }),
         slots: slots.into_iter().map(|it| slot(it, &readiness)).collect(),
         parked: status.parked.into_iter().map(|saved| parked(saved, speed)).collect(),
-        profiles: list.into_iter().map(profile).collect(),
+        profiles: list.into_iter().map(|it| profile(it, chat.reuse_guard())).collect(),
         prefixes: prefixes.into_iter().map(prefix).collect(),
         answering: chat.detached().conversations(),
         queue: status.waiting,
@@ -262,9 +264,17 @@ fn disk_quota(quota: &quota::DiskQuota) -> DiskQuota {
     }
 }
 
-fn profile(profile: ProfileStatus) -> Profile {
+fn profile(profile: ProfileStatus, guard: &ReuseGuard) -> Profile {
     let ProfileStatus { name, ttl, tokens, sampling, prefix, tail, error } = profile;
-    Profile { name, ttl, tokens, sampling, prefix, tail, error }
+    let watched = name.parse().ok().and_then(|name| guard.watched(&name));
+    let reuse = watched.map(|Watched { answers, samples, likeness, fell_back }| ProfileReuse {
+        answers,
+        samples,
+        agreement: likeness.agreement(),
+        divergence: likeness.mean_divergence(),
+        fell_back,
+    });
+    Profile { name, ttl, tokens, sampling, prefix, tail, error, reuse }
 }
 
 fn prefix(prefix: PrefixStatus) -> Prefix {

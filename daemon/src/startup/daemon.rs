@@ -267,6 +267,7 @@ fn learned_limits(settings: &Settings, engine: &Engine) -> LearnedLimits {
 fn spawn_background(daemon: &Daemon, opened: Opened, time: ProcessTime) {
     let Daemon { settings, engine, parts, model_changed, .. } = daemon;
     tokio::spawn(prepare_grammars(engine.clone()));
+    tokio::spawn(parts.chat.reuse_guard().clone().run(engine.clone()));
     let sweeps = sweep::Options {
         engine: engine.clone(),
         store: opened.store,

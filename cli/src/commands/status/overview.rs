@@ -73,6 +73,9 @@ pub fn write(
         if let Some(error) = &profile.error {
             fact("profile", format!("{}: {}", plain(&profile.name), plain(error)));
         }
+        if let Some(why) = profile.reuse.as_ref().and_then(|reuse| reuse.fell_back.as_ref()) {
+            fact("profile", format!("{}: exact, {}", plain(&profile.name), plain(why)));
+        }
     }
     if let Some(failure) = &status.switch_error {
         fact("switch", format!("{}: {}", plain(&failure.model), plain(&failure.message)));

@@ -1,0 +1,315 @@
+//! Watches what moved KV costs the answers of profiles, and falls back to exact ones.
+//!
+//! - Only for profiles that say `reuse = "repaired"`. A request that says so itself has chosen.
+//! - A sample: the first answer of a profile that moved KV, and every [`EVERY`]th after. While the engine is idle,
+//!   its prompt is answered twice, exactly and with moved KV, and the distributions are compared.
+//! - The exact prompt is computed at the priority of a prefill that any answer interrupts; such a sample waits for
+//!   the next idle time. Nothing of it stays.
+//! - A profile whose latest samples diverge by more than [`BUDGET`], or agree in less than [`AGREEMENT`], falls
+//!   back until the daemon starts again.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_prewarm::ProfileName;
+use hob_runtime::Engine;
+use hob_runtime::likeness::{Likeness, Measured};
+use hob_runtime::turn::{Purpose, Retention, Reuse, TurnError, TurnRequest};
+use hob_slots::ConversationId;
+use hob_slots::content::Repair;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::names;
+use crate::warm::idle::until_idle;
+
+/// Answers of a profile between two samples.
+const EVERY: u64 = 16;
+
+/// Tokens of an answer that are compared.
+const COMPARED: usize = 16;
+
+/// Samples of a profile that decide: the latest ones.
+const WINDOW: usize = 8;
+
+/// Without as many compared tokens, nothing is decided.
+const MIN_COMPARED: usize = 32;
+
+/// Mean divergence of a token, in nats.
+const BUDGET: f64 = 0.1;
+
+/// Of the likeliest tokens.
+const AGREEMENT: f64 = 0.9;
+
+/// Samples that wait. An older one leaves for a newer one.
+const WAITING: usize = 4;
+
+/// After an answer, so that the next question of its user comes first.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// What is known of a profile.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Watched {
+    /// Its answers that moved KV.
+    pub answers: u64,
+    /// Those that were compared.
+    pub samples: u64,
+    /// Of the latest ones.
+    pub likeness: Likeness,
+    /// Why its answers are exact now.
+    pub fell_back: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct OfProfile {
+    answers: u64,
+    samples: u64,
+    latest: VecDeque<Likeness>,
+    fell_back: Option<String>,
+}
+
+/// An answer that is to be compared.
+#[derive(Debug)]
+struct Sample {
+    profile: ProfileName,
+    request: TurnRequest,
+}
+
+/// Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct ReuseGuard {
+    profiles: Arc<Mutex<BTreeMap<ProfileName, OfProfile>>>,
+    waiting: Arc<Mutex<VecDeque<Sample>>>,
+    sampled: Arc<Notify>,
+}
+
+/// Tells the guard that a turn has moved KV.
+#[derive(Debug)]
+pub struct Watch {
+    guard: ReuseGuard,
+    profile: ProfileName,
+    request: TurnRequest,
+}
+
+impl Watch {
+    /// The turn has moved KV.
+    pub fn moved(self) {
+        let Self { guard, profile, request } = self;
+        let mut profiles = guard.profiles.lock();
+        let known = profiles.entry(profile.clone()).or_default();
+        known.answers += 1;
+        if (known.answers - 1).is_multiple_of(EVERY) {
+            drop(profiles);
+            let mut waiting = guard.waiting.lock();
+            if waiting.len() == WAITING {
+                waiting.pop_front();
+            }
+            waiting.push_back(Sample { profile, request });
+            guard.sampled.notify_one();
+        }
+    }
+}
+
+impl ReuseGuard {
+    /// Why answers of the profile are exact, although it says otherwise.
+    pub fn refusal(&self, profile: &ProfileName) -> Option<String> {
+        self.profiles.lock().get(profile)?.fell_back.clone()
+    }
+
+    /// Watches a turn of the profile. Private ones are not watched: their text is asked for once.
+    pub fn watch(&self, profile: &ProfileName, request: &TurnRequest) -> Option<Watch> {
+        if request.keep.in_memory == Some(true) {
+            return None;
+        }
+        Some(Watch { guard: self.clone(), profile: profile.clone(), request: request.clone() })
+    }
+
+    pub fn watched(&self, profile: &ProfileName) -> Option<Watched> {
+        let profiles = self.profiles.lock();
+        let known = profiles.get(profile)?;
+        Some(Watched {
+            answers: known.answers,
+            samples: known.samples,
+            likeness: known.likeness(),
+            fell_back: known.fell_back.clone(),
+        })
+    }
+
+    /// Compares samples while the engine is idle, until it stops.
+    pub async fn run(self, engine: Engine) {
+        loop {
+            self.sampled.notified().await;
+            loop {
+                tokio::time::sleep(PAUSE).await;
+                let Some(sample) = self.waiting.lock().pop_front() else { break };
+                if until_idle(&engine).await.is_err() {
+                    return;
+                }
+                match compare(&engine, &sample.request).await {
+                    Ok(likeness) => self.add(&sample.profile, likeness),
+                    Err(TurnError::Stopped | TurnError::Dead(_)) => return,
+                    // An answer came between: later, unless newer samples have come.
+                    Err(TurnError::Superseded) => {
+                        let mut waiting = self.waiting.lock();
+                        if waiting.len() < WAITING {
+                            waiting.push_front(sample);
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "an answer was not compared"),
+                }
+            }
+        }
+    }
+
+    fn add(&self, profile: &ProfileName, likeness: Likeness) {
+        if likeness.tokens.moved == 0 {
+            return; // Its prompt is hot by now: that says nothing.
+        }
+        let mut profiles = self.profiles.lock();
+        let known = profiles.entry(profile.clone()).or_default();
+        known.add(likeness);
+        let figures = known.likeness();
+        tracing::debug!(
+            %profile,
+            divergence = figures.mean_divergence(),
+            agreement = figures.agreement(),
+            "compared moved KV with exact"
+        );
+        if known.fell_back.is_none() && known.is_past_budget() {
+            let why = format!(
+                "answers of the profile `{profile}` over moved KV differed too much from exact ones: {:.2} of their likeliest \
+                 tokens agreed, and they diverged by {:.3} a token",
+                figures.agreement(),
+                figures.mean_divergence()
+            );
+            tracing::warn!(%profile, why, "the profile falls back to exact KV");
+            known.fell_back = Some(why);
+        }
+    }
+}
+
+impl OfProfile {
+    fn add(&mut self, likeness: Likeness) {
+        self.samples += 1;
+        if self.latest.len() == WINDOW {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(likeness);
+    }
+
+    fn likeness(&self) -> Likeness {
+        self.latest.iter().fold(Likeness::default(), |mut sum, one| {
+            sum.add(one);
+            sum
+        })
+    }
+
+    fn is_past_budget(&self) -> bool {
+        let figures = self.likeness();
+        figures.compared >= MIN_COMPARED
+            && (figures.mean_divergence() > BUDGET || figures.agreement() < AGREEMENT)
+    }
+}
+
+/// Answers the prompt twice, and forgets both answers.
+async fn compare(engine: &Engine, request: &TurnRequest) -> Result<Likeness, TurnError> {
+    let id =
+        || ConversationId::new(&format!("compared-{}", names::unique())).expect("a short name");
+    let asked = TurnRequest {
+        adapters: request.adapters.clone(),
+        keep: Retention {
+            in_memory: Some(true),
+            segments: request.keep.segments.clone(),
+            ..Retention::default()
+        },
+        ..TurnRequest::answer(None, request.prompt.clone(), COMPARED)
+    };
+    let conversation = id();
+    let exact = exactly(engine, &asked, conversation.clone()).await;
+    engine.forget(conversation).await?;
+    exact?.beside_moved(engine, &asked, id(), Repair::default()).await
+}
+
+/// The long part, the prompt, yields to every answer.
+async fn exactly(
+    engine: &Engine,
+    asked: &TurnRequest,
+    conversation: ConversationId,
+) -> Result<Measured, TurnError> {
+    let answer =
+        TurnRequest { conversation: Some(conversation), reuse: Reuse::Exact, ..asked.clone() };
+    let prefill = TurnRequest { purpose: Purpose::Speculate, max_tokens: 0, ..answer.clone() };
+    Measured::ask(engine, prefill).await?;
+    Measured::ask(engine, answer).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn likeness(agreeing: usize, divergence: f64) -> Likeness {
+        let mut likeness =
+            Likeness { answers: 1, compared: 16, agreeing, divergence, ..Likeness::default() };
+        likeness.tokens.moved = 100;
+        likeness
+    }
+
+    fn profile() -> ProfileName {
+        "reader".parse().unwrap()
+    }
+
+    fn moved(guard: &ReuseGuard) {
+        let request = TurnRequest::answer(None, Vec::new(), 8);
+        guard.watch(&profile(), &request).unwrap().moved();
+    }
+
+    #[test]
+    fn the_first_answer_and_every_sixteenth_after_it_is_a_sample() {
+        let guard = ReuseGuard::default();
+        let samples = (0..34).map(|_| {
+            let before = guard.waiting.lock().len();
+            moved(&guard);
+            guard.waiting.lock().len() - before
+        });
+        let at: Vec<usize> =
+            samples.enumerate().filter(|(_, new)| *new == 1).map(|(at, _)| at).collect();
+        assert_eq!(at, [0, 16, 32]);
+        assert_eq!(guard.watched(&profile()).unwrap().answers, 34);
+    }
+
+    #[test]
+    fn a_private_answer_is_no_sample() {
+        let mut request = TurnRequest::answer(None, Vec::new(), 8);
+        request.keep.in_memory = Some(true);
+        assert!(ReuseGuard::default().watch(&profile(), &request).is_none());
+    }
+
+    #[test]
+    fn a_profile_falls_back_by_its_latest_samples_and_says_why() {
+        let guard = ReuseGuard::default();
+        for _ in 0..4 {
+            guard.add(&profile(), likeness(16, 0.1));
+        }
+        assert_eq!(guard.refusal(&profile()), None);
+        for _ in 0..WINDOW {
+            guard.add(&profile(), likeness(13, 1.0));
+        }
+        let why = guard.refusal(&profile()).expect("it fell back");
+        assert!(why.contains("`reader`") && why.contains("0.8"), "{why}");
+        assert_eq!(guard.watched(&profile()).unwrap().samples, 12);
+        assert_eq!(guard.refusal(&"other".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn one_short_answer_decides_nothing_and_divergence_alone_does() {
+        let guard = ReuseGuard::default();
+        guard.add(&profile(), likeness(0, 16.0));
+        assert_eq!(guard.refusal(&profile()), None);
+        let other = ReuseGuard::default();
+        for _ in 0..2 {
+            other.add(&profile(), likeness(16, 3.2));
+        }
+        assert!(other.refusal(&profile()).is_some());
+    }
+}
