@@ -112,12 +112,13 @@ impl Chat {
             let param = error.param.as_ref().map_or(path.to_owned(), |it| format!("{path}.{it}"));
             error.param(param)
         };
-        let resolved = self.resolve(body).map_err(within)?;
+        let mut resolved = self.resolve(body).map_err(within)?;
         let identity = Identity::of(body, &Session::default()).map_err(within)?;
         if identity.pinned().is_some() || resolved.request.append {
             let message = "a compared prompt has its messages, and no conversation";
             return Err(ApiError::field(path, message));
         }
+        self.name_documents(&mut resolved.request, &identity).await.map_err(within)?;
         let extent = resolved.extent();
         let start = self.begin_turn(&resolved.request, &identity, &extent).await?;
         let adapters = self.adapters(&resolved.request.shape).await.map_err(within)?;

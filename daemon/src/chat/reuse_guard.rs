@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hob_prewarm::ProfileName;
-use hob_runtime::Engine;
 use hob_runtime::likeness::{Likeness, Measured};
 use hob_runtime::turn::{Purpose, Retention, Reuse, TurnError, TurnRequest};
+use hob_runtime::{Engine, Health};
 use hob_slots::ConversationId;
 use hob_slots::content::Repair;
 use parking_lot::Mutex;
@@ -145,6 +145,9 @@ impl ReuseGuard {
                 let Some(sample) = self.waiting.lock().pop_front() else { break };
                 if until_idle(&engine).await.is_err() {
                     return;
+                }
+                if engine.health() != Health::Ok {
+                    continue; // Unloaded by now: a sample is no reason to load the weights.
                 }
                 match compare(&engine, &sample.request).await {
                     Ok(likeness) => self.add(&sample.profile, likeness),
