@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use hob_slots::content::Repair;
 use hob_slots::{ConversationId, Token};
 
-use crate::Engine;
+use crate::engine::Engine;
 use crate::turn::{Logprobs, Retention, Reuse, TokenCounts, TurnError, TurnEvent, TurnRequest};
 
 /// Likeliest tokens of a distribution that are compared.
