@@ -48,6 +48,8 @@ LINES = [
     ("test_embedding.py", "['prompt_tokens'] == n_tokens", "['prompt_tokens'] > 0", COUNT),
     ("test_embedding.py", "['prompt_tokens'] == 2 * 9", "['prompt_tokens'] % 2 == 0", COUNT),
     ("test_rerank.py", "['prompt_tokens'] == n_tokens", "['prompt_tokens'] > 0", COUNT),
+    ("test_slot_save.py", '["prompt_n"] == 21', '["prompt_n"] == 20', COUNT),
+    ("test_slot_save.py", '["prompt_n"] == 6', '["prompt_n"] in range(1, 20)', COUNT),
     ("test_rerank.py", 'most_relevant["index"] == 2', 'most_relevant["index"] in range(4)', WORD),
     ("test_rerank.py", 'least_relevant["index"] == 3', 'least_relevant["index"] in range(4)', WORD),
 ]
