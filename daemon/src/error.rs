@@ -168,6 +168,9 @@ impl From<TurnError> for ApiError {
             TurnError::BudgetTooSmall(_) => {
                 Self::field("hob.budget", message).code("budget_too_small")
             }
+            TurnError::CacheTooSmall(_) => {
+                Self::new(ErrorKind::Invalid, message).code("budget_too_small")
+            }
             TurnError::DiskTooSlow { .. } => {
                 Self::new(ErrorKind::Busy, message).code("disk_too_slow")
             }

@@ -59,6 +59,36 @@ fn a_budget_of_the_request_or_else_of_its_profile_reaches_the_engine() {
 }
 
 #[test]
+fn instructions_that_do_not_fit_the_cache_are_refused_at_once_with_what_needs_how_much() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let hobd = launch.args(["--model", "fake", "--ctx", "512", "--slots", "1"]).start();
+    let messages = json!([
+        {"role": "system", "content": "word ".repeat(120)}, {"role": "user", "content": "Hello"},
+    ]);
+    for hob in [json!({}), json!({"budget": 400}), json!({"budget": 10_000})] {
+        let body = body(&messages, &json!({"hob": hob}));
+        let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+        assert_eq!(answer.status, 400, "{hob}: {}", answer.text());
+        let error = answer.error();
+        assert_eq!(
+            (&error["code"], &error["param"]),
+            (&json!("budget_too_small"), &json!("messages")),
+            "{hob}"
+        );
+        let message = error["message"].as_str().unwrap();
+        for part in [
+            "a cache of 512 cells is too small: 64 of attention sinks, ",
+            " of protected parts, ",
+            " of the recent tail and a micro-batch of 64 need ",
+            "start with a larger --ctx",
+        ] {
+            assert!(message.contains(part), "{hob}: {message}");
+        }
+    }
+}
+
+#[test]
 fn a_budget_does_not_count_where_eviction_is_off_and_the_answer_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start_with(directory.path(), &["--eviction", "off"]);

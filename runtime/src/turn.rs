@@ -406,6 +406,11 @@ pub enum TurnError {
     /// Names what needs how many cells.
     #[error("{0}: raise `hob.budget`, or leave it out")]
     BudgetTooSmall(String),
+    /// The same, where no budget helps.
+    #[error(
+        "{0}: start with a larger --ctx, or shorten what must stay (instructions, pinned messages)"
+    )]
+    CacheTooSmall(String),
     #[error(
         "the disk has taken nothing for {secs} s of what must leave the conversation's cells: free space on it, or see \
          the log for what it refused"

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{
-    Engine, EngineOptions, MissReason, Model, PromptPhase, Purpose, Retention, TurnError,
-    TurnEvent, TurnRequest, Way,
+    Engine, EngineOptions, FinishReason, MissReason, Model, PromptPhase, Purpose, Retention,
+    TurnError, TurnEvent, TurnRequest, Way,
 };
 use hob_slots::format::SegmentRef;
 use hob_slots::{BLOCK_TOKENS, Layer, Timeline, Token};
@@ -395,6 +395,55 @@ fn a_budget_that_is_too_small_is_refused_with_what_needs_how_much() {
         error.starts_with("a budget of 40 cells is too small: 64 of attention sinks"),
         "{error}"
     );
+    engine.shutdown();
+}
+
+#[test]
+fn what_must_stay_and_does_not_fit_the_cache_is_refused_at_once_with_what_needs_how_much() {
+    let model = fake();
+    let cells = EngineOptions { context_tokens: 512, ..options() };
+    let engine = engine(&model, None, cells);
+    let system = tokens(&model, &"word ".repeat(120));
+    let prompt = [system.clone(), tokens(&model, &question(1))].concat();
+    let segments = vec![SegmentRef::new(system.len() as u32, Layer::Identity, "message 1")];
+    let keep = Retention { segments, ..Retention::default() };
+    // No budget lends it more cells than the cache has.
+    for budget in [None, Some(BUDGET), Some(10_000)] {
+        let request = TurnRequest { budget, keep: keep.clone(), ..request("chat", &prompt, 4) };
+        let error = engine.submit(request).map(finish).expect_err("it is not queued");
+        let message = error.to_string();
+        assert!(
+            message.starts_with(
+                "a cache of 512 cells is too small: 64 of attention sinks, 576 of protected parts, "
+            ),
+            "{budget:?}: {message}"
+        );
+        assert!(message.contains("a micro-batch of 64 need "), "{budget:?}: {message}");
+        assert!(message.contains("start with a larger --ctx"), "{budget:?}: {message}");
+        assert!(!message.contains("hob.budget"), "{budget:?}: {message}");
+    }
+    engine.shutdown();
+}
+
+#[test]
+fn a_budget_above_the_cells_of_the_cache_is_as_good_as_none() {
+    let model = fake();
+    let cells = EngineOptions { context_tokens: 512, ..options() };
+    let engine = engine(&model, None, cells);
+    // It fits the cache, but not beside a micro-batch.
+    let prompt = tokens(&model, &"word ".repeat(100));
+    let segments = vec![SegmentRef::new(prompt.len() as u32, Layer::Identity, "message 1")];
+    let keep = Retention { segments, ..Retention::default() };
+    let mut answers = Vec::new();
+    for budget in [None, Some(512), Some(10_000)] {
+        let request = TurnRequest { budget, keep: keep.clone(), ..request("chat", &prompt, 24) };
+        let answer = ask(&engine, TurnRequest { ignore_eog: true, ..request });
+        assert_eq!(answer.cells.budget, 512);
+        answers.push((answer.tokens, answer.reason));
+        block_on(engine.forget(name("chat"))).unwrap();
+    }
+    assert_eq!(answers[0].1, FinishReason::Length, "the cache is full");
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
     engine.shutdown();
 }
 

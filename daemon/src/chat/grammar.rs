@@ -127,7 +127,9 @@ fn signature(tool: &Tool) -> ToolSignature {
 /// A grammar that the engine rejects is an error of the field that demanded it.
 pub fn refused(request: &ChatRequest, error: TurnError) -> ApiError {
     match error {
-        TurnError::TooLong { .. } => ApiError::from(error).param("messages"),
+        TurnError::TooLong { .. } | TurnError::CacheTooSmall(_) => {
+            ApiError::from(error).param("messages")
+        }
         error => refused_form(request.form.as_ref(), "tools", error),
     }
 }

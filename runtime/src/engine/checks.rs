@@ -20,8 +20,7 @@ impl Engine {
             return Ok(()); // A budget does not count, and the answer says so.
         }
         let vocabulary = self.inner.model.vocabulary();
-        let max_rows = self.inner.options.max_rows();
-        check_budget(request, max_rows, |token| vocabulary.is_eog(token))
+        check_budget(request, &self.inner.options, |token| vocabulary.is_eog(token))
     }
 
     pub(super) fn check_tokens(

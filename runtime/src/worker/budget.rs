@@ -3,14 +3,15 @@
 //! - Between two micro-batches, a conversation that would have more cells than the high watermark is
 //!   reduced to the low one. With the rows of a micro-batch it never has more than its budget; cells that
 //!   it shares with others count.
-//! - Without a budget of its own, a conversation has the cells of the cache. Blocks of it leave only
-//!   when nothing else can: idle cells go first, and turns that began later wait (see `room`).
+//! - Without a budget of its own, or with one that is no less, a conversation has the cells of the cache. Blocks
+//!   of it leave only when nothing else can: idle cells go first, and turns that began later wait (see `room`).
+//! - What must stay and does not fit is refused before it is queued, with what needs how many cells.
 //! - Where the disk does not take what must leave, the turn has no rows until it does. Others go on.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use hob_slots::away::{BlockFacts, Demand, Minimum, Sketch};
+use hob_slots::away::{BlockFacts, BudgetTooSmall, Demand, Minimum, Sketch};
 use hob_slots::{BLOCK_TOKENS, Token, cut};
 
 use super::Worker;
@@ -19,6 +20,7 @@ use super::slot::{Running, Slot};
 use crate::draft;
 use crate::labels::{Label, Labels};
 use crate::no_eviction::NoEviction;
+use crate::options::EngineOptions;
 use crate::turn::{TurnError, TurnRequest};
 
 /// Blocks leave from this part of the budget on (0.95).
@@ -39,14 +41,13 @@ impl Worker<'_> {
 
     /// The cells that the slot's conversation may have.
     pub(super) fn budget(&self, index: usize) -> usize {
-        let cells = self.core.options.context_tokens;
-        self.own_budget(index).map_or(cells, |budget| budget.min(cells))
+        self.own_budget(index).unwrap_or(self.core.options.context_tokens)
     }
 
     /// The budget that the slot's turn asks for. It does not count where nothing can leave.
     pub(super) fn own_budget(&self, index: usize) -> Option<usize> {
-        let asked = self.slots[index].turn.as_ref().and_then(|turn| turn.request.budget);
-        asked.filter(|_| self.can_evict())
+        let turn = self.slots[index].turn.as_ref()?;
+        own_budget(&turn.request, &self.core.options).filter(|_| self.can_evict())
     }
 
     /// Why nothing could leave the conversation of the slot's turn, where that mattered: it asks for a
@@ -73,8 +74,8 @@ impl Worker<'_> {
     /// How many tokens a turn may share with another slot when it begins: what is left of its budget is for
     /// what only it has.
     pub(super) fn most_shared(&self, request: &TurnRequest) -> usize {
-        let budget = request.budget.filter(|_| self.can_evict());
-        budget.map_or(usize::MAX, |budget| low(budget.min(self.core.options.context_tokens)))
+        let budget = own_budget(request, &self.core.options).filter(|_| self.can_evict());
+        budget.map_or(usize::MAX, low)
     }
 
     /// Cells that are left for the slot: of its budget, and of the cache beside other turns.
@@ -159,16 +160,23 @@ impl Worker<'_> {
         }
     }
 
-    /// Refuses a budget in which the conversation cannot be held, once its beginning is known.
-    fn too_small(&mut self, index: usize) -> TurnError {
-        let (budget, micro_batch) = (self.budget(index), self.micro_batch(index));
+    /// Refuses a budget, or a cache, in which the conversation cannot be held, once its beginning is known.
+    pub(super) fn too_small(&mut self, index: usize) -> TurnError {
+        let (own, budget) = (self.own_budget(index), self.budget(index));
         let facts = self.block_facts(index, Frees::Budget);
-        match Minimum::of(&facts, micro_batch).check(budget) {
-            Err(error) => TurnError::BudgetTooSmall(error.to_string()),
-            Ok(()) => TurnError::BudgetTooSmall(format!(
-                "a budget of {budget} cells is spent, and no block could be saved to make room: see the \
-                 log for why"
-            )),
+        let turn = self.slots[index].turn.as_ref().expect("the slot runs a turn");
+        if let Err(error) = check(&facts, turn.request.prompt.len(), own, &self.core.options) {
+            return error;
+        }
+        let spent = |what| {
+            format!(
+                "{what} of {budget} cells is spent, and no block could be saved to make room: see the log \
+                 for why"
+            )
+        };
+        match own {
+            Some(_) => TurnError::BudgetTooSmall(spent("a budget")),
+            None => TurnError::CacheTooSmall(spent("a cache")),
         }
     }
 
@@ -233,16 +241,26 @@ fn micro_batch(budget: usize, max_rows: usize) -> usize {
     (budget / 8).clamp(1, max_rows)
 }
 
-/// Refuses a budget in which the request's conversation cannot be held.
+/// The budget that a request asks for, where it is less than the cells of the cache.
+fn own_budget(request: &TurnRequest, options: &EngineOptions) -> Option<usize> {
+    request.budget.filter(|&budget| budget < options.context_tokens)
+}
+
+/// Refuses a budget in which the request's conversation cannot be held, or a cache, where the prompt has more
+/// tokens than that has cells.
 ///
 /// # Errors
-/// [`TurnError::BudgetTooSmall`], with what needs how many cells.
+/// [`TurnError::BudgetTooSmall`] and [`TurnError::CacheTooSmall`], with what needs how many cells.
 pub(crate) fn check_budget(
     request: &TurnRequest,
-    max_rows: usize,
+    options: &EngineOptions,
     is_border: impl Fn(Token) -> bool,
 ) -> Result<(), TurnError> {
-    let Some(budget) = request.budget else { return Ok(()) };
+    let own = own_budget(request, options);
+    let prompt_tokens = request.prompt.len();
+    if own.is_none() && prompt_tokens <= options.context_tokens {
+        return Ok(());
+    }
     let mut labels = Labels::new(&request.keep.segments);
     // What stays has a place and a label: neither names nor sketches, which cost a pass over the prompt each.
     let fact = |range: Range<usize>| {
@@ -250,6 +268,24 @@ pub(crate) fn check_budget(
         BlockFacts { pinned, ..BlockFacts::new(range, layer, 0, Sketch::default()) }
     };
     let facts: Vec<_> = cut(&request.prompt, is_border).into_iter().map(fact).collect();
-    let minimum = Minimum::of(&facts, micro_batch(budget, max_rows));
-    minimum.check(budget).map_err(|error| TurnError::BudgetTooSmall(error.to_string()))
+    check(&facts, prompt_tokens, own, options)
+}
+
+/// Whether a conversation of these blocks can be held in its own budget or else in the cells of the cache.
+fn check(
+    facts: &[BlockFacts],
+    prompt_tokens: usize,
+    own: Option<usize>,
+    options: &EngineOptions,
+) -> Result<(), TurnError> {
+    let cells = options.context_tokens;
+    let check_in = |cells| Minimum::of(facts, micro_batch(cells, options.max_rows())).check(cells);
+    let Err(in_budget) = check_in(own.unwrap_or(cells)) else { return Ok(()) };
+    match check_in(cells) {
+        Err(BudgetTooSmall { budget, minimum }) if own.is_none() || prompt_tokens > cells => {
+            let what = format!("a cache of {budget} cells is too small: {minimum}");
+            Err(TurnError::CacheTooSmall(what))
+        }
+        _ => Err(TurnError::BudgetTooSmall(in_budget.to_string())),
+    }
 }

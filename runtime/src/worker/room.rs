@@ -136,6 +136,9 @@ impl Worker<'_> {
         if let Phase::Decoding(last) = turn.phase {
             self.finish(index, FinishReason::Length, Some(last));
             self.slots[index].tail.clear(); // There is no room for it either.
+        } else if self.can_evict() && !turn.request.purpose.is_prefix() {
+            let error = self.too_small(index);
+            self.fail_turn(index, error);
         } else {
             let prompt_tokens = turn.request.prompt.len();
             let context_tokens = self.core.options.context_tokens;
