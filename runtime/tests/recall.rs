@@ -219,6 +219,93 @@ fn others_leave_also_where_the_turn_of_another_conversation_holds_the_rest_of_th
     assert!(answer.moved.iter().any(|moved| moved.way == Way::Out), "{:?}", answer.moved);
 }
 
+/// Says `text` behind the session's turns. Returns the answer, and where its message begins.
+fn say(
+    model: &std::sync::Arc<dyn hob_runtime::Model>,
+    disk: &OnDisk,
+    session: &Session,
+    text: &str,
+) -> (Answer, usize) {
+    let prompt = [session.timeline.clone(), tokens(model, &user(text))].concat();
+    let mut segments = session.segments.clone();
+    segments.push(SegmentRef::new(prompt.len() as u32, Layer::User, "the last message"));
+    let Session { budget, timeline, .. } = session;
+    let mut request =
+        TurnRequest { budget: *budget, ignore_eog: true, ..request("chat", &prompt, 24) };
+    request.keep.segments = segments;
+    (ask(&disk.engine, request), timeline.len())
+}
+
+#[test]
+fn a_question_in_front_of_a_long_text_is_answered_with_what_it_asks_for() {
+    let model = fake();
+    let [who, did] = [["rain", "snow", "hail", "fog"], ["fell", "stayed", "came", "grew"]];
+    let pasted: String =
+        (0..70).map(|n| format!("{} {} gently. ", who[n % 4], did[n / 4 % 4])).collect();
+    // In the smallest budget it is longer than all cells.
+    for (budget, length) in [(640, 1_000), (1_600, 700), (1_600, 300)] {
+        let disk = OnDisk::new(&model);
+        let session = talk(&model, &disk, 0..15, Session::of(budget));
+        settle(&disk.engine);
+        let text =
+            format!("What is the code of my locker? Also summarise this: {}", &pasted[..length]);
+        let (answer, begins) = say(&model, &disk, &session, &text);
+        let fact = &session.fact;
+        assert!(
+            !is_away(&answer, fact),
+            "{budget}, {length}: {:?} {:?}",
+            answer.report.away,
+            answer.moved
+        );
+        assert!(answer.cells.peak <= budget, "{:?}", answer.cells);
+        let back = answer.moved.iter().find(|moved| {
+            moved.way != Way::Out && moved.range.start <= fact.start && fact.start < moved.range.end
+        });
+        let back = back.unwrap_or_else(|| panic!("it was away: {:?}", answer.moved));
+        if length < budget / 2 {
+            assert_eq!(back.at, begins, "before the question is computed: {:?}", answer.moved);
+        }
+    }
+}
+
+#[test]
+fn a_question_that_is_typed_ahead_is_asked_as_a_whole() {
+    let model = fake();
+    let disk = OnDisk::new(&model);
+    // Half of it asks for one half of these, the rest for the other.
+    let said = |n: usize| match n {
+        2 => "it is the code of that old green locker: 48213".to_owned(),
+        n if n > 14 => format!("let us talk about subject number {n}, it is a long story of words"),
+        n if n % 2 == 0 => format!("code, {n}, code: {}", 70_000 + n),
+        n => format!("locker, {n}, locker: {}", 70_000 + n),
+    };
+    let mut session = Session::of(448);
+    for n in 0..26 {
+        settle(&disk.engine);
+        let (answer, _) = say(&model, &disk, &session, &said(n));
+        let prompt = answer.report.tokens.prompt();
+        if n == 2 {
+            let value = tokens(&model, "48213");
+            let of_prompt = &answer.timeline[..prompt];
+            let at = of_prompt.windows(value.len()).position(|tokens| tokens == value);
+            session.fact = at.map(|at| at..at + value.len()).expect("the message has it");
+        }
+        session.segments.push(SegmentRef::new(prompt as u32, Layer::User, format!("message {n}")));
+        let end = answer.timeline.len() as u32;
+        session.segments.push(SegmentRef::new(end, Layer::Assistant, format!("answer {n}")));
+        session.timeline = answer.timeline;
+    }
+    let prompt = [session.timeline.clone(), tokens(&model, "<|im_start|>user\ncode, ")].concat();
+    let mut ahead = TurnRequest::prefill(name("chat"), prompt.clone(), Purpose::Speculate);
+    ahead.budget = session.budget;
+    ahead.keep.segments.clone_from(&session.segments);
+    ahead.keep.segments.push(SegmentRef::new(prompt.len() as u32, Layer::User, "typed"));
+    finish(disk.engine.submit(ahead).expect("there is room")).expect("it is computed");
+    let (answer, _) = say(&model, &disk, &session, "code, locker: ?");
+    let fact = &session.fact;
+    assert!(!is_away(&answer, fact), "{fact:?} {:?} {:?}", answer.report.away, answer.moved);
+}
+
 #[test]
 fn without_recovery_it_stays_away() {
     let (answer, fact) =

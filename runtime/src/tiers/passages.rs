@@ -178,7 +178,18 @@ impl State {
 impl Indexed {
     /// Makes the index that of this timeline. Returns how many blocks it has read for that.
     pub fn update(&mut self, timeline: &Labelled, vocabulary: &Vocabulary) -> usize {
+        self.update_before(usize::MAX, timeline, vocabulary)
+    }
+
+    /// The same of the blocks that begin before `end`.
+    pub fn update_before(
+        &mut self,
+        end: usize,
+        timeline: &Labelled,
+        vocabulary: &Vocabulary,
+    ) -> usize {
         let Labelled { tokens, blocks, segments, .. } = timeline;
+        let blocks = &blocks[..blocks.partition_point(|block| block.range.start < end)];
         let labels = labels(blocks, segments);
         let Self { index, vectors, .. } = self;
         self.blocks.retain(|start, known| {

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use hob_slots::recall::{Query, Residence, Retrievals, Why, choose, sentences};
+use hob_slots::recall::{Query, Residence, Retrievals, Room, Why, choose_within, sentences};
 use hob_slots::{Block, Token};
 
 use super::counters::Counters;
@@ -33,8 +33,10 @@ pub struct RecallRequest {
     pub timeline: Labelled,
     /// Of each block of the timeline.
     pub residence: Vec<Residence>,
-    /// What the conversation turns to.
-    pub query: Vec<Token>,
+    /// What the conversation turns to: one text, or the ends of a long one.
+    pub query: Vec<Vec<Token>>,
+    /// Where it begins: no part of it answers it.
+    pub query_begins: usize,
     pub by: Retrievals,
     /// Tokens that may come back without that others leave.
     pub free: usize,
@@ -90,6 +92,15 @@ impl RecallRequest {
         away.map(|(block, _)| block)
     }
 
+    /// Tokens of the text itself that may leave for what it asks for.
+    fn taken(&self) -> usize {
+        let blocks = self.timeline.blocks.iter().zip(&self.residence);
+        let own = blocks.filter(|(block, residence)| {
+            block.range.start >= self.query_begins && **residence == Residence::MayLeave
+        });
+        own.map(|(block, _)| block.range.len()).sum()
+    }
+
     /// The number of the block that begins at `start`.
     fn at(&self, start: usize) -> Option<usize> {
         self.timeline.blocks.binary_search_by_key(&start, |block| block.range.start).ok()
@@ -106,12 +117,13 @@ fn asked_for<'r>(
     is_wanted: impl Fn() -> bool,
 ) -> (Vec<(&'r Block, BackReason)>, Vec<usize>) {
     let (timeline, vocabulary) = (&request.timeline, shared.model.vocabulary());
-    let text = text(vocabulary, &request.query, 0..request.query.len());
+    let parts = request.query.iter().map(|part| text(vocabulary, part, 0..part.len()));
+    let text = parts.collect::<Vec<_>>().join("\n");
     let embedder = shared.embedder.as_ref().filter(|_| request.by.meaning);
     let vector = embedder.and_then(|embedder| embedder.embed(&meant(&text), MAX_WAIT));
     let indexed = shared.passages.of(&timeline.conversation, is_wanted);
     let mut indexed = indexed.lock();
-    let read = indexed.update(timeline, vocabulary);
+    let read = indexed.update_before(request.query_begins, timeline, vocabulary);
     Counters::add(&shared.counters.indexed_late, read as u64);
     let residence = |start: usize| match request.at(start) {
         Some(at) if !back.iter().any(|block| block.range.start == start) => request.residence[at],
@@ -119,7 +131,8 @@ fn asked_for<'r>(
     };
     let meaning = vector.as_deref().map(|vector| (&indexed.vectors, vector));
     let query = Query { text: &text, meaning, by: request.by };
-    let chosen = choose(&indexed.index, &query, &residence, free);
+    let room = Room { free, taken: request.taken() };
+    let chosen = choose_within(&indexed.index, &query, &residence, room);
     let back = chosen.back.into_iter().filter_map(|choice| {
         Some((&timeline.blocks[request.at(choice.block)?], reason(choice.why)))
     });

@@ -1,5 +1,10 @@
 //! Brings blocks back that a prompt's newest text asks for, before that text is computed.
 //!
+//! - The last message of the prompt is the question, from its first token on, also where it was typed ahead: of
+//!   a long one, both ends.
+//! - What is away of the message itself is no answer to it.
+//! - It is asked before the message is computed, so that all of the message sees what came back. Where a message
+//!   leaves no room for that, its beginning is computed first.
 //! - A reader thread chooses and reads them, see [`tiers`](crate::tiers). The turn waits, as for any restore.
 //! - What was resident so far leaves down to the low watermark first, so that there is room; and further for
 //!   what the text asks for.
@@ -7,25 +12,32 @@
 
 use std::time::Instant;
 
-use hob_slots::away::Demand;
 use hob_slots::away::graph::neighbours;
+use hob_slots::away::{Demand, label_stays};
+use hob_slots::format::SegmentRef;
 use hob_slots::recall::Residence;
-use hob_slots::{Block, Layer};
+use hob_slots::{BLOCK_TOKENS, Block, Layer, Token};
 use tracing::debug;
 
 use super::Worker;
 use super::budget::{Frees, high, low};
-use super::slot::{Phase, Restoring, Running};
+use super::slot::{Phase, Restoring};
 use crate::command::Command;
 use crate::draft;
 use crate::map::Origin;
 use crate::options::Recovery;
 use crate::tiers::{Piece, RecallRequest, Recalled};
-use crate::turn::{BackReason, RecallReport, Way};
+use crate::turn::{BackReason, RecallReport, TurnRequest, Way};
 
-/// The newest text of a prompt by which blocks are recalled has at most so many tokens. They are computed
-/// after the blocks are back, so that they see them.
-const MAX_QUERY: usize = 256;
+/// Blocks are recalled by so many tokens at each end of a message, where it has more than twice as many.
+const QUERY_END: usize = 512;
+
+/// So many tokens of a message are computed after the blocks are back in any case, so that they see them; of a
+/// prompt whose messages are not known, blocks are recalled by these.
+const MIN_SEEING: usize = 256;
+
+/// A message is computed after the blocks are back where this part of the budget stays free for them.
+const ROOM_PERCENT: usize = 25;
 
 /// Blocks that are read to memory between two questions.
 const MAX_AHEAD: usize = 32;
@@ -33,10 +45,12 @@ const MAX_AHEAD: usize = 32;
 impl Worker<'_> {
     /// The prompt's known tokens are in the slot: decides where blocks are recalled.
     pub(super) fn set_recall_position(&mut self, index: usize) {
-        let slot = &self.slots[index];
-        let position = slot.turn.as_ref().map(|turn| recall_position(turn, slot.timeline.len()));
-        if let Some(turn) = &mut self.slots[index].turn {
-            turn.recalls_at = position;
+        let (budget, micro_batch) = (self.budget(index), self.micro_batch(index));
+        let slot = &mut self.slots[index];
+        let hot = slot.timeline.len();
+        if let Some(turn) = &mut slot.turn {
+            let at = seeing_from(&turn.request, budget, micro_batch);
+            turn.recalls_at = Some(at.max(hot));
         }
     }
 
@@ -98,8 +112,15 @@ impl Worker<'_> {
         let slot = &self.slots[index];
         let turn = slot.turn.as_ref().expect("it recalls");
         let timeline = slot.labelled(turn.owner.id(), &turn.request.keep.segments);
-        let query = turn.request.prompt[slot.timeline.len()..].to_vec();
-        RecallRequest { timeline, residence, query, by: self.core.options.retrievals, free }
+        let hot = slot.timeline.len();
+        RecallRequest {
+            timeline,
+            residence,
+            query: question(&turn.request, hot),
+            query_begins: last_message(&turn.request).unwrap_or(hot),
+            by: self.core.options.retrievals,
+            free,
+        }
     }
 
     /// Lets the words of a conversation with blocks away be read, before a question asks for them.
@@ -230,13 +251,39 @@ impl Worker<'_> {
     }
 }
 
-/// Where blocks are recalled for a prompt of which the slot has the first `hot` tokens: before its last
-/// message, and near its end in any case.
-fn recall_position(turn: &Running, hot: usize) -> usize {
-    let segments = &turn.request.keep.segments;
-    let asks = |layer: Layer| matches!(layer, Layer::User | Layer::Tool);
-    let last = segments.iter().rposition(|segment| asks(segment.layer));
-    let begins = last.and_then(|last| last.checked_sub(1)).map_or(0, |it| segments[it].end);
-    let latest = turn.request.prompt.len().saturating_sub(MAX_QUERY);
-    hot.max(begins as usize).max(latest)
+/// Where the last message of a prompt begins, if its messages are known.
+fn last_message(request: &TurnRequest) -> Option<usize> {
+    let segments = &request.keep.segments;
+    let asks = |segment: &SegmentRef| matches!(segment.layer, Layer::User | Layer::Tool);
+    let last = segments.iter().rposition(asks)?;
+    let before = last.checked_sub(1).map_or(0, |before| segments[before].end as usize);
+    Some(before.min(request.prompt.len()))
+}
+
+/// From where on the prompt is computed after the blocks are back: from its last message on, or a later token,
+/// behind which so little follows that it leaves room for them.
+fn seeing_from(request: &TurnRequest, budget: usize, micro_batch: usize) -> usize {
+    let len = request.prompt.len();
+    let Some(begins) = last_message(request) else { return len.saturating_sub(MIN_SEEING) };
+    let mut start = 0;
+    let stay = request.keep.segments.iter().map(|segment| {
+        let tokens = segment.end.saturating_sub(std::mem::replace(&mut start, segment.end));
+        if label_stays(segment.layer, segment.pinned) { tokens as usize } else { 0 }
+    });
+    let stay = BLOCK_TOKENS + stay.sum::<usize>() + micro_batch;
+    let room = high(budget).saturating_sub(budget * ROOM_PERCENT / 100 + stay);
+    begins.max(len.saturating_sub(room.max(MIN_SEEING)))
+}
+
+/// The parts of a prompt by which blocks are recalled. `hot`: tokens that the slot has.
+fn question(request: &TurnRequest, hot: usize) -> Vec<Vec<Token>> {
+    let prompt = &request.prompt;
+    match last_message(request).map(|begins| &prompt[begins..]) {
+        Some(message) if message.len() > 2 * QUERY_END => {
+            let ends = [&message[..QUERY_END], &message[message.len() - QUERY_END..]];
+            ends.map(<[Token]>::to_vec).into()
+        }
+        Some(message) => vec![message.to_vec()],
+        None => vec![prompt[hot..].to_vec()],
+    }
 }

@@ -29,7 +29,7 @@ pub(super) struct Hit {
 
 /// Tokens that may come back.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub struct Room {
     /// Cells that are free.
     pub free: usize,
     /// Cells that others may leave for what is asked for.

@@ -28,12 +28,12 @@ mod words;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use fuse::Room;
 pub use index::{Index, Passage};
 pub use vectors::Vectors;
 pub use words::sentences;
 
 use bm25::Scores;
-use fuse::Room;
 use vocabulary::Slot;
 
 /// A resident passage answers better than a candidate from this factor on.
@@ -132,6 +132,16 @@ pub fn choose(
     residence: &dyn Fn(usize) -> Residence,
     free: usize,
 ) -> Chosen {
+    choose_within(index, query, residence, Room { free, taken: 0 })
+}
+
+/// The same, where blocks that the index does not have may leave, too.
+pub fn choose_within(
+    index: &Index,
+    query: &Query<'_>,
+    residence: &dyn Fn(usize) -> Residence,
+    room: Room,
+) -> Chosen {
     let mut is_absent = vec![false; index.bound()];
     for (slot, entry) in index.entries() {
         is_absent[slot] = residence(entry.passage.block) == Residence::Absent;
@@ -153,10 +163,13 @@ pub fn choose(
         (Why::Semantic, alike.near(index, &is_absent)),
         (Why::Group, continuing.clone()),
     ];
-    if let Some(request) = request(query.text) {
-        rankings.push((Why::Lexical, sharing_words(index, &score(&request), &is_absent)));
-    }
     let mut asked_for = asked_for(index, &mentions, &scores);
+    if let Some(request) = request(query.text) {
+        let scores = score(&request);
+        rankings.push((Why::Lexical, sharing_words(index, &scores, &is_absent)));
+        let more = self::asked_for(index, &BTreeMap::new(), &scores);
+        asked_for.iter_mut().zip(more).for_each(|(one, other)| *one |= other);
+    }
     continuing.into_iter().chain(alike.foremost()).for_each(|slot| asked_for[slot] = true);
     let mut hits = fuse::fuse(&rankings, index);
     let foremost = alike.foremost().and_then(|slot| hits.iter().position(|hit| hit.slot == slot));
@@ -166,8 +179,8 @@ pub fn choose(
     let block = |slot: Slot| index.entry(slot).passage.block;
     let may_leave =
         |slot: &Slot| !asked_for[*slot] && residence(block(*slot)) == Residence::MayLeave;
-    let taken = slots(index).filter(may_leave).map(|slot| index.entry(slot).tokens()).sum();
-    let room = Room { free, taken };
+    let taken: usize = slots(index).filter(may_leave).map(|slot| index.entry(slot).tokens()).sum();
+    let room = Room { taken: room.taken + taken, ..room };
     let chosen = fuse::fit(&hits, index, &scores, &asked_for, &is_absent, room).into_iter();
     let back = chosen.map(|hit| Choice { block: block(hit.slot), why: hit.why, score: hit.score });
     let stays = |slot: &Slot| asked_for[*slot] && !is_absent[*slot];
