@@ -125,6 +125,31 @@ fn what_came_back_while_a_message_was_typed_is_named_in_its_answer() {
 }
 
 #[test]
+fn instructions_stay_while_a_message_is_typed() {
+    let world = Plan::new().context_tokens(640).start();
+    let instructions = "Answer as a kettle does. ".repeat(12);
+    let system = json!({"role": "system", "content": instructions});
+    world.chat(json!([system, user("Hello")]), append("a"));
+    for n in 0..6 {
+        world.chat(
+            json!([user(&format!("Question {n} is about {} alone.", n * 7919))]),
+            append("a"),
+        );
+    }
+    let hot = outcomes(&world, "hot");
+    typed(&world, "a", &"Now tell me about something else, ".repeat(6));
+    world.until("the words are hot", |world| outcomes(world, "hot") > hot);
+    let map = world.get("/v1/memory/map").json();
+    let slots = map["slots"].as_array().unwrap().iter();
+    let slot = slots.max_by_key(|slot| slot["blocks"].as_array().unwrap().len()).unwrap();
+    let blocks = slot["blocks"].as_array().unwrap();
+    let mut away = blocks.iter().filter(|block| block["origin"] == "away");
+    assert!(away.clone().count() > 0, "the conversation does not fit: {blocks:?}");
+    let is_behind = |block: &Value| block["start"].as_u64().unwrap() > instructions.len() as u64;
+    assert!(away.all(is_behind), "{blocks:?}");
+}
+
+#[test]
 fn words_that_are_never_sent_are_recorded_nowhere() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = Plan::new().directory(directory.path()).start();

@@ -4,8 +4,6 @@
 //!   and the conversation's sampling parameters. It writes nothing.
 //! - An error names the field of the request that is wrong.
 
-use hob_slots::Token;
-
 use super::Chat;
 use super::identity::Identity;
 use super::request::ResolvedRequest;
@@ -14,25 +12,25 @@ use crate::conversations::transcript::{
     Append, TranscriptError, TurnQuery, TurnStart, named_documents,
 };
 use crate::error::ApiError;
-use crate::prompt::Extent;
+use crate::prompt::{Extent, Rendered};
 use crate::wire::chat::ChatRequest;
 use crate::wire::message::{Message, Role};
 
 impl Chat {
-    /// The tokens of a prompt that a later turn will probably ask for.
-    pub(crate) async fn prompt_tokens(
+    /// A prompt that a later turn will probably ask for.
+    pub(crate) async fn probable_prompt(
         &self,
         resolved: ResolvedRequest,
         identity: &Identity,
         extent: Extent,
-    ) -> Result<Vec<Token>, ApiError> {
+    ) -> Result<Rendered, ApiError> {
         let start = self.begin_turn(&resolved.request, identity, &extent).await?;
         let renderer = self.shared.options.renderer.clone();
         compute(move || {
             let history = start.continuation.as_ref().map(|continuation| &continuation.history);
             let messages = history.unwrap_or(&resolved.request.messages);
             let parts = resolved.prompt_parts(messages, &start.documents);
-            renderer.prompt(&parts, &extent, &start.timelines).map(|prompt| prompt.tokens)
+            renderer.prompt(&parts, &extent, &start.timelines)
         })
         .await
     }

@@ -6,7 +6,7 @@
 //!   computes more.
 
 use hob_prewarm::{Event, PrefixName, Speculation};
-use hob_runtime::turn::{Purpose, Turn, TurnError, TurnEvent, TurnRequest};
+use hob_runtime::turn::{Purpose, Retention, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::ConversationId;
 use tokio::sync::watch;
 
@@ -16,7 +16,7 @@ use crate::chat::identity::Identity;
 use crate::chat::request::ResolvedRequest;
 use crate::error::ApiError;
 use crate::metrics::SpeculationOutcome;
-use crate::prompt::Extent;
+use crate::prompt::{Extent, Rendered};
 use crate::warm::events::ActiveTurn;
 use crate::wire::message::{Message, Role};
 
@@ -113,9 +113,11 @@ impl Task {
         let identity = Identity::Named(self.id.clone());
         let adapters = options.chat.adapters(&resolved.request.shape).await?;
         let (budget, reuse) = (resolved.budget(), resolved.reuse());
-        let tokens = options.chat.prompt_tokens(resolved, &identity, extent).await?;
+        let Rendered { tokens, segments, .. } =
+            options.chat.probable_prompt(resolved, &identity, extent).await?;
         let prefill = TurnRequest::prefill(self.id.clone(), tokens, Purpose::Speculate);
-        let request = TurnRequest { adapters, budget, reuse, ..prefill };
+        let keep = Retention { segments, ..Retention::default() };
+        let request = TurnRequest { adapters, budget, reuse, keep, ..prefill };
         // Once a turn has closed the session, nothing may be queued behind it.
         let submitted =
             options.sessions.while_open(&self.id, || options.chat.engine().submit(request));
