@@ -349,7 +349,13 @@ fn regenerating_and_editing_continue_behind_a_cell() {
         let prompt = [timeline, tokens(&model, &question(n))].concat();
         let answer = ask(&disk.engine, with_budget("chat", &prompt, 24));
         replay.answer(&*model, &prompt, &answer, &ends(&model));
-        timeline = answer.timeline;
+        // The same once more, of which the last answer stays.
+        let again = ask(&disk.engine, with_budget("chat", &prompt, 24));
+        assert!(again.cells.peak <= BUDGET, "{:?}", again.cells);
+        assert!(again.report.tokens.computed <= BLOCK_TOKENS, "{:?}", again.report);
+        let expected = replay.answer(&*model, &prompt, &again, &ends(&model));
+        assert_eq!(again.tokens, expected, "turn {n} again: {:?}", again.moved);
+        timeline = again.timeline;
         ends_of_turns.push(timeline.len());
     }
     // Back to a place in the middle, where blocks are away; then on from there.

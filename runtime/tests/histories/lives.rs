@@ -29,6 +29,8 @@ pub struct Chat {
     pub name: String,
     budget: Option<usize>,
     timeline: Vec<Token>,
+    /// The prompt of its last answer.
+    answered: Option<Vec<Token>>,
     /// Computed ahead: what is said next, or not.
     typed: Option<Vec<Token>>,
     /// A turn was not seen to its end: what it computed is not known.
@@ -70,6 +72,7 @@ impl Life {
             name: format!("chat {number}"),
             budget: random.one_in(2).then(|| 240 + random.below(200)),
             timeline: Vec::new(),
+            answered: None,
             typed: None,
             is_unsure: false,
             replay: Replay::default(),
@@ -110,6 +113,7 @@ impl Life {
         self.note(format!("{step}: chat {chat}, {} tokens", prompt.len()));
         let answer = ask(&self.disk.engine, request);
         self.chats[chat].timeline.clone_from(&answer.timeline);
+        self.chats[chat].answered = Some(prompt.clone());
         assert!(answer.cells.peak <= answer.cells.budget, "{:?}", answer.cells);
         Answered { chat, prompt, answer }
     }
@@ -124,15 +128,21 @@ impl Life {
         TurnRequest { budget: *budget, ignore_eog: true, ..request(name, prompt, most) }
     }
 
-    /// What the chat says next: behind all of it, or behind an earlier place, as an edit or another answer does.
+    /// What the chat says next: behind all of it, or behind an earlier place, as an edit does; or what it said
+    /// last once more, for another answer.
     fn prompt(&mut self, chat: usize, mark: &str) -> Vec<Token> {
         if let Some(typed) = self.chats[chat].typed.take()
             && self.random.one_in(2)
         {
             return typed;
         }
-        let Chat { name, timeline, .. } = &self.chats[chat];
+        let Chat { name, timeline, answered, .. } = &self.chats[chat];
         let random = &mut self.random;
+        if let Some(answered) = answered
+            && random.one_in(6)
+        {
+            return answered.clone();
+        }
         let kept = if random.one_in(5) { random.below(timeline.len() + 1) } else { timeline.len() };
         let words = format!("{mark} of {} in {name} ", self.seed).repeat(1 + random.below(14));
         // No other branch or chat goes on alike: the replay would not know its cells.
