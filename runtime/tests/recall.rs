@@ -43,6 +43,11 @@ impl Session {
     }
 }
 
+/// The segment of a message without a key of its own.
+fn message(end: usize, layer: Layer, number: usize) -> SegmentRef {
+    SegmentRef::new(end as u32, layer, SegmentRef::message_key(number))
+}
+
 fn talk(
     model: &std::sync::Arc<dyn hob_runtime::Model>,
     disk: &OnDisk,
@@ -64,7 +69,7 @@ fn talk(
             let at = prompt.windows(value.len()).position(|tokens| tokens == value);
             fact = at.map(|at| at..at + value.len()).expect("the message has it");
         }
-        segments.push(SegmentRef::new(prompt.len() as u32, Layer::User, format!("message {n}")));
+        segments.push(message(prompt.len(), Layer::User, 2 * n + 1));
         // The engine computes the last token of an answer when no turn waits: where blocks end depends on it.
         if budget.is_some() {
             settle(&disk.engine);
@@ -73,11 +78,7 @@ fn talk(
         request.keep.segments.clone_from(&segments);
         let answer = ask(&disk.engine, request);
         timeline = answer.timeline.clone();
-        segments.push(SegmentRef::new(
-            timeline.len() as u32,
-            Layer::Assistant,
-            format!("answer {n}"),
-        ));
+        segments.push(message(timeline.len(), Layer::Assistant, 2 * n + 2));
         last = Some(answer);
     }
     Session { budget, timeline, segments, fact, last }
@@ -145,13 +146,13 @@ fn what_is_next_to_what_came_back_is_in_memory_for_the_next_question() {
     let mut segments: Vec<SegmentRef> = Vec::new();
     let mut turn = |disk: &OnDisk, text: &str, budget: usize| {
         let prompt = [timeline.clone(), tokens(&model, &user(text))].concat();
-        segments.push(SegmentRef::new(prompt.len() as u32, Layer::User, "message 1"));
+        segments.push(message(prompt.len(), Layer::User, segments.len() + 1));
         let mut request =
             TurnRequest { budget: Some(budget), ignore_eog: true, ..request("chat", &prompt, 24) };
         request.keep.segments.clone_from(&segments);
         let answer = ask(&disk.engine, request);
         timeline.clone_from(&answer.timeline);
-        segments.push(SegmentRef::new(timeline.len() as u32, Layer::Assistant, "answer"));
+        segments.push(message(timeline.len(), Layer::Assistant, segments.len() + 1));
         answer
     };
     for text in said(&facts) {
@@ -290,9 +291,8 @@ fn a_question_that_is_typed_ahead_is_asked_as_a_whole() {
             let at = of_prompt.windows(value.len()).position(|tokens| tokens == value);
             session.fact = at.map(|at| at..at + value.len()).expect("the message has it");
         }
-        session.segments.push(SegmentRef::new(prompt as u32, Layer::User, format!("message {n}")));
-        let end = answer.timeline.len() as u32;
-        session.segments.push(SegmentRef::new(end, Layer::Assistant, format!("answer {n}")));
+        session.segments.push(message(prompt, Layer::User, 2 * n + 1));
+        session.segments.push(message(answer.timeline.len(), Layer::Assistant, 2 * n + 2));
         session.timeline = answer.timeline;
     }
     let prompt = [session.timeline.clone(), tokens(&model, "<|im_start|>user\ncode, ")].concat();
@@ -304,6 +304,40 @@ fn a_question_that_is_typed_ahead_is_asked_as_a_whole() {
     let (answer, _) = say(&model, &disk, &session, "code, locker: ?");
     let fact = &session.fact;
     assert!(!is_away(&answer, fact), "{fact:?} {:?} {:?}", answer.report.away, answer.moved);
+}
+
+#[test]
+fn messages_with_one_key_come_back_together() {
+    let model = fake();
+    let disk = OnDisk::new(&model);
+    let mut session = Session::of(BUDGET);
+    let mut second = 0..0;
+    for n in 0..16 {
+        settle(&disk.engine);
+        let (text, key) = match n {
+            2 => ("the locker has the number 48213".to_owned(), "notes.md".to_owned()),
+            6 => ("a purple umbrella hangs beside it".to_owned(), "notes.md".to_owned()),
+            n => (
+                format!("let us talk about subject number {n}, a long and winding road of words"),
+                SegmentRef::message_key(2 * n + 1),
+            ),
+        };
+        let (answer, begins) = say(&model, &disk, &session, &text);
+        let prompt = answer.report.tokens.prompt();
+        if n == 6 {
+            second = begins + 20..prompt - 30;
+        }
+        session.segments.push(SegmentRef::new(prompt as u32, Layer::User, key));
+        session.segments.push(message(answer.timeline.len(), Layer::Assistant, 2 * n + 2));
+        session.timeline = answer.timeline;
+    }
+    let (answer, _) = say(&model, &disk, &session, "which number has the locker?");
+    let of_second = |moved: &&hob_runtime::Moved| {
+        moved.way != Way::Out && moved.range.start < second.end && second.start < moved.range.end
+    };
+    let back: Vec<_> = answer.moved.iter().filter(of_second).map(|moved| moved.way).collect();
+    assert!(!back.is_empty(), "{second:?} {:?}", answer.moved);
+    assert!(back.iter().all(|way| *way == Way::Back(BackReason::Group)), "{:?}", answer.moved);
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn labels(messages: &[Message]) -> Vec<SegmentRef> {
                 Role::Assistant => Layer::Assistant,
                 Role::Tool => Layer::Tool,
             };
-            (layer, label.key.unwrap_or_else(|| format!("message {count}")))
+            (layer, label.key.unwrap_or_else(|| SegmentRef::message_key(count)))
         };
         let mut segment = SegmentRef::new(0, layer, key);
         segment.weight = label.weight.unwrap_or(segment.weight);

@@ -38,6 +38,9 @@ pub struct BranchRef {
     pub bytes: u64,
 }
 
+/// What stands before the number in the key of a message without one of its own.
+const MESSAGE: &str = "message ";
+
 /// A token range with one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRef {
@@ -61,6 +64,16 @@ impl SegmentRef {
     /// With the default weight, not pinned.
     pub fn new(end: u32, layer: Layer, key: impl Into<String>) -> Self {
         Self { end, layer, key: key.into(), weight: Self::DEFAULT_WEIGHT, pinned: false }
+    }
+
+    /// The key of the message with this number, where its request gives none.
+    pub fn message_key(number: usize) -> String {
+        format!("{MESSAGE}{number}")
+    }
+
+    /// The number in such a key; `None`: it has a key of its own.
+    pub fn message_number(&self) -> Option<usize> {
+        self.key.strip_prefix(MESSAGE)?.parse().ok()
     }
 
     /// Whether its weight and its pin are those of [`SegmentRef::new`].
