@@ -44,6 +44,34 @@ fn an_answer_is_streamed_with_the_origin_of_its_tokens() {
 }
 
 #[test]
+fn the_line_under_an_answer_says_what_was_brought_back_for_it() {
+    let home = Home::new();
+    let part = |tokens: u32, way: &str| json!({"key": "message 3", "tokens": tokens, "way": way});
+    let answer = |moved: Value| {
+        let hob = json!({"tokens": {"shared": 900, "away": 4000, "computed": 20}, "moved": moved});
+        [
+            json!({"choices": [{"index": 0, "delta": {"content": "48213."}}]}),
+            json!({"choices": [], "hob": hob}),
+        ]
+    };
+    let mut daemon = Daemon::new(&home).answer(
+        "GET /v1/conversations/c",
+        404,
+        json!({"error": {"message": "none"}}),
+    );
+    for (moved, back) in [
+        (json!([part(412, "out")]), ""),
+        (json!([part(412, "out"), part(60, "back")]), " · 1 part brought back, 60 tokens"),
+        (json!([part(60, "back"), part(1352, "back")]), " · 2 parts brought back, 1,412 tokens"),
+    ] {
+        daemon = daemon.stream(SAID, &answer(moved));
+        let ran = home.run(&["chat", "--conversation", "c"], &[], "What is my code?\n\n/quit\n");
+        assert_eq!(ran.ok(), format!("48213.\n4,900 of 4,920 tokens remembered{back}\n"));
+    }
+    drop(daemon);
+}
+
+#[test]
 fn a_message_is_sent_ahead_word_by_word_while_it_is_typed() {
     let home = Home::new();
     let typing = "POST /v1/conversations/room-1/typing";

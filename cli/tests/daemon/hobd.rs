@@ -100,6 +100,27 @@ fn an_answer_that_reached_its_limit_goes_on() {
 }
 
 #[test]
+fn a_conversation_longer_than_its_cells_says_what_was_brought_back_for_an_answer() {
+    let (home, hobd) = start("ctx = 512\nslots = 1\n");
+    let say = |text: &str| {
+        let messages = json!([{"role": "user", "content": text}]);
+        let hob = json!({"append": true});
+        let body =
+            json!({"conversation": "room", "messages": messages, "max_tokens": 8, "hob": hob});
+        hobd.client.chat(&body);
+    };
+    say("Hello");
+    say("The word is aardvark, says the second message.");
+    (0..12).for_each(|n| say(&format!("Question {n} is about number {} alone.", n * 7919)));
+    let mut hob = Terminal::start(&home, &["chat", "--conversation", "room"]);
+    hob.reads("> ");
+    let shown = enter(&mut hob, "What was it about the aardvark?", ANSWERED);
+    let (_, back) = shown.rsplit_once("tokens remembered · ").expect("it was told before");
+    assert!(back.contains(" brought back, "), "{shown}");
+    quit(hob);
+}
+
+#[test]
 fn a_full_conversation_goes_on_in_each_way_that_is_offered() {
     let (home, hobd) = start("ctx = 640\nslots = 1\neviction = \"off\"\n");
     let full = |conversation: &str| {
