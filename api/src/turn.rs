@@ -125,6 +125,8 @@ pub struct Cells {
     pub peak: usize,
     /// When the turn ended.
     pub resident: usize,
+    /// What had none then, in the order of the prompt.
+    pub away: Vec<AwayPart>,
     /// Nothing could leave them, and that mattered: the budget that was asked for did not count, or the
     /// answer ended with the cells.
     pub no_eviction: Option<NoEviction>,
@@ -138,6 +140,17 @@ pub struct NoEviction {
     pub reason: Text,
     pub what: Text,
     pub remedy: Text,
+}
+
+/// Tokens of one part of a conversation that have no cells.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AwayPart {
+    /// Of the segment; `None`: the answer.
+    pub key: Option<String>,
+    /// Messages of the prompt behind its message, or behind the one that it is a document of.
+    pub messages_behind: Option<usize>,
+    pub tokens: usize,
 }
 
 /// Adjacent tokens of a conversation that left its cells, or came back to them.

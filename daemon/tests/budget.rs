@@ -179,7 +179,18 @@ fn an_answer_says_what_left_the_cells_and_what_came_back() {
         assert!(hob["cells"]["resident"].as_u64() <= hob["cells"]["peak"].as_u64(), "{hob}");
         assert_eq!(hob["explanation"], Value::Null, "what is away is not computed again: {hob}");
     }
-    let last = &answers.last().unwrap()["hob"];
+    let (last_answer, last) = (answers.last().unwrap(), &answers.last().unwrap()["hob"]);
+    let away = last["cells"]["away"].as_array().unwrap();
+    let away_tokens: u64 = away.iter().map(|part| part["tokens"].as_u64().unwrap()).sum();
+    let resident = last["cells"]["resident"].as_u64().unwrap();
+    // The last token has no cell yet.
+    assert_eq!(away_tokens + resident + 1, last_answer["usage"]["total_tokens"], "{last_answer}");
+    for part in away {
+        let number = part["key"].as_str().and_then(|key| key.strip_prefix("message "));
+        if let Some(number) = number.map(|number| number.parse::<u64>().unwrap()) {
+            assert_eq!(part["messages_behind"], 27 - number, "{away:?}");
+        }
+    }
     assert!(last["tokens"]["away"].as_u64().unwrap() > 0, "{last}");
     let out = moved(&answers, "out");
     assert!(out.iter().all(|moved| moved["why"] == "budget"), "{out:?}");

@@ -8,7 +8,7 @@ import { placesOf } from "/chat/matches.js";
 import { between } from "/chat/picked.js";
 import { PRESETS, presetOf, samplingOf } from "/chat/sampling.js";
 import { matching } from "/chat/templates.js";
-import { countBelow, newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
+import { awayOf, countBelow, newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
 import { equal, test } from "./harness.js";
 
 /** 1 - 2 - 3 and 1 - 2 - 4, and another beginning 5. */
@@ -100,6 +100,30 @@ test("older messages are left out from the last mark on, unless they are instruc
   equal(newestStart(path), null);
   path[2].starts_prompt = true;
   equal(newestStart(path) === path[2], true);
+});
+
+test("messages are away as the last answer of the path tells", () => {
+  const answer = (away) => ({ role: "assistant", finish: { hob: { cells: { away } } } });
+  const said = [
+    { role: "system" },
+    { role: "user" },
+    answer([{ key: "message 1", messages_behind: 0, tokens: 9 }]),
+    { role: "user", hob: { documents: [{ id: "a" }] } },
+    answer([
+      { key: "rules", messages_behind: null, tokens: 5 },
+      { key: "message 2", messages_behind: 2, tokens: 64 },
+      { key: "a.md", messages_behind: 0, tokens: 128 },
+      { key: "message 4", messages_behind: 0, tokens: 30 },
+      { key: null, messages_behind: null, tokens: 7 },
+      { key: "message 0", messages_behind: 9, tokens: 1 },
+    ]),
+    { role: "user" },
+  ];
+  const path = said.map((message, id) => ({ id, ...message }));
+  equal([...awayOf(path)], [[1, 64], [3, 158], [4, 7]]);
+  equal([...awayOf(path.slice(0, 4))], [[1, 9]]);
+  equal([...awayOf(path.slice(0, 2))], []);
+  equal([...awayOf([{ id: 1, finish: { hob: { cells: { budget: 1 } } } }])], []);
 });
 
 test("siblings have the same parent, and the message is among them", () => {

@@ -12,7 +12,8 @@ import { AnswerText, UserText } from "./text.js";
 import { ToolResults } from "./tool-results.js";
 import { textOf } from "./tree.js";
 
-/** `siblings`: the variants of the message; `reused`: the tokens that its branch shares with them. */
+/** `siblings`: the variants of the message; `reused`: the tokens that its branch shares with them; `away`: its tokens
+    that the model does not see now. */
 export const Message = pure((props) => {
   const { role } = props.message;
   if (role === "user") return html`<${UserMessage} ...${props} />`;
@@ -50,6 +51,7 @@ function UserMessage(props) {
           <${EditButton} label=${t("message.edit")} busy=${busy} onClick=${() => setEditing(true)} />
           <${MoreButton} ...${props} />
         </span>
+        <${Away} tokens=${props.away} />
         ${text && html`<${UserText} text=${text} />`}
       </div>
       ${(props.siblings.length > 1 || isLast) && html`
@@ -58,6 +60,13 @@ function UserMessage(props) {
           ${isLast && html`<${Unanswered} ...${props} />`}
         </div>`}
     </article>`;
+}
+
+/** Drawn as the block map draws what is away. */
+function Away({ tokens }) {
+  if (!tokens) return null;
+  const words = t("message.away", { n: tokens });
+  return html`<span class="away-mark" role="img" aria-label=${words} title=${words} data-test="away"></span>`;
 }
 
 /** The message has no answer: it was deleted, or it never began. */
@@ -107,6 +116,7 @@ function Answer(props) {
       />
       ${isLast && hasCalls && html`<${ToolResults} message=${message} conversation=${conversation} />`}
       <div class="row under">
+        <${Away} tokens=${props.away} />
         <${Siblings} ...${props} />
         <${EndNotes} message=${message} />
         <${SaidBy} model=${message.finish?.model} />

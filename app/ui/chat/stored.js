@@ -3,7 +3,7 @@
 import { html, pure, t, useMemo } from "/lib.js";
 import { Hit } from "./hit.js";
 import { Message } from "./message.js";
-import { newestStart, reusedTokens, siblingsOf } from "./tree.js";
+import { awayOf, newestStart, reusedTokens, siblingsOf } from "./tree.js";
 
 /** A full batch that is out of sight has no layout; `chat.css` has its height. */
 const BATCH = 20;
@@ -12,6 +12,7 @@ const NO_SIBLINGS = [];
 export const Stored = pure(({ messages, path: whole, instructions, conversation, busy, hit }) => {
   const path = useMemo(() => (instructions === null ? whole : withoutInstructions(whole)), [whole, instructions]);
   const variants = useMemo(() => variantsById(messages, path), [messages, path]);
+  const away = useMemo(() => awayOf(whole), [whole]);
   const last = busy ? null : path.at(-1);
   const start = useMemo(() => newestStart(path), [path]);
   return inBatches(path).map((batch, index) => html`
@@ -25,6 +26,7 @@ export const Stored = pure(({ messages, path: whole, instructions, conversation,
           conversation=${conversation}
           busy=${busy}
           isLast=${message === last}
+          away=${away.get(message.id)}
           ...${variants.get(message.id)}
         />`)}
     </div>`);

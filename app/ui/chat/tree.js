@@ -40,3 +40,15 @@ export function reusedTokens(message) {
   const tokens = message?.finish?.hob?.tokens;
   return tokens ? tokens.shared + tokens.memory + tokens.disk + (tokens.away ?? 0) : null;
 }
+
+/** How many tokens of each message, by its id, had no cells when the last answer ended. */
+export function awayOf(path) {
+  const answer = path.findLastIndex(({ finish }) => finish?.hob?.cells);
+  const away = new Map();
+  for (const part of path[answer]?.finish.hob.cells.away ?? []) {
+    const behind = part.key === null ? -1 : part.messages_behind ?? NaN;
+    const message = path[answer - 1 - behind];
+    if (message) away.set(message.id, (away.get(message.id) ?? 0) + part.tokens);
+  }
+  return away;
+}

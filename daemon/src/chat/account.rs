@@ -4,10 +4,11 @@
 
 use hob_api::Turn;
 use hob_api::turn::{AheadTokens, Cells, DraftTokens, NoEviction, PromptTokens};
-use hob_runtime::turn::{CellCounts, FinishReason, TokenCounts, TurnReport};
+use hob_runtime::turn::{CellCounts, FinishReason, Moved, TokenCounts, TurnReport};
 use hob_slots::ConversationId;
 use hob_slots::format::SegmentRef;
 
+use super::away::Away;
 use super::moves::Moves;
 use crate::conversations::transcript::Grown;
 use crate::explain::Explanation;
@@ -20,7 +21,9 @@ pub struct Account {
     pub usage: Usage,
     pub explanation: Option<Explanation>,
     /// During the first choice.
-    pub moves: Moves,
+    moves: Moves,
+    /// When the first choice has ended.
+    away: Away,
     /// Of the first choice, once it has ended.
     pub cells: CellCounts,
     report: TurnReport,
@@ -43,6 +46,18 @@ impl Account {
         exact_because: Option<String>,
     ) -> Self {
         Self { upstream, moves: Moves::of(segments), exact_because, ..Self::default() }
+    }
+
+    /// Something has moved during the first choice.
+    pub fn add_moved(&mut self, moved: Moved) {
+        self.away.add(&moved);
+        self.moves.add(moved);
+    }
+
+    /// The first choice begins.
+    pub fn begin_first(&mut self, report: &mut TurnReport) {
+        self.moves.add_earlier(std::mem::take(&mut report.moved_ahead));
+        self.away.begin(report.away.clone());
     }
 
     /// Adds the report of a prompt.
@@ -160,7 +175,8 @@ impl Account {
             what: why.to_string().into(),
             remedy: why.remedy().into(),
         });
-        (budget > 0).then_some(Cells { budget, peak, resident, no_eviction })
+        let away = self.away.to_api(self.moves.segments());
+        (budget > 0).then_some(Cells { budget, peak, resident, away, no_eviction })
     }
 
     /// The speed of the first choice: the first token is sampled with the prompt.

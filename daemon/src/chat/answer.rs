@@ -334,7 +334,7 @@ impl Answer {
                     {
                         watch.moved();
                     }
-                    self.account.moves.add_earlier(std::mem::take(&mut report.moved_ahead));
+                    self.account.begin_first(&mut report);
                     self.explain(&report);
                 }
                 if choice.is_multiple_of(self.choices_per_prompt) {
@@ -345,7 +345,7 @@ impl Answer {
             TurnEvent::Moved(moved) => {
                 self.context.metrics.moved(&moved);
                 if choice == 0 {
-                    self.account.moves.add(moved);
+                    self.account.add_moved(moved);
                 }
             }
             TurnEvent::Token { token, text, logprobs } => {

@@ -5,7 +5,7 @@
 //! [`locks`], `history` (what the prompt continues), `newest` (a chat that outgrew the context),
 //! `continuing` (an answer that was cut short), `submit` (messages to turns in the engine's queue),
 //! `grammar`, `choices` (the turns), `forward` (the same to an engine at another address), `source` (either's events), [`answer`] (their events to the client), `account` (what they
-//! cost) and [`figures`] (each of them), `moves` (what moved), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
+//! cost) and [`figures`] (each of them), `moves` (what moved), `away` (what has no cells at the end), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
 //! calls), `recording` (what is saved). Beside it: `ranking`, [`detached`] (answers that outlive their client), [`shorten`] (room in the
 //! context), [`context`] (how full it is), [`completion`], `embedding`, `tokens`, `weights`, and [`prewarm`], a
 //! chat that generates nothing.
@@ -18,6 +18,7 @@
 mod account;
 pub mod answer;
 pub mod assembly;
+mod away;
 mod choices;
 mod completion;
 pub mod context;

@@ -29,6 +29,10 @@ impl Moves {
         Self { segments, blocks: Vec::new() }
     }
 
+    pub fn segments(&self) -> &[SegmentRef] {
+        &self.segments
+    }
+
     /// Adds a block that has moved.
     pub fn add(&mut self, moved: Moved) {
         let has_left = |it: &Moved| it.way == Way::Out && it.range == moved.range;

@@ -56,7 +56,9 @@ fn a_chat_that_is_longer_than_its_cells_goes_on_and_brings_back_what_it_asks_for
     let notes = page.texts("@brought-back");
     assert!(notes.iter().any(|note| note.contains("brought back ")), "{notes:?}");
 
-    // What is away is drawn as away.
+    // What is away is drawn as away, in the chat and on the Memory page.
+    let marked = page.count("@away");
+    assert!((1..chat.len()).contains(&marked), "{marked} of {}", chat.len());
     page.click("@to-memory");
     page.click("@engine");
     page.shows("@strip .o-away");
@@ -73,6 +75,7 @@ fn a_chat_that_is_longer_than_its_cells_goes_on_and_brings_back_what_it_asks_for
         page.answered(SMALL_TALK.len() + 3);
         assert_eq!(page.texts("@user, @answer .text"), chat, "restart: {restart}");
         assert_eq!(page.texts("@brought-back"), notes);
+        assert_eq!(page.count("@away"), marked);
         goes_on(&page);
     }
     let again = page.ask(QUESTION);

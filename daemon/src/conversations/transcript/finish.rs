@@ -36,6 +36,13 @@ fn hob(hob: &Fields<'_>) -> Result<(), ApiError> {
 
 fn cells(cells: &Fields<'_>) -> Result<(), ApiError> {
     numbers(cells, &["budget", "peak", "resident"])?;
+    for (n, away) in cells.list("away")?.into_iter().flatten().enumerate() {
+        let path = cells.path(&format!("away[{n}]"));
+        let away = Fields::of(away, &path)?;
+        numbers(&away, &["tokens"])?;
+        optional(&away, &["messages_behind"])?;
+        away.string("key")?;
+    }
     part(cells, "no_eviction", |why| {
         for name in ["reason", "what", "remedy"] {
             why.required_string(name)?;
@@ -104,7 +111,8 @@ mod tests {
             "usage": {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13},
             "hob": {
                 "tokens": {"shared": 1, "memory": 2, "disk": 3, "away": 4, "computed": 3},
-                "cells": {"budget": 9, "peak": 8, "resident": 7, "no_eviction":
+                "cells": {"budget": 9, "peak": 8, "resident": 7,
+                    "away": [{"key": null, "messages_behind": null, "tokens": 4}], "no_eviction":
                     {"reason": "hybrid", "what": "a running state", "remedy": "another model"}},
                 "moved": [{"key": null, "tokens": 4, "way": "out", "why": "budget"}],
                 "ahead": {"memory": 0, "disk": 0, "computed": 0},
@@ -142,6 +150,7 @@ mod tests {
             ("/hob/tokens/away", json!("4")),
             ("/hob/cells/no_eviction/what", json!(7)),
             ("/hob/cells/peak", Value::Null),
+            ("/hob/cells/away", json!({})),
             ("/hob/moved", json!({})),
             ("/hob/ttft_ms", json!("soon")),
             ("/hob/saved_ms", json!(1e300)),
