@@ -387,6 +387,38 @@ fn a_form_that_cannot_be_followed_is_refused_by_name() {
 }
 
 #[test]
+fn no_effort_switches_reasoning_off() {
+    const TEMPLATE: &str = "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}\
+        <|im_end|>\n{% endfor %}<|im_start|>assistant\n{% if reasoning_effort %}{{ reasoning_effort }}\n{% endif %}\
+        {% if enable_thinking is not defined or enable_thinking %}<think>\n{% endif %}";
+    let world = Plan::new().chat_template(TEMPLATE).start();
+    let ask = json!([user("Say this: Hm.</think>Yes.")]);
+    for (fields, end) in [
+        (json!({}), "assistant\n<think>\n"),
+        (json!({"reasoning_effort": "low"}), "assistant\nlow\n<think>\n"),
+        (json!({"reasoning_effort": "none"}), "assistant\n"),
+        (
+            json!({"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": true}}),
+            "assistant\n<think>\n",
+        ),
+    ] {
+        let body = common::chat_body(ask.clone(), fields.clone());
+        let prompt = world.post("/apply-template", body).json()["prompt"].clone();
+        assert!(prompt.as_str().unwrap().ends_with(end), "{fields}: {prompt}");
+    }
+    for (effort, reasons) in [("low", true), ("none", false)] {
+        let chat = world.chat(ask.clone(), json!({"reasoning_effort": effort}));
+        let thought = &chat["choices"][0]["message"]["reasoning_content"];
+        assert_eq!(thought.is_string(), reasons, "{effort}: {chat}");
+        let body = json!({"input": ask, "reasoning": {"effort": effort}, "temperature": 0});
+        let answer = world.post("/v1/responses", body).json();
+        let items = answer["output"].as_array().unwrap();
+        let thought = items.iter().any(|item| item["type"] == "reasoning");
+        assert_eq!(thought, reasons, "{effort}: {answer}");
+    }
+}
+
+#[test]
 fn an_answer_goes_on_with_the_last_message() {
     let world = World::new();
     let ask = user("Say this: One, two, three and four.");

@@ -27,14 +27,6 @@ pub fn copied(fields: &Fields<'_>, own: &[&str]) -> Map<String, Value> {
     names.filter_map(|name| Some(((*name).to_owned(), fields.get(name)?.clone()))).collect()
 }
 
-/// Adds the variables by which chat templates switch reasoning, each of some models.
-pub fn switch_thinking(variables: &mut Map<String, Value>, thinks: bool) {
-    // In the templates of Qwen and GLM, and of DeepSeek, Granite and Kimi.
-    for name in ["enable_thinking", "thinking"] {
-        variables.insert(name.into(), thinks.into());
-    }
-}
-
 /// Sets variables of the chat template, unless the request itself sets them.
 pub fn set_variables(chat: &mut Map<String, Value>, variables: Map<String, Value>) {
     if variables.is_empty() {

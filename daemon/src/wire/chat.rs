@@ -15,6 +15,7 @@ use super::hob::{
 use super::label::Label;
 use super::message::{Message, Role};
 use super::sampling::{SamplingFields, Shape, refuse};
+use super::thinking::set_effort;
 use super::tools::{Tool, ToolChoice, allowed_tools, tool_choice, with_own};
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
@@ -190,7 +191,7 @@ fn logprobs(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
 fn template_variables(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
     let mut variables = fields.map("chat_template_kwargs")?.cloned().unwrap_or_default();
     if let Some(effort) = fields.string("reasoning_effort")? {
-        variables.entry("reasoning_effort").or_insert_with(|| effort.into());
+        set_effort(&mut variables, effort);
     }
     let continues = fields.boolean("continue_final_message")?.unwrap_or(false);
     if let Some(false) = fields.boolean(GENERATION_PROMPT)?.filter(|_| !continues) {

@@ -3,7 +3,7 @@
 //! - Touches no model, no file and no socket.
 //!
 //! Reading order: `fields` (reading and refusing a field), `message`, `sampling` with `lora`, one file per request
-//! (`chat` with `hob`, `document`, `form`, `label` and `tools`, `completion`, `embedding`), `answer`.
+//! (`chat` with `hob`, `document`, `form`, `label`, `thinking` and `tools`, `completion`, `embedding`), `answer`.
 
 pub mod answer;
 pub mod chat;
@@ -17,4 +17,5 @@ pub mod label;
 pub mod lora;
 pub mod message;
 pub mod sampling;
+pub mod thinking;
 pub mod tools;

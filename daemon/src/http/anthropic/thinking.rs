@@ -6,8 +6,9 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
-use crate::http::translation::{set_variables, switch_thinking};
+use crate::http::translation::set_variables;
 use crate::wire::fields::Fields;
+use crate::wire::thinking::switch_thinking;
 
 /// Thinking up to so many tokens is little, up to the second number as much as usual.
 const EFFORTS: [(i64, &str); 2] = [(4_095, "low"), (16_383, "medium")];

@@ -6,9 +6,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
-use crate::http::translation::{self, behind, copied, set_variables, switch_thinking};
+use crate::http::translation::{self, behind, copied, set_variables};
 use crate::wire::fields::{Fields, unsupported, whole, wrong_type};
 use crate::wire::hob::is_detached;
+use crate::wire::thinking::switch_thinking;
 
 /// Further fields that mean the same here as for OpenAI's routes.
 const PASSED_ON: [&str; 7] = [
