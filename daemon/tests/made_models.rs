@@ -139,6 +139,14 @@ fn a_text_is_filled_in_with_the_marks_of_the_vocabulary() {
         json!({"input_prefix": prefix, "input_suffix": suffix, "n_predict": 8, "temperature": 0});
     let infilled = fills.client.post("/infill", &infill);
     assert_eq!(infilled["content"], text);
+    for form in
+        [json!({"regex": "(yes|no)"}), json!({"guided_grammar": "root ::= \"yes\" | \"no\""})]
+    {
+        let mut formed = infill.clone();
+        formed.as_object_mut().unwrap().extend(form.as_object().unwrap().clone());
+        let formed = fills.client.post("/infill", &formed);
+        assert!(formed["content"] == "yes" || formed["content"] == "no", "{form}: {formed}");
+    }
     let mut begun = infill.clone();
     begun["input_prefix"] = "fn add(a, b) ".into();
     begun["prompt"] = "{ ".into();

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
-use crate::wire::fields::Fields;
+use crate::wire::fields::{Fields, unsupported};
+use crate::wire::form;
 
 /// Fields of a chat, Hob's own and those of other servers, that mean the same in every protocol.
 pub const OF_CHATS: [&str; 12] = [
@@ -21,10 +22,22 @@ pub const OF_CHATS: [&str; 12] = [
     "providerOptions",
 ];
 
-/// The body of a chat with the fields that mean the same: [`OF_CHATS`] and `own`.
+/// The body of a chat with the fields that mean the same: [`OF_CHATS`], those that demand a form of the answer, and
+/// `own`.
 pub fn copied(fields: &Fields<'_>, own: &[&str]) -> Map<String, Value> {
-    let names = OF_CHATS.iter().chain(own);
+    let names = OF_CHATS.iter().chain(&form::NAMES).chain(own);
     names.filter_map(|name| Some(((*name).to_owned(), fields.get(name)?.clone()))).collect()
+}
+
+/// Refuses a chat's `response_format` where the protocol has the field `own` for it.
+pub fn refuse_response_format(fields: &Fields<'_>, own: &str) -> Result<(), ApiError> {
+    match fields.get("response_format") {
+        Some(format) if format["type"] != "text" => {
+            let message = format!("`response_format` is a field of chats: use `{own}`");
+            Err(unsupported("response_format", message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Sets variables of the chat template, unless the request itself sets them.

@@ -48,6 +48,17 @@ const FIELDS: [(&str, Read); 10] = [
     ("structured_outputs", structured_outputs),
 ];
 
+/// The names of these fields.
+pub const NAMES: [&str; FIELDS.len()] = {
+    let mut names = [""; FIELDS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = FIELDS[at].0;
+        at += 1;
+    }
+    names
+};
+
 /// The keys of vLLM's `structured_outputs`.
 const STRUCTURED: [(&str, Read); 5] = [
     ("json", schema),

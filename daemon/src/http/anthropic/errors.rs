@@ -67,7 +67,7 @@ pub fn to_json(error: &ApiError) -> Value {
 /// Clients show nothing of an error but its message, and Claude Code compacts a conversation by these words
 /// and numbers.
 fn message(error: &ApiError) -> String {
-    let unnamed = |param: &&String| !error.message.contains(param.as_str());
+    let unnamed = |param: &&String| !error.message.contains(&format!("`{param}"));
     if let Some(param) = error.param.as_ref().filter(unnamed) {
         return format!("`{param}`: {}", error.message);
     }

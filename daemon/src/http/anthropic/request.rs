@@ -13,7 +13,7 @@ use super::thread::Thread;
 use super::{thinking, tools};
 use crate::chat::identity::Session;
 use crate::error::ApiError;
-use crate::http::translation::copied;
+use crate::http::translation::{copied, refuse_response_format};
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::hob::is_detached;
 use crate::wire::sampling::refuse;
@@ -64,6 +64,7 @@ impl Request {
     pub fn of(body: &Value, session: &Session, purpose: Purpose) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
         refuse(&fields, &[("mcp_servers", "Hob reaches no network")])?;
+        refuse_response_format(&fields, "output_config.format")?;
         if purpose == Purpose::Answer {
             fields.required("max_tokens")?;
         }

@@ -13,7 +13,8 @@ use crate::wire::thinking::switch_thinking;
 /// Thinking up to so many tokens is little, up to the second number as much as usual.
 const EFFORTS: [(i64, &str); 2] = [(4_095, "low"), (16_383, "medium")];
 
-const FORMAT: &str = "output_format";
+/// The name of `output_config.format` in older versions of Anthropic's API.
+const OLDER_FORMAT: &str = "output_format";
 
 /// Writes `thinking` and `output_config` into the body of a chat. Returns whether the client wants no
 /// text of the reasoning.
@@ -40,12 +41,17 @@ pub fn set(fields: &Fields<'_>, chat: &mut Map<String, Value>) -> Result<bool, A
             variables.insert("reasoning_effort".into(), effort.into());
         }
         if let Some(format) = config.get("format") {
+            if fields.get(OLDER_FORMAT).is_some() {
+                let message = format!(
+                    "`output_config.format` and `{OLDER_FORMAT}` both demand a form: send one"
+                );
+                return Err(ApiError::field(OLDER_FORMAT, message));
+            }
             chat.insert("response_format".into(), answer_form(format, "output_config.format")?);
         }
     }
-    // Its name in older versions of Anthropic's API.
-    if let Some(format) = fields.get(FORMAT).filter(|_| !chat.contains_key("response_format")) {
-        chat.insert("response_format".into(), answer_form(format, FORMAT)?);
+    if let Some(format) = fields.get(OLDER_FORMAT) {
+        chat.insert("response_format".into(), answer_form(format, OLDER_FORMAT)?);
     }
     set_variables(chat, variables);
     Ok(omits)

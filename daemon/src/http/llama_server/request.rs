@@ -11,22 +11,17 @@ use crate::http::translation::{self, behind, copied};
 use crate::wire::fields::{Fields, unsupported, whole, wrong_type};
 
 /// Further fields that mean the same here as for OpenAI's routes.
-const PASSED_ON: [&str; 23] = [
+const PASSED_ON: [&str; 18] = [
     "conversation",
     "frequency_penalty",
-    "grammar",
-    "guided_choice",
-    "guided_json",
-    "guided_regex",
     "id_slot",
-    "json_schema",
     "min_p",
     "model",
     "n",
     "post_sampling_probs",
     "presence_penalty",
     "repeat_penalty",
-    "response_format",
+    "repetition_penalty",
     "return_progress",
     "stop",
     "store",

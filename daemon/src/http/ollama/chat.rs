@@ -15,6 +15,7 @@ use crate::chat::Chat;
 use crate::chat::identity::{Identity, Session};
 use crate::error::ApiError;
 use crate::wire::fields::Fields;
+use crate::wire::form;
 
 /// `POST /api/chat`: without messages it loads the weights.
 pub async fn chat(State(chat): State<Chat>, body: OllamaBody) -> Result<Response, ApiError> {
@@ -56,6 +57,6 @@ fn ends_with_an_answer(request: &Value, session: &Session) -> Result<bool, ApiEr
     let is_answer = last.is_some_and(|last| {
         last["role"] == "assistant" && last["tool_calls"].as_array().is_none_or(Vec::is_empty)
     });
-    let has_form = request.get("response_format").is_some();
+    let has_form = form::NAMES.iter().any(|name| request.get(*name).is_some());
     Ok(is_answer && !has_form && Identity::of(request, session)?.named().is_none())
 }

@@ -23,7 +23,7 @@ pub async fn in_ollamas_form(request: Request, next: Next) -> Response {
 /// The field that is wrong has no place of its own: the message names it.
 pub fn object(error: &ApiError) -> Value {
     match &error.param {
-        Some(param) if !error.message.contains(param) => {
+        Some(param) if !error.message.contains(&format!("`{param}")) => {
             json!({"error": format!("`{param}`: {}", error.message)})
         }
         _ => json!({"error": error.message}),

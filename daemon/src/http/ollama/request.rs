@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
-use crate::http::translation::{self, behind, copied, set_variables};
+use crate::http::translation::{self, behind, copied, refuse_response_format, set_variables};
 use crate::wire::fields::{Fields, unsupported, whole, wrong_type};
 use crate::wire::hob::is_detached;
 use crate::wire::thinking::switch_thinking;
@@ -57,6 +57,7 @@ const COMMON: [(&str, &str); 12] = [
 /// # Errors
 /// Names the field that Hob cannot read.
 pub fn common(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
+    refuse_response_format(fields, "format")?;
     let mut body = copied(fields, &PASSED_ON);
     fields.string("model")?;
     body.insert("stream".into(), streams(fields)?.into());

@@ -10,12 +10,12 @@ use super::input::Input;
 use super::paths::Paths;
 use super::tools;
 use crate::error::ApiError;
-use crate::http::translation::copied;
+use crate::http::translation::{copied, refuse_response_format};
 use crate::wire::fields::{Fields, unsupported};
 use crate::wire::sampling::refuse;
 
 /// Fields of OpenAI and of other servers that a chat has under the same name.
-const SAME: [&str; 20] = [
+const SAME: [&str; 13] = [
     "model",
     "stream",
     "temperature",
@@ -29,13 +29,6 @@ const SAME: [&str; 20] = [
     "presence_penalty",
     "repeat_penalty",
     "repetition_penalty",
-    "json_schema",
-    "grammar",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
-    "structured_outputs",
 ];
 
 /// Fields of `hob` that say where a chat goes on: here other fields do.
@@ -133,6 +126,7 @@ impl Request {
 }
 
 fn chat(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
+    refuse_response_format(fields, "text.format")?;
     let mut chat = copied(fields, &SAME);
     if let Some(hob) = fields.get("hob") {
         let hob_fields = Fields::of(hob, "hob")?;
@@ -177,7 +171,7 @@ fn format(fields: &Fields<'_>) -> Result<Option<Value>, ApiError> {
     let format = Fields::of(format, "text.format")?;
     let kind = format.required_string("type")?;
     if kind != "json_schema" {
-        return Ok(Some(json!({"type": kind})));
+        return Ok(Some(format.object().clone().into()));
     }
     let named = ["name", "description", "schema", "strict"];
     let set = named.into_iter().filter_map(|name| Some((name.into(), format.get(name)?.clone())));
