@@ -331,6 +331,14 @@ fn a_text_is_spoken_and_a_form_with_a_wav_is_transcribed() {
     assert_eq!(form(&[("model", b"whisper-1")]).error()["param"], "file");
     let path = "/v1/audio/transcriptions";
     assert_eq!(world.call("POST", path).json(&json!({})).send().status, 415);
+    for path in ["/v1/audio/translations", "/audio/translations"] {
+        let refused = world.post(path, json!({})).error();
+        assert_eq!(refused["code"], "unsupported");
+        assert!(
+            refused["message"].as_str().unwrap().contains("/v1/audio/translations"),
+            "{refused}"
+        );
+    }
     let without = World::new();
     let refused = without.post("/v1/audio/speech", json!({"input": "Hello."}));
     assert_eq!((refused.status, &refused.error()["code"]), (501, &json!("no_voice")));

@@ -209,6 +209,7 @@ fn routes() -> Router<Shared> {
         .route("/v1/memory/events", get(memory::events))
         .route("/v1/audio/speech", post(audio::speak))
         .route("/v1/audio/transcriptions", post(audio::transcribe))
+        .route("/v1/audio/translations", post(audio::translate))
         .route("/v1/voice/filler", get(voice::filler))
         .route("/v1/voice/transcriptions", post(voice::transcribe))
         .route("/v1/settings", get(settings::list).patch(settings::change))

@@ -12,11 +12,12 @@ use axum::http::uri::PathAndQuery;
 const MAX_SHOWN_CHARS: usize = 100;
 
 /// Routes that clients also ask for without `/v1`, and those that names and ids follow.
-const WITHOUT_VERSION: [&str; 6] = [
+const WITHOUT_VERSION: [&str; 7] = [
     "/chat/completions",
     "/chat/completions/input_tokens",
     "/audio/speech",
     "/audio/transcriptions",
+    "/audio/translations",
     "/messages",
     "/messages/count_tokens",
 ];

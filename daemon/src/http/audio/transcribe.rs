@@ -1,4 +1,4 @@
-//! `POST /v1/audio/transcriptions`
+//! `POST /v1/audio/transcriptions`, and why there is no translation.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request, State};
@@ -24,6 +24,15 @@ pub async fn transcribe(
     let text = speech.transcribe(file).await?;
     let transcript = Transcript { text, seconds: seconds.unwrap_or_default(), language };
     Ok(if streams { transcript.streamed() } else { transcript.written(format) })
+}
+
+/// `POST /v1/audio/translations`: refused. The command is one program with fixed arguments, and writes the language
+/// that it hears.
+pub async fn translate() -> ApiError {
+    const MESSAGE: &str = "`/v1/audio/translations` is not supported: `voice_recognizer` writes down the language \
+                           that is spoken. Send the file to /v1/audio/transcriptions, and have a chat translate the \
+                           text";
+    ApiError::new(ErrorKind::Invalid, MESSAGE).code("unsupported")
 }
 
 /// The fields of a transcription's form.
