@@ -42,8 +42,9 @@ impl Tool {
             let path = format!("{path}[{n}]");
             let tool = tool(definition, &path)?;
             if tools.iter().any(|known| known.name == tool.name) {
-                let message = format!("`{path}` is a second tool of the name `{}`", tool.name);
-                return Err(ApiError::field(format!("{path}.function.name"), message));
+                let path = format!("{path}.function.name");
+                let message = format!("`{path}` is the name of an earlier tool, too: rename one");
+                return Err(ApiError::field(path, message));
             }
             tools.push(tool);
         }
@@ -58,8 +59,9 @@ pub(super) fn with_own(profile: &[Tool], own: Vec<Tool>) -> Result<Vec<Tool>, Ap
         match profile.iter().find(|known| known.name == tool.name) {
             Some(known) if *known == tool => {}
             Some(_) => {
-                let message = format!("the profile has another tool of the name `{}`", tool.name);
-                return Err(ApiError::field(format!("tools[{n}].function.name"), message));
+                let path = format!("tools[{n}].function.name");
+                let message = format!("`{path}` is that of another tool of the profile: rename it");
+                return Err(ApiError::field(path, message));
             }
             None => tools.push(tool),
         }
@@ -99,7 +101,7 @@ pub(super) fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolCho
             "auto" if tools.is_empty() => ToolChoice::None,
             "auto" => ToolChoice::Auto,
             "required" => ToolChoice::Required,
-            other => return Err(unknown_choice(other)),
+            _ => return Err(unknown_choice()),
         },
         Some(object) => named_choice(object, tools)?,
     };
@@ -118,15 +120,14 @@ fn named_choice(object: &Value, tools: &[Tool]) -> Result<ToolChoice, ApiError> 
             match allowed.required_string("mode")? {
                 "auto" => Ok(ToolChoice::Auto),
                 "required" => Ok(ToolChoice::Required),
-                other => {
+                _ => {
                     let path = allowed.path("mode");
-                    let other = other.escape_debug();
-                    let message = format!("`{path}` must be auto or required, not `{other}`");
+                    let message = format!("`{path}` must be auto or required");
                     Err(ApiError::field(path, message))
                 }
             }
         }
-        other => Err(unknown_choice(other)),
+        _ => Err(unknown_choice()),
     }
 }
 
@@ -172,10 +173,8 @@ pub(super) fn allowed_tools(
     Ok(Some(names))
 }
 
-fn unknown_choice(got: &str) -> ApiError {
-    let got = got.escape_debug();
-    let message = format!(
-        "`tool_choice` must be none, auto, required, a function or allowed_tools, not `{got}`"
-    );
-    ApiError::field("tool_choice", message)
+/// Clients send the name of a tool in its place, so it is not repeated.
+fn unknown_choice() -> ApiError {
+    const MESSAGE: &str = "`tool_choice` must be none, auto, required, a function or allowed_tools";
+    ApiError::field("tool_choice", MESSAGE)
 }

@@ -29,3 +29,62 @@ pub(super) fn one_line(error: impl std::fmt::Display) -> String {
     let words: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     words.join(" ").chars().take(300).collect()
 }
+
+/// Of JSON schema. Those that are words of any sentence count in quotation marks alone.
+const KEYWORDS: [&str; 38] = [
+    "$defs",
+    "$dynamicRef",
+    "$id",
+    "$ref",
+    "additionalItems",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "contains",
+    "dependentRequired",
+    "dependentSchemas",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "items",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+    "required",
+    "type",
+    "unevaluatedProperties",
+    "uniqueItems",
+];
+const QUOTED: [&str; 4] = ["else", "if", "not", "then"];
+
+/// What llguidance says about the parameters of a tool: the keywords that it names. All else that it quotes is the
+/// client's, and what is in tools belongs into no error and no log.
+pub(super) fn of_tools(error: impl std::fmt::Display) -> String {
+    let text = one_line(error);
+    let is_named = |keyword: &&&str| {
+        text.split(|c: char| !c.is_alphanumeric() && c != '$').any(|word| word == **keyword)
+    };
+    let named = KEYWORDS.iter().filter(is_named);
+    let quoted = QUOTED.iter().filter(|keyword| text.contains(&format!("\"{keyword}\"")));
+    let named: Vec<String> = named.chain(quoted).map(|keyword| format!("`{keyword}`")).collect();
+    match named.is_empty() {
+        true => "simplify their schema".to_owned(),
+        false => format!("look at {}", named.join(", ")),
+    }
+}

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
 
 use super::constraint::Constraint;
-use super::error::{GrammarError, one_line};
+use super::error::{GrammarError, of_tools, one_line};
 use super::watch::Watch;
 use super::{Form, Grammar};
 use crate::vocabulary::Vocabulary;
@@ -136,11 +136,11 @@ fn marked(piece: &[u8]) -> Vec<u8> {
 }
 
 fn unsupported(grammar: &Grammar, error: impl std::fmt::Display) -> GrammarError {
-    let what = match grammar.form {
-        Form::Schema(_) => "the JSON schema",
-        Form::Tools(_) => "a tool's parameters",
-        Form::CallsOr(..) => "the form or a tool's parameters",
-        Form::Lark(_) => "the grammar",
+    let (what, why) = match grammar.form {
+        Form::Schema(_) => ("the JSON schema", one_line(error)),
+        Form::Lark(_) => ("the grammar", one_line(error)),
+        Form::Tools(_) => ("a tool's parameters", of_tools(error)),
+        Form::CallsOr(..) => ("the form or a tool's parameters", of_tools(error)),
     };
-    GrammarError::Unsupported(format!("{what} cannot be followed: {}", one_line(error)))
+    GrammarError::Unsupported(format!("{what} cannot be followed: {why}"))
 }

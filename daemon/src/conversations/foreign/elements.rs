@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor};
 use serde_json::Value;
 
 /// Gives `act` each element of an array, or an object that stands alone.
@@ -24,6 +24,11 @@ impl<'de, F: FnMut(Value)> Visitor<'de> for Each<F> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object or an array of objects")
+    }
+
+    /// Serde would quote it.
+    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
+        Err(E::invalid_type(Unexpected::Other("string"), &self))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut elements: A) -> Result<(), A::Error> {

@@ -25,7 +25,6 @@ pub fn read(
     let broken = |error| refused(format!("the ZIP archive cannot be read: {error}"));
     let mut archive = ZipArchive::new(file).map_err(broken)?;
     let mut folders: BTreeMap<String, Folder> = BTreeMap::new();
-    let mut names = Vec::new();
     for index in 0..archive.len() {
         let file = archive.by_index(index).map_err(broken)?;
         let path = file.name().map_err(broken)?.into_owned();
@@ -36,8 +35,9 @@ pub fn read(
         } else if name == "thread.json" {
             let folder = folders.entry(folder.to_owned()).or_default();
             folder.thread = budget.read(file, |file| {
-                serde_json::from_reader(file)
-                    .map_err(|error| refused(format!("{path} is not JSON: {error}")))
+                serde_json::from_reader(file).map_err(|error| {
+                    refused(format!("its file number {index} is not JSON: {error}"))
+                })
             })?;
         } else if has_ending(name, "json") {
             let mut found = Export::default();
@@ -50,7 +50,6 @@ pub fn read(
                 Err(_) => {} // Beside the conversations, ChatGPT's export has an account and feedback.
             }
         }
-        names.push(path);
     }
     for folder in folders.values().filter(|folder| !folder.messages.is_empty()) {
         if let Some(found) = jan::thread(&folder.thread, &folder.messages) {
@@ -58,12 +57,8 @@ pub fn read(
         }
     }
     if export.is_empty() {
-        const LISTED: usize = 5;
-        let listed = names.iter().take(LISTED).map(|name| name.escape_debug().to_string());
-        let listed = listed.collect::<Vec<_>>().join(", ");
-        return Err(refused(format!(
-            "the ZIP archive has no conversations; its files are {listed}"
-        )));
+        let files = archive.len();
+        return Err(refused(format!("none of the ZIP archive's {files} files has a conversation")));
     }
     Ok(())
 }

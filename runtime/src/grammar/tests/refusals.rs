@@ -32,6 +32,26 @@ fn an_unusable_grammar_is_refused_in_readable_words() {
 }
 
 #[test]
+fn a_tool_that_cannot_be_followed_is_refused_by_the_keyword_alone() {
+    for (parameter, expected) in [
+        (json!({"not": {"const": "secret"}}), "look at `not`"),
+        (json!({"type": "secret"}), "look at `type`"),
+        (json!({"type": "string", "pattern": "(secret"}), "simplify their schema"),
+        (json!({"$ref": "#/$defs/secret"}), "look at `$defs`"),
+    ] {
+        let parameters = json!({"type": "object", "properties": {"secret": parameter}});
+        let name = "secret".to_owned();
+        let tool =
+            ToolSignature { name, parameters: Some(parameters), strictness: Strictness::Strict };
+        let grammar = Grammar::tool_call(Dialect::Hermes, &[tool], Calls::One).unwrap();
+        assert_eq!(
+            refusal(&grammar),
+            format!("a tool's parameters cannot be followed: {expected}")
+        );
+    }
+}
+
+#[test]
 fn a_schema_that_makes_llguidance_panic_is_refused() {
     // It cuts the pattern after 100 bytes, here in the middle of a letter.
     let text = refusal(&schema(json!({"type": "string", "pattern": {"xy": "é".repeat(200)}})));

@@ -1,8 +1,17 @@
-//! What users write appears in no log, no metric, no status and no error: 64 canaries in every field that takes
-//! text, of every protocol and of a WebSocket, given to the built hobd with its whole log.
+//! What users write appears in no log, no metric, no status, no title of a process or thread and no error: 64 canaries
+//! in every field that takes text and in names of files, of every protocol and of a WebSocket, given to the built hobd
+//! with its whole log.
+//!
+//! - `files`: imports and sound.
+//! - `elsewhere`: an agent of the device bridge, the shared tier, an engine at another address.
 
+mod elsewhere;
+mod files;
+
+use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
+use std::time::Duration;
 
 use hob_testkit::wait::PATIENCE;
 use hob_testkit::{Answer, Hobd, Launch};
@@ -63,33 +72,70 @@ fn expect_none(what: &str, text: &str) {
     assert!(found.is_empty(), "{what} has {found:?}:\n{text}");
 }
 
-fn hobd(directory: &Path) -> (Launch, Hobd) {
-    let arguments = ["--model", "fake", "--log", "trace"];
-    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory).args(arguments);
-    let hobd = launch.start();
-    (launch, hobd)
+/// Refusals, each without a canary.
+#[derive(Default)]
+struct Refusals(Vec<String>);
+
+impl Refusals {
+    fn add(&mut self, what: &str, answer: &Answer) {
+        let text = answer.text();
+        assert!((400..502).contains(&answer.status), "{what}: {}: {text}", answer.status);
+        self.0.extend((!found(&text).is_empty()).then(|| format!("{what}: {text}")));
+    }
+
+    fn expect_none(self) {
+        assert!(self.0.is_empty(), "{}", self.0.join("\n"));
+    }
+}
+
+fn launch(directory: &Path) -> Launch {
+    let arguments = ["--model", "fake", "--log", "trace", "--voice-command", "off"];
+    Launch::new(env!("CARGO_BIN_EXE_hobd"), directory).args(arguments)
+}
+
+fn succeeds(answer: Answer) -> Answer {
+    assert!(answer.status < 300, "{}: {}", answer.status, answer.text());
+    answer
+}
+
+/// Ends hobd. What everyone on the machine may read, and what an operator reads, has no canary.
+fn expect_none_outside(launch: &Launch, mut hobd: Hobd) {
+    for path in ["/metrics", "/v1/status", "/v1/memory", "/v1/settings"] {
+        expect_none(path, &hobd.client.call("GET", path).send().text());
+    }
+    expect_none("a title", &titles(hobd.process.id()));
+    hobd.process.terminate(Duration::from_secs(10));
+    let log = launch.log();
+    assert!(log.contains("TRACE") || log.contains("DEBUG"), "it is the whole log: {log}");
+    expect_none("the log", &log);
+}
+
+/// The command lines of the process and of its children, and the names of its threads, as `ps` shows them.
+fn titles(pid: u32) -> String {
+    let process = format!("/proc/{pid}");
+    let mut titles = fs::read_to_string(format!("{process}/cmdline")).unwrap();
+    for task in fs::read_dir(format!("{process}/task")).unwrap() {
+        let task = task.unwrap().path();
+        titles += &fs::read_to_string(task.join("comm")).unwrap_or_default(); // It may have ended.
+        let children = fs::read_to_string(task.join("children")).unwrap_or_default();
+        titles.extend(children.split_whitespace().map(titles_of));
+    }
+    titles
+}
+
+fn titles_of(child: &str) -> String {
+    child.parse().map(titles).unwrap_or_default()
 }
 
 #[test]
 fn what_users_write_is_in_no_log_metric_status_or_error() {
     let directory = tempfile::tempdir().unwrap();
-    let (launch, mut hobd) = hobd(directory.path());
+    let launch = launch(directory.path());
+    let hobd = launch.start();
     let mut flock = Flock(0);
     let post = |path: &str, body: &Value| hobd.client.call("POST", path).json(body).send();
-    let succeeds = |answer: Answer| {
-        assert!(answer.status < 300, "{}: {}", answer.status, answer.text());
-        answer
-    };
-    let mut leaks = Vec::new();
-    let mut is_refused = |what: &str, answer: Answer| {
-        assert!(
-            (400..500).contains(&answer.status),
-            "{what}: {}: {}",
-            answer.status,
-            answer.text()
-        );
-        leaks.extend((!found(&answer.text()).is_empty()).then(|| answer.text()));
-    };
+    let mut refusals = Refusals::default();
+    let mut is_refused = |what: &str, answer: Answer| refusals.add(what, &answer);
 
     // Everything works, in a conversation and without one.
     let chat = "/v1/chat/completions";
@@ -118,6 +164,8 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
     for (path, body) in other_protocols(&mut flock) {
         succeeds(post(path, &body));
     }
+    succeeds(post("/slots/3?action=save", &json!({"filename": flock.next()})));
+    succeeds(post("/slots/3?action=erase", &json!({})));
     let spoken = speak(&hobd, &mut flock);
     assert!(spoken.errors.len() > 2 && spoken.has_answer, "{:?}", spoken.errors);
     expect_none("an error of a WebSocket", &spoken.errors.join("\n"));
@@ -158,6 +206,39 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
         ("/api/generate", json!({"model": "any", "prompt": [flock.next()]})),
         ("/api/generate", json!({"model": "any", "prompt": "a", "format": flock.next()})),
         ("/v1/embeddings", json!({"input": {"text": flock.next()}})),
+        ("/completion", json!({"prompt": {"text": flock.next()}})),
+        ("/completion", json!({"prompt": [1, {"prompt_string": [flock.next()]}]})),
+        ("/completion", json!({"prompt": flock.next(), "n_predict": flock.next()})),
+        ("/completion", json!({"prompt": flock.next().repeat(90_000)})),
+        (
+            "/infill",
+            json!({
+                "input_prefix": flock.next(), "input_suffix": flock.next(), "prompt": flock.next(),
+                "input_extra": [{"filename": flock.next(), "text": flock.next()}],
+            }),
+        ),
+        (
+            "/infill",
+            json!({
+                "input_prefix": "a", "input_suffix": "b",
+                "input_extra": [{"filename": [flock.next()], "text": flock.next()}],
+            }),
+        ),
+        ("/rerank", json!({"query": flock.next(), "documents": [flock.next(), flock.next()]})),
+        ("/v1/rerank", json!({"query": [flock.next()], "documents": [flock.next()]})),
+        ("/rerank", json!({"query": flock.next(), "texts": [[flock.next()]]})),
+        ("/embedding", json!({"content": flock.next()})),
+        ("/apply-template", json!({"messages": poet(&mut flock)})),
+        ("/detokenize", json!({"tokens": flock.next()})),
+        ("/slots/3?action=restore", json!({"filename": flock.next()})),
+        ("/slots/3?action=save", json!({"filename": format!("../{}", flock.next())})),
+        ("/slots/3?action=save", json!({"filename": [flock.next()]})),
+        ("/v1/verify/correctness", json!({"prompts": [poet(&mut flock)]})),
+        ("/v1/verify/correctness", json!({"prompts": [{"messages": poet(&mut flock)}]})),
+        (
+            "/v1/verify/correctness",
+            json!({"prompts": ["a"], "sources": [{"messages": [{"role": "user", "content": [flock.next()]}]}]}),
+        ),
     ] {
         is_refused(path, post(path, &body));
     }
@@ -167,14 +248,86 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
     is_refused("broken JSON", hobd.client.call("POST", chat).body(broken).send());
     is_refused("a broken document", file(flock.next() + ".pdf", b"%PDF-1.4 broken"));
     is_refused("a file that is no text", file(flock.next() + ".txt", &[0xff, 0x00, 0xfe]));
-    assert!(leaks.is_empty(), "{}", leaks.join("\n"));
-
-    for path in ["/metrics", "/v1/status", "/v1/memory", "/v1/settings"] {
-        expect_none(path, &hobd.client.call("GET", path).send().text());
+    refusals.expect_none();
+    // A form is quoted to the client that demands it, and in no log.
+    for form in [
+        json!({"grammar": format!("root ::= {}", flock.next())}),
+        json!({"regex": format!("({}", flock.next())}),
+        json!({"json_schema": {"type": flock.next()}}),
+    ] {
+        let answer = post("/completion", &with(json!({"prompt": flock.next()}), &form));
+        assert_eq!(answer.status, 400, "{}", answer.text());
     }
-    hobd.process.terminate(std::time::Duration::from_secs(10));
-    expect_none("the log", &launch.log());
+    expect_none_outside(&launch, hobd);
     assert!(flock.0 > COUNT, "every canary was used");
+}
+
+#[test]
+fn the_names_and_schemas_of_tools_are_in_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    let hobd = launch.start();
+    let mut flock = Flock(0);
+    let mut refusals = Refusals::default();
+    let tool = |name: &str, parameters: Value| {
+        let function = json!({"name": name, "parameters": parameters, "strict": true});
+        json!({"type": "function", "function": function})
+    };
+    let named = |name: String| json!({"type": "function", "function": {"name": name}});
+    let object = json!({"type": "object"});
+    let name = flock.next();
+    let twice = json!([tool(&name, object.clone()), tool(&name, object.clone())]);
+    let mut cases = vec![("a tool twice", json!({"tools": twice}))];
+    for (what, choice) in [
+        ("a choice by the name alone", json!(flock.next())),
+        ("a choice of another tool", named(flock.next())),
+        ("a choice of another type", json!({"type": flock.next()})),
+        (
+            "allowed tools",
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [named(flock.next())]}}),
+        ),
+        (
+            "a mode",
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": flock.next(), "tools": [named("f".into())]}}),
+        ),
+    ] {
+        cases.push((what, json!({"tools": [tool("f", object.clone())], "tool_choice": choice})));
+    }
+    for (what, parameters) in [
+        ("a type", json!({"type": flock.next()})),
+        ("a pattern", json!({"type": "string", "pattern": format!("({}", flock.next())})),
+        ("a format", json!({"type": "string", "format": flock.next()})),
+        ("a reference", json!({"$ref": format!("#/$defs/{}", flock.next())})),
+        ("a keyword", json!({"not": {"const": flock.next()}})),
+        (
+            "a required property",
+            json!({"type": "object", "required": [flock.next()],
+            "additionalProperties": false}),
+        ),
+        ("no value", json!({"allOf": [{"const": flock.next()}, {"const": flock.next()}]})),
+    ] {
+        let parameters = json!({"type": "object", "properties": {flock.next(): parameters}});
+        cases.push((
+            what,
+            json!({"tools": [tool(&flock.next(), parameters)], "tool_choice": "required"}),
+        ));
+    }
+    let mut refused = 0;
+    for (what, fields) in cases {
+        let body = with(
+            json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4}),
+            &fields,
+        );
+        let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+        if answer.status == 200 {
+            continue; // Followed.
+        }
+        refused += 1;
+        refusals.add(what, &answer);
+    }
+    assert!(refused > 8, "{refused} were refused");
+    refusals.expect_none();
+    expect_none_outside(&launch, hobd);
 }
 
 /// Chats as other protocols have them.
@@ -215,6 +368,22 @@ fn other_protocols(flock: &mut Flock) -> Vec<(&'static str, Value)> {
             json!({
                 "model": "any", "prompt": flock.next(), "system": flock.next(), "stream": false,
                 "options": {"num_predict": 8},
+            }),
+        ),
+        (
+            "/completion",
+            json!({
+                "prompt": [flock.next(), {"prompt_string": flock.next()}], "n_predict": 8, "id_slot": 3,
+                "stop": [flock.next()], "grammar": format!("root ::= \"{}\"", flock.next()),
+            }),
+        ),
+        ("/completion", json!({"prompt": flock.next(), "n_predict": 8, "id_slot": 3})),
+        ("/apply-template", json!({"messages": say(flock)})),
+        (
+            "/v1/verify/correctness",
+            json!({
+                "prompts": [flock.next(), {"messages": say(flock)}], "sources": [{"messages": say(flock)}],
+                "max_tokens": 4,
             }),
         ),
     ]
