@@ -1,15 +1,33 @@
-//! Bodies: those that a route takes, with changes, and any JSON.
+//! Bodies: those that a route takes, with changes, and any JSON; `files` has those that are no JSON.
 
 use serde_json::{Value, json};
 
+use super::files;
 use super::random::Random;
 
-pub fn body(random: &mut Random, route: &str) -> Vec<u8> {
-    let mut body = if random.one_in(5) { random.value(4) } else { valid(random, route) };
-    for _ in 0..random.below(4) {
-        random.change(&mut body);
+/// Its type and its bytes.
+pub fn body(random: &mut Random, route: &str) -> (&'static str, Vec<u8>) {
+    if !random.one_in(5)
+        && let Some(file) = files::body(random, route)
+    {
+        return file;
     }
-    serde_json::to_vec(&body).expect("a value is JSON")
+    let kinds =
+        ["application/json", "application/json", "application/json", "text/plain", "audio/wav"];
+    (*random.among(&kinds), json(random, route))
+}
+
+fn json(random: &mut Random, route: &str) -> Vec<u8> {
+    let mut body = if random.one_in(5) { random.value(4) } else { valid(random, route) };
+    changed(random, &mut body)
+}
+
+/// As JSON, with a few changes.
+pub fn changed(random: &mut Random, value: &mut Value) -> Vec<u8> {
+    for _ in 0..random.below(4) {
+        random.change(value);
+    }
+    serde_json::to_vec(value).expect("a value is JSON")
 }
 
 /// Of the route that it is for, most of the time.
@@ -59,6 +77,7 @@ fn valid(random: &mut Random, route: &str) -> Value {
         }
         "/tokenize" => json!({"content": "one two", "add_special": true, "with_pieces": true}),
         "/detokenize" => json!({"tokens": [104, 105]}),
+        "/slots/{id}" => json!({"filename": random.among(&["a.bin", "b.bin", "../c", ""])}),
         "/v1/settings" => json!({"idle_unload": "10m"}),
         "/v1/documents" => json!({"name": "a.txt", "text": "one two three"}),
         _ => json!({

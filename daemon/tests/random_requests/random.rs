@@ -44,7 +44,11 @@ impl Random {
             false => part.to_owned(),
         };
         let mut path = pattern.split('/').map(part).collect::<Vec<_>>().join("/");
-        if self.one_in(4) {
+        if pattern.starts_with("/slots/") && !self.one_in(4) {
+            let slot = self.below(5);
+            let action = *self.among(&["save", "restore", "erase", "erase", "pour"]);
+            path = format!("/slots/{slot}?action={action}");
+        } else if self.one_in(4) {
             let name = *self.among(&["q", "branches", "limit", "after", "format", "dry_run", "x"]);
             path += &format!("?{name}={}", self.segment());
         }
