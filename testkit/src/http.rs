@@ -63,8 +63,8 @@ impl Call {
     }
 
     pub fn try_stream(self) -> io::Result<Stream> {
-        let (status, _, reader) = self.try_begin()?;
-        Ok(Stream { status, reader, text: String::new() })
+        let (status, headers, reader) = self.try_begin()?;
+        Ok(Stream { status, headers, reader, text: String::new() })
     }
 
     /// Sends it without reading the answer. Dropping the socket closes the connection.
@@ -107,6 +107,10 @@ fn read_line(reader: &mut BufReader<TcpStream>) -> io::Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
+fn value_of<'h>(headers: &'h [(String, String)], name: &str) -> Option<&'h str> {
+    headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
 fn is_chunked(headers: &[(String, String)]) -> bool {
     headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked")
 }
@@ -146,7 +150,7 @@ impl Answer {
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        value_of(&self.headers, name)
     }
 
     /// The error object.
@@ -169,11 +173,16 @@ impl Answer {
 /// An answer of server-sent events. Dropping it closes the connection.
 pub struct Stream {
     pub status: u16,
+    headers: Headers,
     reader: BufReader<TcpStream>,
     text: String,
 }
 
 impl Stream {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        value_of(&self.headers, name)
+    }
+
     /// The data of the next event; `None` after the last one.
     pub fn next_data(&mut self) -> Option<String> {
         self.try_next_data().expect("the stream goes on")
