@@ -1,5 +1,5 @@
 //! Schemas and grammars made to take gigabytes or a deep stack, given to the built hobd: each is followed or
-//! refused, without much memory, and hobd goes on.
+//! refused, in 2 s of the processor and without much memory, and hobd goes on.
 //!
 //! `HOB_TEST_ALL=1` tries 5,000 random schemas instead of 150.
 
@@ -13,19 +13,27 @@ use serde_json::{Value, json};
 /// A request that takes longer hangs, also on a busy machine and in a debug build.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Of the processor's time for one request, which other work of the machine does not add to. A debug build takes
+/// about 20 times as long; `grammar::tests::refusals` counts the steps of both.
+const CPU: Duration = Duration::from_secs(if cfg!(debug_assertions) { 40 } else { 2 });
+
 /// For one request, beyond what the daemon has had before.
 const MEMORY_BYTES: u64 = 256 << 20;
 
 struct Tried {
     hobd: Hobd,
     peak_bytes: u64,
+    slowest: (Duration, String),
+    largest: (u64, String),
 }
 
 impl Tried {
     fn start(directory: &Path) -> Self {
         let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
         let hobd = launch.args(["--model", "fake"]).start();
-        let mut tried = Self { hobd, peak_bytes: 0 };
+        let none = String::new();
+        let (slowest, largest) = ((Duration::ZERO, none.clone()), (0, none));
+        let mut tried = Self { hobd, peak_bytes: 0, slowest, largest };
         assert_eq!(tried.ask(&json!({"response_format": {"type": "json_object"}})).status, 200);
         tried.peak_bytes = tried.peak_bytes();
         tried
@@ -38,15 +46,40 @@ impl Tried {
     }
 
     fn expect_an_answer(&mut self, what: &str, fields: &Value) {
-        let began = Instant::now();
+        let (began, computed) = (Instant::now(), self.cpu());
         let answer = self.ask(fields);
         assert!([200, 400].contains(&answer.status), "{what}: {}", answer.text());
         assert!(answer.text().len() < 4_096, "{what}: {} bytes", answer.text().len());
         assert!(began.elapsed() < PATIENCE, "{what}: {:?}", began.elapsed());
+        let took = self.cpu() - computed;
+        assert!(took <= CPU, "{what}: {took:?}");
+        if took > self.slowest.0 {
+            self.slowest = (took, what.chars().take(120).collect());
+        }
         let peak = self.peak_bytes();
         let taken = peak.saturating_sub(self.peak_bytes); // The kernel counts roughly.
         assert!(taken < MEMORY_BYTES, "{what}: {} MiB", taken >> 20);
         self.peak_bytes = self.peak_bytes.max(peak);
+        if taken > self.largest.0 {
+            self.largest = (taken, what.chars().take(120).collect());
+        }
+    }
+
+    fn print(&self) {
+        let (took, slowest) = &self.slowest;
+        println!("{} ms of the processor: {slowest}", took.as_millis());
+        let (bytes, largest) = &self.largest;
+        println!("{} MiB: {largest}", bytes >> 20);
+    }
+
+    /// What all threads of the process have computed, in steps of 10 ms.
+    fn cpu(&self) -> Duration {
+        const TICKS_PER_SEC: u64 = 100;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.hobd.ready["pid"])).unwrap();
+        let (_, fields) = stat.rsplit_once(") ").expect("the name is in brackets");
+        let times = fields.split(' ').skip(11).take(2); // In user mode and in the kernel.
+        let ticks: u64 = times.map(|time| time.parse::<u64>().expect("a number")).sum();
+        Duration::from_millis(ticks * 1_000 / TICKS_PER_SEC)
     }
 
     /// The most memory that the process has had so far.
@@ -141,6 +174,7 @@ fn schemas_and_grammars_of_a_few_kilobytes_take_no_gigabytes() {
         hobd.expect_an_answer(what, &fields);
     }
     assert_eq!(hobd.ask(&of_schema(&json!({"type": "object"}))).status, 200);
+    hobd.print();
 }
 
 #[test]
@@ -154,6 +188,7 @@ fn random_schemas_take_no_gigabytes() {
         let fields = if seed % 4 == 0 { of_tool(&schema) } else { of_schema(&schema) };
         hobd.expect_an_answer(&format!("seed {seed}: {schema}"), &fields);
     }
+    hobd.print();
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).

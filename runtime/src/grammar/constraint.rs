@@ -71,6 +71,14 @@ impl Constraint {
         }
     }
 
+    /// What the latest mask took; `None`: it failed, or calls alone are constrained.
+    #[cfg(test)]
+    pub(super) fn masking(&self) -> Option<super::factory::Work> {
+        let State::All(matcher) = &self.state else { return None };
+        let stats = matcher.last_step_stats().ok()?;
+        Some(super::factory::Work { fuel: stats.lexer_cost, items: stats.all_items })
+    }
+
     /// Whether the answer must end here.
     pub fn must_stop(&self) -> bool {
         match &self.state {

@@ -69,6 +69,17 @@ impl GrammarFactory {
         Ok(matcher)
     }
 
+    /// What compiling took; `None`: the grammar is refused before its first mask.
+    #[cfg(test)]
+    pub(super) fn compiling(&self, grammar: &Grammar) -> Option<Work> {
+        let lark = grammar.to_lark(&|text| self.control(text));
+        let parser = self.parsers.create_parser(TopLevelGrammar::from_lark(lark)).ok()?;
+        Some(Work {
+            fuel: parser.parser.stats().lexer_cost,
+            items: parser.parser.stats().all_items,
+        })
+    }
+
     /// A deep copy: constraints share nothing.
     fn cached(&self, grammar: &Grammar) -> Option<Matcher> {
         let mut compiled = self.compiled.lock();
@@ -93,6 +104,16 @@ impl GrammarFactory {
     }
 }
 
+/// Steps of llguidance, which it counts: the same on every machine.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Work {
+    /// Of its lexer, about 20 ns each.
+    pub fuel: u64,
+    /// Of its parser, about 50 ns each.
+    pub items: usize,
+}
+
 impl std::fmt::Debug for GrammarFactory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let tokens = self.trie.tok_trie().vocab_size();
@@ -101,7 +122,7 @@ impl std::fmt::Debug for GrammarFactory {
 }
 
 /// Smaller than llguidance's where a request could take memory or time from other conversations.
-fn limits() -> ParserLimits {
+pub(super) fn limits() -> ParserLimits {
     ParserLimits {
         max_lexer_states: 50_000, // 1 to 2 kB each.
         max_grammar_size: 200_000,

@@ -58,25 +58,70 @@ fn a_schema_that_makes_llguidance_panic_is_refused() {
     assert_eq!(text, "the JSON schema cannot be followed: its parser failed");
 }
 
-#[test]
-fn a_hostile_schema_is_refused_or_followed_quickly() {
-    let (vocabulary, factory) = plain();
-    let deep = (0..100).fold(json!({}), |inner, _| json!({"type": "array", "items": inner}));
+/// Alternatives that `allOf` multiplies: 2^`count` objects.
+fn multiplied(count: usize) -> Value {
+    let one =
+        |name: String, of: &str| json!({"type": "object", "properties": {name: {"type": of}}});
+    let both = |at: usize| [one(format!("p{at}"), "string"), one(format!("q{at}"), "number")];
+    json!({"allOf": (0..count).map(|at| json!({"anyOf": both(at)})).collect::<Vec<_>>()})
+}
+
+/// Made to take gigabytes or minutes.
+fn hostile() -> Vec<(&'static str, Grammar)> {
+    let lists =
+        |depth: usize, around: fn(Value) -> Value| (0..depth).fold(json!({}), |it, _| around(it));
     let wide: Value = (0..20_000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
-    let wide = json!({"type": "object", "properties": wide});
-    let nested = json!({"type": "string", "pattern": "^(((a?){60}){60}){60}$"});
-    let choices = json!({"type": "string", "pattern": "^([a-z]*x[a-z]{20}|[a-z]*y[a-z]{30}){50}$"});
-    let start = std::time::Instant::now();
-    for hostile in [deep, wide, nested, choices] {
-        let Ok(mut constraint) = factory.start(&schema(hostile)) else { continue };
+    let text = |pattern: &str| json!({"type": "string", "pattern": pattern});
+    let of = |value: Value| schema(value);
+    vec![
+        ("100 lists", of(lists(100, |it| json!({"type": "array", "items": it})))),
+        (
+            "50 long lists",
+            of(lists(
+                50,
+                |it| json!({"type": "array", "items": it, "minItems": 40, "maxItems": 900}),
+            )),
+        ),
+        ("20,000 properties", of(json!({"type": "object", "properties": wide}))),
+        ("1,024 objects", of(multiplied(10))),
+        ("2^25 objects", of(multiplied(25))),
+        ("optional letters", of(text("^(((a?){60}){60}){60}$"))),
+        ("choices", of(text("^([a-z]*x[a-z]{20}|[a-z]*y[a-z]{30}){50}$"))),
+        ("repetitions", of(text("^((a{1,900}){1,900}){1,900}$"))),
+        ("states of a search", of(text("^(.*a.{900}){30}$"))),
+        ("an ambiguous rule", Grammar::gbnf("root ::= root root | root | [a-z]").unwrap()),
+        (
+            "20,000 alternatives",
+            Grammar::gbnf(&format!("root ::= \"a\"{}", " | \"b\"".repeat(20_000))).unwrap(),
+        ),
+    ]
+}
+
+#[test]
+fn a_hostile_schema_takes_a_bounded_number_of_steps() {
+    let (vocabulary, factory) = plain();
+    let limits = factory::limits();
+    let mut followed = 0;
+    for (what, grammar) in hostile() {
+        // The lexer's expressions, which of them match anything, and the longest of them in advance: a limit each.
+        if let Some(work) = factory.compiling(&grammar) {
+            println!("{what}: compiled with {work:?}");
+            assert!(work.fuel <= 3 * limits.initial_lexer_fuel, "{what}: {work:?}");
+            assert!(work.items <= limits.step_max_items, "{what}: {work:?}");
+        }
+        let Ok(mut constraint) = factory.start(&grammar) else { continue };
         for byte in b"\"xxyyxyxyxyxyxyxxxyyxyxyxyxyx" {
-            let followed = constraint.mask(&mut vec![0.0; vocabulary.len()]);
-            if followed.and(constraint.accept(Token(i32::from(*byte)))).is_err() {
+            let is_followed = constraint.mask(&mut vec![0.0; vocabulary.len()]).is_ok();
+            let Some(work) = constraint.masking().filter(|_| is_followed) else { break };
+            assert!(work.fuel <= limits.step_lexer_fuel, "{what}: {work:?}");
+            assert!(work.items <= limits.step_max_items, "{what}: {work:?}");
+            followed += 1;
+            if constraint.accept(Token(i32::from(*byte))).is_err() {
                 break;
             }
         }
     }
-    assert!(start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+    assert!(followed > 10, "{followed} masks");
 }
 
 proptest! {
