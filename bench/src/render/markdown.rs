@@ -46,8 +46,8 @@ pub fn readme(record: &Record) -> String {
         let _ = writeln!(text, "| {} | {hobd} | {other} | {} |", row.title, ratio(row));
     }
     let plot = "<picture><source media=\"(prefers-color-scheme: dark)\" srcset=\"docs/images/peer-dark.svg\"><img \
-                src=\"docs/images/peer-light.svg\" alt=\"The same figures as bars: hobd beside llama-server, \
-                on a logarithmic scale\"></picture>";
+                src=\"docs/images/peer-light.svg\" alt=\"The times to the first token as bars: hobd beside \
+                llama-server, on a logarithmic scale\"></picture>";
     let rounds = record.tables.first().map_or(0, |table| table.rounds);
     format!(
         "{text}\n{plot}\n\n{}. {}. A ratio below 1 is in Hob's favour; medians of {rounds} interleaved rounds. \

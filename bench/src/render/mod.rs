@@ -114,6 +114,7 @@ fn replace(text: &str, part: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{Machine, Row, Subject, Table, Unit, Who};
 
     #[test]
     fn only_the_part_between_the_marks_changes() {
@@ -125,22 +126,89 @@ mod tests {
     }
 
     #[test]
+    fn a_run_is_in_both_documents_and_its_first_tokens_in_the_plots() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
+        fs::create_dir_all(root.join("docs/images")).expect("writable");
+        for path in [README, MEASUREMENTS] {
+            fs::write(root.join(path), format!("{BEGIN}\n{END}\n")).expect("writable");
+        }
+        let records = [("run".to_owned(), run_of(1_234.0))];
+        for (path, text) in documents(root, &records).expect("documents with marks") {
+            assert!(text.contains("A cold prompt"), "{path}: {text}");
+            let is_plot = path.ends_with(".svg");
+            assert_eq!(text.contains("Four streams"), !is_plot, "{path}: {text}");
+            assert!(
+                text.contains(if is_plot { "first token, ms" } else { "1,234" }),
+                "{path}: {text}"
+            );
+            fs::write(root.join(&path), text).expect("writable");
+        }
+        assert_eq!(outdated(root, &records), [""; 0]);
+        let readme = fs::read_to_string(root.join(README)).expect("written");
+        assert!(readme.contains("alt=\"The times to the first token as bars"), "{readme}");
+        let measured_again = [("run".to_owned(), run_of(2_345.0))];
+        let all = [README, MEASUREMENTS, PLOTS[0].0, PLOTS[1].0];
+        assert_eq!(outdated(root, &measured_again), all);
+    }
+
+    #[test]
     fn the_documents_show_what_the_committed_runs_measured() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let files = runs(&root.join(RUNS)).expect("readable");
-        if files.is_empty() {
-            // Then no document shows a figure of one.
-            for path in [README, MEASUREMENTS] {
-                let text = fs::read_to_string(root.join(path)).expect("a document");
-                assert!(text.contains(BEGIN) && text.contains(END), "{path} has no place for it");
-                assert!(!text.contains("peer-light.svg"), "{path} shows a run that is not there");
-            }
-            return;
-        }
+        let shown = fs::read_to_string(root.join(README)).expect("a document");
+        assert_eq!(
+            shown.contains("peer-light.svg"),
+            !files.is_empty(),
+            "a figure is that of a run"
+        );
         let records = read(&files).expect("runs of this version");
-        for (path, text) in documents(&root, &records).expect("documents with marks") {
-            let found = fs::read_to_string(root.join(&path)).unwrap_or_default();
-            assert!(found == text, "{path}: run `cargo xtask bench render --write`");
-        }
+        let outdated = if files.is_empty() { Vec::new() } else { outdated(&root, &records) };
+        assert_eq!(outdated, [""; 0], "run `cargo xtask bench render --write`");
+    }
+
+    /// The documents that show something else than these runs.
+    fn outdated(root: &Path, records: &[(String, Record)]) -> Vec<String> {
+        let documents = documents(root, records).expect("documents with marks").into_iter();
+        let others = documents.filter(|(path, text)| {
+            fs::read_to_string(root.join(path)).unwrap_or_default() != *text
+        });
+        others.map(|(path, _)| path).collect()
+    }
+
+    /// A cold prompt and four streams.
+    fn run_of(cold_ms: f64) -> Record {
+        let row = |mut row: Row, hobd: f64| {
+            row.push(Who::Hobd, hobd);
+            row.push(Who::Other, 100.0);
+            row
+        };
+        let table = |name: &str, row: Row| Table {
+            name: name.to_owned(),
+            title: name.to_owned(),
+            conditions: String::new(),
+            command: String::new(),
+            commit: String::new(),
+            began_unix_secs: 0,
+            took_secs: 0,
+            load: 0.0,
+            threads: 2,
+            context: 64,
+            rounds: 1,
+            rows: vec![row],
+        };
+        let subject = Subject {
+            machine: Machine::read(),
+            model: "a model".to_owned(),
+            weights_bytes: 1,
+            hobd: "1".to_owned(),
+            llama_server: "2".to_owned(),
+        };
+        let mut record = Record::open(Path::new("no such file"), subject).expect("an empty one");
+        record.tables = vec![
+            table("first-token", row(Row::lower("cold", "A cold prompt", Unit::Ms), cold_ms)),
+            table("streams", row(Row::lower("p99-4", "Four streams", Unit::Ms), 9.0)),
+        ];
+        record
     }
 }
