@@ -160,24 +160,35 @@ fn instructions_and_messages_are_what_the_model_reads() {
     );
 }
 
+const TEXT: &[&str] =
+    &["content_part.added", "output_text.delta", "output_text.done", "content_part.done"];
+const REASONING: &[&str] =
+    &["content_part.added", "reasoning_text.delta", "reasoning_text.done", "content_part.done"];
+const SUMMARY: &[&str] = &[
+    "reasoning_summary_part.added",
+    "reasoning_summary_text.delta",
+    "reasoning_summary_text.done",
+    "reasoning_summary_part.done",
+];
+const CALLED: &[&str] = &["function_call_arguments.delta", "function_call_arguments.done"];
+
+/// The [`kinds`] of a whole stream: those of each item in its frame.
+fn stream_of(items: &[&[&'static str]]) -> Vec<&'static str> {
+    let mut kinds = vec!["created", "in_progress"];
+    for item in items {
+        kinds.push("output_item.added");
+        kinds.extend(*item);
+        kinds.push("output_item.done");
+    }
+    kinds.push("completed");
+    kinds
+}
+
 #[test]
 fn a_stream_has_openais_events_in_their_order() {
     let world = World::new();
     let events = events(&world, json!({"input": say("Hello.")}));
-    assert_eq!(
-        kinds(&events),
-        [
-            "created",
-            "in_progress",
-            "output_item.added",
-            "content_part.added",
-            "output_text.delta",
-            "output_text.done",
-            "content_part.done",
-            "output_item.done",
-            "completed",
-        ]
-    );
+    assert_eq!(kinds(&events), stream_of(&[TEXT]));
     let of = |kind: &str| events.iter().find(|event| event["type"] == kind).unwrap();
     let created = &of("response.created")["response"];
     assert_eq!((&created["status"], &created["output"]), (&json!("in_progress"), &json!([])));
@@ -230,24 +241,7 @@ fn reasoning_is_an_item_of_its_own_in_front() {
     assert!(response["usage"]["output_tokens_details"]["reasoning_tokens"].as_u64().unwrap() > 0);
 
     let events = events(&world, json!({"input": input}));
-    let expected = [
-        "created",
-        "in_progress",
-        "output_item.added",
-        "content_part.added",
-        "reasoning_text.delta",
-        "reasoning_text.done",
-        "content_part.done",
-        "output_item.done",
-        "output_item.added",
-        "content_part.added",
-        "output_text.delta",
-        "output_text.done",
-        "content_part.done",
-        "output_item.done",
-        "completed",
-    ];
-    assert_eq!(kinds(&events), expected);
+    assert_eq!(kinds(&events), stream_of(&[REASONING, TEXT]));
     assert_eq!(joined(&events, "response.reasoning_text.delta"), "So it is.");
     assert_eq!(events.last().unwrap()["response"]["output"][0]["content"], content);
 }
@@ -258,17 +252,7 @@ fn a_client_that_wants_a_summary_gets_the_reasoning_as_one() {
     let body =
         json!({"input": say("<think>So it is.</think>Yes."), "reasoning": {"summary": "auto"}});
     let events = events(&world, body.clone());
-    assert_eq!(
-        kinds(&events)[2..8],
-        [
-            "output_item.added",
-            "reasoning_summary_part.added",
-            "reasoning_summary_text.delta",
-            "reasoning_summary_text.done",
-            "reasoning_summary_part.done",
-            "output_item.done",
-        ]
-    );
+    assert_eq!(kinds(&events), stream_of(&[SUMMARY, TEXT]));
     assert_eq!(joined(&events, "response.reasoning_summary_text.delta"), "So it is.");
     let part = json!([{"type": "summary_text", "text": "So it is."}]);
     let response = respond(&world, body);
@@ -294,16 +278,7 @@ fn a_call_is_made_streamed_and_answered() {
     assert_eq!((&response["status"], &response["tools"]), (&json!("completed"), &json!([light()])));
 
     let events = events(&world, body);
-    let expected = [
-        "created",
-        "in_progress",
-        "output_item.added",
-        "function_call_arguments.delta",
-        "function_call_arguments.done",
-        "output_item.done",
-        "completed",
-    ];
-    assert_eq!(kinds(&events), expected);
+    assert_eq!(kinds(&events), stream_of(&[CALLED]));
     let added = &events[2]["item"];
     assert_eq!((&added["name"], &added["arguments"]), (&json!("light"), &json!("")));
     assert_eq!(joined(&events, "response.function_call_arguments.delta"), r#"{"room":"hall"}"#);
