@@ -11,6 +11,8 @@ use hob_testkit::{Client, Hobd, Launch, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use engine::{Engine, Script};
+
 /// Two hobds: one that answers, and one in front of it.
 struct World {
     directory: TempDir,
@@ -336,6 +338,25 @@ fn a_client_that_leaves_ends_the_answer_behind() {
         (counters["cancelled"] == 1).then_some(())
     });
     assert_eq!(text(&world.front().chat(&ask("Say this: Next."))), "Next.");
+}
+
+#[test]
+fn an_error_within_an_answer_names_the_field_of_the_clients_protocol() {
+    let directory = TempDir::new().unwrap();
+    let engine = Engine::start("vllm");
+    let front = front(directory.path(), &engine.url()).start();
+    let begun = json!({"choices": [{"index": 0, "delta": {"content": "One"}}]});
+    let failed = json!({"error": {"message": "`stop` is wrong", "param": "stop", "code": 400}});
+    engine.answers(Script::Whole(vec![begun, failed]));
+    for (path, name) in [("/v1/messages", "stop_sequences"), ("/api/chat", "options.stop")] {
+        for streams in [false, true] {
+            let body = json!({"model": "any", "messages": [user("Hi")], "max_tokens": 8, "stream": streams});
+            let answer = front.client.call("POST", path).json(&body).send();
+            let text = answer.text();
+            assert_eq!(answer.status, if streams { 200 } else { 400 }, "{text}");
+            assert!(text.contains(&format!("`{name}` is wrong")), "{path} {streams}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Form, SIGNATURE, begin, stop, usage};
 use super::errors;
+use super::names::Names;
 use crate::chat::answer::{Answer, Piece};
 use crate::chat::assembly::Delta;
 use crate::http::sse::Source;
@@ -19,6 +20,7 @@ use crate::http::sse::Source;
 pub struct Events {
     form: Form,
     answer: Answer,
+    names: Names,
     /// The open block.
     block: Option<Kind>,
     /// How many blocks have ended.
@@ -34,8 +36,8 @@ enum Kind {
 }
 
 impl Events {
-    pub fn new(form: Form, answer: Answer) -> Self {
-        Self { form, answer, block: None, ended: 0, ready: VecDeque::new() }
+    pub fn new(form: Form, answer: Answer, names: Names) -> Self {
+        Self { form, answer, names, block: None, ended: 0, ready: VecDeque::new() }
     }
 
     fn push(&mut self, piece: Piece) {
@@ -134,7 +136,7 @@ impl Source for Events {
         while self.ready.is_empty() {
             match self.answer.next().await? {
                 Ok(piece) => self.push(piece),
-                Err(error) => return Some(errors::to_json(&error)),
+                Err(error) => return Some(errors::to_json(&self.names.rename(error))),
             }
         }
         self.ready.pop_front()

@@ -57,9 +57,9 @@ async fn create(
         answer.keep(thread::kept(&body));
     }
     if request.shape.stream {
-        return Ok(sse::stream(Events::new(form, answer)));
+        return Ok(sse::stream(Events::new(form, answer, names)));
     }
-    let choices = answer.collect().await?;
+    let choices = answer.collect().await.map_err(|error| names.rename(error))?;
     let [choice] = choices.as_slice() else { unreachable!("a message has one choice") };
     Ok(Json(answer::whole(&answer, choice, form)).into_response())
 }

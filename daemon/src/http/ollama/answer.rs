@@ -16,6 +16,7 @@ use super::calls::{Calls, begins, of_message};
 use super::figures::Timer;
 use super::load::KeepAlive;
 use super::object::{Form, Part};
+use super::request::{Names, renamed};
 use super::{errors, ndjson};
 use crate::chat::answer::{Answer, Piece};
 use crate::clock::rfc3339;
@@ -24,6 +25,8 @@ use crate::error::ApiError;
 /// An answer in progress. The weights' time begins when it is dropped.
 pub struct Reply {
     form: Form,
+    /// Of the route, beside those of all.
+    names: &'static Names,
     /// When the answer was asked for.
     created_at: String,
     answer: Answer,
@@ -35,9 +38,17 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub fn new(form: Form, answer: Answer, timer: Timer, keep_alive: KeepAlive) -> Self {
+    /// `names`: what the route calls fields of the chat.
+    pub fn new(
+        form: Form,
+        names: &'static Names,
+        answer: Answer,
+        timer: Timer,
+        keep_alive: KeepAlive,
+    ) -> Self {
         Self {
             form,
+            names,
             created_at: rfc3339(Timestamp(answer.head().created * 1000)),
             answer,
             timer,
@@ -58,7 +69,7 @@ impl Reply {
     }
 
     async fn whole(mut self) -> Result<Value, ApiError> {
-        let choices = self.answer.collect().await?;
+        let choices = self.answer.collect().await.map_err(|error| renamed(error, self.names))?;
         self.timer.note_loaded();
         let choice = choices.first().expect("an answer has a choice");
         let mut whole = self.object(Part {
@@ -144,7 +155,7 @@ impl Source for Reply {
         while self.ready.is_empty() {
             match self.answer.next().await? {
                 Ok(piece) => self.push(piece),
-                Err(error) => return Some(errors::object(&error)),
+                Err(error) => return Some(errors::object(&renamed(error, self.names))),
             }
         }
         self.ready.pop_front()

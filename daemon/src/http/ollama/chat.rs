@@ -39,7 +39,7 @@ pub async fn chat(State(chat): State<Chat>, body: OllamaBody) -> Result<Response
     let keep_alive = KeepAlive::new(chat.clone(), stay);
     let answer = chat.answer(&request, &session).await;
     let (_, answer) = answer.map_err(|error| renamed(error, &[]))?;
-    Reply::new(Form::Chat, answer, timer, keep_alive).respond(streams(&fields)?).await
+    Reply::new(Form::Chat, &[], answer, timer, keep_alive).respond(streams(&fields)?).await
 }
 
 /// Older clients leave the type of a tool out.

@@ -10,7 +10,7 @@ use super::figures::Timer;
 use super::load::{self, KeepAlive, keep_alive};
 use super::messages::refuse_images;
 use super::object::Form;
-use super::request::{common, renamed, streams};
+use super::request::{Names, common, renamed, streams};
 use crate::chat::Chat;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
@@ -32,20 +32,20 @@ pub async fn generate(State(chat): State<Chat>, body: OllamaBody) -> Result<Resp
     let timer = Timer::start(chat.engine());
     let keep_alive = KeepAlive::new(chat.clone(), stay);
     let is_verbatim = suffix.is_some() || fields.boolean("raw")?.unwrap_or(false);
-    let answer = if is_verbatim {
-        continues(&mut request, prompt, suffix, system)?;
-        let begun = chat.complete(&request.into(), &session).await;
-        begun.map_err(|error| renamed(error, &[]))?.1
-    } else {
-        let own: &[_] = match system {
-            Some(_) => &[("messages[0]", "system"), ("messages[1]", "prompt"), MESSAGES],
-            None => &[("messages[0]", "prompt"), MESSAGES],
-        };
-        request.insert("messages".into(), messages(system, prompt));
-        let begun = chat.answer(&request.into(), &session).await;
-        begun.map_err(|error| renamed(error, own))?.1
+    let names: &'static Names = match system {
+        _ if is_verbatim => &[],
+        Some(_) => &[("messages[0]", "system"), ("messages[1]", "prompt"), MESSAGES],
+        None => &[("messages[0]", "prompt"), MESSAGES],
     };
-    Reply::new(Form::Generate, answer, timer, keep_alive).respond(streams(&fields)?).await
+    let begun = if is_verbatim {
+        continues(&mut request, prompt, suffix, system)?;
+        chat.complete(&request.into(), &session).await.map(|(_, answer)| answer)
+    } else {
+        request.insert("messages".into(), messages(system, prompt));
+        chat.answer(&request.into(), &session).await.map(|(_, answer)| answer)
+    };
+    let answer = begun.map_err(|error| renamed(error, names))?;
+    Reply::new(Form::Generate, names, answer, timer, keep_alive).respond(streams(&fields)?).await
 }
 
 /// The template refuses the messages as a whole.
