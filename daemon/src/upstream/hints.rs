@@ -2,7 +2,7 @@
 //!
 //! | engine | a conversation or a hint | a private request |
 //! |---|---|---|
-//! | llama-server | `cache_prompt`, and the conversation's `id_slot` where there are two slots or more | the same |
+//! | llama-server | `cache_prompt` | the same |
 //! | vLLM | header `X-Session-Id`, for a router in front of several | `cache_salt` of its own |
 //! | SGLang | header `X-SMG-Routing-Key`, for its gateway | `cache_salt` of its own |
 //! | hobd | `prompt_cache_key` | its KV stays in memory |
@@ -10,9 +10,10 @@
 //!
 //! - vLLM and SGLang share equal beginnings between all requests without a salt, as Hob does between
 //!   conversations: a salt for each conversation would compute every system prompt again.
+//! - llama-server picks a free slot by the longest common beginning. A request that names a slot waits until that
+//!   one is free, also while others are idle, so none is named.
 
 use axum::http::{HeaderName, HeaderValue};
-use hob_slots::derive_slot_id;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -43,12 +44,7 @@ impl CacheHint {
     }
 
     /// Adds the fields, and returns the headers.
-    pub fn give(
-        &self,
-        kind: EngineKind,
-        slots: Option<u32>,
-        body: &mut Value,
-    ) -> Vec<(HeaderName, HeaderValue)> {
+    pub fn give(&self, kind: EngineKind, body: &mut Value) -> Vec<(HeaderName, HeaderValue)> {
         if kind == EngineKind::LlamaServer {
             body["cache_prompt"] = true.into();
         }
@@ -58,13 +54,7 @@ impl CacheHint {
             vec![(name, value)]
         };
         match kind {
-            EngineKind::LlamaServer => {
-                let slots = slots.and_then(|slots| i32::try_from(slots).ok());
-                if let Some(slots) = slots.filter(|slots| *slots > 1) {
-                    body["id_slot"] = derive_slot_id(Some(key), slots).into();
-                }
-                Vec::new()
-            }
+            EngineKind::LlamaServer => Vec::new(),
             EngineKind::Vllm | EngineKind::Sglang => {
                 if self.is_private {
                     body["cache_salt"] = key.as_str().into();
@@ -96,9 +86,9 @@ mod tests {
     use super::*;
 
     /// The fields and the header that an engine gets.
-    fn given(hint: &CacheHint, kind: EngineKind, slots: Option<u32>) -> (Value, Vec<String>) {
+    fn given(hint: &CacheHint, kind: EngineKind) -> (Value, Vec<String>) {
         let mut body = json!({});
-        let headers = hint.give(kind, slots, &mut body);
+        let headers = hint.give(kind, &mut body);
         (body, headers.into_iter().map(|(name, _)| name.to_string()).collect())
     }
 
@@ -107,16 +97,13 @@ mod tests {
         let hint = CacheHint::of(Some("my diary"), false, String::new);
         let key = hint.key.clone().unwrap();
         assert!(!key.contains("diary") && key.len() == 32);
-        let llama = given(&hint, EngineKind::LlamaServer, Some(4));
-        let slot = derive_slot_id(Some(&key), 4);
-        assert_eq!(llama, (json!({"cache_prompt": true, "id_slot": slot}), vec![]));
-        let one_slot = given(&hint, EngineKind::LlamaServer, Some(1)).0;
-        assert_eq!(one_slot, json!({"cache_prompt": true}));
-        assert_eq!(given(&hint, EngineKind::Vllm, None), (json!({}), vec!["x-session-id".into()]));
-        let sglang = given(&hint, EngineKind::Sglang, None);
+        let llama = given(&hint, EngineKind::LlamaServer);
+        assert_eq!(llama, (json!({"cache_prompt": true}), vec![]), "no slot to wait for");
+        assert_eq!(given(&hint, EngineKind::Vllm), (json!({}), vec!["x-session-id".into()]));
+        let sglang = given(&hint, EngineKind::Sglang);
         assert_eq!(sglang, (json!({}), vec!["x-smg-routing-key".into()]));
-        assert_eq!(given(&hint, EngineKind::Hob, None).0, json!({"prompt_cache_key": key}));
-        let other = given(&hint, EngineKind::Other, None);
+        assert_eq!(given(&hint, EngineKind::Hob).0, json!({"prompt_cache_key": key}));
+        let other = given(&hint, EngineKind::Other);
         assert_eq!(other, (json!({"prompt_cache_key": key}), vec!["x-session-id".into()]));
     }
 
@@ -125,14 +112,14 @@ mod tests {
         let named = CacheHint::of(Some("talk"), true, || unreachable!("it has a name"));
         let anonymous = CacheHint::of(None, true, || "random".into());
         for kind in [EngineKind::Vllm, EngineKind::Sglang] {
-            let salts = [&named, &anonymous].map(|hint| given(hint, kind, None).0);
+            let salts = [&named, &anonymous].map(|hint| given(hint, kind).0);
             let salts = salts.map(|body| body["cache_salt"].as_str().unwrap().to_owned());
             assert_ne!(salts[0], salts[1]);
         }
-        let hob = given(&named, EngineKind::Hob, None).0;
+        let hob = given(&named, EngineKind::Hob).0;
         assert_eq!(hob["prompt_cache_retention"], "in_memory");
-        assert_eq!(given(&anonymous, EngineKind::Other, None).0["store"], false);
+        assert_eq!(given(&anonymous, EngineKind::Other).0["store"], false);
         let plain = CacheHint::of(None, false, || unreachable!("it is not private"));
-        assert_eq!(given(&plain, EngineKind::Vllm, None), (json!({}), vec![]));
+        assert_eq!(given(&plain, EngineKind::Vllm), (json!({}), vec![]));
     }
 }

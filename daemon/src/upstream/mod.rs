@@ -51,8 +51,6 @@ pub struct Served {
     pub kind: EngineKind,
     /// In OpenAI's form, at least one.
     pub models: Vec<Value>,
-    /// Of llama-server: how many conversations it holds.
-    slots: Option<u32>,
 }
 
 impl Served {
@@ -122,19 +120,9 @@ impl Upstream {
             _ => return Err(web.foreign("its /v1/models lists no model")),
         };
         let kind = EngineKind::of(models[0]["owned_by"].as_str().unwrap_or_default());
-        let slots = match kind {
-            EngineKind::LlamaServer => self.slots().await,
-            _ => None,
-        };
-        let served = Served { kind, models, slots };
+        let served = Served { kind, models };
         *self.inner.served.lock() = Some(served.clone());
         Ok(served)
-    }
-
-    /// llama-server may be started without this route.
-    async fn slots(&self) -> Option<u32> {
-        let props = self.inner.web.json(Method::GET, "/props", &[], None).await.ok()?;
-        u32::try_from(props["total_slots"].as_u64()?).ok()
     }
 
     /// Begins to answer `body` at `path`, as a stream. It names the model that the client asks for.
@@ -150,7 +138,7 @@ impl Upstream {
         let served = self.served().await?;
         body["model"] = served.model(body["model"].as_str()).into();
         request::suit(&mut body, served.kind);
-        let headers = hint.give(served.kind, served.slots, &mut body);
+        let headers = hint.give(served.kind, &mut body);
         let response = self.noted(self.inner.web.stream(path, &headers, &body).await)?;
         Ok(UpstreamAnswer::new(self.inner.web.clone(), response))
     }

@@ -127,7 +127,6 @@ impl Shared {
                 let models = json!({"object": "list", "data": [model("first"), model("second")]});
                 return json(&mut socket, 200, models);
             }
-            "/props" => return json(&mut socket, 200, json!({"total_slots": 4})),
             _ => {}
         }
         let script = self.script.lock().unwrap().clone();
