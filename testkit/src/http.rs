@@ -92,8 +92,9 @@ impl Call {
         let mut headers = Vec::new();
         loop {
             let line = read_line(&mut reader)?;
-            let Some((name, value)) = line.split_once(": ") else { break };
-            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+            // A value may be empty: llama-server sends such headers.
+            let Some((name, value)) = line.split_once(':') else { break };
+            headers.push((name.to_ascii_lowercase(), value.trim_start().to_owned()));
         }
         Ok((code, headers, reader))
     }

@@ -1,8 +1,9 @@
 //! A hobd whose engine is at another address: the built hobd in front of another built hobd, and in front of
-//! a scripted engine (`engine`) that speaks as vLLM, SGLang and llama-server do.
+//! a scripted engine (`engine`) that speaks as vLLM, SGLang and llama-server do, and of a real llama-server.
 
 mod engine;
 mod hints;
+mod llama_server;
 
 use std::path::Path;
 
