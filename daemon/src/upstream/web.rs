@@ -3,10 +3,13 @@
 //! - HTTP/1.1 alone; no redirect is followed and no proxy is asked. TLS with the certificates that the system
 //!   trusts, which are read for an `https://` address only.
 //! - An answer begins, and goes on, within the longest silence that the settings allow.
+//! - A request that fails at once, because the engine has closed a kept connection, such as in a restart, is sent once
+//!   more on another one.
 
 use std::error::Error;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use axum::body::Bytes;
@@ -23,6 +26,9 @@ use tokio::time::timeout;
 use super::error::UpstreamError;
 
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// Within this time, a closed connection was closed before the request came. Later, the engine has failed in it.
+const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// Of an answer that is no stream: vectors of 2,048 texts.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
@@ -141,8 +147,11 @@ impl Web {
         let body = body.map(ToString::to_string).unwrap_or_default();
         let request = request.body(Full::from(body));
         let request = request.map_err(|error| self.unreachable(&error))?;
-        let sent = timeout(self.silence(), self.0.client.request(request)).await;
-        let sent = sent.map_err(|_| self.silent(self.silence()))?;
+        let began = Instant::now();
+        let mut sent = self.try_send(request.clone()).await?;
+        if sent.as_ref().is_err_and(|error| was_closed(error) && began.elapsed() < AT_ONCE) {
+            sent = self.try_send(request).await?;
+        }
         let response = sent.map_err(|error| match error.is_connect() {
             true => self.unreachable(&error),
             false => self.broken(&error),
@@ -153,6 +162,14 @@ impl Web {
         let status = response.status().as_u16();
         let said = self.whole(response, MAX_ERROR_BYTES).await.unwrap_or_default();
         Err(UpstreamError::of_answer(self.url(), status, &String::from_utf8_lossy(&said)))
+    }
+
+    async fn try_send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Result<Response<Incoming>, legacy::Error>, UpstreamError> {
+        let sent = timeout(self.silence(), self.0.client.request(request)).await;
+        sent.map_err(|_| self.silent(self.silence()))
     }
 
     async fn whole(
@@ -181,6 +198,20 @@ impl Web {
     pub fn foreign(&self, what: &str) -> UpstreamError {
         UpstreamError::Foreign { url: self.0.url.clone(), what: what.to_owned() }
     }
+}
+
+/// Whether the engine has closed the connection before it answered.
+fn was_closed(error: &legacy::Error) -> bool {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    let closes = |cause: &(dyn Error + 'static)| {
+        let by_http = cause.downcast_ref::<hyper::Error>();
+        let by_system = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        by_http.is_some_and(|error| error.is_incomplete_message() || error.is_canceled())
+            || by_system.is_some_and(|kind| {
+                matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+            })
+    };
+    !error.is_connect() && causes.into_iter().any(closes)
 }
 
 /// The last cause, which says what happened.

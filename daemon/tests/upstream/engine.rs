@@ -152,7 +152,7 @@ impl Shared {
     }
 }
 
-fn read(socket: &TcpStream) -> Option<Asked> {
+pub fn read(socket: &TcpStream) -> Option<Asked> {
     let mut reader = BufReader::new(socket);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;

@@ -1,10 +1,14 @@
 //! What an engine of each kind is told, and what its errors become.
 
+use std::io::Write;
+use std::net::TcpListener;
+use std::thread;
+
 use hob_testkit::Hobd;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::engine::{Asked, Engine, Script, said};
+use super::engine::{Asked, Engine, Script, read, said};
 use super::{ask, chunks, front, streamed, text, user};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -152,6 +156,43 @@ fn an_engine_that_fails_is_named_with_what_can_be_done() {
     }
     world.engine.answers(said("Again"));
     assert_eq!(text(&world.front.client.chat(&ask("Hi"))), "Again");
+}
+
+/// Its first connection ends with the second request, without an answer, as those of an engine that was restarted do.
+#[test]
+fn a_request_on_a_connection_that_the_engine_has_closed_is_sent_once_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for (connection, socket) in listener.incoming().enumerate() {
+            let mut socket = socket.unwrap();
+            thread::spawn(move || {
+                let mut requests = 0;
+                while let Some(asked) = read(&socket) {
+                    requests += 1;
+                    if connection == 0 && requests == 2 {
+                        return;
+                    }
+                    let events = json!({"choices": [{"index": 0, "delta": {"content": "Again"},
+                        "finish_reason": "stop"}]});
+                    let (kind, body) = match asked.path.as_str() {
+                        "/v1/models" => {
+                            ("application/json", json!({"data": [{"id": "m"}]}).to_string())
+                        }
+                        _ => ("text/event-stream", format!("data: {events}\n\ndata: [DONE]\n\n")),
+                    };
+                    let length = body.len();
+                    let head = format!("content-type: {kind}\r\ncontent-length: {length}");
+                    write!(socket, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}").unwrap();
+                }
+            });
+        }
+    });
+    let directory = TempDir::new().unwrap();
+    let front = front(directory.path(), &url).start();
+    for _ in 0..3 {
+        assert_eq!(text(&front.client.chat(&ask("Hi"))), "Again");
+    }
 }
 
 #[test]
