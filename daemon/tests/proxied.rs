@@ -1,5 +1,5 @@
-//! Three hobds behind a real proxy, set up by the files in `examples/`: a conversation stays on its daemon,
-//! moves when that is killed, and comes back.
+//! Three hobds behind a real proxy, set up by the files in `examples/`, with a shared tier: a conversation stays on
+//! its daemon, moves when that is killed, goes on from the KV of the tier, and comes back.
 //!
 //! A test runs where its proxy is installed, as `cargo xtask setup` does it; elsewhere it says that it has
 //! checked nothing.
@@ -19,26 +19,68 @@ use tempfile::TempDir;
 const DAEMONS: [&str; 3] = ["10.0.0.1:8642", "10.0.0.2:8642", "10.0.0.3:8642"];
 const PROXY: &str = "127.0.0.1:8600";
 const CHAT: &str = "/v1/chat/completions";
-/// Long enough for several blocks.
-const QUESTION: &str =
-    "Please tell me something new about the sea, the wind and the long way home. ";
+const TALKS: usize = 6;
+/// Of each.
+const TURNS: usize = 4;
 
-#[test]
-fn behind_haproxy_a_conversation_stays_moves_and_comes_back() {
-    let Some(program) = program("haproxy") else { return };
-    stays_moves_and_comes_back(&World::start(|directory, address| {
-        let file = configured(directory, "haproxy.cfg", address);
-        let mut command = Command::new(program);
-        command.arg("-db").arg("-f").arg(file);
-        command
-    }));
+/// Which model the daemons have.
+#[derive(Clone, Copy)]
+enum Model {
+    Fake,
+    #[cfg_attr(not(feature = "llama"), expect(dead_code))]
+    Bundled,
+}
+
+impl Model {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Fake => "fake",
+            Self::Bundled => "bundled",
+        }
+    }
+
+    /// Long enough for several blocks, and slow to compute, so that fetching KV is quicker.
+    fn question(self, name: &str) -> String {
+        let words = "Please tell me something new about the sea and the long way home. ";
+        match self {
+            // No conversation begins like another one.
+            Self::Fake => format!("Read this slowly: {name} {words}"),
+            Self::Bundled => format!("{name} {}", words.repeat(8)),
+        }
+    }
 }
 
 #[test]
-fn behind_nginx_a_conversation_stays_moves_and_comes_back() {
+fn behind_haproxy_a_conversation_stays_moves_with_its_kv_and_comes_back() {
+    let Some(program) = program("haproxy") else { return };
+    stays_moves_and_comes_back(&World::start(Model::Fake, haproxy(program)));
+}
+
+#[test]
+fn behind_nginx_a_conversation_stays_moves_with_its_kv_and_comes_back() {
     let Some(program) = program("nginx") else { return };
-    stays_moves_and_comes_back(&World::start(|directory, address| {
-        let included = configured(directory, "nginx.conf", address);
+    stays_moves_and_comes_back(&World::start(Model::Fake, nginx(program)));
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn the_bundled_model_goes_on_from_the_shared_kv_behind_haproxy() {
+    let Some(program) = program("haproxy") else { return };
+    stays_moves_and_comes_back(&World::start(Model::Bundled, haproxy(program)));
+}
+
+fn haproxy(program: PathBuf) -> impl FnOnce(&Path, &Addresses) -> Command {
+    |directory, addresses| {
+        let file = configured(directory, "haproxy.cfg", addresses);
+        let mut command = Command::new(program);
+        command.arg("-db").arg("-f").arg(file);
+        command
+    }
+}
+
+fn nginx(program: PathBuf) -> impl FnOnce(&Path, &Addresses) -> Command {
+    |directory, addresses| {
+        let included = configured(directory, "nginx.conf", addresses);
         let file = directory.join("whole.conf");
         let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
         let temporary = temporary.map(|name| format!("{name}_temp_path {name};")).concat();
@@ -53,7 +95,7 @@ fn behind_nginx_a_conversation_stays_moves_and_comes_back() {
         let mut command = Command::new(program);
         command.arg("-p").arg(directory).arg("-c").arg(file).args(["-e", "stderr"]);
         command
-    }));
+    }
 }
 
 fn stays_moves_and_comes_back(world: &World) {
@@ -61,42 +103,55 @@ fn stays_moves_and_comes_back(world: &World) {
     let without = hob_testkit::Call::new(world.proxy.address, "GET", "/v1/models").send();
     assert_eq!(without.status, 401, "{}", without.text());
 
-    let mut talks: Vec<Talk> = (0..6).map(Talk::new).collect();
+    let mut turns = 0;
+    let mut talks: Vec<Talk> = (0..TALKS).map(|number| Talk::new(number, world.model)).collect();
     for talk in &mut talks {
-        for _ in 0..4 {
+        for _ in 0..TURNS {
             let before = talk.prompt_tokens;
             let tokens = talk.ask(&world.proxy);
             assert!(reused(&tokens) >= before, "{}: {tokens} after {before}", talk.name);
+            turns += 1;
+            world.until_published(turns);
         }
     }
     let owners: Vec<usize> = talks.iter().map(|talk| world.owner(&talk.name)).collect();
     assert!(owners.iter().any(|owner| *owner != owners[0]), "one daemon has all: {owners:?}");
-    each_token_passes_as_it_comes(&world.proxy);
-    // Reading a conversation reaches its daemon, too.
-    for talk in &talks {
+    if let Model::Fake = world.model {
+        each_token_passes_as_it_comes(&world.proxy);
+    }
+    // Reading a conversation reaches its daemon, too: another one would fetch the text, and list it.
+    for (talk, owner) in talks.iter().zip(&owners) {
         let path = format!("/v1/conversations/{}", talk.name);
         let messages = world.proxy.get(&path)["messages"].as_array().unwrap().len();
         assert_eq!(messages, talk.messages.len(), "{}", talk.name);
+        assert_eq!(world.owner(&talk.name), *owner);
     }
 
     let (killed, address) = (owners[0], world.daemons[owners[0]].client.address);
     world.kill(killed);
     for (talk, owner) in talks.iter_mut().zip(&owners) {
-        let before = talk.prompt_tokens;
+        let (before, new) = (talk.prompt_tokens, talk.computed);
         let tokens = talk.ask(&world.proxy);
-        match *owner == killed {
-            true => assert!(reused(&tokens) < before, "another daemon has answered: {tokens}"),
-            false => assert!(reused(&tokens) >= before, "it has not moved: {tokens}"),
+        assert!(reused(&tokens) >= before, "{tokens} after {before}");
+        // The same question as in each turn: it computes as many tokens, and perhaps the last one of the KV.
+        assert!(talk.computed <= new + 1, "{tokens} after {new} computed");
+        if *owner == killed {
+            // All but what another conversation of that daemon begins with, too.
+            assert!(tokens["disk"].as_u64() > Some(before / 2), "it had none of it: {tokens}");
         }
     }
 
     let again = world.launches[killed].clone().listen(address).start();
     for (talk, _) in talks.iter_mut().zip(&owners).filter(|(_, owner)| **owner == killed) {
         wait::until("the conversation is back on its daemon", || {
+            let new = talk.computed;
             let tokens = talk.ask(&world.proxy);
-            let has_all = messages(&again.client, &talk.name) == Some(talk.messages.len());
-            // It restored what it had saved before it was killed.
-            has_all.then(|| assert!(tokens["disk"].as_u64() > Some(0), "{tokens}"))
+            let has_all = listed(&again.client, &talk.name) == Some(talk.messages.len());
+            // What it had saved before it was killed, and what another daemon has added to it.
+            has_all.then(|| {
+                assert!(tokens["disk"].as_u64() > Some(0), "{tokens}");
+                assert!(talk.computed <= new + 1, "{tokens} after {new} computed");
+            })
         });
     }
 }
@@ -121,23 +176,26 @@ fn each_token_passes_as_it_comes(proxy: &Client) {
 struct Talk {
     /// Of the last prompt.
     prompt_tokens: u64,
+    /// Of these, those that no KV was there for.
+    computed: u64,
     name: String,
+    question: String,
     /// Half of the clients name the conversation in a header, half in the body.
     in_header: bool,
     messages: Vec<Value>,
 }
 
 impl Talk {
-    fn new(number: usize) -> Self {
+    fn new(number: usize, model: Model) -> Self {
         let name = format!("talk-{number}");
-        Self { name, in_header: number.is_multiple_of(2), messages: Vec::new(), prompt_tokens: 0 }
+        let question = model.question(&name);
+        let in_header = number.is_multiple_of(2);
+        Self { name, question, in_header, messages: Vec::new(), prompt_tokens: 0, computed: 0 }
     }
 
     /// Asks a further question; returns the tokens of the prompt by origin.
     fn ask(&mut self, proxy: &Client) -> Value {
-        // No conversation begins like another one.
-        let question = format!("{} {}", self.name, QUESTION.repeat(2));
-        self.messages.push(json!({"role": "user", "content": question}));
+        self.messages.push(json!({"role": "user", "content": self.question}));
         let mut body = json!({"temperature": 0, "max_tokens": 12, "messages": self.messages});
         let mut call = proxy.call("POST", CHAT);
         match self.in_header {
@@ -149,7 +207,8 @@ impl Talk {
         let answer = answer.json();
         self.messages.push(answer["choices"][0]["message"].clone());
         let tokens = answer["hob"]["tokens"].clone();
-        self.prompt_tokens = reused(&tokens) + tokens["computed"].as_u64().unwrap();
+        self.computed = tokens["computed"].as_u64().unwrap();
+        self.prompt_tokens = reused(&tokens) + self.computed;
         tokens
     }
 }
@@ -162,6 +221,7 @@ fn reused(tokens: &Value) -> u64 {
 
 /// Three daemons and a proxy before them.
 struct World {
+    model: Model,
     launches: Vec<Launch>,
     daemons: Vec<Hobd>,
     proxy: Client,
@@ -171,8 +231,11 @@ struct World {
 
 impl World {
     /// `command`: runs the proxy in a directory, at an address, for the daemons in `daemons` there.
-    fn start(command: impl FnOnce(&Path, &Addresses) -> Command) -> Self {
+    fn start(model: Model, command: impl FnOnce(&Path, &Addresses) -> Command) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let shared = directory.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        let shared = format!("file://{}", shared.display());
         let address = free_address();
         let (mut launches, mut daemons) = (Vec::new(), Vec::new());
         let token = directory.path().join("token");
@@ -180,7 +243,8 @@ impl World {
             let place = directory.path().join(number.to_string());
             fs::create_dir(&place).unwrap();
             let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &place);
-            let launch = launch.args(["--model", "fake", "--threads", "1", "--log", "warn"]);
+            let launch = launch.args(["--model", model.name(), "--threads", "1", "--log", "warn"]);
+            let launch = launch.args(["--shared", &shared]);
             let launch = launch.args(["--token-file".as_ref(), token.as_os_str()]);
             let launch = launch.args(["--allow-host", &address.to_string()]);
             daemons.push(launch.start());
@@ -195,15 +259,26 @@ impl World {
             let health = proxy.call("GET", "/health").try_send().ok();
             health.filter(|answer: &Answer| answer.status == 200)
         });
-        Self { launches, daemons, proxy, _process: process, _directory: directory }
+        Self { model, launches, daemons, proxy, _process: process, _directory: directory }
     }
 
     /// The one daemon that has the conversation.
     fn owner(&self, name: &str) -> usize {
-        let has = |number: &usize| messages(&self.daemons[*number].client, name).is_some();
+        let has = |number: &usize| listed(&self.daemons[*number].client, name).is_some();
         let owners: Vec<usize> = (0..self.daemons.len()).filter(has).collect();
         assert_eq!(owners.len(), 1, "{name} is on {owners:?}");
         owners[0]
+    }
+
+    /// Waits until the shared tier has so many turns.
+    fn until_published(&self, turns: u64) {
+        let published = |daemon: &Hobd| {
+            let status = daemon.client.get("/v1/status");
+            status["shared"]["published"].as_u64().unwrap()
+        };
+        wait::until("the turn is published", || {
+            (self.daemons.iter().map(published).sum::<u64>() >= turns).then_some(())
+        });
     }
 
     fn kill(&self, number: usize) {
@@ -219,10 +294,12 @@ struct Addresses {
     daemons: Vec<SocketAddr>,
 }
 
-/// Messages that a daemon has of a conversation; `None` where it does not know it, or is gone.
-fn messages(client: &Client, name: &str) -> Option<usize> {
-    let answer = client.call("GET", &format!("/v1/conversations/{name}")).try_send().ok()?;
-    (answer.status == 200).then(|| answer.json()["messages"].as_array().unwrap().len())
+/// Messages of a conversation on a daemon's own list, which asks the shared tier for nothing; `None` where it is not
+/// on it.
+fn listed(client: &Client, name: &str) -> Option<usize> {
+    let list = client.get("/v1/conversations");
+    let found = list["data"].as_array().unwrap().iter().find(|entry| entry["id"] == name)?;
+    found["message_count"].as_u64().map(|count| count as usize)
 }
 
 /// Writes the example with these addresses instead of its own.
