@@ -86,6 +86,9 @@ fn a_reranker_scores_each_text_by_what_the_model_makes_of_it() {
     let best = ranks.client.post("/rerank", &top);
     assert_eq!(best[0]["index"], results[0]["index"]);
     assert_eq!(best[0]["text"], TEXTS[best[0]["index"].as_u64().unwrap() as usize]);
+    let returned = json!({"query": "Where is it?", "documents": TEXTS, "return_documents": true});
+    let returned = &ranks.client.post("/v1/rerank", &returned)["results"];
+    assert_eq!(returned[0]["document"], json!({"text": best[0]["text"]}));
     let chat = json!({"messages": [{"role": "user", "content": "Hi"}]});
     let refused = ranks.client.call("POST", "/v1/chat/completions").json(&chat).send();
     assert_eq!((refused.status, &refused.error()["code"]), (400, &json!("unsupported_model")));

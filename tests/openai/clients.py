@@ -24,7 +24,7 @@ APIS = {
     "langchain-anthropic": ANTHROPIC,
     "ollama": OLLAMA,
     "langchain-ollama": OLLAMA,
-    "litellm": "OpenAI's API, Anthropic's and Ollama's",
+    "litellm": "OpenAI's API, Anthropic's and Ollama's, and rerankers'",
     "haystack-ai": OPENAI,
     "autogen-ext": OPENAI,
     "smolagents": OPENAI,

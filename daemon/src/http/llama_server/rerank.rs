@@ -13,14 +13,14 @@ use crate::wire::fields::{Fields, wrong_type};
 
 const MAX_DOCUMENTS: usize = 2048;
 
-/// `POST /rerank {"query", "documents" | "texts", "top_n", "return_text"}`
+/// `POST /rerank {"query", "documents" | "texts", "top_n", "return_documents" | "return_text"}`
 pub async fn rerank(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let query = fields.required_string("query")?;
     let is_tei = fields.get("texts").is_some();
     let documents = documents(&fields, if is_tei { "texts" } else { "documents" })?;
     let top = fields.integer("top_n", 0..=i64::MAX)?.and_then(|top| usize::try_from(top).ok());
-    let with_text = is_tei && fields.boolean("return_text")?.unwrap_or(false);
+    let returns = fields.boolean(if is_tei { "return_text" } else { "return_documents" })?;
     let (scores, tokens) = chat.rank(query, &documents).await?;
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
@@ -28,8 +28,12 @@ pub async fn rerank(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Val
     let name = if is_tei { "score" } else { "relevance_score" };
     let result = |index: usize| {
         let mut result = json!({"index": index, name: scores[index]});
-        if with_text {
-            result["text"] = documents[index].as_str().into();
+        if returns == Some(true) {
+            let text = &documents[index];
+            match is_tei {
+                true => result["text"] = text.as_str().into(),
+                false => result["document"] = json!({"text": text}),
+            }
         }
         result
     };
