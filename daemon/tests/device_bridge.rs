@@ -124,6 +124,14 @@ fn an_agent_s_messages_are_answered() {
     let stored = hobd.client.get("/v1/conversations/room");
     assert_eq!(stored["messages"][1]["content"], "kept");
 
+    // More than there are slots: `id_slot` names KV, as in every other request.
+    let save = || hobd.client.call("POST", "/slots/70?action=save").json(&json!({})).send();
+    assert_ne!(save().status, 200, "no KV has this name");
+    let mut numbered = generate("n", "Say this: numbered");
+    numbered["id_slot"] = 70.into();
+    assert_eq!(device.ask(&numbered)["text"], "numbered");
+    assert_eq!(save().status, 200, "{}", save().text());
+
     let load = json!({"type": "load", "correlationId": "e", "modelPath": "/phone/model.gguf",
         "contextSize": 4096, "useGpu": true});
     let loaded = device.ask(&load);

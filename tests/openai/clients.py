@@ -52,6 +52,7 @@ NODE = {
     "langchain-openai": ("@langchain/openai", "OpenAI's API, chats and responses"),
     "langchain-anthropic": ("@langchain/anthropic", ANTHROPIC),
     "langchain-ollama": ("@langchain/ollama", OLLAMA),
+    "eliza": ("@elizaos/plugin-capacitor-bridge", "elizaOS's device bridge"),
 }
 
 # Names of tests that use another client than their file's begin so.

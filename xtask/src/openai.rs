@@ -36,6 +36,8 @@ const SUITES: [Suite; 3] = [
 ];
 
 const NODE: &str = "tests/openai/node";
+/// A package of our own among them.
+const OWN: &str = "tests/openai/node/elizaos-core";
 /// The packages for JavaScript, and copies of the tests that import them.
 const PACKAGES: &str = "target/node";
 
@@ -80,11 +82,13 @@ impl Suite {
 
 fn install_packages() -> Result<(), Failure> {
     let named = |name: &str| format!("{NODE}/{name}");
-    let sources = ["package.json", "package-lock.json", ".npmrc"].map(named);
-    let sources = sources.each_ref().map(String::as_str);
+    let files = ["package.json", "package-lock.json", ".npmrc"].map(named);
+    let own = ["elizaos-core/package.json", "elizaos-core/index.js"].map(named);
+    let sources: Vec<&str> = files.iter().chain(&own).map(String::as_str).collect();
     once(&format!("{PACKAGES}/installed.txt"), &sources, || {
         Line::new("mkdir -p").arg(PACKAGES).run()?;
-        Line::new("cp").args(sources).arg(PACKAGES).run()?;
+        Line::new("cp").args(&files).arg(PACKAGES).run()?;
+        Line::new("cp -r").arg(OWN).arg(PACKAGES).run()?;
         Line::new("target/venv/bin/npm ci --prefix").arg(PACKAGES).run()
     })
 }

@@ -1,4 +1,5 @@
-//! The messages of the device bridge, as elizaOS's agent writes and reads them.
+//! The messages of the device bridge, as elizaOS's agent writes and reads them: `@elizaos/plugin-capacitor-bridge`
+//! 2.0.0-beta.1 and `@elizaos/app-core` 2.0.0-alpha.537.
 
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::error::ApiError;
 
 /// Fields by which a request names its conversation or its hint. The agent sends none of them yet.
-const KEYS: [&str; 5] =
-    ["conversation", "eliza", "promptCacheKey", "prompt_cache_key", "providerOptions"];
+const KEYS: [&str; 6] =
+    ["conversation", "eliza", "id_slot", "promptCacheKey", "prompt_cache_key", "providerOptions"];
 
 /// A message of the agent.
 #[derive(Debug, PartialEq)]
@@ -130,12 +131,12 @@ mod tests {
     #[test]
     fn a_prompt_is_the_message_of_a_chat() {
         let text = r#"{"type": "generate", "correlationId": "a", "prompt": "Hi", "stopSequences": ["x"],
-            "maxTokens": 7, "temperature": 0.5, "promptCacheKey": "v5:room"}"#;
+            "maxTokens": 7, "temperature": 0.5, "promptCacheKey": "v5:room", "id_slot": 3}"#;
         let Some(Asked { id, request: Request::Generate(generate) }) = Asked::parse(text) else {
             panic!("it is a prompt")
         };
         assert_eq!(id, "a");
-        let expected = json!({"promptCacheKey": "v5:room",
+        let expected = json!({"id_slot": 3, "promptCacheKey": "v5:room",
             "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 7, "temperature": 0.5,
             "stop": ["x"]});
         assert_eq!(generate.body(9), expected);
