@@ -14,6 +14,8 @@ pub struct Bench {
     /// Each table has directories of its own below it.
     pub directory: PathBuf,
     pub rounds: usize,
+    /// Of the agent's day.
+    pub day_rounds: usize,
     /// Factor of all lengths.
     pub scale: f64,
     /// The trace of the agent day.

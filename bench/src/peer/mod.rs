@@ -39,6 +39,9 @@ pub struct Options {
     /// Rounds; each figure is the median of as many samples.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
+    /// Rounds of the agent's day, which is long; at most those of `--rounds`.
+    #[arg(long, value_name = "ROUNDS", default_value_t = 3)]
+    agent_day_rounds: usize,
     /// Multiply all lengths of prompts by this, on a machine that is slower or faster.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
@@ -103,6 +106,7 @@ pub fn run(options: &Options) -> Result<()> {
         setup,
         directory: directory.path().to_owned(),
         rounds: options.rounds,
+        day_rounds: options.agent_day_rounds.min(options.rounds),
         scale: options.scale,
         trace: options.trace.clone().unwrap_or_else(|| own.join(trace::DEFAULT)),
         kv_bytes: subject.kv_bytes,

@@ -95,9 +95,27 @@ pub fn measurements(records: &[(String, Record)]) -> String {
                 one.load,
                 table(one)
             );
+            if let Some(factors) = factors(one) {
+                let _ = writeln!(text, "{factors}\n");
+            }
         }
     }
     text
+}
+
+/// How many times faster hobd is in the rows where llama-server computes the whole prompt again. The bar of 50
+/// times is for the long prompt; a short one costs llama-server less, and hobd nearly as much.
+fn factors(table: &Table) -> Option<String> {
+    const AGAIN: [&str; 3] = ["after-restart", "after-unload", "restart-long"];
+    let rows = AGAIN.iter().filter_map(|key| table.rows.iter().find(|row| row.key == *key));
+    let rows = rows.filter_map(|row| {
+        let factor = 1.0 / row.ratio()?;
+        let bar = row.bar.filter(|bar| *bar < 0.1).map(|bar| format!(" (bar: {:.0})", 1.0 / bar));
+        Some(format!("{}, {factor:.0} times{}", row.title, bar.unwrap_or_default()))
+    });
+    let rows: Vec<String> = rows.collect();
+    let what = "Where llama-server computes the whole prompt again, hobd is faster";
+    (!rows.is_empty()).then(|| format!("{what}: {}.", rows.join("; ")))
 }
 
 fn ratio(row: &Row) -> String {
@@ -122,4 +140,43 @@ fn spread(row: &Row, samples: &[f64]) -> String {
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Unit, Who};
+
+    #[test]
+    fn short_rows_have_their_factor_beside_that_of_the_long_one() {
+        let row = |key, title, bar, hobd| {
+            let mut row = Row::lower(key, title, Unit::Ms).bar(bar);
+            row.push(Who::Hobd, hobd);
+            row.push(Who::Other, 1_000.0);
+            row
+        };
+        let mut table = Table {
+            name: "first-token".into(),
+            title: "Time to the first token".into(),
+            conditions: String::new(),
+            command: String::new(),
+            commit: String::new(),
+            began_unix_secs: 0,
+            took_secs: 0,
+            load: 0.0,
+            threads: 1,
+            context: 1,
+            rounds: 1,
+            rows: vec![
+                row("follow-up", "follow-up", 1.02, 900.0),
+                row("after-restart", "follow-up after a restart", 1.02, 30.0),
+                row("restart-long", "follow-up of 3,000 tokens after a restart", 0.02, 19.0),
+            ],
+        };
+        let expected = "Where llama-server computes the whole prompt again, hobd is faster: follow-up after a restart, \
+                        33 times; follow-up of 3,000 tokens after a restart, 53 times (bar: 50).";
+        assert_eq!(factors(&table).as_deref(), Some(expected));
+        table.rows.truncate(1);
+        assert_eq!(factors(&table), None);
+    }
 }

@@ -49,7 +49,7 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
     sheet.conditions = format!(
         "Conversations of {} words behind instructions of {} words, which all share; then a turn of {} words in \
          one of them, and what is written for it. hobd writes new blocks behind each answer; llama-server \
-         writes all of a slot, when a client asks it to.",
+         writes all of a slot, when a client asks it to. Counted once: bytes do not depend on time.",
         bench.words(WORDS),
         bench.words(INSTRUCTIONS),
         bench.words(WORDS)

@@ -15,7 +15,7 @@ use crate::record::{Row, Unit, Who};
 
 const WORDS: usize = 200;
 
-/// Both are idle for this time, side by side.
+/// Both are idle for this time at the end of each round, side by side.
 const IDLE: Duration = Duration::from_secs(20);
 /// hobd has saved, and synthesised its phrases.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -43,7 +43,20 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
         for index in order(round) {
             one(&mut sides[index], round, bench, &mut sheet)?;
         }
+        idle(&sides, &mut sheet)?;
     }
+    sheet.push("program", Who::Hobd, size(&beside_us("hobd", "hob-daemon")?)?);
+    sheet.push("program", Who::Other, size(Path::new(server::PROGRAM))?);
+    sheet.conditions = format!(
+        "Starts over a file that the system has in memory; resident memory behind a prompt of {} words; idle \
+         for {} s at the end of each round, in steps of 10 ms; programs as their builds leave them.",
+        bench.words(WORDS),
+        IDLE.as_secs()
+    );
+    Ok(sheet)
+}
+
+fn idle(sides: &[Side; 2], sheet: &mut Sheet) -> Result<()> {
     std::thread::sleep(SETTLING);
     let before = sides.each_ref().map(|side| side.id().and_then(|id| cpu_time(&id)));
     std::thread::sleep(IDLE);
@@ -51,15 +64,7 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
         let used = cpu_time(&side.id()?)?.saturating_sub(before?);
         sheet.push("idle", side.who, used.as_secs_f64() * 1e3 * 60.0 / IDLE.as_secs_f64());
     }
-    sheet.push("program", Who::Hobd, size(&beside_us("hobd", "hob-daemon")?)?);
-    sheet.push("program", Who::Other, size(Path::new(server::PROGRAM))?);
-    sheet.conditions = format!(
-        "Starts over a file that the system has in memory; resident memory behind a prompt of {} words; idle \
-         for {} s, in steps of 10 ms; programs as their builds leave them.",
-        bench.words(WORDS),
-        IDLE.as_secs()
-    );
-    Ok(sheet)
+    Ok(())
 }
 
 fn one(side: &mut Side, round: usize, bench: &Bench, sheet: &mut Sheet) -> Result<()> {
