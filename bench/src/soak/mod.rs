@@ -1,9 +1,9 @@
 //! A long run: mixed traffic of many conversations against the built hobd, and whether anything grows meanwhile.
 //!
 //! - KV lives for a minute, so that what a day expires, deletes and restores happens in each minute.
-//! - Memory, descriptors, threads, disk and the 99th percentile of the first token are sampled; the slopes of the
-//!   samples behind the warm-up are judged (`verdict`). A failed request fails the run, too. A run shorter than twice
-//!   the warm-up (18 minutes with the defaults) only shows that everything works.
+//! - Memory, descriptors and threads of `hobd` and its child processes, disk, and the 99th percentile of the first
+//!   token are sampled; the slopes of the samples behind the warm-up are judged (`verdict`). A failed request fails the
+//!   run, too. A run shorter than twice the warm-up (18 minutes with the defaults) only shows that everything works.
 //! - `hobd` runs as users have it, but for the memory budget: with the default of an eighth of the machine's memory, a
 //!   short run would only fill it.
 //!
@@ -301,12 +301,13 @@ impl Sample {
     fn line(&self) -> String {
         let Self { hours, usage, p50_ms, p99_ms, .. } = self;
         format!(
-            "{:>7.1} min: {:>5} MiB, {:>3} descriptors, {:>3} threads, {:>5} MiB on disk, first token {:.1} ms, \
-             p99 {:.1} ms",
+            "{:>7.1} min: {:>5} MiB, {:>3} descriptors, {:>3} threads, {} child processes, {:>5} MiB on disk, \
+             first token {:.1} ms, p99 {:.1} ms",
             hours * 60.0,
             usage.memory_bytes >> 20,
             usage.descriptors,
             usage.threads,
+            usage.children,
             usage.disk_bytes >> 20,
             p50_ms.unwrap_or(f64::NAN),
             p99_ms.unwrap_or(f64::NAN)
@@ -317,7 +318,8 @@ impl Sample {
         let Self { hours, usage, p50_ms, p99_ms, turns, answered, refused } = self;
         json!({
             "hours": hours, "memory_bytes": usage.memory_bytes, "resident_bytes": usage.resident_bytes,
-            "descriptors": usage.descriptors, "threads": usage.threads, "disk_bytes": usage.disk_bytes,
+            "descriptors": usage.descriptors, "threads": usage.threads, "children": usage.children,
+            "disk_bytes": usage.disk_bytes,
             "cpu_secs": usage.cpu_secs, "p50_ms": p50_ms, "p99_ms": p99_ms, "turns": turns,
             "answered": answered, "refused": refused,
         })

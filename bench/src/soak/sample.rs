@@ -1,4 +1,5 @@
-//! What a daemon takes of its machine at one moment.
+//! What a daemon and its child processes, which render chat templates and try models, take of the machine at one
+//! moment.
 
 use std::fs;
 use std::path::Path;
@@ -14,28 +15,87 @@ pub struct Usage {
     pub resident_bytes: u64,
     pub descriptors: u64,
     pub threads: u64,
+    /// Child processes, of all generations.
+    pub children: u64,
     /// Of all files below the data directory, as the disk counts them.
     pub disk_bytes: u64,
+    /// Of the daemon alone.
     pub cpu_secs: f64,
 }
 
-/// Of the process with this id.
+/// Of the process with this id and its children.
 pub fn usage(process: &str, data: &Path) -> Result<Usage> {
-    let status = fs::read_to_string(format!("/proc/{process}/status"))
-        .context("memory is read on Linux, while hobd runs")?;
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
-        number.with_context(|| format!("no {name} in the status of a process"))
-    };
+    let own = Taken::of(process).context("memory is read on Linux, while hobd runs")?;
+    let children = children(process);
+    // A child that has ended meanwhile takes nothing.
+    let taken = children.iter().filter_map(|child| Taken::of(child).ok());
+    let whole = taken.fold(own, Taken::plus);
     Ok(Usage {
-        memory_bytes: field("RssAnon")? << 10,
-        resident_bytes: field("VmRSS")? << 10,
-        descriptors: fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64,
-        threads: field("Threads")?,
+        memory_bytes: whole.memory_bytes,
+        resident_bytes: whole.resident_bytes,
+        descriptors: whole.descriptors,
+        threads: whole.threads,
+        children: children.len() as u64,
         disk_bytes: bytes_below(data),
         cpu_secs: cpu_time(process)?.as_secs_f64(),
     })
+}
+
+/// By one process.
+struct Taken {
+    memory_bytes: u64,
+    resident_bytes: u64,
+    descriptors: u64,
+    threads: u64,
+}
+
+impl Taken {
+    fn of(process: &str) -> Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+            number.with_context(|| format!("no {name} in the status of a process"))
+        };
+        Ok(Self {
+            memory_bytes: field("RssAnon")? << 10,
+            resident_bytes: field("VmRSS")? << 10,
+            descriptors: fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64,
+            threads: field("Threads")?,
+        })
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            memory_bytes: self.memory_bytes + other.memory_bytes,
+            resident_bytes: self.resident_bytes + other.resident_bytes,
+            descriptors: self.descriptors + other.descriptors,
+            threads: self.threads + other.threads,
+        }
+    }
+}
+
+/// The ids of its children, their children, and so on.
+fn children(process: &str) -> Vec<String> {
+    let parents: Vec<(String, String)> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let id = entry.file_name().into_string().ok()?;
+            let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+            // Behind the name, which may have spaces and parentheses: the state and the parent.
+            let (_, fields) = stat.rsplit_once(')')?;
+            Some((id, fields.split_whitespace().nth(1)?.to_owned()))
+        })
+        .collect();
+    let mut found = vec![process.to_owned()];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).cloned() {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(id, _)| id.clone()));
+        at += 1;
+    }
+    found.split_off(1)
 }
 
 /// A file that is removed meanwhile counts nothing.
@@ -52,4 +112,49 @@ fn bytes_below(directory: &Path) -> u64 {
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_child_counts() {
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", "sleep 60 & echo $!; wait"]).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (id, sleep) = (shell.id().to_string(), line.trim().to_owned());
+        let directory = tempfile::tempdir().unwrap();
+
+        let found = usage(&id, directory.path()).unwrap();
+
+        assert_eq!(children(&id), [sleep.clone()]);
+        let (own, child) = (Taken::of(&id).unwrap(), Taken::of(&sleep).unwrap());
+        assert_eq!((found.children, found.threads), (1, 2));
+        assert_eq!(found.descriptors, own.descriptors + child.descriptors);
+        assert!(found.memory_bytes > own.memory_bytes && child.memory_bytes > 0);
+        Command::new("kill").arg(&sleep).status().unwrap();
+        shell.wait().unwrap();
+    }
+
+    #[test]
+    fn a_child_s_child_counts() {
+        let this = std::process::id().to_string();
+        let mut shell = Command::new("sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let shell_id = shell.id().to_string();
+        let sleep = loop {
+            if let [sleep] = &children(&shell_id)[..] {
+                break sleep.clone();
+            }
+        };
+        let all = children(&this);
+        assert!(all.contains(&shell_id) && all.contains(&sleep), "{all:?}");
+        Command::new("kill").arg(&sleep).status().unwrap();
+        shell.wait().unwrap();
+    }
 }
