@@ -83,11 +83,20 @@ pub fn gpu() -> Found {
         is_macos: cfg!(target_os = "macos"),
         nvidia_driver: Line::new("nvidia-smi -L").succeeds(),
         nvcc: env::var_os("CUDACXX").is_some() || has_program(&["nvcc"]),
+        hipcc: has_program(&["hipcc"]) || rocm().join("bin/hipcc").is_file(),
+        rocm_libraries: rocm().join("lib").is_dir(),
+        xcode: cfg!(target_os = "macos") && Line::new("xcode-select -p").succeeds(),
         render_node: has_file("/dev/dri", "renderD"),
         glslc: is_met(Need::Glslc),
         vulkan_headers: is_met(Need::VulkanHeaders),
         spirv_headers: is_met(Need::SpirvHeaders),
     }
+}
+
+/// Where llama.cpp's build looks for ROCm.
+fn rocm() -> PathBuf {
+    let named = ["ROCM_PATH", "HIP_PATH"].into_iter().find_map(env::var_os);
+    named.map_or_else(|| "/opt/rocm".into(), PathBuf::from)
 }
 
 /// Whether the compiler finds this header, and it defines `name`.

@@ -32,6 +32,11 @@ pub struct Found {
     /// A driver of NVIDIA that answers.
     pub nvidia_driver: bool,
     pub nvcc: bool,
+    /// AMD's compiler, and ROCm's libraries where llama.cpp's build looks for them.
+    pub hipcc: bool,
+    pub rocm_libraries: bool,
+    /// Apple's compiler for Metal's shaders comes with Xcode, or its command-line tools.
+    pub xcode: bool,
     /// A graphics card or unit that Vulkan could use: a render node of the kernel.
     pub render_node: bool,
     pub glslc: bool,
@@ -120,6 +125,40 @@ fn detected(found: &Found) -> Choice {
     Choice { gpu: None, why }
 }
 
+/// What a build for `gpu` lacks, and what to do, where no package of the system has it. Without it, the
+/// build ends after minutes with an error of CMake.
+pub fn makers_tools(gpu: Gpu, found: &Found) -> Option<(String, &'static str)> {
+    let lacks = |parts: &[(bool, &'static str)]| {
+        let missing: Vec<_> = parts.iter().filter(|(is_here, _)| !is_here).map(|it| it.1).collect();
+        (!missing.is_empty())
+            .then(|| format!("missing for --gpu {}: {}", gpu.feature(), missing.join(", ")))
+    };
+    let (missing, remedy) = match gpu {
+        Gpu::Cuda => (
+            lacks(&[(found.nvcc, "nvcc, the compiler of NVIDIA's CUDA toolkit")]),
+            "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads) and put nvcc on the PATH, \
+             or name it in CUDACXX; or pass --gpu none",
+        ),
+        Gpu::Rocm => (
+            lacks(&[
+                (found.hipcc, "hipcc, the compiler of AMD's ROCm"),
+                (found.rocm_libraries, "ROCm's libraries"),
+            ]),
+            "install ROCm (https://rocm.docs.amd.com) into /opt/rocm, or name its directory in ROCM_PATH; or \
+             pass --gpu none",
+        ),
+        Gpu::Metal if !found.is_macos => {
+            (Some("Metal is on macOS only".to_owned()), "pass --gpu cuda, vulkan, rocm or none")
+        }
+        Gpu::Metal => (
+            lacks(&[(found.xcode, "Apple's command-line tools")]),
+            "run `xcode-select --install`; then try again",
+        ),
+        Gpu::Vulkan => (None, ""), // Packages of the system: see `needs`.
+    };
+    missing.map(|missing| (missing, remedy))
+}
+
 fn missing_for_vulkan(found: &Found) -> Vec<&'static str> {
     let parts = [
         (found.vulkan_headers, "headers of 2024 or later"),
@@ -159,6 +198,9 @@ mod tests {
         is_macos: false,
         nvidia_driver: false,
         nvcc: false,
+        hipcc: false,
+        rocm_libraries: false,
+        xcode: false,
         render_node: false,
         glslc: false,
         vulkan_headers: false,
@@ -218,6 +260,25 @@ mod tests {
         assert_eq!(line.to_string(), "cargo build --features hob-daemon/vulkan");
         assert_eq!(choose(Wish::parse("none").unwrap(), &VULKAN).gpu, None);
         assert!(Wish::parse("opencl").unwrap_err().contains("none, cuda, vulkan, metal or rocm"));
+    }
+
+    #[test]
+    fn tools_of_a_maker_are_named_before_a_build_without_them() {
+        let missing = |gpu, found: &Found| makers_tools(gpu, found).map(|(missing, _)| missing);
+        let nvcc = "missing for --gpu cuda: nvcc, the compiler of NVIDIA's CUDA toolkit";
+        assert_eq!(missing(Gpu::Cuda, &LINUX).as_deref(), Some(nvcc));
+        assert_eq!(missing(Gpu::Cuda, &Found { nvcc: true, ..LINUX }), None);
+        let rocm = missing(Gpu::Rocm, &LINUX).unwrap();
+        assert!(rocm.contains("hipcc") && rocm.contains("ROCm's libraries"), "{rocm}");
+        let half = missing(Gpu::Rocm, &Found { hipcc: true, ..LINUX }).unwrap();
+        assert!(!half.contains("hipcc") && half.contains("libraries"), "{half}");
+        assert_eq!(missing(Gpu::Rocm, &Found { hipcc: true, rocm_libraries: true, ..LINUX }), None);
+        assert_eq!(missing(Gpu::Metal, &LINUX).as_deref(), Some("Metal is on macOS only"));
+        let mac = Found { is_macos: true, ..LINUX };
+        let (tools, remedy) = makers_tools(Gpu::Metal, &mac).unwrap();
+        assert!(tools.contains("command-line tools") && remedy.contains("xcode-select"), "{tools}");
+        assert_eq!(missing(Gpu::Metal, &Found { xcode: true, ..mac }), None);
+        assert_eq!(missing(Gpu::Vulkan, &LINUX), None);
     }
 
     #[test]

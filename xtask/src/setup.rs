@@ -48,8 +48,12 @@ pub fn ensure(needs: &[Need], yes: bool) -> Result<(), Failure> {
 
 /// Decides what the build computes on, says why, and installs what a device that was asked for needs.
 pub fn for_gpu(wish: Wish, yes: bool) -> Result<Choice, Failure> {
-    let choice = gpu::choose(wish, &detect::gpu());
+    let found = detect::gpu();
+    let choice = gpu::choose(wish, &found);
     println!("{}", choice.told());
+    if let Some((missing, remedy)) = choice.gpu.and_then(|gpu| gpu::makers_tools(gpu, &found)) {
+        return Err(Failure::new(missing, remedy));
+    }
     let needs = choice.gpu.map_or(&[][..], Gpu::needs);
     if !needs.is_empty() {
         ensure(needs, yes)?;
