@@ -9,32 +9,44 @@ use crate::command::{Failure, Line};
 
 const BUNDLES: &str = "target/portable/release/bundle";
 
+/// How Tauri's own tool may be installed: by cargo, or npm's `@tauri-apps/cli`, for all or for this project.
+const TOOLS: [&str; 3] = ["cargo tauri", "tauri", "npx --no-install tauri"];
+
+/// The command of Tauri's own tool.
+///
 /// # Errors
-/// Without `cargo tauri`, or with another major version than 2.
-pub fn check_tool() -> Result<(), Failure> {
-    let output = Line::new("cargo tauri --version").command().output().ok();
-    let version = output.and_then(|output| String::from_utf8(output.stdout).ok());
-    if version.is_some_and(|version| is_major_2(&version)) {
-        return Ok(());
-    }
-    Err(Failure::new(
-        "Tauri's own tool is missing: `cargo tauri` of major version 2",
-        "run `cargo install --locked tauri-cli --version '^2'`; then try again. `cargo xtask bundle \
-         --headless` makes the archive with hobd and hob, and needs no such tool",
-    ))
+/// Without one of major version 2.
+pub fn tool() -> Result<&'static str, Failure> {
+    usable(|tool| {
+        let output = Line::new(tool).arg("--version").command().output().ok()?;
+        String::from_utf8(output.stdout).ok()
+    })
+    .ok_or_else(|| {
+        Failure::new(
+            "Tauri's own tool is missing: `cargo tauri` or npm's `tauri`, of major version 2",
+            "run `cargo install --locked tauri-cli --version '^2'`, or `npm install --global \
+             @tauri-apps/cli@2`; then try again. `cargo xtask bundle --headless` makes the archive with hobd \
+             and hob, and needs no such tool",
+        )
+    })
 }
 
-/// Makes the bundles of this system and prints their paths.
-pub fn make() -> Result<(), Failure> {
-    let tauri = |line: &str| portable(line).arg("--config").arg(files());
-    tauri("cargo tauri build --no-bundle --features portable").run()?;
+/// The first tool whose version is right.
+fn usable(version: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
+    TOOLS.into_iter().find(|tool| version(tool).is_some_and(|version| is_major_2(&version)))
+}
+
+/// Makes the bundles of this system with `tool` and prints their paths.
+pub fn make(tool: &str) -> Result<(), Failure> {
+    let tauri = |line: &str| portable(&format!("{tool} {line}")).arg("--config").arg(files());
+    tauri("build --no-bundle --features portable").run()?;
     let begun = SystemTime::now();
     if cfg!(target_os = "macos") {
-        tauri("cargo tauri bundle --bundles app,dmg").run()?;
+        tauri("bundle --bundles app,dmg").run()?;
         return print_bundles(begun);
     }
-    tauri("cargo tauri bundle --bundles deb").run()?;
-    let made = tauri("cargo tauri bundle --bundles appimage").run();
+    tauri("bundle --bundles deb").run()?;
+    let made = tauri("bundle --bundles appimage").run();
     print_bundles(begun)?;
     made.map_err(|failure| {
         failure.with_remedy(
@@ -97,6 +109,21 @@ mod tests {
         assert!(is_major_2("tauri-cli 2.12.4\n"));
         assert!(!is_major_2("tauri-cli 3.0.0-alpha.5\n"));
         assert!(!is_major_2(""));
+    }
+
+    #[test]
+    fn npms_tool_is_used_where_cargo_has_none() {
+        let versions = |known: &'static [(&str, &str)]| {
+            usable(|tool| known.iter().find(|it| it.0 == tool).map(|it| it.1.to_owned()))
+        };
+        assert_eq!(versions(&[]), None);
+        assert_eq!(versions(&[("cargo tauri", "tauri-cli 2.9.1\n")]), Some("cargo tauri"));
+        let old =
+            [("cargo tauri", "tauri-cli 1.6.0"), ("npx --no-install tauri", "tauri-cli 2.9.1")];
+        assert_eq!(
+            usable(|tool| old.iter().find(|it| it.0 == tool).map(|it| it.1.to_owned())),
+            Some("npx --no-install tauri")
+        );
     }
 
     #[test]

@@ -19,13 +19,11 @@ const TREE: &str = "target/portable/tree";
 
 /// Makes the archive and, unless `headless`, the bundles of the desktop app; prints their paths.
 pub fn make(headless: bool) -> Result<(), Failure> {
-    if !headless {
-        desktop::check_tool()?;
-    }
+    let tool = if headless { None } else { Some(desktop::tool()?) };
     build()?;
     lay_out()?;
     archive::make()?;
-    if headless { Ok(()) } else { desktop::make() }
+    tool.map_or(Ok(()), desktop::make)
 }
 
 /// A command of the portable build.
