@@ -79,6 +79,15 @@ fn until_saved(client: &Client, id: &str) -> Value {
 }
 
 #[test]
+fn a_picture_is_refused_as_one() {
+    let hobd = Home::on_fake().start();
+    let call = hobd.client.call("POST", "/v1/documents?name=cat%2Epng");
+    let refused = call.body(&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..]).send();
+    assert_eq!(refused.error()["code"], "document_unreadable");
+    assert!(refused.text().contains("Hob reads no images"), "{}", refused.text());
+}
+
+#[test]
 fn a_document_is_read_once_and_every_chat_about_it_computes_only_its_question() {
     let home = home();
     let hobd = home.start();

@@ -44,6 +44,9 @@ fn decoded(bytes: &[u8]) -> Result<String, ApiError> {
         [0xfe, 0xff, rest @ ..] => return Ok(utf16(rest, u16::from_be_bytes)),
         _ => {}
     }
+    if let Some(kind) = picture(bytes) {
+        return Err(unreadable(format!("it is a picture ({kind}), and Hob reads no images")));
+    }
     if bytes.contains(&0) {
         return Err(unreadable(
             "it is neither text nor a PDF: save it as text, Markdown, CSV or PDF".to_owned(),
@@ -53,6 +56,19 @@ fn decoded(bytes: &[u8]) -> Result<String, ApiError> {
         Ok(text) => text.trim_start_matches('\u{feff}').to_owned(),
         Err(_) => bytes.iter().map(|&byte| windows_1252(byte)).collect(),
     })
+}
+
+/// The kind of a picture; a text that begins like one is none.
+fn picture(bytes: &[u8]) -> Option<&'static str> {
+    let kind = match bytes {
+        [0x89, b'P', b'N', b'G', ..] => "PNG",
+        [0xff, 0xd8, 0xff, ..] => "JPEG",
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => "GIF",
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "WebP",
+        _ => return None,
+    };
+    let is_text = std::str::from_utf8(bytes).is_ok() && !bytes.contains(&0);
+    (!is_text).then_some(kind)
 }
 
 /// Latin-1 with the characters that Windows puts into its control codes.
@@ -99,6 +115,21 @@ mod tests {
         }
         let long = "a".repeat(MAX_TEXT_BYTES + 1);
         assert_eq!(text(long.as_bytes()).await.unwrap_err().code, Some("document_too_large"));
+    }
+
+    #[tokio::test]
+    async fn a_picture_is_refused_as_one() {
+        let refused = |bytes: &'static [u8]| async move { text(bytes).await.unwrap_err().message };
+        for (bytes, kind) in [
+            (&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], "PNG"),
+            (b"\xff\xd8\xff\xe0 a JPEG may have no zero", "JPEG"),
+            (b"GIF89a\x01\x00\x01\x00", "GIF"),
+            (b"RIFF\x24\x00\x00\x00WEBPVP8 ", "WebP"),
+        ] {
+            let expected = format!("it is a picture ({kind}), and Hob reads no images");
+            assert!(refused(bytes).await.contains(&expected), "{kind}");
+        }
+        assert_eq!(text(b"GIF89a is a format.").await.unwrap(), "GIF89a is a format.");
     }
 
     #[tokio::test]

@@ -172,6 +172,9 @@ fn a_file_that_is_no_text_says_so_and_one_too_long_cannot_be_sent() {
     drop_file(&page, "a.zip", "PK\u{3}\u{4}\0\0");
     page.reads("@document-chip[data-state=failed]", "neither text nor a PDF");
     page.click("@document-chip [aria-label*='Take']");
+    drop_file(&page, "a.gif", "GIF89a\u{1}\0\u{1}\0");
+    page.reads("@document-chip[data-state=failed]", "Hob reads no images");
+    page.click("@document-chip [aria-label*='Take']");
     drop_file(&page, "long.txt", &text(60));
     page.reads("@document-chip[data-state=too-long]", "a chat holds 1,024");
     page.write("What now?");
