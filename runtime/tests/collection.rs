@@ -2,6 +2,7 @@
 //!
 //! - `cargo xtask test` fetches the templates (`hob-fetch --templates target/templates`); without them
 //!   the test says so and ends.
+//! - README's table of model families says what is compared here and in `dialects`, and no more.
 //! - `collection/reference.py` writes `digests.json`, and with `--show TEMPLATE CASE` a prompt.
 
 use std::path::Path;
@@ -65,4 +66,63 @@ fn each_template_renders_as_jinja2_renders_it() {
     }
     println!("{compared} prompts of {} templates are compared", digests.len());
     assert!(other.is_empty(), "{} differ:\n{}", other.len(), other.join("\n"));
+}
+
+/// Families of models, as README names them, and how the names of their templates begin.
+const FAMILIES: &[(&str, &[&str])] = &[
+    ("gpt-oss", &["openai-gpt-oss"]),
+    ("Llama 3", &["meta-llama-"]),
+    ("Qwen2.5, Qwen3, QwQ", &["Qwen-"]),
+    ("Qwen3-Coder", &["Qwen3-Coder"]),
+    ("Qwen3.5", &["Qwen3.5"]),
+    ("Gemma 2 and 4", &["google-gemma-"]),
+    ("Mistral, Ministral, Devstral", &["mistralai-", "Mistral-", "unsloth-mistral-"]),
+    ("GLM", &["GLM-"]),
+    ("Granite", &["ibm-granite-"]),
+    ("LFM2", &["LFM2"]),
+    ("DeepSeek", &["deepseek-ai-", "llama-cpp-deepseek-"]),
+    ("Kimi", &["Kimi-", "moonshotai-Kimi"]),
+    ("MiniMax", &["MiniMax-"]),
+    ("Nemotron", &["NVIDIA-"]),
+    ("Command", &["Cohere"]),
+    ("Hermes", &["NousResearch-"]),
+    ("SmolLM3", &["HuggingFaceTB-SmolLM3"]),
+    ("Phi", &["microsoft-Phi"]),
+];
+
+/// The rows of README: of each family the templates that are rendered, and the answers that are read.
+fn rows_of_families() -> Vec<String> {
+    let digests: Value = serde_json::from_str(include_str!("collection/digests.json")).unwrap();
+    let templates: Vec<&String> = digests.as_object().unwrap().keys().collect();
+    let report = include_str!("snapshots/dialects__answers_are_read_as_llama_cpp_reads_them.snap");
+    let answers: Vec<(&str, usize, usize)> = report.lines().filter_map(of_template).collect();
+    let row = |name: &str, is_its: &dyn Fn(&str) -> bool| {
+        let rendered = templates.iter().filter(|template| is_its(template)).count();
+        let its = || answers.iter().filter(|(template, ..)| is_its(template));
+        let (read, all) = its().fold((0, 0), |sum, it| (sum.0 + it.1, sum.1 + it.2));
+        let answers = if all == 0 { "no cases".to_owned() } else { format!("{read} of {all}") };
+        assert!(rendered > 0, "{name} has no template");
+        format!("| {name} | {rendered} | {answers} | not tried |")
+    };
+    let begins = |template: &str, begins: &[&str]| begins.iter().any(|it| template.starts_with(it));
+    let mut rows: Vec<String> =
+        FAMILIES.iter().map(|(name, its)| row(name, &|it| begins(it, its))).collect();
+    rows.push(row("others", &|it| !FAMILIES.iter().any(|(_, its)| begins(it, its))));
+    rows
+}
+
+/// A line such as `Qwen3-Coder: 23 of 23`.
+fn of_template(line: &str) -> Option<(&str, usize, usize)> {
+    let (template, counts) = line.split_once(": ")?;
+    let (read, all) = counts.split_once(" of ")?;
+    Some((template, read.parse().ok()?, all.parse().ok()?))
+}
+
+#[test]
+fn the_families_of_readme_are_those_that_are_compared() {
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md"));
+    let readme = readme.expect("the repository has one");
+    for row in rows_of_families() {
+        assert!(readme.lines().any(|line| line == row), "README lacks the row\n{row}");
+    }
 }
