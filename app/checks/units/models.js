@@ -1,4 +1,4 @@
-import { facts, fitOf } from "/pages/models/fit.js";
+import { facts, fitOf, onDevice } from "/pages/models/fit.js";
 import { consequences } from "/pages/models/question.js";
 import { t } from "/lib.js";
 import { equal, test } from "./harness.js";
@@ -38,6 +38,17 @@ test("what a context takes decides whether a model fits", () => {
   equal(fit({}, 16384, 100), "fits");
   equal(fit({ current: true }, 16384, 30), "fits"); // Its weights are in memory already.
   equal(fit({}, 8192, null), null);
+});
+
+test("a device holds all of a model or a part, and its memory counts", () => {
+  const list = { devices: [{ name: "CUDA0" }, { name: "CUDA1" }], device_free_bytes: 2048 };
+  const device = "CUDA0, CUDA1";
+  equal(onDevice(2048, list), t("models.device.all", { device }));
+  equal(onDevice(2049, list), t("models.device.part", { device, free: 2048 }));
+  equal(onDevice(2049, list).includes("2 KiB"), true);
+  const large = { estimate: { weights_bytes: 90, kv_bytes: 10 } };
+  equal(fitOf(large, { free_bytes: 60 }).verdict, "too_large");
+  equal(fitOf(large, { free_bytes: 60, device_free_bytes: 60 }).verdict, "fits");
 });
 
 test("a model that a flag chooses is overridden for this run", () => {

@@ -15,6 +15,7 @@ try {
   await import("./models.js");
   await import("./profiles.js");
   await import("./restarts.js");
+  await import("./settings.js");
   window.outcome = await runAll();
 } catch (error) {
   window.outcome = { passed: 0, failed: [{ name: "loading the tests", why: String(error) }] };

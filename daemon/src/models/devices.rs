@@ -39,6 +39,31 @@ impl DeviceSettings {
     }
 }
 
+/// Logs the settings that ask for devices where there is none. A `device` by name is refused elsewhere.
+#[cfg(feature = "llama")]
+pub fn log_unused(settings: &Settings) {
+    let unused = asked(settings.gpu_layers, !settings.tensor_split.is_empty(), settings.kv_offload)
+        .join(", ");
+    if !unused.is_empty() && devices().is_empty() {
+        tracing::warn!(
+            settings = unused,
+            "this hobd has no device, by its build or on this machine: the processor computes all layers; \
+             `cargo xtask run --gpu cuda|vulkan|metal|rocm` builds for one"
+        );
+    }
+}
+
+/// The settings that are without effect on a processor.
+#[cfg(any(feature = "llama", test))]
+fn asked(layers: GpuLayers, is_split: bool, kv_offload: bool) -> Vec<&'static str> {
+    let asked = [
+        ("gpu_layers", matches!(layers, GpuLayers::Count(1..))),
+        ("tensor_split", is_split),
+        ("kv_offload", !kv_offload),
+    ];
+    asked.into_iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| name).collect()
+}
+
 /// The devices of this machine, as an answer has them. Asks the drivers.
 pub fn here() -> Vec<hob_api::Device> {
     let device = |device: Device| hob_api::Device {
@@ -65,6 +90,14 @@ mod tests {
     fn device(name: &str, free_bytes: u64, shares_memory: bool) -> Device {
         let (name, description) = (name.to_owned(), String::new());
         Device { name, description, free_bytes, total_bytes: free_bytes, shares_memory }
+    }
+
+    #[test]
+    fn settings_that_ask_for_a_device_are_named() {
+        assert!(asked(GpuLayers::Auto, false, true).is_empty());
+        assert!(asked(GpuLayers::Count(0), false, true).is_empty());
+        let all = ["gpu_layers", "tensor_split", "kv_offload"];
+        assert_eq!(asked(GpuLayers::Count(20), true, false), all);
     }
 
     #[test]

@@ -123,7 +123,7 @@ mod real {
     use hob_slots::fingerprint::Lora;
 
     use super::*;
-    use crate::models::DeviceSettings;
+    use crate::models::{DeviceSettings, devices};
     use crate::startup::model_file::{
         STATE_FORMAT, context_settings, find, hash, placement, probe_cache,
     };
@@ -135,6 +135,7 @@ mod real {
         report: &mut Report<'_>,
     ) -> Result<Loaded> {
         let settings = &resolved.settings;
+        devices::log_unused(settings);
         let Usable { file, content, loras } = find_usable(resolved, choice, report)?;
         tracing::info!(path = %file.path.display(), bytes = file.size_bytes, "model");
         let recall_model = RecallModel::load(resolved, report);

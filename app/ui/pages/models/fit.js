@@ -63,8 +63,8 @@ export function Fit({ model, list, ctx = model.ctx, onContext }) {
     </div>`;
 }
 
-/** Whether the devices hold all of a model that takes `total`. */
-function onDevice(total, { devices, device_free_bytes: free }) {
+/** Whether the devices hold all of a model that takes `total`, in words. */
+export function onDevice(total, { devices, device_free_bytes: free }) {
   const device = devices.map(({ name }) => name).join(", ");
   return t(total <= free ? "models.device.all" : "models.device.part", { device, free });
 }

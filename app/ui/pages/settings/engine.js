@@ -80,8 +80,8 @@ function Model({ models }) {
     </div>`;
 }
 
-/** What computes the model, and the memory of the devices. */
-function deviceWords({ devices = [], offload }) {
+/** What computes the model, and the memory of the devices, in words. */
+export function deviceWords({ devices = [], offload }) {
   const free = devices.map((device) => t("settings.device.free", {
     device: device.description || device.name,
     free: device.free_bytes,

@@ -1,0 +1,24 @@
+import { t } from "/lib.js";
+import { deviceWords } from "/pages/settings/engine.js";
+import { equal, test } from "./harness.js";
+
+const card = { name: "CUDA0", description: "A card", free_bytes: 1024, total_bytes: 2048 };
+const free = t("settings.device.free", { device: "A card", free: 1024, total: 2048 });
+
+test("without a device the processor computes", () => {
+  equal(deviceWords({}), t("settings.gpu"));
+  equal(deviceWords({ devices: [], offload: null }), t("settings.gpu"));
+});
+
+test("a device without layers is named as unused, with its memory", () => {
+  equal(deviceWords({ devices: [card] }), `${t("settings.device.unused")} ${free}`);
+});
+
+test("the layers on a device are counted, and each device has its memory", () => {
+  const offload = { layers: 20, all_layers: 29 };
+  const layers = t("settings.device.layers", { layers: 20, all: 29 });
+  equal(layers.includes("20") && layers.includes("29"), true);
+  const unnamed = { ...card, description: "" };
+  const named = t("settings.device.free", { device: "CUDA0", free: 1024, total: 2048 });
+  equal(deviceWords({ devices: [card, unnamed], offload }), `${layers} ${free} ${named}`);
+});
