@@ -1,8 +1,10 @@
 //! The time that a draft model may take.
 //!
-//! - Every micro-batch of the model earns a small part of its time; what the draft model computes
-//!   spends, and each token that it made cheaper earns what it saved. So answers are slower by that part
-//!   at most, whatever the draft model does, and a useful one pays for itself.
+//! - Every micro-batch of the model earns a small part of its time; what the draft model computes, imports and
+//!   exports beside an answer spends, and each token that it made cheaper earns what it saved. So in the long run
+//!   answers are slower by that part, and a useful draft model pays for itself.
+//! - Estimates decide what is allowed, measured times are charged: the difference is a debt that is earned back
+//!   before the next guess. At first, when no time is known, that is a micro-batch of the draft model.
 //! - What it reads while no answer is made is free: nobody waits for it.
 //! - Pure: durations in, a yes or no out.
 

@@ -32,10 +32,7 @@ impl Drafter<'_> {
             return false;
         }
         self.share(text);
-        let charged = self.core.ledger.clone();
-        let goes_on = self.read_or_guess(text, answer);
-        self.core.ledger = charged;
-        goes_on
+        self.read_or_guess(text, answer)
     }
 
     fn is_known_to_be_wrong(&self) -> bool {

@@ -165,8 +165,16 @@ impl<'b> Drafter<'b> {
         self.core.costs.seconds(rows, row).or_else(many).unwrap_or(0.0)
     }
 
-    /// Guesses for each answer, in their order. Nothing for those that it does not follow yet.
+    /// Guesses for each answer, in their order. Nothing for those that it does not follow yet. All its time is
+    /// charged: that of imports and of reading logits too.
     pub fn draft(&mut self, wanted: &[Wanted<'_>]) -> Vec<Draft> {
+        let began = Instant::now();
+        let drafts = self.followed_and_guessed(wanted);
+        self.core.ledger.spend(began.elapsed().as_secs_f64());
+        drafts
+    }
+
+    fn followed_and_guessed(&mut self, wanted: &[Wanted<'_>]) -> Vec<Draft> {
         let mut may_read = true;
         let mut rows = self.core.options.max_rows();
         let mut followed: Vec<usize> = Vec::new();
@@ -348,7 +356,6 @@ impl<'b> Drafter<'b> {
     fn observe_time(&mut self, rows: usize, duration: Duration) {
         self.core.costs.observe(rows, duration);
         self.core.pace.observe(rows, duration);
-        self.core.ledger.spend(duration.as_secs_f64());
     }
 
     /// The slots have no guesses until their turns end. Returns `false`.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use hob_slots::ConversationId;
 use parking_lot::Mutex;
@@ -115,13 +116,18 @@ impl Worker<'_> {
         slots.any(|(index, slot)| idle(slot) && drafter.needs_record(index))
     }
 
-    /// Saves one block or record of the draft model's.
+    /// Saves one block or record of the draft model's. Where an answer waits meanwhile, the account pays.
     pub(super) fn save_of_drafter(&mut self) {
         let now = self.now();
+        let is_answering = !self.running().is_empty();
         let Some(drafter) = &mut self.drafter else { return };
+        let began = Instant::now();
         for (index, slot) in self.slots.iter().enumerate() {
             let is_idle = slot.turn.is_none() && slot.tail.is_empty();
             if drafter.save_next(index, slot.timeline.tokens(), is_idle, now) {
+                if is_answering {
+                    drafter.core.ledger.spend(began.elapsed().as_secs_f64());
+                }
                 return;
             }
         }
