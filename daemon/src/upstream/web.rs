@@ -202,7 +202,6 @@ impl Web {
 
 /// Whether the engine has closed the connection before it answered.
 fn was_closed(error: &legacy::Error) -> bool {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
     let closes = |cause: &(dyn Error + 'static)| {
         let by_http = cause.downcast_ref::<hyper::Error>();
         let by_system = cause.downcast_ref::<io::Error>().map(io::Error::kind);
@@ -211,7 +210,14 @@ fn was_closed(error: &legacy::Error) -> bool {
                 matches!(kind, io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
             })
     };
-    !error.is_connect() && causes.into_iter().any(closes)
+    let mut cause = error.source();
+    while let Some(found) = cause {
+        if closes(found) {
+            return !error.is_connect();
+        }
+        cause = found.source();
+    }
+    false
 }
 
 /// The last cause, which says what happened.
