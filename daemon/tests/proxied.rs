@@ -103,15 +103,12 @@ fn stays_moves_and_comes_back(world: &World) {
     let without = hob_testkit::Call::new(world.proxy.address, "GET", "/v1/models").send();
     assert_eq!(without.status, 401, "{}", without.text());
 
-    let mut turns = 0;
     let mut talks: Vec<Talk> = (0..TALKS).map(|number| Talk::new(number, world.model)).collect();
     for talk in &mut talks {
         for _ in 0..TURNS {
             let before = talk.prompt_tokens;
-            let tokens = talk.ask(&world.proxy);
+            let tokens = world.ask(talk);
             assert!(reused(&tokens) >= before, "{}: {tokens} after {before}", talk.name);
-            turns += 1;
-            world.until_published(turns);
         }
     }
     let owners: Vec<usize> = talks.iter().map(|talk| world.owner(&talk.name)).collect();
@@ -131,7 +128,7 @@ fn stays_moves_and_comes_back(world: &World) {
     world.kill(killed);
     for (talk, owner) in talks.iter_mut().zip(&owners) {
         let (before, new) = (talk.prompt_tokens, talk.computed);
-        let tokens = talk.ask(&world.proxy);
+        let tokens = world.ask(talk);
         assert!(reused(&tokens) >= before, "{tokens} after {before}");
         // The same question as in each turn: it computes as many tokens, and perhaps the last one of the KV.
         assert!(talk.computed <= new + 1, "{tokens} after {new} computed");
@@ -145,7 +142,7 @@ fn stays_moves_and_comes_back(world: &World) {
     for (talk, _) in talks.iter_mut().zip(&owners).filter(|(_, owner)| **owner == killed) {
         wait::until("the conversation is back on its daemon", || {
             let new = talk.computed;
-            let tokens = talk.ask(&world.proxy);
+            let tokens = world.ask(talk);
             let has_all = listed(&again.client, &talk.name) == Some(talk.messages.len());
             // What it had saved before it was killed, and what another daemon has added to it.
             has_all.then(|| {
@@ -270,15 +267,21 @@ impl World {
         owners[0]
     }
 
-    /// Waits until the shared tier has so many turns.
-    fn until_published(&self, turns: u64) {
-        let published = |daemon: &Hobd| {
-            let status = daemon.client.get("/v1/status");
-            status["shared"]["published"].as_u64().unwrap()
+    /// Asks a further question, and waits until the shared tier has the turn. Returns the tokens of the prompt.
+    fn ask(&self, talk: &mut Talk) -> Value {
+        let before = self.published();
+        let tokens = talk.ask(&self.proxy);
+        wait::until("the turn is published", || (self.published() > before).then_some(()));
+        tokens
+    }
+
+    /// How often the daemons that run have written to the shared tier.
+    fn published(&self) -> u64 {
+        let of = |daemon: &Hobd| {
+            let status = daemon.client.call("GET", "/v1/status").try_send().ok()?;
+            status.json()["shared"]["published"].as_u64()
         };
-        wait::until("the turn is published", || {
-            (self.daemons.iter().map(published).sum::<u64>() >= turns).then_some(())
-        });
+        self.daemons.iter().filter_map(of).sum()
     }
 
     fn kill(&self, number: usize) {
