@@ -73,10 +73,10 @@ impl Constraint {
 
     /// What the latest mask took; `None`: it failed, or calls alone are constrained.
     #[cfg(test)]
-    pub(super) fn masking(&self) -> Option<super::factory::Work> {
+    pub(super) fn masking(&self) -> Option<super::work::Work> {
         let State::All(matcher) = &self.state else { return None };
         let stats = matcher.last_step_stats().ok()?;
-        Some(super::factory::Work { fuel: stats.lexer_cost, items: stats.all_items })
+        Some(super::work::Work { fuel: stats.lexer_cost, items: stats.all_items })
     }
 
     /// Whether the answer must end here.

@@ -71,10 +71,10 @@ impl GrammarFactory {
 
     /// What compiling took; `None`: the grammar is refused before its first mask.
     #[cfg(test)]
-    pub(super) fn compiling(&self, grammar: &Grammar) -> Option<Work> {
+    pub(super) fn compiling(&self, grammar: &Grammar) -> Option<super::work::Work> {
         let lark = grammar.to_lark(&|text| self.control(text));
         let parser = self.parsers.create_parser(TopLevelGrammar::from_lark(lark)).ok()?;
-        Some(Work {
+        Some(super::work::Work {
             fuel: parser.parser.stats().lexer_cost,
             items: parser.parser.stats().all_items,
         })
@@ -102,16 +102,6 @@ impl GrammarFactory {
     fn control(&self, text: &str) -> Option<u32> {
         self.trie.tok_trie().token_id_at_bytes(&marked(text.as_bytes()))
     }
-}
-
-/// Steps of llguidance, which it counts: the same on every machine.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Work {
-    /// Of its lexer, about 20 ns each.
-    pub fuel: u64,
-    /// Of its parser, about 50 ns each.
-    pub items: usize,
 }
 
 impl std::fmt::Debug for GrammarFactory {

@@ -19,6 +19,8 @@ mod pattern;
 mod schema;
 mod tools;
 mod watch;
+#[cfg(test)]
+mod work;
 
 use serde_json::{Value, json};
 
