@@ -134,11 +134,19 @@ impl Subject {
     }
 }
 
+/// A small model whose matrices are Q8_0.
+fn small_model_path() -> Result<PathBuf> {
+    written(Shape::RANDOM_36M, "random-36m-q8_0.gguf")
+}
+
 /// The benchmark model: the shape of Qwen2.5-0.5B, in Q8_0.
 fn model_path() -> Result<PathBuf> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let path = workspace.join("target/bench/qwen2.5-0.5b-random-q8_0.gguf");
-    weights::ensure(Shape::QWEN2_5_0_5B, &path)
+    written(Shape::QWEN2_5_0_5B, "qwen2.5-0.5b-random-q8_0.gguf")
+}
+
+fn written(shape: Shape, name: &str) -> Result<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench").join(name);
+    weights::ensure(shape, &path)
         .with_context(|| format!("cannot write the benchmark's weights to {}", path.display()))?;
     Ok(path)
 }

@@ -96,6 +96,20 @@ impl Shape {
         context: 131_072,
     };
 
+    /// Small enough to compare many answers: 36 million weights, 39 MB.
+    pub const RANDOM_36M: Self = Self {
+        name: "random-36m",
+        architecture: Architecture::Llama,
+        embedding: 512,
+        layers: 12,
+        heads: 8,
+        kv_heads: 2,
+        feed_forward: 1536,
+        vocabulary: 2048,
+        rope_base: 1e4,
+        context: 8192,
+    };
+
     /// Small enough for a test: under 200 thousand weights.
     #[cfg(test)]
     pub const SMALL: Self = Self {

@@ -9,9 +9,13 @@
 //! - One that pays: the model's weights as 32-bit floats, and the model as it is drafts for them. No pair
 //!   of a large and a small model of one family is at hand; this one agrees more than such a pair would.
 //!
+//! - Greedy answers to many prompts, with drafts and without: how many are equal; see `equality`.
+//!
 //! Two engines share the weights and answer in turn, the same tokens for the same seed. Prompts are hot,
 //! so that only generation is measured. Each figure is the median of the rounds; a ratio is the median
 //! of the rounds' ratios, because the machine's speed changes between rounds more than within one.
+
+mod equality;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -44,6 +48,12 @@ pub struct Options {
     /// Compute threads; 0 chooses as hobd does.
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    /// Greedy answers that are compared with those without drafts.
+    #[arg(long, default_value_t = 40)]
+    answers: usize,
+    /// Compares answers, and measures no speed.
+    #[arg(long)]
+    only_equality: bool,
     /// Print the figures without failing on a missed bar.
     #[arg(long)]
     no_bars: bool,
@@ -57,11 +67,16 @@ const FREE_BAR: f64 = 0.98;
 /// Minimum ratio with a draft model that reads a fifth of the bytes.
 const WIDE_BAR: f64 = 1.2;
 
+/// Part of the greedy answers that may differ from those without drafts, beside what differs without any.
+const MAX_DIFFERENT: f64 = 0.1;
+/// Tokens of a greedy answer.
+const ANSWER_TOKENS: usize = 100;
+
 const STORY: &str = "<|im_start|>user\nTell a story about a lighthouse keeper who collects lost letters.\
                      <|im_end|>\n<|im_start|>assistant\n";
 
 /// The file that is shown, and the name that the edit changes.
-const FILE: &str = include_str!("raw.rs");
+const FILE: &str = include_str!("../raw.rs");
 const RENAMED: (&str, &str) = ("decode", "compute");
 
 struct Case {
@@ -85,6 +100,9 @@ pub fn run(options: &Options) -> Result<()> {
         Ok(Arc::new(LlamaModel::load(path, llama.clone())?))
     };
     let model = load(&subject.path)?;
+    if options.only_equality {
+        return compare_answers(&subject.title, &model, &load, options);
+    }
     println!("Drafts, {}; medians of {} rounds, interleaved.\n", subject.title, options.rounds);
     print_curve(&*model)?;
     let mut all = cases(&*model, options);
@@ -97,9 +115,36 @@ pub fn run(options: &Options) -> Result<()> {
     let wide = load(&wide)?;
     let mut of_wide =
         vec![free_text(&*wide, "it drafts for its weights as f32", WIDE_BAR, options)];
-    compare(&wide, Some(model), &mut of_wide, options.rounds)?;
+    compare(&wide, Some(model.clone()), &mut of_wide, options.rounds)?;
     all.extend(its_own.into_iter().chain(of_wide));
-    print(&all, options)
+    let speeds = print(&all, options);
+    println!();
+    compare_answers(&subject.title, &model, &load, options)?;
+    speeds
+}
+
+/// The model, and random weights in Q8_0.
+fn compare_answers(
+    title: &str,
+    model: &Arc<dyn Model>,
+    load: &dyn Fn(&Path) -> Result<Arc<dyn Model>>,
+    options: &Options,
+) -> Result<()> {
+    let random = load(&crate::small_model_path()?)?;
+    equality::print_heading();
+    let mut missed = Vec::new();
+    for (name, model) in [(title, model), ("random weights (Q8_0)", &random)] {
+        let (differ, differ_without) =
+            equality::compare(name, model, options.answers, ANSWER_TOKENS)?;
+        let most = differ_without + (MAX_DIFFERENT * options.answers as f64) as usize;
+        if differ > most {
+            missed.push(format!("{name}: {differ} answers differ, {most} may"));
+        }
+    }
+    if missed.is_empty() || options.no_bars {
+        return Ok(());
+    }
+    bail!("missed: {}", missed.join("; "))
 }
 
 /// Answers each case with drafts and without, round after round.
@@ -208,7 +253,7 @@ fn print(cases: &[Case], options: &Options) -> Result<()> {
         let pairs = || on.iter().zip(off);
         let speed = |answers: &[Answer]| median(answers.iter().map(|answer| answer.per_second));
         let ratio = median(pairs().map(|(on, off)| on.per_second / off.per_second));
-        let equal = pairs().all(|(on, off)| on.tokens == off.tokens);
+        let equal = pairs().filter(|(on, off)| on.tokens == off.tokens).count();
         let counts = on.last().map(|answer| answer.drafts).unwrap_or_default();
         let tokens = on.last().map_or(0, |answer| answer.tokens.len());
         println!(
@@ -218,7 +263,7 @@ fn print(cases: &[Case], options: &Options) -> Result<()> {
             bar.map_or_else(String::new, |bar| format!("{bar:.2}")),
             counts.drafted,
             counts.accepted,
-            if equal { "yes" } else { "no" },
+            format_args!("{equal} of {}", on.len()),
         );
         if bar.is_some_and(|bar| ratio < bar) {
             missed.push(format!("{name}: {ratio:.2} x"));
