@@ -1,8 +1,14 @@
-//! What it costs to render a chat template in a child process.
+//! What it costs to render a chat template in a child process, and to try a model file in one.
 //!
 //! Two hobds on the bundled model's file: one runs it as the bundled model, whose template it renders
 //! itself, the other as a file, whose template a child renders. Each round asks both, in turn, for the
 //! prompt of the same conversation; the difference of the medians is the cost.
+//!
+//! A hobd that starts on a file for the first time hashes it and tries it in a child; the next start knows both
+//! results. The difference is what that costs.
+
+use std::path::Path;
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -17,6 +23,12 @@ pub struct Options {
     messages: usize,
     #[arg(long, default_value_t = 400)]
     rounds: usize,
+    /// Starts of hobd on a model file, of each kind.
+    #[arg(long, default_value_t = 5)]
+    starts: usize,
+    /// The model file of these starts, a path or a name; otherwise the bundled one.
+    #[arg(long, value_name = "PATH|NAME")]
+    model: Option<String>,
     /// Print the figures without failing on a missed bar.
     #[arg(long)]
     no_bars: bool,
@@ -40,6 +52,11 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let own = start("own", "bundled")?;
     let child = start("child", &file.display().to_string())?;
+    let tried = match &options.model {
+        Some(named) => crate::Subject::of(Some(named))?.path,
+        None => file.clone(),
+    };
+    print_trial(&tried, options.starts)?;
     let body = conversation(options.messages);
     let (mut own_times, mut child_times) = (Vec::new(), Vec::new());
     for round in 0..options.rounds + UNCOUNTED {
@@ -74,4 +91,27 @@ fn conversation(messages: usize) -> Value {
     };
     // The last one is a question.
     json!({"messages": (0..messages | 1).map(message).collect::<Vec<_>>()})
+}
+
+/// Prints how much longer the first start on a file takes than the second.
+fn print_trial(file: &Path, starts: usize) -> Result<()> {
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for _ in 0..starts {
+        let directory = tempfile::tempdir()?;
+        for times in [&mut first, &mut second] {
+            let began = Instant::now();
+            let model = file.display().to_string();
+            let mut hobd = Hobd::start(directory.path(), ["--ctx", "512", "--model", &model])?;
+            hobd.wait_until_ready()?;
+            times.push(began.elapsed());
+            hobd.stop()?;
+        }
+    }
+    let (first, second) = (median_ms(&first), median_ms(&second));
+    println!("a first start on {}: {first:.0} ms, a second one {second:.0} ms", file.display());
+    println!(
+        "its hash and its trial   {:.0} ms; medians of {starts} starts each\n",
+        first - second
+    );
+    Ok(())
 }
