@@ -1,8 +1,9 @@
 //! Whether a conversation with a budget of cells still knows what it was told.
 //!
 //! - Sessions are run turn by turn through the engine, once without a budget and then with budgets of a
-//!   part of their length: by each policy of who leaves, with recovery and without; by the default policy
-//!   also with each retrieval alone.
+//!   part of their length: by each policy of who leaves, without recovery, with notes of what left, with each
+//!   retrieval alone and with all. With a policy other than the default, notes and retrievals alone have fewer
+//!   sessions.
 //! - The bundled model, which is small and fast, measures all of them: is the needle resident when the
 //!   answer begins. That needs no skill. Whether a model answers is measured where it does with full
 //!   context: SmolLM2 at 1,500 tokens. Loss and overlap are those of either.
@@ -81,6 +82,10 @@ const DISCARD_BAR: f64 = 0.30;
 /// Recall of full context below which a model's answers prove nothing.
 const SKILL: f64 = 0.80;
 
+/// Sessions of a kind that are measured with a policy other than the default, and with something else than no or all
+/// recovery: a needle at each depth.
+const OTHERS: usize = 5;
+
 /// Cells of an engine beside those of a session of the length that is asked for, which is not exact.
 const BESIDE: usize = 1024;
 
@@ -136,13 +141,6 @@ enum Back {
 }
 
 impl Back {
-    fn of(policy: Policy) -> &'static [Self] {
-        match policy == Policy::default() {
-            true => Self::value_variants(),
-            false => &[Self::Nothing, Self::ByAll],
-        }
-    }
-
     fn recovery(self) -> (Recovery, Retrievals) {
         match self {
             Self::Nothing => (Recovery::Discard, Retrievals::ALL),
@@ -238,8 +236,7 @@ impl Subjects {
         let mut engines = Vec::new();
         for &policy in &self.policies {
             let is_measured = |back: &Back| match self.recoveries.is_empty() {
-                true if *back == Back::ByMeaning && self.embedder.is_none() => false,
-                true => Back::of(policy).contains(back),
+                true => *back != Back::ByMeaning || self.embedder.is_some(),
                 false => self.recoveries.contains(back),
             };
             for back in Back::value_variants().iter().copied().filter(is_measured) {
@@ -276,6 +273,13 @@ impl Subjects {
         Ok(all)
     }
 
+    /// How many sessions of a kind are measured, at most.
+    fn sessions(&self, policy: Policy, back: Back) -> usize {
+        let is_whole = matches!(back, Back::Nothing | Back::ByAll);
+        let is_asked_for = self.policies.len() == 1 || policy == Policy::default();
+        if is_whole || is_asked_for { usize::MAX } else { OTHERS }
+    }
+
     fn with_budgets(
         &self,
         policy: Policy,
@@ -288,7 +292,7 @@ impl Subjects {
         let mut all = Vec::new();
         for (budget, &(part, _)) in BUDGETS.iter().enumerate() {
             let mut figures = Figures::default();
-            for (seed, full) in full.iter().enumerate() {
+            for (seed, full) in full.iter().enumerate().take(self.sessions(policy, back)) {
                 let length = full.last().map_or(0, |outcome| outcome.tokens);
                 let cells = (length as f64 / part) as usize;
                 let embeds = self.embedder.is_some() && back.recovery().1.meaning;
@@ -363,19 +367,20 @@ fn answers(sessions: &[Vec<Outcome>]) -> Part {
 
 fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
     println!(
-        "| haystack | full context answers | who leaves | recovery | budget | answers | resident | loss | \
+        "| haystack | full context answers | who leaves | recovery | budget | probes | answers | resident | loss | \
          overlap | by mention, words, meaning, group | refused |"
     );
-    println!("|---|---|---|---|---|---|---|---:|---:|---|---:|");
+    println!("|---|---|---|---|---|---:|---|---|---:|---:|---|---:|");
     let mut missed = Vec::new();
     for ((kind, arm), figures) in figures {
         let (part, bars) = BUDGETS[arm.budget];
         let name = kind.as_str();
         let answers = answers(&full[kind]);
         println!(
-            "| {name} | {answers} | {} | {} | 1/{part} | {} | {} | {:+.2} | {:.2} | {}, {}, {}, {} | {} |",
+            "| {name} | {answers} | {} | {} | 1/{part} | {} | {} | {} | {:+.2} | {:.2} | {}, {}, {}, {} | {} |",
             arm.policy,
             arm.back.name(),
+            figures.right.of,
             figures.right,
             figures.resident,
             figures.more_loss(),
