@@ -72,23 +72,22 @@ fn hostile() -> Vec<(&'static str, Grammar)> {
         |depth: usize, around: fn(Value) -> Value| (0..depth).fold(json!({}), |it, _| around(it));
     let wide: Value = (0..20_000).map(|n| (format!("p{n}"), json!({"type": "string"}))).collect();
     let text = |pattern: &str| json!({"type": "string", "pattern": pattern});
-    let of = |value: Value| schema(value);
     vec![
-        ("100 lists", of(lists(100, |it| json!({"type": "array", "items": it})))),
+        ("100 lists", schema(lists(100, |it| json!({"type": "array", "items": it})))),
         (
             "50 long lists",
-            of(lists(
+            schema(lists(
                 50,
                 |it| json!({"type": "array", "items": it, "minItems": 40, "maxItems": 900}),
             )),
         ),
-        ("20,000 properties", of(json!({"type": "object", "properties": wide}))),
-        ("1,024 objects", of(multiplied(10))),
-        ("2^25 objects", of(multiplied(25))),
-        ("optional letters", of(text("^(((a?){60}){60}){60}$"))),
-        ("choices", of(text("^([a-z]*x[a-z]{20}|[a-z]*y[a-z]{30}){50}$"))),
-        ("repetitions", of(text("^((a{1,900}){1,900}){1,900}$"))),
-        ("states of a search", of(text("^(.*a.{900}){30}$"))),
+        ("20,000 properties", schema(json!({"type": "object", "properties": wide}))),
+        ("1,024 objects", schema(multiplied(10))),
+        ("2^25 objects", schema(multiplied(25))),
+        ("optional letters", schema(text("^(((a?){60}){60}){60}$"))),
+        ("choices", schema(text("^([a-z]*x[a-z]{20}|[a-z]*y[a-z]{30}){50}$"))),
+        ("repetitions", schema(text("^((a{1,900}){1,900}){1,900}$"))),
+        ("states of a search", schema(text("^(.*a.{900}){30}$"))),
         ("an ambiguous rule", Grammar::gbnf("root ::= root root | root | [a-z]").unwrap()),
         (
             "20,000 alternatives",
