@@ -49,14 +49,19 @@ def show_object(data):
     at, stored = (96, raw) if version == 1 else (104, struct.unpack_from("<Q", data, 72)[0])
     assert len(data) == at + 4 * count + stored, "the file has another length"
     tokens, payload = data[at : at + 4 * count], data[at + 4 * count :]
-    what = {1: "block", 2: "snapshot", 3: "partial snapshot"}[kind]
-    seed = parent + tokens if kind == 1 else f"hob {what}".encode() + parent
+    what = {1: "block", 2: "snapshot", 3: "partial snapshot", 4: "rounded block"}[kind]
+    seed = parent + tokens if kind in (1, 4) else f"hob {what}".encode() + parent
     print(f"  {what} {hashlib.sha256(seed).hexdigest()}")
     print(f"  version {version}, model {model.hex()}, position {start}, {count} tokens")
     print(f"  payload of {raw} bytes, {stored} in the file")
     if encoding == 1 and frames:
         payload = b"".join(joined(piece) for piece in frames(payload))
         assert len(payload) == raw, "the payload has another length"
+    if kind == 4:
+        magic, bits, heads = struct.unpack_from("<8sB3xI", payload)
+        assert magic == b"HOBLSY\0\x01", "the payload is not a rounded one"
+        bits, groups = {1: 8, 2: 4}[bits], len(payload) - 16 - heads
+        print(f"  rounded to {bits} bits a number, {heads} bytes of heads, {groups} of groups")
     if encoding == 0 or frames:
         print(f"  payload's sha256 {hashlib.sha256(payload).hexdigest()}")
 

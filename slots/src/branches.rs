@@ -88,7 +88,7 @@ struct Room {
 impl Room {
     fn takes(&mut self, object: &BranchRef) -> bool {
         match object.kind {
-            ObjectKind::Block => {
+            ObjectKind::Block | ObjectKind::Lossy => {
                 let left = self.tokens.checked_sub(u64::from(object.end - object.start));
                 // Once a block has no room, no later one has: it may continue this one.
                 self.tokens = left.unwrap_or(0);

@@ -3,7 +3,8 @@
 //! Reading order:
 //!
 //! 1. [`id`]: the names. [`time`], [`ttl`] and [`ageing`]: when saved KV expires.
-//! 2. [`block`]: cuts a timeline into blocks and chains their names. [`lineage`]: what its tokens saw. [`layer`] and [`key`]: what a
+//! 2. [`block`]: cuts a timeline into blocks and chains their names. [`lineage`]: what its tokens saw. [`lossy`]: how
+//!    aged KV is rounded. [`layer`] and [`key`]: what a
 //!    request says about its prompt, and its cache key. [`adapters`]: those of a request, and the names of
 //!    its KV. [`branches`]: objects that a conversation has left behind.
 //! 3. [`registry`]: pins conversations to slots. [`radix`]: finds the slot with the longest prefix
@@ -34,6 +35,7 @@ pub mod id;
 pub mod key;
 pub mod layer;
 pub mod lineage;
+pub mod lossy;
 pub mod maintenance;
 pub mod payload;
 pub mod radix;
@@ -61,6 +63,7 @@ pub use key::{
 };
 pub use layer::Layer;
 pub use lineage::{Lineage, View, ViewRun};
+pub use lossy::Lossy;
 pub use payload::Payload;
 pub use radix::RadixTree;
 pub use registry::{Pin, Registry};

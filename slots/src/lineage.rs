@@ -7,6 +7,9 @@
 //!   meaning equal KV, and no other conversation finds impure KV by the text alone.
 //! - KV that was computed behind another text and moved here saw that text. It is impure, too, and so is all
 //!   that follows it. Its view names where it came from.
+//! - KV that was rounded for a [lossy tier](crate::lossy) is that of its text no more: it is impure, and all
+//!   that follows it. The view of each such block names the block whose KV it rounds. Behind it, KV that is not
+//!   rounded is renamed as well, because the names of blocks are chained.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,10 +17,11 @@ use std::ops::Range;
 use sha2::{Digest, Sha256};
 
 use crate::id::{BlockId, hex_text};
+use crate::lossy::Lossy;
 
 /// Which earlier positions were away when a token was computed: none, or a digest of them. Their tokens
 /// need not be in it: the name of the block before has them. Of moved tokens: a digest of where they were
-/// computed.
+/// computed. Of a block of a lossy tier: a digest of the block that it was.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct View([u8; Self::BYTES]);
 
@@ -31,6 +35,12 @@ pub struct ViewRun {
 
 /// Views of moved tokens begin with it.
 const MOVED: [u8; 4] = *b"mov\0";
+
+/// Views of rounded tokens.
+const LOSSY: [u8; 4] = *b"los\0";
+
+/// Views of tokens behind rounded ones that are not rounded themselves.
+const RENAMED: [u8; 4] = *b"ren\0";
 
 /// What a saved timeline cannot be told from its tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,10 +79,35 @@ impl View {
         let mut hash = Sha256::new_with_prefix(b"hob moved");
         hash.update(delta.to_le_bytes());
         source.into_iter().for_each(|block| hash.update(block.0));
+        Self::marked(MOVED, hash)
+    }
+
+    /// Of the tokens of `block`, whose KV was rounded so.
+    pub fn lossy(lossy: Lossy, block: BlockId) -> Self {
+        let hash = Sha256::new_with_prefix(b"hob lossy").chain_update([lossy.code()]);
+        Self::marked(LOSSY, hash.chain_update(block.0))
+    }
+
+    /// Of the tokens of `block`, whose KV is as it was, behind rounded KV.
+    pub fn renamed(block: BlockId) -> Self {
+        Self::marked(RENAMED, Sha256::new_with_prefix(b"hob renamed").chain_update(block.0))
+    }
+
+    fn marked(mark: [u8; 4], hash: Sha256) -> Self {
         let digest: [u8; 32] = hash.finalize().into();
         let mut view = Self(*digest.first_chunk().expect("a digest is longer"));
-        view.0[..MOVED.len()].copy_from_slice(&MOVED);
+        view.0[..mark.len()].copy_from_slice(&mark);
         view
+    }
+
+    /// Whether it is of rounded tokens; as unlikely to be mistaken as [`View::is_moved`].
+    pub fn is_lossy(self) -> bool {
+        self.0.starts_with(&LOSSY)
+    }
+
+    /// Whether it is of a block that a lossy tier has named anew, rounded or not.
+    pub fn is_of_lossy_tier(self) -> bool {
+        self.is_lossy() || self.0.starts_with(&RENAMED)
     }
 
     /// Whether it is of moved tokens. One digest of absent positions in four billion looks alike: its KV is
@@ -115,8 +150,28 @@ pub fn views_within(views: &[ViewRun], tokens: u32) -> Vec<ViewRun> {
 
 /// How many tokens with these `views` precede the first moved one; `None` without any.
 pub fn first_moved(views: &[ViewRun]) -> Option<usize> {
-    let at = views.iter().position(|run| run.view.is_moved())?;
+    first(views, View::is_moved)
+}
+
+/// The same of the first rounded one.
+pub fn first_lossy(views: &[ViewRun]) -> Option<usize> {
+    first(views, View::is_lossy)
+}
+
+fn first(views: &[ViewRun], is_it: impl Fn(View) -> bool) -> Option<usize> {
+    let at = views.iter().position(|run| is_it(run.view))?;
     Some(at.checked_sub(1).map_or(0, |before| views[before].end as usize))
+}
+
+/// The rounded tokens among the first `tokens` with these `views`.
+pub fn lossy_tokens(views: &[ViewRun], tokens: usize) -> usize {
+    let mut start = 0;
+    let runs = views.iter().map(|run| {
+        let end = (run.end as usize).min(tokens);
+        let range = std::mem::replace(&mut start, end)..end;
+        (range.len(), run.view)
+    });
+    runs.filter(|(_, view)| view.is_lossy()).map(|(tokens, _)| tokens).sum()
 }
 
 impl fmt::Debug for View {
@@ -175,6 +230,30 @@ mod tests {
         assert_eq!(first_moved(&[run(9, View::WHOLE), run(12, absent)]), None);
         assert_eq!(first_moved(&[run(9, moved)]), Some(0));
         assert_eq!(first_moved(&[run(9, View::WHOLE), run(12, moved)]), Some(9));
+    }
+
+    #[test]
+    fn a_lossy_view_is_named_by_the_block_that_it_rounds_and_by_how() {
+        let [one, other] = [[1; 8], [2; 8]].map(|model| BlockId::root(ModelHash(model)));
+        let views = [
+            View::lossy(Lossy::Q8, one),
+            View::lossy(Lossy::Q4, one),
+            View::lossy(Lossy::Q8, other),
+            View::renamed(one),
+            View::moved(0, [one]),
+        ];
+        for (at, view) in views.iter().enumerate() {
+            assert!(!view.is_whole() && !views[..at].contains(view));
+            assert_eq!(view.is_lossy(), at < 3);
+            assert_eq!(view.is_of_lossy_tier(), at < 4);
+        }
+        let ends = [2, 5, 9, 10, 12];
+        let runs: Vec<ViewRun> =
+            views.iter().zip(ends).map(|(&view, end)| ViewRun { end, view }).rev().collect();
+        let runs: Vec<ViewRun> =
+            runs.iter().zip(ends).map(|(run, end)| ViewRun { end, ..*run }).collect();
+        assert_eq!(first_lossy(&runs), Some(5));
+        assert_eq!([4, 7, 12, 99].map(|tokens| lossy_tokens(&runs, tokens)), [0, 2, 7, 7]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ fn a_reader_written_from_the_specification_reads_the_fixtures() {
         "block-v1.kv",
         "block-v2.kv",
         "partial-v3.kv",
+        "lossy-v4.kv",
         "slot-v1.extended.bin",
         "slot-v2.extended.bin",
         "slot-v3.extended.bin",
@@ -29,6 +30,7 @@ fn a_reader_written_from_the_specification_reads_the_fixtures() {
     for (line, times) in [
         ("  block ca64478763e52ad28b8f4f1bbe99a635c998b1a743e1eac6b49a805779559f9e\n", 2),
         ("  payload of 40 bytes, 40 in the file\n", 3),
+        ("  rounded to 8 bits a number, 5 bytes of heads, 10 of groups\n", 1),
         ("  conversation 'room-1.a', extended\n", 5),
         ("  segment up to 3: document 'file:config.py'\n", 3),
         ("  segment up to 1: rules '', weight 50, pinned\n", 1),

@@ -532,7 +532,7 @@ impl Drop for KvTiers {
 fn placed(id: BlockId, object: &Object) -> BranchRef {
     let Object { kind, start, .. } = *object;
     let (start, end) = match kind {
-        ObjectKind::Block => (start, start + object.tokens.len() as u32),
+        ObjectKind::Block | ObjectKind::Lossy => (start, start + object.tokens.len() as u32),
         ObjectKind::Snapshot | ObjectKind::Partial => (0, start),
     };
     BranchRef { kind: kind.in_slot_file(), start, end, id, bytes: object.file_bytes() }

@@ -122,7 +122,7 @@ impl ManifestEntry {
 impl From<ObjectKind> for Kind {
     fn from(kind: ObjectKind) -> Self {
         match kind {
-            ObjectKind::Block => Self::Block,
+            ObjectKind::Block | ObjectKind::Lossy => Self::Block,
             ObjectKind::Snapshot | ObjectKind::Partial => Self::Snapshot,
         }
     }

@@ -43,6 +43,8 @@ pub enum ObjectKind {
     Snapshot,
     /// What the blocks do not hold of a sequence at one position: windows and running states.
     Partial,
+    /// A block whose KV was rounded, see [`lossy`](crate::lossy).
+    Lossy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +85,7 @@ impl ObjectHeader {
     pub const BYTES: usize = at::END;
 
     /// The latest version. An object is written in the first version that has its kind.
-    pub(super) const VERSION: u16 = 3;
+    pub(super) const VERSION: u16 = 4;
 
     /// Decodes and verifies the header alone.
     pub fn decode(file: &[u8]) -> Result<Self, FormatError> {
@@ -111,10 +113,11 @@ impl ObjectHeader {
     ) -> Result<Self, FormatError> {
         fields.expect_zero("reserved", fields.u32(at::RESERVED))?;
         let (kind, tokens) = (ObjectKind::from_code(fields.u8(at::KIND))?, fields.u32(at::TOKENS));
-        if version < kind.version() && kind == ObjectKind::Partial {
+        let is_first = matches!(kind, ObjectKind::Block | ObjectKind::Snapshot); // In all versions.
+        if version < kind.version() && !is_first {
             return Err(FormatError::Field { field: "kind", value: kind.code().into() });
         }
-        if (kind == ObjectKind::Block) == (tokens == 0) {
+        if kind.has_tokens() == (tokens == 0) {
             return Err(FormatError::Field { field: "tokens", value: tokens.into() });
         }
         let payload_bytes = fields.length("payload bytes", at::PAYLOAD_BYTES)?;
@@ -211,18 +214,29 @@ impl ObjectKind {
             Self::Block => 1,
             Self::Snapshot => 2,
             Self::Partial => 3,
+            Self::Lossy => 4,
         }
     }
 
     /// The version in which objects of this kind are written.
     pub(super) fn version(self) -> u16 {
-        if self == Self::Partial { 3 } else { 2 }
+        match self {
+            Self::Block | Self::Snapshot => 2,
+            Self::Partial => 3,
+            Self::Lossy => 4,
+        }
     }
 
-    /// The kind that a slot file has for it: names tell whole snapshots from partial ones.
+    /// Whether it is of a block's tokens.
+    pub fn has_tokens(self) -> bool {
+        matches!(self, Self::Block | Self::Lossy)
+    }
+
+    /// The kind that a slot file has for it: names tell whole snapshots from partial ones, and views rounded
+    /// blocks from others.
     #[must_use]
     pub fn in_slot_file(self) -> Self {
-        if self == Self::Block { Self::Block } else { Self::Snapshot }
+        if self.has_tokens() { Self::Block } else { Self::Snapshot }
     }
 
     pub(in crate::format) fn from_code(code: u8) -> Result<Self, FormatError> {
@@ -230,6 +244,7 @@ impl ObjectKind {
             1 => Ok(Self::Block),
             2 => Ok(Self::Snapshot),
             3 => Ok(Self::Partial),
+            4 => Ok(Self::Lossy),
             other => Err(FormatError::Field { field: "kind", value: other.into() }),
         }
     }

@@ -27,7 +27,7 @@ pub struct Object {
     pub start: u32,
     /// A block's tokens; a snapshot has none.
     pub tokens: Vec<Token>,
-    /// The state that llama.cpp wrote.
+    /// The state that llama.cpp wrote; of [`ObjectKind::Lossy`], what the runtime has made of it.
     pub payload: Payload,
 }
 
@@ -51,7 +51,7 @@ impl Object {
 
     pub fn id(&self) -> BlockId {
         match self.kind {
-            ObjectKind::Block => BlockId::child(self.parent, &self.tokens),
+            ObjectKind::Block | ObjectKind::Lossy => BlockId::child(self.parent, &self.tokens),
             ObjectKind::Snapshot => BlockId::snapshot(self.parent),
             ObjectKind::Partial => BlockId::partial(self.parent),
         }
@@ -69,7 +69,7 @@ impl Object {
     /// # Panics
     /// When a block has no tokens or a snapshot has some.
     pub fn encode_head(&self) -> Vec<u8> {
-        let is_block = self.kind == ObjectKind::Block;
+        let is_block = self.kind.has_tokens();
         assert_eq!(is_block, !self.tokens.is_empty(), "blocks have tokens and snapshots none");
         let tokens = token_bytes(&self.tokens);
         let header = ObjectHeader {
@@ -114,10 +114,10 @@ impl Object {
     }
 
     /// The compressed file of the object in `file`; `None` when that saves less than 5%, or when it
-    /// is compressed already.
+    /// is compressed already, or rounded: its bytes are as good as noise.
     pub fn compressed(file: &[u8], level: i32) -> Result<Option<Vec<u8>>, FormatError> {
         let header = verified(file)?;
-        if header.is_compressed() {
+        if header.is_compressed() || header.kind == ObjectKind::Lossy {
             return Ok(None);
         }
         let (tokens, payload) = body(&header, file);

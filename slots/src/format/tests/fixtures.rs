@@ -10,7 +10,7 @@ use std::path::Path;
 use super::*;
 
 /// The latest version, as written today.
-fn latest() -> [(&'static str, Vec<u8>); 9] {
+fn latest() -> [(&'static str, Vec<u8>); 10] {
     let compressed = |object: &Object| Object::compressed(&object.encode(), 1).unwrap().unwrap();
     let nonce = *b"nineteen bytes long";
     [
@@ -19,6 +19,7 @@ fn latest() -> [(&'static str, Vec<u8>); 9] {
         ("snapshot-v2.kv", snapshot().encode()),
         ("snapshot-v2.compressed.kv", compressed(&snapshot_of(3_000_000))),
         ("partial-v3.kv", partial().encode()),
+        ("lossy-v4.kv", lossy().encode()),
         ("slot-v3.extended.bin", slot().encode(MODEL)),
         ("slot-v4.extended.bin", slot_with_adapters().encode(MODEL)),
         ("slot-v5.extended.bin", slot_with_lineage().encode(MODEL)),
@@ -57,6 +58,7 @@ fn files_of_versions_two_to_five_are_still_read() {
     let file = include_bytes!("../../../fixtures/snapshot-v2.compressed.kv");
     assert_eq!(object(file), Ok(snapshot_of(3_000_000)));
     assert_eq!(object(include_bytes!("../../../fixtures/partial-v3.kv")), Ok(partial()));
+    assert_eq!(object(include_bytes!("../../../fixtures/lossy-v4.kv")), Ok(lossy()));
     let file = include_bytes!("../../../fixtures/slot-v2.extended.bin");
     assert_eq!(SlotRecord::decode(file), Ok((MODEL, slot_of_version_two())));
     let file = include_bytes!("../../../fixtures/slot-v3.extended.bin");
@@ -128,6 +130,17 @@ fn the_latest_version_looks_like_its_specification() {
         zstd::stream::decode_all(tokens).unwrap(),
         b"\x01\0\0\0\x70\x11\x01\0\xff\xff\xff\xff"
     );
+}
+
+#[test]
+fn a_rounded_block_has_a_version_that_earlier_programs_refuse() {
+    let file = lossy().encode();
+    assert_eq!(&file[..12], b"HOBOBJ\0\x01\x04\0\x04\0");
+    assert_ne!(lossy().id(), block().id());
+    assert_eq!(Object::compressed(&file, 3), Ok(None));
+    let earlier = [&file[..8], &[3], &file[9..]].concat();
+    let earlier = resealed(earlier, 96, 0..0);
+    assert_eq!(ObjectHeader::decode(&earlier), Err(FormatError::Field { field: "kind", value: 4 }));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crate::fingerprint::{FileDigest, Lora};
 use crate::id::{BlockId, ModelHash, Token};
 use crate::layer::Layer;
 use crate::lineage::{Lineage, View, ViewRun};
+use crate::lossy::Lossy;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
@@ -39,6 +40,13 @@ fn snapshot() -> Object {
 
 fn partial() -> Object {
     Object { kind: ObjectKind::Partial, ..snapshot() }
+}
+
+/// A block whose KV was rounded.
+fn lossy() -> Object {
+    let view = View::lossy(Lossy::Q8, block().id());
+    let payload = Payload::from(b"HOBLSY\0\x01\x01\0\0\0\x05\0\0\0headsand groups".to_vec());
+    Object { kind: ObjectKind::Lossy, parent: view.parent(block().parent), payload, ..block() }
 }
 
 fn snapshot_of(bytes: usize) -> Object {
@@ -162,8 +170,8 @@ fn an_unknown_file_is_not_reported_as_damaged() {
 #[test]
 fn a_later_version_is_refused_as_newer() {
     let mut file = block().encode();
-    file[8] = 4;
-    assert_eq!(Object::decode(file), Err(FormatError::Newer { version: 4, readable: 3 }));
+    file[8] = 5;
+    assert_eq!(Object::decode(file), Err(FormatError::Newer { version: 5, readable: 4 }));
     let mut file = slot().encode(MODEL);
     file[9] = 1;
     assert_eq!(SlotRecord::decode(&file), Err(FormatError::Newer { version: 259, readable: 5 }));

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn an_object_is_read_back_as_it_was_written() {
-    for object in [block(), snapshot()] {
+    for object in [block(), snapshot(), partial(), lossy()] {
         let file = object.encode();
         assert_eq!(file.len() as u64, object.file_bytes());
         assert_eq!(Object::decode(file), Ok(object));
