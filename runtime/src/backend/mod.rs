@@ -1,18 +1,21 @@
 //! The seam to llama.cpp: a [`Model`] that anyone may share, and a [`Backend`] that one thread
 //! owns.
 //!
-//! - `llama` is the real one; all of the project's `unsafe` is in it.
+//! - `llama` is the real one; all of the project's `unsafe` is in it, but for a call in `lossy`.
 //! - `fake` is a deterministic stand-in: a cell that is missing, foreign or at a wrong position
 //!   changes every token that follows.
 //! - Ranges are half-open positions, checked by the caller: `start < end <= end of sequence`.
 //! - `state` knows llama.cpp's layout of a sequence's state, and joins the states of adjacent
-//!   blocks off the engine's thread. `rotate` moves its cells to other positions there.
+//!   blocks off the engine's thread. `rotate` moves its cells to other positions there, `lossy` rounds its
+//!   numbers.
 
 mod device;
 pub mod fake;
 #[cfg(feature = "llama")]
 #[expect(unsafe_code, reason = "the one place that talks to C++")]
 pub mod llama;
+pub mod lossy;
+mod numbers;
 pub mod rotate;
 pub mod state;
 
@@ -20,9 +23,10 @@ use std::fmt;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use hob_slots::Token;
+use hob_slots::{Lossy, Token};
 
 pub use device::{Device, Offload, devices};
+pub use lossy::Unrounded;
 pub use rotate::{Immovable, Rope};
 pub use state::JoinedState;
 
@@ -221,6 +225,16 @@ pub trait Model: Send + Sync {
     /// The cells of `state`, whose bytes the caller has verified, at the positions `wanted`, moved by `delta`
     /// positions. `None` where it does not hold these, or [`ModelFacts::rope`] is an error.
     fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>>;
+
+    /// A block's `state`, rounded to have fewer bytes. [`lossy::is_rounded`] tells such bytes from a state.
+    ///
+    /// # Errors
+    /// Why it stays as it is.
+    fn round_state(&self, state: &[u8], lossy: Lossy) -> Result<Vec<u8>, Unrounded>;
+
+    /// The state that was rounded, with its numbers as they are now, written over `buffer`; `None` where
+    /// [`Model::round_state`] has not made these bytes.
+    fn state_of_rounded(&self, rounded: &[u8], buffer: Vec<u8>) -> Option<Vec<u8>>;
 
     /// Makes a context, passes it to `run` once, and frees it.
     ///

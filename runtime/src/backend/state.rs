@@ -109,11 +109,25 @@ impl<'s> PlainState<'s> {
     }
 
     /// The layers' K: the range of the rows in the state, the bytes of a row, and ggml's number of their type.
-    pub(super) fn keys(&self) -> impl Iterator<Item = (std::ops::Range<usize>, usize, u32)> {
-        let rows = self.rows().zip(&self.sections).take(self.sections.len() / 2);
-        rows.map(|(range, &(at, row_bytes))| {
+    pub(super) fn keys(&self) -> impl Iterator<Item = Section> {
+        self.typed_rows().take(self.sections.len() / 2)
+    }
+
+    /// The same of each layer's K, then of each layer's V.
+    pub(super) fn typed_rows(&self) -> impl Iterator<Item = Section> {
+        self.rows().zip(&self.sections).map(|(range, &(at, row_bytes))| {
             let number_type = self.bytes[at..].first_chunk().expect("a section has a head");
             (range, row_bytes, u32::from_le_bytes(*number_type))
+        })
+    }
+
+    /// All but the rows: what is before the first section, then the head of each section.
+    pub(super) fn heads(&self) -> Vec<u8> {
+        let sections = self.sections.iter().enumerate();
+        let before = &self.bytes[..HEAD + self.cells * CELL + SHAPE];
+        sections.fold(before.to_vec(), |mut heads, (index, _)| {
+            heads.extend_from_slice(self.section_head(index));
+            heads
         })
     }
 
@@ -158,6 +172,47 @@ impl<'s> PlainState<'s> {
         &self.bytes[self.sections[index].0..][..SECTION_HEAD]
     }
 }
+
+/// An empty state with these [`PlainState::heads`], in the memory of `buffer`, and its sections: the range of
+/// their rows, the bytes of a row, and ggml's number of their type. `rows_fit` is asked before memory is taken
+/// for them, with the number of cells. `None` where it refuses, or the heads are none.
+pub(super) fn with_heads(
+    heads: &[u8],
+    mut bytes: Vec<u8>,
+    rows_fit: impl Fn(usize, &[Section]) -> bool,
+) -> Option<(Vec<u8>, usize, Vec<Section>)> {
+    let cells = number(heads, 12).filter(|&cells| cells > 0)?;
+    let shape = HEAD.checked_add(cells.checked_mul(CELL)?)?;
+    let layers = number(heads, shape + 4)?;
+    let before = shape + SHAPE;
+    let (section_heads, rest) = heads.get(before..)?.as_chunks::<SECTION_HEAD>();
+    if !rest.is_empty() || section_heads.len() != layers.checked_mul(2)? {
+        return None;
+    }
+    let mut sections = Vec::with_capacity(section_heads.len());
+    let mut at = before;
+    for head in section_heads {
+        let row_bytes = u64::from_le_bytes(*head.last_chunk().expect("it has twelve bytes"));
+        let row_bytes = usize::try_from(row_bytes).ok().filter(|&bytes| bytes > 0)?;
+        let start = at.checked_add(SECTION_HEAD)?;
+        at = start.checked_add(cells.checked_mul(row_bytes)?)?;
+        let number_type = u32::from_le_bytes(*head.first_chunk().expect("it has twelve bytes"));
+        sections.push((start..at, row_bytes, number_type));
+    }
+    if !rows_fit(cells, &sections) {
+        return None;
+    }
+    bytes.truncate(at);
+    bytes.resize(at, 0); // Old content is written over.
+    put(&mut bytes, 0, &heads[..before]);
+    for (head, (rows, ..)) in section_heads.iter().zip(&sections) {
+        put(&mut bytes, rows.start - SECTION_HEAD, head);
+    }
+    Some((bytes, cells, sections))
+}
+
+/// The range of a section's rows, the bytes of a row, and ggml's number of their type.
+pub(super) type Section = (std::ops::Range<usize>, usize, u32);
 
 /// Appends the cells of `state` to `joined`. Returns `false`, and leaves `joined` as it was, when
 /// there is no room or the layouts differ.

@@ -7,11 +7,11 @@ use hob_runtime::adapters::Adapters;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::backend::{
     Backend, ContextShape, DecodeError, JoinedState, LoadError, Model, ModelFacts, Progress, Row,
-    Sequence, StateError,
+    Sequence, StateError, Unrounded,
 };
 use hob_runtime::heartbeat::Heartbeat;
 use hob_runtime::vocabulary::Vocabulary;
-use hob_slots::Token;
+use hob_slots::{Lossy, Token};
 
 pub struct Troubled {
     model: FakeModel,
@@ -48,6 +48,14 @@ impl Model for Troubled {
 
     fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>> {
         self.model.move_state(state, wanted, delta)
+    }
+
+    fn round_state(&self, state: &[u8], lossy: Lossy) -> Result<Vec<u8>, Unrounded> {
+        self.model.round_state(state, lossy)
+    }
+
+    fn state_of_rounded(&self, rounded: &[u8], buffer: Vec<u8>) -> Option<Vec<u8>> {
+        self.model.state_of_rounded(rounded, buffer)
     }
 
     fn with_context(

@@ -12,6 +12,7 @@
 
 mod context;
 pub mod echo;
+mod rounding;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,9 +21,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use context::FakeContext;
-use hob_slots::{AdapterSet, Token};
+use hob_slots::{AdapterSet, Lossy, Token};
 use parking_lot::Mutex;
 
+use super::lossy::Unrounded;
 use super::rotate::Pairing;
 use super::{
     Backend, ContextShape, Immovable, JoinedState, LoadError, MemoryKind, Model, ModelFacts,
@@ -254,6 +256,14 @@ impl Model for FakeModel {
             moved.extend_from_slice(&cell[4..]); // Its content depends on where it was computed.
         }
         (rest.is_empty() && moved.len() == wanted.len() * CELL_BYTES).then_some(moved)
+    }
+
+    fn round_state(&self, state: &[u8], lossy: Lossy) -> Result<Vec<u8>, Unrounded> {
+        rounding::rounded(state, lossy)
+    }
+
+    fn state_of_rounded(&self, rounded: &[u8], buffer: Vec<u8>) -> Option<Vec<u8>> {
+        rounding::state_of(rounded, buffer)
     }
 
     fn with_context(

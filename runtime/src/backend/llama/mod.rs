@@ -23,7 +23,7 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use hob_slots::Token;
+use hob_slots::{Lossy, Token};
 use llama_cpp_2::llama_backend::LlamaBackend;
 use llama_cpp_2::{LogOptions, send_logs_to_tracing};
 use llama_cpp_sys_2 as sys;
@@ -31,7 +31,7 @@ use parking_lot::RwLock;
 
 use super::{
     Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Offload,
-    Progress, rotate, state,
+    Progress, Unrounded, lossy, rotate, state,
 };
 use crate::vocabulary::{PairMarks, TokenKind, Vocabulary};
 
@@ -152,6 +152,14 @@ impl Model for LlamaModel {
 
     fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>> {
         rotate::moved(state, wanted, delta, self.facts.rope.as_ref().ok()?)
+    }
+
+    fn round_state(&self, state: &[u8], lossy: Lossy) -> Result<Vec<u8>, Unrounded> {
+        lossy::rounded(state, lossy)
+    }
+
+    fn state_of_rounded(&self, rounded: &[u8], buffer: Vec<u8>) -> Option<Vec<u8>> {
+        lossy::state_of(rounded, buffer)
     }
 
     fn with_context(

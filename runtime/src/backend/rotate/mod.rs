@@ -7,13 +7,10 @@
 //! - Always from the bytes that were computed, so that K is rounded once, however often it is used.
 //! - A quantised K has its Hadamard rotation, which the state tells, undone before and redone after.
 
-mod numbers;
-
 use std::fmt;
 use std::ops::Range;
 
-pub use numbers::NumberType;
-
+pub use super::numbers::NumberType;
 use super::state::{PlainState, put};
 
 /// Which two numbers of a head are rotated together.

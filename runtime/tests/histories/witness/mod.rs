@@ -17,10 +17,11 @@ use std::sync::Arc;
 use hob_runtime::backend::state::PlainState;
 use hob_runtime::backend::{
     Backend, ContextShape, JoinedState, LoadError, Model, ModelFacts, Progress, Row, Sequence,
+    Unrounded,
 };
 use hob_runtime::splice;
 use hob_runtime::vocabulary::Vocabulary;
-use hob_slots::Token;
+use hob_slots::{Lossy, Token};
 use parking_lot::Mutex;
 
 use crate::random::Random;
@@ -95,6 +96,14 @@ impl Model for Watched {
 
     fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>> {
         self.model.move_state(state, wanted, delta)
+    }
+
+    fn round_state(&self, state: &[u8], lossy: Lossy) -> Result<Vec<u8>, Unrounded> {
+        self.model.round_state(state, lossy)
+    }
+
+    fn state_of_rounded(&self, rounded: &[u8], buffer: Vec<u8>) -> Option<Vec<u8>> {
+        self.model.state_of_rounded(rounded, buffer)
     }
 
     fn with_context(

@@ -11,7 +11,7 @@ pub enum NumberType {
 }
 
 /// Numbers of a block of Q8_0.
-const BLOCK: usize = 32;
+pub(super) const BLOCK: usize = 32;
 const BLOCK_BYTES: usize = 2 + BLOCK;
 
 impl NumberType {
@@ -24,6 +24,16 @@ impl NumberType {
             30 => Self::Bf16,
             _ => return None,
         })
+    }
+
+    /// Numbers of a row of so many bytes; `None` for a part of one.
+    pub fn count(self, row_bytes: usize) -> Option<usize> {
+        let (bytes, numbers) = match self {
+            Self::F32 => (4, 1),
+            Self::F16 | Self::Bf16 => (2, 1),
+            Self::Q8_0 => (BLOCK_BYTES, BLOCK),
+        };
+        row_bytes.is_multiple_of(bytes).then_some(row_bytes / bytes * numbers)
     }
 
     /// The numbers of a row.
@@ -77,6 +87,21 @@ impl NumberType {
     }
 }
 
+/// Writes numbers of less than 65,520 as [`NumberType::F16`] does, several at a time: there is no branch. Compiled into
+/// each caller, for the instructions that it may use.
+#[inline(always)]
+pub(super) fn write_f16(row: &[f32], bytes: &mut [u8]) {
+    for (to, &number) in bytes.as_chunks_mut::<2>().0.iter_mut().zip(row) {
+        // 2 to the power of -112: the exponents of f16 begin there.
+        let bits = (number * f32::from_bits(0x0780_0000)).to_bits();
+        let (sign, rest) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
+        let rounded = (rest + 0xfff + (rest >> 13 & 1)) >> 13;
+        #[expect(clippy::cast_possible_truncation, reason = "both fit 16 bits")]
+        let narrow = (rounded | sign) as u16;
+        *to = narrow.to_le_bytes();
+    }
+}
+
 /// As `quantize_row_q8_0_ref` does.
 #[expect(clippy::cast_possible_truncation, reason = "it is -127 to 127 after rounding")]
 fn quantise(numbers: &[f32; BLOCK], to: &mut [u8; BLOCK_BYTES]) {
@@ -89,7 +114,7 @@ fn quantise(numbers: &[f32; BLOCK], to: &mut [u8; BLOCK_BYTES]) {
     }
 }
 
-fn of_f16(bits: u16) -> f32 {
+pub(super) fn of_f16(bits: u16) -> f32 {
     let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7fff));
     let wide = if rest >= 0x7c00 {
         (rest << 13) | 0x7f80_0000 // Infinite, or no number.
@@ -101,7 +126,7 @@ fn of_f16(bits: u16) -> f32 {
 
 /// Rounds to the nearest, ties to even.
 #[expect(clippy::cast_possible_truncation, reason = "all of them fit 16 bits")]
-fn to_f16(number: f32) -> u16 {
+pub(super) fn to_f16(number: f32) -> u16 {
     let bits = number.to_bits();
     let (sign, rest) = ((bits >> 16 & 0x8000) as u16, bits & 0x7fff_ffff);
     let narrow = if rest > 0x7f80_0000 {
@@ -156,6 +181,21 @@ mod tests {
         }
         assert_eq!([to_f16(65_504.0), to_f16(65_520.0), to_f16(1e9)], [0x7bff, 0x7c00, 0x7c00]);
         assert_eq!([to_bf16(1.0), to_bf16(1.0 + 2.0_f32.powi(-8))], [0x3f80, 0x3f80]);
+    }
+
+    #[test]
+    fn f16_is_written_without_branches_as_with_them() {
+        let mut numbers: Vec<f32> =
+            (0..=u16::MAX).map(of_f16).filter(|it| it.is_finite()).collect();
+        let between = numbers.windows(2).map(|pair| pair[0] * 0.3 + pair[1] * 0.7);
+        let halves = numbers.windows(2).map(|pair| f32::midpoint(pair[0], pair[1]));
+        let more: Vec<f32> = between.chain(halves).collect();
+        numbers.extend(more);
+        let mut bytes = vec![0; 2 * numbers.len()];
+        write_f16(&numbers, &mut bytes);
+        for (number, bytes) in numbers.iter().zip(bytes.as_chunks::<2>().0) {
+            assert_eq!(u16::from_le_bytes(*bytes), to_f16(*number), "{number:e}");
+        }
     }
 
     #[test]
