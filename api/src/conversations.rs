@@ -128,6 +128,8 @@ pub struct AnswerMoves {
     /// Of the prompt, moved from another place, and computed at the seams of those.
     pub moved_tokens: usize,
     pub repaired_tokens: usize,
+    /// Of the prompt, with KV that was rounded while it was saved.
+    pub lossy_tokens: usize,
     /// Why nothing was moved for an answer that takes such KV.
     pub immovable: Option<String>,
     pub cells: Cells,

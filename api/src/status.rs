@@ -56,6 +56,8 @@ pub struct Status {
     pub draft_model: Option<DraftModel>,
     /// The embedding model that finds what left conversations, if the settings name one.
     pub recall_model: Option<RecallModel>,
+    /// How the KV of aged conversations is rounded, if it is to be.
+    pub slots_lossy: Option<LossyTier>,
     pub slots: Vec<Slot>,
     pub parked: Vec<Parked>,
     pub profiles: Vec<Profile>,
@@ -126,6 +128,16 @@ pub struct SharedTier {
 pub struct RecallModel {
     pub name: String,
     /// Why it finds nothing.
+    pub refused: Option<Text>,
+}
+
+/// How the KV of aged conversations is rounded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LossyTier {
+    /// `q8` or `q4`.
+    pub tier: Text,
+    /// Why none is.
     pub refused: Option<Text>,
 }
 
@@ -304,6 +316,9 @@ pub struct Counters {
     /// Computed tokens at the seams of these.
     #[serde(default)]
     pub repaired_tokens: u64,
+    /// Restored from rounded KV.
+    #[serde(default)]
+    pub lossy_tokens: u64,
     pub prewarmed: u64,
     pub superseded: u64,
     pub parked: u64,

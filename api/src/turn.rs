@@ -113,6 +113,8 @@ pub struct PromptTokens {
     pub computed: usize,
     /// The part of `computed` at the seams of moved text.
     pub repaired: usize,
+    /// The part that was not computed whose KV was rounded while it was saved.
+    pub lossy: usize,
 }
 
 /// Cells of a conversation during a turn.
@@ -203,6 +205,7 @@ impl Turn {
             moved: tokens.moved,
             computed: tokens.computed + ahead.computed,
             repaired: tokens.repaired,
+            lossy: tokens.lossy,
         }
     }
 }

@@ -22,8 +22,8 @@ use crate::parse::{self, Complaint, Raw};
 use crate::paths::UserDirs;
 use crate::sources::Sources;
 use crate::values::{
-    Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
-    NamedAdapter, OpenRoutes, TtlClass,
+    Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, LossyChoice,
+    ModelChoice, NamedAdapter, OpenRoutes, TtlClass,
 };
 
 /// Ten years: far from where adding to a clock overflows.
@@ -267,6 +267,10 @@ impl<'a> Layers<'a> {
 
     pub(crate) fn eviction(&mut self, key: Key) -> Result<EvictionChoice, ConfigError> {
         self.value(key, |raw| parse::choice(raw, &EvictionChoice::NAMES))
+    }
+
+    pub(crate) fn lossy(&mut self, key: Key) -> Result<LossyChoice, ConfigError> {
+        self.value(key, |raw| parse::choice(raw, &LossyChoice::NAMES))
     }
 
     pub(crate) fn ttl_class(&mut self, key: Key) -> Result<TtlClass, ConfigError> {

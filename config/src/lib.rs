@@ -37,6 +37,6 @@ pub use running::RunningDaemon;
 pub use settings::Settings;
 pub use sources::{ConfigFile, Sources};
 pub use values::{
-    Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
-    NamedAdapter, OpenRoutes, SharedPlace, TtlClass,
+    Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, LossyChoice,
+    ModelChoice, NamedAdapter, OpenRoutes, SharedPlace, TtlClass,
 };

@@ -11,8 +11,8 @@ use crate::parse;
 use crate::paths::{self, UserDirs};
 use crate::table::settings_table;
 use crate::values::{
-    Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, ModelChoice,
-    NamedAdapter, OpenRoutes, SharedPlace, TtlClass,
+    Adapter, CacheType, ContextChoice, DraftChoice, EvictionChoice, GpuLayers, LossyChoice,
+    ModelChoice, NamedAdapter, OpenRoutes, SharedPlace, TtlClass,
 };
 use crate::voice;
 

@@ -247,6 +247,11 @@ macro_rules! settings_table {
         #[setting(Daemon, "TIME", default = "1h")]
         CompressAfter => compress_after: Option<Duration> = duration_unless_zero();
 
+        /// Round the KV of conversations that were unused for as long, to half the bytes or a quarter: off,
+        /// q8 or q4
+        #[setting(Daemon, "off|q8|q4", default = "off")]
+        SlotsLossy => slots_lossy: LossyChoice = lossy();
+
         /// Encrypt saved KV and the names of its conversations
         #[setting(Everyone, "BOOL", default = "false")]
         SlotsEncrypt => slots_encrypt: bool = switch();

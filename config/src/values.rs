@@ -245,6 +245,18 @@ choice! {
     }
 }
 
+choice! {
+    /// How the KV of aged conversations is rounded.
+    LossyChoice, LossyChoiceError: 3 {
+        /// It is not.
+        Off = "off",
+        /// 8 bits a number.
+        Q8 = "q8",
+        /// 4 bits a number.
+        Q4 = "q4",
+    }
+}
+
 /// Where several daemons share saved conversations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SharedPlace {

@@ -35,6 +35,7 @@ pub struct Metrics {
     away: AtomicU64,
     moved: AtomicU64,
     repaired: AtomicU64,
+    lossy: AtomicU64,
     computed: AtomicU64,
     moved_out: MovedCounts,
     moved_back: MovedCounts,
@@ -128,6 +129,7 @@ impl Metrics {
         add(&self.away, tokens.away);
         add(&self.moved, tokens.moved);
         add(&self.repaired, tokens.repaired);
+        add(&self.lossy, tokens.lossy);
         add(&self.computed, tokens.computed);
         self.ttft.observe(report.ttft_ms / 1000.0);
     }
@@ -143,6 +145,7 @@ impl Metrics {
             moved: read(&self.moved),
             computed: read(&self.computed),
             repaired: read(&self.repaired),
+            lossy: read(&self.lossy),
         }
     }
 
@@ -214,6 +217,12 @@ impl Metrics {
             "counter",
             "Computed prompt tokens at the seams of moved text.",
             read(&self.repaired),
+        );
+        page.single(
+            "hob_lossy_tokens_total",
+            "counter",
+            "Prompt tokens whose KV was rounded while it was saved.",
+            read(&self.lossy),
         );
         self.render_moved(&mut page);
         page.single(
@@ -467,6 +476,7 @@ mod tests {
             moved: 40,
             computed: 5,
             repaired: 3,
+            lossy: 60,
         };
         metrics.started(&report(tokens));
         metrics.moved(&Moved { at: 100, range: 0..64, way: Way::Out });
@@ -484,6 +494,7 @@ mod tests {
             "hob_prompt_tokens_total{place=\"disk\"} 90",
             "hob_prompt_tokens_total{place=\"moved\"} 40",
             "hob_repaired_tokens_total 3",
+            "hob_lossy_tokens_total 60",
             "hob_prompt_tokens_total{place=\"away\"} 7",
             "hob_blocks_moved_total{way=\"out\"} 2",
             "hob_tokens_moved_total{way=\"out\"} 66",

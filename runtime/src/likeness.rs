@@ -63,6 +63,7 @@ impl Likeness {
         tokens.moved += others.moved;
         tokens.computed += others.computed;
         tokens.repaired += others.repaired;
+        tokens.lossy += others.lossy;
     }
 
     /// The part of the tokens on which both sides agree; 1 without any.

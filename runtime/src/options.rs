@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hob_slots::Timestamp;
 use hob_slots::away::Policy;
 use hob_slots::recall::Retrievals;
+use hob_slots::{Lossy, Timestamp};
 
 use crate::backend::{ContextShape, MemoryKind, ModelFacts};
 use crate::draft_model::DraftModel;
 use crate::embedder::Embedder;
 use crate::no_eviction::NoEviction;
+use crate::turn::TurnRequest;
 
 #[derive(Clone)]
 pub struct EngineOptions {
@@ -38,6 +39,8 @@ pub struct EngineOptions {
     pub retrievals: Retrievals,
     /// Tells what means the like of a question; `None`: words alone tell what comes back.
     pub embedder: Option<Embedder>,
+    /// How the KV of aged conversations is rounded; `None`: rounded KV is not used, but computed again.
+    pub lossy: Option<Lossy>,
     /// Turns that may wait for a slot.
     pub queue: usize,
     /// Host memory for parked KV.
@@ -85,6 +88,7 @@ impl Default for EngineOptions {
             recovery: Recovery::default(),
             retrievals: Retrievals::ALL,
             embedder: None,
+            lossy: None,
             queue: 32,
             memory_budget_bytes: 1 << 30,
             unsaved_budget_bytes: 256 << 20,
@@ -110,6 +114,11 @@ impl EngineOptions {
     /// Rows of one micro-batch at most.
     pub(crate) fn max_rows(&self) -> usize {
         self.micro_batch.min(self.context_tokens)
+    }
+
+    /// Whether rounded KV of its conversation may serve the turn.
+    pub(crate) fn takes_lossy(&self, request: &TurnRequest) -> bool {
+        self.lossy.is_some() && !request.lossless
     }
 
     /// Whether blocks leave the cells of a conversation that outgrows them.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hob_slots::{ConversationId, MemoryFigures, SlotId};
+use hob_slots::{ConversationId, Lossy, MemoryFigures, SlotId};
 use parking_lot::Mutex;
 
 use crate::adapters::Adapters;
@@ -37,6 +37,16 @@ pub struct EngineStatus {
     pub counters: EngineCounters,
     /// Of the draft model, if there is one.
     pub draft_model: Option<DraftModelCounters>,
+    /// How the KV of aged conversations is rounded, if it is to be.
+    pub lossy: Option<LossyStatus>,
+}
+
+/// The lossy tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossyStatus {
+    pub tier: Lossy,
+    /// Why nothing is rounded.
+    pub refused: Option<String>,
 }
 
 /// The status while the engine's thread cannot answer: it loads the weights, or computes a long
@@ -182,6 +192,8 @@ pub struct EngineCounters {
     pub moved_tokens: u64,
     /// Tokens that were computed at the seams of those.
     pub repaired_tokens: u64,
+    /// Tokens of prompts that were restored from rounded KV.
+    pub lossy_tokens: u64,
     /// Blocks of conversations with blocks away whose words were read before a question asked for them.
     pub indexed_ahead: u64,
     /// Those that were read while a question waited.

@@ -38,6 +38,8 @@ pub struct TurnRequest {
     pub max_tokens: usize,
     /// Whether KV may be used that was computed at another place.
     pub reuse: Reuse,
+    /// Uses no rounded KV, whatever the engine's options say.
+    pub lossless: bool,
     /// Cells that the conversation may have at any time; `None`: those of the cache. Blocks leave a longer
     /// conversation's cells, and come back when it turns to them.
     pub budget: Option<usize>,
@@ -77,6 +79,7 @@ impl TurnRequest {
             sampling: Sampling::greedy(),
             max_tokens,
             reuse: Reuse::Exact,
+            lossless: false,
             budget: None,
             stop: Vec::new(),
             grammar: None,
@@ -171,7 +174,7 @@ pub enum FinishReason {
     Length,
 }
 
-/// Where the tokens of a prompt came from. All but `repaired` add up to the prompt's length.
+/// Where the tokens of a prompt came from. All but `repaired` and `lossy` add up to the prompt's length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCounts {
     /// Hot already, in this conversation's cells or in cells of another with the same prefix.
@@ -187,6 +190,8 @@ pub struct TokenCounts {
     pub computed: usize,
     /// The part of `computed` at the seams of moved text, whose KV was there, too.
     pub repaired: usize,
+    /// The part that was not computed whose KV was rounded while it was saved.
+    pub lossy: usize,
 }
 
 impl TokenCounts {

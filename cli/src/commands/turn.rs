@@ -219,6 +219,10 @@ pub fn footer(hob: &Value) -> String {
     if moved > 0 {
         parts.push(format!("{} of them moved from another place", count(moved as u64)));
     }
+    let lossy = turn.tokens.map_or(0, |tokens| tokens.lossy);
+    if lossy > 0 {
+        parts.push(format!("{} of them from rounded KV", count(lossy as u64)));
+    }
     let immovable = turn.immovable.map(|why| format!("nothing is moved: {}", plain(&why)));
     parts.extend(immovable);
     let saved = turn.saved_ms.filter(|saved_ms| *saved_ms >= MIN_SAVED_MS);

@@ -74,6 +74,7 @@ impl Account {
             moved: before.moved + report.tokens.moved,
             computed: before.computed + report.tokens.computed,
             repaired: before.repaired + report.tokens.repaired,
+            lossy: before.lossy + report.tokens.lossy,
         };
         if first {
             self.report = report;
@@ -142,6 +143,7 @@ impl Account {
                 moved: report.tokens.moved,
                 computed: report.tokens.computed,
                 repaired: report.tokens.repaired,
+                lossy: report.tokens.lossy,
             }),
             immovable: self
                 .exact_because

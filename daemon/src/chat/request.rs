@@ -65,11 +65,20 @@ impl ResolvedRequest {
 
     /// Which KV the answer may use: as the request says, or its profile.
     pub fn reuse(&self) -> Reuse {
-        let of_profile = || self.preamble.as_ref().and_then(|preamble| preamble.profile.reuse);
-        match self.request.reuse.or_else(of_profile) {
+        match self.accepted() {
             Some(Accepted::Repaired) => Reuse::Repaired(Repair::default()),
             Some(Accepted::Exact) | None => Reuse::Exact,
         }
+    }
+
+    /// Whether it says itself, or its profile does, that the answer may use exact KV alone.
+    pub fn lossless(&self) -> bool {
+        self.accepted() == Some(Accepted::Exact)
+    }
+
+    fn accepted(&self) -> Option<Accepted> {
+        let of_profile = || self.preamble.as_ref().and_then(|preamble| preamble.profile.reuse);
+        self.request.reuse.or_else(of_profile)
     }
 
     /// How much of the prompt is known. A request that generates nothing may lack its question.

@@ -221,6 +221,7 @@ impl Chat {
             adapters: job.adapters.clone(),
             budget: job.resolved.budget(),
             reuse,
+            lossless: job.resolved.lossless(),
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },
             ..turn(
                 request,

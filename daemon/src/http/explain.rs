@@ -49,7 +49,7 @@ fn moves_of(answer: &SavedMessage, question: Option<&SavedMessage>) -> Option<An
     let turn = answer.finish.as_ref()?.get("hob")?.clone();
     let Turn { cells, moved, tokens, immovable, .. } = serde_json::from_value(turn).ok()?;
     let (cells, tokens) = (cells?, tokens.unwrap_or_default());
-    let has_moved = !moved.is_empty() || tokens.moved > 0;
+    let has_moved = !moved.is_empty() || tokens.moved > 0 || tokens.lossy > 0;
     let says = has_moved || cells.no_eviction.is_some() || immovable.is_some();
     let question = question.map_or(String::new(), |question| {
         let message: hob_api::Message =
@@ -63,6 +63,7 @@ fn moves_of(answer: &SavedMessage, question: Option<&SavedMessage>) -> Option<An
         away_tokens: tokens.away,
         moved_tokens: tokens.moved,
         repaired_tokens: tokens.repaired,
+        lossy_tokens: tokens.lossy,
         immovable,
         cells,
         moved,

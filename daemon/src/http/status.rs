@@ -9,12 +9,14 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use hob_api::Status;
 use hob_api::status::{
-    Adapter, Counters, DiskQuota, DraftModel, Parked, Prefix, Profile, ProfileReuse, RecallModel,
-    Slot, Upstream,
+    Adapter, Counters, DiskQuota, DraftModel, LossyTier, Parked, Prefix, Profile, ProfileReuse,
+    RecallModel, Slot, Upstream,
 };
 use hob_config::ModelChoice;
 use hob_runtime::adapters::AdapterFile;
-use hob_runtime::{DraftModelCounters, EngineCounters, Health, SavedStatus, SlotStatus};
+use hob_runtime::{
+    DraftModelCounters, EngineCounters, Health, LossyStatus, SavedStatus, SlotStatus,
+};
 use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
@@ -117,6 +119,7 @@ pub async fn stats(
             "moved": tokens.moved,
             "computed": tokens.computed,
             "repaired": tokens.repaired,
+            "lossy": tokens.lossy,
         },
         "reused": (prompt > 0).then(|| reused as f64 / prompt as f64),
         "generated_tokens": metrics.generated_tokens(),
@@ -189,6 +192,10 @@ pub async fn status(
         recall_model: models.catalogue.current().recall_model.as_ref().map(|it| RecallModel {
             name: it.name.clone(),
             refused: it.refused.clone().map(Into::into),
+        }),
+        slots_lossy: status.lossy.map(|LossyStatus { tier, refused }| LossyTier {
+            tier: tier.as_str().into(),
+            refused: refused.map(Into::into),
         }),
         slots: slots.into_iter().map(|it| slot(it, &readiness)).collect(),
         parked: status.parked.into_iter().map(|saved| parked(saved, speed)).collect(),
@@ -303,6 +310,7 @@ fn counters(counters: EngineCounters) -> Counters {
         computed_tokens: counters.computed_tokens,
         moved_tokens: counters.moved_tokens,
         repaired_tokens: counters.repaired_tokens,
+        lossy_tokens: counters.lossy_tokens,
         prewarmed: counters.prewarmed,
         superseded: counters.superseded,
         parked: counters.parked,

@@ -112,12 +112,12 @@ impl Task {
         let options = self.speech.options();
         let identity = Identity::Named(self.id.clone());
         let adapters = options.chat.adapters(&resolved.request.shape).await?;
-        let (budget, reuse) = (resolved.budget(), resolved.reuse());
+        let (budget, reuse, lossless) = (resolved.budget(), resolved.reuse(), resolved.lossless());
         let Rendered { tokens, segments, .. } =
             options.chat.probable_prompt(resolved, &identity, extent).await?;
         let prefill = TurnRequest::prefill(self.id.clone(), tokens, Purpose::Speculate);
         let keep = Retention { segments, ..Retention::default() };
-        let request = TurnRequest { adapters, budget, reuse, keep, ..prefill };
+        let request = TurnRequest { adapters, budget, reuse, lossless, keep, ..prefill };
         // Once a turn has closed the session, nothing may be queued behind it.
         let submitted =
             options.sessions.while_open(&self.id, || options.chat.engine().submit(request));

@@ -18,6 +18,7 @@ use super::{Report, upstream};
 use crate::clock::Clock;
 use crate::models::{CurrentDraftModel, CurrentRecallModel, ModelSampling};
 use crate::prompt::RendersIn;
+use crate::storage::sweep;
 use crate::warm::battery::ReadBattery;
 
 /// Assumed where the system does not report its memory.
@@ -109,6 +110,7 @@ pub(super) fn open(
             EvictionChoice::Discard => Recovery::Discard,
             EvictionChoice::Restore | EvictionChoice::Off => Recovery::Restore,
         },
+        lossy: sweep::lossy(settings),
         embedder: loaded.recall_model.as_ref().and_then(|it| it.embedder.clone().ok()),
         queue: settings.queue,
         memory_budget_bytes: settings.warm_budget_bytes(memory),

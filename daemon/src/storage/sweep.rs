@@ -10,11 +10,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hob_config::Settings;
+use hob_config::{LossyChoice, Settings};
 use hob_runtime::Engine;
 use hob_slots::store::Store;
 use hob_slots::sweep::{Rules, Sweeper, Swept};
-use hob_slots::{AdjustedTime, ClockTracker, Lifetimes, TtlClass};
+use hob_slots::{AdjustedTime, ClockTracker, Lifetimes, Lossy, TtlClass};
 
 use super::quota::DiskQuota;
 use crate::clock::ProcessTime;
@@ -36,8 +36,18 @@ pub fn rules(settings: &Settings) -> Rules {
     Rules {
         lifetimes: lifetimes(settings),
         compress_after: settings.compress_after,
+        lossy: lossy(settings),
         max_removals: settings.sweep_removals,
         ..Rules::default()
+    }
+}
+
+/// How the KV of aged conversations is rounded.
+pub fn lossy(settings: &Settings) -> Option<Lossy> {
+    match settings.slots_lossy {
+        LossyChoice::Off => None,
+        LossyChoice::Q8 => Some(Lossy::Q8),
+        LossyChoice::Q4 => Some(Lossy::Q4),
     }
 }
 
@@ -132,10 +142,19 @@ pub async fn sweep(
     for error in &swept.errors {
         tracing::warn!(%error, "part of the sweep failed");
     }
-    let Swept { expired, evicted, collected, compressed, .. } = swept;
-    if expired + evicted + collected + compressed > 0 {
+    let Swept { expired, evicted, collected, compressed, rounded, .. } = swept;
+    if expired + evicted + collected + compressed + rounded > 0 {
         let (freed_bytes, used_bytes) = (swept.freed_bytes, swept.used_bytes);
-        tracing::info!(expired, evicted, collected, compressed, freed_bytes, used_bytes, "swept");
+        tracing::info!(
+            expired,
+            evicted,
+            collected,
+            compressed,
+            rounded,
+            freed_bytes,
+            used_bytes,
+            "swept"
+        );
     }
     Ok(swept)
 }

@@ -55,6 +55,7 @@ impl Drafter<'_> {
             prefix_ends: Vec::new(),
             record_only: false,
             takes_moved: false, // It computes everything itself.
+            takes_lossy: true,
         };
         let (sender, events) = mpsc::channel();
         let handle = self.core.tiers.fetch(request, move |event| {
@@ -82,7 +83,10 @@ impl Drafter<'_> {
                 }
                 // All of its KV is pure.
                 FetchEvent::Views(_) | FetchEvent::Recalled(_) | FetchEvent::Chunks(_) => {}
-                FetchEvent::End(_) | FetchEvent::Failed(_) => self.end_restore(slot),
+                // Its KV has one lineage: it never goes back.
+                FetchEvent::GoesBack(_) | FetchEvent::End(_) | FetchEvent::Failed(_) => {
+                    self.end_restore(slot);
+                }
             }
             if began.elapsed() > MAX_IMPORT_TIME {
                 break;

@@ -57,7 +57,7 @@ impl Ahead {
             if shared.pool().contains(&id) {
                 continue;
             }
-            let Ok((payload, _)) = finder.find(&id, ObjectKind::Block) else { continue };
+            let Ok((payload, _)) = finder.find_stored(&id, ObjectKind::Block) else { continue };
             let bytes = payload.len() as u64;
             if bytes > left {
                 return;

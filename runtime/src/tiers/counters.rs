@@ -24,6 +24,8 @@ pub struct Counters {
     pub indexed_ahead: AtomicU64,
     /// Blocks whose words were read while a question waited.
     pub indexed_late: AtomicU64,
+    /// Blocks of aged conversations that were not rounded, because their layout is not known.
+    pub unknown_layouts: AtomicU64,
     /// Blocks that have got a vector.
     pub embedded: AtomicU64,
 }

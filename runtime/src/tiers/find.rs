@@ -1,4 +1,4 @@
-//! Reads one object: from memory, or else from disk.
+//! Reads one object: from memory, or else from disk. Of one that was rounded it makes a state again.
 
 use std::sync::atomic::Ordering;
 
@@ -9,28 +9,54 @@ use tracing::warn;
 
 use super::counters::Counters;
 use super::shared::{Known, Shared};
+use crate::backend::lossy::is_rounded;
 use crate::map::Origin;
 
 /// A reader thread's access to the tiers.
 pub(super) struct Finder<'s> {
     pub shared: &'s Shared,
-    /// For the next object: clearing new memory takes as long as hashing it.
-    buffer: Vec<u8>,
+    /// For the next object, and the state that is made of a rounded one: clearing new memory takes as long as
+    /// hashing it.
+    buffers: Vec<Vec<u8>>,
 }
+
+/// An object's, and a state's.
+const MAX_BUFFERS: usize = 2;
 
 impl<'s> Finder<'s> {
     pub fn new(shared: &'s Shared) -> Self {
-        Self { shared, buffer: Vec::new() }
+        Self { shared, buffers: Vec::new() }
     }
 
-    /// An object's payload, verified, and the tier that it came from.
+    /// An object's state, verified, and the tier that it came from.
     pub fn find(&mut self, id: &BlockId, kind: ObjectKind) -> Result<(Payload, Origin), Miss> {
+        let (payload, origin) = self.find_stored(id, kind)?;
+        if !is_rounded(&payload) {
+            return Ok((payload, origin));
+        }
+        let buffer = self.buffers.pop().unwrap_or_default();
+        let Some(state) = self.shared.model.state_of_rounded(&payload, buffer) else {
+            Counters::add(&self.shared.counters.rejected, 1);
+            warn!(%id, "rounded KV has another layout than this version knows: its tokens are computed");
+            return Err(Miss::Absent);
+        };
+        self.reuse(payload);
+        self.shared.block_bytes.fetch_max(state.len(), Ordering::Relaxed);
+        Ok((Payload::from(state), origin))
+    }
+
+    /// An object's payload as it is stored, verified, and the tier that it came from.
+    pub fn find_stored(
+        &mut self,
+        id: &BlockId,
+        kind: ObjectKind,
+    ) -> Result<(Payload, Origin), Miss> {
         let shared = self.shared;
         if let Some(payload) = shared.pool().get(id) {
             return Ok((payload, Origin::Memory));
         }
         let store = shared.store.as_ref().ok_or(Miss::Absent)?;
-        let buffer = std::mem::take(&mut self.buffer);
+        let buffer = self.buffers.pop().unwrap_or_default();
         let _present = shared.reading();
         match store.get_object_in(shared.fingerprint, *id, kind, buffer) {
             Ok(object) => {
@@ -57,6 +83,7 @@ impl<'s> Finder<'s> {
 
     /// Reuses the payload's memory, unless the memory tier holds it too.
     pub fn reuse(&mut self, payload: Payload) {
-        self.buffer = payload.into_buffer().unwrap_or_default();
+        self.buffers.extend(payload.into_buffer());
+        self.buffers.truncate(MAX_BUFFERS);
     }
 }

@@ -15,15 +15,17 @@ use std::sync::{Arc, mpsc};
 
 use hob_slots::store::{ObjectName, Store, StoreError};
 use hob_slots::sweep::{LiveRefs, Sweeper, Swept, collect_now};
-use hob_slots::{AdjustedTime, ConversationId, ModelHash, Timestamp};
+use hob_slots::{AdjustedTime, BlockId, ConversationId, Lossy, ModelHash, Object, Timestamp, Use};
 
 use super::counters::Counters;
 use super::job::{Job, MaintenanceJob};
 use super::locked::{LockedSteps, MAX_IDS};
-use super::shared::Shared;
+use super::shared::{Known, Shared};
+use crate::backend::Unrounded;
 use crate::background::in_the_background;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tracing::warn;
 
 /// Queues maintenance jobs, from any thread.
 #[derive(Clone)]
@@ -184,6 +186,45 @@ impl LiveRefs for EngineRefs<'_> {
                 }
             });
         }
+    }
+
+    fn can_round(&self, model: ModelHash) -> bool {
+        model == self.shared.fingerprint && self.shared.model.facts().memory.is_plain()
+    }
+
+    fn rounded(&self, payload: &[u8], lossy: Lossy) -> Option<Vec<u8>> {
+        let rounded = self.shared.model.round_state(payload, lossy);
+        if rounded == Err(Unrounded::Layout) {
+            let counter = &self.shared.counters.unknown_layouts;
+            if counter.fetch_add(1, Ordering::Relaxed) == 0 {
+                warn!("KV has a layout that is not known: it is not rounded");
+            }
+        }
+        rounded.ok()
+    }
+
+    fn block_renamed(
+        &self,
+        model: ModelHash,
+        old: BlockId,
+        after: Option<BlockId>,
+        object: &Object,
+        now: Timestamp,
+    ) {
+        let Some(whose) = self.of(model) else { return };
+        let (id, known) = (object.id(), Known::on_disk(object.file_bytes()));
+        let payload = object.payload.clone();
+        self.steps.run(move |own| {
+            let shared = whose.shared(own);
+            shared.learn_names([id]);
+            let mut objects = shared.objects();
+            let mut pool = shared.pool();
+            // The old one leaves memory when it leaves the disk.
+            if pool.contains(&old) {
+                pool.insert_saved(id, after, payload, Use { now, ..Use::default() });
+                objects.insert(id, known);
+            }
+        });
     }
 
     fn with_unreferenced(

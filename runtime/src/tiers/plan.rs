@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 use hob_slots::content::Import;
 use hob_slots::format::{BranchRef, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
-use hob_slots::lineage::{first_moved, views_within};
+use hob_slots::lineage::{first_lossy, first_moved, views_within};
 use hob_slots::store::Miss;
 use hob_slots::{AdapterSet, Block, BlockId, ConversationId, Timeline, Token, ViewRun};
 
@@ -56,12 +56,16 @@ pub struct FetchRequest {
     pub record_only: bool,
     /// The conversation's own KV may be moved KV, and such that follows it.
     pub takes_moved: bool,
+    /// The same of rounded KV.
+    pub takes_lossy: bool,
 }
 
 /// The objects to look for, in order. Between blocks there may be gaps: what is in them stays away.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub hot: usize,
+    /// The slot goes back to `hot` first: what follows is of another lineage than its tokens there.
+    pub goes_back: bool,
     pub limit: usize,
     /// Tokens of this prompt that the conversation's record covers.
     pub expected: usize,
@@ -106,11 +110,17 @@ impl Plan {
         let mut limit = request.limit;
         let shared_with = |r: &Arc<SlotRecord>| r.shared_with(&request.adapters, &request.prompt);
         let mut expected = record.as_ref().map_or(0, shared_with);
-        if let (Some(record), false) = (&record, request.takes_moved) {
-            let moved = first_moved(&record.lineage.views);
-            expected = expected.min(moved.unwrap_or(usize::MAX));
+        if let Some(record) = &record {
+            let views = &record.lineage.views;
+            let moved = first_moved(views).filter(|_| !request.takes_moved);
+            let lossy = first_lossy(views).filter(|_| !request.takes_lossy);
+            let unwanted = moved.into_iter().chain(lossy).min();
+            expected = expected.min(unwanted.unwrap_or(usize::MAX));
         }
-        let views = known_views(request, record.as_deref(), expected);
+        let goes_back = goes_back(request, record.as_deref(), expected);
+        let hot = goes_back.unwrap_or(request.hot);
+        let room = request.room.saturating_add(request.hot - hot);
+        let views = known_views(request, hot, record.as_deref(), expected);
         let timeline = shared.timeline(&request.adapters, &request.prompt, &views);
         let branches = record.iter().flat_map(|record| &record.branches);
         let mut branch_ends = branch_ends(branches, &timeline, limit);
@@ -119,25 +129,25 @@ impl Plan {
         let sought = if request.record_only {
             Sought::Blocks(Vec::new())
         } else if shared.model.facts().memory.is_plain() {
-            let behind = request.prompt.len() - request.hot;
-            Sought::Blocks(if behind <= request.room {
-                blocks_between(&timeline, request.hot, limit)
-            } else if expected <= request.hot {
+            let behind = request.prompt.len() - hot;
+            Sought::Blocks(if behind <= room {
+                blocks_between(&timeline, hot, limit)
+            } else if expected <= hot {
                 // Of another conversation or branch, as much as there are cells for.
-                let end = request.hot.saturating_add(request.room);
-                blocks_between(&timeline, request.hot, limit.min(end))
+                let end = hot.saturating_add(room);
+                blocks_between(&timeline, hot, limit.min(end))
             } else {
                 // The last one that the record has must be there, not the last one of the prompt. Where
                 // one is lost, all from it on is computed again: it cannot stay away.
-                let mut known = blocks_between(&timeline, request.hot, limit.min(expected));
+                let mut known = blocks_between(&timeline, hot, limit.min(expected));
                 let lost = known.iter().position(|block| shared.has_lost(&block.id));
                 let end = lost.map_or(expected, |lost| known[lost].range.start);
                 if let Some(lost) = lost {
                     known.truncate(lost);
                     miss = Some(MissReason::lost(end));
                 }
-                let new = request.prompt.len() - end.max(request.hot);
-                let room = request.room.saturating_sub(new);
+                let new = request.prompt.len() - end.max(hot);
+                let room = room.saturating_sub(new);
                 let chosen =
                     residence::choose(known.clone(), &request.segments, record.as_deref(), room);
                 if let Some(record) = &record {
@@ -161,7 +171,7 @@ impl Plan {
                 })
             });
             let shared = shared.filter(|snapshot| state.holds(&snapshot.id));
-            let found = snapshots_within(own.chain(shared), &timeline, request.hot, limit);
+            let found = snapshots_within(own.chain(shared), &timeline, hot, limit);
             let is_partial = |snapshot: &SnapshotRef| {
                 snapshot.id == BlockId::partial(timeline.id_at(snapshot.position as usize))
             };
@@ -179,7 +189,7 @@ impl Plan {
                         branch_ends.push(part);
                     }
                 }
-                Sought::Blocks(blocks_between(&timeline, request.hot, limit))
+                Sought::Blocks(blocks_between(&timeline, hot, limit))
             } else {
                 partials.clear();
                 Sought::Snapshots(wholes)
@@ -188,9 +198,9 @@ impl Plan {
         let recorded = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
         let group_blocks = group_blocks(recorded.max().unwrap_or(0).max(seen));
-        let hot = request.hot;
         Self {
             hot,
+            goes_back: goes_back.is_some(),
             limit,
             expected,
             record,
@@ -208,6 +218,7 @@ impl Plan {
     pub fn of_blocks(shared: &Shared, blocks: Vec<Block>, hot: usize) -> Self {
         Self {
             hot,
+            goes_back: false,
             limit: hot,
             expected: hot,
             record: None,
@@ -239,13 +250,29 @@ impl Plan {
     }
 }
 
-/// Those of the slot, and behind its tokens those of the record, if it has the same before.
-fn known_views(
+/// Where the slot goes back to, if its tokens are of another lineage than the record's: they are shared with another
+/// conversation, and saw everything. It does where the record has more tokens behind the slot's than it gives up.
+fn goes_back(
     request: &FetchRequest,
     record: Option<&SlotRecord>,
     expected: usize,
+) -> Option<usize> {
+    if !request.views.is_empty() || request.record_only {
+        return None;
+    }
+    let pure = record?.lineage.pure_tokens(u32::try_from(expected).ok()?) as usize;
+    let given_up = request.hot.checked_sub(pure).filter(|&tokens| tokens > 0)?;
+    (expected.saturating_sub(request.hot) > given_up).then_some(pure)
+}
+
+/// Those of the slot, and behind its first `hot` tokens those of the record, if it has the same before.
+fn known_views(
+    request: &FetchRequest,
+    hot: usize,
+    record: Option<&SlotRecord>,
+    expected: usize,
 ) -> Vec<ViewRun> {
-    let slots = end_of(&request.views).max(request.hot);
+    let slots = end_of(&request.views).max(hot);
     let Some(record) = record.filter(|_| slots < expected) else { return request.views.clone() };
     let within = |views: &[ViewRun], len| {
         views_within(views, u32::try_from(len).expect("positions fit 32 bits"))

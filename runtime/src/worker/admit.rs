@@ -215,7 +215,7 @@ impl Worker<'_> {
         // Such a speculation is not saved, a cold turn computes these cells again, a memory that is not
         // plain cannot go back to its present state, and a prompt that differs leaves a branch.
         let slot = &self.slots[index];
-        let unwanted = self.unwanted_moved(index, &running, had_slot);
+        let unwanted = self.unwanted_impure(index, &running, had_slot);
         let differs = unwanted.is_some()
             || slot.shared_with(&request.adapters, &request.prompt) < slot.timeline.len();
         let overwrites = speculates || running.is_cold() || !self.is_plain() || differs;

@@ -10,7 +10,7 @@
 
 use hob_slots::ViewRun;
 use hob_slots::content::Import;
-use hob_slots::lineage::first_moved;
+use hob_slots::lineage::{first_lossy, first_moved};
 use tracing::debug;
 
 use super::Worker;
@@ -138,17 +138,19 @@ impl Worker<'_> {
         }
     }
 
-    /// Where moved KV begins in the slot that a turn must not reuse: one that wants exact KV, or of another
-    /// owner.
-    pub(super) fn unwanted_moved(
+    /// Where moved or rounded KV begins in the slot that a turn must not reuse: one that does not take such, or
+    /// of another owner.
+    pub(super) fn unwanted_impure(
         &self,
         index: usize,
         running: &Running,
         is_own: bool,
     ) -> Option<usize> {
-        if is_own && running.request.reuse != Reuse::Exact {
-            return None;
-        }
-        first_moved(&self.slots[index].timeline.views())
+        let views = self.slots[index].timeline.views();
+        let takes_moved = is_own && running.request.reuse != Reuse::Exact;
+        let takes_lossy = is_own && self.core.options.takes_lossy(&running.request);
+        let moved = first_moved(&views).filter(|_| !takes_moved);
+        let lossy = first_lossy(&views).filter(|_| !takes_lossy);
+        moved.into_iter().chain(lossy).min()
     }
 }

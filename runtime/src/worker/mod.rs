@@ -78,7 +78,7 @@ use crate::heartbeat::{Activity, Pulse};
 use crate::map::EvictionReason;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
-use crate::status::{BusyStatus, EngineCounters, EngineStatus, SlotStatus};
+use crate::status::{BusyStatus, EngineCounters, EngineStatus, LossyStatus, SlotStatus};
 use crate::tiers::KvTiers;
 use crate::turn::TurnError;
 
@@ -468,6 +468,7 @@ fn base_status(core: &Core) -> EngineStatus {
         memory: core.tiers.memory_figures(),
         prefill_tokens_per_second: core.pace.rows_per_second(),
         draft_model: core.drafter.as_ref().map(|drafter| drafter.counters),
+        lossy: core.options.lossy.map(|tier| LossyStatus { tier, refused: unrounded(core) }),
         counters: EngineCounters {
             written_bytes: disk.written_bytes.load(Ordering::Relaxed),
             read_bytes: disk.read_bytes.load(Ordering::Relaxed),
@@ -484,4 +485,14 @@ fn base_status(core: &Core) -> EngineStatus {
         },
         ..EngineStatus::default()
     }
+}
+
+/// Why no KV is rounded.
+fn unrounded(core: &Core) -> Option<String> {
+    let memory = core.model.facts().memory;
+    if !memory.is_plain() {
+        return Some(format!("the model has a {memory} memory, whose KV stays exact"));
+    }
+    let unknown = core.tiers.counters().unknown_layouts.load(Ordering::Relaxed) > 0;
+    unknown.then(|| "the model's KV has a layout that is not known, and stays exact".to_owned())
 }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use hob_slots::Token;
 use hob_slots::away::Demand;
 use hob_slots::format::SnapshotRef;
+use hob_slots::lineage::lossy_tokens;
 use tracing::debug;
 
 use super::Worker;
@@ -85,6 +86,7 @@ impl Worker<'_> {
             prefix_ends,
             record_only: turn.is_cold(),
             takes_moved: turn.request.reuse != Reuse::Exact,
+            takes_lossy: self.core.options.takes_lossy(&turn.request),
         };
         turn.restore = Some(fetch);
         let commands = self.core.commands.clone();
@@ -147,6 +149,7 @@ impl Worker<'_> {
             // The reader goes on only now: it was as many groups ahead as it may be.
             self.restoring(index).waits_since = Instant::now();
             match self.restoring(index).arrived.pop_front().expect("it has arrivals") {
+                FetchEvent::GoesBack(len) => self.go_back(index, len),
                 FetchEvent::Views(views) => self.restoring(index).views = views,
                 FetchEvent::Chunks(imports) => {
                     let turn = self.slots[index].turn.as_mut().expect("it restores");
@@ -160,6 +163,21 @@ impl Worker<'_> {
         }
         self.time_out_restores();
         any
+    }
+
+    /// Gives up the slot's cells behind its first `len` tokens, for saved ones that did not see the same.
+    fn go_back(&mut self, index: usize, len: usize) {
+        self.cut_back(index, len);
+        let slot = &self.slots[index];
+        let hot = slot.timeline.len();
+        if hot != len {
+            return self.abandon_restore(index, "the slot cannot go back to it".to_owned());
+        }
+        let away = slot.cells.away(hot);
+        let without = away.iter().map(Range::len).sum::<usize>();
+        self.restoring(index).tokens =
+            TokenCounts { shared: hot - without, away: without, ..TokenCounts::default() };
+        self.slots[index].turn.as_mut().expect("it restores").away = away;
     }
 
     /// The time until the first restore times out.
@@ -254,6 +272,9 @@ impl Worker<'_> {
         } else {
             counts.memory += piece.origins.count(Origin::Memory);
             counts.disk += piece.origins.count(Origin::Disk);
+            let lossy = |end| lossy_tokens(&views, end);
+            let lossy = lossy(piece.wanted.end).saturating_sub(lossy(piece.wanted.start));
+            self.core.counters.lossy_tokens += lossy as u64;
         }
         self.extend_away(index, &away, &views);
         self.extend_restored(index, &tokens, &views, &piece.origins);
@@ -351,6 +372,8 @@ impl Worker<'_> {
         if !turn.started {
             turn.report.tokens = counts;
         }
+        self.count_lossy(index);
+        let turn = self.slots[index].turn.as_mut().expect("it restores");
         let recall = turn.report.recall.as_mut().zip(turn.recall_began.take());
         if let Some((recall, began)) = recall {
             recall.took = began.elapsed();
@@ -364,6 +387,7 @@ impl Worker<'_> {
     /// admitted. The rest is computed, if there is a rest.
     fn end_reuse(&mut self, index: usize) {
         self.catch_up(index);
+        self.count_lossy(index);
         self.report_reuse(index);
         let slot = &self.slots[index];
         let is_complete = slot.turn.as_ref().is_none_or(|Running { request, .. }| {
@@ -375,6 +399,17 @@ impl Worker<'_> {
         self.set_recall_position(index);
         if !self.find_chunks(index) && !self.recall_if_due(index) {
             self.report_progress(index);
+        }
+    }
+
+    /// The turn reports how many of the tokens in its cells were rounded while they were saved.
+    fn count_lossy(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let blocks = slot.timeline.blocks().iter();
+        let lossy = blocks.filter(|it| it.view.is_lossy() && slot.cells.has(&it.range));
+        let lossy = lossy.map(|block| block.range.len()).sum();
+        if let Some(turn) = slot.turn.as_mut().filter(|turn| !turn.started) {
+            turn.report.tokens.lossy = lossy;
         }
     }
 

@@ -143,7 +143,8 @@ pub fn movable(range: Range<usize>, segments: &[SegmentRef]) -> Vec<Range<usize>
     parts
 }
 
-fn is_protected(layer: Layer) -> bool {
+/// Whether KV of this layer is always what its text alone makes: not moved, and not rounded.
+pub fn is_protected(layer: Layer) -> bool {
     matches!(layer, Layer::Axioms | Layer::Identity | Layer::Rules | Layer::Capabilities)
 }
 

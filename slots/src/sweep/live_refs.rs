@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::id::{ConversationId, ModelHash};
+use crate::format::Object;
+use crate::id::{BlockId, ConversationId, ModelHash};
+use crate::lossy::Lossy;
 use crate::store::{ObjectName, Store};
+use crate::time::Timestamp;
 
 /// What only the running engine knows.
 pub trait LiveRefs {
@@ -23,6 +26,27 @@ pub trait LiveRefs {
 
     /// Damaged objects were removed: the engine may save their bytes again.
     fn objects_lost(&self, _store: &Store, _model: ModelHash, _objects: &BTreeSet<ObjectName>) {}
+
+    /// Whether the engine can round KV of this model.
+    fn can_round(&self, _model: ModelHash) -> bool {
+        false
+    }
+
+    /// A block's payload, rounded; `None` where its layout is not known, or that saves too little.
+    fn rounded(&self, _payload: &[u8], _lossy: Lossy) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// `object` was written, which is what block `old` becomes behind block `after`.
+    fn block_renamed(
+        &self,
+        _model: ModelHash,
+        _old: BlockId,
+        _after: Option<BlockId>,
+        _object: &Object,
+        _now: Timestamp,
+    ) {
+    }
 
     /// Calls `remove` with the objects that the engine does not reference. The engine takes no new
     /// reference to them before `remove` returns, and no restore reads meanwhile.

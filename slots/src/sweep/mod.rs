@@ -1,4 +1,4 @@
-//! Keeps the directory small: expires, collects, compresses, holds the quota.
+//! Keeps the directory small: expires, collects, rounds, compresses, holds the quota.
 //!
 //! - A sweep covers the directory of every model, also of those that do not run.
 //! - It never changes a conversation in use, and removes an object only if the engine does not
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::ageing::AdjustedTime;
 use crate::id::ModelHash;
+use crate::lossy::Lossy;
 use crate::store::{ObjectName, SAVE_GRACE, Store, StoreError};
 use crate::ttl::Lifetimes;
 
@@ -28,7 +29,7 @@ pub use live_refs::{LiveRefs, NoEngine};
 pub use quota::{NoRoom, Quota, rebuild_cost, worth};
 pub(crate) use removal::remove_objects;
 
-use pass::Pass;
+use pass::{Pass, Rounding};
 
 /// The limits of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,14 +37,18 @@ pub struct Rules {
     pub lifetimes: Lifetimes,
     /// Over all models.
     pub quota: Quota,
-    /// Objects are compressed after their conversations were unused for this long; `None`: never.
+    /// Objects are compressed, and rounded, after their conversations were unused for this long; `None`: never.
     pub compress_after: Option<Duration>,
+    /// How the KV of such conversations is rounded; `None`: it is not.
+    pub lossy: Option<Lossy>,
     /// Younger unreferenced objects stay: a save may be about to reference them.
     pub grace: Duration,
     /// Files that a sweep removes at most.
     pub max_removals: usize,
     /// Bytes that a sweep reads for compression at most.
     pub max_compressed_bytes: u64,
+    /// Bytes that a sweep reads for rounding at most.
+    pub max_rounded_bytes: u64,
 }
 
 impl Default for Rules {
@@ -56,6 +61,8 @@ impl Default for Rules {
             max_removals: 4096,
             // 0.25 s of one core.
             max_compressed_bytes: 64 << 20,
+            lossy: None,
+            max_rounded_bytes: 64 << 20,
         }
     }
 }
@@ -79,6 +86,8 @@ pub struct Swept {
     /// Unusable slot files, moved to quarantine.
     pub rejected: usize,
     pub compressed: usize,
+    /// Conversations whose KV was rounded.
+    pub rounded: usize,
     pub freed_bytes: u64,
     /// Over all models, after the sweep.
     pub used_bytes: u64,
@@ -96,11 +105,12 @@ pub struct Sweeper {
     rules: Rules,
     // Objects that are compressed or incompressible.
     settled: HashSet<(ModelHash, ObjectName)>,
+    rounding: Rounding,
 }
 
 impl Sweeper {
     pub fn new(rules: Rules) -> Self {
-        Self { rules, settled: HashSet::new() }
+        Self { rules, settled: HashSet::new(), rounding: Rounding::default() }
     }
 
     pub fn rules(&self) -> &Rules {
@@ -116,7 +126,8 @@ impl Sweeper {
         let mut pass = Pass::new(store, now, live_refs, self.rules);
         pass.read();
         pass.expire();
-        pass.collect();
+        pass.collect(&self.rounding);
+        pass.round(&mut self.rounding, &mut self.settled);
         pass.compress(&mut self.settled);
         pass.hold_quota();
         pass.done()

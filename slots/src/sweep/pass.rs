@@ -10,6 +10,10 @@ use crate::store::{
     Listing, MAX_QUARANTINE_BYTES, Miss, ObjectName, Rejected, SavedContents, Store, StoreError,
 };
 
+mod lossy;
+
+pub use lossy::Rounding;
+
 pub struct Pass<'s> {
     store: &'s Store,
     live_refs: &'s dyn LiveRefs,
@@ -132,8 +136,8 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Removes unreferenced objects.
-    pub fn collect(&mut self) {
+    /// Removes unreferenced objects, but for those that the sweep before has rounded for a slot file to come.
+    pub fn collect(&mut self, rounding: &Rounding) {
         for at in 0..self.models.len() {
             let contents = &mut self.models[at];
             let objects = contents.objects();
@@ -142,7 +146,8 @@ impl<'s> Pass<'s> {
             if !complete {
                 continue;
             }
-            let needed = self.store.names(objects.keys());
+            let mut needed: HashSet<ObjectName> = self.store.names(objects.keys());
+            needed.extend(self.store.names::<Vec<_>>(rounding.begun_objects(model)));
             let (now, grace) = (self.now, self.rules.grace);
             let found = self.try_to(|pass| pass.store.unneeded(model, &needed, now, grace));
             let unneeded = found.map_or(Vec::new(), |garbage| garbage.objects);

@@ -12,6 +12,8 @@ use crate::store::Miss;
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
+mod lossy;
+
 const MODEL: ModelHash = ModelHash([1; 8]);
 const OTHER_MODEL: ModelHash = ModelHash([2; 8]);
 const HOUR_MS: u64 = 3_600_000;

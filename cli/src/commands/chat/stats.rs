@@ -59,6 +59,7 @@ impl Figures {
         self.prompt.away += other.prompt.away;
         self.prompt.moved += other.prompt.moved;
         self.prompt.repaired += other.prompt.repaired;
+        self.prompt.lossy += other.prompt.lossy;
         self.prompt.computed += other.prompt.computed;
         self.answer_tokens += other.answer_tokens;
         self.waiting += other.waiting;

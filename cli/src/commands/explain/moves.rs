@@ -27,6 +27,10 @@ pub fn lines(answers: &[AnswerMoves], now_secs: u64) -> Vec<String> {
         lines.push(format!("{when}: {}", line(question, MAX_CHARS)));
         lines.extend(groups(moved).iter().map(|parts| row(reason(parts[0]).1, &named(parts))));
         lines.extend(chunks.map(|chunks| row("from another place", &chunks)));
+        if answer.lossy_tokens > 0 {
+            let tokens = count(answer.lossy_tokens as u64);
+            lines.push(row("rounded KV", &format!("{tokens} tokens")));
+        }
         lines.push(row("cells", &in_words(cells, *away_tokens)));
     }
     if let Some(why) = &latest.cells.no_eviction {
@@ -139,6 +143,7 @@ mod tests {
             "  from another place       3,968 tokens, 128 computed at their seams"
         );
         assert_eq!(of(json!({"immovable": "why"})), "  from another place       nothing: why");
+        assert_eq!(of(json!({"lossy_tokens": 1200})), "  rounded KV               1,200 tokens");
     }
 
     #[test]

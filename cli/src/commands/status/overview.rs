@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use hob_api::Status;
-use hob_api::status::{Adapter, DeviceBridge, DraftModel, Prefix, RecallModel, SharedTier, Slot};
+use hob_api::status::{
+    Adapter, DeviceBridge, DraftModel, LossyTier, Prefix, RecallModel, SharedTier, Slot,
+};
 
 use crate::client::Client;
 use crate::context::Context;
@@ -46,6 +48,9 @@ pub fn write(
     }
     if status.counters.moved_tokens > 0 {
         fact("moved", moved(status));
+    }
+    if let Some(lossy) = &status.slots_lossy {
+        fact("rounded", rounded(lossy, status.counters.lossy_tokens));
     }
     if let Some(draft_model) = &status.draft_model {
         fact("draft model", of_draft_model(draft_model));
@@ -157,6 +162,14 @@ fn moved(status: &Status) -> String {
     let counters = &status.counters;
     let (moved, repaired) = (counters.moved_tokens, counters.repaired_tokens);
     format!("{} tokens from other places, {} repaired beside them", count(moved), count(repaired))
+}
+
+/// KV of aged conversations.
+fn rounded(lossy: &LossyTier, tokens: u64) -> String {
+    if let Some(reason) = &lossy.refused {
+        return format!("none: {}", plain(reason));
+    }
+    format!("aged KV to {}, {} tokens restored from it", plain(&lossy.tier), count(tokens))
 }
 
 fn of_draft_model(draft_model: &DraftModel) -> String {

@@ -23,7 +23,7 @@ pub fn check(message: &Fields<'_>) -> Result<(), ApiError> {
 fn hob(hob: &Fields<'_>) -> Result<(), ApiError> {
     hob.required("tokens")?;
     part(hob, "tokens", |tokens| numbers(tokens, &["shared", "memory", "disk", "computed"]))?;
-    part(hob, "tokens", |tokens| optional(tokens, &["away", "moved", "repaired"]))?;
+    part(hob, "tokens", |tokens| optional(tokens, &["away", "moved", "repaired", "lossy"]))?;
     part(hob, "cells", cells)?;
     moved(hob)?;
     part(hob, "ahead", |ahead| numbers(ahead, &["memory", "disk", "computed"]))?;

@@ -38,6 +38,9 @@ const MAX_AHEAD: usize = 4;
 /// Arrives in order. [`FetchEvent::End`] or [`FetchEvent::Failed`] is the last one.
 #[derive(Debug)]
 pub enum FetchEvent {
+    /// The slot goes back to its first tokens, so many, before the first piece: the pieces are of another
+    /// lineage than those behind.
+    GoesBack(usize),
     /// The views of the tokens that the pieces may have, before the first of them; absent where all are
     /// pure.
     Views(Vec<ViewRun>),
@@ -280,6 +283,9 @@ impl Queue {
         let mut state = self.state.lock();
         let Some(restore) = state.restores.get_mut(&number) else { return };
         restore.threads.active -= 1;
+        if plan.goes_back {
+            (restore.deliver)(FetchEvent::GoesBack(plan.hot));
+        }
         if !plan.views.is_empty() {
             (restore.deliver)(FetchEvent::Views(plan.views.clone()));
         }

@@ -33,6 +33,7 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
         prefix_ends: Vec::new(),
         record_only: false,
         takes_moved: false,
+        takes_lossy: true,
     };
     let (outbox, inbox) = channel();
     let deliver = move |event| outbox.send(event).unwrap_or(());
@@ -54,6 +55,7 @@ fn plan(blocks: usize) -> Plan {
         range: n * 64..(n + 1) * 64,
     };
     Plan {
+        goes_back: false,
         views: Vec::new(),
         hot: 0,
         limit: blocks * 64,

@@ -9,6 +9,7 @@ mod parts;
 
 use std::io::Write;
 
+use hob_slots::lineage::lossy_tokens;
 use hob_slots::{Fingerprint, Miss, ModelHash, SlotRecord, StoreReader};
 use serde_json::{Value, json};
 
@@ -137,7 +138,10 @@ fn document(saved: &Saved, args: &Args) -> Value {
     if stays_in_cells(record) {
         document["no_eviction"] = true.into();
     }
-    for (name, tokens) in [("away_tokens", away), ("impure_tokens", impure)] {
+    let lossy = lossy_tokens(&record.lineage.views, record.tokens.len()) as u32;
+    for (name, tokens) in
+        [("away_tokens", away), ("impure_tokens", impure), ("lossy_tokens", lossy)]
+    {
         if tokens > 0 {
             document[name] = tokens.into();
         }
@@ -196,7 +200,14 @@ fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failur
         ("used", ago(*age_secs)),
     ];
     let eviction = stays_in_cells(record).then(|| NO_EVICTION.to_owned());
-    let lineage = [("tokens away", away), ("tokens impure", impure), ("eviction", eviction)];
+    let lossy = lossy_tokens(&record.lineage.views, record.tokens.len());
+    let lossy = (lossy > 0).then(|| count(lossy as u64));
+    let lineage = [
+        ("tokens away", away),
+        ("tokens impure", impure),
+        ("tokens rounded", lossy),
+        ("eviction", eviction),
+    ];
     let lineage = lineage.into_iter().filter_map(|(name, value)| Some((name, value?)));
     for (name, value) in rows.into_iter().chain(lineage) {
         writeln!(context.out, "{name:<16} {value}")?;
