@@ -1,5 +1,6 @@
 //! Likeness of answers to exact ones, and facts that they still tell.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -17,10 +18,10 @@ use crate::recall::language::{CITIES, Draw, FILES, KEYS};
 use crate::turns::{ask, request, settle, start, wait_for};
 
 /// Tokens of an answer that are compared, at most: it ends before.
-const COMPARED: usize = 32;
+pub(super) const COMPARED: usize = 32;
 
 /// Documents of a reader, and sentences of each.
-const SHAPES: [(usize, usize); 2] = [(4, 7), (8, 12)];
+pub(super) const SHAPES: [(usize, usize); 2] = [(4, 7), (8, 12)];
 
 /// What the assistant says to each document.
 const READ: &str = "<|im_start|>assistant\nI read it.<|im_end|>\n";
@@ -36,23 +37,16 @@ struct Figures {
 }
 
 /// A text that is asked about.
-struct Document {
+pub(super) struct Document {
     tokens: Vec<Token>,
-    question: String,
-    value: String,
+    pub question: String,
+    pub value: String,
 }
 
 /// Returns the bars that were missed.
 pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
     let directory = tempfile::tempdir()?;
-    let (path, title) = if name == "bundled" {
-        (hob_models::bundled::materialise(directory.path())?, "the bundled model".to_owned())
-    } else {
-        let Subject { path, title } =
-            Subject::of(Some(name)).with_context(|| format!("there is no model {name}"))?;
-        (path, title)
-    };
-    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, LlamaOptions::default())?);
+    let (model, title) = load(name, directory.path())?;
     let directories = [tempfile::tempdir()?, tempfile::tempdir()?];
     let engine = |at: usize| {
         let options = EngineOptions {
@@ -100,6 +94,18 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
     Ok(missed)
 }
 
+/// The model and its title. `directory`: for the bundled one.
+pub(super) fn load(name: &str, directory: &Path) -> Result<(Arc<dyn Model>, String)> {
+    let (path, title) = if name == "bundled" {
+        (hob_models::bundled::materialise(directory)?, "the bundled model".to_owned())
+    } else {
+        let Subject { path, title } =
+            Subject::of(Some(name)).with_context(|| format!("there is no model {name}"))?;
+        (path, title)
+    };
+    Ok((Arc::new(LlamaModel::load(&path, LlamaOptions::default())?), title))
+}
+
 /// The first, a middle and the last document of the case.
 fn asked(case: &Case) -> Vec<usize> {
     let known = case.order.iter().filter_map(|part| match part {
@@ -135,7 +141,7 @@ fn compare(
     forget(exact, "exact")
 }
 
-fn forget(engine: &Engine, conversation: &str) -> Result<()> {
+pub(super) fn forget(engine: &Engine, conversation: &str) -> Result<()> {
     let conversation = ConversationId::new(conversation).expect("a short name");
     Ok(wait_for(engine.forget(conversation))?)
 }
@@ -187,7 +193,7 @@ fn print(title: &str, all: &[Figures]) -> Vec<String> {
 }
 
 /// Texts and files with a value each, in the language of the bundled model.
-fn documents(
+pub(super) fn documents(
     model: &Arc<dyn Model>,
     draw: &mut Draw,
     count: usize,
@@ -223,7 +229,7 @@ fn documents(
     names.enumerate().map(document).collect()
 }
 
-fn prompt(
+pub(super) fn prompt(
     model: &Arc<dyn Model>,
     documents: &[Document],
     order: &[Part],

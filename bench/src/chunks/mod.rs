@@ -8,10 +8,12 @@
 //!   measured on models that were trained, with texts and files that tell values: the exact answer's tokens are
 //!   given to each arm, one by one, and its distribution for the next token is compared. What an arm has
 //!   computed is forgotten before the next one.
+//! - Rounded KV of the lossy tiers is measured in the same way, on conversations that have aged.
 //! - KL is that of the exact distribution's likeliest tokens; a token that an arm does not list among its own
 //!   likeliest has the probability of its last one.
 
 mod likeness;
+mod lossy;
 mod speed;
 
 use anyhow::{Result, ensure};
@@ -45,6 +47,9 @@ pub struct Options {
     /// Measure likeness alone.
     #[arg(long)]
     no_speed: bool,
+    /// Measure likeness over rounded KV alone: of the lossy tiers.
+    #[arg(long)]
+    lossy: bool,
     /// Compute threads of the speed. One: ratios hold beside other programs, which make several wait for each
     /// other.
     #[arg(long)]
@@ -125,11 +130,14 @@ fn reuse(repair: Repair) -> Reuse {
 
 pub fn run(options: &Options) -> Result<()> {
     let mut missed = Vec::new();
-    if !options.no_speed {
+    if !options.no_speed && !options.lossy {
         missed.extend(speed::run(options)?);
     }
     for name in options.likeness.iter().filter(|name| *name != "none") {
-        missed.extend(likeness::run(name, options)?);
+        if !options.lossy {
+            missed.extend(likeness::run(name, options)?);
+        }
+        missed.extend(lossy::run(name, options)?);
     }
     ensure!(missed.is_empty() || options.no_bars, "missed: {}", missed.join("; "));
     Ok(())

@@ -3,6 +3,7 @@
 //! - Restore: a whole conversation from the page cache through the engine, every byte verified,
 //!   from a turn's admission until it is hot; against `llama_state_seq_load_file`, which verifies
 //!   nothing, on a plain dump of the same state, interleaved.
+//! - Lossy: the same of a conversation whose KV was rounded, against the exact one, and their bytes.
 //! - Saving: the time of the engine's thread, and the bytes that one turn adds to the disk.
 //! - Families: the bytes of a turn of models whose memory is not plain attention, and what of their
 //!   snapshots stands in front of the first token.
@@ -16,6 +17,7 @@
 pub mod fabricate;
 mod families;
 mod listing;
+mod lossy;
 mod restore;
 mod saving;
 mod sharing;
@@ -49,6 +51,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Part {
     Restore,
+    Lossy,
     Saving,
     Families,
     Sharing,
@@ -68,10 +71,16 @@ struct Row {
 pub fn run(options: &Options) -> Result<()> {
     let wanted = |part| options.only.is_none_or(|only| only == part);
     let mut rows = Vec::new();
-    if [Part::Restore, Part::Saving, Part::Sharing, Part::Sweeping].into_iter().any(wanted) {
+    if [Part::Restore, Part::Lossy, Part::Saving, Part::Sharing, Part::Sweeping]
+        .into_iter()
+        .any(wanted)
+    {
         let model = Arc::new(LlamaModel::load(&crate::model_path()?, LlamaOptions::default())?);
         if wanted(Part::Restore) {
             rows.extend(restore::measure(&model, options.rounds)?);
+        }
+        if wanted(Part::Lossy) {
+            rows.extend(lossy::measure(&model, options.rounds)?);
         }
         if wanted(Part::Saving) {
             rows.extend(saving::measure(&model, options.rounds)?);
