@@ -123,6 +123,7 @@ impl Measured {
             conversation: None,
             cold: true,
             reuse: Reuse::Exact,
+            reanchored: false,
             keep,
             ..request.clone()
         };

@@ -40,6 +40,9 @@ pub struct TurnRequest {
     pub reuse: Reuse,
     /// Uses no rounded KV, whatever the engine's options say.
     pub lossless: bool,
+    /// The prompt is a new timeline of its conversation: what that computed elsewhere may be moved, whatever
+    /// `reuse` says, also what is impure. KV of others is used as `reuse` says.
+    pub reanchored: bool,
     /// Cells that the conversation may have at any time; `None`: those of the cache. Blocks leave a longer
     /// conversation's cells, and come back when it turns to them.
     pub budget: Option<usize>,
@@ -80,6 +83,7 @@ impl TurnRequest {
             max_tokens,
             reuse: Reuse::Exact,
             lossless: false,
+            reanchored: false,
             budget: None,
             stop: Vec::new(),
             grammar: None,
@@ -93,6 +97,11 @@ impl TurnRequest {
             restores_only: false,
             reports_progress: false,
         }
+    }
+
+    /// Whether its timeline may hold KV that was computed at another place.
+    pub fn takes_moved(&self) -> bool {
+        self.reanchored || self.reuse != Reuse::Exact
     }
 
     /// Computes `prompt` into the conversation's slot and generates nothing.

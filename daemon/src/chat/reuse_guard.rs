@@ -240,8 +240,12 @@ async fn exactly(
     asked: &TurnRequest,
     conversation: ConversationId,
 ) -> Result<Measured, TurnError> {
-    let answer =
-        TurnRequest { conversation: Some(conversation), reuse: Reuse::Exact, ..asked.clone() };
+    let answer = TurnRequest {
+        conversation: Some(conversation),
+        reuse: Reuse::Exact,
+        reanchored: false,
+        ..asked.clone()
+    };
     let prefill = TurnRequest { purpose: Purpose::Speculate, max_tokens: 0, ..answer.clone() };
     Measured::ask(engine, prefill).await?;
     Measured::ask(engine, answer).await

@@ -30,6 +30,10 @@ pub struct ChunkRequest {
     /// Where chunks may be.
     pub within: Range<usize>,
     pub repair: Repair,
+    /// Whether they may be other conversations'.
+    pub others: bool,
+    /// Whether impure KV of this conversation may be moved.
+    pub own_impure: bool,
 }
 
 /// What is imported of a prompt, in order. `is_wanted`: the request was not cancelled.
@@ -51,6 +55,8 @@ pub(super) fn find(
         within: &within,
         adapters: &request.adapters,
         conversation: request.conversation.as_ref(),
+        others: request.others,
+        own_impure: request.own_impure,
         least: request.repair.min_chunk(),
     });
     let indexed = known.index.tokens();

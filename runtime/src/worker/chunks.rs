@@ -9,7 +9,7 @@
 //! - What cannot be fetched or imported is computed.
 
 use hob_slots::ViewRun;
-use hob_slots::content::Import;
+use hob_slots::content::{Import, Repair};
 use hob_slots::lineage::{first_lossy, first_moved};
 use tracing::debug;
 
@@ -27,7 +27,11 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let Some(turn) = slot.turn.as_mut() else { return false };
         turn.imports.clear();
-        let Reuse::Repaired(repair) = turn.request.reuse else { return false };
+        let (repair, others) = match turn.request.reuse {
+            Reuse::Repaired(repair) => (repair, true),
+            Reuse::Exact if turn.request.reanchored => (Repair::default(), false),
+            Reuse::Exact => return false,
+        };
         if turn.request.purpose.is_background() || turn.is_cold() || turn.started {
             return false;
         }
@@ -46,6 +50,8 @@ impl Worker<'_> {
             segments: turn.request.keep.segments.clone(),
             within,
             repair,
+            others,
+            own_impure: turn.request.reanchored,
         };
         let tokens = turn.report.tokens;
         self.core.fetches += 1;
@@ -147,7 +153,7 @@ impl Worker<'_> {
         is_own: bool,
     ) -> Option<usize> {
         let views = self.slots[index].timeline.views();
-        let takes_moved = is_own && running.request.reuse != Reuse::Exact;
+        let takes_moved = is_own && running.request.takes_moved();
         let takes_lossy = is_own && self.core.options.takes_lossy(&running.request);
         let moved = first_moved(&views).filter(|_| !takes_moved);
         let lossy = first_lossy(&views).filter(|_| !takes_lossy);

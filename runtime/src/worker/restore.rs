@@ -28,7 +28,7 @@ use crate::map::{EvictionReason, Origin};
 use crate::miss::MissReason;
 use crate::splice;
 use crate::tiers::{FetchEvent, FetchRequest, FetchSummary, Part, Piece};
-use crate::turn::{Reuse, TokenCounts};
+use crate::turn::TokenCounts;
 
 /// How long answers wait for imports between two micro-batches.
 const MAX_IMPORT_TIME: Duration = Duration::from_millis(20);
@@ -85,7 +85,7 @@ impl Worker<'_> {
             room,
             prefix_ends,
             record_only: turn.is_cold(),
-            takes_moved: turn.request.reuse != Reuse::Exact,
+            takes_moved: turn.request.takes_moved(),
             takes_lossy: self.core.options.takes_lossy(&turn.request),
         };
         turn.restore = Some(fetch);

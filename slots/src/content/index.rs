@@ -45,21 +45,32 @@ struct Place {
 }
 
 impl Source {
-    /// The tokens that saw everything before them, as far as they are in saved blocks.
-    fn pure(&self) -> &[Token] {
-        let record = &self.record;
-        let impure = record.lineage.views.iter().position(|run| !run.view.is_whole());
-        let before = |at: usize| at.checked_sub(1).map_or(0, |at| record.lineage.views[at].end);
-        let pure = impure.map_or(record.tokens.len(), |at| before(at) as usize);
-        let saved = record.blocks.last().map_or(0, |last| last.end as usize);
-        &record.tokens[..pure.min(saved)]
+    /// The tokens in saved blocks.
+    fn saved(&self) -> &[Token] {
+        let saved = self.record.blocks.last().map_or(0, |last| last.end as usize);
+        &self.record.tokens[..saved]
     }
 
-    /// Where blocks begin with a window of pure tokens.
+    /// Those of them that saw everything before them.
+    fn pure(&self) -> &[Token] {
+        let views = &self.record.lineage.views;
+        let impure = views.iter().position(|run| !run.view.is_whole());
+        let before = |at: usize| at.checked_sub(1).map_or(0, |at| views[at].end);
+        let saved = self.saved();
+        &saved[..impure.map_or(saved.len(), |at| before(at) as usize).min(saved.len())]
+    }
+
+    /// Those that a prompt may use.
+    fn usable(&self, wanted: &Wanted<'_>) -> &[Token] {
+        let is_own = wanted.conversation.is_some_and(|own| self.is_of(own));
+        if is_own && wanted.own_impure { self.saved() } else { self.pure() }
+    }
+
+    /// Where blocks begin with a window of saved tokens.
     fn starts(&self) -> impl Iterator<Item = usize> {
-        let pure = self.pure().len();
+        let saved = self.saved().len();
         let ends = self.record.blocks.iter().map(|block| block.end as usize);
-        std::iter::once(0).chain(ends).take_while(move |start| start + WINDOW <= pure)
+        std::iter::once(0).chain(ends).take_while(move |start| start + WINDOW <= saved)
     }
 
     fn is_of(&self, conversation: &ConversationId) -> bool {
@@ -79,7 +90,7 @@ impl ContentIndex {
     }
 
     /// Adds a record. Earlier ones of its conversation stay, for text that it has left, unless the new one
-    /// begins with their pure tokens.
+    /// begins with their tokens, and saw as much.
     pub fn add(&mut self, source: Source) {
         let conversation = source.record.conversation.clone();
         let of_conversation = |known: &&u64| self.sources[*known].is_of(&conversation);
@@ -88,7 +99,8 @@ impl ContentIndex {
         let is_covered = |known: &Source| {
             !is_same(known)
                 || (known.record.adapters == source.record.adapters
-                    && source.pure().starts_with(known.pure()))
+                    && source.pure().starts_with(known.pure())
+                    && source.saved().starts_with(known.saved()))
         };
         let covered = known.extract_if(.., |number| is_covered(&self.sources[number]));
         let covered: Vec<u64> = covered.collect();
@@ -99,9 +111,9 @@ impl ContentIndex {
         }
         self.added += 1;
         let number = self.added;
-        let pure = source.pure();
+        let saved = source.saved();
         for at in source.starts() {
-            let hash = Rolling::of(&pure[at..at + WINDOW]).hash();
+            let hash = Rolling::of(&saved[at..at + WINDOW]).hash();
             self.places.entry(hash).or_default().push(Place { source: number, at });
         }
         self.tokens += source.record.tokens.len();
@@ -133,7 +145,7 @@ impl ContentIndex {
         self.order.retain(|&known| known != number);
         self.tokens -= source.record.tokens.len();
         for at in source.starts() {
-            let hash = Rolling::of(&source.pure()[at..at + WINDOW]).hash();
+            let hash = Rolling::of(&source.saved()[at..at + WINDOW]).hash();
             if let Some(places) = self.places.get_mut(&hash) {
                 places.retain(|place| place.source != number);
                 if places.is_empty() {
@@ -187,12 +199,12 @@ impl ContentIndex {
         let usable = places.filter(|place| self.may_use(wanted, place));
         let chunks = usable.take(MAX_PLACES).map(|place| {
             let source = &self.sources[&place.source];
-            let pure = source.pure();
+            let usable = source.usable(&wanted);
             let same = |(one, other): &(&Token, &Token)| one == other;
-            let after = pure[place.at..].iter().zip(&wanted.prompt[at..free.end]);
+            let after = usable[place.at..].iter().zip(&wanted.prompt[at..free.end]);
             let after = after.take_while(same).count();
             let before =
-                pure[..place.at].iter().rev().zip(wanted.prompt[free.start..at].iter().rev());
+                usable[..place.at].iter().rev().zip(wanted.prompt[free.start..at].iter().rev());
             let before = if after < WINDOW { 0 } else { before.take_while(same).count() };
             let source = source.record.clone();
             Chunk { at: at - before..at + after, source, from: place.at - before }
@@ -205,6 +217,8 @@ impl ContentIndex {
     fn may_use(&self, wanted: Wanted<'_>, place: &Place) -> bool {
         let source = &self.sources[&place.source];
         let is_own = wanted.conversation.is_some_and(|own| source.is_of(own));
-        source.record.adapters == *wanted.adapters && (is_own || !source.is_private)
+        let is_allowed = is_own || (wanted.others && !source.is_private);
+        let has_window = place.at + WINDOW <= source.usable(&wanted).len();
+        source.record.adapters == *wanted.adapters && is_allowed && has_window
     }
 }

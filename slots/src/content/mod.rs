@@ -6,7 +6,7 @@
 //! - [`ContentIndex::find`] rolls the same hash over the prompt once, and extends each match token by token,
 //!   in both directions, over the blocks of that record. Its chunks are sorted and disjoint.
 //! - Only what a record computed with everything before it in sight is found, with the same adapters. KV of a
-//!   private conversation is found by that conversation alone.
+//!   private conversation is found by that conversation alone, and so is impure KV, where it asks for that.
 //! - [`repair`]: which tokens of a chunk are computed anew.
 
 mod index;
@@ -72,6 +72,10 @@ pub struct Wanted<'p> {
     pub adapters: &'p AdapterSet,
     /// Whose private KV may be used.
     pub conversation: Option<&'p ConversationId>,
+    /// Whether KV of other conversations may be used.
+    pub others: bool,
+    /// Whether impure KV of this conversation may be used.
+    pub own_impure: bool,
     /// Tokens of the shortest chunk.
     pub least: usize,
 }

@@ -45,12 +45,21 @@ fn index(records: &[Arc<SlotRecord>]) -> ContentIndex {
     index
 }
 
+fn wanted<'p>(
+    prompt: &'p [Token],
+    within: &'p [Range<usize>],
+    adapters: &'p AdapterSet,
+    conversation: Option<&'p ConversationId>,
+) -> Wanted<'p> {
+    let (others, own_impure, least) = (true, false, 64);
+    Wanted { prompt, within, adapters, conversation, others, own_impure, least }
+}
+
 /// Ranges of the prompt, and where they begin in their sources.
 fn found(index: &ContentIndex, prompt: &[Token]) -> Vec<(Range<usize>, usize)> {
     let adapters = AdapterSet::default();
     let within = [0..prompt.len()];
-    let wanted =
-        Wanted { prompt, within: &within, adapters: &adapters, conversation: None, least: 64 };
+    let wanted = wanted(prompt, &within, &adapters, None);
     index.find(wanted).into_iter().map(|chunk| (chunk.at, chunk.from)).collect()
 }
 
@@ -83,22 +92,46 @@ fn only_what_saw_everything_before_it_is_found() {
 }
 
 #[test]
+fn impure_kv_is_found_by_its_own_conversation_alone_and_only_where_it_asks() {
+    let run = |end, view| ViewRun { end, view };
+    let views = vec![run(64, View::WHOLE), run(320, View::without([0..64]))];
+    let known = record("own", words(1, 320), views);
+    let index = index(&[known.clone(), record("other", words(3, 200), Vec::new())]);
+    let prompt = [words(2, 5), words(1, 320), words(3, 200)].concat();
+    let (adapters, within) = (AdapterSet::default(), [0..prompt.len()]);
+    let of = |conversation, others, own_impure| {
+        let wanted =
+            Wanted { others, own_impure, ..wanted(&prompt, &within, &adapters, conversation) };
+        index.find(wanted).into_iter().map(|chunk| chunk.at).collect::<Vec<_>>()
+    };
+    let (own, other) = (&known.conversation, &ConversationId::new("other").unwrap());
+    assert_eq!(of(Some(own), true, true), [5..325, 325..525]);
+    assert_eq!(of(Some(own), false, true), [5..325]);
+    assert_eq!(of(Some(own), false, false), [5..69]);
+    assert_eq!(of(Some(other), true, true), [5..69, 325..525]);
+    assert_eq!(of(None, true, true), [5..69, 325..525]);
+}
+
+#[test]
+fn timelines_that_begin_with_the_same_pure_tokens_and_differ_behind_them_stay_beside_each_other() {
+    let run = |end, view| ViewRun { end, view };
+    let of = |text: i32| {
+        let views = vec![run(64, View::WHOLE), run(264, View::without([0..64]))];
+        record("own", [words(1, 64), words(text, 200)].concat(), views)
+    };
+    let (earlier, later) = (of(2), of(3));
+    let index = index(&[earlier.clone(), later.clone()]);
+    assert!(index.has(&earlier) && index.has(&later));
+}
+
+#[test]
 fn private_kv_is_found_by_its_conversation_alone() {
     let known = record("private", words(1, 200), Vec::new());
     let mut index = ContentIndex::default();
     index.add(Source { record: known.clone(), is_private: true });
     let prompt = [words(2, 5), words(1, 200)].concat();
     let (adapters, within) = (AdapterSet::default(), [0..205]);
-    let of = |conversation| {
-        let wanted = Wanted {
-            prompt: &prompt,
-            within: &within,
-            adapters: &adapters,
-            conversation,
-            least: 64,
-        };
-        index.find(wanted).len()
-    };
+    let of = |conversation| index.find(wanted(&prompt, &within, &adapters, conversation)).len();
     let other = ConversationId::new("other").unwrap();
     assert_eq!([None, Some(&other), Some(&known.conversation)].map(of), [0, 0, 1]);
 }
@@ -173,11 +206,8 @@ proptest! {
             .collect();
         let prompt = text(&prompt);
         let (adapters, within) = (AdapterSet::default(), [0..prompt.len()]);
-        let wanted = Wanted {
-            prompt: &prompt, within: &within, adapters: &adapters, conversation: None, least: 64,
-        };
         let mut end = 0;
-        for chunk in index(&records).find(wanted) {
+        for chunk in index(&records).find(wanted(&prompt, &within, &adapters, None)) {
             prop_assert!(end <= chunk.at.start && chunk.at.len() >= 64);
             end = chunk.at.end;
             let source = &chunk.source.tokens[chunk.from..chunk.from + chunk.at.len()];
