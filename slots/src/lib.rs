@@ -11,7 +11,7 @@
 //!    of a prompt. [`warm`]: the KV blocks in host memory; [`evict`]: the policies that evict them.
 //!    [`recall`]: which absent blocks of a conversation come back when new text arrives.
 //!    [`away`]: which blocks of a live conversation lose their cells. [`content`]: text of a prompt whose KV
-//!    is saved at another place.
+//!    is saved at another place. [`reanchor`]: which part of a conversation goes on in a new timeline.
 //! 4. [`format`](mod@format): the bytes of a file, without a path. [`store`]: the directory,
 //!    without a policy. [`fingerprint`]: the name of a model's directory.
 //! 5. [`sweep`]: expires, collects, compresses and holds the quota. [`usage`]: which bytes a saved
@@ -39,6 +39,7 @@ pub mod lossy;
 pub mod maintenance;
 pub mod payload;
 pub mod radix;
+pub mod reanchor;
 pub mod recall;
 pub mod registry;
 pub mod store;
