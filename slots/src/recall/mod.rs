@@ -20,6 +20,7 @@ mod index;
 mod mentions;
 mod proximity;
 mod query;
+mod shared;
 mod stopwords;
 mod vectors;
 mod vocabulary;
@@ -30,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use fuse::Room;
 pub use index::{Index, Passage};
+pub use shared::shared_words;
 pub use vectors::Vectors;
 pub use words::sentences;
 
