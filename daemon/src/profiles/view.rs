@@ -207,6 +207,7 @@ mod tests {
             sampling: BTreeMap::new(),
             budget: None,
             reuse: None,
+            beyond: None,
             segments: vec![
                 segment(Layer::Identity, "ember", text("You are Ember.")),
                 segment(Layer::Capabilities, "file:a.json", tools("a")),

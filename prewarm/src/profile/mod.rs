@@ -22,6 +22,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use hob_slots::content::Accepted;
+use hob_slots::reanchor::Beyond;
 use hob_slots::{Layer, TtlClass};
 use serde_json::Value;
 
@@ -46,6 +47,8 @@ pub struct Profile {
     pub budget: Option<NonZeroUsize>,
     /// Which KV its answers may use, where the request does not say. No part of the prefix.
     pub reuse: Option<Accepted>,
+    /// What becomes of a conversation with it that outgrows the context, where the request does not say.
+    pub beyond: Option<Beyond>,
     pub segments: Vec<ProfileSegment>,
 }
 
@@ -94,9 +97,9 @@ impl Profile {
             Ok(ProfileSegment { layer, key, stable, content })
         };
         let segments = outline.segments.iter().map(load).collect::<Result<_, _>>()?;
-        let Outline { ttl, budget, reuse, .. } = *outline;
+        let Outline { ttl, budget, reuse, beyond, .. } = *outline;
         let sampling = outline.sampling.clone();
-        Ok(Self { ttl, sampling, budget, reuse, segments })
+        Ok(Self { ttl, sampling, budget, reuse, beyond, segments })
     }
 
     /// The text segments before the first unstable one.

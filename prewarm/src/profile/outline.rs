@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use hob_slots::content::Accepted;
+use hob_slots::reanchor::Beyond;
 use hob_slots::{Layer, TtlClass};
 use serde::de::{Error as _, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
@@ -28,6 +29,8 @@ pub struct Outline {
     pub budget: Option<NonZeroUsize>,
     /// Which KV its answers may use, where the request does not say.
     pub reuse: Option<Accepted>,
+    /// What becomes of a conversation with it that outgrows the context, where the request does not say.
+    pub beyond: Option<Beyond>,
     pub segments: Vec<OutlineSegment>,
 }
 
@@ -72,8 +75,8 @@ impl Outline {
                 segment.checked(number).map_err(|problem| ProfileError::Segment { number, problem })
             });
         let segments = checked.collect::<Result<_, _>>()?;
-        let Raw { ttl, sampling, budget, reuse, .. } = raw;
-        Ok(Self { ttl, sampling, budget, reuse, segments })
+        let Raw { ttl, sampling, budget, reuse, beyond, .. } = raw;
+        Ok(Self { ttl, sampling, budget, reuse, beyond, segments })
     }
 
     /// The files that it names.
@@ -95,6 +98,7 @@ struct Raw {
     sampling: BTreeMap<String, f64>,
     budget: Option<NonZeroUsize>,
     reuse: Option<Accepted>,
+    beyond: Option<Beyond>,
     #[serde(default)]
     segment: Vec<RawSegment>,
 }

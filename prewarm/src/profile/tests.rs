@@ -3,6 +3,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hob_slots::content::Accepted;
+use hob_slots::reanchor::Beyond;
 use hob_slots::{Layer, TtlClass};
 use proptest::prelude::*;
 
@@ -120,6 +121,15 @@ fn which_kv_its_answers_may_use_is_no_part_of_the_prefix() {
 }
 
 #[test]
+fn what_becomes_of_an_outgrown_conversation_is_no_part_of_the_prefix() {
+    let world = World::usual();
+    let before = world.load(PROFILE).unwrap();
+    let after = world.load(&format!("beyond = \"reanchor\"\n{PROFILE}")).unwrap();
+    assert_eq!((before.beyond, after.beyond), (None, Some(Beyond::Reanchor)));
+    assert_eq!(after.first_change(&before), None);
+}
+
+#[test]
 fn a_reordered_tool_schema_is_no_change() {
     let before = World::usual().load(PROFILE).unwrap();
     let other = r#"[ {"function": {"name": "set_light"}, "type": "function"} ]"#;
@@ -135,6 +145,7 @@ fn each_mistake_is_reported_with_its_place_and_a_remedy() {
         ("name = 'x'\n", "line 1: unknown field `name`"),
         ("budget = 0\n", "line 1: invalid value: integer `0`"),
         ("reuse = 'often'\n", "line 1: unknown variant `often`"),
+        ("beyond = 'here'\n", "line 1: unknown variant `here`"),
         ("budget = '4096'\n", "line 1: invalid type: string"),
         ("[[segment]]\nlayer = 'axioms'\ntxt = 'x'\n", "line 3: unknown field `txt`"),
         ("[[segment]]\nlayer = 'user'\ntext = 'x'\n", "line 2: unknown variant `user`"),
