@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::turn::{Cells, MovedPart};
+use crate::turn::{Cells, MovedPart, Reanchored};
 use crate::{Explanation, Text};
 
 /// A list of objects.
@@ -132,6 +132,10 @@ pub struct AnswerMoves {
     pub lossy_tokens: usize,
     /// Why nothing was moved for an answer that takes such KV.
     pub immovable: Option<String>,
+    /// Older messages that stood in front of the question, because that asked for them.
+    pub recalled: usize,
+    /// With this answer the conversation went on as a new timeline.
+    pub reanchored: Option<Reanchored>,
     pub cells: Cells,
     pub moved: Vec<MovedPart>,
 }

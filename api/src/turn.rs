@@ -49,6 +49,10 @@ pub struct Turn {
     pub upstream: Option<String>,
     /// Older messages of the conversation that the prompt leaves out.
     pub left_out: usize,
+    /// Older messages that stand in front of the question, because that asks for them.
+    pub recalled: usize,
+    /// With this answer the conversation went on as a new timeline.
+    pub reanchored: Option<Reanchored>,
     /// The answer ended because the context was full.
     pub context_full: bool,
     /// The request forbade reuse.
@@ -96,6 +100,19 @@ pub struct Progress {
     pub tokens_computed: usize,
     /// `None` while the speed is unknown, and while a restore may still bring tokens.
     pub seconds_left: Option<f64>,
+}
+
+/// A new timeline of a conversation that has outgrown the context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reanchored {
+    /// Messages that it begins with, without instructions and recalled ones.
+    pub kept: usize,
+    /// Messages that it leaves out.
+    pub left: usize,
+    /// Tokens whose KV was moved to it, and those that were computed at their seams.
+    pub moved: usize,
+    pub repaired: usize,
 }
 
 /// Tokens of the prompt, by where their KV came from.

@@ -3,16 +3,28 @@
 //! - Counts are sums over all prompts of the request; times and the explanation are the first one's.
 
 use hob_api::Turn;
-use hob_api::turn::{AheadTokens, Cells, DraftTokens, NoEviction, PromptTokens};
+use hob_api::turn::{AheadTokens, Cells, DraftTokens, NoEviction, PromptTokens, Reanchored};
 use hob_runtime::turn::{CellCounts, FinishReason, Moved, TokenCounts, TurnReport};
 use hob_slots::ConversationId;
 use hob_slots::format::SegmentRef;
 
 use super::away::Away;
 use super::moves::Moves;
+use super::reanchor::Began;
 use crate::conversations::transcript::Grown;
 use crate::explain::Explanation;
 use crate::wire::answer::Usage;
+
+/// Which of the conversation's messages the prompt has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extract {
+    /// Older messages that it leaves out.
+    pub left_out: usize,
+    /// Those that stand in front of its question.
+    pub recalled: usize,
+    /// It begins a new timeline.
+    pub began: Option<Began>,
+}
 
 #[derive(Default)]
 pub struct Account {
@@ -101,13 +113,17 @@ impl Account {
         self.context_full
     }
 
-    /// `conversation`: or the hint. `left_out`: older messages that the prompt leaves out.
+    /// `conversation`: or the hint.
     pub fn turn(
         &self,
         conversation: Option<&ConversationId>,
         rows: Option<Grown>,
-        left_out: usize,
+        extract: Extract,
     ) -> Turn {
+        let Extract { left_out, recalled, began } = extract;
+        let (moved, repaired) = (self.report.tokens.moved, self.report.tokens.repaired);
+        let reanchored =
+            began.map(|Began { kept, left }| Reanchored { kept, left, moved, repaired });
         let of_any_engine = Turn {
             conversation: conversation.filter(|id| !id.is_hint()).cloned(),
             cache_key: conversation.and_then(|id| id.hint_key().map(str::to_owned)),
@@ -115,6 +131,8 @@ impl Account {
             parent: rows.map(|rows| rows.parent),
             upstream: self.upstream.clone(),
             left_out,
+            recalled,
+            reanchored,
             context_full: self.context_full,
             ttft_ms: Some(to_micros(self.report.ttft_ms)),
             total_ms: self

@@ -13,7 +13,7 @@ use hob_runtime::{Engine, Vocabulary};
 use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
 
-use super::account::Account;
+use super::account::{Account, Extract};
 use super::assembly::{Assembly, Delta};
 use super::figures::{End, Figures};
 use super::locks::ConversationGuard;
@@ -93,8 +93,7 @@ pub(super) struct NewAnswer {
     pub subject: Subject,
     /// The stored message that goes on.
     pub continued: Option<Value>,
-    /// Older messages of the conversation that the prompt leaves out.
-    pub left_out: usize,
+    pub extract: Extract,
     /// The request's limit of one answer.
     pub max_tokens: Option<usize>,
     /// Hand out [`Piece::Progress`].
@@ -115,7 +114,7 @@ pub struct Answer {
     prompts: Vec<Vec<Token>>,
     subject: Subject,
     continued: Option<Value>,
-    left_out: usize,
+    extract: Extract,
     max_tokens: Option<usize>,
     _guard: Option<ConversationGuard>,
     reuse_watch: Option<Watch>,
@@ -166,7 +165,7 @@ impl Answer {
             prompts: new.prompts,
             subject: new.subject,
             continued: new.continued,
-            left_out: new.left_out,
+            extract: new.extract,
             max_tokens: new.max_tokens,
             _guard: new.guard,
             reuse_watch: new.reuse_watch,
@@ -229,7 +228,7 @@ impl Answer {
     /// Where the prompt came from and what the answer cost: the `hob` object.
     pub fn hob(&self) -> Value {
         let conversation = self.context.conversation.as_ref();
-        let turn = self.account.turn(conversation, self.context.recording.rows(), self.left_out);
+        let turn = self.account.turn(conversation, self.context.recording.rows(), self.extract);
         serde_json::to_value(turn).expect("texts and numbers are JSON")
     }
 
@@ -473,6 +472,9 @@ impl Answer {
         let subject = std::mem::take(&mut self.subject);
         let Some(conversation) = &self.context.conversation else { return };
         let vocabulary = self.context.model.vocabulary();
+        if self.extract.began.is_some() {
+            return; // It has left what it had, by choice, and says so.
+        }
         if let Some(found) = Explanation::of(&subject, report, vocabulary) {
             self.context.metrics.missed(found.reason);
             self.context.recording.explain(conversation, &found);

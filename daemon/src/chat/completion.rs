@@ -8,6 +8,7 @@ use hob_runtime::turn::{Retention, TurnRequest};
 use hob_slots::Token;
 use serde_json::Value;
 
+use super::account::Extract;
 use super::answer::{Answer, NewAnswer};
 use super::assembly::Assembly;
 use super::choices;
@@ -57,6 +58,7 @@ impl Chat {
             fingerprint: options.engine.fingerprint(),
             timeline_of: identity.pinned().cloned(),
             append: None,
+            whole: None,
             documents: BTreeSet::new(),
             is_private: false,
             reads_speed: self.shared.speed.is_unknown(),
@@ -112,7 +114,7 @@ impl Chat {
                 prompts,
                 subject,
                 continued: None,
-                left_out: 0,
+                extract: Extract::default(),
                 max_tokens: request.shape.max_tokens,
                 reports_progress: request.progress && request.shape.stream,
                 guard: None,
@@ -146,7 +148,7 @@ impl Chat {
             prompts: Vec::new(),
             subject: Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 },
             continued: None,
-            left_out: 0,
+            extract: Extract::default(),
             max_tokens: Some(request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS)),
             reports_progress: false,
             guard: None,

@@ -37,7 +37,7 @@ impl Chat {
         let resolved = self.resolve(&body)?;
         let identity = Identity::of(&body, &Session::default())?;
         let extent = Extent::Before(String::new());
-        let start = self.begin_turn(&resolved.request, &identity, &extent).await?;
+        let start = self.begin_turn(&resolved, &identity, &extent).await?;
         let renderer = self.shared.options.renderer.clone();
         let max_tokens = self.engine().conversation_tokens();
         compute(move || {

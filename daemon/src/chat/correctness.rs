@@ -120,7 +120,7 @@ impl Chat {
         }
         self.name_documents(&mut resolved.request, &identity).await.map_err(within)?;
         let extent = resolved.extent();
-        let start = self.begin_turn(&resolved.request, &identity, &extent).await?;
+        let start = self.begin_turn(&resolved, &identity, &extent).await?;
         let adapters = self.adapters(&resolved.request.shape).await.map_err(within)?;
         let (keep, conversation) = (Retention::default(), None);
         let of_turn: Adapters = adapters.clone();

@@ -15,10 +15,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Chat;
+use super::account::Extract;
 use super::assembly::{Assembly, Reading};
 use super::privacy::Scope;
 use super::source::{Forwarded, Forwarding, Source};
-use super::submit::{Begun, Job, Submitted};
+use super::submit::{Begun, Goes, Job, Submitted};
 use crate::error::{ApiError, ErrorKind};
 use crate::explain::Subject;
 use crate::prompt::documents::{DocumentPlace, with_documents};
@@ -92,7 +93,8 @@ impl Chat {
             subject: Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 },
             reading: Reading::default(),
             begun,
-            start: None,
+            goes: Goes::On,
+            extract: Extract::default(),
             reuse_watch: None,
             exact_because: None,
         };

@@ -4,12 +4,14 @@
 //!   and the conversation's sampling parameters. It writes nothing.
 //! - An error names the field of the request that is wrong.
 
+use hob_slots::ConversationId;
+
 use super::Chat;
 use super::identity::Identity;
 use super::request::ResolvedRequest;
 use crate::blocking::compute;
 use crate::conversations::transcript::{
-    Append, TranscriptError, TurnQuery, TurnStart, named_documents,
+    Append, Continuation, TranscriptError, TurnQuery, TurnStart, named_documents,
 };
 use crate::error::ApiError;
 use crate::prompt::{Extent, Rendered};
@@ -17,37 +19,43 @@ use crate::wire::chat::ChatRequest;
 use crate::wire::message::{Message, Role};
 
 impl Chat {
-    /// A prompt that a later turn will probably ask for.
+    /// A prompt that a later turn will probably ask for, and whether it is a part of its conversation that goes on
+    /// past the context.
     pub(crate) async fn probable_prompt(
         &self,
         resolved: ResolvedRequest,
         identity: &Identity,
         extent: Extent,
-    ) -> Result<Rendered, ApiError> {
-        let start = self.begin_turn(&resolved.request, identity, &extent).await?;
+    ) -> Result<(Rendered, bool), ApiError> {
+        let start = self.begin_turn(&resolved, identity, &extent).await?;
         let renderer = self.shared.options.renderer.clone();
         compute(move || {
+            let is_part = start.continuation.as_ref().is_some_and(Continuation::is_part);
             let history = start.continuation.as_ref().map(|continuation| &continuation.history);
             let messages = history.unwrap_or(&resolved.request.messages);
             let parts = resolved.prompt_parts(messages, &start.documents);
-            renderer.prompt(&parts, &extent, &start.timelines)
+            let prompt = renderer.prompt(&parts, &extent, &start.timelines)?;
+            Ok((prompt, is_part && resolved.reanchors()))
         })
         .await
     }
 
-    /// Reads what the prompt continues: the history of an append, and the timelines.
+    /// Reads what the prompt continues: the history of an append, or of messages that go on past the context, and
+    /// the timelines.
     pub(super) async fn begin_turn(
         &self,
-        request: &ChatRequest,
+        resolved: &ResolvedRequest,
         identity: &Identity,
         extent: &Extent,
     ) -> Result<TurnStart, ApiError> {
-        let has_placeholder = matches!(extent, Extent::Before(_));
+        let request = &resolved.request;
+        let has_placeholder = request.append && matches!(extent, Extent::Before(_));
         let append = if request.append { Some(append(request, identity, extent)?) } else { None };
         let query = TurnQuery {
             fingerprint: self.engine().fingerprint(),
             timeline_of: identity.pinned().cloned(),
             append,
+            whole: whole(resolved, identity),
             documents: named_documents(&request.messages),
             is_private: self.is_private(request, identity),
             reads_speed: self.shared.speed.is_unknown(),
@@ -60,6 +68,16 @@ impl Chat {
         }
         Ok(start)
     }
+}
+
+/// The messages of a conversation that goes on past the context, where the client sends all of them.
+fn whole(
+    resolved: &ResolvedRequest,
+    identity: &Identity,
+) -> Option<(ConversationId, Vec<Message>)> {
+    let is_whole = !resolved.request.append && resolved.reanchors();
+    let conversation = identity.named().filter(|_| is_whole)?;
+    Some((conversation.clone(), resolved.request.messages.clone()))
 }
 
 fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result<Append, ApiError> {

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
 //! (the steps of a chat), `privacy` (what may reach the disk), `documents` (those that messages name),
-//! [`locks`], `history` (what the prompt continues), `newest` (a chat that outgrew the context),
+//! [`locks`], `history` (what the prompt continues), `newest` (a chat that outgrew the context), `reanchor` (one that goes on past it),
 //! `continuing` (an answer that was cut short), `submit` (messages to turns in the engine's queue),
 //! `grammar`, `choices` (the turns), `forward` (the same to an engine at another address), `source` (either's events), [`answer`] (their events to the client), `account` (what they
 //! cost) and [`figures`] (each of them), `moves` (what moved), `away` (what has no cells at the end), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
@@ -40,6 +40,7 @@ pub mod prewarm;
 mod privacy;
 pub mod progress;
 mod ranking;
+mod reanchor;
 mod recording;
 pub mod request;
 pub mod reuse_guard;
@@ -56,6 +57,7 @@ use hob_prewarm::{Event, PrefixName};
 use hob_runtime::Engine;
 use hob_runtime::adapters::Adapters;
 use hob_runtime::turn::Retention;
+use hob_slots::reanchor::Beyond;
 use hob_slots::{Timestamp, Token, TtlClass};
 use serde_json::Value;
 
@@ -79,6 +81,7 @@ use crate::warm::events::WarmEvents;
 use crate::wire::answer::Head;
 use crate::wire::chat::ChatRequest;
 use crate::wire::sampling::Shape;
+use account::Extract;
 use answer::{Answer, NewAnswer};
 use assembly::Assembly;
 use detached::DetachedAnswers;
@@ -90,7 +93,7 @@ use recording::Recording;
 use request::ResolvedRequest;
 use reuse_guard::ReuseGuard;
 use speed::Speed;
-use submit::{Job, Submitted};
+use submit::{Goes, Job, Submitted};
 
 /// What [`Chat`] is made of.
 pub struct Options {
@@ -213,12 +216,17 @@ impl Chat {
             let message = "a conversation goes on with `hob.continue`";
             return Err(ApiError::field("continue_final_message", message).code("unsupported"));
         }
+        if request.beyond == Some(Beyond::Reanchor) && scope.identity.named().is_none() {
+            let message =
+                "`hob.beyond: \"reanchor\"` needs a `conversation`, which remembers how it goes on";
+            return Err(ApiError::field("hob.beyond", message));
+        }
         let Claim { ticket, guard } = self.claim(request, &scope.identity).await?;
         if guard.is_some() && !scope.is_private {
             self.catch_up(&scope.identity).await;
         }
         let extent = resolved.extent();
-        let start = self.begin_turn(request, &scope.identity, &extent).await?;
+        let start = self.begin_turn(&resolved, &scope.identity, &extent).await?;
         let model = self.shared.options.model_sampling.fields();
         resolved.fill(start.sampling.as_ref(), model);
         self.note_question(&resolved.request, &scope, &start.documents);
@@ -311,10 +319,15 @@ impl Chat {
         let request = &resolved.request;
         let (count, is_prewarm) = (request.shape.choices, request.shape.is_prewarm());
         let TurnStart { mut continuation, documents, .. } = start;
-        if let (Some(continuation), Some(start)) = (&mut continuation, submitted.start) {
-            continuation.start_at(start);
+        if let Some(continuation) = &mut continuation {
+            match submitted.goes.clone() {
+                Goes::On => {}
+                Goes::From(start) => continuation.start_at(start),
+                Goes::With(window) => continuation.go_on_with(window),
+            }
         }
         let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
+        let extract = Extract { left_out, ..submitted.extract };
         let continued = continuation.as_ref().and_then(|it| it.continued.as_ref());
         let continued = continued.map(|continued| continued.message.to_json());
         let Submitted { source, subject, reading, begun, reuse_watch, exact_because, .. } =
@@ -347,7 +360,7 @@ impl Chat {
             choices_per_prompt: count,
             prompts: if request.verbose { vec![prompt] } else { Vec::new() },
             subject,
-            left_out,
+            extract,
             max_tokens: request.shape.max_tokens,
             reports_progress: request.progress && request.shape.stream && is_local,
             guard: guard.filter(|_| !is_prewarm),

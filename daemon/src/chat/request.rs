@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hob_prewarm::ProfileName;
 use hob_runtime::turn::{Purpose, Reuse};
 use hob_slots::content::{Accepted, Repair};
+use hob_slots::reanchor::Beyond;
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -79,6 +80,12 @@ impl ResolvedRequest {
     fn accepted(&self) -> Option<Accepted> {
         let of_profile = || self.preamble.as_ref().and_then(|preamble| preamble.profile.reuse);
         self.request.reuse.or_else(of_profile)
+    }
+
+    /// Whether a conversation that outgrows the context goes on: as the request says, or its profile.
+    pub fn reanchors(&self) -> bool {
+        let of_profile = || self.preamble.as_ref().and_then(|preamble| preamble.profile.beyond);
+        self.request.beyond.or_else(of_profile) == Some(Beyond::Reanchor)
     }
 
     /// How much of the prompt is known. A request that generates nothing may lack its question.

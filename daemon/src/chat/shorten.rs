@@ -103,7 +103,7 @@ impl Chat {
         let identity = Identity::of(&body, &Session::default())?;
         let guard = self.shared.locks.enter(&id).await?;
         let extent = Extent::Before(String::new());
-        let start = self.begin_turn(&resolved.request, &identity, &extent).await?;
+        let start = self.begin_turn(&resolved, &identity, &extent).await?;
         let continuation = start.continuation.expect("it is an append");
         let (chat, timelines) = (self.clone(), start.timelines);
         let documents = Arc::new(start.documents);

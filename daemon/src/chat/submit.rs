@@ -13,16 +13,18 @@ use hob_runtime::turn::{Retention, Reuse, TurnError, TurnRequest};
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, Token, common_prefix};
 
+use super::account::Extract;
 use super::assembly::Reading;
 use super::choices;
 use super::grammar::NoCall;
 use super::newest::{self, Newest};
+use super::reanchor::{self, Anchored, Limits};
 use super::request::{ResolvedRequest, purpose};
 use super::reuse_guard::Watch;
 use super::source::Source;
 use super::{Chat, continuing, grammar};
 use crate::blocking::compute;
-use crate::conversations::transcript::{TurnStart, TurnTicket};
+use crate::conversations::transcript::{Continuation, TurnStart, TurnTicket, Window};
 use crate::error::ApiError;
 use crate::explain::Subject;
 use crate::prompt::{Extent, Rendered};
@@ -47,12 +49,23 @@ pub struct Submitted {
     pub subject: Subject,
     pub reading: Reading,
     pub begun: Begun,
-    /// The first message behind the instructions, where the prompt leaves out older ones.
-    pub start: Option<usize>,
+    pub goes: Goes,
+    pub extract: Extract,
     /// Of a turn that may move KV because its profile says so.
     pub reuse_watch: Option<Watch>,
     /// Why it may not, although its profile says so.
     pub exact_because: Option<String>,
+}
+
+/// How later prompts of the conversation go on.
+#[derive(Clone, Debug)]
+pub enum Goes {
+    /// As before.
+    On,
+    /// From this message of the prompt on, the first behind the instructions.
+    From(usize),
+    /// With these messages.
+    With(Window),
 }
 
 /// What precedes the tokens of an answer.
@@ -69,7 +82,15 @@ struct Prompt {
     /// Tokens at its beginning that a timeline has.
     remembered: usize,
     begun: Begun,
-    start: Option<usize>,
+    selection: Selection,
+}
+
+/// A prompt, and which messages of its conversation it has.
+struct Selection {
+    goes: Goes,
+    extract: Extract,
+    /// It is a part of a conversation that goes on past the context.
+    is_part: bool,
 }
 
 impl Job {
@@ -138,27 +159,64 @@ impl Chat {
     }
 
     fn render(&self, job: &Job) -> Result<Prompt, ApiError> {
-        let Newest { mut rendered, start } = self.prompt(job)?;
+        let (mut rendered, selection) = self.prompt(job)?;
         let thinks = opens_reasoning(&rendered.text);
         let text = match job.continued() {
             Some(answer) => self.begin_with(job, &mut rendered, answer)?,
             None => String::new(),
         };
         let remembered = remembered(&job.start.timelines, &rendered.tokens);
-        Ok(Prompt { rendered, remembered, begun: Begun { thinks, text }, start })
+        Ok(Prompt { rendered, remembered, begun: Begun { thinks, text }, selection })
     }
 
-    /// The prompt; with `hob.newest`, of as many of the newest messages as fit.
-    fn prompt(&self, job: &Job) -> Result<Newest, ApiError> {
+    /// The prompt; with `hob.newest`, of as many of the newest messages as fit, and with `hob.beyond`, of those
+    /// with which the conversation goes on.
+    fn prompt(&self, job: &Job) -> Result<(Rendered, Selection), ApiError> {
         let Job { resolved, start, extent, .. } = job;
+        let of = |goes| Selection { goes, extract: Extract::default(), is_part: false };
+        if let Some(continuation) = &start.continuation
+            && resolved.reanchors()
+        {
+            return self.anchored(job, continuation);
+        }
         let (messages, documents) = (job.messages(), &start.documents);
         let (renderer, known) = (&self.shared.options.renderer, &start.timelines);
         if resolved.request.newest && *extent == Extent::Whole {
             let context_tokens = self.engine().conversation_tokens();
-            return newest::render(renderer, resolved, messages, documents, known, context_tokens);
+            let Newest { rendered, start } =
+                newest::render(renderer, resolved, messages, documents, known, context_tokens)?;
+            return Ok((rendered, of(start.map_or(Goes::On, Goes::From))));
         }
         let parts = resolved.prompt_parts(messages, documents);
-        Ok(Newest { rendered: renderer.prompt(&parts, extent, known)?, start: None })
+        Ok((renderer.prompt(&parts, extent, known)?, of(Goes::On)))
+    }
+
+    /// The prompt of a conversation that goes on past the context.
+    fn anchored(
+        &self,
+        job: &Job,
+        continuation: &Continuation,
+    ) -> Result<(Rendered, Selection), ApiError> {
+        let Job { resolved, start, extent, .. } = job;
+        let renderer = &self.shared.options.renderer;
+        let (documents, known) = (&start.documents, start.timelines.as_slice());
+        if *extent != Extent::Whole {
+            let parts = resolved.prompt_parts(&continuation.history, documents);
+            let rendered = renderer.prompt(&parts, extent, known)?;
+            let (extract, is_part) = (Extract::default(), continuation.is_part());
+            return Ok((rendered, Selection { goes: Goes::On, extract, is_part }));
+        }
+        let continued = job.continued();
+        let continued =
+            continued.map_or(0, |answer| reanchor::size(renderer.model().as_ref(), answer));
+        let context_tokens = self.engine().conversation_tokens();
+        let limits = Limits::of(context_tokens, resolved.request.shape.max_tokens, continued);
+        let branch = &continuation.branch;
+        let parts = reanchor::Parts { renderer, request: resolved, branch, documents, known };
+        let Anchored { rendered, changed, is_part, began, recalled } = parts.anchor(limits)?;
+        let goes = changed.map_or(Goes::On, Goes::With);
+        let extract = Extract { recalled, began, ..Extract::default() };
+        Ok((rendered, Selection { goes, extract, is_part }))
     }
 
     /// Puts an answer that goes on behind its prompt. Returns its text.
@@ -177,7 +235,8 @@ impl Chat {
 
     fn submit(&self, job: &Job, prompt: Prompt) -> Result<Submitted, ApiError> {
         let request = &job.resolved.request;
-        let Prompt { rendered, remembered, begun, start } = prompt;
+        let Prompt { rendered, remembered, begun, selection } = prompt;
+        let Selection { goes, extract, is_part } = selection;
         let Rendered { tokens, segments, .. } = rendered;
         let options = &self.shared.options;
         let reading = grammar::reading(request, options.renderer.template().dialect());
@@ -222,6 +281,7 @@ impl Chat {
             budget: job.resolved.budget(),
             reuse,
             lossless: job.resolved.lossless(),
+            reanchored: is_part && exact_because.is_none(),
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },
             ..turn(
                 request,
@@ -237,7 +297,7 @@ impl Chat {
             .map_err(|error| refused(&job.resolved, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
         let source = Source::Engine(choices);
-        Ok(Submitted { source, subject, reading, begun, start, reuse_watch, exact_because })
+        Ok(Submitted { source, subject, reading, begun, goes, extract, reuse_watch, exact_because })
     }
 }
 

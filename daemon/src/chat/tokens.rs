@@ -19,7 +19,7 @@ impl Chat {
     pub async fn prompt_text(&self, body: &Value) -> Result<String, ApiError> {
         let resolved = self.resolve(body)?;
         let identity = Identity::of(body, &Session::default())?;
-        let start = self.begin_turn(&resolved.request, &identity, &resolved.extent()).await?;
+        let start = self.begin_turn(&resolved, &identity, &resolved.extent()).await?;
         let renderer = self.shared.options.renderer.clone();
         compute(move || {
             let history = start.continuation.map(|continuation| continuation.history);
@@ -50,7 +50,7 @@ impl Chat {
         let identity = Identity::of(body, session)?;
         self.name_documents(&mut resolved.request, &identity).await?;
         let extent = resolved.extent();
-        let start = self.begin_turn(&resolved.request, &identity, &extent).await?;
+        let start = self.begin_turn(&resolved, &identity, &extent).await?;
         let conversation = identity.pinned().cloned();
         let (adapters, keep) = (Adapters::default(), Retention::default());
         let job = Job { resolved, start, extent, conversation, adapters, keep, ticket: None };

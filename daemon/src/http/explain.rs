@@ -44,13 +44,15 @@ fn moves(text: &ConversationText) -> Vec<AnswerMoves> {
     answers.take(MAX_ANSWERS).collect()
 }
 
-/// `None`: nothing left or came back, or came from another place, nor was it to.
+/// `None`: nothing left or came back, or came from another place, nor was it to, and no timeline began.
 fn moves_of(answer: &SavedMessage, question: Option<&SavedMessage>) -> Option<AnswerMoves> {
     let turn = answer.finish.as_ref()?.get("hob")?.clone();
-    let Turn { cells, moved, tokens, immovable, .. } = serde_json::from_value(turn).ok()?;
+    let Turn { cells, moved, tokens, immovable, recalled, reanchored, .. } =
+        serde_json::from_value(turn).ok()?;
     let (cells, tokens) = (cells?, tokens.unwrap_or_default());
     let has_moved = !moved.is_empty() || tokens.moved > 0 || tokens.lossy > 0;
-    let says = has_moved || cells.no_eviction.is_some() || immovable.is_some();
+    let goes_on = recalled > 0 || reanchored.is_some();
+    let says = has_moved || goes_on || cells.no_eviction.is_some() || immovable.is_some();
     let question = question.map_or(String::new(), |question| {
         let message: hob_api::Message =
             serde_json::from_value(question.message.clone()).unwrap_or_default();
@@ -65,6 +67,8 @@ fn moves_of(answer: &SavedMessage, question: Option<&SavedMessage>) -> Option<An
         repaired_tokens: tokens.repaired,
         lossy_tokens: tokens.lossy,
         immovable,
+        recalled,
+        reanchored,
         cells,
         moved,
     })

@@ -113,11 +113,12 @@ impl Task {
         let identity = Identity::Named(self.id.clone());
         let adapters = options.chat.adapters(&resolved.request.shape).await?;
         let (budget, reuse, lossless) = (resolved.budget(), resolved.reuse(), resolved.lossless());
-        let Rendered { tokens, segments, .. } =
+        let (prompt, reanchored) =
             options.chat.probable_prompt(resolved, &identity, extent).await?;
+        let Rendered { tokens, segments, .. } = prompt;
         let prefill = TurnRequest::prefill(self.id.clone(), tokens, Purpose::Speculate);
         let keep = Retention { segments, ..Retention::default() };
-        let request = TurnRequest { adapters, budget, reuse, lossless, keep, ..prefill };
+        let request = TurnRequest { adapters, budget, reuse, lossless, reanchored, keep, ..prefill };
         // Once a turn has closed the session, nothing may be queued behind it.
         let submitted =
             options.sessions.while_open(&self.id, || options.chat.engine().submit(request));

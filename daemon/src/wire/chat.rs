@@ -4,13 +4,14 @@ use std::num::NonZeroUsize;
 
 use hob_slots::TtlClass;
 use hob_slots::content::Accepted;
+use hob_slots::reanchor::Beyond;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, wrong_type};
 use super::form::{AnswerForm, answer_form};
 use super::hob::{
-    after, append, budget, cold, continues, defaults, in_memory, instructions, newest, private,
-    progress, reuse, ttl,
+    after, append, beyond, budget, cold, continues, defaults, in_memory, instructions, newest,
+    private, progress, reuse, ttl,
 };
 use super::label::Label;
 use super::message::{Message, Role};
@@ -47,6 +48,8 @@ pub struct ChatRequest {
     pub budget: Option<NonZeroUsize>,
     /// Whether KV may be used that was computed at another place; `None`: as its profile says, or not.
     pub reuse: Option<Accepted>,
+    /// What becomes of a conversation that outgrows the context; `None`: as the profile says.
+    pub beyond: Option<Beyond>,
     /// Reuse no KV for this answer.
     pub cold: bool,
     pub shape: Shape,
@@ -109,6 +112,7 @@ impl ChatRequest {
             instructions: instructions(&fields, append)?,
             budget: budget(&fields)?,
             reuse: reuse(&fields)?,
+            beyond: beyond(&fields)?,
             cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
@@ -291,6 +295,7 @@ mod tests {
             (json!({"hob": {"budget": -4096}}), "hob.budget"),
             (json!({"hob": {"reuse": "always"}}), "hob.reuse"),
             (json!({"hob": {"reuse": true}}), "hob.reuse"),
+            (json!({"hob": {"beyond": "go on"}}), "hob.beyond"),
             (json!({"hob": {"budget": 1.5}}), "hob.budget"),
             (json!({"hob": {"budget": "4096"}}), "hob.budget"),
             (json!({"hob": {"continue": true}}), "hob.continue"),

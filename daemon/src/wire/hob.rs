@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use hob_prewarm::ProfileName;
 use hob_slots::TtlClass;
 use hob_slots::content::Accepted;
+use hob_slots::reanchor::Beyond;
 use serde_json::Value;
 
 use super::fields::{Fields, unsupported};
@@ -13,9 +14,10 @@ use super::sampling::SamplingFields;
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
     "after",
     "append",
+    "beyond",
     "budget",
     "cold",
     "continue",
@@ -74,6 +76,21 @@ pub(super) fn reuse(fields: &Fields<'_>) -> Result<Option<Accepted>, ApiError> {
             let other = other.escape_debug();
             let message = format!("`hob.reuse` must be exact or repaired, not `{other}`");
             Err(ApiError::field("hob.reuse", message))
+        }
+    }
+}
+
+/// `hob.beyond`: what becomes of a conversation that outgrows the context.
+pub(super) fn beyond(fields: &Fields<'_>) -> Result<Option<Beyond>, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(None) };
+    match hob.string("beyond")? {
+        None => Ok(None),
+        Some("end") => Ok(Some(Beyond::End)),
+        Some("reanchor") => Ok(Some(Beyond::Reanchor)),
+        Some(other) => {
+            let other = other.escape_debug();
+            let message = format!("`hob.beyond` must be end or reanchor, not `{other}`");
+            Err(ApiError::field("hob.beyond", message))
         }
     }
 }

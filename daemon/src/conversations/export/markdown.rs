@@ -185,6 +185,7 @@ fn push(export: &mut ConversationExport, growing: Growing) -> Result<(), ApiErro
         finish: None,
         starts_prompt: false,
         summary: None,
+        brings: Vec::new(),
     });
     export.head = Some(id);
     Ok(())
@@ -297,6 +298,7 @@ mod tests {
             finish: None,
             starts_prompt: false,
             summary: None,
+            brings: Vec::new(),
         }
     }
 

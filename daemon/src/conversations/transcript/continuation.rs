@@ -1,14 +1,17 @@
 //! What an append continues: the messages of a branch, from its end to the root.
 //!
 //! - It only reads. [`super::tree`] writes what follows.
-//! - Messages in front of the last one that starts prompts are left out; their summary, if there is one,
-//!   and the conversation's own instructions become one system message.
+//! - Messages in front of the last one that starts prompts are left out, but for those that later ones bring
+//!   back; their summary, if there is one, and the conversation's own instructions become one system message.
+
+use std::collections::BTreeMap;
 
 use hob_prewarm::profile::joined;
 use hob_slots::ConversationId;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::read::check_message;
+use super::branch::{Branch, Window};
+use super::read::{check_message, child_like};
 use super::{After, Append, Status, TranscriptError};
 use crate::wire::message::{Message, Role};
 
@@ -22,11 +25,19 @@ pub struct Continuation {
     pub history: Vec<Message>,
     /// Older messages of this branch that the prompt leaves out.
     pub left_out: usize,
-    /// The ids of the messages of `history`; `None`: not a saved message.
-    pub(super) saved: Vec<Option<i64>>,
+    /// All messages behind the instructions, the new ones included.
+    pub branch: Branch,
+    /// The places in `branch` of the messages of `history`, or of those in front of which they come back; `None`:
+    /// instructions.
+    owners: Vec<Option<usize>>,
+    /// The ids of the saved messages of `branch`, which are its first ones.
+    pub(super) saved: Vec<i64>,
     pub(super) base: Option<i64>,
     pub(super) new: Vec<Message>,
-    pub(super) start: Option<usize>,
+    /// System messages with which the stored text begins: places count from there on.
+    pub(super) system_messages: usize,
+    /// What later prompts have.
+    pub(super) changed: Option<Window>,
     /// Of the messages that are left out.
     pub(super) summary: Option<String>,
     /// The conversation's from now on; `None`: as before.
@@ -45,15 +56,27 @@ pub struct Continued {
 impl Continuation {
     /// The id of a saved message of the history.
     pub fn saved(&self, at: usize) -> Option<i64> {
-        self.saved.get(at).copied().flatten()
+        let place = self.owners.get(at).copied().flatten()?;
+        self.saved.get(place).copied()
+    }
+
+    /// Whether `history` has not all messages of its branch.
+    pub fn is_part(&self) -> bool {
+        self.branch.window.start > 0
     }
 
     /// Lets this prompt and later ones begin with `history[start]`, behind the instructions. The
     /// append saves it.
     pub fn start_at(&mut self, start: usize) {
-        let instructions = instructions(&self.history);
-        self.left_out += start - instructions;
-        self.start = Some(start);
+        let place = self.owners.get(start).copied().flatten();
+        let start = place.expect("prompts begin with a message");
+        self.go_on_with(Window { start, ..self.branch.window.clone() });
+    }
+
+    /// Lets this prompt and later ones have these messages. The append saves it.
+    pub fn go_on_with(&mut self, window: Window) {
+        self.left_out = window.left_out();
+        self.changed = Some(window);
     }
 }
 
@@ -70,6 +93,8 @@ struct Node {
     message: Message,
     starts_prompt: bool,
     summary: Option<String>,
+    /// Places on the path.
+    brings: Vec<usize>,
 }
 
 /// The messages from the root to `end`.
@@ -77,15 +102,16 @@ fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, Transcri
     let mut path = Vec::new();
     let mut next = end;
     let mut select = connection.prepare_cached(
-        "SELECT parent, content, status, starts_prompt, summary FROM messages WHERE id = ?1",
+        "SELECT parent, content, status, starts_prompt, summary, brings FROM messages WHERE id = ?1",
     )?;
     while let Some(id) = next {
         let (parent, node) = select.query_row([id], |row| {
             let (content, status): (String, String) = (row.get(1)?, row.get(2)?);
             let node = Message::from_stored(&content).map(|message| {
                 let (starts_prompt, summary) = (row.get(3)?, row.get(4)?);
-                let status = Status::parse(&status);
-                Ok::<_, rusqlite::Error>(Node { id, status, message, starts_prompt, summary })
+                let (status, brings) = (Status::parse(&status), places(row.get(5)?));
+                let node = Node { id, status, message, starts_prompt, summary, brings };
+                Ok::<_, rusqlite::Error>(node)
             });
             Ok((row.get::<_, Option<i64>>(0)?, node.transpose()?))
         })?;
@@ -94,6 +120,27 @@ fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, Transcri
     }
     path.reverse();
     Ok(path)
+}
+
+/// Places as they are stored; none that cannot be read.
+fn places(stored: Option<String>) -> Vec<usize> {
+    stored.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+/// What messages that a client has sent as a whole continue: those of them that are saved, the latest branch
+/// first.
+pub fn of_whole(
+    connection: &Connection,
+    conversation: &ConversationId,
+    messages: &[Message],
+) -> Result<Continuation, TranscriptError> {
+    let (mut end, mut saved) = (None, 0);
+    for message in messages {
+        let Some(child) = child_like(connection, conversation, end, message)? else { break };
+        (end, saved) = (Some(child), saved + 1);
+    }
+    let path = path(connection, end)?;
+    Ok(continuation_of(path, messages[saved..].to_vec(), None, None, None))
 }
 
 /// What an append continues. Without new messages: the last answer again, or, with `after`, one to
@@ -121,7 +168,8 @@ pub fn continuation(
     } else {
         drop_failed_attempt(&mut path, &new[0]);
     }
-    continuation_of(connection, conversation, path, new, instructions, None)
+    let own = own_instructions(connection, conversation, &instructions)?;
+    Ok(continuation_of(path, new, own, instructions, None))
 }
 
 /// The messages up to the one that `after` names; without, of the branch used last.
@@ -154,7 +202,8 @@ fn continued(
     }
     let Node { id, message, .. } = node;
     let answer = Some(Continued { id, message });
-    continuation_of(connection, conversation, path, Vec::new(), instructions, answer)
+    let own = own_instructions(connection, conversation, &instructions)?;
+    Ok(continuation_of(path, Vec::new(), own, instructions, answer))
 }
 
 fn has_children(connection: &Connection, id: i64) -> Result<bool, TranscriptError> {
@@ -162,68 +211,83 @@ fn has_children(connection: &Connection, id: i64) -> Result<bool, TranscriptErro
     Ok(select.exists([id])?)
 }
 
+/// `own`: what stands in place of the system messages in front. `instructions`: what does from now on.
 fn continuation_of(
-    connection: &Connection,
-    conversation: &ConversationId,
-    mut path: Vec<Node>,
+    path: Vec<Node>,
     new: Vec<Message>,
+    own: Option<String>,
     instructions: Option<String>,
     continued: Option<Continued>,
-) -> Result<Continuation, TranscriptError> {
+) -> Continuation {
     let base = path.last().map(|node| node.id);
-    let (left_out, summary) = leave_out_old(&mut path);
-    let text = match &instructions {
-        Some(text) => Some(text.clone()),
-        None => stored_instructions(connection, conversation)?,
+    let (mut nodes, mut messages, mut saved) = (Vec::new(), Vec::new(), Vec::new());
+    for Node { id, message, starts_prompt, summary, brings, .. } in path {
+        saved.push(id);
+        messages.push(message);
+        nodes.push((starts_prompt, summary, brings));
+    }
+    messages.extend(new.iter().cloned());
+    let system_messages = self::instructions(&messages);
+    let behind = |place: usize| place.checked_sub(system_messages);
+    let start = nodes.iter().rposition(|(starts_prompt, ..)| *starts_prompt).and_then(behind);
+    let start = start.unwrap_or(0);
+    let brought = |(place, (.., brings)): (usize, &(bool, Option<String>, Vec<usize>))| {
+        let mut brings: Vec<usize> = brings.iter().filter_map(|&place| behind(place)).collect();
+        brings.sort_unstable();
+        brings.dedup();
+        (!brings.is_empty()).then_some((behind(place)?, brings))
     };
-    let saved = path.into_iter().map(|node| (Some(node.id), node.message));
-    let mut messages: Vec<_> = saved.chain(new.iter().map(|new| (None, new.clone()))).collect();
-    replace_instructions(&mut messages, text, summary.as_deref());
-    let (saved, history) = messages.into_iter().unzip();
-    let start = None;
-    Ok(Continuation {
+    let brought: BTreeMap<_, _> = nodes.iter().enumerate().filter_map(brought).collect();
+    let at = start + system_messages;
+    let summary = nodes.get_mut(at).filter(|_| start > 0).and_then(|node| node.1.take());
+    let behind_them = messages.split_off(system_messages);
+    replace_instructions(&mut messages, own, summary.as_deref());
+    let window = Window { start, brought };
+    let branch = Branch { front: messages, messages: behind_them, window };
+    let entries = branch.entries(&branch.window);
+    let (owners, history) = entries.into_iter().map(|entry| (entry.owner, entry.message)).unzip();
+    let left_out = branch.window.left_out();
+    let saved = saved.split_off(system_messages.min(saved.len()));
+    Continuation {
         history,
         left_out,
+        branch,
+        owners,
         saved,
         base,
         new,
-        start,
+        system_messages,
+        changed: None,
         summary,
         instructions,
         continued,
-    })
-}
-
-/// Removes the messages between the instructions and the last one that starts prompts. Their
-/// documents stay, in front of that one. Returns how many messages there were, and their summary.
-fn leave_out_old(path: &mut Vec<Node>) -> (usize, Option<String>) {
-    let instructions = instructions(path.iter().map(|node| &node.message));
-    let start = path.iter().rposition(|node| node.starts_prompt);
-    let Some(start) = start.filter(|start| *start > instructions) else { return (0, None) };
-    let summary = path[start].summary.take();
-    let left_out: Vec<Node> = path.drain(instructions..start).collect();
-    let messages = left_out.iter().map(|node| &node.message);
-    path[instructions].message.take_documents_of(messages);
-    (left_out.len(), summary)
+    }
 }
 
 /// Replaces the system messages in front by one, where the conversation has instructions of its own or a
 /// summary: not every chat template takes two.
-fn replace_instructions(
-    messages: &mut Vec<(Option<i64>, Message)>,
-    own: Option<String>,
-    summary: Option<&str>,
-) {
+fn replace_instructions(messages: &mut Vec<Message>, own: Option<String>, summary: Option<&str>) {
     if own.is_none() && summary.is_none() {
         return;
     }
-    let replaced = instructions(messages.iter().map(|(_, message)| message));
-    let replaced: Vec<_> = messages.drain(..replaced).collect();
-    let text = own.unwrap_or_else(|| joined(replaced.iter().map(|(_, message)| message.text())));
+    let text = own.unwrap_or_else(|| joined(messages.iter().map(Message::text)));
     let summary = summary.map(|summary| format!("{SUMMARY_TITLE}\n{summary}"));
     let text = joined([text.as_str(), summary.as_deref().unwrap_or_default()]);
+    messages.clear();
     if !text.is_empty() {
-        messages.insert(0, (None, Message::plain(Role::System, &text)));
+        messages.push(Message::plain(Role::System, &text));
+    }
+}
+
+/// What stands in place of the system messages in front.
+fn own_instructions(
+    connection: &Connection,
+    conversation: &ConversationId,
+    from_now_on: &Option<String>,
+) -> Result<Option<String>, TranscriptError> {
+    match from_now_on {
+        Some(text) => Ok(Some(text.clone())),
+        None => stored_instructions(connection, conversation),
     }
 }
 

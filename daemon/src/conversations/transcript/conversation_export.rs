@@ -64,6 +64,8 @@ pub struct Node {
     pub starts_prompt: bool,
     /// What those prompts have in place of the older messages.
     pub summary: Option<String>,
+    /// Older messages that stand in front of it in prompts that leave them out: their places on the branch.
+    pub brings: Vec<u32>,
 }
 
 impl ConversationExport {
@@ -83,6 +85,7 @@ impl ConversationExport {
                 finish: stored.finish.clone(),
                 starts_prompt: stored.starts_prompt,
                 summary: stored.summary.clone(),
+                brings: stored.brings.clone(),
             })
         };
         let summary = &text.summary;
@@ -121,6 +124,9 @@ impl ConversationExport {
             }
             if let Some(summary) = &node.summary {
                 message["summary"] = summary.as_str().into();
+            }
+            if !node.brings.is_empty() {
+                message["brings"] = node.brings.clone().into();
             }
             message
         };
@@ -252,7 +258,18 @@ fn node(value: &Value, path: &str, known: &BTreeSet<i64>) -> Result<Node, ApiErr
     let created_at = time(&fields, "created_at")?;
     let starts_prompt = fields.boolean("starts_prompt")?.unwrap_or(false);
     let summary = fields.string("summary")?.filter(|_| starts_prompt).map(str::to_owned);
-    Ok(Node { id, parent, message, status, created_at, finish, starts_prompt, summary })
+    let brings = brings(&fields)?;
+    Ok(Node { id, parent, message, status, created_at, finish, starts_prompt, summary, brings })
+}
+
+fn brings(fields: &Fields<'_>) -> Result<Vec<u32>, ApiError> {
+    let places = fields.list("brings")?.map_or(&[][..], Vec::as_slice);
+    let place = |value: &Value| {
+        let place = value.as_u64().and_then(|place| u32::try_from(place).ok());
+        let message = "`brings` has the places of older messages, from 0";
+        place.ok_or_else(|| ApiError::field(fields.path("brings"), message))
+    };
+    places.iter().map(place).collect()
 }
 
 /// The status of a message that does not grow any more.

@@ -128,8 +128,9 @@ fn add(
     let mut paths: HashMap<i64, Path> = HashMap::new();
     let mut insert = connection.prepare_cached(
         "INSERT INTO messages 
-             (conversation, parent, role, content, status, created_at, finish, starts_prompt, summary)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+             (conversation, parent, role, content, status, created_at, finish, starts_prompt, summary,
+              brings)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?;
     let mut last = None;
     for node in &export.messages {
@@ -150,6 +151,7 @@ fn add(
             node.finish.clone().map(imported_finish),
             node.starts_prompt,
             node.summary,
+            (!node.brings.is_empty()).then(|| json!(node.brings).to_string()),
         ])?;
         last = Some(connection.last_insert_rowid());
         rows.extend(last.map(|row| (node.id, row)));

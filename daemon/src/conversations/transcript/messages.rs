@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::change::latest_below;
 use super::import::unused_id;
-use super::read::{check_idle, check_message};
-use super::tree::{child_like, insert, millis};
+use super::read::{check_idle, check_message, child_like};
+use super::tree::{insert, millis};
 use super::{Status, TranscriptError};
 use crate::wire::message::Message;
 
@@ -52,8 +52,7 @@ const BELOW: &str = "WITH RECURSIVE below (id, conversation) AS (
              ON messages.conversation = below.conversation AND messages.parent = below.id
      )";
 
-const COLUMNS: &str =
-    "id, conversation, parent, role, content, status, created_at, finish, starts_prompt, summary";
+const COLUMNS: &str = "id, conversation, parent, role, content, status, created_at, finish, starts_prompt, summary, brings";
 
 /// Gives a message another text, as a sibling that becomes the head. Returns its id.
 pub fn edit(
@@ -220,10 +219,10 @@ pub fn fork(
             .prepare_cached(
                 "INSERT INTO messages
                      (conversation, parent, role, content, status, created_at, finish,
-                      starts_prompt, summary)
+                      starts_prompt, summary, brings)
                  SELECT ?1, ?2, role, content,
                      CASE status WHEN 'streaming' THEN 'interrupted' ELSE status END,
-                     created_at, finish, starts_prompt, summary
+                     created_at, finish, starts_prompt, summary, brings
                  FROM messages WHERE id = ?3",
             )?
             .execute(params![id.as_str(), head, message])?;

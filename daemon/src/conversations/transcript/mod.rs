@@ -17,6 +17,7 @@
 //! and `import` (conversations from elsewhere), `preferences`.
 
 mod answer;
+mod branch;
 mod change;
 mod continuation;
 mod conversation_export;
@@ -58,6 +59,7 @@ use serde_json::Value;
 
 use crate::wire::message::Message;
 pub use answer::{ClosedAnswer, OpenAnswer};
+pub use branch::{Branch, Window};
 pub use change::Change;
 pub use continuation::{Continuation, Continued, instructions};
 pub use conversation_export::{

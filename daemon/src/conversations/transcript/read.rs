@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde_json::Value;
 
 use super::TranscriptError;
+use crate::wire::message::Message;
 
 /// A conversation in the list. Times are milliseconds since 1970.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +75,8 @@ pub struct SavedMessage {
     pub starts_prompt: bool,
     /// What those prompts have in place of the older messages.
     pub summary: Option<String>,
+    /// Older messages that stand in front of it in prompts that leave them out: their places on the branch.
+    pub brings: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +136,8 @@ pub fn get(
         .optional()?;
     let Some((summary, head, instructions)) = found else { return Ok(None) };
     let mut select = connection.prepare_cached(
-        "SELECT id, parent, content, status, created_at, finish, starts_prompt, summary
+        "SELECT id, parent, content, status, created_at, finish, starts_prompt, summary,
+                brings
          FROM messages WHERE conversation = ?1 ORDER BY id",
     )?;
     let rows = select.query_map([conversation.as_str()], message)?;
@@ -188,6 +192,10 @@ fn message(row: &Row<'_>) -> rusqlite::Result<SavedMessage> {
         finish: row.get::<_, Option<String>>(5)?.map(|text| unmarked(json(text))),
         starts_prompt: row.get(6)?,
         summary: row.get(7)?,
+        brings: row
+            .get::<_, Option<String>>(8)?
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default(),
     })
 }
 
@@ -202,6 +210,28 @@ pub fn check_message(
         .query_row((id, conversation.as_str()), |row| row.get(0))
         .optional()?
         .ok_or(TranscriptError::NoSuchMessage { id })
+}
+
+/// The latest child of `parent` that equals `message`.
+pub(super) fn child_like(
+    connection: &Connection,
+    conversation: &ConversationId,
+    parent: Option<i64>,
+    message: &Message,
+) -> Result<Option<i64>, TranscriptError> {
+    let mut children = connection.prepare_cached(
+        "SELECT id, content FROM messages
+         WHERE conversation = ?1 AND parent IS ?2 AND role = ?3 AND status <> 'streaming'
+         ORDER BY id DESC",
+    )?;
+    let mut rows = children.query((conversation.as_str(), parent, message.role.as_str()))?;
+    while let Some(row) = rows.next()? {
+        let content: String = row.get(1)?;
+        if Message::from_stored(&content).is_some_and(|stored| stored.is_same(message)) {
+            return Ok(Some(row.get(0)?));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether an answer of the conversation grows.

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 12] = [
+const MIGRATIONS: [&str; 13] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -189,6 +189,12 @@ const MIGRATIONS: [&str; 12] = [
         blocks   BLOB NOT NULL,         -- the id and the last token, u32 little endian, of each
         UNIQUE (document, layout)
     );
+",
+    "
+    -- Older messages that stand in front of this one in prompts that leave them out: their places on the
+    -- branch, from 0, as a JSON array, or NULL.
+    ALTER TABLE messages ADD COLUMN brings TEXT;
+    ALTER TABLE deleted_messages ADD COLUMN brings TEXT;
 ",
 ];
 

@@ -134,6 +134,7 @@ async fn continuation(
             continues: false,
             instructions: None,
         }),
+        whole: None,
         documents: BTreeSet::new(),
         is_private: false,
         reads_speed: false,
@@ -263,7 +264,7 @@ async fn a_newer_database_is_refused_and_left_alone() {
     let newer = Connection::open(&path).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     let error = Transcript::open(&path, Timestamp(0)).unwrap_err();
-    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 12 }), "{error}");
+    assert!(matches!(error, TranscriptError::Newer { found: 99, known: 13 }), "{error}");
 }
 
 #[tokio::test]
@@ -275,6 +276,7 @@ async fn the_timelines_of_other_branches_stay_until_the_conversation_is_deleted(
             fingerprint,
             timeline_of: Some(id.clone()),
             append: None,
+            whole: None,
             documents: BTreeSet::new(),
             is_private: false,
             reads_speed: false,

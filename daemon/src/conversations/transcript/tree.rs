@@ -9,7 +9,7 @@ use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::continuation::{Continuation, Continued};
-use super::read::check_message;
+use super::read::{check_message, child_like};
 use super::titles::title;
 use super::{Status, TranscriptError};
 use crate::wire::message::Message;
@@ -29,7 +29,7 @@ pub fn sync(
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
     let transaction = connection.transaction()?;
-    let grown = grow(&transaction, conversation, None, messages, None, now)?;
+    let grown = grow(&transaction, conversation, None, messages, &[], now)?;
     transaction.commit()?;
     Ok(grown)
 }
@@ -51,17 +51,12 @@ pub fn append(
     continuation: &Continuation,
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
-    let Continuation { history, base, new, start, summary, instructions, continued, .. } =
-        continuation;
-    let place = |start: usize| match continuation.saved(start) {
-        Some(id) => Place::Saved(id),
-        None => Place::New(start + new.len() - history.len()), // They are at its end.
-    };
-    let start = start.map(|start| Start { place: place(start), summary: summary.as_deref() });
+    let Continuation { base, new, instructions, continued, .. } = continuation;
+    let marks = marks(continuation);
     let transaction = connection.transaction()?;
     let grown = match continued {
-        Some(Continued { id, .. }) => reopen(&transaction, conversation, *id, *base, start, now)?,
-        None => grow(&transaction, conversation, *base, new, start, now)?,
+        Some(Continued { id, .. }) => reopen(&transaction, conversation, *id, *base, &marks, now)?,
+        None => grow(&transaction, conversation, *base, new, &marks, now)?,
     };
     if let Some(instructions) = instructions {
         transaction
@@ -72,11 +67,62 @@ pub fn append(
     Ok(grown)
 }
 
-/// The message with which later prompts begin, and the summary of those before it.
-#[derive(Clone, Copy)]
-struct Start<'s> {
+/// What later prompts have, where that changes.
+fn marks(continuation: &Continuation) -> Vec<Mark<'_>> {
+    let Continuation { branch, saved, summary, changed, system_messages, .. } = continuation;
+    let Some(window) = changed else { return Vec::new() };
+    let place = |place: usize| match saved.get(place) {
+        Some(id) => Place::Saved(*id),
+        None => Place::New(place + continuation.new.len() - branch.messages.len()),
+    };
+    let start = (window.start > branch.window.start).then(|| Mark {
+        place: place(window.start),
+        kind: MarkKind::Starts { summary: summary.as_deref() },
+    });
+    let brings =
+        window.brought.iter().filter(|(at, brings)| branch.window.in_front(**at) != **brings);
+    let brings = brings.map(|(at, brings)| {
+        let stored: Vec<usize> = brings.iter().map(|place| place + system_messages).collect();
+        let stored = serde_json::to_string(&stored).expect("numbers are JSON");
+        Mark { place: place(*at), kind: MarkKind::Brings(stored) }
+    });
+    start.into_iter().chain(brings).collect()
+}
+
+/// Says of a message what prompts have in front of it.
+struct Mark<'s> {
     place: Place,
-    summary: Option<&'s str>,
+    kind: MarkKind<'s>,
+}
+
+enum MarkKind<'s> {
+    /// Later prompts begin with it, behind the instructions and a summary of the older messages.
+    Starts { summary: Option<&'s str> },
+    /// Older messages stand in front of it: their places on its branch, as JSON.
+    Brings(String),
+}
+
+impl Mark<'_> {
+    fn write(&self, connection: &Connection, id: i64) -> Result<(), TranscriptError> {
+        match &self.kind {
+            MarkKind::Starts { summary } => start_prompts(connection, id, *summary)?,
+            MarkKind::Brings(places) => {
+                let sql = "UPDATE messages SET brings = ?2 WHERE id = ?1";
+                connection.prepare_cached(sql)?.execute((id, places))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes those of messages that are saved.
+    fn write_saved(marks: &[Self], connection: &Connection) -> Result<(), TranscriptError> {
+        for mark in marks {
+            if let Place::Saved(id) = mark.place {
+                mark.write(connection, id)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -91,7 +137,7 @@ fn grow(
     conversation: &ConversationId,
     base: Option<i64>,
     messages: &[Message],
-    start: Option<Start<'_>>,
+    marks: &[Mark<'_>],
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
     connection
@@ -101,19 +147,18 @@ fn grow(
         )?
         .execute((conversation.as_str(), millis(now)))?;
     let mut at = base;
-    if let Some(Start { place: Place::Saved(id), summary }) = start {
-        start_prompts(connection, id, summary)?;
-    }
+    Mark::write_saved(marks, connection)?;
     for (n, message) in messages.iter().enumerate() {
-        at = Some(match child_like(connection, conversation, at, message)? {
+        let id = match child_like(connection, conversation, at, message)? {
             Some(id) => id,
             None => insert(connection, conversation, at, message, Status::Complete, now)?,
-        });
-        if let (Some(Start { place: Place::New(place), summary }), Some(id)) = (start, at)
-            && place == n
-        {
-            start_prompts(connection, id, summary)?;
+        };
+        for mark in marks {
+            if matches!(mark.place, Place::New(place) if place == n) {
+                mark.write(connection, id)?;
+            }
         }
+        at = Some(id);
     }
     let parent = at.ok_or(TranscriptError::NothingToAnswer)?;
     let empty = Message::answer("", "", &[]);
@@ -132,14 +177,12 @@ fn reopen(
     conversation: &ConversationId,
     answer: i64,
     parent: Option<i64>,
-    start: Option<Start<'_>>,
+    marks: &[Mark<'_>],
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
     let parent = parent.ok_or(TranscriptError::NothingToContinue)?;
     check_message(connection, conversation, answer)?;
-    if let Some(Start { place: Place::Saved(id), summary }) = start {
-        start_prompts(connection, id, summary)?;
-    }
+    Mark::write_saved(marks, connection)?;
     connection
         .prepare_cached("UPDATE messages SET status = 'streaming', finish = NULL WHERE id = ?1")?
         .execute([answer])?;
@@ -161,28 +204,6 @@ fn start_prompts(
         .prepare_cached("UPDATE messages SET starts_prompt = 1, summary = ?2 WHERE id = ?1")?
         .execute((id, summary))?;
     Ok(())
-}
-
-/// The latest child of `parent` that equals `message`.
-pub(super) fn child_like(
-    connection: &Connection,
-    conversation: &ConversationId,
-    parent: Option<i64>,
-    message: &Message,
-) -> Result<Option<i64>, TranscriptError> {
-    let mut children = connection.prepare_cached(
-        "SELECT id, content FROM messages
-         WHERE conversation = ?1 AND parent IS ?2 AND role = ?3 AND status <> 'streaming'
-         ORDER BY id DESC",
-    )?;
-    let mut rows = children.query((conversation.as_str(), parent, message.role.as_str()))?;
-    while let Some(row) = rows.next()? {
-        let content: String = row.get(1)?;
-        if Message::from_stored(&content).is_some_and(|stored| stored.is_same(message)) {
-            return Ok(Some(row.get(0)?));
-        }
-    }
-    Ok(None)
 }
 
 pub(super) fn insert(

@@ -26,6 +26,8 @@ pub struct TurnQuery {
     /// The conversation whose last timeline the prompt probably continues.
     pub timeline_of: Option<ConversationId>,
     pub append: Option<Append>,
+    /// A conversation, and all messages of the prompt, of which prompts may leave out older ones.
+    pub whole: Option<(ConversationId, Vec<Message>)>,
     /// Documents to read beside those of the history.
     pub documents: BTreeSet<DocumentId>,
     /// Whether they may be private ones.
@@ -50,7 +52,7 @@ pub struct Append {
 /// What [`Transcript::begin_turn`] read.
 #[derive(Clone, Debug, Default)]
 pub struct TurnStart {
-    /// `Some` for an append.
+    /// `Some` for an append, and for messages as a whole.
     pub continuation: Option<Continuation>,
     /// The last timeline under this model, and then those of other branches.
     pub timelines: Vec<Vec<Token>>,
@@ -83,6 +85,7 @@ impl Transcript {
     pub async fn begin_turn(&self, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
         let reads_nothing = query.timeline_of.is_none()
             && query.append.is_none()
+            && query.whole.is_none()
             && query.documents.is_empty()
             && !query.reads_speed;
         if reads_nothing {
@@ -122,14 +125,17 @@ impl Transcript {
 }
 
 fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
-    let TurnQuery { fingerprint, timeline_of, append, documents, reads_speed, .. } = query;
+    let TurnQuery { fingerprint, timeline_of, append, whole, documents, reads_speed, .. } = query;
     let sampling = match &timeline_of {
         Some(conversation) => read::sampling(connection, conversation)?,
         None => None,
     };
     let continuation = match append {
         Some(append) => Some(continuation::continuation(connection, append)?),
-        None => None,
+        None => match whole {
+            Some((id, messages)) => Some(continuation::of_whole(connection, &id, &messages)?),
+            None => None,
+        },
     };
     let history = continuation.iter().flat_map(|continuation| &continuation.history);
     let documents = library::named(history).into_iter().chain(documents).collect();
@@ -193,6 +199,7 @@ mod tests {
                 continues: false,
                 instructions: None,
             }),
+            whole: None,
             documents: BTreeSet::new(),
             is_private: false,
             reads_speed: true,
@@ -293,6 +300,7 @@ mod tests {
             fingerprint: MODEL,
             timeline_of: None,
             append: None,
+            whole: None,
             documents: BTreeSet::new(),
             is_private: false,
             reads_speed: false,

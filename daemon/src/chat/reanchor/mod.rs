@@ -1,0 +1,283 @@
+//! Goes on past the context that the model was trained with: as a new timeline of the conversation's newest part.
+//!
+//! - Pure but for rendering. What is left out stays in the transcript; the append saves the choice, so that later
+//!   prompts begin with the same tokens.
+//! - Before a prompt leaves no room for its answer, [`hob_slots::reanchor`] chooses who stays, so that half of the
+//!   context is free at first. The room is what the request's `max_tokens` asks for, up to a half; without, a
+//!   quarter.
+//! - What the question asks for of what is left out comes back in front of it, whole exchanges: a quarter of the
+//!   context at most. Everything before the question stays as it is, with its KV.
+
+mod asked;
+
+use std::collections::BTreeSet;
+
+use hob_runtime::backend::Model;
+use hob_slots::Token;
+use hob_slots::reanchor::{Kind, Part, choose};
+
+use super::request::ResolvedRequest;
+use crate::conversations::transcript::{Branch, Window};
+use crate::error::ApiError;
+use crate::prompt::{DocumentTexts, Extent, Rendered, Renderer};
+use crate::wire::message::{Message, Role};
+
+/// Of a message, beside its text: the template's marks and its role.
+const MARKS: usize = 8;
+
+/// A prompt whose window may be new.
+pub struct Anchored {
+    pub rendered: Rendered,
+    /// What it has of its branch, if that is to be saved.
+    pub changed: Option<Window>,
+    /// It has not all of its branch.
+    pub is_part: bool,
+    pub began: Option<Began>,
+    /// Older messages in front of its question.
+    pub recalled: usize,
+}
+
+/// A new timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Began {
+    /// Messages of the conversation that it has, without instructions and recalled ones.
+    pub kept: usize,
+    /// Those that it has not.
+    pub left: usize,
+}
+
+/// Tokens of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    most: usize,
+    /// When a timeline begins, without what its question asks for.
+    newest: usize,
+    asked: usize,
+}
+
+impl Limits {
+    /// `continued`: tokens of an answer that goes on behind the prompt.
+    pub fn of(context: usize, max_tokens: Option<usize>, continued: usize) -> Self {
+        let room = max_tokens.map_or(context / 4, |max| max.clamp(1, context / 2));
+        let most = context.saturating_sub(room + continued);
+        let asked = (context / 4).min(most / 2);
+        Self { most, newest: (context / 2).min(most - asked), asked }
+    }
+}
+
+/// What a prompt is rendered from.
+pub struct Parts<'a> {
+    pub renderer: &'a Renderer,
+    pub request: &'a ResolvedRequest,
+    pub branch: &'a Branch,
+    pub documents: &'a DocumentTexts,
+    pub known: &'a [Vec<Token>],
+}
+
+impl Parts<'_> {
+    fn render(&self, window: &Window) -> Result<Rendered, ApiError> {
+        let messages = self.branch.prompt(window);
+        let parts = self.request.prompt_parts(&messages, self.documents);
+        self.renderer.prompt(&parts, &Extent::Whole, self.known)
+    }
+
+    /// The prompt: as it goes on, or as a new timeline.
+    ///
+    /// # Errors
+    /// When the template refuses the messages.
+    pub fn anchor(&self, limits: Limits) -> Result<Anchored, ApiError> {
+        let now = &self.branch.window;
+        let rendered = self.render(now)?;
+        let sizes = || sizes(self.renderer.model().as_ref(), &self.branch.messages);
+        let fits = rendered.tokens.len() <= limits.most;
+        if fits && now.left_out() == 0 {
+            return Ok(self.going_on(rendered, now.clone(), None));
+        }
+        let sizes = sizes();
+        if fits {
+            let window = self.with_asked(now, &sizes, limits.asked);
+            if window == *now {
+                return Ok(self.going_on(rendered, window, None));
+            }
+            let with_asked = self.render(&window)?;
+            if with_asked.tokens.len() <= limits.most {
+                return Ok(self.going_on(with_asked, window, None));
+            }
+        }
+        self.begin(rendered.tokens.len(), &sizes, limits)
+    }
+
+    /// A new timeline. `whole_tokens`: of the prompt as it is.
+    fn begin(
+        &self,
+        whole_tokens: usize,
+        sizes: &[usize],
+        limits: Limits,
+    ) -> Result<Anchored, ApiError> {
+        let entries = self.branch.entries(&self.branch.window);
+        let counted: usize =
+            entries.iter().filter_map(|it| it.place).map(|place| sizes[place]).sum();
+        // Of instructions, tools and documents.
+        let fixed = whole_tokens.saturating_sub(counted);
+        let mut newest = limits.newest.saturating_sub(fixed);
+        let mut asked = limits.asked;
+        loop {
+            let plain = self.newest(sizes, newest);
+            let window = self.with_asked(&plain, sizes, asked);
+            let rendered = self.render(&window)?;
+            // Sizes are estimates: the template has the last word.
+            let surplus = rendered.tokens.len().saturating_sub(limits.most);
+            if surplus == 0 || (newest == 0 && asked == 0) {
+                let began = self.began(&window);
+                return Ok(self.going_on(rendered, window, began));
+            }
+            let of_newest = surplus.min(newest);
+            newest -= of_newest;
+            asked = asked.saturating_sub(surplus - of_newest);
+        }
+    }
+
+    /// `None`: nothing more can be left out.
+    fn began(&self, window: &Window) -> Option<Began> {
+        let left = window.left_out();
+        let recalled = recalled(self.branch, window).len();
+        let kept = self.branch.messages.len() - left - recalled;
+        (window.start != self.branch.window.start).then_some(Began { kept, left })
+    }
+
+    fn going_on(&self, rendered: Rendered, window: Window, began: Option<Began>) -> Anchored {
+        Anchored {
+            rendered,
+            is_part: window.start > 0,
+            recalled: recalled(self.branch, &window).len(),
+            changed: (window != self.branch.window).then_some(window),
+            began,
+        }
+    }
+
+    /// The newest messages that have so many tokens, and those that always stay.
+    fn newest(&self, sizes: &[usize], tokens: usize) -> Window {
+        let (branch, now) = (self.branch, &self.branch.window);
+        let groups = groups(&branch.messages);
+        let with_brought = |place: usize| {
+            let brought: usize = now.in_front(place).iter().map(|&place| sizes[place]).sum();
+            sizes[place] + brought
+        };
+        let part = |group: &Vec<usize>| Part {
+            tokens: group.iter().map(|&place| with_brought(place)).sum(),
+            kind: kind(&branch.messages, group[0]),
+            pinned: group.iter().any(|&place| branch.messages[place].label().pin == Some(true)),
+        };
+        let parts: Vec<Part> = groups.iter().map(part).collect();
+        let chosen = choose(&parts, tokens);
+        // The last ones without a gap, and those before it.
+        let is_beside = |pair: &[usize]| pair[0] + 1 == pair[1];
+        let gap = chosen.windows(2).rposition(|pair| !is_beside(pair)).map_or(0, |at| at + 1);
+        let is_behind = |&group: &usize| groups[group][0] >= now.start;
+        let gap = gap.max(chosen.iter().position(is_behind).unwrap_or(0));
+        let start = chosen.get(gap).map_or(0, |&group| groups[group][0]);
+        let mut window = Window { start, brought: now.brought.clone() };
+        let before = chosen[..gap].iter().flat_map(|&group| groups[group].iter().copied());
+        let in_front: BTreeSet<usize> = now.in_front(start).iter().copied().chain(before).collect();
+        if !in_front.is_empty() {
+            window.brought.insert(start, in_front.into_iter().collect());
+        }
+        window
+    }
+
+    /// The same with what the question asks for of what is left out.
+    fn with_asked(&self, window: &Window, sizes: &[usize], tokens: usize) -> Window {
+        let mut window = window.clone();
+        let Some(question) = question(&self.branch.messages) else { return window };
+        let goes_on = self.request.request.continues;
+        let has_its_own = question > window.start && !window.in_front(question).is_empty();
+        if goes_on || has_its_own || window.left_out() == 0 {
+            return window;
+        }
+        let has: usize = window.in_front(question).iter().map(|&place| sizes[place]).sum();
+        let room = tokens.saturating_sub(has);
+        let asked = asked::asked(self.branch, &window, question, sizes, room);
+        if !asked.is_empty() {
+            let in_front: BTreeSet<usize> =
+                window.in_front(question).iter().copied().chain(asked).collect();
+            window.brought.insert(question, in_front.into_iter().collect());
+        }
+        window
+    }
+}
+
+/// Older messages in front of the question.
+fn recalled<'w>(branch: &Branch, window: &'w Window) -> &'w [usize] {
+    let question = question(&branch.messages).filter(|question| *question > window.start);
+    question.map_or(&[], |question| window.in_front(question))
+}
+
+/// The first of the user's messages behind the last answer; `None` where tools have answered last.
+fn question(messages: &[Message]) -> Option<usize> {
+    let run = messages.iter().rev().take_while(|message| message.role == Role::User).count();
+    (run > 0).then(|| messages.len() - run)
+}
+
+/// The messages that stay or leave together: each alone, a call with its results.
+fn groups(messages: &[Message]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for (place, message) in messages.iter().enumerate() {
+        match groups.last_mut() {
+            Some(group) if message.role == Role::Tool => group.push(place),
+            _ => groups.push(vec![place]),
+        }
+    }
+    groups
+}
+
+/// Messages of the user in a row are one question.
+fn kind(messages: &[Message], place: usize) -> Kind {
+    let is_user = |place: usize| messages[place].role == Role::User;
+    let begins = is_user(place) && !place.checked_sub(1).is_some_and(is_user);
+    if begins { Kind::Question } else { Kind::Step }
+}
+
+/// About how many tokens each message has.
+fn sizes(model: &dyn Model, messages: &[Message]) -> Vec<usize> {
+    let of = |text: &str| model.tokenize(text, false, false).len();
+    let size = |message: &Message| {
+        let calls: usize =
+            message.calls_made().map(|call| of(call.name) + of(call.arguments) + MARKS).sum();
+        of(message.text()) + of(message.reasoning()) + calls + MARKS
+    };
+    messages.iter().map(size).collect()
+}
+
+/// About how many tokens an answer has.
+pub fn size(model: &dyn Model, answer: &Message) -> usize {
+    sizes(model, std::slice::from_ref(answer))[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_room_is_what_the_request_asks_for_up_to_a_half_and_without_a_quarter() {
+        let limits = |most, newest, asked| Limits { most, newest, asked };
+        assert_eq!(Limits::of(1000, None, 0), limits(750, 500, 250));
+        assert_eq!(Limits::of(1000, Some(10), 0), limits(990, 500, 250));
+        assert_eq!(Limits::of(1000, Some(5000), 0), limits(500, 250, 250));
+        assert_eq!(Limits::of(1000, None, 500), limits(250, 125, 125));
+        assert_eq!(Limits::of(1000, None, 5000), limits(0, 0, 0));
+    }
+
+    #[test]
+    fn a_call_stays_with_its_results_and_messages_in_a_row_are_one_question() {
+        use Role::{Assistant, Tool, User};
+        let roles = [User, Assistant, Tool, Tool, Assistant, User, User];
+        let messages = roles.map(|role| Message::plain(role, "x"));
+        let groups = groups(&messages);
+        assert_eq!(groups, [vec![0], vec![1, 2, 3], vec![4], vec![5], vec![6]]);
+        let kinds: Vec<Kind> = groups.iter().map(|group| kind(&messages, group[0])).collect();
+        use Kind::{Question, Step};
+        assert_eq!(kinds, [Question, Step, Step, Question, Step]);
+        assert_eq!(question(&messages), Some(5));
+        assert_eq!(question(&messages[..4]), None);
+    }
+}
