@@ -44,6 +44,14 @@ function partsOf(hob) {
       <span title=${t("numbers.back.long")} data-test="brought-back">
         ${t("numbers.back", { n: back.parts, tokens: back.tokens })}
       </span>`,
+    hob.reanchored && html`
+      <span title=${t("numbers.reanchored.long", hob.reanchored)} data-test="reanchored">
+        ${t("numbers.reanchored")}
+      </span>`,
+    hob.recalled > 0 && html`
+      <span title=${t("numbers.recalled.long")} data-test="recalled">
+        ${t("numbers.recalled", { n: hob.recalled })}
+      </span>`,
   ].filter(Boolean);
 }
 

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use hob_api::Turn;
-use hob_api::turn::{Chunk, PromptTokens};
+use hob_api::turn::{Chunk, PromptTokens, Reanchored};
 use serde_json::{Map, Value, json};
 
 use super::stream::{self, Ended};
@@ -238,8 +238,16 @@ pub fn footer(hob: &Value) -> String {
     }
     let budget = turn.cells.filter(|_| !turn.context_full).and_then(|cells| cells.no_eviction);
     parts.extend(budget.map(|why| format!("its budget does not count: {}", plain(&why.what))));
-    if turn.left_out > 0 {
+    if let Some(Reanchored { kept, left, .. }) = turn.reanchored {
+        let [kept, left] = [kept, left].map(|messages| count(messages as u64));
+        parts.push(format!("goes on with its newest {kept} messages, {left} older ones left out"));
+    } else if turn.left_out > 0 {
         parts.push(format!("{} older messages left out", count(turn.left_out as u64)));
+    }
+    match turn.recalled {
+        0 => {}
+        1 => parts.push("1 older message brought back".to_owned()),
+        recalled => parts.push(format!("{} older messages brought back", count(recalled as u64))),
     }
     let explained = turn.explanation.map(|explanation| explanation.what);
     if let Some(reason) = explained.or(turn.miss) {
@@ -322,6 +330,15 @@ mod tests {
         let tokens = json!({"computed": 9});
         let left_out = json!({"tokens": tokens, "left_out": 8, "cold": true});
         assert_eq!(footer(&left_out), "cold · 9 tokens read · 8 older messages left out");
+        let reanchored = json!({"kept": 9, "left": 1200});
+        let told = json!({"tokens": tokens, "left_out": 1200, "reanchored": reanchored});
+        let expected =
+            "9 tokens read · goes on with its newest 9 messages, 1,200 older ones left out";
+        assert_eq!(footer(&told), expected);
+        let told = json!({"tokens": tokens, "left_out": 1198, "recalled": 2});
+        let expected =
+            "9 tokens read · 1,198 older messages left out · 2 older messages brought back";
+        assert_eq!(footer(&told), expected);
         let cells = json!({"no_eviction": {"what": "the setting `eviction` is off"}});
         let budget = json!({"tokens": {"computed": 9}, "cells": cells});
         let told = "9 tokens read · its budget does not count: the setting `eviction` is off";

@@ -17,6 +17,9 @@ use crate::output::{plain, wrapped};
 
 const LEFT_OUT: &str = "from here on the model reads the newest part only; the text stays whole";
 
+const GOES_ON: &str = "this chat is longer than the model can read: it goes on with its newest part, and what you \
+                       ask for of the older one comes back; the text stays whole";
+
 /// What a turn asks for. Without new messages: the last answer once more.
 #[derive(Default)]
 pub struct Asked {
@@ -80,6 +83,9 @@ impl Chat<'_> {
         let turn: Turn = serde_json::from_value(answer.hob).unwrap_or_default();
         if newest && turn.left_out > 0 {
             note(context, LEFT_OUT)?;
+        }
+        if turn.reanchored.is_some() {
+            note(context, GOES_ON)?;
         }
         if turn.context_full {
             self.outgrown = Some(Vec::new());

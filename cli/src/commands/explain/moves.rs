@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hob_api::AnswerMoves;
-use hob_api::turn::{Cells, MovedPart};
+use hob_api::turn::{Cells, MovedPart, Reanchored};
 
 use crate::output::{ago, count, line, plain};
 
@@ -20,12 +20,17 @@ pub fn lines(answers: &[AnswerMoves], now_secs: u64) -> Vec<String> {
         lines.push("It is longer than its cells. What left them, and what came back:".to_owned());
     }
     for answer in answers.iter().rev() {
-        let AnswerMoves { at, question, away_tokens, cells, moved, .. } = answer;
+        let AnswerMoves { at, question, away_tokens, cells, moved, reanchored, recalled, .. } =
+            answer;
         let chunks = in_words_of_chunks(answer);
         let when = ago(now_secs.saturating_sub(*at));
         lines.push(String::new());
         lines.push(format!("{when}: {}", line(question, MAX_CHARS)));
         lines.extend(groups(moved).iter().map(|parts| row(reason(parts[0]).1, &named(parts))));
+        lines.extend(reanchored.map(|it| row("new timeline", &in_words_of_timeline(it))));
+        if *recalled > 0 {
+            lines.push(row("back: asked for", &older(*recalled)));
+        }
         lines.extend(chunks.map(|chunks| row("from another place", &chunks)));
         if answer.lossy_tokens > 0 {
             let tokens = count(answer.lossy_tokens as u64);
@@ -93,6 +98,21 @@ fn named(parts: &[&MovedPart]) -> String {
     format!("{tokens} of {}", all.join(", "))
 }
 
+/// `goes on with its newest 9 messages; 12 older messages are left out until a question asks for them`
+fn in_words_of_timeline(Reanchored { kept, left, .. }: Reanchored) -> String {
+    let (kept, left) = (count(kept as u64), older(left));
+    format!(
+        "goes on with its newest {kept} messages; {left} left out until a question asks for them"
+    )
+}
+
+fn older(messages: usize) -> String {
+    match messages {
+        1 => "1 older message".to_owned(),
+        _ => format!("{} older messages", count(messages as u64)),
+    }
+}
+
 /// `3,968 tokens, 128 computed at their seams`
 fn in_words_of_chunks(answer: &AnswerMoves) -> Option<String> {
     if let Some(why) = &answer.immovable {
@@ -144,6 +164,12 @@ mod tests {
         );
         assert_eq!(of(json!({"immovable": "why"})), "  from another place       nothing: why");
         assert_eq!(of(json!({"lossy_tokens": 1200})), "  rounded KV               1,200 tokens");
+        assert_eq!(
+            of(json!({"reanchored": {"kept": 9, "left": 12}})),
+            "  new timeline             goes on with its newest 9 messages; 12 older messages left out \
+             until a question asks for them"
+        );
+        assert_eq!(of(json!({"recalled": 2})), "  back: asked for          2 older messages");
     }
 
     #[test]
