@@ -133,7 +133,7 @@ mod tests {
 
         let found = usage(&id, directory.path()).unwrap();
 
-        assert_eq!(children(&id), [sleep.clone()]);
+        assert_eq!(children(&id), [sleep.as_str()]);
         let (own, child) = (Taken::of(&id).unwrap(), Taken::of(&sleep).unwrap());
         assert_eq!((found.children, found.threads), (1, 2));
         assert_eq!(found.descriptors, own.descriptors + child.descriptors);

@@ -118,7 +118,8 @@ impl Task {
         let Rendered { tokens, segments, .. } = prompt;
         let prefill = TurnRequest::prefill(self.id.clone(), tokens, Purpose::Speculate);
         let keep = Retention { segments, ..Retention::default() };
-        let request = TurnRequest { adapters, budget, reuse, lossless, reanchored, keep, ..prefill };
+        let request =
+            TurnRequest { adapters, budget, reuse, lossless, reanchored, keep, ..prefill };
         // Once a turn has closed the session, nothing may be queued behind it.
         let submitted =
             options.sessions.while_open(&self.id, || options.chat.engine().submit(request));

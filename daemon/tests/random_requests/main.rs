@@ -65,7 +65,7 @@ fn is_lacking(route: &str) -> bool {
 
 fn is_allowed(route: &str, status: u16) -> bool {
     match status {
-        0..500 | 503 => true,
+        0..=499 | 503 => true,
         501 => is_lacking(route),
         529 => route.starts_with("/v1/messages"),
         _ => false,

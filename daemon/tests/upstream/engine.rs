@@ -121,13 +121,10 @@ impl Shared {
             )
             .ok();
         };
-        match asked.path.as_str() {
-            "/v1/models" => {
-                let model = |id: &str| json!({"id": id, "object": "model", "owned_by": self.owner});
-                let models = json!({"object": "list", "data": [model("first"), model("second")]});
-                return json(&mut socket, 200, models);
-            }
-            _ => {}
+        if asked.path == "/v1/models" {
+            let model = |id: &str| json!({"id": id, "object": "model", "owned_by": self.owner});
+            let models = json!({"object": "list", "data": [model("first"), model("second")]});
+            return json(&mut socket, 200, models);
         }
         let script = self.script.lock().unwrap().clone();
         const HEAD: &[u8] =
