@@ -99,6 +99,9 @@ impl Default for EngineOptions {
     }
 }
 
+/// Heads of moved chunks in one micro-batch at most.
+const HEADS: usize = 8;
+
 impl EngineOptions {
     pub(crate) fn shape(&self, model: &ModelFacts) -> ContextShape {
         let one_batch = model.pooling.is_some() && !model.embeds_in_parts;
@@ -106,8 +109,17 @@ impl EngineOptions {
         let others = if model.memory.can_drop_newest() { 1 } else { 2 };
         ContextShape {
             context_tokens: self.context_tokens,
-            sequences: self.slots + self.prefixes + others,
+            sequences: self.slots + self.prefixes + others + self.heads(model),
             micro_batch: if one_batch { self.conversation_tokens(model) } else { self.max_rows() },
+        }
+    }
+
+    /// Sequences in which the heads of moved chunks are computed; none for a model whose KV cannot be moved.
+    pub(crate) fn heads(&self, model: &ModelFacts) -> usize {
+        if model.memory.is_plain() && model.rope.is_ok() && model.pooling.is_none() {
+            HEADS
+        } else {
+            0
         }
     }
 

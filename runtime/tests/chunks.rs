@@ -4,8 +4,8 @@ mod support;
 
 use std::sync::Arc;
 
-use hob_runtime::backend::MemoryKind;
-use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::fake::{BatchLog, FakeModel, ViewLog};
+use hob_runtime::backend::{MemoryKind, Row};
 use hob_runtime::{EngineOptions, Model, Retention, Reuse, TurnRequest};
 use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
@@ -53,6 +53,73 @@ fn documents_in_another_order_are_moved_and_their_heads_computed() {
     let counters = status(&tiers.engine).counters;
     assert_eq!(counters.moved_tokens, counts.moved as u64);
     assert_eq!(counters.repaired_tokens, counts.repaired as u64);
+}
+
+#[test]
+fn heads_of_chunks_right_behind_each_other_are_computed_together_and_see_all_before_them() {
+    let (batches, views) = (BatchLog::default(), ViewLog::default());
+    let fake = FakeModel::new().with_batch_log(batches.clone()).with_view_log(views.clone());
+    let model: Arc<dyn Model> = Arc::new(fake);
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3, 4, 5]), prompt(&model, &[5, 4, 3, 2, 1]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    batches.lock().clear();
+    views.lock().clear();
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    assert_eq!(answer.report.tokens.repaired, 5 * HEAD, "{:?}", answer.report.tokens);
+    let heads: Vec<Vec<Row>> = batches
+        .lock()
+        .iter()
+        .filter(|batch| batch.iter().any(|row| row.sequence != batch[0].sequence))
+        .cloned()
+        .collect();
+    assert_eq!(heads.len(), 1, "one micro-batch has rows of several sequences");
+    let rows: Vec<&[Row]> = heads[0].chunk_by(|one, next| one.sequence == next.sequence).collect();
+    assert_eq!(rows.iter().map(|rows| rows.len()).collect::<Vec<_>>(), [HEAD; 4]);
+    for rows in rows {
+        let tokens: Vec<Token> = rows.iter().map(|row| row.token).collect();
+        assert_eq!(tokens, other[rows[0].position..][..HEAD]);
+    }
+    for seen in views.lock().values() {
+        assert!(seen.iter().copied().eq(0..seen.len()), "a token did not see all before it");
+    }
+}
+
+#[test]
+fn more_chunks_than_sequences_for_their_heads_are_repaired_too() {
+    let model = fake();
+    let tiers = OnDisk::with(&model, EngineOptions { context_tokens: 8192, ..options() });
+    let order: Vec<usize> = (1..=12).collect();
+    let reversed: Vec<usize> = order.iter().rev().copied().collect();
+    let (first, other) = (prompt(&model, &order), prompt(&model, &reversed));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    assert_eq!(answer.report.tokens.repaired, 12 * HEAD, "{:?}", answer.report.tokens);
+}
+
+#[test]
+fn kv_of_one_repair_has_other_names_than_that_of_another() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 2, 1]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let mut known = Vec::new();
+    for (name, repair) in
+        [("none", Repair::None), ("half", Repair::Head(16)), ("whole", Repair::default())]
+    {
+        let asked = TurnRequest { reuse: Reuse::Repaired(repair), ..repaired(name, &other) };
+        ask(&tiers.engine, asked);
+        settle(&tiers.engine);
+        // Those before the first moved token are equal.
+        let names: Vec<_> = tiers.block_names(name).into_iter().skip(1).map(|(id, _)| id).collect();
+        assert!(names.iter().all(|id| !known.contains(id)), "{name}");
+        known.extend(names);
+    }
 }
 
 #[test]
@@ -280,4 +347,113 @@ fn moved_kv_in_small_caches_budgets_and_beside_other_turns_is_sound() {
             check_sum(&answer.expect("it is answered"), &other);
         }
     }
+}
+
+#[test]
+fn exact_answers_stay_exact_in_random_histories_of_moved_kv() {
+    let mut state = 7_u64;
+    let mut draw = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    // Turns take a while, so that some are cancelled between the import of chunks and their heads.
+    let model: Arc<dyn Model> =
+        Arc::new(FakeModel::new().with_pace(std::time::Duration::from_micros(20)));
+    let small = EngineOptions { context_tokens: 2048, slots: 2, ..options() };
+    let mut tiers = OnDisk::with(&model, small.clone());
+    ask(&tiers.engine, request("source", &prompt(&model, &[1, 2, 3, 4, 5]), 8));
+    settle(&tiers.engine);
+    let mut moved = 0;
+    for round in 0..40 {
+        let mut order: Vec<usize> = (1..=5).collect();
+        (0..4).for_each(|at| order.swap(at, at + draw(5 - at)));
+        order.truncate(3);
+        let other = prompt(&model, &order);
+        let conversation = format!("chat-{}", draw(4));
+        let asked = match draw(3) {
+            0 => request(&conversation, &other, 8),
+            1 => TurnRequest { budget: Some(512), ..repaired(&conversation, &other) },
+            _ => repaired(&conversation, &other),
+        };
+        let is_exact = asked.reuse == Reuse::Exact;
+        let beside = tiers.engine.submit(repaired(&format!("beside-{round}"), &other)).unwrap();
+        let turn = tiers.engine.submit(asked).unwrap();
+        if draw(2) == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(draw(12) as u64));
+            drop(beside);
+        }
+        let answer = finish(turn).expect("it is answered");
+        check_sum(&answer, &other);
+        moved += answer.report.tokens.moved;
+        if is_exact {
+            assert_eq!(answer.tokens, alone(&model, &other, 8), "round {round}");
+        }
+        if draw(8) == 0 {
+            tiers.restart_with(small.clone());
+        }
+    }
+    assert!(moved > 1000, "{moved}");
+}
+
+/// On llama.cpp, with the bundled model: four texts that were read in another order. Their heads tell what is
+/// asked for: KV further back differs less by what is before it.
+#[cfg(feature = "llama")]
+#[test]
+fn answers_over_repaired_kv_are_liker_to_exact_ones_than_over_kv_that_is_not_repaired() {
+    use std::path::Path;
+
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_runtime::likeness::{Likeness, Measured};
+
+    const CODES: [(&str, u32); 4] =
+        [("Oslo", 48_213), ("Lima", 90_417), ("Cairo", 35_582), ("Quito", 71_906)];
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
+    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
+    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
+    let tiers = OnDisk::new(&model);
+    const SENTENCES: [&str; 8] = [
+        "The mayor opened the wooden gate at dusk. A baker followed the late ferry before noon.",
+        "My neighbor painted seven old boats after the rain. The school closed an iron fence on a cold day.",
+        "A painter crossed the frozen lake late at night. The museum found a box of apples at dusk.",
+        "The river reached the green hills in early spring. A farmer carried the last letter every summer.",
+        "The harbor watched many small houses for many years. The market visited a narrow street before noon.",
+        "The library repaired a bright lantern during the fair. A small boat crowded the tall grass at dusk.",
+        "The clock tower closed the empty hall in the morning. The old bridge painted the quiet square at dusk.",
+        "A farmer watched the wooden gate on a cold day. The mayor found an iron fence after the rain.",
+    ];
+    // Long enough that each has the first 32 tokens of a block, by which it is found.
+    let texts: Vec<String> = CODES
+        .iter()
+        .enumerate()
+        .map(|(number, (city, code))| {
+            let [one, two, three, four] =
+                [0, 1, 3, 6].map(|behind| SENTENCES[(2 * number + behind) % SENTENCES.len()]);
+            format!(
+                "<|im_start|>user\nRead this. The secret code of {city} is {code}. {one} {two} {three} {four}<|im_end|>\n\
+                 <|im_start|>assistant\nI read it.<|im_end|>\n"
+            )
+        })
+        .collect();
+    let asked = |order: [usize; 4], question: &str| {
+        let read: String = order.iter().map(|&number| texts[number].as_str()).collect();
+        let question = user(question);
+        TurnRequest::answer(None, tokens(&model, &format!("{read}{question}")), 12)
+    };
+    let first = asked([0, 1, 2, 3], "Hello.").prompt;
+    ask(&tiers.engine, request("first", &first, 1));
+    settle(&tiers.engine);
+    let mut sums = [Likeness::default(); 2];
+    for (city, _) in CODES {
+        let asked = asked([3, 2, 1, 0], &format!("What is the secret code of {city}?"));
+        let exact = block_on(Measured::exactly(&tiers.engine, &asked)).unwrap();
+        for (sum, repair) in sums.iter_mut().zip([Repair::None, Repair::default()]) {
+            let beside = exact.beside_moved(&tiers.engine, &asked, name("beside"), repair);
+            sum.add(&block_on(beside).unwrap());
+        }
+    }
+    let [none, repaired] = sums;
+    assert_eq!((none.tokens.repaired, repaired.tokens.repaired), (0, 4 * 4 * HEAD));
+    assert!(none.tokens.moved > repaired.tokens.moved, "{none:?} {repaired:?}");
+    let [none, repaired] = sums.map(|sum| sum.mean_divergence());
+    assert!(repaired * 20.0 < none, "{repaired} repaired, {none} not");
 }

@@ -173,6 +173,37 @@ fn ranges_that_come_back_into_other_cells_have_the_same_bytes() {
 }
 
 #[test]
+fn ranges_that_are_computed_together_in_sequences_of_their_own_take_the_place_of_others() {
+    on_cells(1024, |backend| {
+        compute(backend, LIVE, 0..256);
+        let never = next_logits(backend, 256);
+        let heads = [(OTHER, 64..96), (SCRATCH, 160..192)];
+        let mut replace = |token: i32| {
+            let mut batch = Vec::new();
+            for (sequence, range) in heads.clone() {
+                backend.share(LIVE, sequence, 0..range.start);
+                batch.extend(rows(sequence, range).into_iter().map(|row| Row {
+                    token: Token(row.token.0 + token),
+                    wants_logits: false,
+                    ..row
+                }));
+            }
+            backend.decode(&batch).unwrap();
+            for (sequence, range) in heads.clone() {
+                backend.remove(LIVE, range.clone()).unwrap();
+                backend.share(sequence, LIVE, range);
+                backend.clear(sequence);
+            }
+            assert_eq!(positions(backend), all(0..256));
+            difference(&next_logits(backend, 256), &never)
+        };
+        let same = replace(0);
+        let others = replace(1);
+        assert!(same * 20.0 < others, "{same} with the same tokens, {others} with others");
+    });
+}
+
+#[test]
 fn a_batch_that_begins_behind_the_end_is_refused_with_the_rows_of_all_sequences() {
     on_cells(1024, |backend| {
         compute(backend, LIVE, 0..128);

@@ -110,6 +110,14 @@ impl View {
         self.is_lossy() || self.0.starts_with(&RENAMED)
     }
 
+    /// Of tokens that were computed behind `before`, where the timeline has other KV of the same text now: chunks
+    /// whose heads were computed together each saw the others as they were moved.
+    pub fn repaired(before: BlockId) -> Self {
+        let hash = Sha256::new_with_prefix(b"hob repaired").chain_update(before.0);
+        let digest: [u8; 32] = hash.finalize().into();
+        Self(*digest.first_chunk().expect("a digest is longer"))
+    }
+
     /// Whether it is of moved tokens. One digest of absent positions in four billion looks alike: its KV is
     /// computed again where moved KV is not wanted.
     pub fn is_moved(self) -> bool {
@@ -146,6 +154,25 @@ pub fn views_within(views: &[ViewRun], tokens: u32) -> Vec<ViewRun> {
         return Vec::new();
     }
     runs.iter().map(|run| ViewRun { end: run.end.min(tokens), ..*run }).collect()
+}
+
+/// The runs of tokens with these `views`, of which those in `range` get another one.
+pub fn with_view(views: &[ViewRun], range: Range<u32>, view: View) -> Vec<ViewRun> {
+    let mut runs = Vec::with_capacity(views.len() + 2);
+    let mut add = |end: u32, view: View| {
+        let start = runs.last().map_or(0, |run: &ViewRun| run.end);
+        if end > start {
+            runs.push(ViewRun { end, view });
+        }
+    };
+    for run in views {
+        add(run.end.min(range.start), run.view);
+        if run.end > range.start {
+            add(range.end, view);
+            add(run.end, run.view);
+        }
+    }
+    runs
 }
 
 /// How many tokens with these `views` precede the first moved one; `None` without any.
@@ -202,6 +229,26 @@ mod tests {
         assert_eq!(views_within(&views, 5), [views[0], ViewRun { end: 5, view }]);
         assert_eq!(views_within(&views, 8), views);
         assert_eq!(views_within(&views[1..], 0), []);
+    }
+
+    #[test]
+    fn a_part_of_the_tokens_gets_another_view() {
+        let run = |end, view| ViewRun { end, view };
+        let (one, other) = (View::without([0..2]), View::without([0..3]));
+        let runs = [run(4, View::WHOLE), run(9, one)];
+        let new = |range| with_view(&runs, range, other);
+        assert_eq!(new(4..6), [run(4, View::WHOLE), run(6, other), run(9, one)]);
+        assert_eq!(new(6..9), [run(4, View::WHOLE), run(6, one), run(9, other)]);
+        assert_eq!(new(2..9), [run(2, View::WHOLE), run(9, other)]);
+        assert_eq!(new(0..5), [run(5, other), run(9, one)]);
+    }
+
+    #[test]
+    fn a_repaired_view_is_named_by_what_was_before_it_and_is_not_moved() {
+        let [one, other] = [[1; 8], [2; 8]].map(|model| BlockId::root(ModelHash(model)));
+        assert_eq!(View::repaired(one), View::repaired(one));
+        assert_ne!(View::repaired(one), View::repaired(other));
+        assert!(!View::repaired(one).is_moved() && !View::repaired(one).is_whole());
     }
 
     #[test]

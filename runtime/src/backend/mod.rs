@@ -9,6 +9,7 @@
 //!   blocks off the engine's thread. `rotate` moves its cells to other positions there, `lossy` rounds its
 //!   numbers.
 
+pub mod deviation;
 mod device;
 pub mod fake;
 #[cfg(feature = "llama")]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hob_slots::content::{ContentIndex, Import, Repair, Source, Wanted, movable};
+use hob_slots::content::{ContentIndex, Import, Repair, Source, Wanted, imports, movable};
 use hob_slots::format::{SegmentRef, SlotRecord};
 use hob_slots::{AdapterSet, ConversationId, Token};
 use tracing::debug;
@@ -61,8 +61,7 @@ pub(super) fn find(
     });
     let indexed = known.index.tokens();
     drop(known);
-    let imports: Vec<Import> =
-        chunks.iter().filter_map(|chunk| chunk.import(request.repair)).collect();
+    let imports = imports(&chunks, request.repair);
     let tokens = imports.iter().map(|import| import.at.len()).sum::<usize>();
     debug!(indexed, chunks = imports.len(), tokens, took = ?began.elapsed(), "looked for chunks");
     imports

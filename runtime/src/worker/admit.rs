@@ -303,6 +303,7 @@ impl Worker<'_> {
             expected: 0,
             passed_over: 0,
             imports: VecDeque::new(),
+            heads: Vec::new(),
             recalls_at: None,
             recall_began: None,
             away: Vec::new(),
@@ -391,7 +392,12 @@ impl Worker<'_> {
     pub(super) fn end_turn(&mut self, index: usize) {
         let (now, run) = (self.now(), self.usage(index).run);
         let slot = &mut self.slots[index];
-        let Some(mut turn) = slot.turn.take() else { return };
+        if slot.turn.is_none() {
+            return;
+        }
+        self.drop_headless(index);
+        let slot = &mut self.slots[index];
+        let mut turn = slot.turn.take().expect("it was found above");
         if slot.answered.number != run.number {
             slot.answered = run; // It ended without an answer; what it computed is exported.
         }

@@ -7,12 +7,13 @@
 
 use std::ops::Range;
 
+use hob_slots::lineage::with_view;
 use hob_slots::{Token, View, ViewRun};
 
 use super::Worker;
 use super::cell_numbers::CellNumbers;
 use super::slot::Slot;
-use crate::backend::StateError;
+use crate::backend::{Sequence, StateError};
 use crate::map::{Origin, Origins};
 
 impl Worker<'_> {
@@ -80,6 +81,32 @@ impl Worker<'_> {
     pub(super) fn fill(&mut self, index: usize, range: Range<usize>, origins: &Origins) {
         self.number_cells(index, range.clone());
         self.slots[index].origins.replace(range, origins);
+        self.residence_changed(index);
+    }
+
+    /// The cells of `ranges`, each computed in the sequence beside it behind the tokens before it, take the place
+    /// of those that the slot has there. Returns those sequences empty.
+    pub(super) fn replace(&mut self, index: usize, heads: &[(Range<usize>, Sequence)]) {
+        let mut views = self.slots[index].timeline.views();
+        for (range, sequence) in heads {
+            let slot = &mut self.slots[index];
+            let own = slot.sequence;
+            let view = View::repaired(slot.timeline.id_at(range.start));
+            views = with_view(&views, narrow(range), view);
+            slot.cells.remove(range.clone());
+            self.backend.remove(own, range.clone()).expect("this memory drops parts of sequences");
+            self.backend.share(*sequence, own, range.clone());
+            self.backend.clear(*sequence);
+            self.number_cells(index, range.clone());
+            let origins = Origins::of(range.len(), Origin::Computed);
+            self.slots[index].origins.replace(range.clone(), &origins);
+        }
+        let Some((first, _)) = heads.first() else { return };
+        let slot = &mut self.slots[index];
+        let behind = slot.timeline.tokens()[first.start..].to_vec();
+        slot.timeline.truncate(first.start);
+        slot.uses.truncate(first.start);
+        self.push_known(index, &behind, &views);
         self.residence_changed(index);
     }
 
@@ -215,9 +242,17 @@ impl Worker<'_> {
         self.release_blocks(index);
         let slot = &mut self.slots[index];
         self.backend.clear(slot.sequence);
+        if let Some(turn) = &mut slot.turn {
+            turn.heads.clear();
+        }
         slot.cut_back(0);
         slot.view = View::WHOLE;
         self.hot.remove(slot.root(), slot.id);
         self.cells_changed(index);
     }
+}
+
+fn narrow(range: &Range<usize>) -> Range<u32> {
+    let narrow = |at| u32::try_from(at).expect("positions fit 32 bits");
+    narrow(range.start)..narrow(range.end)
 }

@@ -2,8 +2,9 @@
 //!
 //! - The prompt's exact beginning comes first, from the cells and the tiers. Behind it, a reader looks for
 //!   chunks; each is fetched, moved to its place, and imported when the tokens before it are in their cells.
-//!   Between two chunks, and at the head of each, tokens are computed like any others, so that no
-//!   micro-batch begins behind a hole.
+//!   What is between two chunks, and the head of the one behind it, is computed like any other text, so that
+//!   no micro-batch begins behind a hole. Of chunks right behind each other all is imported, and their heads
+//!   are computed together, see [`heads`](super::heads).
 //! - What is moved, and all that follows it, is impure: see [`hob_slots::lineage`]. It is not shared, not found
 //!   by other conversations, and dropped where a turn of its own conversation wants exact KV.
 //! - What cannot be fetched or imported is computed.
@@ -27,6 +28,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let Some(turn) = slot.turn.as_mut() else { return false };
         turn.imports.clear();
+        turn.heads.clear();
         let (repair, others) = match turn.request.reuse {
             Reuse::Repaired(repair) => (repair, true),
             Reuse::Exact if turn.request.reanchored => (Repair::default(), false),
@@ -79,21 +81,30 @@ impl Worker<'_> {
         }
     }
 
-    /// Tokens of the slot's prompt that are computed before the next chunk.
+    /// Tokens of the slot's prompt that are computed before the next chunk, or before heads of chunks are.
     pub(super) fn rows_before_chunk(&self, index: usize) -> usize {
         let slot = &self.slots[index];
+        if slot.turn.as_ref().is_some_and(|turn| !turn.heads.is_empty()) {
+            return 0;
+        }
         let next = slot.turn.as_ref().and_then(|turn| turn.imports.front());
         next.map_or(usize::MAX, |next| next.at.start.saturating_sub(slot.timeline.len()))
     }
 
     fn take_due_chunk(&mut self, index: usize) -> Option<Import> {
+        let max_rows = self.core.options.max_rows();
         let slot = &mut self.slots[index];
         let end = slot.timeline.len();
         let imports = &mut slot.turn.as_mut()?.imports;
+        let is_joined = slot.cells.away(end).is_empty();
         while imports.front()?.at.start <= end {
             // The slot may have got more of the prompt meanwhile, shared by another one.
-            if let Some(import) = imports.pop_front()?.starting_at(end) {
+            let Some(import) = imports.pop_front()?.starting_at(end) else { continue };
+            if import.head == 0 || (is_joined && import.head <= max_rows) {
                 return Some(import);
+            }
+            if let Some(behind) = import.behind_head() {
+                imports.push_front(behind);
             }
         }
         None
@@ -105,12 +116,13 @@ impl Worker<'_> {
         let commands = self.core.commands.clone();
         let end = u32::try_from(import.at.end).expect("positions fit 32 bits");
         let (view, repaired) = (import.view, import.repaired);
+        let head = (import.at.start, import.head);
         let handle = self.core.tiers.fetch_chunk(import, move |event| {
             // An error: the engine has stopped, and the turn with it.
             commands.send(Command::Fetched { slot: index, fetch, event }).ok();
         });
         let turn = self.slots[index].turn.as_mut().expect("it has chunks");
-        let stage = ChunkStage::Moving { repaired };
+        let stage = ChunkStage::Moving { repaired, head };
         let mut restoring = Restoring::of_chunk(fetch, handle, turn.report.tokens, stage);
         restoring.views = vec![ViewRun { end, view }];
         turn.phase = Phase::Restoring(Box::new(restoring));
@@ -120,12 +132,13 @@ impl Worker<'_> {
     pub(super) fn end_chunk(&mut self, index: usize) {
         let restoring = self.restoring(index);
         let mut counts = restoring.tokens;
-        if let Some(ChunkStage::Moving { repaired }) = restoring.chunk {
+        let (mut head, mut chunk) = (0..0, 0..0);
+        if let Some(ChunkStage::Moving { repaired, head: (start, tokens) }) = restoring.chunk {
             let before = self.slots[index].turn.as_ref().map_or(0, |it| it.report.tokens.moved);
             if counts.moved > before {
+                chunk = start..self.slots[index].timeline.len();
+                head = start..self.slots[index].timeline.len().min(start + tokens);
                 counts.repaired += repaired;
-                self.core.counters.moved_tokens += (counts.moved - before) as u64;
-                self.core.counters.repaired_tokens += repaired as u64;
             }
         }
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
@@ -134,10 +147,15 @@ impl Worker<'_> {
             self.log_eviction(index, 0, EvictionReason::Failed);
             self.clear(index);
             counts = TokenCounts::default();
+            (head, chunk) = (0..0, 0..0);
         }
         let turn = self.slots[index].turn.as_mut().expect("it restores");
         turn.phase = Phase::Prefill; // Drops the fetch.
         turn.report.tokens = counts;
+        if !head.is_empty() {
+            turn.heads.push(head);
+        }
+        self.select_deviating(index, chunk);
         debug!(moved = counts.moved, repaired = counts.repaired, "a step of chunks has ended");
         if !self.recall_if_due(index) {
             self.report_progress(index);

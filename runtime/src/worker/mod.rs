@@ -46,6 +46,7 @@ mod chunks;
 mod draft;
 mod draft_model;
 mod follow;
+mod heads;
 mod hot;
 mod notes;
 mod plan;

@@ -154,6 +154,7 @@ impl Worker<'_> {
         if self.is_background(index) {
             return self.supersede_and_park(index);
         }
+        self.drop_headless(index);
         let slot = &mut self.slots[index];
         let mut turn = slot.turn.take().expect("the slot runs a turn");
         slot.turn_preempted(&turn);

@@ -152,7 +152,9 @@ impl Worker<'_> {
         let is_idle = slot.turn.is_none() && slot.tail.is_empty();
         let blocks = if is_idle { slot.timeline.blocks() } else { slot.timeline.whole_blocks() };
         let first = blocks.partition_point(|block| block.range.end <= slot.exported);
-        let end = slot.export_end.unwrap_or(usize::MAX);
+        let headless = slot.turn.as_ref().and_then(|turn| turn.heads.first());
+        let unnamed = headless.map_or(usize::MAX, |head| head.start); // Its blocks get other names.
+        let end = slot.export_end.unwrap_or(usize::MAX).min(unnamed);
         for block in blocks[first..].iter().take_while(|block| block.range.end <= end) {
             // What is away is in the tiers: its cells left once it was.
             if slot.cells.has(&block.range) && !self.core.tiers.has(&block.id, slot.in_memory) {

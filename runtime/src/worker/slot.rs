@@ -144,6 +144,8 @@ pub(super) struct Running {
     pub passed_over: u32,
     /// Parts of the prompt that are to be imported from another place, in order.
     pub imports: VecDeque<Import>,
+    /// Heads of moved chunks that are to be computed anew, in order, see `heads`.
+    pub heads: Vec<Range<usize>>,
     /// The position before which blocks are recalled; `None` once they were.
     pub recalls_at: Option<usize>,
     /// When the step that brings blocks back has begun; `None` while there is none.
@@ -195,8 +197,8 @@ pub(super) struct Restoring {
 pub(super) enum ChunkStage {
     /// To learn which there are.
     Finding,
-    /// To get one, whose seams have `repaired` tokens.
-    Moving { repaired: usize },
+    /// To get one, whose seams have `repaired` tokens. `head`: its first ones that are computed anew.
+    Moving { repaired: usize, head: (usize, usize) },
 }
 
 impl Restoring {

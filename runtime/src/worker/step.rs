@@ -44,18 +44,19 @@ impl Worker<'_> {
         self.fetch_due_chunks();
         self.choose_adapters();
         self.keep_within_budgets();
+        let heads = self.compute_heads();
         let nexts = self.next_tokens();
         let plan = self.plan(nexts);
         if plan.rows.is_empty() {
-            return Stepped::default();
+            return Stepped { rows: heads, prompts_wait: heads > 0 };
         }
         // llama.cpp rounds its cache up: cells beyond those of the options are not used.
         if plan.rows.len() > self.free_cells() {
             self.relieve();
-            return Stepped { rows: 0, prompts_wait: self.prompts_wait() };
+            return Stepped { rows: heads, prompts_wait: self.prompts_wait() };
         }
         self.park_beside(&plan);
-        let mut rows = 0;
+        let mut rows = heads;
         let (began, beats) = (Instant::now(), self.core.pulse.beats());
         self.mark_rest(&plan.shares);
         let decoded =
@@ -67,7 +68,7 @@ impl Worker<'_> {
         }
         match decoded {
             Ok(()) => {
-                rows = plan.rows.len();
+                rows += plan.rows.len();
                 self.core.graph_nodes = self.core.pulse.beats() - beats;
                 // The first one with other adapters takes longer.
                 if !is_first {
@@ -98,7 +99,7 @@ impl Worker<'_> {
     }
 
     /// Computes a long micro-batch, which a caller who comes meanwhile cuts.
-    fn decode_alone(&mut self, plan: &Plan) -> Result<(), DecodeError> {
+    pub(super) fn decode_alone(&mut self, plan: &Plan) -> Result<(), DecodeError> {
         *self.core.busy_status.lock() = Some(self.status());
         self.core.pulse.watcher.set(self.progress_within(plan));
         self.core.pulse.attention.may_cut(true);
@@ -179,6 +180,10 @@ impl Worker<'_> {
             self.core.tiers.answering(conversation, restore);
         }
         turn.report.away = slot.cells.away(turn.request.prompt.len());
+        if !turn.started {
+            self.core.counters.moved_tokens += turn.report.tokens.moved as u64;
+            self.core.counters.repaired_tokens += turn.report.tokens.repaired as u64;
+        }
         report_started(turn, &self.core);
         if turn.request.purpose.is_background() {
             return self.finish_prefill(index);

@@ -51,6 +51,8 @@ pub struct Import {
     pub view: View,
     /// Tokens of the chunk beside it that are computed to repair the seams.
     pub repaired: usize,
+    /// Its first tokens, which are imported, and computed at their place once the chunks behind them are there.
+    pub head: usize,
 }
 
 /// Which KV of a prompt its answer may use, as requests and profiles say it.
@@ -81,9 +83,14 @@ pub struct Wanted<'p> {
 }
 
 impl Chunk {
-    /// What is imported of it; `None` where all of it is computed.
-    pub fn import(&self, repair: Repair) -> Option<Import> {
-        let part = repair.imported(self.at.len())?;
+    /// What is imported of it; `None` where all of it is computed. `joins`: it begins where another one ends,
+    /// so that nothing is computed between them.
+    pub fn import(&self, repair: Repair, joins: bool) -> Option<Import> {
+        let mut part = repair.imported(self.at.len())?;
+        let head = repair.head().filter(|_| joins).unwrap_or(0);
+        if head > 0 {
+            part.start = 0;
+        }
         let from = self.from + part.start..self.from + part.end;
         let at = self.at.start + part.start..self.at.start + part.end;
         let mut start = 0;
@@ -97,8 +104,18 @@ impl Chunk {
         let delta = signed(at.start) - signed(from.start);
         let view = View::moved(delta, blocks.iter().map(|(id, _)| *id));
         let repaired = self.at.len() - part.len();
-        Some(Import { at, delta, blocks, view, repaired })
+        Some(Import { at, delta, blocks, view, repaired, head })
     }
+}
+
+/// What is imported of the chunks of a prompt, in order.
+pub fn imports(chunks: &[Chunk], repair: Repair) -> Vec<Import> {
+    let mut imports: Vec<Import> = Vec::new();
+    for chunk in chunks {
+        let joins = imports.last().is_some_and(|before| before.at.end == chunk.at.start);
+        imports.extend(chunk.import(repair, joins));
+    }
+    imports
 }
 
 impl Import {
@@ -110,9 +127,18 @@ impl Import {
         source(self.at.start)..source(self.at.end)
     }
 
+    /// Its tokens without its head, which is computed before they are imported; `None` without any.
+    #[must_use]
+    pub fn behind_head(self) -> Option<Self> {
+        let (head, start) = (self.head, self.at.start + self.head);
+        let behind = self.starting_at(start)?;
+        Some(Self { repaired: behind.repaired + head, ..behind })
+    }
+
     /// Its tokens from `start` on; `None` without any. Their view stays: it tells the source of each position.
     #[must_use]
     pub fn starting_at(mut self, start: usize) -> Option<Self> {
+        self.head = self.head.saturating_sub(start.saturating_sub(self.at.start));
         self.at.start = self.at.start.max(start);
         if self.at.is_empty() {
             return None;

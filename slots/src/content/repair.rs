@@ -19,6 +19,9 @@ pub enum Repair {
     Boundary(usize),
     /// The first tokens (EPIC's LegoLink).
     Head(usize),
+    /// So many per cent of the tokens: those whose K of the second layer deviates most from what it is at the new
+    /// place (CacheBlend). The engine computes all of them to know which.
+    Selective(usize),
     /// All of them.
     Full,
 }
@@ -26,7 +29,7 @@ pub enum Repair {
 /// No strategy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS and full"
+    "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS, selective:PERCENT and full"
 )]
 pub struct UnknownRepair(String);
 
@@ -35,6 +38,9 @@ const SINKS: usize = 4;
 
 /// Tokens of a chunk's head in the default strategy, see `cargo xtask bench chunks`.
 pub const HEAD: usize = 32;
+
+/// Per cent of the tokens that CacheBlend computes anew.
+const SELECTED: usize = 15;
 
 /// Tokens of a seam, at most.
 const MAX_TOKENS: usize = 4096;
@@ -55,6 +61,7 @@ impl fmt::Display for Repair {
             Self::Sinks => f.write_str("sinks"),
             Self::Boundary(tokens) => write!(f, "boundary:{tokens}"),
             Self::Head(tokens) => write!(f, "head:{tokens}"),
+            Self::Selective(percent) => write!(f, "selective:{percent}"),
             Self::Full => f.write_str("full"),
         }
     }
@@ -63,7 +70,7 @@ impl fmt::Display for Repair {
 impl FromStr for Repair {
     type Err = UnknownRepair;
 
-    /// As written by `Display`; `boundary` and `head` alone have the default number of tokens.
+    /// As written by `Display`; `boundary`, `head` and `selective` alone have the default number.
     fn from_str(text: &str) -> Result<Self, UnknownRepair> {
         let unknown = || UnknownRepair(text.to_owned());
         let (name, tokens) = match text.split_once(':') {
@@ -78,6 +85,9 @@ impl FromStr for Repair {
             ("sinks", None) => Ok(Self::Sinks),
             ("boundary", tokens) => Ok(Self::Boundary(tokens.unwrap_or(HEAD))),
             ("head", tokens) => Ok(Self::Head(tokens.unwrap_or(HEAD))),
+            ("selective", percent) if percent.is_none_or(|it| it <= 100) => {
+                Ok(Self::Selective(percent.unwrap_or(SELECTED)))
+            }
             ("full", None) => Ok(Self::Full),
             _ => Err(unknown()),
         }
@@ -88,7 +98,7 @@ impl Repair {
     /// A chunk has this many tokens at least.
     pub fn min_chunk(self) -> usize {
         let repaired = match self {
-            Self::None | Self::Full => 0,
+            Self::None | Self::Selective(_) | Self::Full => 0,
             Self::Sinks => SINKS,
             Self::Head(tokens) => tokens,
             Self::Boundary(tokens) => 2 * tokens,
@@ -96,10 +106,18 @@ impl Repair {
         (2 * repaired).max(repaired + MIN_IMPORT)
     }
 
+    /// The first tokens of a chunk, if they are all that is computed anew.
+    pub fn head(self) -> Option<usize> {
+        match self {
+            Self::Head(tokens) => Some(tokens),
+            Self::None | Self::Sinks | Self::Boundary(_) | Self::Selective(_) | Self::Full => None,
+        }
+    }
+
     /// The tokens of a chunk of `len` tokens that are imported; `None` where all are computed.
     pub fn imported(self, len: usize) -> Option<Range<usize>> {
         let range = match self {
-            Self::None => none(len),
+            Self::None | Self::Selective(_) => none(len),
             Self::Sinks => sinks(len),
             Self::Boundary(tokens) => boundary(len, tokens),
             Self::Head(tokens) => head(len, tokens),
@@ -146,11 +164,21 @@ mod tests {
 
     #[test]
     fn a_strategy_is_read_as_it_is_written() {
-        for text in ["none", "sinks", "boundary:16", "head:8", "full"] {
+        for text in ["none", "sinks", "boundary:16", "head:8", "selective:20", "full"] {
             assert_eq!(text.parse::<Repair>().unwrap().to_string(), text);
         }
         assert_eq!("head".parse(), Ok(Repair::default()));
-        for wrong in ["", "some", "none:3", "head:", "head:0", "head:-1", "head:100000", "full:1"] {
+        for wrong in [
+            "",
+            "some",
+            "none:3",
+            "head:",
+            "head:0",
+            "head:-1",
+            "head:100000",
+            "selective:101",
+            "full:1",
+        ] {
             assert!(wrong.parse::<Repair>().is_err(), "{wrong}");
         }
     }

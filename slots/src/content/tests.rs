@@ -180,8 +180,8 @@ fn an_import_names_the_blocks_that_have_its_tokens() {
     let known = record("source", words(1, 300), Vec::new());
     let blocks: Vec<BlockId> = known.blocks.iter().map(|block| block.id).collect();
     let chunk = Chunk { at: 10..110, source: known, from: 100 };
-    assert_eq!(chunk.import(Repair::Full), None);
-    let import = chunk.import(Repair::Head(16)).unwrap();
+    assert_eq!(chunk.import(Repair::Full, false), None);
+    let import = chunk.import(Repair::Head(16), false).unwrap();
     assert_eq!((import.at.clone(), import.from(), import.delta), (26..110, 116..200, -90));
     assert_eq!(import.blocks, [(blocks[1], 64..128), (blocks[2], 128..192), (blocks[3], 192..256)]);
     let view = View::moved(-90, blocks[1..4].iter().copied());
@@ -190,6 +190,24 @@ fn an_import_names_the_blocks_that_have_its_tokens() {
     assert_eq!((later.at.clone(), later.from(), later.view), (60..110, 150..200, view));
     assert_eq!(later.blocks, import.blocks[1..]);
     assert_eq!(import.starting_at(110), None);
+}
+
+#[test]
+fn a_chunk_right_behind_another_is_imported_with_its_head_and_others_are_not() {
+    let known = record("source", words(1, 300), Vec::new());
+    let chunk = |at: std::ops::Range<usize>| Chunk { at, source: known.clone(), from: 100 };
+    let chunks = [chunk(10..110), chunk(110..190), chunk(191..291)];
+    let parts = |repair| -> Vec<_> {
+        let imports = imports(&chunks, repair).into_iter();
+        imports.map(|import| (import.at, import.head, import.repaired)).collect()
+    };
+    assert_eq!(parts(Repair::Head(16)), [(26..110, 0, 16), (110..190, 16, 0), (207..291, 0, 16)]);
+    assert_eq!(parts(Repair::Sinks), [(14..110, 0, 4), (114..190, 0, 4), (195..291, 0, 4)]);
+    let joined = imports(&chunks, Repair::Head(16)).swap_remove(1);
+    let cut = joined.clone().starting_at(120).unwrap();
+    assert_eq!((cut.at, cut.head), (120..190, 6));
+    let behind = joined.behind_head().unwrap();
+    assert_eq!((behind.at, behind.head, behind.repaired), (126..190, 0, 16));
 }
 
 proptest! {
@@ -212,7 +230,7 @@ proptest! {
             end = chunk.at.end;
             let source = &chunk.source.tokens[chunk.from..chunk.from + chunk.at.len()];
             prop_assert_eq!(source, &prompt[chunk.at.clone()]);
-            let import = chunk.import(Repair::default()).unwrap();
+            let import = chunk.import(Repair::default(), false).unwrap();
             prop_assert!(import.blocks.first().unwrap().1.start <= import.from().start);
             prop_assert!(import.from().end <= import.blocks.last().unwrap().1.end);
         }

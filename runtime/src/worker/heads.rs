@@ -1,0 +1,187 @@
+//! Computes the heads of moved chunks that stand right behind each other, in one micro-batch.
+//!
+//! - Such chunks are imported whole. Then each head is computed in a sequence of its own, which shares the
+//!   cells before it, and takes the place of the one that was moved. A micro-batch of many rows takes less time
+//!   a row than one of few.
+//! - A head sees all before it, but the heads of this micro-batch as they were moved. Its view names that.
+//! - Nothing else of the turn is computed before its heads, and no block is saved from the first one on. A turn
+//!   that ends or is preempted before drops the chunks again.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Instant;
+
+use hob_slots::Token;
+use hob_slots::content::Repair;
+
+use super::Worker;
+use super::plan::Plan;
+use crate::backend::deviation::deviations;
+use crate::backend::{DecodeError, Row, Sequence};
+use crate::splice;
+use crate::turn::Reuse;
+
+impl Worker<'_> {
+    /// Computes heads of the most urgent prompt that has some to be computed. Returns how many rows.
+    pub(super) fn compute_heads(&mut self) -> usize {
+        let is_next = |&index: &usize| {
+            let slot = &self.slots[index];
+            let waits = slot.turn.as_ref().is_some_and(|turn| !turn.heads.is_empty());
+            waits && self.is_current(index) && !slot.is_stalled() && self.row_budget(index) > 0
+        };
+        let Some(index) = self.prompts_in_order().into_iter().find(is_next) else { return 0 };
+        let slot = &self.slots[index];
+        if !slot.cells.away(slot.timeline.len()).is_empty() {
+            self.drop_headless(index); // Blocks have left meanwhile.
+            return 0;
+        }
+        let plan = self.plan_heads(index);
+        if plan.rows.len() > self.free_cells() {
+            self.relieve();
+            return 0;
+        }
+        let heads: Vec<_> = plan.rows.chunk_by(|one, next| one.sequence == next.sequence).collect();
+        let heads: Vec<_> = heads
+            .into_iter()
+            .map(|rows| (rows[0].position..rows[0].position + rows.len(), rows[0].sequence))
+            .collect();
+        let own = self.slots[index].sequence;
+        for (range, sequence) in &heads {
+            if range.start > 0 {
+                self.backend.share(own, *sequence, 0..range.start);
+            }
+        }
+        let began = Instant::now();
+        let decoded =
+            if plan.is_alone { self.decode_alone(&plan) } else { self.backend.decode(&plan.rows) };
+        let is_first = self.current.is_new;
+        self.count_micro_batch();
+        if decoded.is_err() {
+            heads.iter().for_each(|(_, sequence)| self.backend.clear(*sequence));
+        }
+        match decoded {
+            Ok(()) => {
+                if !is_first {
+                    self.core.pace.observe(plan.rows.len(), began.elapsed());
+                }
+                self.replace(index, &heads);
+                self.count_heads(index, heads.len(), plan.rows.len());
+                plan.rows.len()
+            }
+            Err(DecodeError::Interrupted) => {
+                self.core.pace.observe_cut(began.elapsed());
+                0
+            }
+            Err(DecodeError::NoRoom { .. }) => {
+                self.relieve();
+                0
+            }
+            Err(DecodeError::Failed(_)) => {
+                self.drop_headless(index); // What is wrong shows when its tokens are computed.
+                0
+            }
+        }
+    }
+
+    /// Where the turn takes CacheBlend's choice: computes a moved chunk beside it, and has those of its tokens
+    /// computed anew at their place whose K deviates most.
+    pub(super) fn select_deviating(&mut self, index: usize, chunk: Range<usize>) {
+        let turn = self.slots[index].turn.as_ref().expect("it has chunks");
+        let Reuse::Repaired(Repair::Selective(percent)) = turn.request.reuse else { return };
+        let Some(deviating) = self.deviations(index, &chunk) else { return };
+        let mut positions: Vec<(usize, f32)> = deviating.into_iter().collect();
+        positions.sort_by(|one, other| other.1.total_cmp(&one.1));
+        positions.truncate((chunk.len() * percent).div_ceil(100));
+        let mut positions: Vec<usize> =
+            positions.into_iter().map(|(position, _)| position).collect();
+        positions.sort_unstable();
+        let runs = positions.chunk_by(|one, next| one + 1 == *next);
+        let runs: Vec<_> = runs.map(|run| run[0]..run[0] + run.len()).collect();
+        self.slots[index].turn.as_mut().expect("it has chunks").heads.extend(runs);
+    }
+
+    /// `None` where there is no room to compute the chunk beside itself.
+    fn deviations(&mut self, index: usize, chunk: &Range<usize>) -> Option<BTreeMap<usize, f32>> {
+        let slot = &self.slots[index];
+        let is_whole = slot.cells.away(slot.timeline.len()).is_empty();
+        if chunk.is_empty() || !is_whole || chunk.len() > self.free_cells() {
+            return None;
+        }
+        let adapters = slot.adapters.clone();
+        self.use_adapters(&adapters).ok()?;
+        let (own, beside) = (self.slots[index].sequence, self.head_sequences().next()?);
+        let prompt = &self.slots[index].turn.as_ref()?.request.prompt;
+        let tokens = prompt[chunk.clone()].to_vec();
+        if chunk.start > 0 {
+            self.backend.share(own, beside, 0..chunk.start);
+        }
+        let row = |(position, &token): (usize, &Token)| Row {
+            token,
+            position,
+            sequence: beside,
+            wants_logits: false,
+        };
+        let rows: Vec<Row> = chunk.clone().zip(&tokens).map(row).collect();
+        let computed =
+            rows.chunks(self.core.options.max_rows()).all(|rows| self.backend.decode(rows).is_ok());
+        let scratch = self.scratch();
+        let mut state_of = |sequence| {
+            splice::export(self.backend, scratch, sequence, chunk.clone(), Vec::new()).ok()
+        };
+        let states = if computed { state_of(own).zip(state_of(beside)) } else { None };
+        self.backend.clear(beside);
+        let (moved, anew) = states?;
+        deviations(&moved, &anew)
+    }
+
+    /// As many heads as a micro-batch may have, one at least.
+    fn plan_heads(&self, index: usize) -> Plan {
+        let turn = self.slots[index].turn.as_ref().expect("it has heads");
+        let is_alone = self.backend.can_interrupt() && self.running().len() == 1;
+        let wanted = turn.heads.iter().map(|head| head.len()).sum();
+        let pace = &self.core.pace;
+        let rows = if is_alone { pace.rows_alone(wanted) } else { pace.rows() };
+        let most = rows.min(self.core.options.max_rows());
+        let mut plan = Plan { is_alone, ..Plan::default() };
+        for (head, sequence) in turn.heads.iter().zip(self.head_sequences()) {
+            if !plan.rows.is_empty() && plan.rows.len() + head.len() > most {
+                break;
+            }
+            plan.rows.extend(head.clone().map(|position| Row {
+                token: turn.request.prompt[position],
+                position,
+                sequence,
+                wants_logits: false,
+            }));
+        }
+        plan
+    }
+
+    /// The first heads of the slot's turn were computed.
+    fn count_heads(&mut self, index: usize, heads: usize, rows: usize) {
+        let turn = self.slots[index].turn.as_mut().expect("it has heads");
+        turn.heads.drain(..heads);
+        turn.report.tokens.moved -= rows;
+        turn.report.tokens.repaired += rows;
+        self.core.counters.computed_tokens += rows as u64;
+        self.report_progress(index);
+    }
+
+    /// Drops the slot's chunks whose heads were not computed yet, and all behind them.
+    pub(super) fn drop_headless(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let Some(turn) = slot.turn.as_mut() else { return };
+        let Some(start) = turn.heads.first().map(|head| head.start) else { return };
+        turn.heads.clear();
+        let dropped = slot.timeline.len().saturating_sub(start);
+        turn.report.tokens.moved = turn.report.tokens.moved.saturating_sub(dropped);
+        self.cut_back(index, start);
+    }
+
+    /// Sequences of heads; empty between two calls.
+    fn head_sequences(&self) -> impl Iterator<Item = Sequence> + use<> {
+        let first = self.scratch().0 + 1; // Such a memory marks no running state.
+        let heads = self.core.options.heads(self.core.model.facts());
+        (first..).take(heads).map(Sequence)
+    }
+}
