@@ -6,25 +6,46 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::likeness::{Likeness, Measured};
-use hob_runtime::{Engine, EngineOptions, Model, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, Model, Reuse, TurnRequest};
 use hob_slots::content::Repair;
 use hob_slots::{ConversationId, Token};
 
-use super::{
-    AGREEMENT_BAR, ARMS, Case, NONE_BAR, Options, Part, RECALL_BAR, cases, is_default, reuse,
-};
+use super::{AGREEMENT_BAR, Case, NONE_BAR, Options, Part, RECALL_BAR, arms, cases, is_default};
 use crate::Subject;
-use crate::recall::language::{CITIES, Draw, FILES, KEYS};
+use crate::recall::language::{ATTRIBUTES, CITIES, Draw, FILES, KEYS};
 use crate::turns::{ask, request, settle, start, wait_for};
 
 /// Tokens of an answer that are compared, at most: it ends before.
 pub(super) const COMPARED: usize = 32;
 
-/// Documents of a reader, and sentences of each.
-pub(super) const SHAPES: [(usize, usize); 2] = [(4, 7), (8, 12)];
+/// What is read in one prompt.
+#[derive(Clone, Copy)]
+pub(super) struct Texts {
+    pub documents: usize,
+    /// Of each.
+    sentences: usize,
+    pub tells: Tells,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tells {
+    /// Each document a value of its own.
+    Each,
+    /// Each second document another value of what the one before told: the answer takes both.
+    Corrections,
+}
+
+pub(super) const TEXTS: [Texts; 3] = [
+    Texts { documents: 4, sentences: 7, tells: Tells::Each },
+    Texts { documents: 8, sentences: 12, tells: Tells::Each },
+    Texts { documents: 4, sentences: 7, tells: Tells::Corrections },
+];
 
 /// What the assistant says to each document.
 const READ: &str = "<|im_start|>assistant\nI read it.<|im_end|>\n";
+
+/// What is said before a text that an agent reads.
+const CALL: &str = "<|im_start|>user\nHello.<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n";
 
 /// Of one arm over all prompts.
 #[derive(Default)]
@@ -34,13 +55,25 @@ struct Figures {
     told: usize,
     /// Of so many.
     telling: usize,
+    /// Answers that tell a value of what is asked for, also where the exact answer tells none.
+    tells: usize,
+}
+
+impl Tells {
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Each => "",
+            Self::Corrections => " that correct each other",
+        }
+    }
 }
 
 /// A text that is asked about.
 pub(super) struct Document {
     tokens: Vec<Token>,
     pub question: String,
-    pub value: String,
+    /// Of what is asked for, told by this document or another one.
+    pub values: Vec<String>,
 }
 
 /// Returns the bars that were missed.
@@ -58,13 +91,16 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
         start(model.clone(), directories[at].path(), options)
     };
     let (exact, moving) = (engine(0)?, engine(1)?);
-    let mut missed = Vec::new();
-    for (count, sentences) in SHAPES {
-        let mut all: Vec<Figures> = ARMS.iter().map(|_| Figures::default()).collect();
+    let (mut missed, arms) = (Vec::new(), arms(options));
+    let wanted =
+        TEXTS.iter().enumerate().filter(|(at, _)| options.texts.is_none_or(|it| it == *at));
+    for (_, texts) in wanted {
+        let count = texts.documents;
+        let mut all: Vec<Figures> = arms.iter().map(|_| Figures::default()).collect();
         let mut lengths = Vec::new();
         for seed in 0..options.readers {
             let mut draw = Draw::new((seed * 100 + count) as u64);
-            let documents = documents(&model, &mut draw, count + 1, sentences);
+            let documents = documents(&model, &mut draw, *texts);
             let prompt =
                 |order: &[Part], question: &str| prompt(&model, &documents, order, question);
             let source: Vec<Part> = (0..count).map(Part::Known).collect();
@@ -75,7 +111,7 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
                     let document = &documents[asked];
                     let prompt = prompt(&case.order, &document.question);
                     lengths.push(prompt.len());
-                    compare([&exact, &moving], &prompt, &document.value, &mut all)?;
+                    compare([&exact, &moving], &prompt, &document.values, &arms, &mut all)?;
                 }
             }
             forget(&moving, "source")?;
@@ -83,11 +119,16 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
         let least = lengths.iter().min().unwrap_or(&0);
         let most = lengths.iter().max().unwrap_or(&0);
         println!(
-            "Likeness to exact answers, {title}: {count} documents at other places, prompts of {least} to {most} tokens, \
+            "Likeness to exact answers, {title}: {count} documents{} at other places, prompts of {least} to {most} tokens, \
              {} answers of up to {COMPARED} tokens.\n",
+            texts.tells.title(),
             lengths.len()
         );
-        missed.extend(print(&format!("{title}, {count} documents"), &all));
+        missed.extend(print(
+            &format!("{title}, {count} documents{}", texts.tells.title()),
+            &arms,
+            &all,
+        ));
     }
     exact.shutdown();
     moving.shutdown();
@@ -110,7 +151,7 @@ pub(super) fn load(name: &str, directory: &Path) -> Result<(Arc<dyn Model>, Stri
 fn asked(case: &Case) -> Vec<usize> {
     let known = case.order.iter().filter_map(|part| match part {
         Part::Known(number) => Some(*number),
-        Part::New(_) => None,
+        Part::New(_) | Part::Call => None,
     });
     let known: Vec<usize> = known.collect();
     vec![known[0], known[known.len() / 2], known[known.len() - 1]]
@@ -120,22 +161,24 @@ fn asked(case: &Case) -> Vec<usize> {
 fn compare(
     [exact, moving]: [&Engine; 2],
     prompt: &[Token],
-    value: &str,
+    values: &[String],
+    arms: &[(String, Repair)],
     all: &mut [Figures],
 ) -> Result<()> {
     let asked = |name: &str| TurnRequest { ignore_eog: false, ..request(name, prompt, COMPARED) };
     let of_exact = wait_for(Measured::ask(exact, asked("exact")))?;
-    for ((_, repair), figures) in ARMS.iter().zip(all) {
+    for ((_, repair), figures) in arms.iter().zip(all) {
         // Computing all tells how much rounding alone differs.
         let is_full = *repair == Repair::Full;
         let engine = if is_full { exact } else { moving };
-        let arm = TurnRequest { reuse: reuse(*repair), cold: is_full, ..asked("arm") };
+        let arm = TurnRequest { reuse: Reuse::Repaired(*repair), cold: is_full, ..asked("arm") };
         let (likeness, own) = wait_for(of_exact.compare(engine, &arm))?;
         figures.likeness.add(&likeness);
-        if of_exact.text.contains(value) {
+        if let Some(value) = values.iter().find(|value| of_exact.text.contains(*value)) {
             figures.telling += 1;
             figures.told += usize::from(own.text.contains(value));
         }
+        figures.tells += usize::from(values.iter().any(|value| own.text.contains(value)));
         forget(engine, "arm")?;
     }
     forget(exact, "exact")
@@ -146,14 +189,14 @@ pub(super) fn forget(engine: &Engine, conversation: &str) -> Result<()> {
     Ok(wait_for(engine.forget(conversation))?)
 }
 
-fn print(title: &str, all: &[Figures]) -> Vec<String> {
+fn print(title: &str, arms: &[(String, Repair)], all: &[Figures]) -> Vec<String> {
     println!(
-        "| strategy | moved | repaired | computed | same likeliest token | bar | mean KL | F1 | facts told, of exact | bar |"
+        "| strategy | moved | repaired | computed | same likeliest token | bar | mean KL | F1 | facts told, of exact | bar | facts told, of all |"
     );
-    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     let mut missed = Vec::new();
-    for ((name, repair), figures) in ARMS.iter().zip(all) {
-        let Figures { likeness, told, telling } = figures;
+    for ((name, repair), figures) in arms.iter().zip(all) {
+        let Figures { likeness, told, telling, tells } = figures;
         let per_answer = |tokens: usize| tokens / likeness.answers.max(1);
         let agreement = likeness.agreement();
         let recall = *told as f64 / (*telling).max(1) as f64;
@@ -168,7 +211,7 @@ fn print(title: &str, all: &[Figures]) -> Vec<String> {
             }
         }
         println!(
-            "| {name} | {} | {} | {} | {agreement:.3} | {} | {:.4} | {:.3} | {told} of {telling} | {} |",
+            "| {name} | {} | {} | {} | {agreement:.3} | {} | {:.4} | {:.3} | {told} of {telling} | {} | {tells} |",
             per_answer(likeness.tokens.moved),
             per_answer(likeness.tokens.repaired),
             per_answer(likeness.tokens.computed),
@@ -180,8 +223,8 @@ fn print(title: &str, all: &[Figures]) -> Vec<String> {
     }
     println!();
     let divergence = |wanted: Repair| {
-        let arms = ARMS.iter().zip(all).filter(|((_, repair), _)| *repair == wanted);
-        arms.map(|(_, figures)| figures.likeness.mean_divergence()).sum::<f64>()
+        let all = arms.iter().zip(all).filter(|((_, repair), _)| *repair == wanted);
+        all.map(|(_, figures)| figures.likeness.mean_divergence()).sum::<f64>()
     };
     let (none, default) = (divergence(Repair::None), divergence(Repair::default()));
     if none < NONE_BAR * default {
@@ -192,8 +235,16 @@ fn print(title: &str, all: &[Figures]) -> Vec<String> {
     missed
 }
 
+/// Of the conversation, and one that it does not have.
+pub(super) fn documents(model: &Arc<dyn Model>, draw: &mut Draw, texts: Texts) -> Vec<Document> {
+    match texts.tells {
+        Tells::Each => telling_each(model, draw, texts.documents + 1, texts.sentences),
+        Tells::Corrections => corrections(model, draw, texts.documents + 1, texts.sentences),
+    }
+}
+
 /// Texts and files with a value each, in the language of the bundled model.
-pub(super) fn documents(
+fn telling_each(
     model: &Arc<dyn Model>,
     draw: &mut Draw,
     count: usize,
@@ -224,9 +275,39 @@ pub(super) fn documents(
             (text, format!("What is {} in {file}?", keys[asked]))
         };
         let text = format!("<|im_start|>user\nRead this. {text}<|im_end|>\n{READ}");
-        Document { tokens: model.tokenize(&text, false, true), question, value }
+        let tokens = model.tokenize(&text, false, true);
+        Document { tokens, question, values: vec![value] }
     };
     names.enumerate().map(document).collect()
+}
+
+/// What the user says of something, and corrects, each before a text.
+fn corrections(
+    model: &Arc<dyn Model>,
+    draw: &mut Draw,
+    count: usize,
+    sentences: usize,
+) -> Vec<Document> {
+    let attributes = draw.sample(&ATTRIBUTES, count.div_ceil(2));
+    let values: Vec<String> = (0..2 * attributes.len()).map(|_| draw.digits(5)).collect();
+    let document = |number: usize| {
+        let (attribute, value) = (attributes[number / 2], &values[number]);
+        let said = match number % 2 {
+            0 => format!("My {attribute} is {value}."),
+            _ => format!("Correction: my {attribute} is {value}."),
+        };
+        let said = format!(
+            "<|im_start|>user\n{said}<|im_end|>\n<|im_start|>assistant\nOkay, your {attribute} is {value}.<|im_end|>\n"
+        );
+        let text = draw.prose(sentences).join(" ");
+        let text = format!("{said}<|im_start|>user\nRead this. {text}<|im_end|>\n{READ}");
+        Document {
+            tokens: model.tokenize(&text, false, true),
+            question: format!("What is my {attribute}?"),
+            values: values[number / 2 * 2..][..2].to_vec(),
+        }
+    };
+    (0..count).map(document).collect()
 }
 
 pub(super) fn prompt(
@@ -236,9 +317,11 @@ pub(super) fn prompt(
     question: &str,
 ) -> Vec<Token> {
     let (new, known) = documents.split_last().expect("one is new");
+    let call = model.tokenize(CALL, false, true);
     let text = |part: &Part| match part {
         Part::Known(number) => known[*number].tokens.clone(),
         Part::New(_) => new.tokens.clone(),
+        Part::Call => call.clone(),
     };
     let mut tokens: Vec<Token> = order.iter().flat_map(text).collect();
     let question = format!("<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n");

@@ -10,7 +10,7 @@ use hob_runtime::{Engine, EngineOptions};
 use hob_slots::{AdjustedTime, ConversationId, Lossy, Quota, Rules, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 
-use super::likeness::{COMPARED, SHAPES, documents, forget, load, prompt};
+use super::likeness::{COMPARED, TEXTS, documents, forget, load, prompt};
 use super::{Options, Part};
 use crate::recall::language::Draw;
 use crate::turns::{ask, request, settle, start, wait_for};
@@ -43,12 +43,13 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
     let exact = engine(0, None)?;
     let rounded = [engine(1, Some(Lossy::Q8))?, engine(2, Some(Lossy::Q4))?];
     let mut missed = Vec::new();
-    for (count, sentences) in SHAPES {
+    for texts in TEXTS {
+        let count = texts.documents;
         let mut all = [Figures::default(), Figures::default()];
         let mut lengths = Vec::new();
         for seed in 0..options.readers {
             let mut draw = Draw::new((seed * 100 + count) as u64);
-            let documents = documents(&model, &mut draw, count + 1, sentences);
+            let documents = documents(&model, &mut draw, texts);
             let order: Vec<Part> = (0..count).map(Part::Known).collect();
             let read = prompt(&model, &documents, &order, "Hello.");
             for asked in [0, count / 2, count - 1] {
@@ -57,15 +58,15 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
                 lengths.push(prompt.len());
                 let of_exact =
                     wait_for(Measured::ask(&exact, request("exact", &prompt, COMPARED)))?;
-                let tells = of_exact.text.contains(&document.value);
+                let told = document.values.iter().find(|value| of_exact.text.contains(*value));
                 for ((engine, (lossy, _)), figures) in rounded.iter().zip(BARS).zip(&mut all) {
                     age(engine, &read, lossy)?;
                     let arm = request("arm", &prompt, COMPARED);
                     let (likeness, own) = wait_for(of_exact.compare(engine, &arm))?;
                     ensure!(likeness.tokens.lossy > 0, "{lossy}: {likeness:?}");
                     figures.likeness.add(&likeness);
-                    figures.telling += usize::from(tells);
-                    figures.told += usize::from(tells && own.text.contains(&document.value));
+                    figures.telling += usize::from(told.is_some());
+                    figures.told += usize::from(told.is_some_and(|value| own.text.contains(value)));
                     forget(engine, "arm")?;
                 }
                 forget(&exact, "exact")?;
@@ -73,13 +74,14 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
         }
         let (least, most) = (lengths.iter().min(), lengths.iter().max());
         println!(
-            "Likeness of answers over rounded KV, {title}: {count} documents, prompts of {} to {} tokens, {} answers \
+            "Likeness of answers over rounded KV, {title}: {count} documents{}, prompts of {} to {} tokens, {} answers \
              of up to {COMPARED} tokens.\n",
+            texts.tells.title(),
             least.unwrap_or(&0),
             most.unwrap_or(&0),
             lengths.len()
         );
-        missed.extend(print(&format!("{title}, {count} documents"), &all));
+        missed.extend(print(&format!("{title}, {count} documents{}", texts.tells.title()), &all));
     }
     exact.shutdown();
     for engine in rounded {

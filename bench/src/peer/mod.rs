@@ -8,14 +8,14 @@
 //! of), [`bench`] (what a table gets), [`tables`]; [`trace`] reads the agent's day.
 
 mod bench;
-mod server;
-mod setup;
+pub mod server;
+pub mod setup;
 mod side;
 mod stream;
 mod subject;
 mod tables;
 mod text;
-mod trace;
+pub mod trace;
 
 use std::path::PathBuf;
 
@@ -101,6 +101,7 @@ pub fn run(options: &Options) -> Result<()> {
         slots: None,
         unload_after: None,
         saves: false,
+        cache_reuse: None,
     };
     let bench = Bench {
         setup,

@@ -47,6 +47,9 @@ impl LlamaServer {
         if let Some(after) = setup.unload_after {
             with("--sleep-idle-seconds", after.as_secs().to_string());
         }
+        if let Some(tokens) = setup.cache_reuse {
+            with("--cache-reuse", tokens.to_string());
+        }
         if setup.saves {
             let saved = saved(directory);
             fs::create_dir_all(&saved)?;

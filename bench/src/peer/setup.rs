@@ -16,6 +16,8 @@ pub struct Setup {
     pub unload_after: Option<Duration>,
     /// llama-server may save slots; hobd always does.
     pub saves: bool,
+    /// Tokens of the shortest text that llama-server moves; `None`: it moves none.
+    pub cache_reuse: Option<usize>,
 }
 
 impl Setup {

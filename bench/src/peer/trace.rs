@@ -57,17 +57,55 @@ pub struct Turn {
     pub pause: f64,
 }
 
+/// A request that goes on with less than its thread's prompt had: the history was compacted. In blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// Of the prompt before.
+    pub before: usize,
+    /// Of its beginning that stays.
+    pub kept: usize,
+    /// Behind that.
+    pub added: usize,
+}
+
+/// A request that drops fewer blocks is no compaction.
+const MIN_DROPPED: usize = 125;
+
 /// The first `sessions` of the trace that fit, as one day.
 pub fn day(path: &Path, sessions: usize) -> Result<Vec<Turn>> {
+    let turns = merge(&lines(path)?, sessions)?;
+    ensure!(!turns.is_empty(), "{} has no session that fits", path.display());
+    Ok(turns)
+}
+
+/// The compactions of all sessions, in order, and the number of all requests.
+pub fn compactions(path: &Path) -> Result<(Vec<Compaction>, usize)> {
+    let lines = lines(path)?;
+    Ok((compactions_of(&lines), lines.len()))
+}
+
+fn compactions_of(lines: &[Line]) -> Vec<Compaction> {
+    let mut compactions = Vec::new();
+    for session in lines.chunk_by(|a, b| a.s == b.s) {
+        let mut threads: BTreeMap<&str, usize> = BTreeMap::new();
+        for line in session {
+            let added = line.add.iter().map(|&(_, count)| count as usize).sum();
+            let before = threads.insert(&line.th, line.keep + added).unwrap_or(0);
+            if before >= line.keep + MIN_DROPPED {
+                compactions.push(Compaction { before, kept: line.keep, added });
+            }
+        }
+    }
+    compactions
+}
+
+fn lines(path: &Path) -> Result<Vec<Line>> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let lines = BufReader::new(GzDecoder::new(file)).lines();
     let lines = lines.map(|line| Ok(serde_json::from_str(&line?)?)).collect::<Result<Vec<Line>>>();
-    let lines = lines.with_context(|| {
+    lines.with_context(|| {
         format!("{} holds no sessions, one request a line, gzipped", path.display())
-    })?;
-    let turns = merge(&lines, sessions)?;
-    ensure!(!turns.is_empty(), "{} has no session that fits", path.display());
-    Ok(turns)
+    })
 }
 
 fn merge(lines: &[Line], sessions: usize) -> Result<Vec<Turn>> {
@@ -153,6 +191,19 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_drops_much_of_its_threads_prompt_is_a_compaction() {
+        let lines = [
+            line("a", 0.0, 0, (0, 400)),
+            line("a", 1.0, 350, (400, 9)),
+            line("a", 2.0, 9, (1, 50)),
+        ];
+        let found = compactions_of(&lines);
+        assert_eq!(found, [Compaction { before: 359, kept: 9, added: 50 }]);
+        let others = [line("a", 0.0, 0, (0, 400)), line("b", 0.0, 0, (0, 5))];
+        assert_eq!(compactions_of(&others), []);
+    }
+
+    #[test]
     fn a_trace_that_keeps_what_was_not_there_is_refused() {
         let mut lines = session("a");
         lines[0].keep = 5;
@@ -165,5 +216,7 @@ mod tests {
         let turns = day(&path, 4).expect("it is in the repository");
         assert_eq!(turns.len(), 67);
         assert!(turns.iter().filter(|turn| turn.pause > 300.0).count() >= 10);
+        let (compactions, requests) = compactions(&path).expect("it is in the repository");
+        assert_eq!((compactions.len(), requests), (124, 7973));
     }
 }

@@ -164,6 +164,7 @@ mod tests {
             slots: None,
             unload_after: None,
             saves: false,
+            cache_reuse: None,
         };
         let (directory, trace) = (".".into(), ".".into());
         let (rounds, day_rounds, scale, kv_bytes, weights_bytes) = (1, 1, 1.0, None, 0);

@@ -1,0 +1,112 @@
+//! Two engines with the weights of the benchmark: one answers exactly, the other one has read texts and moves
+//! them. What an answer has computed is forgotten before the next one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::{Engine, EngineOptions, Model, Reuse, TokenCounts, TurnRequest};
+use hob_slots::content::Repair;
+use hob_slots::{ConversationId, Token};
+use tempfile::TempDir;
+
+use super::Options;
+use crate::Subject;
+use crate::measure::cpu_time;
+use crate::turns::{ask, request, settle, start, ttft, wait_for};
+
+pub struct Pair {
+    pub subject: Subject,
+    pub threads: usize,
+    model: Arc<dyn Model>,
+    exact: Engine,
+    moving: Engine,
+    _directories: [TempDir; 2],
+}
+
+/// A table of first tokens.
+pub struct NewTable {
+    /// What its first column is.
+    pub first: &'static str,
+}
+
+/// Time to the first token, processor time, and the prompt's tokens.
+pub type Told = (Duration, Duration, TokenCounts);
+
+impl Pair {
+    /// `cells` of each engine, about.
+    pub fn new(options: &Options, cells: usize) -> Result<Self> {
+        let subject = Subject::of(None)?;
+        let default = LlamaOptions::default();
+        let threads = options.threads.unwrap_or(default.threads);
+        let model: Arc<dyn Model> =
+            Arc::new(LlamaModel::load(&subject.path, LlamaOptions { threads, ..default })?);
+        let directories = [tempfile::tempdir()?, tempfile::tempdir()?];
+        let context_tokens = cells.max(2048).next_multiple_of(1024);
+        let engine = |at: usize| {
+            let options = EngineOptions { context_tokens, slots: 2, ..EngineOptions::default() };
+            start(model.clone(), directories[at].path(), options)
+        };
+        let (exact, moving) = (engine(0)?, engine(1)?);
+        Ok(Self { subject, threads, model, exact, moving, _directories: directories })
+    }
+
+    pub fn vocabulary(&self) -> usize {
+        self.model.vocabulary().len()
+    }
+
+    /// The moving engine reads this.
+    pub fn read(&self, conversation: &str, prompt: &[Token]) -> Result<()> {
+        ask(&self.moving, request(conversation, prompt, 1))?;
+        settle(&self.moving);
+        Ok(())
+    }
+
+    pub fn exact(&self, conversation: &str, prompt: &[Token]) -> Result<Told> {
+        told(&self.exact, request(conversation, prompt, 1))
+    }
+
+    /// In a conversation of its own, which is forgotten.
+    pub fn moved(&self, name: &str, prompt: &[Token], repair: Repair) -> Result<Told> {
+        let name = name.replace(|c: char| !c.is_alphanumeric(), "-");
+        let told = self.moved_in(&name, prompt, repair)?;
+        self.forget(&name)?;
+        Ok(told)
+    }
+
+    pub fn moved_in(&self, conversation: &str, prompt: &[Token], repair: Repair) -> Result<Told> {
+        let turn = request(conversation, prompt, 1);
+        let told = told(&self.moving, TurnRequest { reuse: Reuse::Repaired(repair), ..turn })?;
+        settle(&self.moving);
+        Ok(told)
+    }
+
+    /// By both engines.
+    pub fn forget(&self, conversation: &str) -> Result<()> {
+        for engine in [&self.exact, &self.moving] {
+            let name = ConversationId::new(conversation).expect("a short name");
+            wait_for(engine.forget(name))?;
+        }
+        Ok(())
+    }
+
+    pub fn print_head(&self, table: &NewTable) {
+        println!(
+            "| {} | strategy | moved | repaired | computed | processor s | ms | x sooner than exact | bar |",
+            table.first
+        );
+        println!("|---|---|---:|---:|---:|---:|---:|---:|---:|");
+    }
+
+    pub fn shutdown(self) {
+        self.exact.shutdown();
+        self.moving.shutdown();
+    }
+}
+
+fn told(engine: &Engine, turn: TurnRequest) -> Result<Told> {
+    let before = cpu_time("self")?;
+    let (report, _) = ask(engine, turn)?;
+    Ok((ttft(&report), cpu_time("self")? - before, report.tokens))
+}
