@@ -29,8 +29,8 @@ struct Cell {
     position: usize,
     token: Token,
     kv: u64,
-    /// The rest of its sequence after it; unknown of an imported cell.
-    rest: u64,
+    /// The rest of its sequence after it. Of imported cells, only the last one's is known: it was imported too.
+    rest: Option<u64>,
     sequences: u64,
 }
 
@@ -135,7 +135,7 @@ impl<'m> FakeContext<'m> {
     /// The rest after the first `end` tokens, where the cells before it were just computed.
     fn rest_at(&self, sequence: Sequence, end: usize) -> Option<Rest> {
         let last = self.cells_of(sequence).into_iter().find(|cell| cell.position + 1 == end)?;
-        Some(Rest { end, value: last.rest })
+        Some(Rest { end, value: last.rest? })
     }
 
     fn cells_end(&self, sequence: Sequence) -> usize {
@@ -159,7 +159,7 @@ impl<'m> FakeContext<'m> {
                 position: half(0) as usize,
                 token: Token(i32::try_from(half(4)).map_err(|_| refused.clone())?),
                 kv: u64::from_le_bytes(cell[8..].try_into().expect("8 bytes")),
-                rest: 0,
+                rest: None,
                 sequences: bit,
             });
         }
@@ -214,6 +214,7 @@ impl Backend for FakeContext<'_> {
                 *self.rest(row.sequence) = Some(Rest { end: row.position + 1, value: rest });
             }
             let sequences = self.bit(row.sequence);
+            let rest = Some(rest);
             let cell = Cell { position: row.position, token: row.token, kv, rest, sequences };
             self.put(cell);
             if row.wants_logits {
@@ -381,6 +382,10 @@ impl Backend for FakeContext<'_> {
             let bit = self.bit(sequence);
             for cell in self.cells.iter_mut().filter(|cell| cell.position >= end) {
                 cell.sequences &= !bit;
+            }
+            let is_last = |cell: &&mut Cell| cell.sequences & bit != 0 && cell.position + 1 == end;
+            if let Some(last) = self.cells.iter_mut().find(is_last) {
+                last.rest = Some(value);
             }
             let of = usize::try_from(of).map_err(|_| refused.clone())?;
             *self.rest(sequence) = Some(Rest { end: of, value });
