@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
-use hob_runtime::{Engine, EngineOptions, Model, Retention, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, Model, Retention, Reuse, TurnRequest};
+use hob_slots::content::Repair;
 use hob_slots::format::SegmentRef;
 use hob_slots::store::StoreReader;
 use hob_slots::{
@@ -183,6 +184,47 @@ fn a_request_for_exact_kv_alone_computes_it_and_the_conversation_is_exact_from_t
         assert_eq!(exact.tokens, alone(&model, &next, 8));
         settle(&tiers.engine);
         assert!(record(tiers.path(), "chat").lineage.views.is_empty());
+    }
+}
+
+#[test]
+fn moved_kv_is_not_rounded_so_a_request_for_exact_kv_still_tells_it() {
+    let model = fake();
+    let tiers = OnDisk::with(&model, takes(Some(Lossy::Q8)));
+    let question = |text: &str| tokens(&model, &user(text));
+    let known = story(&model);
+    ask(&tiers.engine, request("source", &known, 8));
+    settle(&tiers.engine);
+    let prompt = [question("Read this."), known].concat();
+    let moves =
+        TurnRequest { reuse: Reuse::Repaired(Repair::default()), ..request("chat", &prompt, 8) };
+    let first = ask(&tiers.engine, moves);
+    assert!(first.report.tokens.moved > 0, "{:?}", first.report.tokens);
+    for conversation in ["source", "chat"] {
+        block_on(tiers.engine.park(name(conversation)));
+    }
+    settle(&tiers.engine);
+    age(&tiers.engine, Lossy::Q8);
+    assert!(!kinds(tiers.path(), "chat").contains(&ObjectKind::Lossy));
+    let next = then(&model, &first.timeline, "And then?");
+    let exact = ask(&tiers.engine, request("chat", &next, 8));
+    assert_eq!(exact.tokens, alone(&model, &next, 8), "{:?}", exact.report.tokens);
+}
+
+#[test]
+fn rounded_kv_is_not_moved_into_a_new_timeline() {
+    let model = fake();
+    let tiers = OnDisk::with(&model, takes(Some(Lossy::Q8)));
+    let known = story(&model);
+    saved(&tiers.engine, request("chat", &known, 8), Lossy::Q8);
+    let prompt = [tokens(&model, &user("Be kind.")), known].concat();
+    for lossless in [false, true] {
+        let reanchored = TurnRequest { reanchored: true, lossless, ..request("chat", &prompt, 8) };
+        let answer = ask(&tiers.engine, reanchored);
+        assert_eq!(answer.report.tokens.moved, 0, "{:?}", answer.report.tokens);
+        let is_exact = answer.tokens == alone(&model, &prompt, 8);
+        // What both timelines begin with is taken rounded.
+        assert_eq!(is_exact, lossless, "{:?}", answer.report.tokens);
     }
 }
 

@@ -3,10 +3,10 @@
 //! Reading order:
 //!
 //! 1. [`id`]: the names. [`time`], [`ttl`] and [`ageing`]: when saved KV expires.
-//! 2. [`block`]: cuts a timeline into blocks and chains their names. [`lineage`]: what its tokens saw. [`lossy`]: how
-//!    aged KV is rounded. [`layer`] and [`key`]: what a
-//!    request says about its prompt, and its cache key. [`adapters`]: those of a request, and the names of
-//!    its KV. [`branches`]: objects that a conversation has left behind.
+//! 2. [`block`]: cuts a timeline into blocks and chains their names. [`lineage`]: what its tokens saw.
+//!    [`lossy`]: how aged KV is rounded. [`layer`] and [`key`]: what a request says about its prompt, and its
+//!    cache key. [`adapters`]: those of a request, and the names of its KV. [`branches`]: objects that a
+//!    conversation has left behind.
 //! 3. [`registry`]: pins conversations to slots. [`radix`]: finds the slot with the longest prefix
 //!    of a prompt. [`warm`]: the KV blocks in host memory; [`evict`]: the policies that evict them.
 //!    [`recall`]: which absent blocks of a conversation come back when new text arrives.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::rolling::Rolling;
 use super::{Chunk, WINDOW, Wanted};
 use crate::format::SlotRecord;
+use crate::lineage::first_lossy;
 use crate::{BlockId, ConversationId, Token};
 
 /// Tokens of all sources: four bytes each, and about one for the index.
@@ -60,10 +61,15 @@ impl Source {
         &saved[..impure.map_or(saved.len(), |at| before(at) as usize).min(saved.len())]
     }
 
-    /// Those that a prompt may use.
+    /// Those that a prompt may use. None that are rounded: the view of a moved block would hide that.
     fn usable(&self, wanted: &Wanted<'_>) -> &[Token] {
         let is_own = wanted.conversation.is_some_and(|own| self.is_of(own));
-        if is_own && wanted.own_impure { self.saved() } else { self.pure() }
+        if !(is_own && wanted.own_impure) {
+            return self.pure();
+        }
+        let saved = self.saved();
+        let exact = first_lossy(&self.record.lineage.views).unwrap_or(saved.len());
+        &saved[..exact.min(saved.len())]
     }
 
     /// Where blocks begin with a window of saved tokens.

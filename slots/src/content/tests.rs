@@ -195,7 +195,7 @@ fn an_import_names_the_blocks_that_have_its_tokens() {
 #[test]
 fn a_chunk_right_behind_another_is_imported_with_its_head_and_others_are_not() {
     let known = record("source", words(1, 300), Vec::new());
-    let chunk = |at: std::ops::Range<usize>| Chunk { at, source: known.clone(), from: 100 };
+    let chunk = |at: Range<usize>| Chunk { at, source: known.clone(), from: 100 };
     let chunks = [chunk(10..110), chunk(110..190), chunk(191..291)];
     let parts = |repair| -> Vec<_> {
         let imports = imports(&chunks, repair).into_iter();

@@ -8,7 +8,7 @@
 //! - A block stays as it is while another conversation needs its bytes: one that is in use, that has not aged, or
 //!   that is found by its text (prefixes, hints, documents). Names are chained, so such blocks come first.
 //! - Branches behind the first rounded block leave: nothing would find them by their tokens.
-//! - A conversation with snapshots, and a block that the engine cannot round, stay as they are.
+//! - A conversation with snapshots or moved KV, and a block that the engine cannot round, stay as they are.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::Pass;
 use crate::content::is_protected;
 use crate::format::{BlockRef, Object, ObjectKind, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash, Token};
-use crate::lineage::{View, ViewRun, views_within};
+use crate::lineage::{View, ViewRun, first_moved, views_within};
 use crate::lossy::Lossy;
 use crate::store::{Miss, ObjectName, SavedContents};
 use crate::time::Timestamp;
@@ -287,7 +287,11 @@ fn key_of(slot: &SavedContents) -> Key {
 }
 
 /// The first block of a record that is to be rounded: behind those of a lossy tier, and those that others need.
+/// `None` as well for a record with moved KV: the view of a rounded block would hide that it was moved.
 fn first_to_round(record: &SlotRecord, needed: &HashSet<BlockId>) -> Option<usize> {
+    if first_moved(&record.lineage.views).is_some() {
+        return None;
+    }
     let of_tier = record.lineage.views.iter().rfind(|run| run.view.is_of_lossy_tier());
     let of_tier = of_tier.map_or(0, |run| run.end);
     let stays = |index: usize| {
