@@ -115,6 +115,19 @@ impl ApiError {
         self
     }
 
+    /// A prompt that is too long, in OpenAI's words, which clients search for the numbers, and with the code, for
+    /// which those search that read nothing but the message. `way`: what else than a shorter prompt helps.
+    fn overflow(overflow: Overflow, way: &str) -> Self {
+        let Overflow { prompt_tokens, context_tokens } = overflow;
+        let message = format!(
+            "This model's maximum context length is {context_tokens} tokens. However, your \
+             messages resulted in {prompt_tokens} tokens. Please reduce the length of the \
+             messages, or {way} (context_length_exceeded)"
+        );
+        let error = Self::new(ErrorKind::Invalid, message).code("context_length_exceeded");
+        Self { overflow: Some(overflow), ..error }
+    }
+
     /// `{"error": {...}}`.
     pub fn to_json(&self) -> Value {
         let mut error = json!({
@@ -154,21 +167,16 @@ impl From<TurnError> for ApiError {
                         format!("{}. A conversation stays in its cells: {why}.", why.remedy())
                     }
                 };
-                // OpenAI's words, which clients search for the numbers, and the code, for which those
-                // search that read nothing but the message.
-                let message = format!(
-                    "This model's maximum context length is {context_tokens} tokens. However, your \
-                     messages resulted in {prompt_tokens} tokens. Please reduce the length of the \
-                     messages, or {way} (context_length_exceeded)"
-                );
-                let overflow = Some(Overflow { prompt_tokens, context_tokens });
-                let error = Self::new(ErrorKind::Invalid, message).code("context_length_exceeded");
-                Self { overflow, ..error }
+                Self::overflow(Overflow { prompt_tokens, context_tokens }, &way)
             }
             TurnError::BudgetTooSmall(_) => {
                 Self::field("hob.budget", message).code("budget_too_small")
             }
-            TurnError::CacheTooSmall(_) => {
+            TurnError::CacheTooSmall { prompt_tokens, cells, why } if prompt_tokens > cells => {
+                let way = format!("start with a larger --ctx, because {why}.");
+                Self::overflow(Overflow { prompt_tokens, context_tokens: cells }, &way)
+            }
+            TurnError::CacheTooSmall { .. } => {
                 Self::new(ErrorKind::Invalid, message).code("budget_too_small")
             }
             TurnError::DiskTooSlow { .. } => {

@@ -73,11 +73,12 @@ fn instructions_that_do_not_fit_the_cache_are_refused_at_once_with_what_needs_ho
         let error = answer.error();
         assert_eq!(
             (&error["code"], &error["param"]),
-            (&json!("budget_too_small"), &json!("messages")),
+            (&json!("context_length_exceeded"), &json!("messages")),
             "{hob}"
         );
         let message = error["message"].as_str().unwrap();
         for part in [
+            "This model's maximum context length is 512 tokens. However, your messages resulted in ",
             "a cache of 512 cells is too small: 64 of attention sinks, ",
             " of protected parts, ",
             " of the recent tail and a micro-batch of 64 need ",

@@ -422,9 +422,9 @@ pub enum TurnError {
     BudgetTooSmall(String),
     /// The same, where no budget helps.
     #[error(
-        "{0}: start with a larger --ctx, or shorten what must stay (instructions, pinned messages)"
+        "{why}: start with a larger --ctx, or shorten what must stay (instructions, pinned messages)"
     )]
-    CacheTooSmall(String),
+    CacheTooSmall { prompt_tokens: usize, cells: usize, why: String },
     #[error(
         "the disk has taken nothing for {secs} s of what must leave the conversation's cells: free space on it, or see \
          the log for what it refused"

@@ -127,7 +127,7 @@ fn signature(tool: &Tool) -> ToolSignature {
 /// A grammar that the engine rejects is an error of the field that demanded it.
 pub fn refused(request: &ChatRequest, error: TurnError) -> ApiError {
     match error {
-        TurnError::TooLong { .. } | TurnError::CacheTooSmall(_) => {
+        TurnError::TooLong { .. } | TurnError::CacheTooSmall { .. } => {
             ApiError::from(error).param("messages")
         }
         error => refused_form(request.form.as_ref(), "tools", error),

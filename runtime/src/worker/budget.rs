@@ -176,7 +176,11 @@ impl Worker<'_> {
         };
         match own {
             Some(_) => TurnError::BudgetTooSmall(spent("a budget")),
-            None => TurnError::CacheTooSmall(spent("a cache")),
+            None => TurnError::CacheTooSmall {
+                prompt_tokens: turn.request.prompt.len(),
+                cells: self.core.options.context_tokens,
+                why: spent("a cache"),
+            },
         }
     }
 
@@ -283,8 +287,8 @@ fn check(
     let Err(in_budget) = check_in(own.unwrap_or(cells)) else { return Ok(()) };
     match check_in(cells) {
         Err(BudgetTooSmall { budget, minimum }) if own.is_none() || prompt_tokens > cells => {
-            let what = format!("a cache of {budget} cells is too small: {minimum}");
-            Err(TurnError::CacheTooSmall(what))
+            let why = format!("a cache of {budget} cells is too small: {minimum}");
+            Err(TurnError::CacheTooSmall { prompt_tokens, cells, why })
         }
         _ => Err(TurnError::BudgetTooSmall(in_budget.to_string())),
     }

@@ -67,18 +67,16 @@ pub fn to_json(error: &ApiError) -> Value {
 /// Clients show nothing of an error but its message, and Claude Code compacts a conversation by these words
 /// and numbers.
 fn message(error: &ApiError) -> String {
-    let unnamed = |param: &&String| !error.message.contains(&format!("`{param}"));
-    if let Some(param) = error.param.as_ref().filter(unnamed) {
-        return format!("`{param}`: {}", error.message);
+    let message = &error.message;
+    if let Some(Overflow { prompt_tokens, context_tokens }) = error.overflow {
+        return format!(
+            "prompt is too long: {prompt_tokens} tokens > {context_tokens} maximum. {message}"
+        );
     }
-    match error.overflow {
-        Some(Overflow { prompt_tokens, context_tokens }) => {
-            let message = &error.message;
-            format!(
-                "prompt is too long: {prompt_tokens} tokens > {context_tokens} maximum. {message}"
-            )
-        }
-        None => error.message.clone(),
+    let unnamed = |param: &&String| !message.contains(&format!("`{param}"));
+    match error.param.as_ref().filter(unnamed) {
+        Some(param) => format!("`{param}`: {message}"),
+        None => message.clone(),
     }
 }
 

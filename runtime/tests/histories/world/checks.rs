@@ -72,7 +72,7 @@ impl World {
             // What cannot be exported, or must not be saved, cannot leave its cells.
             TurnError::TooLong { .. }
             | TurnError::BudgetTooSmall(_)
-            | TurnError::CacheTooSmall(_) => {
+            | TurnError::CacheTooSmall { .. } => {
                 let no_memory = self.options.memory_budget_bytes < 1 << 20;
                 let has_room = !no_memory || (self.stores && !self.is_private(request));
                 self.evicts() && (self.troubled || is_background || !has_room)
