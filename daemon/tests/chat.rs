@@ -34,6 +34,8 @@ fn a_complete_answer_has_openais_shape_and_reports_where_its_prompt_came_from() 
             "parent",
             "slot",
             "left_out",
+            "recalled",
+            "reanchored",
             "context_full",
             "cold",
             "tokens",

@@ -187,13 +187,14 @@ fn speech_interrupts_the_voice_and_ends_its_command() {
     let world = Plan::new().synthesizes(&shell(&script), &[]).start();
     let mut client = Client::new(&world, "a");
     client.send(json!({"type": "session.update", "session": {"output_modalities": ["audio"]}}));
-    client.partial("Hello");
+    client.partial("Say this: Hello there.");
     client.send(json!({"type": "response.create"}));
-    world.until("the command runs", |_| log.exists());
+    let pid = || std::fs::read_to_string(&log).unwrap_or_default();
+    world.until("the command runs", |_| pid().ends_with('\n'));
     client.send(started());
     let done = client.answer().pop().unwrap();
     assert_eq!(done["response"]["status"], "cancelled");
-    let pid = std::fs::read_to_string(&log).unwrap();
+    let pid = pid();
     let lives = || Command::new("kill").args(["-0", pid.trim()]).output().unwrap().status.success();
     world.until("the command is killed", |_| !lives());
     client.complete("Stop");
