@@ -19,7 +19,7 @@ use super::account::Extract;
 use super::assembly::{Assembly, Reading};
 use super::privacy::Scope;
 use super::source::{Forwarded, Forwarding, Source};
-use super::submit::{Begun, Goes, Job, Submitted};
+use super::submit::{Begun, Job, NextWindow, Submitted};
 use crate::error::{ApiError, ErrorKind};
 use crate::explain::Subject;
 use crate::prompt::documents::{DocumentPlace, with_documents};
@@ -93,7 +93,7 @@ impl Chat {
             subject: Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 },
             reading: Reading::default(),
             begun,
-            goes: Goes::On,
+            next_window: NextWindow::Unchanged,
             extract: Extract::default(),
             reuse_watch: None,
             exact_because: None,

@@ -93,7 +93,7 @@ use recording::Recording;
 use request::ResolvedRequest;
 use reuse_guard::ReuseGuard;
 use speed::Speed;
-use submit::{Goes, Job, Submitted};
+use submit::{Job, NextWindow, Submitted};
 
 /// What [`Chat`] is made of.
 pub struct Options {
@@ -320,10 +320,10 @@ impl Chat {
         let (count, is_prewarm) = (request.shape.choices, request.shape.is_prewarm());
         let TurnStart { mut continuation, documents, .. } = start;
         if let Some(continuation) = &mut continuation {
-            match submitted.goes.clone() {
-                Goes::On => {}
-                Goes::From(start) => continuation.start_at(start),
-                Goes::With(window) => continuation.go_on_with(window),
+            match submitted.next_window.clone() {
+                NextWindow::Unchanged => {}
+                NextWindow::StartsAt(start) => continuation.start_at(start),
+                NextWindow::Is(window) => continuation.go_on_with(window),
             }
         }
         let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);

@@ -49,7 +49,7 @@ pub struct Submitted {
     pub subject: Subject,
     pub reading: Reading,
     pub begun: Begun,
-    pub goes: Goes,
+    pub next_window: NextWindow,
     pub extract: Extract,
     /// Of a turn that may move KV because its profile says so.
     pub reuse_watch: Option<Watch>,
@@ -57,15 +57,14 @@ pub struct Submitted {
     pub exact_because: Option<String>,
 }
 
-/// How later prompts of the conversation go on.
+/// Which messages later prompts of the conversation have.
 #[derive(Clone, Debug)]
-pub enum Goes {
-    /// As before.
-    On,
-    /// From this message of the prompt on, the first behind the instructions.
-    From(usize),
-    /// With these messages.
-    With(Window),
+pub enum NextWindow {
+    /// The same, and what follows.
+    Unchanged,
+    /// Those from this one of the prompt on, the first behind the instructions.
+    StartsAt(usize),
+    Is(Window),
 }
 
 /// What precedes the tokens of an answer.
@@ -87,7 +86,7 @@ struct Prompt {
 
 /// A prompt, and which messages of its conversation it has.
 struct Selection {
-    goes: Goes,
+    next_window: NextWindow,
     extract: Extract,
     /// It is a part of a conversation that goes on past the context.
     is_part: bool,
@@ -173,7 +172,8 @@ impl Chat {
     /// with which the conversation goes on.
     fn prompt(&self, job: &Job) -> Result<(Rendered, Selection), ApiError> {
         let Job { resolved, start, extent, .. } = job;
-        let of = |goes| Selection { goes, extract: Extract::default(), is_part: false };
+        let of =
+            |next_window| Selection { next_window, extract: Extract::default(), is_part: false };
         if let Some(continuation) = &start.continuation
             && resolved.reanchors()
         {
@@ -185,10 +185,10 @@ impl Chat {
             let context_tokens = self.engine().conversation_tokens();
             let Newest { rendered, start } =
                 newest::render(renderer, resolved, messages, documents, known, context_tokens)?;
-            return Ok((rendered, of(start.map_or(Goes::On, Goes::From))));
+            return Ok((rendered, of(start.map_or(NextWindow::Unchanged, NextWindow::StartsAt))));
         }
         let parts = resolved.prompt_parts(messages, documents);
-        Ok((renderer.prompt(&parts, extent, known)?, of(Goes::On)))
+        Ok((renderer.prompt(&parts, extent, known)?, of(NextWindow::Unchanged)))
     }
 
     /// The prompt of a conversation that goes on past the context.
@@ -204,7 +204,10 @@ impl Chat {
             let parts = resolved.prompt_parts(&continuation.history, documents);
             let rendered = renderer.prompt(&parts, extent, known)?;
             let (extract, is_part) = (Extract::default(), continuation.is_part());
-            return Ok((rendered, Selection { goes: Goes::On, extract, is_part }));
+            return Ok((
+                rendered,
+                Selection { next_window: NextWindow::Unchanged, extract, is_part },
+            ));
         }
         let continued = job.continued();
         let continued =
@@ -214,9 +217,9 @@ impl Chat {
         let branch = &continuation.branch;
         let parts = reanchor::Parts { renderer, request: resolved, branch, documents, known };
         let Anchored { rendered, changed, is_part, began, recalled } = parts.anchor(limits)?;
-        let goes = changed.map_or(Goes::On, Goes::With);
+        let next_window = changed.map_or(NextWindow::Unchanged, NextWindow::Is);
         let extract = Extract { recalled, began, ..Extract::default() };
-        Ok((rendered, Selection { goes, extract, is_part }))
+        Ok((rendered, Selection { next_window, extract, is_part }))
     }
 
     /// Puts an answer that goes on behind its prompt. Returns its text.
@@ -236,7 +239,7 @@ impl Chat {
     fn submit(&self, job: &Job, prompt: Prompt) -> Result<Submitted, ApiError> {
         let request = &job.resolved.request;
         let Prompt { rendered, remembered, begun, selection } = prompt;
-        let Selection { goes, extract, is_part } = selection;
+        let Selection { next_window, extract, is_part } = selection;
         let Rendered { tokens, segments, .. } = rendered;
         let options = &self.shared.options;
         let reading = grammar::reading(request, options.renderer.template().dialect());
@@ -263,16 +266,16 @@ impl Chat {
         let of_calls = || grammar::of_calls(request, &reading, begun.thinks, &begun.text);
         let grammar = grammar.or_else(of_calls);
         // Whether the profile alone says that KV may be moved.
-        let of_profile = job
-            .resolved
-            .profile
-            .as_ref()
-            .filter(|_| request.reuse.is_none() && job.resolved.reuse() != Reuse::Exact);
+        let reuses_by_profile = request.reuse.is_none() && job.resolved.reuse() != Reuse::Exact;
+        let reanchors_by_profile = is_part && request.beyond.is_none();
+        let is_by_profile = reuses_by_profile || reanchors_by_profile;
+        let of_profile = job.resolved.profile.as_ref().filter(|_| is_by_profile);
         let guard = self.reuse_guard();
         let exact_because = of_profile.and_then(|profile| guard.refusal(profile));
-        let reuse = match exact_because {
-            Some(_) => Reuse::Exact,
-            None => job.resolved.reuse(),
+        let has_fallen_back = exact_because.is_some();
+        let reuse = match has_fallen_back && reuses_by_profile {
+            true => Reuse::Exact,
+            false => job.resolved.reuse(),
         };
         let first = TurnRequest {
             grammar: grammar.map(Arc::new),
@@ -281,7 +284,7 @@ impl Chat {
             budget: job.resolved.budget(),
             reuse,
             lossless: job.resolved.lossless(),
-            reanchored: is_part && exact_because.is_none(),
+            reanchored: is_part && !(has_fallen_back && reanchors_by_profile),
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },
             ..turn(
                 request,
@@ -290,14 +293,23 @@ impl Chat {
                 options.engine.conversation_tokens(),
             )
         };
-        let of_profile = of_profile.filter(|_| reuse != Reuse::Exact);
+        let of_profile = of_profile.filter(|_| first.takes_moved());
         let reuse_watch = of_profile.and_then(|profile| guard.watch(profile, &first));
         let turns = with_others(first, request.shape.choices);
         let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
             .map_err(|error| refused(&job.resolved, error))?;
         let subject = Subject { prompt: tokens, segments, remembered };
         let source = Source::Engine(choices);
-        Ok(Submitted { source, subject, reading, begun, goes, extract, reuse_watch, exact_because })
+        Ok(Submitted {
+            source,
+            subject,
+            reading,
+            begun,
+            next_window,
+            extract,
+            reuse_watch,
+            exact_because,
+        })
     }
 }
 

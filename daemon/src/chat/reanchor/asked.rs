@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hob_slots::reanchor::fit;
 use hob_slots::recall::{Index, Passage, Query, Residence, choose, shared_words};
 
-use super::{Kind, groups, kind};
+use super::{Kind, Sizes, groups, kind};
 use crate::conversations::transcript::{Branch, Window};
 use crate::wire::message::{Message, Role};
 
@@ -21,7 +21,7 @@ pub fn asked(
     branch: &Branch,
     window: &Window,
     question: usize,
-    sizes: &[usize],
+    sizes: Sizes<'_>,
     tokens: usize,
 ) -> Vec<usize> {
     let messages = &branch.messages;
@@ -64,7 +64,7 @@ pub fn asked(
         .then(|| exchanges.within(hit, sizes, tokens))
     });
     let sized = candidates.map(|places| {
-        let size: usize = places.iter().map(|&place| sizes[place]).sum();
+        let size: usize = places.iter().copied().map(sizes).sum();
         (places, size)
     });
     let mut places: Vec<usize> = fit(sized, tokens).into_iter().flatten().collect();
@@ -134,9 +134,9 @@ impl Exchanges {
 
     /// The exchange of a message; if it has more tokens, its question, the message with what belongs to that,
     /// and its last answer.
-    fn within(&self, hit: usize, sizes: &[usize], tokens: usize) -> Vec<usize> {
+    fn within(&self, hit: usize, sizes: Sizes<'_>, tokens: usize) -> Vec<usize> {
         let whole = self.of_message(hit);
-        if whole.iter().map(|&place| sizes[place]).sum::<usize>() <= tokens {
+        if whole.iter().copied().map(sizes).sum::<usize>() <= tokens {
             return whole.to_vec();
         }
         let group_of = |place: usize| self.groups.iter().find(|group| group.contains(&place));
@@ -168,7 +168,7 @@ mod tests {
     fn asked_for(question: &str, start: usize, tokens: usize) -> Vec<usize> {
         let branch = branch(question);
         let window = Window { start, ..Window::default() };
-        asked(&branch, &window, branch.messages.len() - 1, &[10; 15], tokens)
+        asked(&branch, &window, branch.messages.len() - 1, &|_| 10, tokens)
     }
 
     #[test]
@@ -187,10 +187,10 @@ mod tests {
         let mut branch = branch("What is my locker code?");
         branch.messages[10] = Message::plain(Role::User, "My locker code is 777 now.");
         let window = Window { start: 8, ..Window::default() };
-        assert_eq!(asked(&branch, &window, 14, &[10; 15], 100), [0; 0]);
+        assert_eq!(asked(&branch, &window, 14, &|_| 10, 100), [0; 0]);
         // A question tells nothing.
         branch.messages[10] = Message::plain(Role::User, "Did I tell you my locker code?");
-        assert_eq!(asked(&branch, &window, 14, &[10; 15], 100), [0, 1]);
+        assert_eq!(asked(&branch, &window, 14, &|_| 10, 100), [0, 1]);
     }
 
     #[test]

@@ -10,7 +10,8 @@
 
 mod asked;
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 
 use hob_runtime::backend::Model;
 use hob_slots::Token;
@@ -24,6 +25,12 @@ use crate::wire::message::{Message, Role};
 
 /// Of a message, beside its text: the template's marks and its role.
 const MARKS: usize = 8;
+
+/// Renderings of a new timeline until it fits, about.
+const MAX_ROUNDS: usize = 16;
+
+/// About how many tokens the message at a place has. Each that is asked for is tokenized, once.
+type Sizes<'a> = &'a dyn Fn(usize) -> usize;
 
 /// A prompt whose window may be new.
 pub struct Anchored {
@@ -88,12 +95,15 @@ impl Parts<'_> {
     pub fn anchor(&self, limits: Limits) -> Result<Anchored, ApiError> {
         let now = &self.branch.window;
         let rendered = self.render(now)?;
-        let sizes = || sizes(self.renderer.model().as_ref(), &self.branch.messages);
         let fits = rendered.tokens.len() <= limits.most;
         if fits && now.left_out() == 0 {
             return Ok(self.going_on(rendered, now.clone(), None));
         }
-        let sizes = sizes();
+        let known = RefCell::new(HashMap::new());
+        let sizes = |place: usize| {
+            let size = || size(self.renderer.model().as_ref(), &self.branch.messages[place]);
+            *known.borrow_mut().entry(place).or_insert_with(size)
+        };
         if fits {
             let window = self.with_asked(now, &sizes, limits.asked);
             if window == *now {
@@ -111,14 +121,14 @@ impl Parts<'_> {
     fn begin(
         &self,
         whole_tokens: usize,
-        sizes: &[usize],
+        sizes: Sizes<'_>,
         limits: Limits,
     ) -> Result<Anchored, ApiError> {
         let entries = self.branch.entries(&self.branch.window);
-        let counted: usize =
-            entries.iter().filter_map(|it| it.place).map(|place| sizes[place]).sum();
+        let counted: usize = entries.iter().filter_map(|it| it.place).map(sizes).sum();
         // Of instructions, tools and documents.
         let fixed = whole_tokens.saturating_sub(counted);
+        let least = limits.most.div_ceil(MAX_ROUNDS);
         let mut newest = limits.newest.saturating_sub(fixed);
         let mut asked = limits.asked;
         loop {
@@ -131,9 +141,10 @@ impl Parts<'_> {
                 let began = self.began(&window);
                 return Ok(self.going_on(rendered, window, began));
             }
-            let of_newest = surplus.min(newest);
+            let less = surplus.max(least);
+            let of_newest = less.min(newest);
             newest -= of_newest;
-            asked = asked.saturating_sub(surplus - of_newest);
+            asked = asked.saturating_sub(less - of_newest);
         }
     }
 
@@ -156,12 +167,12 @@ impl Parts<'_> {
     }
 
     /// The newest messages that have so many tokens, and those that always stay.
-    fn newest(&self, sizes: &[usize], tokens: usize) -> Window {
+    fn newest(&self, sizes: Sizes<'_>, tokens: usize) -> Window {
         let (branch, now) = (self.branch, &self.branch.window);
         let groups = groups(&branch.messages);
         let with_brought = |place: usize| {
-            let brought: usize = now.in_front(place).iter().map(|&place| sizes[place]).sum();
-            sizes[place] + brought
+            let brought: usize = now.in_front(place).iter().copied().map(sizes).sum();
+            sizes(place) + brought
         };
         let part = |group: &Vec<usize>| Part {
             tokens: group.iter().map(|&place| with_brought(place)).sum(),
@@ -186,21 +197,19 @@ impl Parts<'_> {
     }
 
     /// The same with what the question asks for of what is left out.
-    fn with_asked(&self, window: &Window, sizes: &[usize], tokens: usize) -> Window {
+    fn with_asked(&self, window: &Window, sizes: Sizes<'_>, tokens: usize) -> Window {
         let mut window = window.clone();
         let Some(question) = question(&self.branch.messages) else { return window };
         let goes_on = self.request.request.continues;
-        let has_its_own = question > window.start && !window.in_front(question).is_empty();
-        if goes_on || has_its_own || window.left_out() == 0 {
+        // In front of a question that is all there is stands what is pinned.
+        let is_all = question <= window.start;
+        let has_its_own = !window.in_front(question).is_empty();
+        if goes_on || is_all || has_its_own || window.left_out() == 0 {
             return window;
         }
-        let has: usize = window.in_front(question).iter().map(|&place| sizes[place]).sum();
-        let room = tokens.saturating_sub(has);
-        let asked = asked::asked(self.branch, &window, question, sizes, room);
+        let asked = asked::asked(self.branch, &window, question, sizes, tokens);
         if !asked.is_empty() {
-            let in_front: BTreeSet<usize> =
-                window.in_front(question).iter().copied().chain(asked).collect();
-            window.brought.insert(question, in_front.into_iter().collect());
+            window.brought.insert(question, asked);
         }
         window
     }
@@ -237,20 +246,12 @@ fn kind(messages: &[Message], place: usize) -> Kind {
     if begins { Kind::Question } else { Kind::Step }
 }
 
-/// About how many tokens each message has.
-fn sizes(model: &dyn Model, messages: &[Message]) -> Vec<usize> {
+/// About how many tokens a message has.
+pub fn size(model: &dyn Model, message: &Message) -> usize {
     let of = |text: &str| model.tokenize(text, false, false).len();
-    let size = |message: &Message| {
-        let calls: usize =
-            message.calls_made().map(|call| of(call.name) + of(call.arguments) + MARKS).sum();
-        of(message.text()) + of(message.reasoning()) + calls + MARKS
-    };
-    messages.iter().map(size).collect()
-}
-
-/// About how many tokens an answer has.
-pub fn size(model: &dyn Model, answer: &Message) -> usize {
-    sizes(model, std::slice::from_ref(answer))[0]
+    let calls: usize =
+        message.calls_made().map(|call| of(call.name) + of(call.arguments) + MARKS).sum();
+    of(message.text()) + of(message.reasoning()) + calls + MARKS
 }
 
 #[cfg(test)]
