@@ -17,10 +17,20 @@ pub enum WavError {
     Silent,
 }
 
+/// Samples a second, at most. The writer divides by their number, and multiplies it by that of the channels, in 32
+/// bits.
+const MAX_RATE: u32 = 768_000;
+
+const MAX_CHANNELS: u16 = 255;
+
 pub fn checked(mut wav: Vec<u8>) -> Result<Vec<u8>, WavError> {
     mend_lengths(&mut wav);
     let reader = WavReader::new(Cursor::new(wav))?;
     let spec = reader.spec();
+    if !(1..=MAX_RATE).contains(&spec.sample_rate) || !(1..=MAX_CHANNELS).contains(&spec.channels) {
+        let what = "1 to 768,000 samples a second are played, of 1 to 255 channels";
+        return Err(hound::Error::FormatError(what).into());
+    }
     let samples = match spec.sample_format {
         SampleFormat::Float => reader.into_samples::<f32>().map(|s| s.map(from_float)).collect(),
         SampleFormat::Int => {
@@ -108,6 +118,20 @@ mod tests {
             assert_eq!(samples.len(), 2_000);
             let loud = samples.iter().all(|s| (8_100..8_300).contains(&s.unsigned_abs()));
             assert!(loud, "{bits} bits: {:?}", &samples[..4]);
+        }
+    }
+
+    #[test]
+    fn a_sound_without_a_rate_or_of_a_rate_that_nothing_plays_is_damaged() {
+        let rate = |rate: u32| {
+            let mut wav = square(16, SampleFormat::Int);
+            wav[24..28].copy_from_slice(&rate.to_le_bytes());
+            wav[28..32].copy_from_slice(&rate.wrapping_mul(2).to_le_bytes()); // Bytes a second.
+            checked(wav)
+        };
+        assert!(rate(8_000).is_ok() && rate(MAX_RATE).is_ok());
+        for wrong in [0, MAX_RATE + 1, u32::MAX] {
+            assert!(matches!(rate(wrong), Err(WavError::Damaged(_))), "{wrong}");
         }
     }
 
