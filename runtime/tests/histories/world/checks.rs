@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use hob_runtime::{MissReason, Model, SlotState, SlotStatus, TurnError, TurnReport, TurnRequest};
+use hob_runtime::{
+    FinishReason, MissReason, Model, SlotState, SlotStatus, TurnError, TurnReport, TurnRequest,
+};
 use hob_slots::common_prefix;
 
 use super::{Asked, FOREVER, Running, World, finish_async, model_of};
@@ -48,7 +50,14 @@ impl World {
         let is_whole = self.is_whole(chat, number, request, answer);
         if self.exact && is_whole {
             let cells = self.options.context_tokens;
-            let most = if self.evicts() { usize::MAX } else { cells };
+            let ended_with_cells = answer.reason == FinishReason::Length
+                && request.prompt.len() + answer.tokens.len() > cells;
+            let most = match self.evicts() {
+                false => cells,
+                // The last token has no cell.
+                true if ended_with_cells && !self.has_room(request) => cells + 1,
+                true => usize::MAX,
+            };
             let expected = alone::alone(&*self.model_alone(), request, most);
             let (tokens, text) = (answer.tokens.clone(), answer.text.clone());
             let answered = Expected { tokens, text, reason: answer.reason };
@@ -73,12 +82,17 @@ impl World {
             TurnError::TooLong { .. }
             | TurnError::BudgetTooSmall(_)
             | TurnError::CacheTooSmall { .. } => {
-                let no_memory = self.options.memory_budget_bytes < 1 << 20;
-                let has_room = !no_memory || (self.stores && !self.is_private(request));
+                let has_room = self.has_room(request);
                 self.evicts() && (self.troubled || is_background || !has_room)
             }
             _ => false,
         }
+    }
+
+    /// Whether what leaves the turn's cells has a place, in memory or on disk.
+    fn has_room(&self, request: &TurnRequest) -> bool {
+        let no_memory = self.options.memory_budget_bytes < 1 << 20;
+        !no_memory || (self.stores && !self.is_private(request))
     }
 
     /// Whether nothing of the turn reaches the disk.
