@@ -187,7 +187,7 @@ fn what_left_comes_back_when_a_question_asks_for_it_and_stays() {
     let prompt = json!({"conversation": "c", "messages": [], "hob": {"append": true}});
     let text = chat.hobd.client.post("/apply-template", &prompt)["prompt"].clone();
     let text = text.as_str().unwrap();
-    assert!(text.contains(&format!("Earlier in this conversation: {FACT}")), "{text}");
+    assert!(text.contains(&format!("Earlier in this conversation:\n\n{FACT}")), "{text}");
 
     // It goes on as an exact continuation: what came back is computed no more.
     let next = chat.talk();
@@ -481,14 +481,14 @@ mod llama {
             };
             let cells = budget.unwrap_or(1024);
             check(&ask(&hobd, FACT, &hob), cells);
-            let mut timelines = 0;
+            let (mut timelines, mut moved) = (0, 0);
             for round in 0..4 {
                 for question in SMALL_TALK {
                     let answer = ask(&hobd, question, &hob);
                     check(&answer, cells);
                     if !answer["hob"]["reanchored"].is_null() {
                         timelines += 1;
-                        assert!(tokens(&answer, "moved") > 64, "{answer}");
+                        moved += tokens(&answer, "moved");
                         assert_eq!(answer["hob"]["immovable"], Value::Null, "{answer}");
                     }
                 }
@@ -497,7 +497,9 @@ mod llama {
                     hobd = start(&data, &model);
                 }
             }
-            assert!(timelines >= 3, "{timelines}");
+            // The questions are short, and what comes back for them stands between: some timelines have
+            // no text that is long enough to move.
+            assert!(timelines >= 3 && moved > 256, "{moved} tokens into {timelines} timelines");
             let answer = ask(&hobd, "What is my locker code?", &hob);
             check(&answer, cells);
             assert_eq!(answer["hob"]["recalled"], 2, "{answer}");

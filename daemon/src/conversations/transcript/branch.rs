@@ -89,7 +89,7 @@ impl Branch {
         let message = &self.messages[place];
         match message.role {
             Role::User if !is_in_order => {
-                message.without_documents(&format!("{EARLIER} {}", message.text()))
+                message.without_documents(&format!("{EARLIER}\n\n{}", message.text()))
             }
             _ => {
                 let mut message = message.clone();
@@ -129,7 +129,7 @@ mod tests {
     fn older_messages_stand_in_front_of_others_and_say_so_where_they_are_out_of_order() {
         let brought = BTreeMap::from([(4, vec![0, 1]), (6, vec![2, 3])]);
         let window = Window { start: 4, brought };
-        let earlier = "Earlier in this conversation: 2";
+        let earlier = "Earlier in this conversation:\n\n2";
         assert_eq!(texts(&window), ["s", "0", "1", "4", "5", earlier, "3", "6", "7"]);
         assert_eq!((window.left_out(), window.all_brought()), (0, BTreeSet::from([0, 1, 2, 3])));
         let owners = branch().entries(&window).iter().map(|entry| entry.owner).collect::<Vec<_>>();
