@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::thread;
 use std::time::Duration;
 
 use common::home::{HOUR, Home, MINUTE};
@@ -214,13 +215,26 @@ fn every_error_has_ollamas_shape() {
 }
 
 #[test]
-fn an_error_ends_a_stream_as_a_line() {
+fn a_prompt_that_is_too_long_is_refused_before_its_stream_begins() {
     let world = Plan::new().context_tokens(64).start();
     let mut body = json!({"messages": [user(&"x".repeat(200))]});
     let (status, message) = error(&world.post("/api/chat", body.clone()));
-    assert!(status == 200 && message.contains("maximum context length"), "{message}");
+    assert!(status == 400 && message.contains("maximum context length"), "{message}");
     body["stream"] = false.into();
     assert_eq!(error(&world.post("/api/chat", body)), (400, message));
+}
+
+#[test]
+fn an_error_ends_a_stream_as_a_line() {
+    let world = World::new();
+    let body = json!({"messages": [user(&format!("Say this slowly: {}", "a".repeat(2_000)))]});
+    let call = world.call("POST", "/api/chat").json(&body);
+    let answer = thread::spawn(move || call.send());
+    world.until("it answers", |world| world.status().counters.generated_tokens > 3);
+    world.engine.shutdown();
+    let answer = answer.join().unwrap();
+    let last: Value = serde_json::from_str(answer.text().lines().last().unwrap()).unwrap();
+    assert!(answer.status == 200 && last["error"].is_string(), "{}", answer.text());
 }
 
 #[test]

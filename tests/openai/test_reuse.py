@@ -20,7 +20,7 @@ def test_the_token_counts_by_origin_add_up(client, name):
     for words in ["Hello!", "My seat is B12.", "What is my seat?"]:
         answer = chat.say(words)
         origins = {"shared", "memory", "disk", "away", "moved", "computed"}
-        assert set(places(answer)) == origins | {"repaired"}
+        assert set(places(answer)) == origins | {"repaired", "lossy"}
         assert sum(places(answer)[origin] for origin in origins) == answer.usage.prompt_tokens
         assert cached(answer) == answer.usage.prompt_tokens - computed(answer)
 
