@@ -170,6 +170,22 @@ fn without_it_the_conversation_ends_with_the_context() {
 }
 
 #[test]
+fn a_later_append_that_does_not_say_so_has_the_same_messages_and_computes_them_exactly() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut chat = Chat::start(directory.path());
+    let began = chat.talk_until_reanchored();
+    let moved = tokens(&began, "moved");
+    assert!(moved > 0, "{began}");
+    let question = json!([{"role": "user", "content": "Say this: so far."}]);
+    let exact = chat.post(&question, &json!({"beyond": "end"}));
+    assert_eq!(exact["hob"]["left_out"], began["hob"]["left_out"], "{exact}");
+    assert_eq!(tokens(&exact, "moved"), 0, "{exact}");
+    let cached = ["shared", "memory", "disk"].map(|place| tokens(&exact, place));
+    let prompt = number(&exact["usage"]["prompt_tokens"]);
+    assert!(cached.iter().sum::<u64>() + moved <= prompt, "{exact}");
+}
+
+#[test]
 fn what_left_comes_back_when_a_question_asks_for_it_and_stays() {
     let directory = tempfile::tempdir().unwrap();
     let mut chat = Chat::start(directory.path());

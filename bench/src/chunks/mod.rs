@@ -108,13 +108,14 @@ const RECALL_BAR: f64 = 0.97;
 const NONE_BAR: f64 = 2.0;
 
 /// Each strategy, and how tables name it.
-const ARMS: [(&str, Repair); 11] = [
+const ARMS: [(&str, Repair); 12] = [
     ("none", Repair::None),
     ("sinks (4)", Repair::Sinks),
     ("boundary (16)", Repair::Boundary(16)),
     ("head (16)", Repair::Head(16)),
     ("head (24)", Repair::Head(24)),
     ("head (32)", Repair::Head(32)),
+    ("head (36)", Repair::Head(36)),
     ("head (40)", Repair::Head(40)),
     ("head (48)", Repair::Head(48)),
     ("head (64)", Repair::Head(64)),

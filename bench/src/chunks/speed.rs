@@ -16,6 +16,12 @@ use super::{
 use crate::measure::median_ms;
 use crate::turns::Words;
 
+/// Words of a long document.
+const LONG: usize = 2000;
+
+/// Minimum speed-up of the default strategy where four long documents are reversed.
+const LONG_BAR: f64 = 40.0;
+
 /// A call of an agent before a file, in tokens.
 const CALL: usize = 12;
 
@@ -43,12 +49,12 @@ fn shapes(options: &Options) -> Vec<Shape> {
     let documents = |documents, tokens, bar| Shape { documents, tokens, bar, published: None };
     let mut shapes = vec![documents(options.documents, options.tokens, Some(10.0))];
     if options.long {
-        shapes = vec![documents(4, 2600, Some(40.0))];
+        shapes = vec![documents(4, LONG * 13 / 10, Some(LONG_BAR))];
     }
     if options.published {
         let of_prototype = |(words, sooner): &(usize, f64)| Shape {
             published: Some(*sooner),
-            ..documents(4, words * 13 / 10, None)
+            ..documents(4, words * 13 / 10, (*words == LONG).then_some(LONG_BAR))
         };
         shapes = PUBLISHED.iter().map(of_prototype).collect();
     }

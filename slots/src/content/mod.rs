@@ -83,8 +83,8 @@ pub struct Wanted<'p> {
 }
 
 impl Chunk {
-    /// What is imported of it; `None` where all of it is computed. `joins`: it begins where another one ends,
-    /// so that nothing is computed between them.
+    /// What is imported of it; `None` where all of it is computed. `joins`: another one ends where it begins, or
+    /// begins where it ends, so that nothing is computed between them.
     pub fn import(&self, repair: Repair, joins: bool) -> Option<Import> {
         let mut part = repair.imported(self.at.len())?;
         let head = repair.head().filter(|_| joins).unwrap_or(0);
@@ -110,12 +110,14 @@ impl Chunk {
 
 /// What is imported of the chunks of a prompt, in order.
 pub fn imports(chunks: &[Chunk], repair: Repair) -> Vec<Import> {
-    let mut imports: Vec<Import> = Vec::new();
-    for chunk in chunks {
-        let joins = imports.last().is_some_and(|before| before.at.end == chunk.at.start);
-        imports.extend(chunk.import(repair, joins));
-    }
-    imports
+    let meet = |one: usize, next: usize| {
+        chunks.get(next).is_some_and(|next| chunks[one].at.end == next.at.start)
+    };
+    let joins = |number: usize| {
+        meet(number, number + 1) || number.checked_sub(1).is_some_and(|before| meet(before, number))
+    };
+    let all = chunks.iter().enumerate();
+    all.filter_map(|(number, chunk)| chunk.import(repair, joins(number))).collect()
 }
 
 impl Import {

@@ -37,7 +37,7 @@ pub struct UnknownRepair(String);
 const SINKS: usize = 4;
 
 /// Tokens of a chunk's head in the default strategy, see `cargo xtask bench chunks`.
-pub const HEAD: usize = 32;
+pub const HEAD: usize = 36;
 
 /// Per cent of the tokens that CacheBlend computes anew.
 const SELECTED: usize = 15;

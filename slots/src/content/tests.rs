@@ -201,7 +201,7 @@ fn a_chunk_right_behind_another_is_imported_with_its_head_and_others_are_not() {
         let imports = imports(&chunks, repair).into_iter();
         imports.map(|import| (import.at, import.head, import.repaired)).collect()
     };
-    assert_eq!(parts(Repair::Head(16)), [(26..110, 0, 16), (110..190, 16, 0), (207..291, 0, 16)]);
+    assert_eq!(parts(Repair::Head(16)), [(10..110, 16, 0), (110..190, 16, 0), (207..291, 0, 16)]);
     assert_eq!(parts(Repair::Sinks), [(14..110, 0, 4), (114..190, 0, 4), (195..291, 0, 4)]);
     let joined = imports(&chunks, Repair::Head(16)).swap_remove(1);
     let cut = joined.clone().starting_at(120).unwrap();
@@ -230,7 +230,7 @@ proptest! {
             end = chunk.at.end;
             let source = &chunk.source.tokens[chunk.from..chunk.from + chunk.at.len()];
             prop_assert_eq!(source, &prompt[chunk.at.clone()]);
-            let import = chunk.import(Repair::default(), false).unwrap();
+            let import = chunk.import(Repair::Head(32), false).unwrap();
             prop_assert!(import.blocks.first().unwrap().1.start <= import.from().start);
             prop_assert!(import.from().end <= import.blocks.last().unwrap().1.end);
         }
