@@ -63,8 +63,7 @@ fn turns_without_a_conversation_keep_the_weights_loaded() {
     // The loop that parks unloads as well, in the same round.
     assert_eq!(hobd.client.get("/v1/status")["residency"], "resident");
     for _ in 0..2 {
-        home.pass(11 * MINUTE);
-        until_residency(&hobd.client, "unloaded");
+        until_unloaded(&home, &hobd.client);
         keyless();
         until_residency(&hobd.client, "resident");
     }
@@ -86,8 +85,9 @@ fn embeddings_keep_the_weights_loaded() {
         let answer = hobd.client.post("/v1/embeddings", &json!({"input": "Hello"}));
         assert!(!answer["data"][0]["embedding"].as_array().unwrap().is_empty());
         assert_eq!(hobd.client.get("/v1/status")["residency"], "resident");
-        launch.pass(11 * MINUTE);
+        // The end of its use may be noted after its answer.
         wait::until("the weights are unloaded", || {
+            launch.pass(11 * MINUTE);
             (hobd.client.get("/v1/status")["residency"] == "unloaded").then_some(())
         });
     }
