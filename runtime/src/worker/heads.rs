@@ -138,10 +138,9 @@ impl Worker<'_> {
     fn plan_heads(&self, index: usize) -> Plan {
         let turn = self.slots[index].turn.as_ref().expect("it has heads");
         let is_alone = self.backend.can_interrupt() && self.running().len() == 1;
-        let wanted = turn.heads.iter().map(|head| head.len()).sum();
-        let pace = &self.core.pace;
-        let rows = if is_alone { pace.rows_alone(wanted) } else { pace.rows() };
-        let most = rows.min(self.core.options.max_rows());
+        let max_rows = self.core.options.max_rows();
+        // A caller who comes meanwhile cuts it.
+        let most = if is_alone { max_rows } else { self.core.pace.rows().min(max_rows) };
         let mut plan = Plan { is_alone, ..Plan::default() };
         for (head, sequence) in turn.heads.iter().zip(self.head_sequences()) {
             if !plan.rows.is_empty() && plan.rows.len() + head.len() > most {
