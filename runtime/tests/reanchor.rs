@@ -1,5 +1,5 @@
-//! A conversation that goes on as a new timeline: its own KV is moved to it, also what is impure, again and again;
-//! nobody else's is, and nobody else finds it.
+//! A conversation that goes on as a new timeline: the engine moves its own KV to it, also impure KV, again and
+//! again. It moves KV of no other conversation, and no other conversation finds the moved KV.
 
 mod support;
 

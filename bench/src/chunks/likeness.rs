@@ -204,7 +204,7 @@ impl Figures {
         self.tells += other.tells;
     }
 
-    /// The part of the facts of exact answers that are told.
+    /// The part of the facts which exact answers tell that the arm's answers tell, too.
     fn recall(&self) -> f64 {
         self.told as f64 / self.telling.max(1) as f64
     }
