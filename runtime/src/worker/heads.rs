@@ -24,10 +24,15 @@ use crate::turn::Reuse;
 impl Worker<'_> {
     /// Computes heads of the most urgent prompt that has some to be computed. Returns how many rows.
     pub(super) fn compute_heads(&mut self) -> usize {
+        let waits = |index: usize| {
+            self.slots[index].turn.as_ref().is_some_and(|turn| !turn.heads.is_empty())
+        };
+        if !(0..self.slots.len()).any(waits) {
+            return 0; // As in most steps: no need to order the prompts.
+        }
         let is_next = |&index: &usize| {
-            let slot = &self.slots[index];
-            let waits = slot.turn.as_ref().is_some_and(|turn| !turn.heads.is_empty());
-            waits && self.is_current(index) && !slot.is_stalled() && self.row_budget(index) > 0
+            let is_stalled = self.slots[index].is_stalled();
+            waits(index) && self.is_current(index) && !is_stalled && self.row_budget(index) > 0
         };
         let Some(index) = self.prompts_in_order().into_iter().find(is_next) else { return 0 };
         let slot = &self.slots[index];
