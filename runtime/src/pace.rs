@@ -23,6 +23,10 @@ const MEASURABLE_ROWS: usize = 16;
 /// (`cargo xtask bench cold --micro-batch N`; docs/MEASUREMENTS.md).
 const MIN_ROWS_ALONE: usize = 128;
 
+/// llama.cpp's attention on a processor computes rows in tiles of as many, the last of which costs as
+/// much as a full one, and its matrix products take rows by fours (`GGML_FA_TILE_Q` in ggml's `ggml-cpu/common.h`).
+const TILE_ROWS: usize = 64;
+
 /// How many targets a larger micro-batch of a prompt alone lasts, which bounds what a cut loses.
 const ALONE: u32 = 20;
 
@@ -58,11 +62,13 @@ impl Pace {
     }
 
     /// Rows of the next micro-batch of a prompt that has `left` tokens left, while nothing else is to be
-    /// computed. The rest gets micro-batches of equal size: one of a few rows would read all weights
-    /// for them.
+    /// computed. The rest gets micro-batches of about equal size: one of a few rows would read all
+    /// weights for them. All but the last fill their tiles.
     pub fn rows_alone(&self, left: usize) -> usize {
         let most = self.max_rows_alone();
-        left.div_ceil(left.div_ceil(most).max(1))
+        let most = if most < TILE_ROWS { most } else { most - most % TILE_ROWS };
+        let equal = left.div_ceil(left.div_ceil(most).max(1));
+        equal.next_multiple_of(TILE_ROWS).min(most).min(left)
     }
 
     fn max_rows_alone(&self) -> usize {
@@ -175,7 +181,7 @@ mod tests {
     #[test]
     fn a_prompt_alone_is_divided_evenly() {
         let pace = Pace::new(None, 512);
-        assert_eq!([921, 1025, 512, 1].map(|left| pace.rows_alone(left)), [461, 342, 512, 1]);
+        assert_eq!([921, 1025, 512, 1].map(|left| pace.rows_alone(left)), [512, 384, 512, 1]);
     }
 
     #[test]
