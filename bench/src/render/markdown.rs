@@ -32,18 +32,22 @@ pub fn table(table: &Table) -> String {
 /// The table of the front page: what a user waits for.
 pub fn readme(record: &Record) -> String {
     let mut text = "| | hobd | llama-server | ratio |\n|---|---:|---:|---:|\n".to_owned();
-    let rows = record.tables.iter().flat_map(|table| {
+    for table in &record.tables {
         let rows = table.rows.iter().filter(|row| row.against.is_none());
-        rows.filter(|row| is_of_front_page(&table.name, row))
-    });
-    for row in rows {
-        let shown = |samples: &[f64]| {
-            median(samples).map_or(String::new(), |it| {
-                format!("{} {}", row.unit.show(it), row.unit.name()).replace(" MB bytes", " MB")
-            })
-        };
-        let (hobd, other) = (shown(&row.hobd), shown(&row.other));
-        let _ = writeln!(text, "| {} | {hobd} | {other} | {} |", row.title, ratio(row));
+        let rows: Vec<&Row> = rows.filter(|row| is_of_front_page(&table.name, row)).collect();
+        if !rows.is_empty() {
+            let _ = writeln!(text, "| **{}** | | | |", table.title);
+        }
+        for row in rows {
+            let shown = |samples: &[f64]| {
+                median(samples).map_or(String::new(), |it| {
+                    let shown = format!("{} {}", row.unit.show(it), row.unit.name());
+                    shown.replace(" MB bytes", " MB")
+                })
+            };
+            let (hobd, other) = (shown(&row.hobd), shown(&row.other));
+            let _ = writeln!(text, "| {} | {hobd} | {other} | {} |", row.title, ratio(row));
+        }
     }
     let plot = "<picture><source media=\"(prefers-color-scheme: dark)\" srcset=\"docs/images/peer-dark.svg\"><img \
                 src=\"docs/images/peer-light.svg\" alt=\"The times to the first token as bars: hobd beside \
