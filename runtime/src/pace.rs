@@ -65,10 +65,15 @@ impl Pace {
     /// computed. The rest gets micro-batches of about equal size: one of a few rows would read all
     /// weights for them. All but the last fill their tiles.
     pub fn rows_alone(&self, left: usize) -> usize {
-        let most = self.max_rows_alone();
-        let most = if most < TILE_ROWS { most } else { most - most % TILE_ROWS };
-        let equal = left.div_ceil(left.div_ceil(most).max(1));
-        equal.next_multiple_of(TILE_ROWS).min(most).min(left)
+        let most = self.max_rows_alone().max(1);
+        if left <= most {
+            return left;
+        }
+        let equal = left.div_ceil(left.div_ceil(most));
+        match equal.next_multiple_of(TILE_ROWS).min(most - most % TILE_ROWS) {
+            0 => equal, // A tile has more rows than a micro-batch.
+            filled => filled,
+        }
     }
 
     fn max_rows_alone(&self) -> usize {
@@ -182,6 +187,10 @@ mod tests {
     fn a_prompt_alone_is_divided_evenly() {
         let pace = Pace::new(None, 512);
         assert_eq!([921, 1025, 512, 1].map(|left| pace.rows_alone(left)), [512, 384, 512, 1]);
+        let narrow = Pace::new(None, 100);
+        let rows = [100, 150, 86].map(|left| narrow.rows_alone(left));
+        assert_eq!(rows, [100, 64, 86], "what one micro-batch can have is not divided");
+        assert_eq!(Pace::new(None, 48).rows_alone(50), 25, "it cannot fill a tile");
     }
 
     #[test]
