@@ -1,4 +1,4 @@
-//! Long prompts and the cells of idle conversations, which would slow them.
+//! The cells of idle conversations, which slow what is computed beside them.
 
 mod support;
 
@@ -46,18 +46,35 @@ fn a_long_prompt_parks_idle_conversations_which_come_back_without_computing() {
 }
 
 #[test]
-fn a_short_prompt_and_one_beside_another_park_nothing() {
+fn an_idle_conversation_is_parked_once_many_rows_were_computed_beside_it() {
+    let model = fake();
+    let engine = OnDisk::with(&model, options());
+    let engine = &engine.engine;
+    let idle = ask(engine, request("idle", &words("a", 400), 4));
+    settle(engine);
+    ask(engine, request("short", &words("b", 100), 1));
+    settle(engine);
+    assert!(hot(engine, "idle") >= 400, "100 rows: {:?}", status(engine));
+    ask(engine, request("other", &words("c", 100), 1));
+    assert_eq!(hot(engine, "idle"), 0);
+
+    let prompt = then(&model, &idle.timeline, "and now?");
+    let again = ask(engine, request("idle", &prompt, 4));
+    let (tokens, known) = (again.report.tokens, idle.timeline.len());
+    assert_eq!((tokens.memory, tokens.computed), (known, prompt.len() - known));
+}
+
+#[test]
+fn rows_of_its_own_and_of_turns_that_share_its_cells_park_no_conversation() {
     let engine = OnDisk::with(&fake(), options());
     let engine = &engine.engine;
-    ask(engine, request("idle", &words("a", 400), 4));
-    settle(engine);
-    ask(engine, request("short", &words("b", 100), 4));
-    settle(engine);
-    let both = ["c", "d"].map(|word| engine.submit(request(word, &words(word, 400), 4)).unwrap());
-    for turn in both {
-        finish(turn).unwrap();
+    for count in [300, 400] {
+        ask(engine, request("first", &words("a", count), 1));
+        settle(engine);
     }
-    assert!(hot(engine, "idle") >= 400, "{:?}", status(engine));
+    let shares = [words("a", 400), words("b", 200)].concat();
+    ask(engine, request("second", &shares, 1));
+    assert!(hot(engine, "first") >= 400, "{:?}", status(engine));
 }
 
 #[test]

@@ -1,9 +1,11 @@
-//! Parks idle conversations before a long prompt is computed alone, because their cells slow it.
+//! Parks idle conversations whose cells slow what is computed beside them.
 //!
 //! - On a processor, llama.cpp's attention reads the mask of every cell up to the last used one, for
 //!   each row, head and layer. In the shape of Qwen2.5-0.5B, an idle cell costs 0.13 µs a row, and its
-//!   way back from memory 3 µs (docs/MEASUREMENTS.md). llama-server does the same by default
-//!   (`--cache-idle-slots`).
+//!   way back from memory 3 µs (docs/MEASUREMENTS.md). llama-server does the same before a prompt by
+//!   default (`--cache-idle-slots`).
+//! - Which conversation returns when is unknown: its cells stay until they have cost a multiple of
+//!   their way back. The rows of a prompt that is alone are known, and count before they are computed.
 //! - Only what is saved, and wholly in memory, is parked: that copies nothing, and the next turn
 //!   restores it exactly.
 //! - Prewarmed prefixes stay: the next prompts begin with them.
@@ -15,42 +17,57 @@ use super::cell_numbers::CellNumbers;
 use super::plan::Plan;
 use crate::map::EvictionReason;
 
-/// A prompt is long from this many tokens on: idle cells cost it several times their way back.
-const LONG_PROMPT: usize = 128;
+/// An idle cell that as many rows were computed beside has cost five times its way back.
+const MAX_ROWS_BESIDE: usize = 128;
 
-/// Fewer cells are not worth a restore. Cells that the prompt shares do not count.
+/// Fewer cells are not worth a restore. Cells that running turns share do not count.
 const MIN_IDLE_CELLS: usize = 256;
 
 impl Worker<'_> {
-    /// `plan`: computed next. Does nothing unless a long prompt is alone in it.
+    /// `plan`: computed next.
     pub(super) fn park_beside(&mut self, plan: &Plan) {
-        let Some(prompt) = plan.shares.first().filter(|_| plan.is_alone) else { return };
-        let running = prompt.slot;
-        if self.tokens_left(running) < LONG_PROMPT || !self.is_plain() {
-            return;
+        let is_running = self.slots.iter().any(|slot| slot.turn.is_some());
+        if !self.is_plain() || !is_running {
+            return; // The tails of answers delay nobody.
         }
+        let alone = plan.shares.first().filter(|_| plan.is_alone);
+        let ahead = alone.map_or(plan.rows.len(), |prompt| self.tokens_left(prompt.slot));
         let idle = self.registry.idle(self.now()).map(|(conversation, _)| conversation.clone());
         for conversation in idle.collect::<Vec<_>>() {
-            if self.is_parked_at_once(&conversation, running) {
+            if self.is_parked_beside(&conversation, ahead) {
                 self.core.counters.parked += 1;
                 self.park(&conversation, EvictionReason::Beside);
             }
         }
     }
 
-    fn is_parked_at_once(&self, conversation: &ConversationId, running: usize) -> bool {
+    /// Whether `ahead` rows more beside its cells are too many, and parking it costs nothing.
+    fn is_parked_beside(&self, conversation: &ConversationId, ahead: usize) -> bool {
         let Some(slot) = self.registry.slot_of(conversation) else { return false };
         let index = slot.0 as usize;
         let slot = &self.slots[index];
-        let tokens = slot.timeline.len();
-        let running = &self.slots[running].cells;
-        let beside = CellNumbers::count([running, &slot.cells].into_iter())
-            - CellNumbers::count(std::iter::once(running));
-        let is_saved = slot.is_savable() && !slot.will_need_record() && !slot.is_speculative();
         index < self.core.options.slots
-            && beside >= MIN_IDLE_CELLS
-            && is_saved
+            && slot.rows_beside + ahead >= MAX_ROWS_BESIDE
+            && slot.is_savable()
+            && !slot.will_need_record()
+            && !slot.is_speculative()
             && slot.tail.is_empty()
-            && self.core.tiers.index().tokens_of(slot.timeline.blocks()).0 == tokens
+            && self.cells_beside_turns(index) >= MIN_IDLE_CELLS
+            && self.core.tiers.index().tokens_of(slot.timeline.blocks()).0 == slot.timeline.len()
+    }
+
+    /// The slot's cells that no running turn shares.
+    fn cells_beside_turns(&self, index: usize) -> usize {
+        let running =
+            || self.slots.iter().filter(|slot| slot.turn.is_some()).map(|slot| &slot.cells);
+        let own = &self.slots[index].cells;
+        CellNumbers::count(running().chain([own])) - CellNumbers::count(running())
+    }
+
+    /// `rows` were computed.
+    pub(super) fn count_rows_beside(&mut self, rows: usize) {
+        for slot in &mut self.slots {
+            slot.rows_beside = if slot.turn.is_some() { 0 } else { slot.rows_beside + rows };
+        }
     }
 }

@@ -13,7 +13,7 @@
 //! - `restore`: imports saved KV
 //! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `plan`: the rows of the next micro-batch
-//! - `beside`: parks idle conversations beside a long prompt
+//! - `beside`: parks idle conversations that slow others
 //! - `adapters`: whose adapters a micro-batch is computed with
 //! - `hot`: the timelines in the cells
 //! - `follow`: prompts in flight that begin alike

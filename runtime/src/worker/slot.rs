@@ -86,6 +86,8 @@ pub(super) struct Slot {
     /// Tokens that end the answer; computed when no prompt waits.
     pub tail: Vec<Token>,
     pub turn: Option<Running>,
+    /// That were computed since its last turn.
+    pub rows_beside: usize,
 }
 
 /// What is not exported in blocks, as it was within the slot's timeline. It goes to the tiers only
@@ -305,6 +307,7 @@ impl Slot {
             answered: Run::default(),
             tail: Vec::new(),
             turn: None,
+            rows_beside: 0,
         }
     }
 

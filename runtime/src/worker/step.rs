@@ -75,6 +75,7 @@ impl Worker<'_> {
                     self.observe_time(&plan, began);
                 }
                 self.count_passed_over(&plan);
+                self.count_rows_beside(plan.rows.len());
                 let accepted = self.accepted_of_drafter();
                 self.commit(&plan.shares);
                 self.drop_mark();
