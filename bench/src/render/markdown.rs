@@ -31,12 +31,13 @@ pub fn table(table: &Table) -> String {
 
 /// The table of the front page: what a user waits for.
 pub fn readme(record: &Record) -> String {
+    let rounds = record.tables.first().map_or(0, |table| table.rounds);
     let mut text = "| | hobd | llama-server | ratio |\n|---|---:|---:|---:|\n".to_owned();
     for table in &record.tables {
         let rows = table.rows.iter().filter(|row| row.against.is_none());
         let rows: Vec<&Row> = rows.filter(|row| is_of_front_page(&table.name, row)).collect();
         if !rows.is_empty() {
-            let _ = writeln!(text, "| **{}** | | | |", table.title);
+            let _ = writeln!(text, "| **{}**{} | | | |", table.title, rounds_of(table, rounds));
         }
         for row in rows {
             let shown = |samples: &[f64]| {
@@ -52,14 +53,22 @@ pub fn readme(record: &Record) -> String {
     let plot = "<picture><source media=\"(prefers-color-scheme: dark)\" srcset=\"docs/images/peer-dark.svg\"><img \
                 src=\"docs/images/peer-light.svg\" alt=\"The times to the first token as bars: hobd beside \
                 llama-server, on a logarithmic scale\"></picture>";
-    let rounds = record.tables.first().map_or(0, |table| table.rounds);
     format!(
-        "{text}\n{plot}\n\n{}. {}. A ratio below 1 is in Hob's favour; medians of {rounds} interleaved rounds. \
-         [All tables](docs/MEASUREMENTS.md#beside-llama-server). To repeat it on your machine: `cargo xtask peer`, \
+        "{text}\n{plot}\n\n{}. {}. A ratio below 1 is in Hob's favour; medians of {rounds} interleaved rounds \
+         where a table does not say otherwise. [All tables](docs/MEASUREMENTS.md#beside-llama-server). To repeat it on your machine: `cargo xtask peer`, \
          then `cargo xtask bench peer`.\n",
         sentence(&record.machine.title()),
         sentence(&record.model)
     )
+}
+
+/// What a table of other than `usual` rounds adds to its title.
+fn rounds_of(table: &Table, usual: usize) -> String {
+    match table.rounds {
+        rounds if rounds == usual => String::new(),
+        1 => " (one run)".to_owned(),
+        rounds => format!(" ({rounds} rounds)"),
+    }
 }
 
 fn is_of_front_page(table: &str, row: &Row) -> bool {
