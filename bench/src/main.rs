@@ -4,6 +4,7 @@
 //! - The compared runs are interleaved; a figure is a median.
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
+mod beside;
 mod chunks;
 mod cold;
 mod documents;
@@ -47,6 +48,8 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Bench {
+    /// What the cells of idle conversations cost the answer of another one, parked and not.
+    Beside(beside::Options),
     /// Text that a prompt has at another place than before: time to first token and likeness to the exact
     /// answer, by each strategy of repair.
     Chunks(chunks::Options),
@@ -93,6 +96,7 @@ enum Bench {
 
 fn main() -> Result<()> {
     match Args::parse().bench {
+        Bench::Beside(options) => beside::run(&options),
         Bench::Chunks(options) => chunks::run(&options),
         Bench::Cold(options) => cold::run(&options),
         Bench::Documents(options) => documents::run(&options),
