@@ -34,21 +34,27 @@ impl Worker<'_> {
         let ahead = alone.map_or(plan.rows.len(), |prompt| self.tokens_left(prompt.slot));
         let idle = self.registry.idle(self.now()).map(|(conversation, _)| conversation.clone());
         for conversation in idle.collect::<Vec<_>>() {
-            if self.is_parked_beside(&conversation, ahead) {
+            let Some(index) = self.overdue(&conversation, ahead) else { continue };
+            if self.is_parked_for_nothing(index) {
                 self.core.counters.parked += 1;
                 self.park(&conversation, EvictionReason::Beside);
+            } else {
+                self.slots[index].rows_beside = 0; // It is looked at again after as many rows.
             }
         }
     }
 
-    /// Whether `ahead` rows more beside its cells are too many, and parking it costs nothing.
-    fn is_parked_beside(&self, conversation: &ConversationId, ahead: usize) -> bool {
-        let Some(slot) = self.registry.slot_of(conversation) else { return false };
-        let index = slot.0 as usize;
+    /// The slot of an idle conversation, if `ahead` rows more beside its cells are too many.
+    fn overdue(&self, conversation: &ConversationId, ahead: usize) -> Option<usize> {
+        let index = self.registry.slot_of(conversation)?.0 as usize;
+        let is_overdue = self.slots[index].rows_beside + ahead >= MAX_ROWS_BESIDE;
+        (index < self.core.options.slots && is_overdue).then_some(index)
+    }
+
+    /// Whether parking the slot's conversation copies nothing, and frees enough cells.
+    fn is_parked_for_nothing(&self, index: usize) -> bool {
         let slot = &self.slots[index];
-        index < self.core.options.slots
-            && slot.rows_beside + ahead >= MAX_ROWS_BESIDE
-            && slot.is_savable()
+        slot.is_savable()
             && !slot.will_need_record()
             && !slot.is_speculative()
             && slot.tail.is_empty()
