@@ -72,6 +72,8 @@ fn rows_of_its_own_and_of_turns_that_share_its_cells_park_no_conversation() {
         ask(engine, request("first", &words("a", count), 1));
         settle(engine);
     }
+    ask(engine, request("short", &words("c", 100), 1));
+    assert!(hot(engine, "first") >= 400, "its own rows do not count: {:?}", status(engine));
     let shares = [words("a", 400), words("b", 200)].concat();
     ask(engine, request("second", &shares, 1));
     assert!(hot(engine, "first") >= 400, "{:?}", status(engine));

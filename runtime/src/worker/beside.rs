@@ -10,8 +10,6 @@
 //!   restores it exactly.
 //! - Prewarmed prefixes stay: the next prompts begin with them.
 
-use hob_slots::ConversationId;
-
 use super::Worker;
 use super::cell_numbers::CellNumbers;
 use super::plan::Plan;
@@ -28,13 +26,16 @@ impl Worker<'_> {
     pub(super) fn park_beside(&mut self, plan: &Plan) {
         let is_running = self.slots.iter().any(|slot| slot.turn.is_some());
         if !self.is_plain() || !is_running {
-            return; // The tails of answers delay nobody.
+            return; // No caller waits for a micro-batch of tails alone.
         }
         let alone = plan.shares.first().filter(|_| plan.is_alone);
         let ahead = alone.map_or(plan.rows.len(), |prompt| self.tokens_left(prompt.slot));
-        let idle = self.registry.idle(self.now()).map(|(conversation, _)| conversation.clone());
-        for conversation in idle.collect::<Vec<_>>() {
-            let Some(index) = self.overdue(&conversation, ahead) else { continue };
+        for index in 0..self.core.options.slots {
+            let slot = &self.slots[index];
+            if slot.turn.is_some() || slot.rows_beside + ahead < MAX_ROWS_BESIDE {
+                continue;
+            }
+            let Some(conversation) = slot.conversation().cloned() else { continue };
             if self.is_parked_for_nothing(index) {
                 self.core.counters.parked += 1;
                 self.park(&conversation, EvictionReason::Beside);
@@ -42,13 +43,6 @@ impl Worker<'_> {
                 self.slots[index].rows_beside = 0; // It is looked at again after as many rows.
             }
         }
-    }
-
-    /// The slot of an idle conversation, if `ahead` rows more beside its cells are too many.
-    fn overdue(&self, conversation: &ConversationId, ahead: usize) -> Option<usize> {
-        let index = self.registry.slot_of(conversation)?.0 as usize;
-        let is_overdue = self.slots[index].rows_beside + ahead >= MAX_ROWS_BESIDE;
-        (index < self.core.options.slots && is_overdue).then_some(index)
     }
 
     /// Whether parking the slot's conversation copies nothing, and frees enough cells.

@@ -86,7 +86,7 @@ pub(super) struct Slot {
     /// Tokens that end the answer; computed when no prompt waits.
     pub tail: Vec<Token>,
     pub turn: Option<Running>,
-    /// That were computed since its last turn.
+    /// Rows of others since its last turn, or since `beside` last left it in its cells.
     pub rows_beside: usize,
 }
 
