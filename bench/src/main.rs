@@ -20,6 +20,7 @@ mod recall;
 mod record;
 mod render;
 mod resume;
+mod rows;
 mod soak;
 mod splice;
 mod store;
@@ -76,6 +77,8 @@ enum Bench {
     Render(render::Options),
     /// Time to first token: cold, follow-up, after park, after restart; against llama.cpp alone.
     Resume(resume::Options),
+    /// The time of a micro-batch by its rows and the cells before it, on llama.cpp alone.
+    Rows(rows::Options),
     /// Mixed traffic of many conversations for hours: slopes of memory, descriptors, disk and latency.
     Soak(soak::Options),
     /// Ranges of cells that leave a sequence and come back, against computing them; decode speed with holes.
@@ -107,6 +110,7 @@ fn main() -> Result<()> {
         Bench::Recall(options) => recall::run(&options),
         Bench::Render(options) => render::run(&options),
         Bench::Resume(options) => resume::run(&options),
+        Bench::Rows(options) => rows::run(&options),
         Bench::Soak(options) => soak::run(&options),
         Bench::Splice(options) => splice::run(&options),
         Bench::Store(options) => store::run(&options),
