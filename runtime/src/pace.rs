@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use crate::backend::tile::TILE_ROWS;
+
 /// Every micro-batch reads all weights once: fewer rows waste that.
 const MIN_ROWS: usize = 32;
 
@@ -22,10 +24,6 @@ const MEASURABLE_ROWS: usize = 16;
 /// A prompt alone has at least as many, whatever the speed: from here on, a token hardly gets cheaper
 /// (`cargo xtask bench cold --micro-batch N`; docs/MEASUREMENTS.md).
 const MIN_ROWS_ALONE: usize = 128;
-
-/// llama.cpp's attention on a processor computes rows in tiles of as many, the last of which costs as
-/// much as a full one, and its matrix products take rows by fours (`GGML_FA_TILE_Q` in ggml's `ggml-cpu/common.h`).
-const TILE_ROWS: usize = 64;
 
 /// How many targets a larger micro-batch of a prompt alone lasts, which bounds what a cut loses.
 const ALONE: u32 = 20;
@@ -63,7 +61,8 @@ impl Pace {
 
     /// Rows of the next micro-batch of a prompt that has `left` tokens left, while nothing else is to be
     /// computed. The rest gets micro-batches of about equal size: one of a few rows would read all
-    /// weights for them. All but the last fill their tiles.
+    /// weights for them. All but the last fill their tiles, the last of which costs as much as a full one; matrix
+    /// products take rows by fours.
     pub fn rows_alone(&self, left: usize) -> usize {
         let most = self.max_rows_alone().max(1);
         if left <= most {

@@ -19,6 +19,7 @@ pub mod lossy;
 mod numbers;
 pub mod rotate;
 pub mod state;
+pub mod tile;
 
 use std::fmt;
 use std::ops::{ControlFlow, Range};
@@ -30,6 +31,7 @@ pub use device::{Device, Offload, devices};
 pub use lossy::Unrounded;
 pub use rotate::{Immovable, Rope};
 pub use state::JoinedState;
+pub use tile::AttentionTile;
 
 use crate::adapters::{AdapterFile, Adapters};
 use crate::heartbeat::Heartbeat;
@@ -100,6 +102,8 @@ pub struct ModelFacts {
     pub memory: MemoryKind,
     /// How K is moved to other positions.
     pub rope: Result<Rope, Immovable>,
+    /// `None` where attention is not known to take tiles.
+    pub attention_tile: Option<AttentionTile>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

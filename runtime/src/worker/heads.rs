@@ -40,7 +40,7 @@ impl Worker<'_> {
             self.drop_headless(index); // Blocks have left meanwhile.
             return 0;
         }
-        let plan = self.plan_heads(index);
+        let mut plan = self.plan_heads(index);
         if plan.rows.len() > self.free_cells() {
             self.relieve();
             return 0;
@@ -56,9 +56,13 @@ impl Worker<'_> {
                 self.backend.share(own, *sequence, 0..range.start);
             }
         }
+        let seen = plan.rows.iter().map(|row| row.position).sum();
+        let cells = heads.last().map_or(0, |(range, _)| range.end);
+        self.add_fillers(&mut plan, seen, cells);
         let began = Instant::now();
         let decoded =
             if plan.is_alone { self.decode_alone(&plan) } else { self.backend.decode(&plan.rows) };
+        self.drop_fillers(&mut plan);
         let is_first = self.current.is_new;
         self.count_micro_batch();
         if decoded.is_err() {

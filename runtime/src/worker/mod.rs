@@ -59,6 +59,7 @@ mod room;
 mod save;
 mod slot;
 mod step;
+mod tile;
 mod unloaded;
 mod usage;
 

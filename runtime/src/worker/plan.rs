@@ -10,6 +10,7 @@
 //!   it shares their cells afterwards, see `follow`.
 //! - The prompt of an answer that nothing else is computed beside gets a long micro-batch, where
 //!   the backend can cut it; see `pace`.
+//! - A prompt beside answers gets more rows where they hardly take longer, see `tile`.
 //! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none
 //!   while an answer waits or runs.
 
@@ -33,6 +34,8 @@ pub(super) struct Plan {
     pub shares: Vec<Share>,
     /// Nothing is computed beside an answer's prompt: the micro-batch may be long, and be cut.
     pub is_alone: bool,
+    /// Its last rows, which are no conversation's, see `tile`.
+    pub fillers: usize,
     /// It has answers' rows and no prompt's: logits are read of each.
     pub only_answers: bool,
 }
@@ -95,7 +98,8 @@ impl Worker<'_> {
         let pace = &self.core.pace;
         let rows = match prompts.first() {
             Some(&alone) if plan.is_alone => pace.rows_alone(self.tokens_left(alone)),
-            _ => pace.rows(),
+            Some(&first) => self.rows_filling(&plan, first, pace.rows()),
+            None => 0,
         };
         let mut budget = rows.min(limit.saturating_sub(plan.rows.len()));
         let mut computed: Vec<usize> = Vec::new();

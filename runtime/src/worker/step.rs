@@ -46,7 +46,7 @@ impl Worker<'_> {
         self.keep_within_budgets();
         let heads = self.compute_heads();
         let nexts = self.next_tokens();
-        let plan = self.plan(nexts);
+        let mut plan = self.plan(nexts);
         if plan.rows.is_empty() {
             return Stepped { rows: heads, prompts_wait: heads > 0 };
         }
@@ -56,11 +56,13 @@ impl Worker<'_> {
             return Stepped { rows: heads, prompts_wait: self.prompts_wait() };
         }
         self.park_beside(&plan);
+        self.fill_tile(&mut plan);
         let mut rows = heads;
         let (began, beats) = (Instant::now(), self.core.pulse.beats());
         self.mark_rest(&plan.shares);
         let decoded =
             if plan.is_alone { self.decode_alone(&plan) } else { self.backend.decode(&plan.rows) };
+        self.drop_fillers(&mut plan);
         let is_first = self.current.is_new;
         self.count_micro_batch();
         if decoded.is_err() {

@@ -27,8 +27,8 @@ use parking_lot::Mutex;
 use super::lossy::Unrounded;
 use super::rotate::Pairing;
 use super::{
-    Backend, ContextShape, Immovable, JoinedState, LoadError, MemoryKind, Model, ModelFacts,
-    Progress, Rope, Row,
+    AttentionTile, Backend, ContextShape, Immovable, JoinedState, LoadError, MemoryKind, Model,
+    ModelFacts, Progress, Rope, Row,
 };
 use crate::vocabulary::{TokenKind, Vocabulary};
 
@@ -95,6 +95,7 @@ impl FakeModel {
                 embeds_in_parts: false,
                 memory: MemoryKind::Plain,
                 rope: Ok(rope()),
+                attention_tile: None,
             },
             vocabulary: Vocabulary::new(bytes.chain(control), None, Some(Token(IM_END)), false),
             pace: Duration::ZERO,
@@ -113,6 +114,13 @@ impl FakeModel {
         self.facts.memory = memory;
         self.facts.rope =
             if memory.is_plain() { Ok(rope()) } else { Err(Immovable::Memory(memory)) };
+        self
+    }
+
+    /// The same with attention that is computed in tiles.
+    #[must_use]
+    pub fn with_attention_tile(mut self, tile: AttentionTile) -> Self {
+        self.facts.attention_tile = Some(tile);
         self
     }
 

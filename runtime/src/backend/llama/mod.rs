@@ -30,8 +30,8 @@ use llama_cpp_sys_2 as sys;
 use parking_lot::RwLock;
 
 use super::{
-    Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts, Offload,
-    Progress, Unrounded, lossy, rotate, state,
+    AttentionTile, Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts,
+    Offload, Progress, Unrounded, lossy, rotate, state,
 };
 use crate::vocabulary::{PairMarks, TokenKind, Vocabulary};
 
@@ -230,9 +230,41 @@ fn read_facts(weights: &Weights, path: &Path, options: &LlamaOptions) -> ModelFa
             rank_template: text_of(sys::llama_model_chat_template(model, c"rerank".as_ptr())),
             memory,
             rope: rope::read_rope(weights, path, memory, options),
+            attention_tile: attention_tile(weights, memory, options),
             architecture,
         }
     }
+}
+
+/// Of a plain model that is computed on the processor. With experts, what a row costs is not known.
+fn attention_tile(
+    weights: &Weights,
+    memory: MemoryKind,
+    options: &LlamaOptions,
+) -> Option<AttentionTile> {
+    let metadata = |key: &str| metadata(weights, key);
+    let architecture = metadata("general.architecture")?;
+    let has_experts = metadata(&format!("{architecture}.expert_count")).is_some();
+    let [k, v] = options.cache_types();
+    let takes_tiles = k == v && matches!(k, sys::GGML_TYPE_F16 | sys::GGML_TYPE_F32);
+    if weights.offload().is_some() || !memory.is_plain() || has_experts || !takes_tiles {
+        return None;
+    }
+    let model = weights.as_ptr();
+    // SAFETY: `model` is a loaded model; these calls read numbers.
+    let (layers, heads, embedding, parameters) = unsafe {
+        (
+            sys::llama_model_n_layer(model),
+            sys::llama_model_n_head(model),
+            sys::llama_model_n_embd(model),
+            sys::llama_model_n_params(model),
+        )
+    };
+    let head = metadata(&format!("{architecture}.attention.key_length"))
+        .and_then(|length| length.parse().ok())
+        .or_else(|| embedding.checked_div(heads))?;
+    let q = usize::try_from(layers.checked_mul(heads)?.checked_mul(head)?).ok()?;
+    (q > 0).then(|| AttentionTile::new(parameters, q))
 }
 
 fn read_vocabulary(weights: &Weights) -> Vocabulary {

@@ -1,0 +1,66 @@
+//! When a micro-batch of few rows takes less time with more of them. Pure.
+//!
+//! - On a processor, llama.cpp computes attention in tiles of rows where a micro-batch has a tile's rows, and
+//!   row by row below: a tile reads each K and V once for all of its rows (`use_tiled` in
+//!   `ggml_compute_forward_flash_attn_ext_f16`).
+//! - Times are counted in cells that one row sees row by row. `cargo xtask bench rows` measures them.
+
+/// Rows of a tile (`GGML_FA_TILE_Q` in ggml's `ggml-cpu/common.h`).
+pub const TILE_ROWS: usize = 64;
+
+/// A cell that a row of a tile sees takes so much of the time of one that a row sees by itself: 1.3 µs of 4.0 µs
+/// in the shape of Qwen2.5-0.5B on two cores of an AMD EPYC.
+const IN_TILE: f64 = 0.33;
+
+/// In the same shape, the matrix products of a row take the time of 1,150 cells: 4.6 ms for 494 million weights,
+/// and 21,504 numbers of Q in 24 layers.
+const CELLS_PER_WEIGHT_OF_Q: f64 = 1150.0 / (494e6 / 21_504.0);
+
+/// The time of a model's attention in tiles, and row by row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttentionTile {
+    /// The matrix products of a row, in cells.
+    row: f64,
+}
+
+impl AttentionTile {
+    /// Of a model of `weights` numbers, with `q` numbers of Q in all layers.
+    pub fn new(weights: u64, q: usize) -> Self {
+        Self { row: weights as f64 / q.max(1) as f64 * CELLS_PER_WEIGHT_OF_Q }
+    }
+
+    /// The time of a micro-batch that fills a tile, by that of one of `rows` rows. `seen`: the cells that each of
+    /// them sees, summed. `cells`: those that any of them sees.
+    pub fn ratio(self, rows: usize, seen: usize, cells: usize) -> f64 {
+        let tile = TILE_ROWS as f64;
+        let filled = tile * self.row + tile * cells as f64 * IN_TILE;
+        filled / (rows as f64 * self.row + seen as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Milliseconds that `cargo xtask bench rows` prints: cells, rows, row by row, in a tile.
+    const MEASURED: [(usize, usize, f64, f64); 9] = [
+        (1024, 32, 265.0, 417.0),
+        (1024, 48, 401.0, 417.0),
+        (2048, 32, 406.0, 483.0),
+        (2048, 48, 601.0, 483.0),
+        (4096, 24, 536.0, 616.0),
+        (4096, 32, 698.0, 616.0),
+        (8192, 16, 614.0, 1012.0),
+        (8192, 32, 1231.0, 1012.0),
+        (8192, 63, 2379.0, 1012.0),
+    ];
+
+    #[test]
+    fn the_ratio_is_about_that_which_the_benchmark_prints() {
+        let tile = AttentionTile::new(494_000_000, 21_504);
+        for (cells, rows, alone, filled) in MEASURED {
+            let (ratio, measured) = (tile.ratio(rows, rows * cells, cells), filled / alone);
+            assert!((ratio / measured - 1.0).abs() < 0.15, "{rows} at {cells}: {ratio} {measured}");
+        }
+    }
+}
