@@ -25,9 +25,8 @@ fn live(seed: u64) {
     for step in 0..STEPS {
         let Answered { chat, prompt, answer } = life.step(step);
         let chat = &mut life.chats[chat];
-        // Of a turn that was not seen to its end, the record may stay and cover later answers. What it shares
-        // with another chat, its first letter, the replay has not seen either.
-        if chat.is_unsure || !chat.replay.knows(&prompt, &answer) {
+        // What it shares with another, its first letter, the replay has not seen either.
+        if std::mem::take(&mut chat.is_unsure) || !chat.replay.knows(&prompt, &answer) {
             let blocks = life.disk.block_names(&chat.name);
             chat.replay.follow(&blocks, &prompt, &answer, &log.lock());
         }

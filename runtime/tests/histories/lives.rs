@@ -33,8 +33,7 @@ pub struct Chat {
     answered: Option<Vec<Token>>,
     /// Computed ahead: what is said next, or not.
     typed: Option<Vec<Token>>,
-    /// A turn was not seen to its end: what it computed is not known, nor whether its record covers those of
-    /// later answers.
+    /// A turn was not seen to its end: what it computed is not known.
     pub is_unsure: bool,
     pub replay: Replay,
 }

@@ -170,17 +170,13 @@ impl World {
             let request = TurnRequest { adapters, budget, ..request(&name, &prompt, 3) };
             self.submit_as(Some(chat), request);
             let report = self.finish(0).expect("the turn succeeds").report;
-            // Without room, or behind a turn that was cancelled before it computed anything, the tail of the
-            // answer is computed with the next prompt.
-            let unseen = usize::from(!self.roomy || cancelled_at < usize::MAX);
+            // Without room, the tail of the answer is computed with the next prompt.
+            let unseen = usize::from(!self.roomy);
             // A cancelled answer that repeats `kept` and goes on has snapshots after its end instead.
             // After one that differs, a branch that `kept` begins has only its furthest snapshot.
             let has_others = |miss: &MissReason| matches!(miss, MissReason::Differs { at, .. } if *at >= kept.len() || is_covered);
             let outgrown = !self.memory.is_plain() && report.miss.as_ref().is_some_and(has_others);
-            // Its prompt was computed again from its last token on, or from its last micro-batch on.
-            let again = if self.memory.can_drop_newest() { 1 } else { self.options.micro_batch };
-            let held = cancelled_at.saturating_sub(again);
-            let from = if outgrown { kept.len().min(held) } else { kept.len() };
+            let from = if outgrown { kept.len().min(cancelled_at - 1) } else { kept.len() };
             let new = prompt.len() - from;
             assert!(report.tokens.computed <= new + unseen, "{new} tokens are new: {report:?}");
             // The record may cover more than `kept`, or the answer of a turn that was cancelled.
