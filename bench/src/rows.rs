@@ -5,11 +5,11 @@
 use anyhow::{Result, ensure};
 use hob_runtime::Model;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, default_threads};
-use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
-use hob_slots::Token;
+use hob_runtime::backend::{Backend, ContextShape, Sequence};
 
 use crate::Subject;
-use crate::measure::{median_ms, time};
+use crate::measure::median_ms;
+use crate::threads::{decode, timed};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -72,24 +72,6 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// The median, in milliseconds.
 fn figure(backend: &mut dyn Backend, before: usize, rows: usize, samples: usize) -> f64 {
-    let times: Vec<_> = (0..samples)
-        .map(|_| {
-            let (took, ()) = time(|| decode(backend, before, rows));
-            backend.remove(Sequence(0), before..before + rows).expect("a plain model");
-            took
-        })
-        .collect();
+    let times: Vec<_> = (0..samples).map(|_| timed(backend, before, rows)).collect();
     median_ms(&times)
-}
-
-fn decode(backend: &mut dyn Backend, start: usize, tokens: usize) {
-    let row = |offset: usize| Row {
-        token: Token(i32::try_from(300 + offset % 1000).expect("small")),
-        position: start + offset,
-        sequence: Sequence(0),
-        wants_logits: offset + 1 == tokens,
-    };
-    let rows: Vec<Row> = (0..tokens).map(row).collect();
-    backend.decode(&rows).expect("there is room");
-    backend.logits(tokens - 1);
 }

@@ -82,13 +82,15 @@ fn measure(model: &LlamaModel, options: &Options) -> Result<(f64, f64)> {
     Ok(figures)
 }
 
-fn timed(backend: &mut dyn Backend, context: usize, tokens: usize) -> Duration {
+/// The time of `tokens` rows behind `context` cells, which leave again.
+pub fn timed(backend: &mut dyn Backend, context: usize, tokens: usize) -> Duration {
     let (took, ()) = time(|| decode(backend, context, tokens));
     backend.remove(Sequence(0), context..context + tokens).expect("a plain model");
     took
 }
 
-fn decode(backend: &mut dyn Backend, start: usize, tokens: usize) {
+/// Computes `tokens` rows from position `start` on, and reads the last one's logits.
+pub fn decode(backend: &mut dyn Backend, start: usize, tokens: usize) {
     let rows: Vec<Row> = (0..tokens)
         .map(|offset| Row {
             token: Token(i32::try_from(300 + offset % 1000).expect("small")),
