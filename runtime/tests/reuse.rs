@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{EngineOptions, MissReason, Model};
+use hob_runtime::sample::Sampling;
+use hob_runtime::{EngineOptions, MissReason, Model, TurnRequest};
 use hob_slots::store::StoreReader;
 use support::*;
 
@@ -167,6 +168,49 @@ fn regenerate_computes_one_token_or_one_micro_batch_also_after_a_restart() {
         let again = ask(&disk.engine, request("chat", &prompt, 30));
         assert_eq!(again.report.tokens.computed, computed, "{memory}: {:?}", again.report);
         assert_eq!(again.tokens, first.tokens);
+    }
+}
+
+#[test]
+fn a_turn_that_computes_nothing_leaves_the_end_of_the_answer_before_it() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let prompt = tokens(&model, &user("hello"));
+    let timeline = [prompt.clone(), alone(&model, &prompt, 10)].concat();
+    let next = then(&model, &timeline, "and now?");
+    let first = engine.submit(request("chat", &prompt, 10)).unwrap();
+    let restore = TurnRequest { restores_only: true, ..request("chat", &next, 0) };
+    let restore = engine.submit(restore).unwrap();
+    assert_eq!(finish(first).unwrap().timeline, timeline);
+    finish(restore).unwrap();
+    settle(&engine);
+
+    let report = ask(&engine, request("chat", &next, 10)).report;
+    assert_eq!(report.tokens.computed, next.len() - timeline.len(), "{report:?}");
+}
+
+/// Also where nothing was saved of the answer when the other one was asked for, and where the other one
+/// repeats it and goes on.
+#[test]
+fn after_another_answer_the_one_before_goes_on_and_computes_only_new_tokens() {
+    let seeded = Sampling { seed: Some(7), ..Sampling::default() };
+    let memories = [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent];
+    for (memory, most, sampling) in memories.into_iter().flat_map(|memory| {
+        [(1, Sampling::greedy()), (1, seeded.clone()), (9, Sampling::greedy()), (9, seeded.clone())]
+            .map(|(most, sampling)| (memory, most, sampling))
+    }) {
+        let model = of_memory(memory);
+        let disk = OnDisk::new(&model);
+        let prompt = tokens(&model, &user(&"tell me something ".repeat(9)));
+        let first = disk.engine.submit(request("chat", &prompt, most)).unwrap();
+        let other = TurnRequest { sampling, ..request("chat", &prompt, 30) };
+        let other = disk.engine.submit(other).unwrap();
+        let (first, _) = (finish(first).unwrap(), finish(other).unwrap());
+
+        let next = then(&model, &first.timeline, "and then?");
+        let report = ask(&disk.engine, request("chat", &next, 3)).report;
+        let new = next.len() - first.timeline.len();
+        assert_eq!(report.tokens.computed, new, "{memory}, {most} tokens: {report:?}");
     }
 }
 

@@ -213,11 +213,13 @@ impl Worker<'_> {
         let request = &running.request;
         let speculates = request.purpose == Purpose::Speculate && !request.is_stored;
         // Such a speculation is not saved, a cold turn computes these cells again, a memory that is not
-        // plain cannot go back to its present state, and a prompt that differs leaves a branch.
+        // plain cannot go back to its present state, and a prompt that differs, or of which a token is
+        // computed again, leaves a branch.
         let slot = &self.slots[index];
         let unwanted = self.unwanted_impure(index, &running, had_slot);
-        let differs = unwanted.is_some()
-            || slot.shared_with(&request.adapters, &request.prompt) < slot.timeline.len();
+        let shared = slot.shared_with(&request.adapters, &request.prompt);
+        let differs =
+            unwanted.is_some() || shared.min(running.reusable_tokens()) < slot.timeline.len();
         let overwrites = speculates || running.is_cold() || !self.is_plain() || differs;
         if overwrites && self.slots[index].will_need_record() {
             self.save(index);
@@ -330,7 +332,6 @@ impl Worker<'_> {
         if self.slots[index].adapters.set() != adapters.set() {
             self.log_unused(index, leftover, 0);
             self.clear(index);
-            self.slots[index].tail.clear();
             self.slots[index].set_adapters(adapters.clone(), self.core.fingerprint);
         }
     }
@@ -340,7 +341,6 @@ impl Worker<'_> {
     fn reuse_hot(&mut self, index: usize, leftover: Leftover, running: &Running) -> usize {
         let prompt = &running.request.prompt;
         let limit = running.reusable_tokens();
-        self.slots[index].tail.clear();
         let before = self.slots[index].timeline.len();
         if running.is_cold() {
             self.clear(index);

@@ -52,6 +52,7 @@ impl Worker<'_> {
         let vocabulary = self.core.model.vocabulary();
         let slot = &mut self.slots[index];
         slot.timeline.push_seeing(tokens, slot.view, |token| vocabulary.is_eog(token));
+        slot.tail.clear();
         self.appended(index, tokens, &Origins::of(tokens.len(), origin));
     }
 
@@ -144,7 +145,9 @@ impl Worker<'_> {
             self.slots[index].cells.put(run.positions(), run.first);
         }
         let vocabulary = self.core.model.vocabulary();
-        self.slots[index].timeline.push(tokens, |token| vocabulary.is_eog(token));
+        let slot = &mut self.slots[index];
+        slot.timeline.push(tokens, |token| vocabulary.is_eog(token));
+        slot.tail.clear();
         self.appended(index, tokens, &Origins::of(tokens.len(), Origin::Shared));
     }
 
@@ -163,8 +166,9 @@ impl Worker<'_> {
 
     fn push_known(&mut self, index: usize, tokens: &[Token], views: &[ViewRun]) {
         let vocabulary = self.core.model.vocabulary();
-        let timeline = &mut self.slots[index].timeline;
-        timeline.push_runs(tokens, views, |token| vocabulary.is_eog(token));
+        let slot = &mut self.slots[index];
+        slot.timeline.push_runs(tokens, views, |token| vocabulary.is_eog(token));
+        slot.tail.clear();
     }
 
     /// The tokens were appended to the timeline, and have cells.

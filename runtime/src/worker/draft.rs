@@ -92,7 +92,7 @@ impl Worker<'_> {
     /// The time of a micro-batch of so many rows; `None` for more than there may be.
     pub(super) fn cost_of_rows(&self) -> impl Fn(usize) -> Option<f64> {
         let options = &self.core.options;
-        let tails = self.slots.iter().map(|slot| slot.tail.len()).sum::<usize>();
+        let tails = self.slots.iter().map(|slot| slot.pending_tail().len()).sum::<usize>();
         let free = options.context_tokens.saturating_sub(self.used_tokens() + tails);
         let limit = options.max_rows().min(free);
         let prompt_row = self.core.pace.rows_per_second().map(f64::recip);

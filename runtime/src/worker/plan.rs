@@ -123,9 +123,9 @@ impl Worker<'_> {
         plan.only_answers = !plan.rows.is_empty() && computed.is_empty();
         if !self.slots.iter().any(Slot::is_prefilling) {
             for (index, slot) in self.slots.iter().enumerate() {
-                let has_tail = slot.turn.is_none() && !slot.tail.is_empty();
-                if has_tail && self.is_current(index) && plan.rows.len() < limit {
-                    plan.add(slot, index, &slot.tail, 0);
+                let tail = slot.pending_tail();
+                if !tail.is_empty() && self.is_current(index) && plan.rows.len() < limit {
+                    plan.add(slot, index, tail, 0);
                 }
             }
         }

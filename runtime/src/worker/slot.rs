@@ -83,7 +83,8 @@ pub(super) struct Slot {
     pub in_memory: bool,
     /// The last turn that ended here, as the eviction policy sees it.
     pub answered: Run,
-    /// Tokens that end the answer; computed when no prompt waits.
+    /// Tokens of the answer behind `timeline`; computed when no prompt waits. Valid until the timeline changes:
+    /// a turn that ends before it has computed anything leaves them, see [`Self::pending_tail`].
     pub tail: Vec<Token>,
     pub turn: Option<Running>,
     /// Rows of others since its last turn, or since `beside` last left it in its cells.
@@ -521,6 +522,11 @@ impl Slot {
         }
     }
 
+    /// What is still to be computed of the last answer. A turn computes it with its prompt.
+    pub fn pending_tail(&self) -> &[Token] {
+        if self.turn.is_none() { &self.tail } else { &[] }
+    }
+
     /// Whether the turn waits for the disk to take what must leave its cells.
     pub fn is_stalled(&self) -> bool {
         self.turn.as_ref().is_some_and(|turn| turn.stalled.is_some())
@@ -603,6 +609,7 @@ impl Slot {
     pub fn cut_back(&mut self, len: usize) {
         self.lookup.truncate(self.timeline.tokens(), len);
         self.timeline.truncate(len);
+        self.tail.clear();
         self.origins.truncate(len);
         self.cells.truncate(len);
         self.uses.truncate(len);

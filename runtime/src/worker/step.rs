@@ -139,8 +139,7 @@ impl Worker<'_> {
             self.extend(share.slot, &share.tokens, origin);
             let slot = &mut self.slots[share.slot];
             if slot.turn.is_none() {
-                slot.tail.clear();
-                continue;
+                continue; // It was a tail.
             }
             if slot.is_prefilling() {
                 self.core.counters.computed_tokens += share.tokens.len() as u64;
@@ -348,7 +347,6 @@ impl Worker<'_> {
             }
             self.log_eviction(share.slot, 0, EvictionReason::Failed);
             self.clear(share.slot);
-            self.slots[share.slot].tail.clear();
         }
     }
 }
