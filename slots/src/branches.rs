@@ -7,11 +7,13 @@
 //! - Branches together have at most twice the tokens of the longest timeline, and
 //!   [`MIN_BRANCH_TOKENS`] in any case. Of a branch's snapshots, only the
 //!   furthest stays, and those of the newest [`MAX_BRANCH_SNAPSHOTS`] branches.
+//! - Another answer may repeat the one before and go on. The earlier snapshots are on its timeline
+//!   then, and stay with its own, the furthest [`MAX_SNAPSHOTS`].
 
 use std::collections::BTreeSet;
 
 use crate::block::Timeline;
-use crate::format::{BranchRef, ObjectKind, SlotRecord};
+use crate::format::{BranchRef, ObjectKind, SlotRecord, SnapshotRef};
 use crate::id::BlockId;
 
 /// Branches up to this length stay, however short the conversation is.
@@ -19,16 +21,21 @@ pub const MIN_BRANCH_TOKENS: u64 = 4096;
 
 pub const MAX_BRANCH_SNAPSHOTS: usize = 4;
 
+/// Snapshots of one timeline: after its last answers, and before the one from which the
+/// conversation left a slot. A record that has more when it comes keeps as many.
+pub const MAX_SNAPSHOTS: usize = 4;
+
 /// Makes `record`, which has no branches yet, name what the conversation has left behind. Returns
 /// the objects that no record of it names any more: surplus branches and superseded snapshots.
 ///
 /// `timeline`: the conversation's own. `left`: the objects of its last timeline, and those saved
-/// since. `older`: the branches of its last record.
+/// since. `older`: the branches of its last record. `holds`: whether a tier has a snapshot.
 pub fn carry(
     record: &mut SlotRecord,
     timeline: &Timeline,
     left: Vec<BranchRef>,
     older: Vec<BranchRef>,
+    holds: impl Fn(&BlockId) -> bool,
 ) -> Vec<BlockId> {
     let mut seen: BTreeSet<BlockId> = record.objects().map(|(id, _)| id).collect();
     let of_branch = |object: &&BranchRef| {
@@ -49,21 +56,30 @@ pub fn carry(
         tokens: (2 * longest as u64).max(MIN_BRANCH_TOKENS),
         snapshots: MAX_BRANCH_SNAPSHOTS,
     };
+    let most = record.snapshots.len().max(MAX_SNAPSHOTS);
     let mut dropped = Vec::new();
     for (object, may_stay) in before {
         if !seen.insert(object.id) {
             continue;
         }
         if is_on(timeline, &object) {
-            // A longer block has replaced this one, and newer snapshots this one. The sweep
-            // collects blocks, because another prompt may find them by their tokens.
-            dropped.extend((object.kind == ObjectKind::Snapshot).then_some(object.id));
+            // A longer block has replaced a block. The sweep collects blocks, because another
+            // prompt may find them by their tokens.
+            if matches!(object.kind, ObjectKind::Snapshot | ObjectKind::Partial)
+                && holds(&object.id)
+            {
+                let BranchRef { end: position, id, bytes, .. } = object;
+                record.snapshots.push(SnapshotRef { position, id, bytes });
+            }
         } else if may_stay && room.takes(&object) {
             record.branches.push(object);
         } else {
             dropped.push(object.id);
         }
     }
+    record.snapshots.sort_by_key(|snapshot| snapshot.position);
+    let surplus = record.snapshots.len().saturating_sub(most);
+    dropped.extend(record.snapshots.drain(..surplus).map(|snapshot| snapshot.id));
     dropped
 }
 
@@ -149,7 +165,7 @@ mod tests {
     fn carry_from(before: &SlotRecord, record: &mut SlotRecord, at: &Timeline) -> Vec<BlockId> {
         let mut left: Vec<BranchRef> = before.placed().collect();
         let older = left.split_off(left.len() - before.branches.len());
-        carry(record, at, left, older)
+        carry(record, at, left, older, |_| true)
     }
 
     /// The record of `letters` after `before`, and what it dropped.
@@ -222,23 +238,48 @@ mod tests {
     }
 
     #[test]
-    fn superseded_snapshots_of_this_timeline_go_and_those_of_branches_stay() {
-        let snapshot = |timeline: &Timeline, position: usize| SnapshotRef {
-            position: position as u32,
-            id: BlockId::snapshot(timeline.id_at(position)),
-            bytes: 1,
-        };
+    fn the_furthest_snapshots_of_this_timeline_stay_and_the_furthest_of_a_branch() {
         let (first, edited) = (timeline("abc"), timeline("abx"));
         let mut before = record_of(&first);
         before.blocks.clear();
         let [shared, middle, end] = [100, 170, 190].map(|position| snapshot(&first, position));
         before.snapshots = vec![shared, middle, end];
         let mut record = SlotRecord { blocks: Vec::new(), ..record_of(&edited) };
-        record.snapshots = vec![snapshot(&edited, 180)];
+        let own = [110, 120, 130, 180].map(|position| snapshot(&edited, position));
+        record.snapshots = own.to_vec();
         let dropped = carry_from(&before, &mut record, &edited);
-        assert_eq!(dropped, [shared.id, middle.id]);
-        assert_eq!(branches(&record), [end.id]);
+        assert_eq!(dropped, [middle.id, shared.id]);
+        assert_eq!((branches(&record), &record.snapshots[..]), (vec![end.id], &own[..]));
     }
+
+    #[test]
+    fn another_answer_that_repeats_the_one_before_keeps_its_snapshots() {
+        let longer = timeline("abcd");
+        let snapshots = |positions: &[usize]| -> Vec<SnapshotRef> {
+            positions.iter().map(|&position| snapshot(&longer, position)).collect()
+        };
+        let before = SlotRecord {
+            snapshots: snapshots(&[90, 150, 170, 190]),
+            ..record_of(&timeline("abc"))
+        };
+        let after = || SlotRecord { snapshots: snapshots(&[90, 150, 200]), ..record_of(&longer) };
+
+        let mut record = after();
+        let dropped = carry_from(&before, &mut record, &longer);
+        assert_eq!(record.snapshots, snapshots(&[150, 170, 190, 200]));
+        assert_eq!(dropped, [snapshot(&longer, 90).id]);
+
+        let (mut record, left) = (after(), before.placed().collect());
+        let lost = |id: &BlockId| *id != snapshot(&longer, 190).id;
+        carry(&mut record, &longer, left, Vec::new(), lost);
+        assert_eq!(record.snapshots, snapshots(&[90, 150, 170, 200]));
+    }
+
+    fn snapshot(timeline: &Timeline, position: usize) -> SnapshotRef {
+        let id = BlockId::snapshot(timeline.id_at(position));
+        SnapshotRef { position: position as u32, id, bytes: 1 }
+    }
+
     /// As [`timeline`]; from block `from` on, without having seen the first block.
     fn impure(letters: &str, from: usize) -> Timeline {
         let mut timeline = timeline(&letters[..from]);
@@ -278,8 +319,9 @@ mod tests {
         before.snapshots = vec![SnapshotRef { position: position as u32, id, bytes: 1 }];
         let mut longer = first.clone();
         longer.push_seeing(&[Token(1); 10], first.blocks()[3].view, |_| false);
-        let dropped = carry_from(&before, &mut record_of(&longer), &longer);
-        assert_eq!(dropped, [id], "superseded on its own timeline");
+        let mut record = record_of(&longer);
+        let dropped = carry_from(&before, &mut record, &longer);
+        assert_eq!((&record.snapshots, dropped), (&before.snapshots, vec![]), "its own timeline");
 
         let mut record = record_of(&again);
         let dropped = carry_from(&before, &mut record, &again);

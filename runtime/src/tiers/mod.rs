@@ -290,7 +290,7 @@ impl KvTiers {
                 let record = successor::of_covering(&before, record, has);
                 let SlotRecord { adapters, tokens, lineage, .. } = &record;
                 let timeline = self.shared.timeline(adapters, tokens, &lineage.views);
-                records.set(record, &timeline)
+                records.set(record, &timeline, has)
             }
             None => {
                 let named = record.objects().map(|(id, _)| id);
@@ -298,7 +298,7 @@ impl KvTiers {
                 if !missing.is_empty() {
                     return Err(missing);
                 }
-                records.set(record, timeline)
+                records.set(record, timeline, has)
             }
         };
         if in_memory {

@@ -155,16 +155,18 @@ impl Records {
 
     /// Sets the conversation's newest record, which is not on disk yet. It goes on naming what the
     /// record before and the objects put since have of other branches. `timeline`: the record's
-    /// tokens. Returns it, and the objects that the conversation no longer refers to.
+    /// tokens. `holds`: whether a tier has a snapshot. Returns the record, and the objects that the
+    /// conversation no longer refers to.
     pub fn set(
         &mut self,
         mut record: SlotRecord,
         timeline: &Timeline,
+        holds: impl Fn(&BlockId) -> bool,
     ) -> (Arc<SlotRecord>, Vec<BlockId>) {
         let conversation = record.conversation.clone();
         let (own, older) = self.take(&conversation).map_or_else(Default::default, Entry::objects);
         let unrecorded = self.take_unrecorded(&conversation);
-        let dropped = carry(&mut record, timeline, [own, unrecorded].concat(), older);
+        let dropped = carry(&mut record, timeline, [own, unrecorded].concat(), older, holds);
         let record = Arc::new(record);
         self.insert(record.clone());
         (record, dropped)

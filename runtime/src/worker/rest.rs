@@ -8,6 +8,7 @@
 
 use std::time::Instant;
 
+use hob_slots::branches::MAX_SNAPSHOTS;
 use hob_slots::format::{Object, ObjectKind, SnapshotRef};
 use hob_slots::{BlockId, Payload};
 use tracing::warn;
@@ -18,10 +19,6 @@ use super::save::narrow;
 use super::slot::Held;
 use crate::backend::StateError;
 use crate::splice;
-
-/// Snapshots of one conversation: after its last answers, and before the one from which it left a
-/// slot.
-const MAX_SNAPSHOTS: usize = 4;
 
 impl Worker<'_> {
     /// The micro-batch that completes an answer's prompt changes a running state: marks the present one, from which "regenerate" continues. That copies nothing.

@@ -13,7 +13,7 @@ fn record(name: &str, tokens: usize) -> SlotRecord {
 fn set(records: &mut Records, record: SlotRecord) -> Arc<SlotRecord> {
     let mut timeline = Timeline::new(MODEL);
     timeline.push(&record.tokens, |_| false);
-    records.set(record, &timeline).0
+    records.set(record, &timeline, |_| true).0
 }
 
 fn conversation(name: &str) -> ConversationId {
