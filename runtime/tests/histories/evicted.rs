@@ -23,10 +23,10 @@ fn live(seed: u64) {
     let ends = alone.vocabulary().eog_tokens();
     let mut life = Life::new(&model, seed, 1);
     for step in 0..STEPS {
-        let Answered { chat, prompt, answer } = life.step(step);
+        let Answered { chat, prompt, answer, is_unsure } = life.step(step);
         let chat = &mut life.chats[chat];
         // What it shares with another, its first letter, the replay has not seen either.
-        if std::mem::take(&mut chat.is_unsure) || !chat.replay.knows(&prompt, &answer) {
+        if is_unsure || !chat.replay.knows(&prompt, &answer) {
             let blocks = life.disk.block_names(&chat.name);
             chat.replay.follow(&blocks, &prompt, &answer, &log.lock());
         }

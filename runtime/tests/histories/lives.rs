@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hob_runtime::{EngineOptions, Model, Purpose, Recovery, Turn, TurnEvent, TurnRequest};
 use hob_slots::Token;
 
+use crate::asked::Asked;
 use crate::random::Random;
 use crate::support::replay::Replay;
 use crate::support::*;
@@ -33,8 +34,10 @@ pub struct Chat {
     answered: Option<Vec<Token>>,
     /// Computed ahead: what is said next, or not.
     typed: Option<Vec<Token>>,
-    /// A turn was not seen to its end: what it computed is not known.
-    pub is_unsure: bool,
+    last: Option<Asked>,
+    /// What the conversation has computed may not be of its last answer, but of one of these: turns that
+    /// were not seen to their end since, and those whose record covers the answer's.
+    others: Vec<Asked>,
     pub replay: Replay,
 }
 
@@ -43,6 +46,8 @@ pub struct Answered {
     pub chat: usize,
     pub prompt: Vec<Token>,
     pub answer: Answer,
+    /// The tokens before those that it computed may be those of several turns.
+    pub is_unsure: bool,
 }
 
 impl Drop for Life {
@@ -74,7 +79,8 @@ impl Life {
             timeline: Vec::new(),
             answered: None,
             typed: None,
-            is_unsure: false,
+            last: None,
+            others: Vec::new(),
             replay: Replay::default(),
         };
         let chats = (0..2).map(chat).collect();
@@ -112,10 +118,9 @@ impl Life {
         let request = self.request(chat, &prompt);
         self.note(format!("{step}: chat {chat}, {} tokens", prompt.len()));
         let answer = ask(&self.disk.engine, request);
-        self.chats[chat].timeline.clone_from(&answer.timeline);
-        self.chats[chat].answered = Some(prompt.clone());
         assert!(answer.cells.peak <= answer.cells.budget, "{:?}", answer.cells);
-        Answered { chat, prompt, answer }
+        let is_unsure = self.chats[chat].answered(&prompt, &answer.timeline);
+        Answered { chat, prompt, answer, is_unsure }
     }
 
     fn note(&mut self, what: String) {
@@ -157,9 +162,10 @@ impl Life {
         let typed = prompt[..1 + self.random.below(prompt.len())].to_vec();
         self.note(format!("typed ahead of chat {at}: {} of {} tokens", typed.len(), prompt.len()));
         let chat = &mut self.chats[at];
-        let request = TurnRequest::prefill(name(&chat.name), typed, Purpose::Speculate);
+        let request = TurnRequest::prefill(name(&chat.name), typed.clone(), Purpose::Speculate);
         let request = TurnRequest { budget: chat.budget, ..request };
-        (chat.is_unsure, chat.typed) = (true, Some(prompt));
+        chat.others.push(Asked { timeline: typed, unseen: 0 });
+        chat.typed = Some(prompt);
         let mut turn = self.disk.engine.submit(request).expect("a valid turn");
         match self.random.below(3) {
             0 => {} // Cancelled.
@@ -175,6 +181,7 @@ impl Life {
         let at = self.random.below(self.chats.len());
         let prompt = self.prompt(at, &format!("no {step}"));
         let request = self.request(at, &prompt);
+        let most = prompt.len() + request.max_tokens;
         let mut turn = self.disk.engine.submit(request).expect("a valid turn");
         self.note(format!("cancelled in chat {at}: {} tokens", prompt.len()));
         let mut shown = prompt;
@@ -187,9 +194,23 @@ impl Life {
             }
         }
         drop(turn);
-        self.chats[at].is_unsure = true;
+        let unseen = most - shown.len();
+        self.chats[at].others.push(Asked { timeline: shown.clone(), unseen });
         if self.random.one_in(2) {
             self.chats[at].timeline = shown;
         }
+    }
+}
+
+impl Chat {
+    /// Returns whether what the answer did not compute may be of several turns.
+    fn answered(&mut self, prompt: &[Token], timeline: &[Token]) -> bool {
+        let is_unsure = !self.others.is_empty();
+        let last = Asked { timeline: timeline.to_vec(), unseen: 0 };
+        self.others.extend(self.last.replace(last));
+        self.others.retain(|other| other.may_cover(timeline));
+        self.timeline = timeline.to_vec();
+        self.answered = Some(prompt.to_vec());
+        is_unsure
     }
 }

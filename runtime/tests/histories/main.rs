@@ -3,6 +3,7 @@
 //!
 //! - `world`: an engine over a directory, conversations, and random events
 //! - `alone`: the naive model that every answer is compared with
+//! - `asked`: what a turn may have recorded
 //! - `trouble`: a backend that fails now and then
 //! - `directory`: checks of the files on disk
 //! - `lives`: conversations with budgets, one turn at a time, and random events between
@@ -14,6 +15,7 @@
 //! with that seed.
 
 mod alone;
+mod asked;
 mod directory;
 mod evicted;
 mod lives;

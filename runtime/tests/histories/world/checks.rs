@@ -8,8 +8,9 @@ use hob_runtime::{
 };
 use hob_slots::common_prefix;
 
-use super::{Asked, FOREVER, Running, World, finish_async, model_of};
+use super::{FOREVER, Running, World, finish_async, model_of};
 use crate::alone::{self, Expected};
+use crate::asked::Asked;
 use crate::support::*;
 
 impl World {

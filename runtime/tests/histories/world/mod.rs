@@ -15,6 +15,7 @@ use hob_slots::{Quota, Rules, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
+use crate::asked::Asked;
 use crate::directory;
 use crate::random::Random;
 use crate::support::*;
@@ -79,13 +80,6 @@ struct Chat {
     /// Turns were cancelled after `kept`: the prompt of the shortest had so many tokens. Another
     /// answer may follow them in the record.
     cancelled_at: Option<usize>,
-}
-
-struct Asked {
-    /// The prompt, and the answer of a turn that ended.
-    timeline: Vec<Token>,
-    /// Answer tokens that may follow and that were not seen.
-    unseen: usize,
 }
 
 struct Running {
@@ -331,15 +325,6 @@ impl Chat {
             is_covered,
             cancelled_at,
         }
-    }
-}
-
-impl Asked {
-    /// Whether the turn's timeline may begin with `kept` and go on.
-    fn may_cover(&self, kept: &[Token]) -> bool {
-        let Self { timeline, unseen } = self;
-        let is_alike = timeline.starts_with(kept) || kept.starts_with(timeline);
-        is_alike && timeline.len() + unseen > kept.len()
     }
 }
 

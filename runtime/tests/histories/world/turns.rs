@@ -5,7 +5,8 @@ use hob_runtime::sample::Sampling;
 use hob_runtime::{Purpose, Retention, TurnRequest};
 use hob_slots::Token;
 
-use super::{Asked, Chat, Running, World};
+use super::{Chat, Running, World};
+use crate::asked::Asked;
 use crate::support::*;
 
 impl World {
