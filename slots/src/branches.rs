@@ -63,13 +63,17 @@ pub fn carry(
             continue;
         }
         if is_on(timeline, &object) {
-            // A longer block has replaced a block. The sweep collects blocks, because another
-            // prompt may find them by their tokens.
-            if matches!(object.kind, ObjectKind::Snapshot | ObjectKind::Partial)
-                && holds(&object.id)
-            {
-                let BranchRef { end: position, id, bytes, .. } = object;
-                record.snapshots.push(SnapshotRef { position, id, bytes });
+            let BranchRef { end: position, id, bytes, kind, .. } = object;
+            // The record may have only the beginning of the timeline: what could be exported.
+            let is_within = position as usize <= record.tokens.len();
+            match kind {
+                // A longer block has replaced it. The sweep collects blocks, because another
+                // prompt may find them by their tokens.
+                ObjectKind::Block | ObjectKind::Lossy => {}
+                _ if is_within && holds(&id) => {
+                    record.snapshots.push(SnapshotRef { position, id, bytes });
+                }
+                ObjectKind::Snapshot | ObjectKind::Partial => dropped.push(id),
             }
         } else if may_stay && room.takes(&object) {
             record.branches.push(object);
@@ -273,6 +277,11 @@ mod tests {
         let lost = |id: &BlockId| *id != snapshot(&longer, 190).id;
         carry(&mut record, &longer, left, Vec::new(), lost);
         assert_eq!(record.snapshots, snapshots(&[90, 150, 170, 200]));
+
+        let mut record = SlotRecord { snapshots: snapshots(&[90, 150]), ..after() };
+        record.tokens.truncate(180);
+        carry_from(&before, &mut record, &longer);
+        assert_eq!(record.snapshots, snapshots(&[90, 150, 170]), "within the record's tokens");
     }
 
     fn snapshot(timeline: &Timeline, position: usize) -> SnapshotRef {
