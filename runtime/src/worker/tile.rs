@@ -12,8 +12,8 @@ use crate::backend::tile::TILE_ROWS;
 /// A micro-batch may take so much longer if a tile of a prompt is computed in it: answers wait for it.
 const MAX_LONGER: f64 = 1.25;
 
-/// Rows of no conversation must save that much: the ratio is that of one machine.
-const MAX_FILLED: f64 = 0.93;
+/// Rows of no conversation must save 4 %: the ratio is that of one machine.
+const MAX_FILLED: f64 = 0.96;
 
 impl Worker<'_> {
     /// Rows of prompts, of which `first` is the first, beside those of `plan`: `rows`, or as many as fill a tile.
