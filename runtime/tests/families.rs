@@ -47,6 +47,18 @@ fn every_memory_family_is_recognised() {
 }
 
 #[test]
+fn attention_over_kv_of_16_bit_takes_tiles_where_memory_is_plain() {
+    for (file, memory) in FAMILIES {
+        assert_eq!(load(file).facts().attention_tile.is_some(), memory.is_plain(), "{file}");
+    }
+    let [cache_type_k, cache_type_v] = ["q8_0"; 2].map(str::to_owned);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
+    let options = LlamaOptions { threads: 1, cache_type_k, cache_type_v, ..Default::default() };
+    let model = LlamaModel::load(&path, options).expect("the model loads");
+    assert_eq!(model.facts().attention_tile, None);
+}
+
+#[test]
 fn save_restart_restore_and_64_greedy_tokens_equal_those_of_a_run_that_was_never_interrupted() {
     for (file, memory) in FAMILIES {
         let model = load(file);

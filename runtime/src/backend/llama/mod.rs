@@ -244,7 +244,8 @@ fn attention_tile(
 ) -> Option<AttentionTile> {
     let metadata = |key: &str| metadata(weights, key);
     let architecture = metadata("general.architecture")?;
-    let has_experts = metadata(&format!("{architecture}.expert_count")).is_some();
+    let experts = metadata(&format!("{architecture}.expert_count"));
+    let has_experts = experts.is_some_and(|count| count != "0");
     let [k, v] = options.cache_types();
     let takes_tiles = k == v && matches!(k, sys::GGML_TYPE_F16 | sys::GGML_TYPE_F32);
     if weights.offload().is_some() || !memory.is_plain() || has_experts || !takes_tiles {
