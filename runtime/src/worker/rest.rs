@@ -127,6 +127,10 @@ impl Worker<'_> {
         let usage = self.usage(index);
         let has_blocks = self.backend.has_ranges();
         let slot = &mut self.slots[index];
+        // A rest beside too few cells would be restored for nothing.
+        if has_blocks && slot.export_end.is_some_and(|end| end < position) {
+            return false;
+        }
         let at = slot.timeline.id_at(position);
         let (kind, id) = if has_blocks {
             (ObjectKind::Partial, BlockId::partial(at))
