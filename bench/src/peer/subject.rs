@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::record::Unit;
 use crate::weights::{self, Shape, Tokenizer};
 
 /// llama.cpp's source, which `cargo xtask peer` fetches: it has vocabularies and chat templates.
@@ -76,7 +77,8 @@ impl Subject {
         Ok(Self {
             title: format!(
                 "random weights in the shape of {} (Q8_0), with its vocabulary of {} tokens",
-                known.title, known.shape.vocabulary
+                known.title,
+                Unit::Tokens.show(known.shape.vocabulary as f64)
             ),
             file_stem: named.to_owned(),
             weights_bytes: bytes(&path)?,

@@ -58,10 +58,11 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
         }
     }
     sheet.conditions = format!(
-        "{SESSIONS} recorded sessions of a coding agent, {} requests with {prompt_tokens} tokens of prompts in all, \
+        "{SESSIONS} recorded sessions of a coding agent, {} requests with {} tokens of prompts in all, \
          at 1/64 of their lengths; {pauses} pauses over five minutes, in which both free the weights. The day has \
          {rounds} rounds, because it is long and its tokens hardly differ between them.",
-        turns.len()
+        turns.len(),
+        Unit::Tokens.show(prompt_tokens as f64)
     );
     Ok(sheet)
 }

@@ -68,10 +68,12 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
     two_slots(bench, &mut sheet)?;
     let long = again(bench, &mut sheet)?;
     typed(bench, &mut sheet)?;
+    let long = Unit::Tokens.show(long as f64);
     sheet.row("restart-long").title = format!("follow-up of {long} tokens after a restart");
     sheet.conditions = format!(
-        "Prompts of {tokens} tokens, and of {long} where the row says so; questions of {} words, behind the long \
+        "Prompts of {} tokens, and of {long} where the row says so; questions of {} words, behind the long \
          prompt of {SHORT_QUESTION}. Both free the weights after {} s without a request where the row says so.",
+        Unit::Tokens.show(tokens as f64),
         bench.words(QUESTION),
         UNLOAD_AFTER.as_secs()
     );
