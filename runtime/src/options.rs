@@ -99,10 +99,9 @@ impl Default for EngineOptions {
     }
 }
 
-/// Heads of moved chunks in one micro-batch at most: three of 36 tokens fill two tiles of attention, see
-/// [`tile`](crate::backend::tile). They see each other as they were moved: answers agree with exact ones in 0.979 of
-/// the tokens where eight do, in 0.981 where four do (`cargo xtask bench chunks --texts 1`).
-const HEADS: usize = 3;
+/// Heads of moved chunks in one micro-batch at most. They see each other as they were moved: of eight, answers agree
+/// with exact ones in 0.979, of four in 0.981 of the tokens (`cargo xtask bench chunks --texts 1`).
+const HEADS: usize = 4;
 
 impl EngineOptions {
     pub(crate) fn shape(&self, model: &ModelFacts) -> ContextShape {

@@ -143,24 +143,18 @@ impl Worker<'_> {
         deviations(&moved, &anew)
     }
 
-    /// As many heads as a micro-batch may have, one at least. Those left over come first: attention computes for
-    /// each row of a tile what the furthest one sees, so that a part of a tile costs least at the beginning.
+    /// As many heads as a micro-batch may have, one at least.
     fn plan_heads(&self, index: usize) -> Plan {
         let turn = self.slots[index].turn.as_ref().expect("it has heads");
         let is_alone = self.backend.can_interrupt() && self.running().len() == 1;
         let max_rows = self.core.options.max_rows();
         // A caller who comes meanwhile cuts it.
         let most = if is_alone { max_rows } else { self.core.pace.rows().min(max_rows) };
-        let rows_up_to = turn.heads.iter().scan(0, |rows, head| {
-            *rows += head.len();
-            Some(*rows)
-        });
-        let sequences = self.head_sequences().count();
-        let fitting = rows_up_to.take(sequences).take_while(|&rows| rows <= most).count().max(1);
-        let left_over = turn.heads.len() % fitting;
-        let count = if left_over > 0 { left_over } else { fitting };
         let mut plan = Plan { is_alone, ..Plan::default() };
-        for (head, sequence) in turn.heads.iter().take(count).zip(self.head_sequences()) {
+        for (head, sequence) in turn.heads.iter().zip(self.head_sequences()) {
+            if !plan.rows.is_empty() && plan.rows.len() + head.len() > most {
+                break;
+            }
             plan.rows.extend(head.clone().map(|position| Row {
                 token: turn.request.prompt[position],
                 position,
