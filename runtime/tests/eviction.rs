@@ -325,6 +325,26 @@ fn a_conversation_that_goes_on_inside_a_saved_block_stays_within_its_budget() {
     assert!(answer.report.tokens.cached() >= BUDGET - 2 * BLOCK_TOKENS, "{:?}", answer.report);
 }
 
+/// Another conversation has the beginning hot, up to the middle of a saved block: the rest of that block is
+/// restored beside cells that leave for it.
+#[test]
+fn saved_kv_behind_shared_cells_is_restored_in_a_budget_that_they_nearly_fill() {
+    let model = fake();
+    for shared in [290, 320, 350] {
+        let disk = OnDisk::new(&model);
+        let text = tokens(&model, &"words that are read once ".repeat(20));
+        let first = ask(&disk.engine, with_budget("chat", &text[..370], 4));
+        block_on(disk.engine.park(name("chat")));
+        ask(&disk.engine, request("other", &text[..shared], 0));
+
+        let next = [first.timeline, tokens(&model, " and what is next")].concat();
+        let answer = ask(&disk.engine, with_budget("chat", &next, 4));
+        let counts = answer.report.tokens;
+        assert_eq!(counts.computed, next.len() - 374, "{shared} shared: {:?}", answer.report);
+        assert!(answer.cells.peak <= BUDGET, "{:?}", answer.cells);
+    }
+}
+
 #[test]
 fn an_answer_that_fills_its_budget_leaves_no_cell_beyond_it() {
     let model = fake();

@@ -235,18 +235,22 @@ impl Worker<'_> {
         self.report_progress(index);
     }
 
-    /// Whether the conversation may have the piece's cells; lets blocks of it leave for them. Not for those
-    /// that it does not want, which are there only while the piece is imported.
+    /// Whether the conversation may have the piece's cells, those included that it does not want and has only while
+    /// the piece is imported; lets blocks of it leave for them. What an idle slot shares is freed with that slot.
     fn fits_budget(&mut self, index: usize, piece: &Piece) -> bool {
-        let exceeds = |worker: &Self| {
-            let cells = worker.slots[index].cells.len() + piece.held.len();
-            if worker.can_evict() { cells.saturating_sub(worker.budget(index)) } else { 0 }
-        };
-        let needed = exceeds(self);
-        if needed > 0 && piece.held == piece.wanted {
-            self.evict_own(index, Demand { needed, wanted: needed });
+        while self.can_evict() {
+            let cells = self.slots[index].cells.len() + piece.held.len();
+            let needed = cells.saturating_sub(self.budget(index));
+            if needed == 0 {
+                return true;
+            }
+            let has_left = self.evict_own(index, Demand { needed, wanted: needed }) > 0
+                || (self.own_budget(index).is_none() && self.evict_idle(Some(index)));
+            if !has_left {
+                return false;
+            }
         }
-        exceeds(self) == 0
+        true
     }
 
     /// Adds the tokens of an imported piece to the slot, and those before it that stay away.
