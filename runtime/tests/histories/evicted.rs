@@ -28,7 +28,14 @@ fn live(seed: u64) {
         // What it shares with another, its first letter, the replay has not seen either.
         if is_unsure || !chat.replay.knows(&prompt, &answer) {
             let blocks = life.disk.block_names(&chat.name);
-            chat.replay.follow(&blocks, &prompt, &answer, &log.lock());
+            // The record that covers an answer goes on behind it, perhaps within a block.
+            let end = blocks.last().map_or(0, |(_, range)| range.end);
+            let timeline = if end <= answer.timeline.len() {
+                answer.timeline.clone()
+            } else {
+                life.disk.record(&chat.name).tokens
+            };
+            chat.replay.follow(&blocks, &timeline, &prompt, &answer, &log.lock());
         }
         let expected = chat.replay.answer(&*alone, &prompt, &answer, ends);
         assert_eq!(answer.tokens, expected, "seed {seed}, step {step}: {:?}", answer.moved);

@@ -16,6 +16,7 @@ use hob_runtime::{
     CellCounts, DraftModel, Engine, EngineOptions, EngineStatus, FinishReason, Model, Moved, Turn,
     TurnError, TurnEvent, TurnReport, TurnRequest,
 };
+use hob_slots::format::SlotRecord;
 use hob_slots::store::{Store, StoreReader};
 use hob_slots::{BlockId, ConversationId, FileDigest, Lora, ModelHash, Quota, Rules, Token};
 use proptest::prelude::{Strategy, any, prop};
@@ -108,12 +109,17 @@ impl OnDisk {
         if let Some(slot) = slots.find(|slot| slot.conversation == Some(name(conversation))) {
             return slot.blocks.into_iter().map(|block| (block.id, block.range)).collect();
         }
-        settle(&self.engine);
-        let store = StoreReader::open(self.path()).expect("it exists");
-        let record = store.get_slot(FINGERPRINT, &name(conversation)).expect("it is saved");
+        let record = self.record(conversation);
         let mut start = 0;
         let mut range = |end: u32| std::mem::replace(&mut start, end as usize)..end as usize;
         record.blocks.iter().map(|block| (block.id, range(block.end))).collect()
+    }
+
+    /// What is saved of a conversation.
+    pub fn record(&self, conversation: &str) -> SlotRecord {
+        settle(&self.engine);
+        let store = StoreReader::open(self.path()).expect("it exists");
+        store.get_slot(FINGERPRINT, &name(conversation)).expect("it is saved")
     }
 }
 

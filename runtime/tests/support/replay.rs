@@ -46,18 +46,20 @@ impl Replay {
     }
 
     /// Learns what the tokens before those that `answer` computed saw, where their turns were not seen to the
-    /// end: their block's name tells it, and `log` has it. `blocks`: of the timeline now.
+    /// end: their block's name tells it, and `log` has it. `blocks`: of `timeline`, which has those tokens.
     ///
     /// # Panics
     /// Where a block's name tells what was never computed.
     pub fn follow(
         &mut self,
         blocks: &[(BlockId, Range<usize>)],
+        timeline: &[Token],
         prompt: &[Token],
         answer: &Answer,
         log: &HashMap<u64, Vec<usize>>,
     ) {
         let len = prompt.len() - answer.report.tokens.computed;
+        assert!(timeline.starts_with(&prompt[..len]), "its blocks are those of the prompt");
         let mut parent = BlockId::root(FINGERPRINT);
         let mut kv: Vec<u64> = Vec::new();
         let content = |kv: &[u64], seen: &[usize], token| {
@@ -66,7 +68,7 @@ impl Replay {
         };
         for block in blocks.iter().take_while(|(_, range)| range.start < len) {
             let (id, range) = block;
-            let (start, tokens) = (range.start, &answer.timeline[range.clone()]);
+            let (start, tokens) = (range.start, &timeline[range.clone()]);
             let is_named = |seen: &[usize]| {
                 let view = View::without(holes(seen, start));
                 BlockId::child(view.parent(parent), tokens) == *id
