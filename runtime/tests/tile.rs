@@ -3,7 +3,6 @@
 mod support;
 
 use std::sync::Arc;
-
 use std::time::Duration;
 
 use hob_runtime::backend::AttentionTile;
@@ -15,7 +14,7 @@ use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
 use support::*;
 
-/// A row costs as much as 1,150 cells.
+/// In the shape that the constants are measured in.
 fn fake_with_tiles(log: &BatchLog) -> Arc<dyn Model> {
     let tile = AttentionTile::new(494_000_000, 21_504);
     Arc::new(FakeModel::new().with_attention_tile(tile).with_batch_log(log.clone()))
@@ -114,7 +113,4 @@ fn the_head_of_a_text_that_moved_is_computed_in_a_whole_tile() {
     assert_eq!(counts.repaired, HEAD, "{counts:?}");
     let is_head = |rows: usize| log.lock().iter().any(|batch| batch.len() == rows);
     assert!(is_head(TILE_ROWS) && !is_head(HEAD));
-    settle(&tiers.engine);
-    let (used, cells) = (status(&tiers.engine).used_tokens, answer.timeline.len());
-    assert!(used < 2 * cells, "the others leave no cell: {used} of {cells}");
 }

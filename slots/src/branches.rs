@@ -64,16 +64,15 @@ pub fn carry(
         }
         if is_on(timeline, &object) {
             let BranchRef { end: position, id, bytes, kind, .. } = object;
-            // The record may have only the beginning of the timeline: what could be exported.
-            let is_within = position as usize <= record.tokens.len();
-            match kind {
-                // A longer block has replaced it. The sweep collects blocks, because another
-                // prompt may find them by their tokens.
-                ObjectKind::Block | ObjectKind::Lossy => {}
-                _ if is_within && holds(&id) => {
+            // A longer block has replaced a block. The sweep collects blocks, because another
+            // prompt may find them by their tokens.
+            if matches!(kind, ObjectKind::Snapshot | ObjectKind::Partial) {
+                // The record may have only the beginning of the timeline: what could be exported.
+                if position as usize <= record.tokens.len() && holds(&id) {
                     record.snapshots.push(SnapshotRef { position, id, bytes });
+                } else {
+                    dropped.push(id);
                 }
-                ObjectKind::Snapshot | ObjectKind::Partial => dropped.push(id),
             }
         } else if may_stay && room.takes(&object) {
             record.branches.push(object);

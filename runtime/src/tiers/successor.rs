@@ -11,8 +11,8 @@ use hob_slots::BlockId;
 use hob_slots::format::SlotRecord;
 use hob_slots::lineage::views_within;
 
-/// Snapshots of a covering record, twice as many as of another: the lowest positions leave.
-const MAX_SNAPSHOTS: usize = 8;
+/// Snapshots of a covering record: the lowest positions leave.
+const MAX_SNAPSHOTS: usize = 2 * hob_slots::branches::MAX_SNAPSHOTS;
 
 /// The record that replaces `before`, which covers `record`. `holds`: whether a tier has an object
 /// of `record`.

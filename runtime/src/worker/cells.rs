@@ -49,10 +49,7 @@ impl Worker<'_> {
     pub(super) fn extend(&mut self, index: usize, tokens: &[Token], origin: Origin) {
         let positions = self.positions_behind(index, tokens.len());
         self.number_cells(index, positions);
-        let vocabulary = self.core.model.vocabulary();
-        let slot = &mut self.slots[index];
-        slot.timeline.push_seeing(tokens, slot.view, |token| vocabulary.is_eog(token));
-        slot.tail.clear();
+        self.push_seen(index, tokens);
         self.appended(index, tokens, &Origins::of(tokens.len(), origin));
     }
 
@@ -144,10 +141,7 @@ impl Worker<'_> {
         for run in self.slots[from].cells.runs_within(range) {
             self.slots[index].cells.put(run.positions(), run.first);
         }
-        let vocabulary = self.core.model.vocabulary();
-        let slot = &mut self.slots[index];
-        slot.timeline.push(tokens, |token| vocabulary.is_eog(token));
-        slot.tail.clear();
+        self.push_seen(index, tokens);
         self.appended(index, tokens, &Origins::of(tokens.len(), Origin::Shared));
     }
 
@@ -162,6 +156,14 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         assert!(slot.cells.lacks(&positions), "a position has one cell");
         slot.cells.put(positions, first);
+    }
+
+    /// Appends tokens that saw what the slot's next token sees.
+    fn push_seen(&mut self, index: usize, tokens: &[Token]) {
+        let vocabulary = self.core.model.vocabulary();
+        let slot = &mut self.slots[index];
+        slot.timeline.push_seeing(tokens, slot.view, |token| vocabulary.is_eog(token));
+        slot.tail.clear();
     }
 
     fn push_known(&mut self, index: usize, tokens: &[Token], views: &[ViewRun]) {
