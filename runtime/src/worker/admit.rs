@@ -14,7 +14,8 @@ use hob_slots::{ConversationId, Pin, SlotId, Token, common_prefix};
 
 use super::Worker;
 use super::progress_log::ProgressLog;
-use super::slot::{Owner, Phase, Running};
+use super::running::{Phase, Running};
+use super::slot::Owner;
 use crate::adapters::Adapters;
 use crate::command::Submitted;
 use crate::draft::Acceptance;

@@ -16,7 +16,8 @@ use hob_slots::{BLOCK_TOKENS, Token, cut};
 
 use super::Worker;
 use super::cell_numbers::CellNumbers;
-use super::slot::{Running, Slot};
+use super::running::Running;
+use super::slot::Slot;
 use crate::draft;
 use crate::labels::{Label, Labels};
 use crate::no_eviction::NoEviction;

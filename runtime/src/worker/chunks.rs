@@ -15,7 +15,7 @@ use hob_slots::lineage::{first_lossy, first_moved};
 use tracing::debug;
 
 use super::Worker;
-use super::slot::{ChunkStage, Phase, Restoring, Running};
+use super::running::{ChunkStage, Phase, Restoring, Running};
 use crate::command::Command;
 use crate::map::EvictionReason;
 use crate::tiers::ChunkRequest;

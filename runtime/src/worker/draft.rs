@@ -8,7 +8,7 @@ use hob_slots::Token;
 
 use super::Worker;
 use super::plan::{Next, Share};
-use super::slot::{Phase, Running};
+use super::running::{Phase, Running};
 use crate::draft::{Draft, MAX_ROWS, Source, lengths};
 use crate::map::Origin;
 

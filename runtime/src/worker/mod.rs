@@ -7,7 +7,7 @@
 //! caller who comes meanwhile cuts. The thread waits for the disk where KV would be lost and no
 //! answer is being generated, and at most 5 ms for the first event of each restore.
 //!
-//! - `slot`: a sequence and the turn that runs in it
+//! - `slot`: a sequence; `running`: the turn that runs in it
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
 //! - `background`: prewarms and speculative prefills, and how they yield
 //! - `restore`: imports saved KV
@@ -56,6 +56,7 @@ mod recall;
 mod rest;
 mod restore;
 mod room;
+mod running;
 mod save;
 mod slot;
 mod step;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::Worker;
 use super::plan::Plan;
-use super::slot::{Phase, Running};
+use super::running::{Phase, Running};
 use crate::turn::{PromptPhase, PromptProgress, TokenCounts, TurnEvent};
 use crate::watcher::Watch;
 

@@ -21,7 +21,7 @@ use tracing::debug;
 
 use super::Worker;
 use super::budget::{Frees, high, low};
-use super::slot::{Phase, Restoring};
+use super::running::{Phase, Restoring};
 use crate::command::Command;
 use crate::draft;
 use crate::map::Origin;

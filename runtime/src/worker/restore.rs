@@ -20,7 +20,7 @@ use tracing::debug;
 
 use super::Worker;
 use super::budget::PIECE_CELLS;
-use super::slot::{Phase, Restoring, Running};
+use super::running::{Phase, Restoring, Running};
 use crate::backend::StateError;
 use crate::command::Command;
 use crate::fault::{self, Place};

@@ -11,7 +11,7 @@ use tracing::debug;
 
 use super::Worker;
 use super::admit::Waiting;
-use super::slot::Phase;
+use super::running::Phase;
 use crate::command::Reply;
 use crate::map::EvictionReason;
 use crate::turn::{FinishReason, TurnError};

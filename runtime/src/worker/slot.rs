@@ -1,14 +1,11 @@
-//! A sequence of the cache and the turn that runs in it. Data and questions about it; no llama.cpp.
+//! A sequence of the cache, which a turn may run in. Data and questions about it; no llama.cpp.
 //!
 //! - `timeline` is what the sequence's cells hold; of its tokens, those that are away have none, see
 //!   `cells`.
 //! - Tokens before `exported` are in the tiers too; `exported` is a block's end.
 
-use std::collections::VecDeque;
 use std::ops::Range;
-use std::time::Instant;
 
-use hob_slots::content::Import;
 use hob_slots::evict::Run;
 use hob_slots::format::{SegmentRef, SnapshotRef};
 use hob_slots::{
@@ -18,19 +15,14 @@ use hob_slots::{
 
 use super::block_uses::BlockUses;
 use super::cell_numbers::CellNumbers;
-use super::progress_log::ProgressLog;
+use super::running::{Phase, Restoring, Running};
 use crate::adapters::Adapters;
 use crate::backend::Sequence;
-use crate::draft::{Acceptance, Lookup};
-use crate::grammar::Constraint;
+use crate::draft::Lookup;
 use crate::map::{Origin, Origins};
-use crate::sample::{Output, Sampler};
 use crate::status::SlotState;
-use crate::tiers::{AheadHandle, FetchEvent, FetchHandle, Labelled, Recalled};
-use crate::turn::{
-    AheadCounts, BackReason, DraftCounts, EventSender, Moved, Purpose, Retention, TokenCounts,
-    TurnReport, TurnRequest, Way,
-};
+use crate::tiers::{AheadHandle, Labelled};
+use crate::turn::{AheadCounts, Moved, Purpose, Retention, TurnRequest, Way};
 
 pub(super) struct Slot {
     pub id: SlotId,
@@ -118,130 +110,6 @@ pub(super) enum Saved {
     Speculative,
 }
 
-/// A turn in its slot.
-pub(super) struct Running {
-    /// Turns were admitted for the first time in this order.
-    pub number: u64,
-    pub owner: Owner,
-    pub request: TurnRequest,
-    pub events: EventSender,
-    pub submitted: Instant,
-    pub admitted: Instant,
-    pub phase: Phase,
-    pub sampler: Sampler,
-    pub constraint: Option<Constraint>,
-    pub output: Output,
-    pub generated: usize,
-    pub acceptance: Acceptance,
-    pub drafts: DraftCounts,
-    pub report: TurnReport,
-    /// `Started` was sent.
-    pub started: bool,
-    pub first_token: Option<Instant>,
-    pub progress: ProgressLog,
-    /// The number of its latest restore.
-    pub restore: Option<u64>,
-    /// Tokens of this prompt that were once computed for this conversation.
-    pub expected: usize,
-    /// Micro-batches in a row whose first prompt was another one.
-    pub passed_over: u32,
-    /// Parts of the prompt that are to be imported from another place, in order.
-    pub imports: VecDeque<Import>,
-    /// Heads of moved chunks that are to be computed anew, in order, see `heads`.
-    pub heads: Vec<Range<usize>>,
-    /// The position before which blocks are recalled; `None` once they were.
-    pub recalls_at: Option<usize>,
-    /// When the step that brings blocks back has begun; `None` while there is none.
-    pub recall_began: Option<Instant>,
-    /// Positions of the prompt that were away when the turn began, and still are.
-    pub away: Vec<Range<usize>>,
-    /// Blocks have left the slot's cells during the turn.
-    pub has_left: bool,
-    /// Since when nothing can leave its cells, because too much waits for the disk.
-    pub stalled: Option<Instant>,
-    /// A block that was to leave last stayed for that reason.
-    pub is_refused: bool,
-    /// A prewarm whose whole prompt was hot in its own slot: the record stays valid.
-    pub adds_nothing: bool,
-}
-
-pub(super) enum Phase {
-    /// KV is being fetched. The turn has computed nothing yet.
-    Restoring(Box<Restoring>),
-    /// The prompt's tokens from the timeline's end on are to be computed.
-    Prefill,
-    /// This token was sampled and is to be computed.
-    Decoding(Token),
-}
-
-/// A fetch on its way into the slot.
-pub(super) struct Restoring {
-    /// Matches events with the fetch that they belong to.
-    pub fetch: u64,
-    pub handle: FetchHandle,
-    /// An event has arrived.
-    pub heard: bool,
-    /// In order, not imported yet.
-    pub arrived: VecDeque<FetchEvent>,
-    /// When the last event arrived or was imported.
-    pub waits_since: Instant,
-    /// The prompt's tokens that are in the slot so far.
-    pub tokens: TokenCounts,
-    /// The views of the tokens that arrive.
-    pub views: Vec<ViewRun>,
-    /// Of blocks that were away. `None`: what arrives is saved KV behind the slot's tokens.
-    pub recalled: Option<Recalled>,
-    /// Of KV that is saved at another place.
-    pub chunk: Option<ChunkStage>,
-}
-
-/// What a fetch of chunks is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ChunkStage {
-    /// To learn which there are.
-    Finding,
-    /// To get one, whose seams have `repaired` tokens. `head`: its first ones that are computed anew.
-    Moving { repaired: usize, head: (usize, usize) },
-}
-
-impl Restoring {
-    /// Of saved KV behind the slot's tokens.
-    pub fn of_sequel(fetch: u64, handle: FetchHandle, tokens: TokenCounts) -> Self {
-        Self {
-            fetch,
-            handle,
-            heard: false,
-            arrived: VecDeque::new(),
-            waits_since: Instant::now(),
-            tokens,
-            views: Vec::new(),
-            recalled: None,
-            chunk: None,
-        }
-    }
-
-    /// Of a part of the prompt that is saved at another place, or of where such parts are.
-    pub fn of_chunk(
-        fetch: u64,
-        handle: FetchHandle,
-        tokens: TokenCounts,
-        stage: ChunkStage,
-    ) -> Self {
-        Self { chunk: Some(stage), ..Self::of_sequel(fetch, handle, tokens) }
-    }
-
-    /// Of blocks that were away.
-    pub fn of_recall(fetch: u64, handle: FetchHandle, tokens: TokenCounts) -> Self {
-        Self { recalled: Some(Recalled::default()), ..Self::of_sequel(fetch, handle, tokens) }
-    }
-
-    /// Why a range that was away comes back.
-    pub fn why(&self, range: &Range<usize>) -> BackReason {
-        let mut recalled = self.recalled.iter().flat_map(|recalled| &recalled.back);
-        recalled.find(|(of, _)| of == range).map_or(BackReason::Room, |(_, why)| *why)
-    }
-}
-
 impl Owner {
     pub fn id(&self) -> &ConversationId {
         match self {
@@ -255,24 +123,6 @@ impl Owner {
             Self::Conversation(id) => Some(id),
             Self::Anonymous(_) => None,
         }
-    }
-}
-
-impl Running {
-    /// How many of the prompt's tokens may be reused. A turn that answers computes the last one,
-    /// for its logits.
-    pub fn reusable_tokens(&self) -> usize {
-        self.request.prompt.len() - usize::from(!self.request.purpose.is_background())
-    }
-
-    pub fn is_restoring(&self) -> bool {
-        matches!(self.phase, Phase::Restoring(_))
-    }
-
-    /// Whether to compute the prompt whatever is hot or saved. A turn that was preempted while it
-    /// answered continues where it stopped.
-    pub fn is_cold(&self) -> bool {
-        self.request.cold && !self.started
     }
 }
 

@@ -12,7 +12,7 @@ use hob_slots::evict::Ended;
 use tracing::warn;
 
 use super::plan::{Plan, Share};
-use super::slot::{Phase, Running};
+use super::running::{Phase, Running};
 use super::{Core, Worker};
 use crate::backend::DecodeError;
 use crate::grammar::Constraint;

@@ -11,7 +11,8 @@ use hob_slots::evict::{Ended, Run};
 use hob_slots::{BLOCK_TOKENS, ConversationId, TtlClass, Use};
 
 use super::Worker;
-use super::slot::{Owner, Running, Slot};
+use super::running::Running;
+use super::slot::{Owner, Slot};
 use crate::tiers::UsedObject;
 
 impl Worker<'_> {
