@@ -234,6 +234,8 @@ pub struct EngineCounters {
     pub dropped_tokens: u64,
     /// Time that the engine's thread spent on exports and records.
     pub keeping_micros: u64,
+    /// Tokens whose cells were moved into those that others had left.
+    pub gathered_tokens: u64,
     /// How often it was decided which blocks leave a live conversation.
     pub decisions: u64,
     /// The time that took, with the description of all blocks for the policy.

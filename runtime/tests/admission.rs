@@ -135,7 +135,9 @@ fn a_refused_state_parks_nobody_where_conversations_share_cells() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new());
     let directory = tempfile::tempdir().unwrap();
     let story = tokens(&model, &user(&"a long story ".repeat(9)));
-    let roomy = EngineOptions { context_tokens: 500, slots: 4, ..options() };
+    // Without memory, none is parked beside others.
+    let roomy =
+        EngineOptions { context_tokens: 500, slots: 4, memory_budget_bytes: 0, ..options() };
     {
         let before = engine(&model, Some(directory.path()), roomy.clone());
         let first = ask(&before, request("refused", &story, 4));
@@ -161,6 +163,7 @@ fn a_refused_state_parks_nobody_where_conversations_share_cells() {
     for n in 0..3 {
         let prompt = [&rules[..], &tokens(&model, &format!("number {n}"))].concat();
         ask(&engine, request(&format!("chat {n}"), &prompt, 2));
+        settle(&engine);
     }
     let prompt = then(&model, &story, "go on");
     let report = ask(&engine, request("refused", &prompt, 2)).report;

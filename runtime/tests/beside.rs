@@ -52,16 +52,94 @@ fn an_idle_conversation_is_parked_once_many_rows_were_computed_beside_it() {
     let engine = &engine.engine;
     let idle = ask(engine, request("idle", &words("a", 400), 4));
     settle(engine);
-    ask(engine, request("short", &words("b", 100), 1));
-    settle(engine);
-    assert!(hot(engine, "idle") >= 400, "100 rows: {:?}", status(engine));
-    ask(engine, request("other", &words("c", 100), 1));
-    assert_eq!(hot(engine, "idle"), 0);
+    for (word, stays) in [("b", true), ("c", true), ("d", false)] {
+        ask(engine, request(word, &words(word, 10), 1));
+        settle(engine);
+        assert_eq!(hot(engine, "idle") >= 400, stays, "{word}: {:?}", status(engine));
+    }
 
     let prompt = then(&model, &idle.timeline, "and now?");
     let again = ask(engine, request("idle", &prompt, 4));
     let (tokens, known) = (again.report.tokens, idle.timeline.len());
     assert_eq!((tokens.memory, tokens.computed), (known, prompt.len() - known));
+}
+
+#[test]
+fn the_tokens_that_an_answer_may_have_count_before_they_are_computed() {
+    let engine = OnDisk::with(&fake(), options());
+    let engine = &engine.engine;
+    ask(engine, request("idle", &words("a", 400), 4));
+    settle(engine);
+    let mut answer = engine.submit(request("other", &words("b", 10), 200)).unwrap();
+    while let Some(event) = answer.next_blocking() {
+        if let TurnEvent::Token { .. } = event {
+            break;
+        }
+    }
+    assert_eq!(hot(engine, "idle"), 0, "at its first token: {:?}", status(engine));
+}
+
+#[test]
+fn a_conversation_whose_turn_waits_is_not_parked() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(5)));
+    let engine = OnDisk::with(&model, options());
+    let engine = &engine.engine;
+    // Both turns come while the few rows of another one are computed, and begin together.
+    let both = |other: &str, requests: [TurnRequest; 2]| {
+        let other = engine.submit(request(other, &words("c", 20), 1)).unwrap();
+        let turns = requests.map(|request| engine.submit(request).unwrap());
+        finish(other).unwrap();
+        let answers = turns.map(|turn| finish(turn).unwrap());
+        settle(engine);
+        answers
+    };
+    let known = both("first", ["a", "b"].map(|word| request(word, &words(word, 150), 1)));
+    let prompts = [0, 1].map(|n| then(&model, &known[n].timeline, "again"));
+    let again = both("second", [request("a", &prompts[0], 10), request("b", &prompts[1], 10)]);
+    for (answer, before) in again.iter().zip(&known) {
+        let hot = answer.report.tokens.shared;
+        assert_eq!(hot, before.timeline.len(), "{:?}", status(engine));
+    }
+}
+
+/// The other one has the cells in front of its own, and leaves them first.
+#[test]
+fn an_answer_that_outlives_another_is_gathered_in_the_cells_that_it_left() {
+    let paced: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
+    let engine = OnDisk::with(&paced, options());
+    let engine = &engine.engine;
+    let (first, second) = (words("a", 200), words("b", 300));
+    let short = engine.submit(request("short", &first, 40)).unwrap();
+    let long = engine.submit(request("long", &second, 300)).unwrap();
+    finish(short).unwrap();
+    let answer = finish(long).unwrap();
+    let gathered = status(engine).counters.gathered_tokens;
+    assert!((300..=answer.timeline.len() as u64).contains(&gathered), "{gathered}");
+    let model = fake();
+    assert_eq!(answer.tokens, alone(&model, &second, 300));
+
+    settle(engine);
+    let prompt = then(&model, &answer.timeline, "and now?");
+    let again = ask(engine, request("long", &prompt, 4));
+    assert_eq!(again.tokens, alone(&model, &prompt, 4));
+}
+
+#[test]
+fn of_cells_that_others_share_none_is_gathered() {
+    let paced: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
+    let engine = OnDisk::with(&paced, options());
+    let engine = &engine.engine;
+    let instructions = words("s", 300);
+    let prompt = |word| [instructions.clone(), words(word, 150)].concat();
+    ask(engine, request("first", &prompt("a"), 1));
+    settle(engine);
+    let short = engine.submit(request("short", &prompt("b"), 40)).unwrap();
+    let long = engine.submit(request("long", &prompt("c"), 300)).unwrap();
+    finish(short).unwrap();
+    let answer = finish(long).unwrap();
+    let gathered = status(engine).counters.gathered_tokens as usize;
+    assert!(gathered <= answer.timeline.len() - instructions.len(), "{gathered}");
+    assert_eq!(answer.tokens, alone(&fake(), &prompt("c"), 300));
 }
 
 #[test]
@@ -72,7 +150,7 @@ fn rows_of_its_own_and_of_turns_that_share_its_cells_park_no_conversation() {
         ask(engine, request("first", &words("a", count), 1));
         settle(engine);
     }
-    ask(engine, request("short", &words("c", 100), 1));
+    ask(engine, request("short", &words("c", 10), 1));
     assert!(hot(engine, "first") >= 400, "its own rows do not count: {:?}", status(engine));
     let shares = [words("a", 400), words("b", 200)].concat();
     ask(engine, request("second", &shares, 1));

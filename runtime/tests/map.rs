@@ -71,7 +71,7 @@ fn shared_blocks_count_both_slots() {
     let engine = engine(&model, None, options());
     let system = "<|im_start|>system\nYou are a careful assistant.<|im_end|>\n".repeat(4);
     for one in ["first", "second"] {
-        ask(&engine, request(one, &tokens(&model, &format!("{system}{}", long(one))), 4));
+        ask(&engine, request(one, &tokens(&model, &format!("{system}{}", user(one))), 4));
     }
     settle(&engine);
     let map = map(&engine);
@@ -111,7 +111,8 @@ fn evictions_have_a_tier_and_a_reason() {
     let model = fake();
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(&model, Some(directory.path()), options());
-    let prompt = |word: &str| tokens(&model, &long(word));
+    // Shorter than what is parked beside others.
+    let prompt = |word: &str| tokens(&model, &user(&word.repeat(80 / word.len())));
     for name in ["one", "two", "three"] {
         ask(&engine, request(name, &prompt(name), 4));
     }

@@ -268,6 +268,7 @@ impl Worker<'_> {
         let whole = !std::mem::take(&mut slot.partly_restored);
         self.core.change_log.touch();
         let continues = had_slot && whole && hot > 0 && hot == hot_before;
+        self.park_before(index);
         self.restore(index, continues && !self.may_hold_more(index));
     }
 

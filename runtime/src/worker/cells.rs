@@ -150,10 +150,21 @@ impl Worker<'_> {
         end..end + count
     }
 
+    /// The cells of these positions were moved.
+    pub(super) fn renumber(&mut self, index: usize, positions: Range<usize>) {
+        self.slots[index].cells.remove(positions.clone());
+        self.number_cells(index, positions);
+    }
+
     fn number_cells(&mut self, index: usize, positions: Range<usize>) {
         let first = self.cells_given;
         self.cells_given += positions.len() as u64;
+        let scattered = self.has_neighbours(index);
         let slot = &mut self.slots[index];
+        if scattered {
+            let from = slot.scattered_from.unwrap_or(usize::MAX);
+            slot.scattered_from = Some(from.min(positions.start));
+        }
         assert!(slot.cells.lacks(&positions), "a position has one cell");
         slot.cells.put(positions, first);
     }

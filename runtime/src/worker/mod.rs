@@ -13,7 +13,7 @@
 //! - `restore`: imports saved KV
 //! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `plan`: the rows of the next micro-batch
-//! - `beside`: parks idle conversations that slow others
+//! - `beside`: parks idle conversations that slow others, and gathers cells where they were
 //! - `adapters`: whose adapters a micro-batch is computed with
 //! - `hot`: the timelines in the cells
 //! - `follow`: prompts in flight that begin alike

@@ -38,6 +38,8 @@ pub(super) struct Slot {
     pub origins: Origins,
     /// The cells of `timeline`'s tokens. Those without one are away.
     pub cells: CellNumbers,
+    /// From here on cells may lie behind those of other conversations, see `beside`.
+    pub scattered_from: Option<usize>,
     /// What the next token sees of `timeline`.
     pub view: View,
     /// The most cells since the turn began, with those of pieces on their way.
@@ -137,6 +139,7 @@ impl Slot {
             served: 0,
             origins: Origins::default(),
             cells: CellNumbers::default(),
+            scattered_from: None,
             view: View::WHOLE,
             peak: 0,
             uses: BlockUses::default(),
@@ -462,6 +465,7 @@ impl Slot {
         self.tail.clear();
         self.origins.truncate(len);
         self.cells.truncate(len);
+        self.scattered_from.take_if(|from| *from >= len);
         self.uses.truncate(len);
         let end = |block: &Block| block.range.end;
         let whole = self.timeline.whole_blocks();

@@ -44,6 +44,7 @@ impl Worker<'_> {
         self.fetch_due_chunks();
         self.choose_adapters();
         self.keep_within_budgets();
+        self.gather();
         let heads = self.compute_heads();
         let nexts = self.next_tokens();
         let mut plan = self.plan(nexts);
