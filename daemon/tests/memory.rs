@@ -36,8 +36,9 @@ fn the_map_shows_each_block_with_its_layer_its_origin_and_its_sharers() {
     let world = World::new();
     let system = json!({"role": "system", "content": LONG.repeat(2)});
     for (id, word) in [("one", "first "), ("two", "second ")] {
-        let messages = json!([system, user(&word.repeat(25))]);
-        world.chat(messages, json!({"conversation": id, "ignore_eos": true, "max_tokens": 60}));
+        // Less than what is parked beside the other one.
+        let messages = json!([system, user(&word.repeat(6))]);
+        world.chat(messages, json!({"conversation": id, "ignore_eos": true, "max_tokens": 40}));
     }
     world.until("the answer is computed", |world| {
         hot(&world.get("/v1/memory/map").json(), "two")["state"] == "idle"
