@@ -24,6 +24,20 @@ pub fn request(
     token: Option<&str>,
     body: &[u8],
 ) -> Result<Answer> {
+    let answer = exchange(address, method, path, token, body)?;
+    let Answer { status, body, .. } = &answer;
+    ensure!(*status < 300, "{method} {path}: {status}: {body}");
+    Ok(answer)
+}
+
+/// The same; a refusal is an answer.
+pub fn exchange(
+    address: &str,
+    method: &str,
+    path: &str,
+    token: Option<&str>,
+    body: &[u8],
+) -> Result<Answer> {
     let authorization = token.map(|token| format!("authorization: Bearer {token}\r\n"));
     let (took, answer) = time(|| -> Result<String> {
         let mut stream = TcpStream::connect(address)?;
@@ -43,7 +57,6 @@ pub fn request(
     let answer = answer?;
     let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
     let status: u16 = status.with_context(|| format!("no status in {answer:?}"))?;
-    ensure!(status < 300, "{method} {path}: {answer}");
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned();
     Ok(Answer { status, body, took })
 }

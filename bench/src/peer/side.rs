@@ -259,7 +259,7 @@ fn is_loading(hobd: &Hobd) -> Result<bool> {
 
 fn health(hobd: &Hobd) -> Result<String> {
     let Access { address, .. } = hobd.access()?;
-    let answer = http::request(&address, "GET", "/health", None, b"")?;
+    let answer = http::exchange(&address, "GET", "/health", None, b"")?;
     let health: Value = serde_json::from_str(&answer.body).context("/health")?;
     health["status"].as_str().map(str::to_owned).context("/health without a status")
 }

@@ -13,7 +13,8 @@
 //! - `restore`: imports saved KV
 //! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `plan`: the rows of the next micro-batch
-//! - `beside`: parks idle conversations that slow others, and gathers cells where they were
+//! - `beside`: parks idle conversations that slow others
+//! - `gather`: moves an answer's cells to where those were
 //! - `adapters`: whose adapters a micro-batch is computed with
 //! - `hot`: the timelines in the cells
 //! - `follow`: prompts in flight that begin alike
@@ -46,6 +47,7 @@ mod chunks;
 mod draft;
 mod draft_model;
 mod follow;
+mod gather;
 mod heads;
 mod hot;
 mod notes;

@@ -38,7 +38,7 @@ pub(super) struct Slot {
     pub origins: Origins,
     /// The cells of `timeline`'s tokens. Those without one are away.
     pub cells: CellNumbers,
-    /// From here on cells may lie behind those of other conversations, see `beside`.
+    /// From here on cells may lie behind those of other conversations, see `gather`.
     pub scattered_from: Option<usize>,
     /// What the next token sees of `timeline`.
     pub view: View,
