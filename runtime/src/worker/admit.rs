@@ -14,8 +14,7 @@ use hob_slots::{ConversationId, Pin, SlotId, Token, common_prefix};
 
 use super::Worker;
 use super::progress_log::ProgressLog;
-use super::running::{Phase, Running};
-use super::slot::Owner;
+use super::running::{Owner, Phase, Running};
 use crate::adapters::Adapters;
 use crate::command::Submitted;
 use crate::draft::Acceptance;

@@ -93,7 +93,8 @@ pub(crate) use budget::check_budget;
 pub(crate) use change_log::ChangeLog;
 use draft_model::Unread;
 use hot::HotTimelines;
-use slot::{Owner, Slot};
+use running::Owner;
+use slot::Slot;
 use step::Stepped;
 pub(crate) use unloaded::{Wake, refuse, serve_unloaded, status as unloaded_status};
 

@@ -1,19 +1,26 @@
-//! A turn in its slot, and the fetch that brings it KV. Data and questions about it; no llama.cpp.
+//! A turn in its slot, whose it is, and the fetch that brings it KV. Data and questions about it; no llama.cpp.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Instant;
 
 use hob_slots::content::Import;
-use hob_slots::{Token, ViewRun};
+use hob_slots::{ConversationId, Token, ViewRun};
 
 use super::progress_log::ProgressLog;
-use super::slot::Owner;
 use crate::draft::Acceptance;
 use crate::grammar::Constraint;
 use crate::sample::{Output, Sampler};
 use crate::tiers::{FetchEvent, FetchHandle, Recalled};
 use crate::turn::{BackReason, DraftCounts, EventSender, TokenCounts, TurnReport, TurnRequest};
+
+/// Who pins a slot.
+#[derive(Clone, Debug)]
+pub(super) enum Owner {
+    Conversation(ConversationId),
+    /// One turn without a conversation: its KV is never saved.
+    Anonymous(ConversationId),
+}
 
 /// A turn in its slot.
 pub(super) struct Running {
@@ -69,6 +76,22 @@ pub(super) enum Phase {
     Prefill,
     /// This token was sampled and is to be computed.
     Decoding(Token),
+}
+
+impl Owner {
+    pub fn id(&self) -> &ConversationId {
+        match self {
+            Self::Conversation(id) | Self::Anonymous(id) => id,
+        }
+    }
+
+    /// `None` for an anonymous turn.
+    pub fn conversation(&self) -> Option<&ConversationId> {
+        match self {
+            Self::Conversation(id) => Some(id),
+            Self::Anonymous(_) => None,
+        }
+    }
 }
 
 impl Running {

@@ -15,7 +15,7 @@ use hob_slots::{
 
 use super::block_uses::BlockUses;
 use super::cell_numbers::CellNumbers;
-use super::running::{Phase, Restoring, Running};
+use super::running::{Owner, Phase, Restoring, Running};
 use crate::adapters::Adapters;
 use crate::backend::Sequence;
 use crate::draft::Lookup;
@@ -92,14 +92,6 @@ pub(super) struct Held {
     pub rest: Payload,
 }
 
-/// Who pins a slot.
-#[derive(Clone, Debug)]
-pub(super) enum Owner {
-    Conversation(ConversationId),
-    /// One turn without a conversation: its KV is never saved.
-    Anonymous(ConversationId),
-}
-
 /// Whether the conversation's record covers the slot's timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Saved {
@@ -110,22 +102,6 @@ pub(super) enum Saved {
     Stale { retried: bool },
     /// The cells hold a speculative prefill, which is neither exported nor recorded.
     Speculative,
-}
-
-impl Owner {
-    pub fn id(&self) -> &ConversationId {
-        match self {
-            Self::Conversation(id) | Self::Anonymous(id) => id,
-        }
-    }
-
-    /// `None` for an anonymous turn.
-    pub fn conversation(&self) -> Option<&ConversationId> {
-        match self {
-            Self::Conversation(id) => Some(id),
-            Self::Anonymous(_) => None,
-        }
-    }
 }
 
 impl Slot {

@@ -11,8 +11,8 @@ use hob_slots::evict::{Ended, Run};
 use hob_slots::{BLOCK_TOKENS, ConversationId, TtlClass, Use};
 
 use super::Worker;
-use super::running::Running;
-use super::slot::{Owner, Slot};
+use super::running::{Owner, Running};
+use super::slot::Slot;
 use crate::tiers::UsedObject;
 
 impl Worker<'_> {
