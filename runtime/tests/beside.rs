@@ -201,3 +201,39 @@ fn a_reader_hears_of_a_long_micro_batch_while_it_is_computed() {
     );
     engine.shutdown();
 }
+
+/// The cells that were moved hold what was saved of them before.
+#[cfg(feature = "llama")]
+#[test]
+fn gathered_cells_of_llama_cpp_answer_as_restored_ones() {
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
+    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
+    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
+    let engine = OnDisk::with(&model, EngineOptions { drafts: false, ..self::options() });
+    let engine = &engine.engine;
+    let story = |name: &str, count| {
+        tokens(&model, &user(&format!("My locker code is 48213. {name} is large. ").repeat(count)))
+    };
+    let endless = |name, prompt: &[Token], max| TurnRequest {
+        ignore_eog: true,
+        ..request(name, prompt, max)
+    };
+    let short = engine.submit(endless("short", &story("Rome", 12), 40)).unwrap();
+    let long = engine.submit(endless("long", &story("Paris", 20), 200)).unwrap();
+    finish(short).unwrap();
+    let answer = finish(long).unwrap();
+    settle(engine);
+    let gathered = status(engine).counters.gathered_tokens;
+    assert!(gathered >= 128, "{gathered}: {:?}", status(engine));
+
+    let prompt = then(&model, &answer.timeline, "What is my locker code?");
+    let moved = ask(engine, request("long", &prompt, 16));
+    assert_eq!(moved.report.tokens.shared, answer.timeline.len());
+    settle(engine);
+    block_on(engine.park(name("long")));
+    let restored = ask(engine, request("long", &prompt, 16));
+    assert!(restored.report.tokens.memory > 0, "{:?}", restored.report);
+    assert_eq!(moved.tokens, restored.tokens);
+}
