@@ -61,29 +61,38 @@ impl Worker<'_> {
         }
         for index in 0..self.core.options.slots {
             let slot = &self.slots[index];
-            if slot.turn.is_some() || slot.rows_beside.saturating_add(ahead) < MAX_ROWS_BESIDE {
+            let rows = slot.rows_beside.saturating_add(ahead);
+            if slot.turn.is_some() || slot.unparked_until > 0 || rows < MAX_ROWS_BESIDE {
                 continue;
             }
             let Some(conversation) = slot.conversation().cloned() else { continue };
             let waits = |it: &Waiting| it.conversation() == Some(&conversation);
-            if !self.queue.iter().any(waits) && self.is_parked_for_nothing(index) {
+            if self.queue.iter().any(waits) || !self.is_worth_parking(index) {
+                continue;
+            }
+            if self.is_in_memory(index) {
                 self.core.counters.parked += 1;
                 self.park(&conversation, EvictionReason::Beside);
             } else {
-                self.slots[index].rows_beside = 0; // It is looked at again after as many rows.
+                self.slots[index].unparked_until = MAX_ROWS_BESIDE;
             }
         }
     }
 
-    /// Whether parking the slot's conversation copies nothing, and frees enough cells.
-    fn is_parked_for_nothing(&self, index: usize) -> bool {
+    /// Whether the slot's conversation is saved, and parking it frees enough cells.
+    fn is_worth_parking(&self, index: usize) -> bool {
         let slot = &self.slots[index];
         slot.is_savable()
             && !slot.will_need_record()
             && !slot.is_speculative()
             && slot.tail.is_empty()
             && self.cells_beside_turns(index) >= MIN_IDLE_CELLS
-            && self.core.tiers.index().tokens_of(slot.timeline.blocks()).0 == slot.timeline.len()
+    }
+
+    /// Whether parking copies nothing, and the way back reads no disk.
+    fn is_in_memory(&self, index: usize) -> bool {
+        let timeline = &self.slots[index].timeline;
+        self.core.tiers.index().tokens_of(timeline.blocks()).0 == timeline.len()
     }
 
     /// The slot's cells that no running turn shares.
@@ -98,6 +107,7 @@ impl Worker<'_> {
     pub(super) fn count_rows_beside(&mut self, rows: usize) {
         for slot in &mut self.slots {
             slot.rows_beside = if slot.turn.is_some() { 0 } else { slot.rows_beside + rows };
+            slot.unparked_until = slot.unparked_until.saturating_sub(rows);
         }
     }
 }

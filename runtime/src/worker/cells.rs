@@ -159,11 +159,11 @@ impl Worker<'_> {
     fn number_cells(&mut self, index: usize, positions: Range<usize>) {
         let first = self.cells_given;
         self.cells_given += positions.len() as u64;
-        let scattered = self.has_neighbours(index);
+        let known = self.slots[index].scattered_from.is_some_and(|from| from <= positions.start);
+        let scattered = !known && self.has_neighbours(index);
         let slot = &mut self.slots[index];
         if scattered {
-            let from = slot.scattered_from.unwrap_or(usize::MAX);
-            slot.scattered_from = Some(from.min(positions.start));
+            slot.scattered_from = Some(positions.start);
         }
         assert!(slot.cells.lacks(&positions), "a position has one cell");
         slot.cells.put(positions, first);

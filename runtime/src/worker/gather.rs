@@ -15,9 +15,7 @@ use super::Worker;
 use super::beside::MIN_IDLE_CELLS;
 use super::cell_numbers::CellNumbers;
 use crate::backend::StateError;
-use crate::map::EvictionReason;
 use crate::splice;
-use crate::turn::TurnError;
 
 /// Cells that are moved between two tokens. One takes 2 µs in the shape of Qwen2.5-0.5B (docs/MEASUREMENTS.md).
 const MAX_GATHERED: usize = 256;
@@ -28,9 +26,12 @@ const MIN_TOKENS_LEFT: usize = 16;
 impl Worker<'_> {
     /// Whether other conversations have cells that the slot does not share.
     pub(super) fn has_neighbours(&self, index: usize) -> bool {
-        let own = &self.slots[index].cells;
-        let others = self.slots[..self.core.options.slots].iter().map(|slot| &slot.cells);
-        CellNumbers::count(others.chain([own])) - own.len() >= MIN_IDLE_CELLS
+        let slot = &self.slots[index];
+        let slots = self.slots[..self.core.options.slots].iter();
+        let others = slots.filter(|other| other.id != slot.id).map(|other| &other.cells);
+        // Most often there are none, which needs no look at which cells are shared.
+        others.clone().map(CellNumbers::len).sum::<usize>() >= MIN_IDLE_CELLS
+            && CellNumbers::count(others.chain([&slot.cells])) - slot.cells.len() >= MIN_IDLE_CELLS
     }
 
     /// Moves a piece of a single answer's cells into those that others have left.
@@ -42,9 +43,7 @@ impl Worker<'_> {
             (range.end < self.slots[alone].timeline.len()).then_some(range.end);
         if let Err(error) = self.move_cells(alone, range) {
             warn!(%error, "cells are lost that were moved");
-            self.fail_turn(alone, TurnError::Backend(error.to_string()));
-            self.log_eviction(alone, 0, EvictionReason::Failed);
-            self.clear(alone);
+            self.fail_slot(alone, &error.to_string());
         }
         self.count_keeping(began);
     }

@@ -83,6 +83,8 @@ pub(super) struct Slot {
     pub turn: Option<Running>,
     /// Rows of others since its last turn, or since `beside` last left it in its cells.
     pub rows_beside: usize,
+    /// Rows of others until it is looked for in memory again: the tiers' index has a lock.
+    pub unparked_until: usize,
 }
 
 /// What is not exported in blocks, as it was within the slot's timeline. It goes to the tiers only
@@ -138,6 +140,7 @@ impl Slot {
             tail: Vec::new(),
             turn: None,
             rows_beside: 0,
+            unparked_until: 0,
         }
     }
 
@@ -189,6 +192,7 @@ impl Slot {
         self.turns = 0;
         self.uses = BlockUses::default();
         self.reads_ahead = None;
+        self.unparked_until = 0;
     }
 
     /// A turn asks for `keep`. A class that an earlier turn asked for may not be recorded yet: it

@@ -343,12 +343,17 @@ impl Worker<'_> {
     fn fail_batch(&mut self, shares: &[Share], reason: &str) {
         warn!(reason, "micro-batch failed");
         for share in shares {
-            if self.slots[share.slot].turn.is_some() {
-                self.fail_turn(share.slot, TurnError::Backend(reason.to_owned()));
-            }
-            self.log_eviction(share.slot, 0, EvictionReason::Failed);
-            self.clear(share.slot);
+            self.fail_slot(share.slot, reason);
         }
+    }
+
+    /// The slot's cells are not what its timeline says: ends its turn, and clears it.
+    pub(super) fn fail_slot(&mut self, index: usize, reason: &str) {
+        if self.slots[index].turn.is_some() {
+            self.fail_turn(index, TurnError::Backend(reason.to_owned()));
+        }
+        self.log_eviction(index, 0, EvictionReason::Failed);
+        self.clear(index);
     }
 }
 
