@@ -79,29 +79,6 @@ fn the_tokens_that_an_answer_may_have_count_before_they_are_computed() {
     assert_eq!(hot(engine, "idle"), 0, "at its first token: {:?}", status(engine));
 }
 
-#[test]
-fn a_conversation_whose_turn_waits_is_not_parked() {
-    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(5)));
-    let engine = OnDisk::with(&model, options());
-    let engine = &engine.engine;
-    // Both turns come while the few rows of another one are computed, and begin together.
-    let both = |other: &str, requests: [TurnRequest; 2]| {
-        let other = engine.submit(request(other, &words("c", 20), 1)).unwrap();
-        let turns = requests.map(|request| engine.submit(request).unwrap());
-        finish(other).unwrap();
-        let answers = turns.map(|turn| finish(turn).unwrap());
-        settle(engine);
-        answers
-    };
-    let known = both("first", ["a", "b"].map(|word| request(word, &words(word, 150), 1)));
-    let prompts = [0, 1].map(|n| then(&model, &known[n].timeline, "again"));
-    let again = both("second", [request("a", &prompts[0], 10), request("b", &prompts[1], 10)]);
-    for (answer, before) in again.iter().zip(&known) {
-        let hot = answer.report.tokens.shared;
-        assert_eq!(hot, before.timeline.len(), "{:?}", status(engine));
-    }
-}
-
 /// The other one has the cells in front of its own, and leaves them first.
 #[test]
 fn an_answer_that_outlives_another_is_gathered_in_the_cells_that_it_left() {
