@@ -7,7 +7,8 @@ RULES = system("You are Ember, a calm home assistant. " + "Do not make up facts.
 
 def test_a_follow_up_computes_exactly_its_new_tokens(hobd, client, name):
     chat = Chat(client, name)
-    chat.say("My locker code is 48213.")
+    # A code of its own: where another test's conversation began alike, the two share cells beyond the answer.
+    chat.say("My locker code is 71350.")
     for words in ["My badge number is 77.", "What is my locker code?", "What is my badge number?"]:
         hobd.until_saved()  # The last token of an answer is computed after it.
         answer = chat.say(words)
