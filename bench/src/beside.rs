@@ -22,9 +22,9 @@ pub struct Options {
     /// Rounds; each figure is the median of as many answers.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Measure this model, a path or `smollm2`, without bars; otherwise random weights in the shape
-    /// of Qwen2.5-0.5B.
-    #[arg(long, value_name = "PATH|NAME")]
+    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
+    /// weights in the shape of Qwen2.5-0.5B.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
     /// Print the figures without failing on a missed bar.
     #[arg(long)]
@@ -61,7 +61,8 @@ pub fn run(options: &Options) -> Result<()> {
     let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, LlamaOptions::default())?);
     println!(
         "{}; medians of {} answers of {ANSWER_TOKENS} tokens, interleaved.",
-        subject.title, options.rounds
+        subject.on(&*model),
+        options.rounds
     );
     let mut missed = Vec::new();
     for scene in &SCENES {

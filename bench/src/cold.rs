@@ -35,9 +35,9 @@ pub struct Options {
     /// Measure the cold prompt only.
     #[arg(long)]
     only_cold: bool,
-    /// Measure this model, a path or `smollm2`, without bars; otherwise random weights in the shape
-    /// of Qwen2.5-0.5B.
-    #[arg(long, value_name = "PATH|NAME")]
+    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
+    /// weights in the shape of Qwen2.5-0.5B.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
     /// Print the figures without failing on a missed bar.
     #[arg(long)]
@@ -108,7 +108,7 @@ pub fn run(options: &Options) -> Result<()> {
         table.behind.push(behind(&engine, round, &mut text)?);
     }
     engine.shutdown();
-    print(options, &subject.title, &table)
+    print(options, &subject.on(&*model), &table)
 }
 
 /// The time of the last of equal prompts that are submitted at once.

@@ -29,9 +29,9 @@ pub struct Options {
     /// Documents of the list.
     #[arg(long, default_value_t = 200)]
     listed: usize,
-    /// Measure this model, a path or `smollm2`, without bars; otherwise random weights in the shape of
-    /// Qwen2.5-0.5B.
-    #[arg(long, value_name = "PATH|NAME")]
+    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
+    /// weights in the shape of Qwen2.5-0.5B.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
 }
 

@@ -37,6 +37,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use hob_models::Roots;
+use hob_runtime::Model;
+use hob_runtime::backend::{Offload, devices as devices_here};
 use weights::Shape;
 
 /// Benchmarks, each beside what it is compared with.
@@ -128,31 +130,46 @@ struct Subject {
 }
 
 impl Subject {
-    /// `named`: a path, or a name among the models that were fetched for the tests; otherwise the
-    /// benchmark model.
+    /// `named`: the name of a shape, a path, or a name among the models that were fetched for the tests;
+    /// otherwise the benchmark model.
     fn of(named: Option<&str>) -> Result<Self> {
-        let Some(named) = named else {
-            let title = "shape of Qwen2.5-0.5B (Q8_0, random weights)".to_owned();
-            return Ok(Self { path: model_path()?, title });
-        };
+        let named = named.unwrap_or(Shape::QWEN2_5_0_5B.name);
+        if let Some(shape) = Shape::KNOWN.into_iter().find(|shape| shape.name == named) {
+            let title = format!("shape of {} (Q8_0, random weights)", shape.title);
+            return Ok(Self { path: written(shape)?, title });
+        }
         let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/models");
         let roots = Roots { own: vec![fetched], ..Roots::default() };
         let model = hob_models::resolve(named, || hob_models::discover(&roots))?;
         Ok(Self { path: model.path, title: model.name })
     }
+
+    /// The title, and the devices that hold layers of it, if any.
+    fn on(&self, model: &dyn Model) -> String {
+        let Some(offload) = model.offload() else { return self.title.clone() };
+        let Offload { layers, all_layers, devices, .. } = offload;
+        let known = devices_here();
+        let described = |name| known.iter().find(|device| &device.name == name);
+        let devices: Vec<_> = devices
+            .iter()
+            .map(|name| described(name).map_or(name.as_str(), |device| device.description.as_str()))
+            .collect();
+        format!("{}, {layers} of {all_layers} layers on {}", self.title, devices.join(" and "))
+    }
 }
 
 /// A small model whose matrices are Q8_0.
 fn small_model_path() -> Result<PathBuf> {
-    written(Shape::RANDOM_36M, "random-36m-q8_0.gguf")
+    written(Shape::RANDOM_36M)
 }
 
 /// The benchmark model: the shape of Qwen2.5-0.5B, in Q8_0.
 fn model_path() -> Result<PathBuf> {
-    written(Shape::QWEN2_5_0_5B, "qwen2.5-0.5b-random-q8_0.gguf")
+    written(Shape::QWEN2_5_0_5B)
 }
 
-fn written(shape: Shape, name: &str) -> Result<PathBuf> {
+fn written(shape: Shape) -> Result<PathBuf> {
+    let name = format!("{}-random-q8_0.gguf", shape.name);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench").join(name);
     weights::ensure(shape, &path)
         .with_context(|| format!("cannot write the benchmark's weights to {}", path.display()))?;

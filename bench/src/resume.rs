@@ -36,9 +36,9 @@ pub struct Options {
     /// Compute threads; 0 chooses as hobd does.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Measure this model, a path or `smollm2`, without bars; otherwise random weights in the shape
-    /// of Qwen2.5-0.5B.
-    #[arg(long, value_name = "PATH|NAME")]
+    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
+    /// weights in the shape of Qwen2.5-0.5B.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
     /// Print the figures without failing on a missed bar.
     #[arg(long)]
@@ -124,7 +124,7 @@ pub fn run(options: &Options) -> Result<()> {
         table.restarted.push(ttft(&report));
     }
     engine.shutdown();
-    print(options, &subject.title, &table)
+    print(options, &subject.on(&*model), &table)
 }
 
 fn print(options: &Options, model: &str, table: &Table) -> Result<()> {

@@ -25,8 +25,8 @@ pub struct Options {
     /// Compute threads; 0 chooses as hobd does.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Another model than the one of 0.5B shape: a path, or a name among the fetched ones.
-    #[arg(long)]
+    /// Another model than the one of 0.5B shape: another shape, a path, or a name among the fetched ones.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
 }
 
@@ -48,7 +48,8 @@ pub fn run(options: &Options) -> Result<()> {
     let context_tokens = most(&cells) + micro_batch;
     println!(
         "Milliseconds of a micro-batch, {}; {threads} threads; medians of {}.\n",
-        subject.title, options.samples
+        subject.on(&model),
+        options.samples
     );
     let columns: Vec<String> = rows.iter().map(usize::to_string).collect();
     println!("| cells before \\ rows | {} |", columns.join(" | "));
@@ -62,7 +63,7 @@ pub fn run(options: &Options) -> Result<()> {
             }
             let figures: Vec<String> = rows
                 .iter()
-                .map(|&rows| format!("{:.0}", figure(backend, before, rows, options.samples)))
+                .map(|&rows| format!("{:.1}", figure(backend, before, rows, options.samples)))
                 .collect();
             println!("| {before} | {} |", figures.join(" | "));
         }

@@ -38,9 +38,9 @@ pub struct Options {
     /// Cold starts; each computes the whole prompt.
     #[arg(long, default_value_t = 2)]
     cold: usize,
-    /// Measure this model, a path or `smollm2`, without bars; otherwise random weights in the shape
-    /// of Qwen2.5-0.5B.
-    #[arg(long, value_name = "PATH|NAME")]
+    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
+    /// weights in the shape of Qwen2.5-0.5B.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
     /// Print the figures without failing on a missed bar.
     #[arg(long)]
@@ -156,7 +156,7 @@ pub fn run(options: &Options) -> Result<()> {
         talk = whole;
     }
     engine.shutdown();
-    print(options, &subject.title, &samples)
+    print(options, &subject.on(&*model), &samples)
 }
 
 fn print(options: &Options, model: &str, samples: &Samples) -> Result<()> {

@@ -48,6 +48,10 @@ pub struct Options {
     /// Compare these strategies alone, such as `head:48`.
     #[arg(long, value_delimiter = ',')]
     strategies: Vec<Repair>,
+    /// Measure the speed of this model without bars: a shape such as `llama-3.1-8b`, a path, or a name;
+    /// otherwise random weights in the shape of Qwen2.5-0.5B.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
+    model: Option<String>,
     /// Rounds; each time is the median of as many samples.
     #[arg(long, default_value_t = 1)]
     rounds: usize,
@@ -184,6 +188,10 @@ pub fn run(options: &Options) -> Result<()> {
         }
         missed.extend(lossy::run(name, options)?);
     }
-    ensure!(missed.is_empty() || options.no_bars, "missed: {}", missed.join("; "));
+    ensure!(
+        missed.is_empty() || options.no_bars || options.model.is_some(),
+        "missed: {}",
+        missed.join("; ")
+    );
     Ok(())
 }

@@ -37,7 +37,7 @@ pub type Told = (Duration, Duration, TokenCounts);
 impl Pair {
     /// `cells` of each engine, about.
     pub fn new(options: &Options, cells: usize) -> Result<Self> {
-        let subject = Subject::of(None)?;
+        let subject = Subject::of(options.model.as_deref())?;
         let default = LlamaOptions::default();
         let threads = options.threads.unwrap_or(default.threads);
         let model: Arc<dyn Model> =
@@ -50,6 +50,11 @@ impl Pair {
         };
         let (exact, moving) = (engine(0)?, engine(1)?);
         Ok(Self { subject, threads, model, exact, moving, _directories: directories })
+    }
+
+    /// Of the weights, and where they are computed.
+    pub fn title(&self) -> String {
+        self.subject.on(&*self.model)
     }
 
     pub fn vocabulary(&self) -> usize {

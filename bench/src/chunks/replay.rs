@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
         chosen.len(),
         all.len(),
         options.block_tokens,
-        pair.subject.title,
+        pair.title(),
         pair.threads,
     );
     println!("| | computed | p50, ms | p99, ms |\n|---|---:|---:|---:|");

@@ -85,7 +85,9 @@ fn of_shape(options: &Options, shape: &Shape) -> Result<Vec<String>> {
 
     println!(
         "First token of {documents} documents of {tokens} tokens at other places, {}; {} threads; medians of {} rounds.\n",
-        pair.subject.title, pair.threads, options.rounds
+        pair.title(),
+        pair.threads,
+        options.rounds
     );
     pair.print_head(&NewTable { first: "case" });
     let mut missed = Vec::new();

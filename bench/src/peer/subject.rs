@@ -14,21 +14,14 @@ const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/peer/source
 /// A shape, and its tokenizer in llama.cpp's source.
 struct Known {
     shape: Shape,
-    title: &'static str,
     vocabulary: &'static str,
     template: Option<&'static str>,
 }
 
 const KNOWN: [Known; 2] = [
-    Known {
-        shape: Shape::QWEN2_5_0_5B,
-        title: "Qwen2.5-0.5B",
-        vocabulary: "ggml-vocab-qwen2.gguf",
-        template: None,
-    },
+    Known { shape: Shape::QWEN2_5_0_5B, vocabulary: "ggml-vocab-qwen2.gguf", template: None },
     Known {
         shape: Shape::LLAMA_3_2_1B,
-        title: "Llama-3.2-1B",
         vocabulary: "ggml-vocab-llama-bpe.gguf",
         template: Some("templates/meta-llama-Llama-3.2-3B-Instruct.jinja"),
     },
@@ -77,7 +70,7 @@ impl Subject {
         Ok(Self {
             title: format!(
                 "random weights in the shape of {} (Q8_0), with its vocabulary of {} tokens",
-                known.title,
+                known.shape.title,
                 Unit::Tokens.show(known.shape.vocabulary as f64)
             ),
             file_stem: named.to_owned(),

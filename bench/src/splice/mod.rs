@@ -34,9 +34,9 @@ pub struct Options {
     /// Cells of the cache.
     #[arg(long, default_value_t = 8192)]
     cells: usize,
-    /// Measure this model, a path or `smollm2`, without bars; otherwise random weights in the shape
-    /// of Qwen2.5-0.5B.
-    #[arg(long, value_name = "PATH|NAME")]
+    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
+    /// weights in the shape of Qwen2.5-0.5B.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
     /// Print the figures without failing on a missed bar.
     #[arg(long)]
@@ -72,7 +72,7 @@ pub fn run(options: &Options) -> Result<()> {
     if wanted(Part::Cells) || wanted(Part::Recovery) {
         let subject = Subject::of(options.model.as_deref())?;
         let model = Arc::new(LlamaModel::load(&subject.path, LlamaOptions::default())?);
-        println!("\n{}, {} rounds.", subject.title, options.rounds);
+        println!("\n{}, {} rounds.", subject.on(&*model), options.rounds);
         if wanted(Part::Recovery) {
             missed.extend(recovery::measure(&model, options.rounds)?.print());
         }

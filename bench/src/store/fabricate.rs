@@ -45,6 +45,11 @@ impl Fabricator {
         Ok(Self { block, rows, random: 0x5eed })
     }
 
+    /// KV of one token.
+    pub fn token_bytes(&self) -> usize {
+        self.rows.iter().map(Range::len).sum::<usize>() / BLOCK_TOKENS
+    }
+
     /// A state of the cells at `range`, at most a block of them.
     pub fn state(&mut self, range: Range<usize>) -> Vec<u8> {
         let mut state = self.block[..CELLS].to_vec();

@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use hob_slots::{BlockRef, Timeline};
 
+use super::Row;
 use super::fabricate::record;
-use super::{KV_BYTES, Row};
 use crate::measure::{beside_us, median_ms, time};
 use crate::turns::{FINGERPRINT, Words};
+use crate::weights::Shape;
 
 pub const CONVERSATIONS: usize = 10_000;
 /// Tokens of each: a prefix that it shares with 99 others, and its own.
@@ -62,7 +63,7 @@ pub fn fill(directory: &Path) -> Result<()> {
         let blocks = timeline.blocks().iter().map(|block| BlockRef {
             end: block.range.end as u32,
             id: block.id,
-            bytes: (block.range.len() * KV_BYTES) as u64,
+            bytes: (block.range.len() * Shape::QWEN2_5_0_5B.kv_bytes()) as u64,
         });
         let record = record(&format!("conversation-{number}"), &tokens, blocks.collect())?;
         let name = format!("{}.{}.bin", record.conversation.file_stem(), record.class.file_word());

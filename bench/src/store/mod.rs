@@ -29,14 +29,17 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 
-/// KV of one token of the shape, in f16.
-const KV_BYTES: usize = 12_288;
+use crate::Subject;
 
 #[derive(clap::Args)]
 pub struct Options {
     /// Rounds; each time is the median of as many samples.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
+    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
+    /// weights in the shape of Qwen2.5-0.5B.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
+    model: Option<String>,
     /// Measure only this part.
     #[arg(long, value_enum)]
     only: Option<Part>,
@@ -75,7 +78,9 @@ pub fn run(options: &Options) -> Result<()> {
         .into_iter()
         .any(wanted)
     {
-        let model = Arc::new(LlamaModel::load(&crate::model_path()?, LlamaOptions::default())?);
+        let subject = Subject::of(options.model.as_deref())?;
+        let model = Arc::new(LlamaModel::load(&subject.path, LlamaOptions::default())?);
+        println!("{}.", subject.on(&*model));
         if wanted(Part::Restore) {
             rows.extend(restore::measure(&model, options.rounds)?);
         }
@@ -102,10 +107,7 @@ pub fn run(options: &Options) -> Result<()> {
 }
 
 fn print(options: &Options, rows: &[Row]) -> Result<()> {
-    println!(
-        "Shape of Qwen2.5-0.5B, {KV_BYTES} bytes of KV a token; times are medians of {} rounds.\n",
-        options.rounds
-    );
+    println!("Times are medians of {} rounds.\n", options.rounds);
     println!("| what | measured | figure | bar |");
     println!("|---|---|---:|---:|");
     let mut missed = Vec::new();
@@ -116,7 +118,7 @@ fn print(options: &Options, rows: &[Row]) -> Result<()> {
             missed.push(format!("{what}: {ratio:.2}{unit}"));
         }
     }
-    if missed.is_empty() || options.no_bars {
+    if missed.is_empty() || options.no_bars || options.model.is_some() {
         return Ok(());
     }
     bail!("missed: {}", missed.join("; "))

@@ -17,8 +17,8 @@ use hob_runtime::{EngineCounters, EngineOptions, Model, TurnRequest};
 use hob_slots::Token;
 use hob_slots::store::Store;
 
+use super::Row;
 use super::fabricate::Fabricator;
-use super::{KV_BYTES, Row};
 use crate::measure::median_ms;
 use crate::turns::{self, Words};
 
@@ -62,7 +62,7 @@ pub fn measure(model: &Arc<LlamaModel>, rounds: usize) -> Result<[Row; 2]> {
         Row {
             what: format!("written by turn {TURNS} of {TOKENS} tokens, less 16 KiB"),
             measured: format!("{written} bytes for {new} tokens"),
-            ratio: (written as f64 - WRITTEN_BAR_BYTES) / (new * KV_BYTES) as f64,
+            ratio: (written as f64 - WRITTEN_BAR_BYTES) / (new * kv.token_bytes()) as f64,
             bar: Some(WRITTEN_BAR),
             unit: " x KV",
         },

@@ -33,7 +33,10 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// The dimensions of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
+    /// As `--model` has it.
     pub name: &'static str,
+    /// As headings have it.
+    pub title: &'static str,
     pub architecture: Architecture,
     /// Width of the residual stream; a multiple of 32, like every other width.
     pub embedding: usize,
@@ -68,9 +71,14 @@ pub struct Tokenizer {
 }
 
 impl Shape {
+    /// Those that have a name for a person.
+    pub const KNOWN: [Self; 4] =
+        [Self::QWEN2_5_0_5B, Self::LLAMA_3_2_1B, Self::QWEN2_5_7B, Self::LLAMA_3_1_8B];
+
     /// Qwen2.5-0.5B: 494 million weights, 529 MB.
     pub const QWEN2_5_0_5B: Self = Self {
         name: "qwen2.5-0.5b",
+        title: "Qwen2.5-0.5B",
         architecture: Architecture::Qwen2,
         embedding: 896,
         layers: 24,
@@ -85,6 +93,7 @@ impl Shape {
     /// Llama-3.2-1B: 1.24 billion weights, 1.3 GB.
     pub const LLAMA_3_2_1B: Self = Self {
         name: "llama-3.2-1b",
+        title: "Llama-3.2-1B",
         architecture: Architecture::Llama,
         embedding: 2048,
         layers: 16,
@@ -96,9 +105,40 @@ impl Shape {
         context: 131_072,
     };
 
+    /// Qwen2.5-7B but for its output matrix, which is the embedding here: 7.07 billion weights, 7.5 GB.
+    pub const QWEN2_5_7B: Self = Self {
+        name: "qwen2.5-7b",
+        title: "Qwen2.5-7B",
+        architecture: Architecture::Qwen2,
+        embedding: 3584,
+        layers: 28,
+        heads: 28,
+        kv_heads: 4,
+        feed_forward: 18_944,
+        vocabulary: 152_064,
+        rope_base: 1e6,
+        context: 32_768,
+    };
+
+    /// Llama-3.1-8B but for its output matrix, which is the embedding here: 7.5 billion weights, 8.0 GB.
+    pub const LLAMA_3_1_8B: Self = Self {
+        name: "llama-3.1-8b",
+        title: "Llama-3.1-8B",
+        architecture: Architecture::Llama,
+        embedding: 4096,
+        layers: 32,
+        heads: 32,
+        kv_heads: 8,
+        feed_forward: 14_336,
+        vocabulary: 128_256,
+        rope_base: 5e5,
+        context: 131_072,
+    };
+
     /// Small enough to compare many answers: 36 million weights, 39 MB.
     pub const RANDOM_36M: Self = Self {
         name: "random-36m",
+        title: "a small Llama",
         architecture: Architecture::Llama,
         embedding: 512,
         layers: 12,
@@ -114,6 +154,7 @@ impl Shape {
     #[cfg(test)]
     pub const SMALL: Self = Self {
         name: "small",
+        title: "a Qwen2 for tests",
         architecture: Architecture::Qwen2,
         embedding: 64,
         layers: 2,
@@ -286,6 +327,9 @@ mod tests {
         // What the published models have.
         assert_eq!(weights(Shape::QWEN2_5_0_5B), 494_032_768);
         assert_eq!(weights(Shape::LLAMA_3_2_1B), 1_235_814_400);
+        // Published: 7,615,616,512 and 8,030,261,248 with an output matrix of their own.
+        assert_eq!(weights(Shape::QWEN2_5_7B), 7_615_616_512 - 152_064 * 3584);
+        assert_eq!(weights(Shape::LLAMA_3_1_8B), 8_030_261_248 - 128_256 * 4096);
         assert_eq!(Shape::QWEN2_5_0_5B.kv_bytes(), 12_288);
     }
 
