@@ -5,7 +5,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::command::Line;
-use crate::gpu::Found;
+use crate::gpu::{self, Found};
 use crate::libclang;
 use crate::need::Need;
 use crate::packages::System;
@@ -91,6 +91,15 @@ pub fn gpu() -> Found {
         vulkan_headers: is_met(Need::VulkanHeaders),
         spirv_headers: is_met(Need::SpirvHeaders),
     }
+}
+
+/// For CMake. `None`: the user has chosen some, or no card answers.
+pub fn cuda_architectures() -> Option<String> {
+    if env::var_os(gpu::CUDA_ARCHITECTURES).is_some() {
+        return None;
+    }
+    let capabilities = Line::new("nvidia-smi --query-gpu=compute_cap --format=csv,noheader");
+    gpu::cuda_architectures(&capabilities.output().ok()?)
 }
 
 /// Where llama.cpp's build looks for ROCm.

@@ -4,6 +4,8 @@
 //! - Without a device and its tools the build has the default features, so nothing is compiled anew.
 //! - CUDA before Vulkan, because it is faster on the same card.
 
+use std::collections::BTreeSet;
+
 use crate::command::Line;
 use crate::need::Need;
 
@@ -50,6 +52,8 @@ pub struct Found {
 pub struct Choice {
     pub gpu: Option<Gpu>,
     pub why: String,
+    /// Of NVIDIA's cards here, as CMake names them: `90`, or `86;90`.
+    pub cuda_architectures: Option<String>,
 }
 
 impl Gpu {
@@ -75,6 +79,18 @@ impl Gpu {
     }
 }
 
+/// Read by CMake. By default, llama.cpp compiles for seven architectures, and for recent cards to a language
+/// that the driver compiles again at the first start.
+pub const CUDA_ARCHITECTURES: &str = "CMAKE_CUDA_ARCHITECTURES";
+
+/// From what `nvidia-smi` says of each card: `9.0`.
+pub fn cuda_architectures(capabilities: &str) -> Option<String> {
+    let number = |line: &str| line.trim().replace('.', "");
+    let is_number = |text: &String| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    let known: BTreeSet<_> = capabilities.lines().map(number).filter(is_number).collect();
+    (!known.is_empty()).then(|| known.into_iter().collect::<Vec<_>>().join(";"))
+}
+
 impl Wish {
     /// # Errors
     /// Names the words that are known.
@@ -91,7 +107,7 @@ impl Wish {
 
 /// Decides, and says why in one sentence.
 pub fn choose(wish: Wish, found: &Found) -> Choice {
-    let choice = |gpu, why: &str| Choice { gpu, why: why.to_owned() };
+    let choice = |gpu, why: &str| Choice::new(gpu, why.to_owned());
     match wish {
         Wish::None if found.is_macos => choice(
             None,
@@ -107,22 +123,21 @@ pub fn choose(wish: Wish, found: &Found) -> Choice {
 fn detected(found: &Found) -> Choice {
     let vulkan_is_missing = missing_for_vulkan(found);
     if found.nvidia_driver && found.nvcc {
-        let why = "a driver of NVIDIA and nvcc are here".to_owned();
-        return Choice { gpu: Some(Gpu::Cuda), why };
+        return Choice::new(Some(Gpu::Cuda), "a driver of NVIDIA and nvcc are here".to_owned());
     }
     if !found.nvidia_driver && !found.render_node {
-        return Choice { gpu: None, why: "no graphics card is here".to_owned() };
+        return Choice::new(None, "no graphics card is here".to_owned());
     }
     if vulkan_is_missing.is_empty() {
         let why = "a graphics card, Vulkan's headers and glslc are here".to_owned();
-        return Choice { gpu: Some(Gpu::Vulkan), why };
+        return Choice::new(Some(Gpu::Vulkan), why);
     }
     let nvcc = if found.nvidia_driver { "nvcc is missing for CUDA, and " } else { "" };
     let missing = vulkan_is_missing.join(", ");
     let why = format!(
         "a graphics card is here, but {nvcc}{missing} for Vulkan: `--gpu vulkan` installs what is missing"
     );
-    Choice { gpu: None, why }
+    Choice::new(None, why)
 }
 
 /// What a build for `gpu` lacks, and what to do, where no package of the system has it. Without it, the
@@ -169,6 +184,10 @@ fn missing_for_vulkan(found: &Found) -> Vec<&'static str> {
 }
 
 impl Choice {
+    fn new(gpu: Option<Gpu>, why: String) -> Self {
+        Self { gpu, why, cuda_architectures: None }
+    }
+
     /// One sentence for the terminal.
     pub fn told(&self) -> String {
         let what = match self.gpu {
@@ -185,7 +204,12 @@ impl Choice {
     pub fn add_to(&self, build: Line, package: &str) -> Line {
         match self.gpu {
             None | Some(Gpu::Metal) => build,
-            Some(gpu) => build.args(["--features", &format!("{package}/{}", gpu.feature())]),
+            Some(gpu) => {
+                let build = self.cuda_architectures.iter().fold(build, |build, architectures| {
+                    build.env(CUDA_ARCHITECTURES, architectures.clone())
+                });
+                build.args(["--features", &format!("{package}/{}", gpu.feature())])
+            }
         }
     }
 }
@@ -279,6 +303,19 @@ mod tests {
         assert!(tools.contains("command-line tools") && remedy.contains("xcode-select"), "{tools}");
         assert_eq!(missing(Gpu::Metal, &Found { xcode: true, ..mac }), None);
         assert_eq!(missing(Gpu::Vulkan, &LINUX), None);
+    }
+
+    #[test]
+    fn cuda_is_compiled_for_the_cards_that_are_here() {
+        assert_eq!(cuda_architectures("9.0\n9.0\n").as_deref(), Some("90"));
+        assert_eq!(cuda_architectures("12.0\n8.6\n").as_deref(), Some("120;86"));
+        assert_eq!(cuda_architectures("[N/A]\n"), None, "an old driver does not say");
+        let choice = Choice {
+            cuda_architectures: cuda_architectures("9.0"),
+            ..choose(Wish::Only(Gpu::Cuda), &LINUX)
+        };
+        let line = choice.add_to(Line::new("cargo build"), "hob-daemon").to_string();
+        assert!(line.contains("CMAKE_CUDA_ARCHITECTURES=90"), "{line}");
     }
 
     #[test]

@@ -49,7 +49,10 @@ pub fn ensure(needs: &[Need], yes: bool) -> Result<(), Failure> {
 /// Decides what the build computes on, says why, and installs what a device that was asked for needs.
 pub fn for_gpu(wish: Wish, yes: bool) -> Result<Choice, Failure> {
     let found = detect::gpu();
-    let choice = gpu::choose(wish, &found);
+    let mut choice = gpu::choose(wish, &found);
+    if choice.gpu == Some(Gpu::Cuda) {
+        choice.cuda_architectures = detect::cuda_architectures();
+    }
     println!("{}", choice.told());
     if let Some((missing, remedy)) = choice.gpu.and_then(|gpu| gpu::makers_tools(gpu, &found)) {
         return Err(Failure::new(missing, remedy));

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::command::{Failure, Line};
-use crate::gpu::Gpu;
+use crate::gpu::{CUDA_ARCHITECTURES, Gpu};
 use crate::need::Need;
 use crate::{detect, setup};
 
@@ -80,7 +80,10 @@ pub fn run(gpu: Gpu, yes: bool) -> Result<(), Failure> {
     exchanged(Line::new(ON_PROCESSOR)).run()?;
     let feature = gpu.feature();
     let features = format!("hob-runtime/{feature},hob-daemon/{feature}");
+    let architectures = (gpu == Gpu::Cuda).then(detect::cuda_architectures).flatten();
     let build = Line::new(ON_DEVICE).args(["--features", &features]);
+    let build =
+        architectures.into_iter().fold(build, |build, it| build.env(CUDA_ARCHITECTURES, it));
     build.run()?;
     println!("--- built: {:.0} s", begun.elapsed().as_secs_f64());
     let mut rows = Vec::new();
