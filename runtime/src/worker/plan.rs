@@ -166,7 +166,7 @@ impl Worker<'_> {
     pub(super) fn tokens_left(&self, index: usize) -> usize {
         let slot = &self.slots[index];
         let turn = slot.turn.as_ref();
-        turn.map_or(0, |turn| turn.request.prompt.len() - slot.timeline.len())
+        turn.map_or(0, |turn| turn.request.prompt.len().saturating_sub(slot.timeline.len()))
     }
 
     /// A micro-batch was computed: its first prompt, and those that share its cells, were not

@@ -105,6 +105,12 @@ impl Running {
         matches!(self.phase, Phase::Restoring(_))
     }
 
+    /// Whether it restores what is saved behind the slot's tokens, before anything of it is computed.
+    pub fn is_resuming(&self) -> bool {
+        let Phase::Restoring(restoring) = &self.phase else { return false };
+        restoring.recalled.is_none() && restoring.chunk.is_none()
+    }
+
     /// Whether to compute the prompt whatever is hot or saved. A turn that was preempted while it
     /// answered continues where it stopped.
     pub fn is_cold(&self) -> bool {

@@ -296,7 +296,7 @@ impl Slot {
         }
         let reused = turn.report.tokens.cached();
         let adds_little = turn.request.is_stored && self.timeline.len() < reused + BLOCK_TOKENS;
-        let adds_nothing = turn.is_restoring() || turn.adds_nothing || adds_little;
+        let adds_nothing = turn.is_resuming() || turn.adds_nothing || adds_little;
         self.saved = match self.saved {
             Saved::Speculative => Saved::Speculative,
             Saved::Recorded if adds_nothing => Saved::Recorded,
@@ -306,7 +306,7 @@ impl Slot {
 
     /// The turn gives up its cells, and continues later.
     pub fn turn_preempted(&mut self, turn: &Running) {
-        if !turn.is_restoring() {
+        if !turn.is_resuming() {
             self.saved = Saved::Stale { retried: false };
         }
     }

@@ -38,13 +38,13 @@ impl Worker<'_> {
 
     /// `seen`: the cells that each row sees, summed. `cells`: those that any of them sees.
     pub(super) fn add_fillers(&self, plan: &mut Plan, seen: usize, cells: usize) {
+        let Some(tile) = self.core.model.facts().attention_tile else { return };
         let rows = plan.rows.len();
-        let has_room = self.core.options.max_rows().min(self.free_cells()) >= TILE_ROWS;
-        let Some(tile) = self.core.model.facts().attention_tile.filter(|_| has_room) else {
-            return;
-        };
         // The time of answers alone tells how many tokens of a draft are worth it.
         if rows >= TILE_ROWS || plan.only_answers || tile.ratio(rows, seen, cells) > MAX_FILLED {
+            return;
+        }
+        if self.core.options.max_rows().min(self.free_cells()) < TILE_ROWS {
             return;
         }
         let (sequence, token) = (self.scratch(), plan.rows[0].token);
