@@ -116,7 +116,7 @@ impl Engine {
                     draft_tiers: drafter.as_ref().map(|drafter| drafter.tiers.clone()),
                     drafter,
                     costs: if options.micro_batch_target.is_some() {
-                        CostCurve::measured()
+                        CostCurve::measured(model.kv_on_devices())
                     } else {
                         CostCurve::fixed(1.0)
                     },

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::turn::{PromptPhase, PromptProgress};
-use hob_runtime::{Engine, EngineOptions, Model, TurnEvent, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnEvent, TurnRequest};
 use hob_slots::Token;
 use support::*;
 
@@ -24,6 +24,14 @@ fn hot(engine: &Engine, conversation: &str) -> usize {
     let slots = status(engine).slots;
     let slot = slots.iter().find(|slot| slot.conversation == Some(name(conversation)));
     slot.map_or(0, |slot| slot.tokens)
+}
+
+fn first_token(turn: &mut Turn) {
+    while let Some(event) = turn.next_blocking() {
+        if let TurnEvent::Token { .. } = event {
+            break;
+        }
+    }
 }
 
 #[test]
@@ -71,12 +79,38 @@ fn the_tokens_that_an_answer_may_have_count_before_they_are_computed() {
     ask(engine, request("idle", &words("a", 400), 4));
     settle(engine);
     let mut answer = engine.submit(request("other", &words("b", 10), 200)).unwrap();
-    while let Some(event) = answer.next_blocking() {
-        if let TurnEvent::Token { .. } = event {
-            break;
-        }
-    }
+    first_token(&mut answer);
     assert_eq!(hot(engine, "idle"), 0, "at its first token: {:?}", status(engine));
+}
+
+#[test]
+fn a_conversation_whose_turn_waits_is_not_parked() {
+    let paced: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(5)));
+    let engine = OnDisk::with(&paced, options());
+    let engine = &engine.engine;
+    let known = ask(engine, request("waits", &words("a", 150), 1));
+    settle(engine);
+    // Its rows are too few to park for. Both turns come while they are computed, and are admitted after it.
+    let few = engine.submit(request("few", &words("b", 20), 1)).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    let many = engine.submit(request("many", &words("c", 200), 1)).unwrap();
+    let prompt = then(&fake(), &known.timeline, "again");
+    let waits = engine.submit(request("waits", &prompt, 1)).unwrap();
+    for turn in [few, many] {
+        finish(turn).unwrap();
+    }
+    let tokens = finish(waits).unwrap().report.tokens;
+    assert_eq!((tokens.shared, tokens.memory), (known.timeline.len(), 0), "{:?}", status(engine));
+}
+
+#[test]
+fn tokens_of_an_answer_that_are_computed_count_once() {
+    let engine = OnDisk::with(&fake(), options());
+    let engine = &engine.engine;
+    ask(engine, request("idle", &words("a", 400), 4));
+    settle(engine);
+    ask(engine, request("other", &words("b", 10), 10));
+    assert!(hot(engine, "idle") >= 400, "20 rows: {:?}", status(engine));
 }
 
 /// The other one has the cells in front of its own, and leaves them first.
@@ -86,9 +120,10 @@ fn an_answer_that_outlives_another_is_gathered_in_the_cells_that_it_left() {
     let engine = OnDisk::with(&paced, options());
     let engine = &engine.engine;
     let (first, second) = (words("a", 200), words("b", 300));
-    let short = engine.submit(request("short", &first, 40)).unwrap();
+    let mut short = engine.submit(request("short", &first, 40)).unwrap();
+    first_token(&mut short);
     let long = engine.submit(request("long", &second, 300)).unwrap();
-    finish(short).unwrap();
+    while short.next_blocking().is_some() {}
     let answer = finish(long).unwrap();
     let gathered = status(engine).counters.gathered_tokens;
     assert!((300..=answer.timeline.len() as u64).contains(&gathered), "{gathered}");
@@ -110,9 +145,10 @@ fn of_cells_that_others_share_none_is_gathered() {
     let prompt = |word| [instructions.clone(), words(word, 150)].concat();
     ask(engine, request("first", &prompt("a"), 1));
     settle(engine);
-    let short = engine.submit(request("short", &prompt("b"), 40)).unwrap();
+    let mut short = engine.submit(request("short", &prompt("b"), 40)).unwrap();
+    first_token(&mut short);
     let long = engine.submit(request("long", &prompt("c"), 300)).unwrap();
-    finish(short).unwrap();
+    while short.next_blocking().is_some() {}
     let answer = finish(long).unwrap();
     let gathered = status(engine).counters.gathered_tokens as usize;
     let own = answer.timeline.len() - instructions.len();
@@ -133,6 +169,17 @@ fn rows_of_its_own_and_of_turns_that_share_its_cells_park_no_conversation() {
     let shares = [words("a", 400), words("b", 200)].concat();
     ask(engine, request("second", &shares, 1));
     assert!(hot(engine, "first") >= 400, "{:?}", status(engine));
+}
+
+#[test]
+fn on_a_device_no_conversation_is_parked() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_device());
+    let engine = OnDisk::with(&model, options());
+    let engine = &engine.engine;
+    ask(engine, request("idle", &words("a", 400), 4));
+    settle(engine);
+    ask(engine, request("long", &words("b", 400), 4));
+    assert!(hot(engine, "idle") >= 400, "{:?}", status(engine));
 }
 
 #[test]

@@ -264,6 +264,11 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// Whether KV is in the memory of devices.
+    fn kv_on_devices(&self) -> bool {
+        self.offload().is_some_and(|offload| offload.kv)
+    }
+
     /// Frees the weights as soon as the last context is gone. Facts, vocabulary and
     /// [`Model::tokenize`] stay usable.
     ///

@@ -29,6 +29,8 @@ const MAX_AGE: u32 = 1000;
 pub struct CostCurve {
     measured: [Option<Measured>; MAX_ROWS],
     is_fixed: bool,
+    /// Numbers of rows whose next micro-batch says nothing.
+    warms_up: [bool; MAX_ROWS],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,20 +41,26 @@ struct Measured {
 }
 
 impl CostCurve {
-    pub fn measured() -> Self {
-        Self { measured: [None; MAX_ROWS], is_fixed: false }
+    /// `on_devices`: the first micro-batch of each number of rows does not count, because it may load or
+    /// compile kernels.
+    pub fn measured(on_devices: bool) -> Self {
+        let warms_up = [on_devices; MAX_ROWS];
+        Self { measured: [None; MAX_ROWS], is_fixed: false, warms_up }
     }
 
     /// Every micro-batch counts as this long, so that nothing depends on the clock.
     pub fn fixed(seconds: f64) -> Self {
         let one = Measured { seconds, age: 0 };
-        Self { measured: [Some(one); MAX_ROWS], is_fixed: true }
+        Self { measured: [Some(one); MAX_ROWS], is_fixed: true, warms_up: [false; MAX_ROWS] }
     }
 
     /// Learns from a micro-batch of `rows` that took `duration`.
     pub fn observe(&mut self, rows: usize, duration: Duration) {
         let seconds = duration.as_secs_f64();
         if self.is_fixed || seconds == 0.0 || !(1..=MAX_ROWS).contains(&rows) {
+            return;
+        }
+        if std::mem::take(&mut self.warms_up[rows - 1]) {
             return;
         }
         let known = self.measured[rows - 1].map_or(seconds, |known| known.seconds);
@@ -100,7 +108,7 @@ mod tests {
 
     #[test]
     fn what_is_not_measured_is_estimated_from_what_is() {
-        let mut curve = CostCurve::measured();
+        let mut curve = CostCurve::measured(false);
         assert_eq!(curve.seconds(1, None), None);
         curve.observe(1, ms(20.0));
         assert_eq!((known(&curve, 1), known(&curve, 2)), (20.0, 28.0));
@@ -113,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_busier_machine_makes_all_micro_batches_longer_and_one_stall_few() {
-        let mut curve = CostCurve::measured();
+        let mut curve = CostCurve::measured(false);
         curve.observe(8, ms(70.0));
         curve.observe(1, ms(20.0));
         curve.observe(1, ms(5_000.0));
@@ -127,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_number_of_rows_that_was_measured_in_a_bad_moment_is_tried_again() {
-        let mut curve = CostCurve::measured();
+        let mut curve = CostCurve::measured(false);
         curve.observe(2, ms(200.0));
         for _ in 0..=MAX_AGE {
             curve.observe(1, ms(20.0));
@@ -141,5 +149,15 @@ mod tests {
         curve.observe(4, ms(200.0));
         assert_eq!(curve.seconds(4, None), curve.seconds(1, None));
         assert_eq!(curve.seconds(MAX_ROWS + 1, None), None);
+    }
+
+    #[test]
+    fn on_a_device_the_first_micro_batch_of_a_number_of_rows_does_not_count() {
+        let mut curve = CostCurve::measured(true);
+        curve.observe(1, ms(900.0));
+        assert_eq!(curve.seconds(1, None), None);
+        curve.observe(1, ms(10.0));
+        curve.observe(2, ms(900.0));
+        assert_eq!((known(&curve, 1), known(&curve, 2)), (10.0, 18.0));
     }
 }

@@ -67,8 +67,12 @@ impl DrafterCore {
             confidence: Confidence::default(),
             ledger: if is_timed { Ledger::limited() } else { Ledger::unlimited() },
             counters: DraftModelCounters::default(),
+            costs: if is_timed {
+                CostCurve::measured(model.model().kv_on_devices())
+            } else {
+                CostCurve::fixed(0.0)
+            },
             model,
-            costs: if is_timed { CostCurve::measured() } else { CostCurve::fixed(0.0) },
             pace: Pace::new(target, options.max_rows()),
             fetches: 0,
             options: EngineOptions { away: None, ..options.clone() },

@@ -72,6 +72,7 @@ pub use maintenance::Maintainer;
 use marks::{NumberedChange, UseChange};
 pub use passages::Labelled;
 pub use plan::FetchRequest;
+pub(crate) use plan::MaxGroup;
 pub use read::{Part, Piece};
 pub use recall::{RecallRequest, Recalled};
 use records::Summary;

@@ -22,14 +22,35 @@ use super::counters::Counters;
 use super::passages::Labelled;
 use super::shared::{Known, Shared};
 use super::{other_model, residence};
+use crate::backend::Model;
 use crate::fault::{self, Place};
 use crate::miss::MissReason;
 
-/// Blocks of a group: 1.5 MB of a model of half a billion weights.
-pub(super) const MAX_GROUP_BLOCKS: usize = 2;
+/// What is imported at once, at most. Answers wait meanwhile.
+#[derive(Clone, Copy)]
+pub(crate) struct MaxGroup {
+    pub blocks: usize,
+    /// Unless one block has more.
+    bytes: u64,
+}
 
-/// Bytes of a group, unless one block has more: answers wait while a group is imported.
-const MAX_GROUP_BYTES: u64 = 16 << 20;
+impl MaxGroup {
+    /// 1.5 MB of a model of half a billion weights.
+    const ON_PROCESSOR: Self = Self { blocks: 2, bytes: 16 << 20 };
+
+    /// Each group is copied and waited for once a layer for K, and once for V.
+    const ON_DEVICES: Self = Self { blocks: 8, bytes: 32 << 20 };
+
+    pub fn of(model: &dyn Model) -> Self {
+        if model.kv_on_devices() { Self::ON_DEVICES } else { Self::ON_PROCESSOR }
+    }
+
+    /// How many blocks of about `block_bytes` make a group; 0: unknown.
+    fn of_blocks(self, block_bytes: u64) -> usize {
+        let fitting = self.bytes.checked_div(block_bytes).unwrap_or(u64::MAX);
+        usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, self.blocks)
+    }
+}
 
 #[derive(Clone, Debug)]
 pub struct FetchRequest {
@@ -197,7 +218,8 @@ impl Plan {
         };
         let recorded = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
-        let group_blocks = group_blocks(recorded.max().unwrap_or(0).max(seen));
+        let max_group = MaxGroup::of(shared.model.as_ref());
+        let group_blocks = max_group.of_blocks(recorded.max().unwrap_or(0).max(seen));
         Self {
             hot,
             goes_back: goes_back.is_some(),
@@ -227,7 +249,8 @@ impl Plan {
             sought: Sought::Blocks(blocks),
             views: Vec::new(),
             partials: Vec::new(),
-            group_blocks: group_blocks(shared.block_bytes.load(Ordering::Relaxed) as u64),
+            group_blocks: MaxGroup::of(shared.model.as_ref())
+                .of_blocks(shared.block_bytes.load(Ordering::Relaxed) as u64),
             miss: None,
         }
     }
@@ -429,10 +452,4 @@ fn snapshots_within(
 fn is_snapshot(id: &BlockId, timeline: &Timeline, position: usize) -> bool {
     let at = timeline.id_at(position);
     [BlockId::snapshot(at), BlockId::partial(at)].contains(id)
-}
-
-/// How many blocks of about `block_bytes` make a group; 0: unknown.
-fn group_blocks(block_bytes: u64) -> usize {
-    let fitting = MAX_GROUP_BYTES.checked_div(block_bytes).unwrap_or(u64::MAX);
-    usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, MAX_GROUP_BLOCKS)
 }

@@ -7,6 +7,8 @@
 //! - For a single row, llama.cpp divides the cells up to the last used one among its threads. Where idle cells
 //!   have one thread's part, it has nothing to do: each token of an answer of 1,700 tokens beside another
 //!   such conversation took 11 % longer.
+//! - A device divides cells otherwise, reads those of a long answer faster than they come back, and parks
+//!   nothing.
 //! - Which conversation returns when is unknown: its cells stay until they have cost their way back, so that
 //!   the sum is at most twice the least possible one. The rows of a turn that runs alone are known, and count
 //!   before they are computed: what it restores comes into cells that others have left.
@@ -56,7 +58,7 @@ impl Worker<'_> {
 
     /// Parks idle conversations for `ahead` rows of others that are computed next.
     fn park_idle(&mut self, ahead: usize) {
-        if !self.is_plain() {
+        if !self.is_plain() || self.kv_on_devices {
             return;
         }
         for index in 0..self.core.options.slots {
@@ -66,7 +68,9 @@ impl Worker<'_> {
                 continue;
             }
             let Some(conversation) = slot.conversation().cloned() else { continue };
-            let waits = |it: &Waiting| it.conversation() == Some(&conversation);
+            // Any copy of a hint may be the one that its turn takes.
+            let waits =
+                |it: &Waiting| it.conversation().is_some_and(|id| conversation.is_copy_of(id));
             if self.queue.iter().any(waits) || !self.is_worth_parking(index) {
                 continue;
             }

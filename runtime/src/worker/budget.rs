@@ -22,6 +22,7 @@ use crate::draft;
 use crate::labels::{Label, Labels};
 use crate::no_eviction::NoEviction;
 use crate::options::EngineOptions;
+use crate::tiers::MaxGroup;
 use crate::turn::{TurnError, TurnRequest};
 
 /// Blocks leave from this part of the budget on (0.95).
@@ -30,11 +31,13 @@ const HIGH_PERCENT: usize = 95;
 /// They leave down to this part of it (0.75), so that they do not leave one by one.
 const LOW_PERCENT: usize = 75;
 
-/// Cells that stay free for pieces on their way, of which not all tokens are wanted: each passes through the
-/// scratch sequence.
-pub(super) const PIECE_CELLS: usize = 2 * BLOCK_TOKENS;
-
 impl Worker<'_> {
+    /// Cells that stay free for pieces on their way, of which not all tokens are wanted: each passes through
+    /// the scratch sequence.
+    pub(super) fn piece_cells(&self) -> usize {
+        MaxGroup::of(self.core.model.as_ref()).blocks * BLOCK_TOKENS
+    }
+
     /// Whether blocks may leave a live conversation of this model.
     pub(super) fn can_evict(&self) -> bool {
         self.core.options.evicts(self.core.model.facts())

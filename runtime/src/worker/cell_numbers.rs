@@ -65,6 +65,16 @@ impl CellNumbers {
         self.runs[first..].iter().map_while(|run| run.within(&range)).collect()
     }
 
+    /// The first positions of `range` that have cells, up to one that has none.
+    pub fn first_stretch(&self, range: Range<usize>) -> Option<Range<usize>> {
+        let mut runs = self.runs_within(range).into_iter().map(|run| run.positions());
+        let first = runs.next()?;
+        let joined = |stretch: Range<usize>, next: Range<usize>| {
+            if stretch.end == next.start { stretch.start..next.end } else { stretch }
+        };
+        Some(runs.fold(first, joined))
+    }
+
     /// The positions that have cells, in order.
     pub fn positions(&self) -> impl Iterator<Item = usize> {
         self.runs.iter().flat_map(|run| run.positions())
@@ -183,8 +193,11 @@ mod tests {
         assert_eq!((cells.len(), cells.away(200)), (136, vec![64..128]));
         assert_eq!(cells.away(210), [64..128, 200..210]);
         assert!(cells.has(&(0..64)) && cells.lacks(&(64..128)) && !cells.has(&(60..70)));
+        assert_eq!(cells.first_stretch(10..200), Some(10..64));
+        assert_eq!(cells.first_stretch(64..128), None);
         cells.put(64..128, 500);
         assert_eq!((cells.len(), cells.away(200)), (200, vec![]));
+        assert_eq!(cells.first_stretch(10..190), Some(10..190), "whatever the numbers are");
         cells.remove(0..64);
         cells.truncate(130);
         assert_eq!((cells.len(), cells.away(130)), (66, vec![0..64]));

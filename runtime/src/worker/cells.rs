@@ -157,8 +157,8 @@ impl Worker<'_> {
     }
 
     fn number_cells(&mut self, index: usize, positions: Range<usize>) {
-        let first = self.cells_given;
-        self.cells_given += positions.len() as u64;
+        let first = self.cells_given[index];
+        self.cells_given[index] += positions.len() as u64;
         let known = self.slots[index].scattered_from.is_some_and(|from| from <= positions.start);
         let scattered = !known && self.has_neighbours(index);
         let slot = &mut self.slots[index];

@@ -2,6 +2,7 @@
 //!
 //! - For a single row, llama.cpp divides the cells up to the last used one among its threads, see `beside`: an
 //!   answer whose cells all lie in one thread's part keeps the others idle.
+//!   A device has no such parts, and gathers nothing.
 //! - llama.cpp tells no cell's place. Cells that were computed or imported while other conversations had some
 //!   may lie behind theirs, and those alone are moved, once, after the others have gone.
 //! - A piece is exported and imported between two tokens: nothing is rounded.
@@ -36,6 +37,9 @@ impl Worker<'_> {
 
     /// Moves a piece of a single answer's cells into those that others have left.
     pub(super) fn gather(&mut self) {
+        if self.kv_on_devices {
+            return;
+        }
         let [alone] = *self.running().as_slice() else { return };
         let Some(range) = self.scattered_piece(alone) else { return };
         let began = Instant::now();
@@ -60,9 +64,8 @@ impl Worker<'_> {
         let others = self.slots.iter().filter(|other| other.id != slot.id);
         let shared = others.map(|other| slot.cells.shared_end(&other.cells)).max();
         let from = from.max(shared.unwrap_or(0));
-        let run = slot.cells.runs_within(from..slot.timeline.len()).into_iter().next()?;
-        let positions = run.positions();
-        Some(positions.start..positions.end.min(positions.start + MAX_GATHERED))
+        let stretch = slot.cells.first_stretch(from..slot.timeline.len())?;
+        Some(stretch.start..stretch.end.min(stretch.start + MAX_GATHERED))
     }
 
     /// llama.cpp takes the first free cells after some were removed.
@@ -71,8 +74,7 @@ impl Worker<'_> {
     /// [`StateError`]: the slot has lost these cells, unless they could not be exported.
     fn move_cells(&mut self, index: usize, range: Range<usize>) -> Result<(), StateError> {
         let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
-        let buffer = self.core.tiers.spare_buffer();
-        let exported = splice::export(self.backend, scratch, sequence, range.clone(), buffer);
+        let exported = splice::export(self.backend, scratch, sequence, range.clone(), Vec::new());
         let Ok(state) = exported else { return Ok(()) };
         self.backend.remove(sequence, range.clone())?;
         splice::import(self.backend, scratch, sequence, &state, &range, range.clone())?;

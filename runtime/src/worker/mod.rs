@@ -104,6 +104,8 @@ const MAX_FETCH_WAIT: Duration = Duration::from_millis(5);
 
 pub(crate) struct Worker<'b> {
     backend: &'b mut dyn Backend,
+    /// See [`crate::backend::Model::kv_on_devices`].
+    kv_on_devices: bool,
     core: Core,
     /// `None`: there is no draft model, or it has no context.
     drafter: Option<Drafter<'b>>,
@@ -113,8 +115,9 @@ pub(crate) struct Worker<'b> {
     hot: HotTimelines,
     current: Current,
     slots: Vec<Slot>,
-    /// Numbers the cells, see `cells`.
-    cells_given: u64,
+    /// The next number of a cell of each slot, see `cells`. Each slot has numbers of its own, so that answers
+    /// side by side have theirs in a row.
+    cells_given: Vec<u64>,
     queue: VecDeque<Waiting>,
     /// A slot was pinned or freed, or the queue has changed, since the last [`Worker::publish_open`].
     open_changed: bool,
@@ -186,13 +189,14 @@ impl<'b> Worker<'b> {
         });
         Self {
             backend,
+            kv_on_devices: core.model.kv_on_devices(),
             drafter,
             unread: Vec::new(),
             registry: Registry::with_prefixes(slots, prefixes),
             hot: HotTimelines::default(),
             current: Current::default(),
             slots: (0..slots + prefixes).map(slot).collect(),
-            cells_given: 0,
+            cells_given: (0..u64::from(slots + prefixes)).map(|slot| slot << 40).collect(),
             queue: VecDeque::new(),
             open_changed: true,
             slot_may_be_free: false,

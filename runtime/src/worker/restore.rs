@@ -19,7 +19,6 @@ use hob_slots::lineage::lossy_tokens;
 use tracing::debug;
 
 use super::Worker;
-use super::budget::PIECE_CELLS;
 use super::running::{Phase, Restoring, Running};
 use crate::backend::StateError;
 use crate::command::Command;
@@ -104,7 +103,7 @@ impl Worker<'_> {
         if !self.can_evict() || prompt < self.budget(index) {
             return usize::MAX;
         }
-        self.room_left(index).saturating_sub(PIECE_CELLS)
+        self.room_left(index).saturating_sub(self.piece_cells())
     }
 
     /// Where beginnings of the prompt end that are hot in prefix slots, which are saved by then. Plain
@@ -280,7 +279,9 @@ impl Worker<'_> {
             let lossy = lossy(piece.wanted.end).saturating_sub(lossy(piece.wanted.start));
             self.core.counters.lossy_tokens += lossy as u64;
         }
-        self.extend_away(index, &away, &views);
+        if !away.is_empty() {
+            self.extend_away(index, &away, &views);
+        }
         self.extend_restored(index, &tokens, &views, &piece.origins);
     }
 

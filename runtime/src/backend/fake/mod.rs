@@ -28,7 +28,7 @@ use super::lossy::Unrounded;
 use super::rotate::Pairing;
 use super::{
     AttentionTile, Backend, ContextShape, Immovable, JoinedState, LoadError, MemoryKind, Model,
-    ModelFacts, Progress, Rope, Row,
+    ModelFacts, Offload, Progress, Rope, Row,
 };
 use crate::vocabulary::{TokenKind, Vocabulary};
 
@@ -61,6 +61,7 @@ pub struct FakeModel {
     vocabulary: Vocabulary,
     pace: Duration,
     resident: AtomicBool,
+    is_on_device: bool,
     computes_nan: bool,
     copies: bool,
     tokenized_bytes: Arc<AtomicUsize>,
@@ -100,6 +101,7 @@ impl FakeModel {
             vocabulary: Vocabulary::new(bytes.chain(control), None, Some(Token(IM_END)), false),
             pace: Duration::ZERO,
             resident: AtomicBool::new(true),
+            is_on_device: false,
             computes_nan: false,
             copies: false,
             tokenized_bytes: Arc::default(),
@@ -135,6 +137,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_pace(mut self, pace: Duration) -> Self {
         self.pace = pace;
+        self
+    }
+
+    /// The same with all layers and KV on a device.
+    #[must_use]
+    pub fn with_device(mut self) -> Self {
+        self.is_on_device = true;
         self
     }
 
@@ -230,6 +239,11 @@ impl Model for FakeModel {
             }
         }
         tokens
+    }
+
+    fn offload(&self) -> Option<Offload> {
+        let devices = vec!["Fake0".to_owned()];
+        self.is_on_device.then_some(Offload { layers: 1, all_layers: 1, devices, kv: true })
     }
 
     fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool {

@@ -9,9 +9,14 @@ use std::ptr::NonNull;
 
 use llama_cpp_2::{LlamaBackendDevice, LlamaBackendDeviceType, list_llama_ggml_backend_devices};
 use llama_cpp_sys_2 as sys;
+use tracing::warn;
 
 use super::start;
 use crate::backend::{ContextShape, Device, LoadError, Offload};
+
+/// The build has a backend for graphics cards, or says so by its file.
+const IS_FOR_DEVICES: bool =
+    cfg!(any(feature = "cuda", feature = "metal", feature = "rocm", feature = "vulkan"));
 
 /// How many layers are computed on devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +93,12 @@ impl Placement {
         }
         let wanted = self.wanted(&known)?;
         if wanted.is_empty() {
+            if IS_FOR_DEVICES || self.layers != GpuLayers::Auto {
+                warn!(
+                    "no device that this build can use is here, so the processor computes all: see the \
+                     device's driver, and `hob doctor`"
+                );
+            }
             return Ok(Placed::default());
         }
         let mut placed = Placed {

@@ -5,10 +5,12 @@ use std::sync::mpsc::{Receiver, channel};
 use hob_slots::{Block, BlockId};
 
 use super::*;
-use crate::tiers::plan::{MAX_GROUP_BLOCKS, Sought};
+use crate::tiers::plan::Sought;
 
 const SLOW: u64 = 1;
 const OTHER: u64 = 2;
+
+const GROUP_BLOCKS: usize = 2;
 
 /// Planned restores of `groups` groups each.
 fn queue<const N: usize>(
@@ -42,7 +44,7 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
     let restore = state.restores.get_mut(&handle.number).unwrap();
     restore.threads.active = 1; // A thread plans.
     drop(state);
-    queue.planned(handle.number, plan(groups * MAX_GROUP_BLOCKS), Told::default());
+    queue.planned(handle.number, plan(groups * GROUP_BLOCKS), Told::default());
     (handle, inbox)
 }
 
@@ -65,7 +67,7 @@ fn plan(blocks: usize) -> Plan {
         snapshots: Vec::new(),
         sought: Sought::Blocks((0..blocks).map(block).collect()),
         partials: Vec::new(),
-        group_blocks: MAX_GROUP_BLOCKS,
+        group_blocks: GROUP_BLOCKS,
         miss: None,
     }
 }
