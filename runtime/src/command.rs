@@ -56,6 +56,17 @@ pub(crate) enum Command {
     Stop,
 }
 
+impl Command {
+    /// Whether its caller [calls](crate::attention::Attention::call_for_command) once it has sent it.
+    pub fn calls(&self) -> bool {
+        match self {
+            Self::Turn(submitted) => !submitted.request.purpose.is_background(),
+            Self::Forget { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 /// A checked turn, on its way into the queue.
 pub(crate) struct Submitted {
     pub request: TurnRequest,

@@ -176,7 +176,7 @@ impl Engine {
         let submitted = Submitted { request, constraint, events, at: Instant::now() };
         self.send(Command::Turn(Box::new(submitted)))?;
         if answers {
-            self.inner.heartbeat.attention.call();
+            self.inner.heartbeat.attention.call_for_command();
         }
         Ok(turn)
     }
@@ -262,7 +262,7 @@ impl Engine {
     pub async fn forget(&self, conversation: ConversationId) -> Result<(), TurnError> {
         let (done, removed) = Reply::channel();
         self.send(Command::Forget { conversation, done })?;
-        self.inner.heartbeat.attention.call();
+        self.inner.heartbeat.attention.call_for_command();
         self.answered(removed).await?.map_err(TurnError::NotForgotten)
     }
 

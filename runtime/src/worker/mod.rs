@@ -342,6 +342,9 @@ impl<'b> Worker<'b> {
 
     /// Returns whether to go on.
     fn handle(&mut self, command: Command) -> bool {
+        if command.calls() {
+            self.core.pulse.attention.received();
+        }
         match command {
             Command::Turn(turn) => self.enqueue(turn),
             Command::Fetched { slot, fetch, event } => self.fetched(slot, fetch, event),
