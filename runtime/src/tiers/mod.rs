@@ -123,7 +123,7 @@ impl KvTiers {
                 Writer::new(&writer, &steps, Box::new(on_room)).run(&mut job_inbox);
             }),
         ];
-        for _ in 0..fetch::THREADS {
+        for _ in 0..fetch::threads() {
             let (queue, shared) = (fetches.clone(), shared.clone());
             threads.push(spawn("hob-reader", move || queue.serve(&shared)));
         }

@@ -28,8 +28,14 @@ use super::recall::{self, RecallRequest, Recalled};
 use super::shared::Shared;
 use crate::miss::MissReason;
 
-/// Reader threads. A third one gained nothing that could be measured.
-pub(super) const THREADS: usize = 2;
+/// Reader threads. On two cores, a third one gained nothing that could be measured.
+pub(super) fn threads() -> usize {
+    (cores() / 4).clamp(2, 4)
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
 
 /// Groups of one restore that are read and not consumed yet. Each takes memory; with three, a
 /// restore of 25 MB took 1.17 to 1.25 times as long as llama.cpp's file, with four 1.17 to 1.20.
@@ -439,8 +445,7 @@ impl Groups {
 /// what they read. With two threads on two cores 403 MB took 1.03 times as long as llama.cpp's
 /// file, with one 0.93.
 pub(super) fn max_threads_per_restore() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    cores.saturating_sub(1).clamp(1, THREADS)
+    cores().saturating_sub(1).clamp(1, threads())
 }
 
 #[cfg(test)]
