@@ -28,7 +28,9 @@ const FOR_DRIVERS: [&str; 5] = [
 
 fn launch(directory: &TempDir, flags: &[&str]) -> Launch {
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
-    let launch = launch.args(["--model", "bundled", "--ctx", "2048"]).args(flags.iter().copied());
+    let launch = launch.args(["--ctx", "2048"]).args(flags.iter().copied());
+    let named = flags.contains(&"--model");
+    let launch = if named { launch } else { launch.args(["--model", "bundled"]) };
     FOR_DRIVERS.iter().fold(launch, |launch, name| match env::var_os(name) {
         Some(value) => launch.env(name, value),
         None => launch,
@@ -99,6 +101,23 @@ fn layers_are_on_a_device_and_what_it_computed_comes_back_after_a_restart() {
         let again = say(&hobd.client, "What is my locker code?");
         let tokens = &again["hob"]["tokens"];
         assert!(tokens["disk"].as_u64() > Some(64), "{tokens}");
+    });
+}
+
+/// The bundled model is not probed.
+#[test]
+fn a_file_is_probed_without_the_device_and_served_on_it() {
+    if !has_device() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../assets/fixtures/qwen3.gguf");
+    let launch = launch(&directory, &["--model", file]);
+    while_it_runs(launch.start(), |hobd| {
+        let status = hobd.client.get("/v1/status");
+        assert_eq!(status["offload"]["layers"], status["offload"]["all_layers"], "{status}");
+        assert!(launch.log().contains("was probed"), "{}", launch.log());
+        say(&hobd.client, "Hello!");
     });
 }
 

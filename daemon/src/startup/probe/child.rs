@@ -98,7 +98,7 @@ fn attempt(job: &Job) -> Line {
         threads: job.threads,
         cache_type_k: job.cache_type_k.clone(),
         cache_type_v: job.cache_type_v.clone(),
-        // The file is tried, not the device, whose driver would not fit the limits.
+        // The file is tried, not the device, which is hidden from this process.
         placement: Placement { layers: GpuLayers::Count(0), ..Placement::default() },
         adapters: job
             .adapters

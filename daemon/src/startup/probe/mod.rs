@@ -42,6 +42,14 @@ const BYTES_PER_SECOND: u64 = 20 << 20;
 /// Of a file whose few tokens are worth more than one thread.
 const MANY_BYTES: u64 = 1 << 30;
 
+/// Hides all devices from CUDA, ROCm and Vulkan. llama.cpp asks each device that it sees for its memory, and ends
+/// the process where the driver does not answer: CUDA's needs more address space than the child may have.
+const NO_DEVICES: [(&str, &str); 3] = [
+    ("CUDA_VISIBLE_DEVICES", "-1"),
+    ("HIP_VISIBLE_DEVICES", "-1"),
+    ("GGML_VK_VISIBLE_DEVICES", ""),
+];
+
 /// What a probe found.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
@@ -141,6 +149,7 @@ fn try_file(settings: &Settings, file: &Tried<'_>, report: &mut Report<'_>) -> R
     let program = limits::program().context("cannot find this program again")?;
     let mut command = Command::new(program);
     command.arg(child::FLAG).arg(serde_json::to_string(&job)?);
+    command.envs(NO_DEVICES);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().context("cannot start the process that probes the model")?;
     let lines = reader(process.stdout.take().expect("it is piped"));
