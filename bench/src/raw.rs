@@ -11,6 +11,9 @@ use hob_slots::Token;
 
 use crate::measure::time;
 
+/// Before each measurement.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// A thread with a context; takes one measurement at a time.
 pub struct Raw {
     asks: mpsc::Sender<(usize, Vec<Token>)>,
@@ -30,6 +33,9 @@ impl Raw {
                     for start in (backend.end(Sequence(0))..context).step_by(128) {
                         decode(backend, start, &vec![Token(300); 128.min(context - start)], false);
                     }
+                    // As long as the engine waits between two turns: an idle device slows its clock, and an idle
+                    // processor loses its caches.
+                    std::thread::sleep(PAUSE);
                     let (took, ()) = time(|| decode(backend, context, &new, true));
                     backend.remove(Sequence(0), context..context + new.len()).expect("plain");
                     outbox.send(took).expect("the benchmark waits");

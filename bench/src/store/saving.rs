@@ -101,6 +101,6 @@ fn earlier_turns(words: &mut Words, end: Token) -> Vec<Token> {
 
 /// A turn whose answer is the end-of-turn token.
 pub(super) fn ending(prompt: &[Token], end: Token) -> TurnRequest {
-    let sampling = Sampling { logit_bias: vec![(end, 100.0)], ..Sampling::greedy() };
+    let sampling = Sampling { logit_bias: vec![(end, 1e6)], ..Sampling::greedy() };
     TurnRequest { sampling, ignore_eog: false, ..turns::request("bench", prompt, 8) }
 }
