@@ -172,7 +172,7 @@ fn rows_of_its_own_and_of_turns_that_share_its_cells_park_no_conversation() {
 }
 
 #[test]
-fn on_a_device_no_conversation_is_parked() {
+fn on_a_device_many_more_rows_are_computed_beside_an_idle_conversation() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_device());
     let engine = OnDisk::with(&model, options());
     let engine = &engine.engine;
@@ -180,6 +180,8 @@ fn on_a_device_no_conversation_is_parked() {
     settle(engine);
     ask(engine, request("long", &words("b", 400), 4));
     assert!(hot(engine, "idle") >= 400, "{:?}", status(engine));
+    ask(engine, request("longer", &words("c", 400), 4));
+    assert_eq!(hot(engine, "idle"), 0, "{:?}", status(engine));
 }
 
 #[test]

@@ -49,7 +49,9 @@ fn every_memory_family_is_recognised() {
 #[test]
 fn attention_over_kv_of_16_bit_takes_tiles_where_memory_is_plain() {
     for (file, memory) in FAMILIES {
-        assert_eq!(load(file).facts().attention_tile.is_some(), memory.is_plain(), "{file}");
+        let model = load(file);
+        let takes_tiles = memory.is_plain() && model.offload().is_none();
+        assert_eq!(model.facts().attention_tile.is_some(), takes_tiles, "{file}");
     }
     let [cache_type_k, cache_type_v] = ["q8_0"; 2].map(str::to_owned);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
@@ -191,6 +193,9 @@ fn reloaded_weights_give_the_same_answer() {
         let never = support::engine(&model, None, options());
         ask(&never, endless("chat", &story(&model), 16));
         assert_eq!(answer.tokens, ask(&never, endless("chat", &prompt, 32)).tokens, "{file}");
+        // A backend that is a file may be gone before a thread that still computes with it.
+        engine.shutdown();
+        never.shutdown();
     }
 }
 
@@ -234,7 +239,10 @@ fn a_parked_conversation_comes_back_bit_exactly() {
         assert_eq!(first.tokens, firsts[0].tokens, "{file} ({memory})");
         settle(&alone);
         let expected = ask(&alone, endless("chat 0", &prompt, 32));
-        assert_eq!(back.tokens, expected.tokens, "{file} ({memory})");
+        // A device rounds a row otherwise in a micro-batch of another length: `devices` compares there.
+        if model.offload().is_none() {
+            assert_eq!(back.tokens, expected.tokens, "{file} ({memory})");
+        }
     }
 }
 
@@ -452,4 +460,5 @@ fn quantised_caches_restore_as_exactly() {
     let prompt = then(&model, &first.timeline, "What is my locker code?");
     let back = ask(&engine, endless("one", &prompt, 16));
     assert_eq!(back.report.tokens.memory, first.timeline.len());
+    engine.shutdown(); // See `reloaded_weights_give_the_same_answer`.
 }

@@ -38,8 +38,10 @@ impl MaxGroup {
     /// 1.5 MB of a model of half a billion weights.
     const ON_PROCESSOR: Self = Self { blocks: 2, bytes: 16 << 20 };
 
-    /// Each group is copied and waited for once a layer for K, and once for V.
-    const ON_DEVICES: Self = Self { blocks: 8, bytes: 32 << 20 };
+    /// Each group is copied and waited for once a layer for K, and once for V. On an H100, 32,768 tokens in the
+    /// shape of Qwen2.5-7B took 505 ms in groups of two and 429 in groups of eight, and 2,048 tokens 34 and 41:
+    /// the first group is imported once all of it is read.
+    const ON_DEVICES: Self = Self { blocks: 4, bytes: 32 << 20 };
 
     pub fn of(model: &dyn Model) -> Self {
         if model.kv_on_devices() { Self::ON_DEVICES } else { Self::ON_PROCESSOR }

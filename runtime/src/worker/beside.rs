@@ -7,8 +7,8 @@
 //! - For a single row, llama.cpp divides the cells up to the last used one among its threads. Where idle cells
 //!   have one thread's part, it has nothing to do: each token of an answer of 1,700 tokens beside another
 //!   such conversation took 11 % longer.
-//! - A device divides cells otherwise, reads those of a long answer faster than they come back, and parks
-//!   nothing.
+//! - A device divides no cells among threads. On an H100, in the shape of Qwen2.5-7B, an idle cell costs 0.03 µs
+//!   a row, and its way back 16 µs.
 //! - Which conversation returns when is unknown: its cells stay until they have cost their way back, so that
 //!   the sum is at most twice the least possible one. The rows of a turn that runs alone are known, and count
 //!   before they are computed: what it restores comes into cells that others have left.
@@ -22,8 +22,8 @@ use super::cell_numbers::CellNumbers;
 use super::plan::Plan;
 use crate::map::EvictionReason;
 
-/// An idle cell that as many rows were computed beside has cost its way back.
-const MAX_ROWS_BESIDE: usize = 24;
+/// An idle cell that as many rows were computed beside has cost its way back: on a processor, and on a device.
+const MAX_ROWS_BESIDE: [usize; 2] = [24, 512];
 
 /// Fewer cells are not worth a restore. Cells that running turns share do not count.
 pub(super) const MIN_IDLE_CELLS: usize = 128;
@@ -58,13 +58,14 @@ impl Worker<'_> {
 
     /// Parks idle conversations for `ahead` rows of others that are computed next.
     fn park_idle(&mut self, ahead: usize) {
-        if !self.is_plain() || self.kv_on_devices {
+        if !self.is_plain() {
             return;
         }
+        let max_rows = MAX_ROWS_BESIDE[usize::from(self.kv_on_devices)];
         for index in 0..self.core.options.slots {
             let slot = &self.slots[index];
             let rows = slot.rows_beside.saturating_add(ahead);
-            if slot.turn.is_some() || slot.unparked_until > 0 || rows < MAX_ROWS_BESIDE {
+            if slot.turn.is_some() || slot.unparked_until > 0 || rows < max_rows {
                 continue;
             }
             let Some(conversation) = slot.conversation().cloned() else { continue };
@@ -78,7 +79,7 @@ impl Worker<'_> {
                 self.core.counters.parked += 1;
                 self.park(&conversation, EvictionReason::Beside);
             } else {
-                self.slots[index].unparked_until = MAX_ROWS_BESIDE;
+                self.slots[index].unparked_until = max_rows;
             }
         }
     }

@@ -235,7 +235,7 @@ impl<'b> Worker<'b> {
             // As many blocks as were computed, so that none are left to save at the end. One takes a
             // fraction of a millisecond, a snapshot may take many.
             let snapshots = !prompts_wait && !restores;
-            (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots));
+            (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots, rows > 0));
             self.let_drafter_read();
             self.core.change_log.notify();
             assert!(self.cells_agree(), "each change of cells is told to the backend");

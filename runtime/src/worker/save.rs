@@ -27,8 +27,11 @@ impl Worker<'_> {
     /// Exports one object or writes one record, of idle slots first: they may be parked next. Does
     /// nothing while too much waits for the disk. A snapshot may take many milliseconds: without
     /// `snapshots` none is taken, and no record of a memory that needs one is written.
-    pub(super) fn housekeep(&mut self, snapshots: bool) {
-        for idle in [true, false] {
+    /// `computes`: turns are computed. KV leaves a device while it computes nothing, so those turns are saved
+    /// when they have ended.
+    pub(super) fn housekeep(&mut self, snapshots: bool, computes: bool) {
+        let whose = if self.kv_on_devices && computes { &[true][..] } else { &[true, false] };
+        for &idle in whose {
             for index in 0..self.slots.len() {
                 let slot = &self.slots[index];
                 if slot.turn.is_none() == idle

@@ -19,6 +19,7 @@ use super::LlamaModel;
 use super::adapters::TurnAdapters;
 use super::params::context_params;
 use super::pool::Pool;
+use super::staging::Staging;
 use super::weights::Weights;
 use crate::adapters::Adapters;
 use crate::backend::{
@@ -47,6 +48,8 @@ pub(super) struct Context<'m> {
     batch: Batch,
     /// Of a memory with full attention and something beside it, if its states can be split so.
     split: Option<Split>,
+    /// Where KV is on a device that can have it.
+    staging: Option<Staging>,
     /// llama.cpp has its address.
     heartbeat: Option<Arc<Heartbeat>>,
     /// The processor computed the nodes of the last graph: devices of other kinds take no abort
@@ -63,7 +66,8 @@ impl<'m> Context<'m> {
             beside: offload.as_ref().map(Offload::to_string),
         };
         let threads = model.options.threads(model.facts.size_bytes);
-        let kv_on_devices = offload.is_some_and(|offload| offload.kv);
+        let kv_on = offload.filter(|offload| offload.kv);
+        let kv_on_devices = kv_on.is_some();
         let inner = split::with_void(shape, model.facts.memory);
         let params = context_params(inner, model.options.cache_types(), kv_on_devices);
         let mut params = params.ok_or_else(|| failed.clone())?;
@@ -89,6 +93,7 @@ impl<'m> Context<'m> {
             shape,
             batch: Batch::default(),
             split: None,
+            staging: kv_on.and_then(|offload| Staging::new(&offload.devices)),
             heartbeat: None,
             reports_nodes: false,
         };
@@ -120,11 +125,27 @@ impl<'m> Context<'m> {
         flags: sys::llama_state_seq_flags,
     ) -> Result<Vec<u8>, StateError> {
         let context = self.pointer.as_ptr();
+        // SAFETY: the context is alive, and checks the id.
+        let announced = unsafe { sys::llama_state_seq_get_size_ext(context, sequence.0, flags) };
+        let mut state = fitting(buffer, announced);
+        if let Some(staged) = self.staging.as_mut().and_then(|staging| staging.bytes(announced)) {
+            // SAFETY: the slice has the announced size, which is passed along.
+            let written = unsafe {
+                sys::llama_state_seq_get_data_ext(
+                    context,
+                    staged.as_mut_ptr(),
+                    announced,
+                    sequence.0,
+                    flags,
+                )
+            };
+            check_export(announced, written)?;
+            state.extend_from_slice(&staged[..written]);
+            return Ok(state);
+        }
         // SAFETY: the vector has room for the announced size, which is passed along; its length is
         // set to what was written, and only after that many bytes were.
         unsafe {
-            let announced = sys::llama_state_seq_get_size_ext(context, sequence.0, flags);
-            let mut state = fitting(buffer, announced);
             let written = sys::llama_state_seq_get_data_ext(
                 context,
                 state.as_mut_ptr(),
@@ -145,13 +166,21 @@ impl<'m> Context<'m> {
         state: &[u8],
         flags: sys::llama_state_seq_flags,
     ) -> Result<(), StateError> {
+        let staged = self.staging.as_mut().and_then(|staging| staging.bytes(state.len()));
+        let source = match staged {
+            Some(staged) => {
+                staged.copy_from_slice(state);
+                &*staged
+            }
+            None => state,
+        };
         // SAFETY: pointer and length are those of one slice; the caller verified every byte of it
         // as an export of this very model and layout.
         let consumed = unsafe {
             sys::llama_state_seq_set_data_ext(
                 self.pointer.as_ptr(),
-                state.as_ptr(),
-                state.len(),
+                source.as_ptr(),
+                source.len(),
                 sequence.0,
                 flags,
             )

@@ -14,6 +14,7 @@ mod params;
 mod placement;
 mod pool;
 mod rope;
+mod staging;
 #[cfg(feature = "bench")]
 pub mod stock;
 mod weights;
