@@ -22,8 +22,11 @@ use super::cell_numbers::CellNumbers;
 use super::plan::Plan;
 use crate::map::EvictionReason;
 
-/// An idle cell that as many rows were computed beside has cost its way back: on a processor, and on a device.
-const MAX_ROWS_BESIDE: [usize; 2] = [24, 512];
+/// An idle cell that as many rows were computed beside has cost its way back.
+const MAX_ROWS_BESIDE: usize = 24;
+
+/// The same of a cell on a device.
+const MAX_ROWS_ON_DEVICE: usize = 512;
 
 /// Fewer cells are not worth a restore. Cells that running turns share do not count.
 pub(super) const MIN_IDLE_CELLS: usize = 128;
@@ -61,7 +64,7 @@ impl Worker<'_> {
         if !self.is_plain() {
             return;
         }
-        let max_rows = MAX_ROWS_BESIDE[usize::from(self.kv_on_devices)];
+        let max_rows = if self.kv_on_devices { MAX_ROWS_ON_DEVICE } else { MAX_ROWS_BESIDE };
         for index in 0..self.core.options.slots {
             let slot = &self.slots[index];
             let rows = slot.rows_beside.saturating_add(ahead);

@@ -30,8 +30,8 @@ impl Worker<'_> {
     /// `computes`: turns are computed. KV leaves a device while it computes nothing, so those turns are saved
     /// when they have ended.
     pub(super) fn housekeep(&mut self, snapshots: bool, computes: bool) {
-        let whose = if self.kv_on_devices && computes { &[true][..] } else { &[true, false] };
-        for &idle in whose {
+        let idle_alone = self.kv_on_devices && computes;
+        for idle in [true, false].into_iter().filter(|idle| *idle || !idle_alone) {
             for index in 0..self.slots.len() {
                 let slot = &self.slots[index];
                 if slot.turn.is_none() == idle

@@ -93,7 +93,7 @@ impl Placement {
         }
         let wanted = self.wanted(&known)?;
         if wanted.is_empty() {
-            if IS_FOR_DEVICES || self.layers != GpuLayers::Auto {
+            if IS_FOR_DEVICES && self.layers == GpuLayers::Auto {
                 warn!(
                     "no device that this build can use is here, so the processor computes all: see the \
                      device's driver, and `hob doctor`"
