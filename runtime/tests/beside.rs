@@ -185,6 +185,26 @@ fn on_a_device_many_more_rows_are_computed_beside_an_idle_conversation() {
 }
 
 #[test]
+fn on_a_device_a_turn_is_saved_when_it_has_ended() {
+    let pace = Duration::from_millis(1);
+    for (fake, is_saved_before) in [
+        (FakeModel::new().with_pace(pace), true),
+        (FakeModel::new().with_pace(pace).with_device(), false),
+    ] {
+        let model: Arc<dyn Model> = Arc::new(fake);
+        let engine = engine(&model, None, options());
+        let mut turn = engine.submit(request("chat", &words("a", 400), 100)).unwrap();
+        first_token(&mut turn);
+        let bytes = || status(&engine).memory_bytes;
+        assert_eq!(bytes() > 0, is_saved_before, "of 400 tokens, {} bytes", bytes());
+        while turn.next_blocking().is_some() {}
+        settle(&engine);
+        assert!(bytes() > 0);
+        engine.shutdown();
+    }
+}
+
+#[test]
 fn what_is_not_saved_and_what_memory_has_no_room_for_stays() {
     for saved in [false, true] {
         let budget = if saved { 0 } else { 1 << 30 };
