@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::turn::{PromptPhase, PromptProgress};
-use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnEvent, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnEvent, TurnRequest};
 use hob_slots::Token;
 use support::*;
 
@@ -90,8 +90,10 @@ fn a_conversation_whose_turn_waits_is_not_parked() {
     let engine = &engine.engine;
     let known = ask(engine, request("waits", &words("a", 150), 1));
     settle(engine);
-    // Its rows are too few to park for. Both turns come while they are computed, and are admitted after it.
-    let few = engine.submit(request("few", &words("b", 20), 1)).unwrap();
+    // Its rows are too few to park for. Both turns come while they are computed, which they do not cut, and
+    // are admitted one after the other.
+    let few = TurnRequest { purpose: Purpose::Speculate, ..request("few", &words("b", 20), 0) };
+    let few = engine.submit(few).unwrap();
     std::thread::sleep(Duration::from_millis(20));
     let many = engine.submit(request("many", &words("c", 200), 1)).unwrap();
     let prompt = then(&fake(), &known.timeline, "again");
