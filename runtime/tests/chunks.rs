@@ -61,26 +61,26 @@ fn heads_of_chunks_right_behind_each_other_are_computed_together_and_see_all_bef
     let fake = FakeModel::new().with_batch_log(batches.clone()).with_view_log(views.clone());
     let model: Arc<dyn Model> = Arc::new(fake);
     let tiers = OnDisk::new(&model);
-    let (first, other) = (prompt(&model, &[1, 2, 3, 4, 5]), prompt(&model, &[5, 4, 3, 2, 1]));
+    let (first, other) = (prompt(&model, &[1, 2, 3, 4, 5, 6]), prompt(&model, &[6, 5, 4, 3, 2, 1]));
     ask(&tiers.engine, request("first", &first, 8));
     settle(&tiers.engine);
     batches.lock().clear();
     views.lock().clear();
     let answer = ask(&tiers.engine, repaired("other", &other));
     check_sum(&answer, &other);
-    assert_eq!(answer.report.tokens.repaired, 5 * HEAD, "{:?}", answer.report.tokens);
+    assert_eq!(answer.report.tokens.repaired, 6 * HEAD, "{:?}", answer.report.tokens);
     let heads: Vec<Vec<Row>> = batches
         .lock()
         .iter()
         .filter(|batch| batch.iter().any(|row| row.sequence != batch[0].sequence))
         .cloned()
         .collect();
-    // Of 128 rows at most.
+    // Of four heads, 128 rows, at most.
     assert_eq!(heads.len(), 2, "two micro-batches have rows of several sequences");
     let rows =
         heads.iter().flat_map(|rows| rows.chunk_by(|one, next| one.sequence == next.sequence));
     let rows: Vec<&[Row]> = rows.collect();
-    assert_eq!(rows.iter().map(|rows| rows.len()).collect::<Vec<_>>(), [HEAD; 5]);
+    assert_eq!(rows.iter().map(|rows| rows.len()).collect::<Vec<_>>(), [HEAD; 6]);
     for rows in rows {
         let tokens: Vec<Token> = rows.iter().map(|row| row.token).collect();
         assert_eq!(tokens, other[rows[0].position..][..HEAD]);

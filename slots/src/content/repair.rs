@@ -36,8 +36,9 @@ pub struct UnknownRepair(String);
 /// Attention sinks of a sequence.
 const SINKS: usize = 4;
 
-/// Tokens of a chunk's head in the default strategy, see `cargo xtask bench chunks`.
-pub const HEAD: usize = 36;
+/// Tokens of a chunk's head in the default strategy, see `cargo xtask bench chunks`. Two heads fill a tile of
+/// attention on a processor, see `runtime/src/backend/tile.rs`: two of 36 tokens begin a second one.
+pub const HEAD: usize = 32;
 
 /// Per cent of the tokens that CacheBlend computes anew.
 const SELECTED: usize = 15;
