@@ -16,7 +16,9 @@ use hob_slots::content::Import;
 use hob_slots::format::{BranchRef, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
 use hob_slots::lineage::{first_lossy, first_moved, views_within};
 use hob_slots::store::Miss;
-use hob_slots::{AdapterSet, Block, BlockId, ConversationId, Timeline, Token, ViewRun};
+use hob_slots::{
+    AdapterSet, BLOCK_TOKENS, Block, BlockId, ConversationId, Timeline, Token, ViewRun,
+};
 
 use super::counters::Counters;
 use super::passages::Labelled;
@@ -71,6 +73,8 @@ pub struct FetchRequest {
     pub views: Vec<ViewRun>,
     /// Cells for the tokens behind `hot`: those that are restored and those that are computed.
     pub room: usize,
+    /// Cells of the cache beside those of the hot tokens.
+    pub free: usize,
     /// Tokens of the prompt that may be reused.
     pub limit: usize,
     /// Where hot prefixes of the prompt end: each may have a snapshot.
@@ -221,7 +225,10 @@ impl Plan {
         let recorded = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
         let max_group = MaxGroup::of(shared.model.as_ref());
-        let group_blocks = max_group.of_blocks(recorded.max().unwrap_or(0).max(seen));
+        // A group has its cells while it is imported, also those of hot tokens in its first block.
+        let free = request.free.saturating_add(request.hot - hot);
+        let fitting = (free.min(room) / BLOCK_TOKENS).max(1);
+        let group_blocks = max_group.of_blocks(recorded.max().unwrap_or(0).max(seen)).min(fitting);
         Self {
             hot,
             goes_back: goes_back.is_some(),

@@ -68,6 +68,8 @@ impl Worker<'_> {
         let prompt = turn.request.prompt.clone();
         let prefix_ends = self.hot_prefix_ends(index, &prompt);
         let room = self.room_of_sequel(index, prompt.len());
+        let cells = self.slots[index].cells.len();
+        let free = self.core.options.context_tokens.saturating_sub(cells);
         let views = std::mem::take(&mut self.slots[index].views_before);
         self.core.fetches += 1;
         let fetch = self.core.fetches;
@@ -82,6 +84,7 @@ impl Worker<'_> {
             limit,
             views,
             room,
+            free,
             prefix_ends,
             record_only: turn.is_cold(),
             takes_moved: turn.request.takes_moved(),
