@@ -202,16 +202,16 @@ impl Figures {
         self.tells += other.tells;
     }
 
-    /// The facts that the arm's answers tell, by those that exact answers tell.
+    /// The part of the facts which exact answers tell that the arm's answers tell, too.
     fn recall(&self) -> f64 {
-        self.tells as f64 / self.telling.max(1) as f64
+        self.told as f64 / self.telling.max(1) as f64
     }
 }
 
 /// `judged`: the default has bars.
 fn print(arms: &[(String, Repair)], all: &[Figures], judged: bool) {
     println!(
-        "| strategy | moved | repaired | computed | same likeliest token | bar | mean KL | F1 | facts told / by exact answers | bar | of the same facts |"
+        "| strategy | moved | repaired | computed | same likeliest token | bar | mean KL | F1 | facts told, of exact | bar | facts told, of all |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
     for ((name, repair), figures) in arms.iter().zip(all) {
@@ -222,7 +222,7 @@ fn print(arms: &[(String, Repair)], all: &[Figures], judged: bool) {
             false => [String::new(), String::new()],
         };
         println!(
-            "| {name} | {} | {} | {} | {:.3} | {} | {:.4} | {:.3} | {tells} / {telling} | {} | {told} of {telling} |",
+            "| {name} | {} | {} | {} | {:.3} | {} | {:.4} | {:.3} | {told} of {telling} | {} | {tells} |",
             per_answer(likeness.tokens.moved),
             per_answer(likeness.tokens.repaired),
             per_answer(likeness.tokens.computed),
