@@ -64,6 +64,25 @@ fn the_longest_idle_of_too_many_conversations_is_parked_and_restored() {
 }
 
 #[test]
+fn a_restore_behind_shared_tokens_fits_a_cache_that_has_no_room_for_two_blocks_more() {
+    let model = fake();
+    let engine = engine(&model, None, EngineOptions { context_tokens: 140, ..options() });
+    let said = tokens(&model, &"a long story ".repeat(9)[..108]);
+    let first = ask(&engine, request("chat", &said, 8));
+    settle(&engine);
+    block_on(engine.park(name("chat")));
+    // Its first 54 tokens are in the cells of another conversation, in the middle of the first block.
+    ask(&engine, request("other", &[&said[..54], &tokens(&model, "!?")[..]].concat(), 1));
+    let prompt = [&first.timeline[..], &tokens(&model, "and how does it end?")[..]].concat();
+    let back = ask(&engine, request("chat", &prompt, 1));
+
+    let new = prompt.len() - first.timeline.len();
+    let counts = back.report.tokens;
+    assert_eq!((counts.shared, counts.computed), (54, new), "{:?}", back.report);
+    assert_eq!(back.tokens, alone(&model, &prompt, 1));
+}
+
+#[test]
 fn a_conversation_resumes_from_disk_after_a_restart_and_computes_only_new_tokens() {
     for memory in
         [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent]

@@ -52,7 +52,6 @@ impl Drafter<'_> {
             limit: tokens.len(),
             views: Vec::new(),
             room: usize::MAX, // It evicts no blocks: it follows as far as its cells reach.
-            free: usize::MAX,
             prefix_ends: Vec::new(),
             record_only: false,
             takes_moved: false, // It computes everything itself.

@@ -73,8 +73,6 @@ pub struct FetchRequest {
     pub views: Vec<ViewRun>,
     /// Cells for the tokens behind `hot`: those that are restored and those that are computed.
     pub room: usize,
-    /// Cells of the cache beside those of the hot tokens.
-    pub free: usize,
     /// Tokens of the prompt that may be reused.
     pub limit: usize,
     /// Where hot prefixes of the prompt end: each may have a snapshot.
@@ -226,8 +224,7 @@ impl Plan {
         let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
         let max_group = MaxGroup::of(shared.model.as_ref());
         // A group has its cells while it is imported, also those of hot tokens in its first block.
-        let free = request.free.saturating_add(request.hot - hot);
-        let fitting = (free.min(room) / BLOCK_TOKENS).max(1);
+        let fitting = (room / BLOCK_TOKENS).max(1);
         let group_blocks = max_group.of_blocks(recorded.max().unwrap_or(0).max(seen)).min(fitting);
         Self {
             hot,

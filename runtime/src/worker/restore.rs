@@ -68,8 +68,6 @@ impl Worker<'_> {
         let prompt = turn.request.prompt.clone();
         let prefix_ends = self.hot_prefix_ends(index, &prompt);
         let room = self.room_of_sequel(index, prompt.len());
-        let cells = self.slots[index].cells.len();
-        let free = self.core.options.context_tokens.saturating_sub(cells);
         let views = std::mem::take(&mut self.slots[index].views_before);
         self.core.fetches += 1;
         let fetch = self.core.fetches;
@@ -84,7 +82,6 @@ impl Worker<'_> {
             limit,
             views,
             room,
-            free,
             prefix_ends,
             record_only: turn.is_cold(),
             takes_moved: turn.request.takes_moved(),
@@ -101,10 +98,11 @@ impl Worker<'_> {
         self.report_progress(index);
     }
 
-    /// The cells for tokens behind the slot's, where its prompt is longer than its budget.
+    /// The cells for tokens behind the slot's: those of the cache, or what its budget leaves where the prompt is longer.
     fn room_of_sequel(&self, index: usize, prompt: usize) -> usize {
         if !self.can_evict() || prompt < self.budget(index) {
-            return usize::MAX;
+            let cells = self.slots[index].cells.len();
+            return self.core.options.context_tokens.saturating_sub(cells);
         }
         self.room_left(index).saturating_sub(self.piece_cells())
     }

@@ -25,7 +25,6 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
     let request = FetchRequest {
         views: Vec::new(),
         room: usize::MAX,
-        free: usize::MAX,
         conversation: None,
         number: 0,
         adapters: Default::default(),
