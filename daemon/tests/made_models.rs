@@ -1,4 +1,5 @@
-//! Models made of the fixtures: a reranker, and one whose vocabulary has the marks for a text that is filled in.
+//! Models made of the fixtures: a reranker, one whose vocabulary has the marks for a text that is filled in, and
+//! those whose chat templates are hostile.
 //! Through the built hobd, on llama.cpp.
 #![cfg(feature = "llama")]
 
@@ -166,4 +167,38 @@ fn a_text_is_filled_in_with_the_marks_of_the_vocabulary() {
     let body = with(json!({"prompt": prefix, "suffix": suffix}));
     let refused = lacks.client.call("POST", "/v1/completions").json(&body).send();
     assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("suffix")));
+}
+
+/// Chat templates, and what each exceeds.
+fn templates() -> [(&'static str, String, &'static str); 2] {
+    let deep = format!("{{{{ {}1 }}}}", "not ".repeat(200_000));
+    let doubled = "{% set ns = namespace(x='x' * 1000) %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x \
+                   %}{% endfor %}";
+    [("deep", deep, "64 MiB of stack"), ("doubled", doubled.to_owned(), "1024 MiB of memory")]
+}
+
+#[test]
+fn a_file_whose_chat_template_takes_all_is_refused_chats_only_and_serves_them_with_another_template()
+ {
+    let directory = TempDir::new().unwrap();
+    let own = directory.path().join("own.jinja");
+    std::fs::write(&own, "{% for message in messages %}{{ message.content }}{% endfor %}").unwrap();
+    let chat = json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4});
+    for (name, template, why) in templates() {
+        let model = fixture().text("tokenizer.chat_template", &template);
+        let hobd = start(&directory, name, &model);
+        let refused = hobd.client.call("POST", "/v1/chat/completions").json(&chat).send();
+        let said = refused.text();
+        assert_eq!(refused.status, 400, "{name}: {said}");
+        assert!(said.contains("chat template") && said.contains(why), "{name}: {said}");
+        hobd.client.post("/v1/completions", &json!({"prompt": "Hi", "max_tokens": 4}));
+        drop(hobd);
+        let home = directory.path().join(name);
+        let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &home);
+        let launch =
+            launch.args(["--threads", "1", "--ctx", "512", "--chat-template"]).args([&own]);
+        let hobd =
+            launch.args(["--model".into(), home.join("model.gguf").into_os_string()]).start();
+        hobd.client.post("/v1/chat/completions", &chat);
+    }
 }

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::adapters::{AdapterFile, Adapters, FileIdentity};
 use crate::backend::{Backend, ContextShape, DecodeError, LoadError, Model, Row, Sequence};
-use crate::template::{ChatTemplate, RenderInput};
 use crate::vocabulary::Vocabulary;
 
 /// Cells of the context. Its compute buffers stay small.
@@ -45,7 +44,6 @@ const TEXTS: [&str; 8] = [
 pub enum Stage {
     Loading,
     Tokenizing,
-    Templating,
     Computing,
 }
 
@@ -54,7 +52,6 @@ impl fmt::Display for Stage {
         f.write_str(match self {
             Self::Loading => "loaded the file",
             Self::Tokenizing => "tokenized a text with it",
-            Self::Templating => "rendered its chat template",
             Self::Computing => "computed a few tokens with it",
         })
     }
@@ -80,15 +77,14 @@ pub enum Defect {
 
 /// Tries the model; calls `begin` at each stage after [`Stage::Loading`].
 ///
-/// A chat template that cannot be rendered is no defect: only chats need it, and they say why.
+/// The chat template is not rendered: only chats need it, a setting may replace it, and a daemon renders it in a
+/// child of its own.
 ///
 /// # Errors
 /// The first [`Defect`]. A hostile file ends the process instead.
 pub fn probe(model: &dyn Model, begin: &mut dyn FnMut(Stage)) -> Result<(), Defect> {
     begin(Stage::Tokenizing);
     let prompt = tokenize(model)?;
-    begin(Stage::Templating);
-    render(model);
     begin(Stage::Computing);
     let pools = model.facts().pooling.is_some();
     let mut computed = Ok(());
@@ -161,28 +157,6 @@ fn check(vocabulary: &Vocabulary, tokens: &[Token]) -> Result<(), Defect> {
     }
 }
 
-/// Renders a short conversation. What the template says does not matter.
-fn render(model: &dyn Model) {
-    let Some(source) = &model.facts().chat_template else { return };
-    let written = |token: Option<Token>| {
-        let bytes = token.map(|token| model.vocabulary().piece(token)).unwrap_or_default();
-        String::from_utf8_lossy(bytes).into_owned()
-    };
-    let (bos, eos) = (written(model.vocabulary().bos()), written(model.vocabulary().eos()));
-    let Ok(template) = ChatTemplate::new(source, &bos, &eos) else { return };
-    let said = |role: &str, text: &str| serde_json::json!({"role": role, "content": text});
-    let messages = [said("system", "Be brief."), said("user", TEXTS[0]), said("assistant", "Yes.")];
-    for count in 1..=messages.len() {
-        let input = RenderInput {
-            messages: &messages[..count],
-            tools: None,
-            add_generation_prompt: true,
-            extra: &serde_json::Map::new(),
-        };
-        template.render(&input).ok();
-    }
-}
-
 fn embed(backend: &mut dyn Backend, prompt: &[Token]) -> Result<(), Defect> {
     match backend.embed(prompt)?.iter().all(|value| value.is_finite()) {
         true => Ok(()),
@@ -238,7 +212,7 @@ mod tests {
             let mut stages = Vec::new();
             let found = probe(&FakeModel::new().with_memory(memory), &mut |it| stages.push(it));
             assert_eq!(found, Ok(()));
-            assert_eq!(stages, [Stage::Tokenizing, Stage::Templating, Stage::Computing]);
+            assert_eq!(stages, [Stage::Tokenizing, Stage::Computing]);
         }
         for pooling in ["mean", "last", "rank"] {
             assert_eq!(probe(&FakeModel::new().with_pooling(pooling), &mut |_| {}), Ok(()));
