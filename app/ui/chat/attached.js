@@ -49,15 +49,13 @@ export function Attach({ attachments }) {
     <input type="file" multiple hidden ref=${field} onChange=${chosen} data-test="attach-file" />`;
 }
 
-/** A paste of files or of a long text is attached instead of written. */
+/** A paste attaches its files, and a long text. A short text is written, also beside files: office programs
+    put a picture of the words on the clipboard with the words. */
 export function takePaste(event, attachments) {
   const files = [...event.clipboardData.files];
   const text = event.clipboardData.getData("text/plain");
-  if (!files.length && text.length <= MAX_PASTED_CHARS) return;
-  event.preventDefault();
-  if (text.length > MAX_PASTED_CHARS) {
-    attachments.add(new Blob([text]), { name: t("attach.pasted"), isPasted: true });
-  } else {
-    files.forEach((file) => attachments.add(file));
-  }
+  const isLong = text.length > MAX_PASTED_CHARS;
+  files.forEach((file) => attachments.add(file));
+  if (isLong) attachments.add(new Blob([text]), { name: t("attach.pasted"), isPasted: true });
+  if (isLong || (files.length && !text)) event.preventDefault();
 }

@@ -184,6 +184,31 @@ fn a_file_that_is_no_text_says_so_and_one_too_long_cannot_be_sent() {
 }
 
 #[test]
+fn a_paste_of_words_and_their_picture_writes_the_words_and_says_that_pictures_are_not_read() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_complaint("400");
+    page.shows("@composer");
+    let is_taken = |words: &str| {
+        let taken = page.script_with(
+            "const clipboardData = new DataTransfer();
+             if (arguments[0]) clipboardData.setData('text/plain', arguments[0]);
+             clipboardData.items.add(new File(['GIF89a\\u0001\\0\\u0001\\0'], 'cells.gif', {type: 'image/gif'}));
+             const event = new ClipboardEvent('paste', {bubbles: true, cancelable: true, clipboardData});
+             one('@composer').dispatchEvent(event);
+             return event.defaultPrevented",
+            &[json!(words)],
+        );
+        taken.as_bool().unwrap()
+    };
+    assert!(!is_taken("three cells"), "the browser writes the words itself");
+    page.reads("@document-chip[data-state=failed]", "Hob reads no images");
+    page.click("@document-chip [aria-label*='Take']");
+    assert!(is_taken(""));
+    page.reads("@document-chip[data-state=failed]", "Hob reads no images");
+}
+
+#[test]
 fn a_file_that_is_too_long_offers_the_context_that_holds_it() {
     let hobd = Hobd::start_changed(Model::Fake, &[], |launch, directory| {
         let settings = "model = \"fake\"\nctx = 1024\nslots = 1\neviction = \"off\"\n";
