@@ -93,7 +93,18 @@ fn for_each_seed(count: u64, (launch, hobd): &mut (Launch, Hobd), send: impl Fn(
     assert_eq!(status["residency"], "resident", "{status}");
     let answer = hobd.client.say("afterwards", "Say this: still here");
     assert_eq!(answer["choices"][0]["message"]["content"], "still here");
+    let page = hobd.client.call("GET", "/metrics").send().text();
+    let wrong: Vec<_> = page.lines().filter(|line| counts_what_is_not_allowed(line)).collect();
+    assert!(wrong.is_empty(), "also what was answered after {PATIENCE:?}: {wrong:?}");
     assert!(resident_mib(hobd) < MAX_RESIDENT_MIB, "{} MiB", resident_mib(hobd));
+}
+
+/// Whether the line of hobd's metrics counts requests that were answered in a way that is not allowed.
+fn counts_what_is_not_allowed(line: &str) -> bool {
+    let Some(labels) = line.strip_prefix("hob_requests_total{route=\"") else { return false };
+    let (route, rest) = labels.split_once("\",status=\"").expect("a status follows the route");
+    let (status, _) = rest.split_once('"').expect("the status is quoted");
+    !is_allowed(route, status.parse().expect("a number"))
 }
 
 fn resident_mib(hobd: &Hobd) -> u64 {
