@@ -352,12 +352,16 @@ fn an_answer_that_fills_its_budget_leaves_no_cell_beyond_it() {
     let prompt = vec![Token(97); BUDGET - 60];
     let rules = SegmentRef::new((BUDGET - 60) as u32, Layer::Rules, "rules"); // They stay.
     let keep = Retention { segments: vec![rules], ..Retention::default() };
-    let request = TurnRequest { keep, ..with_budget("chat", &prompt, 61) };
-    let answer = ask(&disk.engine, request);
-    assert_eq!((answer.tokens.len(), answer.cells.peak), (61, BUDGET));
-    settle(&disk.engine); // The engine computes the last token of an answer when no turn waits.
-    let map = block_on(disk.engine.map()).unwrap();
-    assert_eq!(map.used_tokens, BUDGET);
+    for max_tokens in [61, 200] {
+        let request =
+            TurnRequest { keep: keep.clone(), ..with_budget("chat", &prompt, max_tokens) };
+        let answer = ask(&disk.engine, request);
+        assert_eq!((answer.tokens.len(), answer.cells.peak), (61, BUDGET), "{max_tokens}");
+        assert_eq!(answer.reason, FinishReason::Length, "{max_tokens}");
+        settle(&disk.engine); // The engine computes the last token of an answer when no turn waits.
+        let map = block_on(disk.engine.map()).unwrap();
+        assert_eq!(map.used_tokens, BUDGET, "{max_tokens}");
+    }
 }
 
 #[test]

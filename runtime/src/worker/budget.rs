@@ -130,8 +130,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The same, of the slot's conversation. A turn that finds no room waits for the disk, or ends with an
-    /// error.
+    /// The same, of the slot's conversation. A turn that finds no room waits for the disk, or ends: an answer with
+    /// what there is of it, a prompt with an error.
     fn keep_within_budget(&mut self, index: usize) {
         let turn = self.slots[index].turn.as_ref().filter(|turn| !turn.is_restoring());
         let Some(turn) = turn else { return };
@@ -144,8 +144,7 @@ impl Worker<'_> {
         }
         self.reduce_to_budget(index);
         if self.slots[index].cells.len() >= self.budget(index) && !self.stall(index) {
-            let error = self.too_small(index);
-            self.fail_turn(index, error);
+            self.end_for_lack_of_room(index);
         }
     }
 

@@ -131,7 +131,8 @@ impl Worker<'_> {
         true
     }
 
-    fn end_for_lack_of_room(&mut self, index: usize) {
+    /// Ends a turn for whose next row nothing can leave: an answer for its length, a prompt with an error.
+    pub(super) fn end_for_lack_of_room(&mut self, index: usize) {
         let turn = self.slots[index].turn.as_ref().expect("the slot runs a turn");
         if let Phase::Decoding(last) = turn.phase {
             self.finish(index, FinishReason::Length, Some(last));
