@@ -100,6 +100,19 @@ impl<'s> PlainState<'s> {
         })
     }
 
+    /// Whether it has one cell at each of these positions, and no other.
+    pub fn holds(&self, positions: &std::ops::Range<usize>) -> bool {
+        if self.cells != positions.len() {
+            return false;
+        }
+        let mut seen = vec![false; self.cells];
+        self.positions().all(|position| {
+            let at = usize::try_from(position).ok().and_then(|it| it.checked_sub(positions.start));
+            let place = at.and_then(|at| seen.get_mut(at));
+            place.is_some_and(|seen| !std::mem::replace(seen, true))
+        })
+    }
+
     /// The ranges of K and V in the state, section by section.
     pub fn rows(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         self.sections.iter().map(|&(at, row_bytes)| {
@@ -352,6 +365,18 @@ mod tests {
     #[test]
     fn a_joined_state_equals_one_state_of_all_cells() {
         assert_eq!(joined(10, &[state(0..3), state(3..4), state(4..10)]), state(0..10));
+    }
+
+    #[test]
+    fn a_state_holds_the_positions_of_its_cells_and_no_others() {
+        let holds = |bytes: &[u8], held| PlainState::parse(bytes).unwrap().holds(&held);
+        let (whole, with_a_hole) = (state(2..6), joined(10, &[state(2..4), state(5..6)]));
+        let twice = joined(10, &[state(2..4), state(3..4), state(5..6)]);
+        let swapped = joined(10, &[state(4..6), state(2..4)]);
+        assert!(holds(&whole, 2..6) && holds(&swapped, 2..6));
+        assert!(!holds(&whole, 2..5) && !holds(&whole, 1..5) && !holds(&whole, 2..7));
+        assert!(!holds(&with_a_hole, 2..6) && !holds(&with_a_hole, 2..5));
+        assert!(!holds(&twice, 2..6));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use super::pool::Pool;
 use super::staging::Staging;
 use super::weights::Weights;
 use crate::adapters::Adapters;
+use crate::backend::state::PlainState;
 use crate::backend::{
     Backend, ContextShape, DecodeError, LoadError, Offload, RANK, Row, Sequence, StateError,
 };
@@ -335,6 +336,10 @@ impl Backend for Context<'_> {
         self.check_sequence(sequence);
         if self.split.is_some() {
             return self.import_attention(sequence, state, held);
+        }
+        // Layouts that are not known here were verified as objects that begin and end there.
+        if !PlainState::parse(state).is_none_or(|state| state.holds(held)) {
+            return Err(StateError::Import { bytes: state.len() });
         }
         self.import_with(sequence, state, WHOLE)?;
         if self.end(sequence) == held.end { Ok(()) } else { self.refuse(sequence, state) }

@@ -86,11 +86,7 @@ impl Context<'_> {
         held: &Range<usize>,
     ) -> Result<(), StateError> {
         // Layouts that are not known here were verified as objects that begin and end there.
-        let holds = PlainState::parse(attention).is_none_or(|state| {
-            let at = |position| usize::try_from(position).is_ok_and(|at| held.contains(&at));
-            state.cells() == held.len() && state.positions().all(at)
-        });
-        if !holds {
+        if !PlainState::parse(attention).is_none_or(|state| state.holds(held)) {
             return Err(StateError::Import { bytes: attention.len() });
         }
         let split = self.split.as_mut().expect("only split memories are asked");
