@@ -66,6 +66,16 @@ impl Available {
         Self { host_bytes, device_bytes: 0 }
     }
 
+    /// What is left beside another model of `bytes`: it is on the devices where it fits there.
+    #[must_use]
+    pub fn beside(self, bytes: u64) -> Self {
+        let Self { host_bytes, device_bytes } = self;
+        match device_bytes.checked_sub(bytes) {
+            Some(left) if left > 0 => Self { host_bytes, device_bytes: left },
+            _ => Self { host_bytes: host_bytes.saturating_sub(bytes), device_bytes },
+        }
+    }
+
     /// For the layers wherever they are.
     pub fn total_bytes(self) -> u64 {
         self.host_bytes.saturating_add(self.device_bytes)
@@ -240,6 +250,14 @@ mod tests {
             tokens * 127 * KIB + tokens * MASK_BYTES_PER_TOKEN <= available_bytes / MEMORY_SHARE
         };
         ChosenContext::chosen(Some(trained), false, available_bytes, fits)
+    }
+
+    #[test]
+    fn a_model_beside_takes_memory_of_the_devices_where_it_fits_and_of_the_machine_otherwise() {
+        let available = Available { host_bytes: 16 * GIB, device_bytes: 8 * GIB };
+        assert_eq!(available.beside(3 * GIB), Available { device_bytes: 5 * GIB, ..available });
+        assert_eq!(available.beside(9 * GIB), Available { host_bytes: 7 * GIB, ..available });
+        assert_eq!(Available::on_host(GIB).beside(2 * GIB), Available::on_host(0));
     }
 
     #[test]

@@ -118,7 +118,7 @@ mod real {
 
 #[cfg(feature = "llama")]
 mod real {
-    use hob_models::{Available, ContentHash, MachineMemory, ModelFile};
+    use hob_models::{ContentHash, MachineMemory, ModelFile};
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
     use hob_slots::fingerprint::Lora;
 
@@ -148,8 +148,7 @@ mod real {
         if let Some(Ok(drafter)) = &draft_file {
             // Beside the draft model's weights, and its KV of as many tokens.
             let taken = drafter.0.file.estimate(&wanted.demand(context.tokens)).total_bytes();
-            let host_bytes = available.host_bytes.saturating_sub(taken);
-            context = wanted.context_of(&file, Available { host_bytes, ..available });
+            context = wanted.context_of(&file, available.beside(taken));
         }
         // Before the model: what it takes of a device is then known.
         let draft_file = draft_file.map(|found| found.and_then(|it| it.load(settings, context)));
