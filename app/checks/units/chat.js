@@ -144,9 +144,10 @@ test("the text of a message is a string or its parts", () => {
   equal(textOf({ content: null }), "");
 });
 
-test("reused tokens come from a slot, memory and disk", () => {
+test("reused tokens come from a slot, memory and disk, were away, or stood elsewhere", () => {
   const tokens = { shared: 1, memory: 2, disk: 4, computed: 8 };
   equal(reusedTokens({ finish: { hob: { tokens } } }), 7);
+  equal(reusedTokens({ finish: { hob: { tokens: { ...tokens, away: 16, moved: 32 } } } }), 55);
   equal(reusedTokens({}), null);
   equal(reusedTokens(undefined), null);
 });
@@ -194,6 +195,8 @@ test("the cells of a prompt have the kinds of their tokens, in order", () => {
   equal(cellsOf(progress, 60), kinds);
   equal(cellsOf(progress, 5), ["memory", "disk", "coming", "coming", "coming"]);
   equal(cellsOf({ ...progress, tokens_total: 0, tokens_ready: 0 }, 60), []);
+  const moved = { ...progress, tokens_moved: 128, tokens_ready: 448 };
+  equal(cellsOf(moved, 60), [...kinds.slice(0, 4), "moved", "moved", "computed", ...Array(3).fill("coming")]);
 });
 
 test("deltas add up to text and reasoning", () => {

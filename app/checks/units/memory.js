@@ -152,6 +152,7 @@ test("an answer that reused more than it computed is a reused one", () => {
   const kindOf = (fields) => points([turn(fields)]).list[0].kind;
   equal(kindOf({ tokens: { shared: 5, memory: 1, disk: 1, computed: 7 } }), "reused");
   equal(kindOf({ tokens: { disk: 6, computed: 7 } }), "cold");
+  equal(kindOf({ tokens: { moved: 40, away: 10, computed: 49 } }), "reused");
   equal(kindOf({ tokens: { shared: 9, computed: 1 }, cold: true }), "cold");
 });
 

@@ -35,6 +35,7 @@ export function partsOf(progress) {
     ["memory", progress.tokens_from_memory],
     ["disk", progress.tokens_from_disk],
     ["away", progress.tokens_away ?? 0],
+    ["moved", progress.tokens_moved ?? 0],
     ["computed", progress.tokens_computed],
     ["coming", Math.max(0, tokens_total - tokens_ready)],
   ];

@@ -38,7 +38,9 @@ export function textOf({ content }) {
 /** The reused tokens of an answer's prompt; null when it does not say. */
 export function reusedTokens(message) {
   const tokens = message?.finish?.hob?.tokens;
-  return tokens ? tokens.shared + tokens.memory + tokens.disk + (tokens.away ?? 0) : null;
+  if (!tokens) return null;
+  const { shared, memory, disk, away = 0, moved = 0 } = tokens; // Answers of earlier versions have neither of the last.
+  return shared + memory + disk + away + moved;
 }
 
 /** How many tokens of each message, by its id, had no cells when the last answer ended. */

@@ -15,8 +15,8 @@ export function points(turns) {
 }
 
 function pointOf({ conversation, title, message, at, ttft_ms: ttft, tokens, cold }, index) {
-  const { shared = 0, memory = 0, disk = 0, computed = 0 } = tokens ?? {};
-  const reused = shared + memory + disk;
+  const { shared = 0, memory = 0, disk = 0, away = 0, moved = 0, computed = 0 } = tokens ?? {};
+  const reused = shared + memory + disk + away + moved;
   return {
     key: message ?? `${at} ${index}`,
     title: title ?? conversation ?? "",
