@@ -44,8 +44,9 @@ pub(super) fn find(
 ) -> Vec<Import> {
     let began = Instant::now();
     let mut known = shared.contents.known();
-    if !std::mem::replace(&mut known.has_read, true) {
-        read_disk(shared, &mut known.index, &is_wanted);
+    if !known.has_read {
+        // The next question reads again what a cancelled one has not.
+        known.has_read = read_disk(shared, &mut known.index, &is_wanted);
     }
     add_records(shared, &mut known.index);
     shared.contents.catch_up(&mut known); // With what was forgotten meanwhile.
@@ -77,15 +78,16 @@ fn add_records(shared: &Shared, index: &mut ContentIndex) {
     }
 }
 
-/// Adds the records on disk that this process has not read, those used last at the end.
-fn read_disk(shared: &Shared, index: &mut ContentIndex, is_wanted: impl Fn() -> bool) {
-    let Some(store) = &shared.store else { return };
-    let Ok(mut listing) = store.reader().slots(shared.fingerprint) else { return };
+/// Adds the records on disk that this process has not read, those used last at the end. Returns whether all of them
+/// were read.
+fn read_disk(shared: &Shared, index: &mut ContentIndex, is_wanted: impl Fn() -> bool) -> bool {
+    let Some(store) = &shared.store else { return true };
+    let Ok(mut listing) = store.reader().slots(shared.fingerprint) else { return false };
     listing.slots.sort_by_key(|entry| entry.used_at);
     let first = listing.slots.len().saturating_sub(MAX_FILES);
     for entry in &listing.slots[first..] {
         if !is_wanted() {
-            return;
+            return false;
         }
         let _present = shared.reading();
         let Ok(record) = store.get_slot(shared.fingerprint, &entry.conversation) else { continue };
@@ -96,4 +98,5 @@ fn read_disk(shared: &Shared, index: &mut ContentIndex, is_wanted: impl Fn() -> 
             index.add(Source { record: Arc::new(record), is_private: false });
         }
     }
+    true
 }
