@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use hob_testkit::Launch;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const TEMPLATE: &str = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n\
     {% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
@@ -38,6 +38,27 @@ fn prompts_are_written_by_the_template_of_the_settings() {
         assert_eq!(shown["prompt"], "[user] Hi\n[assistant]", "{model}");
         let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
         assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+}
+
+#[test]
+fn tools_and_variables_of_the_request_are_in_the_prompt_that_is_shown() {
+    let template = "{% for tool in tools or [] %}<{{ tool.function.name }}>{% endfor %}{{ mood or 'calm' }}: \
+                    {{ messages[-1].content }}";
+    for model in models() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("own.jinja");
+        fs::write(&path, template).unwrap();
+        let hobd = launch(directory.path(), model, &path).start();
+        let tool = json!({"type": "function", "function": {"name": "look_up", "parameters": {"type": "object"}}});
+        let mut body = json!({"messages": [{"role": "user", "content": "Hi"}], "tools": [tool]});
+        let shown = |body: &Value| {
+            let answer = hobd.client.call("POST", "/apply-template").json(body).send();
+            answer.json()["prompt"].clone()
+        };
+        assert_eq!(shown(&body), "<look_up>calm: Hi", "{model}");
+        body["chat_template_kwargs"] = json!({"mood": "glad"});
+        assert_eq!(shown(&body), "<look_up>glad: Hi", "{model}");
     }
 }
 
