@@ -252,3 +252,32 @@ fn the_bundled_model_moves_and_a_sliding_window_is_refused_by_name() {
         assert_eq!(why.map(|why| why.contains("sliding-window")), (!moves).then_some(true));
     }
 }
+
+#[test]
+fn a_completion_moves_text_and_has_a_budget_and_refuses_what_is_of_chats() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let [one, two, three] = [1, 2, 3].map(document);
+    let complete = |prompt: String, key: Option<&str>, hob: Value| {
+        let body = json!({"prompt": prompt, "max_tokens": 8, "temperature": 0, "hob": hob,
+            "prompt_cache_key": key});
+        hobd.client.call("POST", "/v1/completions").json(&body).send()
+    };
+    let source = complete(format!("{one}\n{two}\n{three}\n"), Some("source"), json!({}));
+    assert_eq!(source.status, 200, "{}", source.text());
+    wait::until("the KV is saved", || {
+        let list = hobd.client.get("/v1/slots");
+        list["data"].as_array().is_some_and(|rows| !rows.is_empty()).then_some(())
+    });
+    let other = |hob: Value| complete(format!("{three}\n{two}\n{one}\nWhat?"), None, hob);
+    let moved = other(json!({"reuse": "repaired"})).json();
+    assert!(tokens(&moved, "moved") > 2 * (BYTES as u64 - 40), "{moved}");
+    assert_eq!(tokens(&other(json!({})).json(), "moved"), 0);
+    let narrow = other(json!({"budget": 512})).json();
+    assert_eq!(narrow["hob"]["cells"]["budget"], 512, "{narrow}");
+    assert!(narrow["hob"]["cells"]["peak"].as_u64().unwrap() <= 512, "{narrow}");
+    let refused = other(json!({"newest": true}));
+    let error = refused.error();
+    assert_eq!((refused.status, &error["param"]), (400, &json!("hob.newest")), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("is of chats"), "{error}");
+}

@@ -1,6 +1,7 @@
 //! From a completion request to its answer.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hob_runtime::backend::Model;
@@ -15,7 +16,7 @@ use super::choices;
 use super::grammar;
 use super::identity::{Identity, Session};
 use super::recording::Recording;
-use super::request::purpose;
+use super::request::{purpose, reuse_of};
 use super::source::Source;
 use super::submit::remembered;
 use super::{CLASS_WITHOUT_TEXT, Chat};
@@ -48,9 +49,8 @@ impl Chat {
             fill_in(options.engine.model().as_ref(), &mut request.prompts, suffix)?;
         }
         let adapters = self.adapters(&request.shape).await?;
-        let asks_privacy = body.get("store").and_then(Value::as_bool) == Some(false);
         let identity = Identity::of(body, session)?;
-        let scope = self.scope(identity, asks_privacy, None, false).await?;
+        let scope = self.scope(identity, request.private, None, false).await?;
         let (identity, in_memory) = (scope.identity.clone(), scope.in_memory);
         let ticket = self.ticket(&identity)?;
         let transcript = options.transcript.of_turn(ticket.clone());
@@ -133,9 +133,8 @@ impl Chat {
         request: CompletionRequest,
         session: &Session,
     ) -> Result<(CompletionRequest, Answer), ApiError> {
-        let asks_privacy = body.get("store").and_then(Value::as_bool) == Some(false);
         let identity = Identity::of(body, session)?;
-        let scope = self.scope(identity, asks_privacy, None, false).await?;
+        let scope = self.scope(identity, request.private, None, false).await?;
         let source = self.forward_completion(upstream, body, &request, &scope).await?;
         let options = &self.shared.options;
         let transcript = options.transcript.of_turn(None);
@@ -188,6 +187,8 @@ fn turns(
         logprobs_of_sampling: request.logprobs_of_sampling,
         ignore_eog: request.shape.ignore_eos,
         cold: request.cold,
+        budget: request.budget.map(NonZeroUsize::get),
+        reuse: reuse_of(request.reuse),
         purpose: purpose(&request.shape),
         keep: Retention { default_class: CLASS_WITHOUT_TEXT, ..Retention::default() },
         ..TurnRequest::answer(None, prompt.clone(), max_tokens)

@@ -17,6 +17,14 @@ use crate::wire::hob::{ProfileChoice, profile_choice};
 use crate::wire::message::{Message, Role};
 use crate::wire::sampling::{SamplingFields, Shape};
 
+/// Which KV an answer may use that accepts this.
+pub fn reuse_of(accepted: Option<Accepted>) -> Reuse {
+    match accepted {
+        Some(Accepted::Repaired) => Reuse::Repaired(Repair::default()),
+        Some(Accepted::Exact) | None => Reuse::Exact,
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct ResolvedRequest {
     pub request: ChatRequest,
@@ -66,10 +74,7 @@ impl ResolvedRequest {
 
     /// Which KV the answer may use: as the request says, or its profile.
     pub fn reuse(&self) -> Reuse {
-        match self.accepted() {
-            Some(Accepted::Repaired) => Reuse::Repaired(Repair::default()),
-            Some(Accepted::Exact) | None => Reuse::Exact,
-        }
+        reuse_of(self.accepted())
     }
 
     /// Whether it says itself, or its profile does, that the answer may use exact KV alone.

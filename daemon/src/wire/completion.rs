@@ -1,11 +1,14 @@
 //! `/v1/completions`: the request, checked.
 
+use std::num::NonZeroUsize;
+
 use hob_slots::Token;
+use hob_slots::content::Accepted;
 use serde_json::Value;
 
 use super::fields::{Fields, unsupported, whole, wrong_type};
 use super::form::{AnswerForm, answer_form};
-use super::hob::{cold, progress};
+use super::hob::{budget, check_of_completion, cold, private, progress, reuse};
 use super::sampling::Shape;
 use crate::error::ApiError;
 
@@ -28,6 +31,11 @@ pub struct CompletionRequest {
     pub logprobs: Option<usize>,
     /// They are those after penalties, filters and temperature.
     pub logprobs_of_sampling: bool,
+    /// Cells that each continuation may have at any time; `None`: those of the cache.
+    pub budget: Option<NonZeroUsize>,
+    /// Whether KV that was computed at another place may be used.
+    pub reuse: Option<Accepted>,
+    pub private: bool,
     /// Reuse no KV for this answer.
     pub cold: bool,
     /// The stream says how far the prompt is.
@@ -55,6 +63,7 @@ impl CompletionRequest {
     /// `vocabulary`: the number of tokens.
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
         let fields = Fields::of_body(body)?;
+        check_of_completion(&fields)?;
         if fields.boolean("echo")?.unwrap_or(false) {
             return Err(unsupported("echo", "`echo` is not supported: the caller has the prompt"));
         }
@@ -76,6 +85,9 @@ impl CompletionRequest {
             form: answer_form(&fields)?,
             logprobs,
             logprobs_of_sampling: fields.boolean("post_sampling_probs")?.unwrap_or(false),
+            budget: budget(&fields)?,
+            reuse: reuse(&fields)?,
+            private: private(&fields)?,
             cold,
             progress,
         })

@@ -32,6 +32,21 @@ const KNOWN: [&str; 15] = [
     "ttl",
 ];
 
+/// Those that a completion of a text takes. The others are of chats: of messages, conversations with a text, profiles.
+const OF_COMPLETIONS: [&str; 5] = ["budget", "cold", "private", "progress", "reuse"];
+
+/// Refuses what has no effect on a completion of a text.
+pub(super) fn check_of_completion(fields: &Fields<'_>) -> Result<(), ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(()) };
+    let is_of_chats = |name: &&String| !OF_COMPLETIONS.contains(&name.as_str());
+    let Some(name) = hob.object().keys().find(is_of_chats) else { return Ok(()) };
+    let message = format!(
+        "`hob.{name}` is of chats: a completion knows `{}` of `hob`",
+        OF_COMPLETIONS.join("`, `")
+    );
+    Err(unsupported(hob.path(name), message))
+}
+
 /// Hob's extension of OpenAI's request.
 fn hob<'a>(fields: &Fields<'a>) -> Result<Option<Fields<'a>>, ApiError> {
     let Some(hob) = fields.get("hob") else { return Ok(None) };
