@@ -1,6 +1,6 @@
 //! `hob verify-correctness`
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub struct Args {
     /// The prompts; `-` reads them from the standard input
     file: PathBuf,
 
-    /// Compare these strategies of repair: none, sinks, boundary:TOKENS, head:TOKENS, full
+    /// Compare these strategies of repair: none, sinks, boundary:TOKENS, head, head:TOKENS, full
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
 
@@ -77,7 +77,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             part("f1"),
         ]);
     }
-    Ok(table.write(&mut *context.out)?)
+    table.write(&mut *context.out)?;
+    let repeat = plain(answer["repeat"].as_str().unwrap_or_default());
+    Ok(writeln!(context.out, "\nTo repeat: {}", repeat.replace("FILE", &quoted(&args.file)))?)
+}
+
+/// As a shell reads it.
+fn quoted(file: &Path) -> String {
+    format!("'{}'", file.display().to_string().replace('\'', r"'\''"))
 }
 
 fn read(file: &Path) -> Result<Value, Failure> {

@@ -179,8 +179,9 @@ fn a_comparison_with_exact_answers_is_a_table_by_strategy() {
             "divergence": 0.00219, "f1": 0.978,
         })
     };
-    let data = [row("head:32", 100), row("full", 0)];
-    let answer = json!({"object": "correctness", "data": data});
+    let data = [row("head", 100), row("full", 0)];
+    let repeat = "hob verify-correctness FILE --strategy head,full --max-tokens 16";
+    let answer = json!({"object": "correctness", "repeat": repeat, "data": data});
     let daemon = Daemon::new(&home).answer("POST /v1/verify/correctness", 200, answer);
     let file = home.path("prompts.json");
     fs::write(&file, r#"["Where is the key?"]"#).unwrap();
@@ -188,9 +189,13 @@ fn a_comparison_with_exact_answers_is_a_table_by_strategy() {
     let shown =
         home.hob(&["verify-correctness", file, "--strategy", "head,full", "--max-tokens", "16"]);
     let shown = shown.ok();
-    for expected in ["head:32", "75 to 100 %", "1,234", "0.989", "0.0022", "0.978", "0 %"] {
+    for expected in ["head ", "75 to 100 %", "1,234", "0.989", "0.0022", "0.978", "0 %"] {
         assert!(shown.contains(expected), "{expected} in {shown}");
     }
+    let repeat = format!(
+        "To repeat: hob verify-correctness '{file}' --strategy head,full --max-tokens 16\n"
+    );
+    assert!(shown.ends_with(&repeat), "{repeat} in {shown}");
     let sent = daemon.received("POST /v1/verify/correctness");
     assert_eq!(
         sent.body,

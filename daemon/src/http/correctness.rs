@@ -24,14 +24,23 @@ const MAX_PROMPTS: usize = 256;
 pub async fn compare(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Value>, ApiError> {
     let comparison = parsed(&body.value)?;
     let (prompts, max_tokens) = (comparison.prompts.len(), comparison.max_tokens);
+    let repeat = repeat(&comparison);
     let rows = chat.compare_reuse(comparison).await?;
     Ok(Json(json!({
         "object": "correctness",
         "model": chat.model_name(),
         "prompts": prompts,
         "max_tokens": max_tokens,
+        "repeat": repeat,
         "data": rows.iter().map(row).collect::<Vec<_>>(),
     })))
+}
+
+/// The command that compares the same once more. `FILE` has the prompts and sources.
+fn repeat(comparison: &Comparison) -> String {
+    let strategies: Vec<_> = comparison.strategies.iter().map(Repair::to_string).collect();
+    let (strategies, tokens) = (strategies.join(","), comparison.max_tokens);
+    format!("hob verify-correctness FILE --strategy {strategies} --max-tokens {tokens}")
 }
 
 fn parsed(body: &Value) -> Result<Comparison, ApiError> {
@@ -58,7 +67,13 @@ fn parsed(body: &Value) -> Result<Comparison, ApiError> {
                 let refused = |why: String| ApiError::field(format!("strategies[{at}]"), why);
                 let name =
                     name.as_str().ok_or_else(|| refused("a strategy is a text".to_owned()))?;
-                name.parse().map_err(|error| refused(format!("{error}")))
+                match name.parse() {
+                    Ok(Repair::Selective(_)) => Err(refused(format!(
+                        "`{name}` computes whole chunks beside them while all answers wait: it is for `cargo xtask \
+                         bench chunks` alone"
+                    ))),
+                    parsed => parsed.map_err(|error| refused(format!("{error}"))),
+                }
             };
             names.iter().enumerate().map(strategy).collect::<Result<Vec<Repair>, _>>()?
         }
