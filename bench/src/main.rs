@@ -140,7 +140,10 @@ impl Subject {
         }
         let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/models");
         let roots = Roots { own: vec![fetched], ..Roots::default() };
-        let model = hob_models::resolve(named, || hob_models::discover(&roots))?;
+        let model = hob_models::resolve(named, || hob_models::discover(&roots)).context(
+            "a benchmark finds names in target/models only, which `cargo xtask bench` fills: run it so, or \
+             give the path of a file",
+        )?;
         Ok(Self { path: model.path, title: model.name })
     }
 
