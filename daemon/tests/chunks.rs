@@ -166,12 +166,14 @@ fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
         found.unwrap_or_else(|| panic!("{strategy}, {to}: {told}"))
     };
     assert_eq!(rows.len(), 3, "{told}");
-    let moved = row("head:32", 100);
+    let repeat = "hob verify-correctness FILE --strategy head,full --max-tokens 8";
+    assert_eq!(told["repeat"], repeat, "{told}");
+    let moved = row("head", 100);
     assert_eq!((&moved["prompts"], &moved["repaired_tokens"]), (&json!(1), &json!(3 * HEAD)));
     // The fake sees where KV was computed.
     assert!(moved["agreement"].as_f64().unwrap() < 1.0, "{told}");
     assert!(moved["divergence"].as_f64().unwrap() > 0.0, "{told}");
-    for (strategy, prompts) in [("head:32", 1), ("full", 2)] {
+    for (strategy, prompts) in [("head", 1), ("full", 2)] {
         let exact = row(strategy, 0);
         assert_eq!((&exact["prompts"], &exact["agreement"]), (&json!(prompts), &json!(1.0)));
         assert_eq!((&exact["divergence"], &exact["f1"]), (&json!(0.0), &json!(1.0)));
@@ -187,6 +189,7 @@ fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
     for (body, param) in [
         (json!({}), "prompts"),
         (json!({"prompts": ["it"], "strategies": ["some"]}), "strategies[0]"),
+        (json!({"prompts": ["it"], "strategies": ["none", "selective"]}), "strategies[1]"),
         (json!({"prompts": ["it"], "max_tokens": 0}), "max_tokens"),
         (json!({"prompts": [{"messages": 3}]}), "prompts[0].messages"),
         (json!({"prompts": [{"conversation": "it", "messages": question(&[1])}]}), "prompts[0]"),

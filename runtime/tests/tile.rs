@@ -100,7 +100,7 @@ fn the_head_of_a_text_that_moved_is_computed_in_a_whole_tile() {
         (0..words).map(|word| format!("{name}{word} ")).collect()
     };
     let prompt = |between: &str| {
-        let (before, moved) = (text("a", 800), text("b", 60));
+        let (before, moved) = (text("a", 800), text("b", 80));
         tokens(&model, &user(&format!("{before}{between}{moved}")))
     };
     ask(&tiers.engine, request("first", &prompt("then "), 1));

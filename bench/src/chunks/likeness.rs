@@ -35,10 +35,12 @@ pub(super) enum Tells {
     Corrections,
 }
 
-pub(super) const TEXTS: [Texts; 3] = [
+pub(super) const TEXTS: [Texts; 4] = [
     Texts { documents: 4, sentences: 7, tells: Tells::Each },
     Texts { documents: 8, sentences: 12, tells: Tells::Each },
     Texts { documents: 4, sentences: 7, tells: Tells::Corrections },
+    // Longer than what the default repair takes for short.
+    Texts { documents: 4, sentences: 45, tells: Tells::Each },
 ];
 
 /// What the assistant says to each document.
@@ -48,7 +50,7 @@ const READ: &str = "<|im_start|>assistant\nI read it.<|im_end|>\n";
 const CALL: &str = "<|im_start|>user\nHello.<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n";
 
 /// Of one arm over all prompts.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Figures {
     likeness: Likeness,
     /// Answers that tell the value which the exact answer tells.
@@ -92,12 +94,12 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
     };
     let (exact, moving) = (engine(0)?, engine(1)?);
     let (mut missed, arms) = (Vec::new(), arms(options));
-    let mut overall = none(&arms);
+    let mut overall = Vec::new();
     let wanted =
         TEXTS.iter().enumerate().filter(|(at, _)| options.texts.is_none_or(|it| it == *at));
     for (_, texts) in wanted {
         let count = texts.documents;
-        let mut all = none(&arms);
+        let mut by_case = vec![none(&arms); cases(count).len()];
         let mut lengths = Vec::new();
         for seed in 0..options.readers {
             let mut draw = Draw::new((seed * 100 + count) as u64);
@@ -107,12 +109,12 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
             let source: Vec<Part> = (0..count).map(Part::Known).collect();
             ask(&moving, request("source", &prompt(&source, "Hello."), 1))?;
             settle(&moving);
-            for case in cases(count) {
-                for asked in asked(&case) {
+            for (case, figures) in cases(count).iter().zip(&mut by_case) {
+                for asked in asked(case) {
                     let document = &documents[asked];
                     let prompt = prompt(&case.order, &document.question);
                     lengths.push(prompt.len());
-                    compare([&exact, &moving], &prompt, &document.values, &arms, &mut all)?;
+                    compare([&exact, &moving], &prompt, &document.values, &arms, figures)?;
                 }
             }
             forget(&moving, "source")?;
@@ -125,11 +127,14 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
             texts.tells.title(),
             lengths.len()
         );
+        let all = summed(&arms, &by_case);
         print(&arms, &all);
+        print_by_case(&arms, &cases(count), &by_case);
         let title = format!("{title}, {count} documents{}", texts.tells.title());
         missed.extend(agrees(&title, &arms, &all));
-        overall.iter_mut().zip(&all).for_each(|(overall, figures)| overall.add(figures));
+        overall.push(all);
     }
+    let overall = summed(&arms, &overall);
     println!("All of these texts:\n");
     print(&arms, &overall);
     missed.extend(tells(&title, &arms, &overall));
@@ -196,6 +201,14 @@ fn none(arms: &[(String, Repair)]) -> Vec<Figures> {
     arms.iter().map(|_| Figures::default()).collect()
 }
 
+fn summed(arms: &[(String, Repair)], parts: &[Vec<Figures>]) -> Vec<Figures> {
+    let mut all = none(arms);
+    for part in parts {
+        all.iter_mut().zip(part).for_each(|(all, figures)| all.add(figures));
+    }
+    all
+}
+
 impl Figures {
     fn add(&mut self, other: &Self) {
         self.likeness.add(&other.likeness);
@@ -233,6 +246,21 @@ fn print(arms: &[(String, Repair)], all: &[Figures]) {
             likeness.mean_f1(),
             bars[1],
         );
+    }
+    println!();
+}
+
+/// Agreement, and KL in brackets.
+fn print_by_case(arms: &[(String, Repair)], cases: &[Case], by_case: &[Vec<Figures>]) {
+    let names = arms.iter().map(|(name, _)| format!(" {name} |"));
+    println!("| same likeliest token (mean KL) |{}", names.collect::<String>());
+    println!("|---|{}", "---:|".repeat(arms.len()));
+    for (case, figures) in cases.iter().zip(by_case) {
+        let figure = |figures: &Figures| {
+            let Figures { likeness, .. } = figures;
+            format!(" {:.3} ({:.4}) |", likeness.agreement(), likeness.mean_divergence())
+        };
+        println!("| {} |{}", case.name, figures.iter().map(figure).collect::<String>());
     }
     println!();
 }

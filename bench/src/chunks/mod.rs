@@ -112,8 +112,9 @@ const RECALL_BAR: f64 = 0.97;
 const NONE_BAR: f64 = 2.0;
 
 /// Each strategy, and how tables name it.
-const ARMS: [(&str, Repair); 12] = [
+const ARMS: [(&str, Repair); 13] = [
     ("none", Repair::None),
+    ("head by length", Repair::HeadByLength),
     ("sinks (4)", Repair::Sinks),
     ("boundary (16)", Repair::Boundary(16)),
     ("head (16)", Repair::Head(16)),
@@ -186,7 +187,9 @@ pub fn run(options: &Options) -> Result<()> {
         if !options.lossy {
             missed.extend(likeness::run(name, options)?);
         }
-        missed.extend(lossy::run(name, options)?);
+        if options.lossy || options.texts.is_none() {
+            missed.extend(lossy::run(name, options)?);
+        }
     }
     ensure!(
         missed.is_empty() || options.no_bars || options.model.is_some(),

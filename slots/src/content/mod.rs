@@ -87,7 +87,7 @@ impl Chunk {
     /// begins where it ends, so that nothing is computed between them.
     pub fn import(&self, repair: Repair, joins: bool) -> Option<Import> {
         let mut part = repair.imported(self.at.len())?;
-        let head = repair.head().filter(|_| joins).unwrap_or(0);
+        let head = repair.head(self.at.len()).filter(|_| joins).unwrap_or(0);
         if head > 0 {
             part.start = 0;
         }

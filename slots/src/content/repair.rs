@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 /// Tokens at the seams of a moved chunk that are computed anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repair {
     /// No token.
     None,
@@ -17,7 +17,11 @@ pub enum Repair {
     Sinks,
     /// The first and the last tokens.
     Boundary(usize),
-    /// The first tokens (EPIC's LegoLink).
+    /// The first tokens (EPIC's LegoLink): [`HEAD`] of a chunk, [`SHORT_HEAD`] of one shorter than [`SHORT`], half of
+    /// it at most.
+    #[default]
+    HeadByLength,
+    /// So many of the first tokens.
     Head(usize),
     /// So many per cent of the tokens: those whose K of the second layer deviates most from what it is at the new
     /// place (CacheBlend). The engine computes all of them to know which.
@@ -40,6 +44,13 @@ const SINKS: usize = 4;
 /// attention on a processor, see `runtime/src/backend/tile.rs`: two of 36 tokens begin a second one.
 pub const HEAD: usize = 32;
 
+/// Tokens of the head of a short chunk, of which a larger part attends to what was before it: behind 32 of 130
+/// tokens, answers differ more from exact ones than behind 32 of 460, and 16 more tokens mend more of that.
+pub const SHORT_HEAD: usize = 48;
+
+/// A chunk of fewer tokens is short.
+const SHORT: usize = 256;
+
 /// Per cent of the tokens that CacheBlend computes anew.
 const SELECTED: usize = 15;
 
@@ -49,18 +60,13 @@ const MAX_TOKENS: usize = 4096;
 /// A shorter piece is not imported: computing it costs about as much.
 const MIN_IMPORT: usize = 32;
 
-impl Default for Repair {
-    fn default() -> Self {
-        Self::Head(HEAD)
-    }
-}
-
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("none"),
             Self::Sinks => f.write_str("sinks"),
             Self::Boundary(tokens) => write!(f, "boundary:{tokens}"),
+            Self::HeadByLength => f.write_str("head"),
             Self::Head(tokens) => write!(f, "head:{tokens}"),
             Self::Selective(percent) => write!(f, "selective:{percent}"),
             Self::Full => f.write_str("full"),
@@ -71,7 +77,7 @@ impl fmt::Display for Repair {
 impl FromStr for Repair {
     type Err = UnknownRepair;
 
-    /// As written by `Display`; `boundary`, `head` and `selective` alone have the default number.
+    /// As written by `Display`; `boundary` and `selective` alone have the default number.
     fn from_str(text: &str) -> Result<Self, UnknownRepair> {
         let unknown = || UnknownRepair(text.to_owned());
         let (name, tokens) = match text.split_once(':') {
@@ -85,7 +91,8 @@ impl FromStr for Repair {
             ("none", None) => Ok(Self::None),
             ("sinks", None) => Ok(Self::Sinks),
             ("boundary", tokens) => Ok(Self::Boundary(tokens.unwrap_or(HEAD))),
-            ("head", tokens) => Ok(Self::Head(tokens.unwrap_or(HEAD))),
+            ("head", None) => Ok(Self::HeadByLength),
+            ("head", Some(tokens)) => Ok(Self::Head(tokens)),
             ("selective", percent) if percent.is_none_or(|it| it <= 100) => {
                 Ok(Self::Selective(percent.unwrap_or(SELECTED)))
             }
@@ -101,15 +108,18 @@ impl Repair {
         let repaired = match self {
             Self::None | Self::Selective(_) | Self::Full => 0,
             Self::Sinks => SINKS,
+            Self::HeadByLength => HEAD,
             Self::Head(tokens) => tokens,
             Self::Boundary(tokens) => 2 * tokens,
         };
         (2 * repaired).max(repaired + MIN_IMPORT)
     }
 
-    /// The first tokens of a chunk, if they are all that is computed anew.
-    pub fn head(self) -> Option<usize> {
+    /// The first tokens of a chunk of `len` tokens, if they are all that is computed anew.
+    pub fn head(self, len: usize) -> Option<usize> {
         match self {
+            Self::HeadByLength if len < SHORT => Some(SHORT_HEAD.min(len / 2)),
+            Self::HeadByLength => Some(HEAD),
             Self::Head(tokens) => Some(tokens),
             Self::None | Self::Sinks | Self::Boundary(_) | Self::Selective(_) | Self::Full => None,
         }
@@ -121,7 +131,7 @@ impl Repair {
             Self::None | Self::Selective(_) => none(len),
             Self::Sinks => sinks(len),
             Self::Boundary(tokens) => boundary(len, tokens),
-            Self::Head(tokens) => head(len, tokens),
+            Self::HeadByLength | Self::Head(_) => head(len, self.head(len).unwrap_or(0)),
             Self::Full => full(),
         };
         (range.len() >= MIN_IMPORT).then_some(range)
@@ -165,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_strategy_is_read_as_it_is_written() {
-        for text in ["none", "sinks", "boundary:16", "head:8", "selective:20", "full"] {
+        for text in ["none", "sinks", "boundary:16", "head", "head:8", "selective:20", "full"] {
             assert_eq!(text.parse::<Repair>().unwrap().to_string(), text);
         }
         assert_eq!("head".parse(), Ok(Repair::default()));
@@ -181,6 +191,16 @@ mod tests {
             "full:1",
         ] {
             assert!(wrong.parse::<Repair>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_short_chunk_has_a_longer_head_and_half_of_it_is_imported() {
+        let repair = Repair::default();
+        let heads = [64, 80, 96, 255, 256, 10_000].map(|len| repair.head(len).unwrap());
+        assert_eq!(heads, [32, 40, 48, 48, 32, 32]);
+        for len in repair.min_chunk()..2 * SHORT {
+            assert_eq!(repair.imported(len), Some(repair.head(len).unwrap()..len));
         }
     }
 
