@@ -13,7 +13,7 @@ use hob_slots::content::repair::HEAD;
 use support::*;
 
 /// Of a message.
-const TOKENS: usize = 200;
+const TOKENS: usize = 280;
 
 /// Text in which each window occurs once.
 fn message(number: usize) -> String {
@@ -138,7 +138,7 @@ fn another_conversation_never_finds_the_kv_of_a_new_timeline() {
 
 #[test]
 fn a_budget_is_never_exceeded_while_timelines_change() {
-    const BUDGET: usize = 400;
+    const BUDGET: usize = 560;
     let model = fake();
     let tiers = OnDisk::new(&model);
     let budget = |asked| TurnRequest { budget: Some(BUDGET), ..asked };

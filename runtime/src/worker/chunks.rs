@@ -15,6 +15,7 @@ use hob_slots::lineage::{first_lossy, first_moved};
 use tracing::debug;
 
 use super::Worker;
+use super::budget::high;
 use super::running::{ChunkStage, Phase, Restoring, Running};
 use crate::command::Command;
 use crate::map::EvictionReason;
@@ -93,10 +94,13 @@ impl Worker<'_> {
 
     fn take_due_chunk(&mut self, index: usize) -> Option<Import> {
         let max_rows = self.core.options.max_rows();
+        let room = high(self.budget(index));
         let slot = &mut self.slots[index];
         let end = slot.timeline.len();
+        // Otherwise blocks leave before the heads are computed, and the chunks with them.
+        let fits = slot.turn.as_ref()?.request.prompt.len() <= room;
         let imports = &mut slot.turn.as_mut()?.imports;
-        let is_joined = slot.cells.away(end).is_empty();
+        let is_joined = fits && slot.cells.away(end).is_empty();
         while imports.front()?.at.start <= end {
             // The slot may have got more of the prompt meanwhile, shared by another one.
             let Some(import) = imports.pop_front()?.starting_at(end) else { continue };
