@@ -8,7 +8,7 @@ use std::time::Duration;
 use hob_runtime::adapters::{AdapterFile, Adapters};
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
-use hob_runtime::{Engine, EngineOptions, MissReason, Model, TurnError, TurnRequest};
+use hob_runtime::{EngineOptions, MissReason, Model, TurnError, TurnRequest};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::StoreReader;
 use hob_slots::{BLOCK_TOKENS, Token};
@@ -107,7 +107,7 @@ fn slow() -> (Arc<dyn Model>, BatchLog) {
     (Arc::new(model), log)
 }
 
-fn start(model: &Arc<dyn Model>) -> Engine {
+fn start(model: &Arc<dyn Model>) -> Started {
     engine(model, None, EngineOptions { slots: 5, micro_batch: 16, ..options() })
 }
 

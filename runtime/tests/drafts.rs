@@ -21,7 +21,7 @@ fn copying(memory: MemoryKind) -> Arc<dyn Model> {
     Arc::new(FakeModel::new().with_memory(memory).with_copies())
 }
 
-fn engine_with(model: &Arc<dyn Model>, drafts: bool) -> Engine {
+fn engine_with(model: &Arc<dyn Model>, drafts: bool) -> Started {
     engine(model, None, EngineOptions { drafts, ..options() })
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-use hob_runtime::{Engine, EngineOptions, Model};
+use hob_runtime::{EngineOptions, Model};
 use hob_slots::Token;
 use support::*;
 
@@ -41,7 +41,7 @@ fn every_answer_equals_that_of_the_same_conversation_run_alone() {
     let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
     let directory = tempfile::tempdir().unwrap();
     let crowded = engine(&model, Some(directory.path()), wide());
-    let alone: Vec<Engine> = (0..CONVERSATIONS).map(|_| engine(&model, None, wide())).collect();
+    let alone: Vec<_> = (0..CONVERSATIONS).map(|_| engine(&model, None, wide())).collect();
     let mut timelines: Vec<Vec<Token>> = vec![Vec::new(); CONVERSATIONS];
     for turn in 0..TURNS {
         let prompts: Vec<Vec<Token>> =

@@ -20,7 +20,7 @@ fn slow(memory: MemoryKind) -> (Arc<dyn Model>, BatchLog) {
     (Arc::new(model.with_batch_log(log.clone())), log)
 }
 
-fn start(model: &Arc<dyn Model>) -> Engine {
+fn start(model: &Arc<dyn Model>) -> Started {
     engine(model, None, EngineOptions { slots: 4, micro_batch: ROWS, ..options() })
 }
 

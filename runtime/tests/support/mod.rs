@@ -4,7 +4,7 @@
 
 pub mod replay;
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -59,9 +59,27 @@ pub fn alone(model: &Arc<dyn Model>, prompt: &[Token], max_tokens: usize) -> Vec
     answer.tokens
 }
 
-pub fn engine(model: &Arc<dyn Model>, slots: Option<&Path>, options: EngineOptions) -> Engine {
+/// An engine that shuts down when it is dropped: a driver of a device ends a process by a signal that exits while
+/// a thread computes.
+pub struct Started(Engine);
+
+impl Deref for Started {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.0
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        self.0.shutdown();
+    }
+}
+
+pub fn engine(model: &Arc<dyn Model>, slots: Option<&Path>, options: EngineOptions) -> Started {
     let store = slots.map(|path| Arc::new(Store::open(path).expect("a free directory")));
-    Engine::start(model.clone(), FINGERPRINT, store, options).expect("the context fits")
+    Started(Engine::start(model.clone(), FINGERPRINT, store, options).expect("the context fits"))
 }
 
 /// An empty directory, in memory where the system has such: there, nothing waits for a disk.
@@ -70,10 +88,9 @@ pub fn empty_directory() -> TempDir {
     in_memory.or_else(|_| tempfile::tempdir()).expect("a directory can be made")
 }
 
-/// An engine over a directory of its own, which survives a restart. It shuts down when it is
-/// dropped.
+/// An engine over a directory of its own, which survives a restart.
 pub struct OnDisk {
-    pub engine: Engine,
+    pub engine: Started,
     model: Arc<dyn Model>,
     directory: TempDir,
 }
@@ -120,12 +137,6 @@ impl OnDisk {
         settle(&self.engine);
         let store = StoreReader::open(self.path()).expect("it exists");
         store.get_slot(FINGERPRINT, &name(conversation)).expect("it is saved")
-    }
-}
-
-impl Drop for OnDisk {
-    fn drop(&mut self) {
-        self.engine.shutdown();
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use hob_runtime::adapters::Adapters;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{FakeModel, ViewLog};
-use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnRequest};
+use hob_runtime::{EngineOptions, Model, Turn, TurnError, TurnRequest};
 use hob_slots::{Quota, Rules, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 use tempfile::TempDir;
@@ -37,7 +37,7 @@ pub struct World {
     /// There is a disk.
     stores: bool,
     directory: TempDir,
-    engine: Engine,
+    engine: Started,
     chats: Vec<Chat>,
     running: Vec<Running>,
     /// The cells of all conversations fit together.
