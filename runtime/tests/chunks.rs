@@ -455,7 +455,8 @@ fn answers_over_repaired_kv_are_liker_to_exact_ones_than_over_kv_that_is_not_rep
         }
     }
     let [none, repaired] = sums;
-    assert_eq!((none.tokens.repaired, repaired.tokens.repaired), (0, 4 * 4 * hob_slots::content::repair::SHORT_HEAD));
+    let heads = 4 * 4 * hob_slots::content::repair::SHORT_HEAD;
+    assert_eq!((none.tokens.repaired, repaired.tokens.repaired), (0, heads));
     assert!(none.tokens.moved > repaired.tokens.moved, "{none:?} {repaired:?}");
     let [none, repaired] = sums.map(|sum| sum.mean_divergence());
     assert!(repaired * 20.0 < none, "{repaired} repaired, {none} not");
