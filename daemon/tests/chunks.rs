@@ -263,7 +263,7 @@ fn a_completion_moves_text_and_has_a_budget_and_refuses_what_is_of_chats() {
     let [one, two, three] = [1, 2, 3].map(document);
     let complete = |prompt: String, key: Option<&str>, hob: Value| {
         let body = json!({"prompt": prompt, "max_tokens": 8, "temperature": 0, "hob": hob,
-            "prompt_cache_key": key});
+            "conversation": key});
         hobd.client.call("POST", "/v1/completions").json(&body).send()
     };
     let source = complete(format!("{one}\n{two}\n{three}\n"), Some("source"), json!({}));
