@@ -4,7 +4,7 @@
 
 SOURCE: llama.cpp's repository, or the part of it that `hob-fetch --llama-server-tests` unpacks. `--write` writes
 `docs/LLAMA_SERVER.md`. Fails when fewer than MIN_PASSED cases pass, and when a case passes that is listed, or does not
-pass that is not. A group that says `decided_by_time` may pass; its cases are counted as not passed.
+pass that is not.
 """
 
 import argparse
@@ -126,9 +126,7 @@ def compare(results: dict[str, dict], relaxed: set[tuple[str, str]], writes: boo
     listed = tomllib.loads((HERE / "not_passed.toml").read_text(encoding="utf-8"))["group"]
     reasons = {case: group["reason"] for group in listed for case in group["cases"]}
     names = {short(case): result for case, result in results.items()}
-    # What a measured time decides passes in one run and not in the next: it never counts as passed.
-    by_time = {case for group in listed if group.get("decided_by_time") for case in group["cases"]}
-    passed = {case for case, result in names.items() if result["outcome"] == "passed"} - by_time
+    passed = {case for case, result in names.items() if result["outcome"] == "passed"}
     problems = [f"does not pass, and is not listed: {case}\n{names[case]['why']}" for case in names if case not in passed | reasons.keys()]
     problems += [f"is listed as not passed, and passes: {case}" for case in reasons if case in passed]
     problems += [f"is listed, and is no case of the suite: {case}" for case in reasons if case not in names]
