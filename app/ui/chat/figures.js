@@ -14,11 +14,16 @@ export function originsOf({ tokens, ahead }) {
   };
 }
 
+/** The tokens of a prompt that had KV. Answers of earlier versions do not say all of them. */
+export function reusedOf({ shared = 0, memory = 0, disk = 0, away = 0, moved = 0 }) {
+  return shared + memory + disk + away + moved;
+}
+
 /** How many tokens of the prompt needed no computing, and how many there are. */
 export function rememberedOf(hob) {
-  const { shared, memory, disk, away, moved, ahead, computed } = originsOf(hob);
-  const remembered = shared + memory + disk + away + moved;
-  return { remembered, total: remembered + ahead + computed };
+  const origins = originsOf(hob);
+  const remembered = reusedOf(origins);
+  return { remembered, total: remembered + origins.ahead + origins.computed };
 }
 
 /** How many parts of the chat came back to its cells, and their tokens. */

@@ -1,6 +1,8 @@
 // The messages of a conversation as a tree: an edit or another answer is a sibling, and nothing is
 // overwritten. Pure.
 
+import { reusedOf } from "./figures.js";
+
 /** From the first message to `head`. */
 export function pathTo(messages, head) {
   const byId = new Map(messages.map((message) => [message.id, message]));
@@ -38,9 +40,7 @@ export function textOf({ content }) {
 /** The reused tokens of an answer's prompt; null when it does not say. */
 export function reusedTokens(message) {
   const tokens = message?.finish?.hob?.tokens;
-  if (!tokens) return null;
-  const { shared, memory, disk, away = 0, moved = 0 } = tokens; // Answers of earlier versions have neither of the last.
-  return shared + memory + disk + away + moved;
+  return tokens ? reusedOf(tokens) : null;
 }
 
 /** How many tokens of each message, by its id, had no cells when the last answer ended. */

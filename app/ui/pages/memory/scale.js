@@ -1,5 +1,7 @@
 // The chart's numbers: points, medians and the logarithmic axis. Pure.
 
+import { reusedOf } from "/chat/figures.js";
+
 /** The answers by time. One that computed more tokens than it reused counts as cold. */
 export function points(turns) {
   const list = turns.filter(({ ttft_ms }) => ttft_ms > 0).map(pointOf);
@@ -15,8 +17,8 @@ export function points(turns) {
 }
 
 function pointOf({ conversation, title, message, at, ttft_ms: ttft, tokens, cold }, index) {
-  const { shared = 0, memory = 0, disk = 0, away = 0, moved = 0, computed = 0 } = tokens ?? {};
-  const reused = shared + memory + disk + away + moved;
+  const { computed = 0 } = tokens ?? {};
+  const reused = reusedOf(tokens ?? {});
   return {
     key: message ?? `${at} ${index}`,
     title: title ?? conversation ?? "",
