@@ -4,15 +4,18 @@
 //!   then: the latest ones, as far as they fit.
 //! - A record whose block is missing is found no more. KV that was dropped since is computed.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use hob_slots::content::{ContentIndex, Import, Repair, Source, Wanted, imports, movable};
 use hob_slots::format::{SegmentRef, SlotRecord};
+use hob_slots::store::Store;
 use hob_slots::{AdapterSet, ConversationId, Token};
 use tracing::debug;
 
+use super::contents::Known;
 use super::shared::Shared;
 
 /// Slot files that the first question reads.
@@ -44,10 +47,7 @@ pub(super) fn find(
 ) -> Vec<Import> {
     let began = Instant::now();
     let mut known = shared.contents.known();
-    if !known.has_read {
-        // The next question reads again what a cancelled one has not.
-        known.has_read = read_disk(shared, &mut known.index, &is_wanted);
-    }
+    read_disk(shared, &mut known, &is_wanted);
     add_records(shared, &mut known.index);
     shared.contents.catch_up(&mut known); // With what was forgotten meanwhile.
     let within = movable(request.within.clone(), &request.segments);
@@ -78,25 +78,30 @@ fn add_records(shared: &Shared, index: &mut ContentIndex) {
     }
 }
 
-/// Adds the records on disk that this process has not read, those used last at the end. Returns whether all of them
-/// were read.
-fn read_disk(shared: &Shared, index: &mut ContentIndex, is_wanted: impl Fn() -> bool) -> bool {
-    let Some(store) = &shared.store else { return true };
-    let Ok(mut listing) = store.reader().slots(shared.fingerprint) else { return false };
-    listing.slots.sort_by_key(|entry| entry.used_at);
-    let first = listing.slots.len().saturating_sub(MAX_FILES);
-    for entry in &listing.slots[first..] {
-        if !is_wanted() {
-            return false;
-        }
+/// Adds the records on disk that this process has not read, those used last at the end. The next question goes on
+/// where a cancelled one stopped.
+fn read_disk(shared: &Shared, known: &mut Known, is_wanted: impl Fn() -> bool) {
+    let Some(store) = &shared.store else { return };
+    let Known { index, unread } = known;
+    let unread = unread.get_or_insert_with(|| listed(shared, store));
+    while is_wanted()
+        && let Some(conversation) = unread.pop_front()
+    {
         let _present = shared.reading();
-        let Ok(record) = store.get_slot(shared.fingerprint, &entry.conversation) else { continue };
+        let Ok(record) = store.get_slot(shared.fingerprint, &conversation) else { continue };
         // A forgotten conversation has no record, although its file is there yet.
-        let is_forgotten = matches!(shared.records().lookup(&entry.conversation), Some(None));
+        let is_forgotten = matches!(shared.records().lookup(&conversation), Some(None));
         if !is_forgotten {
             shared.learn_names(record.objects().map(|(id, _)| id));
             index.add(Source { record: Arc::new(record), is_private: false });
         }
     }
-    true
+}
+
+/// The conversations with a file, the [`MAX_FILES`] that were used last, the last one at the end.
+fn listed(shared: &Shared, store: &Store) -> VecDeque<ConversationId> {
+    let Ok(mut listing) = store.reader().slots(shared.fingerprint) else { return VecDeque::new() };
+    listing.slots.sort_by_key(|entry| entry.used_at);
+    let first = listing.slots.len().saturating_sub(MAX_FILES);
+    listing.slots.drain(first..).map(|entry| entry.conversation).collect()
 }

@@ -4,6 +4,8 @@
 //! - The engine's thread, which forgets, does not wait for a search that reads the disk: the search forgets
 //!   for it, before it finds anything.
 
+use std::collections::VecDeque;
+
 use hob_slots::content::ContentIndex;
 use hob_slots::{BlockId, ConversationId};
 use parking_lot::{Mutex, MutexGuard};
@@ -18,8 +20,8 @@ pub(super) struct Contents {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub index: ContentIndex,
-    /// The records on disk were read once.
-    pub has_read: bool,
+    /// Conversations whose records on disk are to be read, the one used last at the end; `None`: not listed yet.
+    pub unread: Option<VecDeque<ConversationId>>,
 }
 
 impl Contents {
