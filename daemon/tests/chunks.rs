@@ -266,12 +266,19 @@ fn a_completion_moves_text_and_has_a_budget_and_refuses_what_is_of_chats() {
             "conversation": key});
         hobd.client.call("POST", "/v1/completions").json(&body).send()
     };
+    let private =
+        complete("No one keeps this.".repeat(9), Some("private"), json!({"private": true}));
+    assert_eq!(private.status, 200, "{}", private.text());
     let source = complete(format!("{one}\n{two}\n{three}\n"), Some("source"), json!({}));
     assert_eq!(source.status, 200, "{}", source.text());
     wait::until("the KV is saved", || {
         let list = hobd.client.get("/v1/slots");
         list["data"].as_array().is_some_and(|rows| !rows.is_empty()).then_some(())
     });
+    // What was asked for before it would have been saved before it.
+    let saved = hobd.client.get("/v1/slots");
+    let mut rows = saved["data"].as_array().unwrap().iter();
+    assert!(rows.all(|row| row["conversation"] != "private"), "{saved}");
     let other = |hob: Value| complete(format!("{three}\n{two}\n{one}\nWhat?"), None, hob);
     let moved = other(json!({"reuse": "repaired"})).json();
     assert!(tokens(&moved, "moved") > 2 * (BYTES as u64 - 40), "{moved}");

@@ -242,8 +242,12 @@ fn an_export_over_a_hole_holds_the_cells_that_are_there() {
         compute(backend, LIVE, 0..256);
         backend.remove(LIVE, 100..164).unwrap();
         let state = splice::export(backend, SCRATCH, LIVE, 64..192, Vec::new()).unwrap();
-        let state = PlainState::parse(&state).unwrap();
-        assert_eq!(state.cells(), 64, "of 128, and llama.cpp says nothing");
+        let cells = PlainState::parse(&state).unwrap().cells();
+        assert_eq!(cells, 64, "of 128, and llama.cpp says nothing");
+        // Its last position is the wanted one: what is missing before is not taken for there.
+        let refused = backend.import_cells(SCRATCH, &state, &(64..192));
+        assert!(matches!(refused, Err(StateError::Import { .. })), "{refused:?}");
+        assert_eq!(backend.end(SCRATCH), 0);
     });
 }
 

@@ -418,6 +418,8 @@ fn the_engines_models_are_listed_and_routes_of_a_local_engine_are_refused() {
         ("POST", "/v1/conversations/talk/typing"),
         ("POST", "/tokenize"),
         ("GET", "/v1/learned"),
+        ("GET", "/v1/stats"),
+        ("POST", "/v1/verify/correctness"),
     ] {
         let refused = front.call(method, route).json(&json!({})).send();
         assert_eq!(refused.status, 501, "{method} {route}: {}", refused.text());
