@@ -79,7 +79,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     table.write(&mut *context.out)?;
     let repeat = plain(answer["repeat"].as_str().unwrap_or_default());
-    Ok(writeln!(context.out, "\nTo repeat: {}", repeat.replace("FILE", &quoted(&args.file)))?)
+    // What came from the standard input is in no file that could be named.
+    let repeat = match args.file == Path::new("-") {
+        true => repeat,
+        false => repeat.replacen("FILE", &quoted(&args.file), 1),
+    };
+    Ok(writeln!(context.out, "\nTo repeat: {repeat}")?)
 }
 
 /// As a shell reads it.
