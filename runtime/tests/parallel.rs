@@ -93,18 +93,27 @@ fn shorter_prompts_do_not_starve_a_long_one() {
 
 #[test]
 fn equal_prompts_at_once_are_computed_once() {
-    let (model, _) = slow(MemoryKind::Plain);
-    let engine = start(&model);
-    let prompt = text(&model, "the same words ", 600);
-    let turns =
-        [0, 1, 2, 3].map(|n| engine.submit(request(&format!("chat {n}"), &prompt, 12)).unwrap());
-    let answers = finish_all(turns);
-    assert_eq!(computed(&engine), prompt.len() + 3, "each computes its last token, for its logits");
-    for answer in answers {
-        assert_eq!(answer.tokens, alone(&model, &prompt, 12));
-        assert_eq!(answer.report.tokens.prompt(), prompt.len());
+    for memory in [MemoryKind::Plain, MemoryKind::Hybrid, MemoryKind::Recurrent] {
+        let (model, _) = slow(memory);
+        let engine = start(&model);
+        let prompt = text(&model, "the same words ", 600);
+        let submit = |n| engine.submit(request(&format!("chat {n}"), &prompt, 12)).unwrap();
+        let answers = finish_all([0, 1, 2, 3].map(submit));
+        // Each computes its last token, for its logits.
+        assert_eq!(computed(&engine), prompt.len() + 3, "{memory}");
+        for answer in &answers {
+            assert_eq!(answer.tokens, alone(&model, &prompt, 12), "{memory}");
+            assert_eq!(answer.report.tokens.prompt(), prompt.len(), "{memory}");
+        }
+        // The KV of each is whole: it continues after a park.
+        for (n, answer) in answers.iter().enumerate() {
+            block_on(engine.park(name(&format!("chat {n}"))));
+            let next = then(&model, &answer.timeline, "and now?");
+            let restored = ask(&engine, request(&format!("chat {n}"), &next, 12));
+            assert_eq!(restored.tokens, alone(&model, &next, 12), "{memory}");
+        }
+        engine.shutdown();
     }
-    engine.shutdown();
 }
 
 #[test]
@@ -121,7 +130,7 @@ fn prompts_that_begin_alike_share_that_beginning_and_answer_as_if_each_were_alon
             .map(|n| engine.submit(request(&format!("chat {n}"), &prompts[n], 12)).unwrap());
         let answers = finish_all(turns);
         let own: usize = prompts.iter().map(|prompt| prompt.len() - rules.len()).sum();
-        let times = if memory == MemoryKind::Plain { 1 } else { 3 };
+        let times = if memory == MemoryKind::Windowed { 3 } else { 1 };
         assert_eq!(computed(&engine), times * rules.len() + own, "{memory}");
         for (prompt, answer) in prompts.iter().zip(answers) {
             assert_eq!(answer.tokens, alone(&model, prompt, 12), "{memory}");

@@ -137,8 +137,15 @@ impl Worker<'_> {
         assert_eq!(self.slots[index].timeline.len(), range.start);
         assert!(self.slots[index].is_whole() && self.slots[from].cells.has(&range));
         let sequence = self.slots[index].sequence;
-        self.backend.share(self.slots[from].sequence, sequence, range.clone());
-        for run in self.slots[from].cells.runs_within(range) {
+        let mut shared = range;
+        if !self.is_plain() {
+            // A running state is that behind all of its tokens: it and their cells become those of `from`.
+            self.backend.clear(sequence);
+            self.slots[index].cells.remove(0..shared.start);
+            shared.start = 0;
+        }
+        self.backend.share(self.slots[from].sequence, sequence, shared.clone());
+        for run in self.slots[from].cells.runs_within(shared) {
             self.slots[index].cells.put(run.positions(), run.first);
         }
         self.push_seen(index, tokens);

@@ -4,13 +4,16 @@
 //!   as they land, and compute what is their own.
 //! - Nothing binds a follower to its leader: both are looked up anew for each micro-batch. A leader
 //!   that is cancelled leaves its cells to the followers, and one of them goes on.
-//! - Cells are shared in plain memories only, of what is whole, between equal adapters, and never with a cold turn.
+//! - Cells are shared of what is whole, between equal adapters, and never with a cold turn. A running
+//!   state is shared as it is now, so a leader stops where a follower's prompt parts from its own.
+//! - Cells of a window are not shared: llama.cpp reuses one only when a single sequence has it.
 
 use std::ops::Range;
 
-use hob_slots::Token;
+use hob_slots::{Token, common_prefix};
 
 use super::Worker;
+use crate::backend::MemoryKind;
 
 impl Worker<'_> {
     /// A micro-batch was computed: shares its cells with the prompts that need them.
@@ -48,13 +51,55 @@ impl Worker<'_> {
         let slot = &self.slots[index];
         let turn = slot.turn.as_ref().filter(|turn| !turn.is_cold())?;
         let (own, limit) = (slot.timeline.len(), turn.reusable_tokens());
-        if own >= limit || !self.is_plain() || !slot.is_whole() {
+        if own >= limit || !slot.is_whole() {
             return None;
         }
         let prompt = &turn.request.prompt;
-        let (other, length) = self.hot.longest_prefix(slot.root(), prompt, slot.id)?;
-        let end = length.min(limit).min(own + self.room_of_budget(index));
-        (end > own).then_some((other.0 as usize, own..end))
+        let (other, end) = match self.core.model.facts().memory {
+            MemoryKind::Plain => {
+                let (other, length) = self.hot.longest_prefix(slot.root(), prompt, slot.id)?;
+                let end = length.min(limit).min(own + self.room_of_budget(index));
+                (other.0 as usize, end)
+            }
+            MemoryKind::Windowed => return None,
+            MemoryKind::Hybrid | MemoryKind::Recurrent => {
+                self.furthest_within(index, &prompt[..limit])?
+            }
+        };
+        (end > own).then_some((other, own..end))
+    }
+
+    /// The other slot whose whole timeline is the longest beginning of `tokens`, and its length.
+    fn furthest_within(&self, index: usize, tokens: &[Token]) -> Option<(usize, usize)> {
+        let begins = |other: &usize| {
+            let slot = &self.slots[*other];
+            *other != index
+                && slot.root() == self.slots[index].root()
+                && slot.is_whole()
+                && !slot.is_restoring()
+                && tokens.starts_with(slot.timeline.tokens())
+        };
+        let lengths = (0..self.slots.len()).filter(begins);
+        let lengths = lengths.map(|other| (other, self.slots[other].timeline.len()));
+        lengths.max_by_key(|&(_, length)| length)
+    }
+
+    /// Rows of the slot's prompt until the first follower's prompt parts from it, where a running state
+    /// must be shared there.
+    pub(super) fn rows_before_parting(&self, index: usize) -> usize {
+        if self.core.model.facts().memory.can_drop_newest() {
+            return usize::MAX;
+        }
+        let prompt = |slot: usize| Some(&self.slots[slot].turn.as_ref()?.request.prompt[..]);
+        let Some(own) = prompt(index) else { return usize::MAX };
+        let end = self.slots[index].timeline.len();
+        let followers = self.prompts_in_order().into_iter().filter(|&other| other != index);
+        let followers = followers.filter(|&other| self.follows(other, index));
+        let parts_at = |other: usize| {
+            let turn = self.slots[other].turn.as_ref()?;
+            Some(common_prefix(own, &turn.request.prompt).min(turn.reusable_tokens()))
+        };
+        followers.filter_map(parts_at).min().map_or(usize::MAX, |at| at - end)
     }
 
     /// Whether the next token of the slot's prompt is also the next one of `leader`'s, behind the
@@ -66,7 +111,7 @@ impl Worker<'_> {
         };
         let turn = self.slots[index].turn.as_ref();
         let may_share = turn.is_some_and(|turn| !turn.is_cold() && end < turn.reusable_tokens());
-        self.is_plain()
+        self.core.model.facts().memory != MemoryKind::Windowed
             && may_share
             && self.slots[leader].root() == self.slots[index].root()
             && self.slots[leader].timeline.len() == end

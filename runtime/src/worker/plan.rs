@@ -117,6 +117,7 @@ impl Worker<'_> {
                 let is_whole = to == prompt.len();
                 plan.add(slot, index, &prompt[from..to], usize::from(is_whole));
                 budget -= to - from;
+            let within = within.min(self.rows_before_parting(index));
                 computed.push(index);
             }
         }
