@@ -42,14 +42,12 @@ fn events(engine: &Engine, request: TurnRequest) -> (Vec<String>, DraftCounts) {
     (seen, counts)
 }
 
+const MEMORIES: [MemoryKind; 4] =
+    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
+
 #[test]
-fn a_copied_file_is_drafted_where_cells_can_be_dropped_and_answered_as_without() {
-    for (memory, drafts) in [
-        (MemoryKind::Plain, true),
-        (MemoryKind::Windowed, true),
-        (MemoryKind::Hybrid, false),
-        (MemoryKind::Recurrent, false),
-    ] {
+fn a_copied_file_is_drafted_and_answered_as_without() {
+    for memory in MEMORIES {
         let model = copying(memory);
         let prompt = tokens(&model, &user(FILE));
         let answer = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 200) };
@@ -58,7 +56,7 @@ fn a_copied_file_is_drafted_where_cells_can_be_dropped_and_answered_as_without()
         let (seen, counts) = events(&on, answer);
         assert_eq!(seen, expected, "{memory}");
         assert_eq!(none, DraftCounts::default(), "{memory}");
-        assert_eq!(counts.accepted > 50, drafts, "{memory}: {counts:?}");
+        assert!(counts.accepted > 50, "{memory}: {counts:?}");
         assert!(counts.accepted <= counts.drafted, "{memory}: {counts:?}");
         let status = status(&on).counters;
         assert_eq!(status.drafted_tokens, counts.drafted as u64, "{memory}");
@@ -68,7 +66,7 @@ fn a_copied_file_is_drafted_where_cells_can_be_dropped_and_answered_as_without()
 
 #[test]
 fn the_saved_conversation_is_the_one_without_drafts() {
-    for memory in [MemoryKind::Plain, MemoryKind::Windowed] {
+    for memory in MEMORIES {
         let model = copying(memory);
         let mut disk = OnDisk::with(&model, EngineOptions { slots: 1, ..options() });
         let prompt = tokens(&model, &user(FILE));
@@ -151,7 +149,7 @@ proptest! {
         logprobs in prop::option::of(0_usize..3),
         ignore_eog in any::<bool>(),
         context_tokens in 230_usize..400,
-        memory in prop::sample::select(vec![MemoryKind::Plain, MemoryKind::Windowed]),
+        memory in prop::sample::select(MEMORIES.to_vec()),
     ) {
         let model = copying(memory);
         let prompt = tokens(&model, &user(FILE));
@@ -179,9 +177,10 @@ fn greedy_answers_of_llama_cpp_equal_those_without_drafts() {
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 
     let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
-    for file in ["hob-tiny-f16", "fixtures/qwen2", "fixtures/qwen3", "fixtures/gemma3"] {
+    let families = ["qwen2", "qwen3", "gemma3", "lfm2", "mamba"].map(|it| format!("fixtures/{it}"));
+    for file in ["hob-tiny-f16".to_owned()].into_iter().chain(families) {
         let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-        let path = assets.join(file).with_extension("gguf");
+        let path = assets.join(&file).with_extension("gguf");
         let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
         let prompt = tokens(&model, &user(&"My locker code is 48213. Paris is large. ".repeat(8)));
         let answer = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 300) };

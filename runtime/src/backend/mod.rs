@@ -285,14 +285,15 @@ pub trait Backend {
     /// Reports the progress within each later micro-batch there, and interrupts one when told to.
     fn report_to(&mut self, heartbeat: Arc<Heartbeat>);
 
-    /// Whether a micro-batch is interrupted soon after the heartbeat says so, and leaves the cache as
-    /// it was before.
+    /// Whether a micro-batch is interrupted soon after the heartbeat says so.
     fn can_interrupt(&self) -> bool;
 
     /// Computes `rows` in one micro-batch.
     ///
     /// # Errors
-    /// See [`DecodeError`]; the cache is as it was before.
+    /// See [`DecodeError`]; the cache is as it was before. Only of [`DecodeError::Interrupted`], and where not
+    /// [`MemoryKind::can_drop_newest`], the sequences of `rows` hold a part: they must be cleared. Others that
+    /// share their cells keep them as they were.
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError>;
 
     /// Computes later micro-batches with these adapters and those of the model, and with no others. Cells

@@ -235,10 +235,15 @@ impl Worker<'_> {
             if self.backend.remove(slot.sequence, len..end).is_err() {
                 return self.clear(index); // This memory cannot drop a part of a sequence.
             }
-            self.slots[index].cut_back(len);
-            self.release_cut_off(index);
-            self.residence_changed(index);
+            self.drop_tokens_behind(index, len);
         }
+    }
+
+    /// The cells behind the first `len` tokens are gone.
+    pub(super) fn drop_tokens_behind(&mut self, index: usize, len: usize) {
+        self.slots[index].cut_back(len);
+        self.release_cut_off(index);
+        self.residence_changed(index);
     }
 
     /// Gives the slot the exported rest of its first `len` tokens, and drops its cells after them.

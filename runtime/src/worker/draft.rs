@@ -2,6 +2,8 @@
 //!
 //! - Timelines grow by accepted tokens only, one after the other; the cells of the others are dropped
 //!   before anything else reads the slot.
+//! - A running state cannot drop them: it goes back to its mark, and the accepted tokens are computed
+//!   again in front of the next draft.
 //! - Drafts never make others wait: there are none beside prompts, and none that need room.
 
 use hob_slots::Token;
@@ -15,18 +17,20 @@ use crate::map::Origin;
 impl Worker<'_> {
     /// The next tokens of all running answers, and how many of them are computed now.
     pub(super) fn next_tokens(&mut self) -> Vec<Next> {
-        let may_draft =
-            self.core.options.drafts && self.core.model.facts().memory.can_drop_newest();
         let all = 0..self.slots.len();
         let current =
             all.filter(|&index| self.is_current(index) && !self.slots[index].is_stalled());
-        let decoding = current.filter_map(|index| match self.slots[index].turn.as_ref()?.phase {
-            Phase::Decoding(sampled) => Some((index, sampled)),
+        let decoding = current.filter_map(|index| match &self.slots[index].turn.as_ref()?.phase {
+            Phase::Decoding(sampled) => Some((index, sampled.clone())),
             Phase::Restoring(_) | Phase::Prefill => None,
         });
-        let decoding: Vec<(usize, Token)> = decoding.collect();
-        let next = |(slot, sampled)| {
-            let draft = if may_draft { self.guess(slot, sampled) } else { Draft::default() };
+        let decoding: Vec<(usize, Vec<Token>)> = decoding.collect();
+        let can_drop = self.core.model.facts().memory.can_drop_newest();
+        // One answer is marked, and rows of a running state are computed in as many parts as the
+        // longest share is longer than the others.
+        let may_draft = self.core.options.drafts && (can_drop || decoding.len() == 1);
+        let next = |(slot, sampled): (usize, Vec<Token>)| {
+            let draft = if may_draft { self.guess(slot, &sampled) } else { Draft::default() };
             Next { slot, sampled, draft, drafted: 0 }
         };
         let mut nexts: Vec<Next> = decoding.into_iter().map(next).collect();
@@ -35,11 +39,23 @@ impl Worker<'_> {
         if !may_draft || nexts.is_empty() || is_beside_prompts() {
             return nexts;
         }
-        self.guess_by_model(&mut nexts);
+        if can_drop {
+            self.guess_by_model(&mut nexts);
+        }
         if nexts.iter().any(|next| !next.draft.tokens.is_empty()) {
             let chances: Vec<Vec<f64>> = nexts.iter().map(|next| self.chances(next)).collect();
             let rows = self.cost_of_rows();
-            let seconds = |lengths: &[usize]| rows(lengths.len() + lengths.iter().sum::<usize>());
+            let sampled: usize = nexts.iter().map(|next| next.sampled.len()).sum();
+            let seconds = |lengths: &[usize]| {
+                let drafted = lengths.iter().sum::<usize>();
+                let seconds = rows(sampled + drafted)?;
+                if can_drop || drafted == 0 {
+                    return Some(seconds);
+                }
+                // A draft that is wrong somewhere is computed again as far as it was right.
+                let is_wrong = 1.0 - chances[0][drafted - 1];
+                Some(seconds + is_wrong * (rows(1 + drafted)? - rows(1)?).max(0.0))
+            };
             let lengths = lengths(&chances, seconds);
             for (next, drafted) in nexts.iter_mut().zip(lengths) {
                 next.drafted = drafted;
@@ -53,20 +69,30 @@ impl Worker<'_> {
         let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
         let slot = &self.slots[index];
         let turn = slot.turn.as_ref().expect("it answers");
+        let sampled = turn.uncomputed().len();
         // The micro-batch samples one token more than it drafts.
         let left = turn.request.max_tokens.saturating_sub(turn.generated + 1);
-        let room = max_tokens.saturating_sub(slot.timeline.len() + 2);
-        let cells = self.budget(index).saturating_sub(slot.cells.len() + 1);
-        (MAX_ROWS - 1).min(left).min(room).min(cells)
+        let room = max_tokens.saturating_sub(slot.timeline.len() + sampled + 1);
+        let cells = self.budget(index).saturating_sub(slot.cells.len() + sampled);
+        MAX_ROWS.saturating_sub(sampled).min(left).min(room).min(cells)
     }
 
     /// What may follow `sampled` in the slot's answer, up to the answer's end.
-    fn guess(&mut self, index: usize, sampled: Token) -> Draft {
+    fn guess(&mut self, index: usize, sampled: &[Token]) -> Draft {
         let max = self.max_draft(index);
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_ref().expect("it answers");
+        let Some((&newest, before)) = sampled.split_last() else { return Draft::default() };
         slot.lookup.cover(slot.timeline.tokens());
-        let mut draft = slot.lookup.propose(slot.timeline.tokens(), sampled, max);
+        let mut draft = if before.is_empty() {
+            slot.lookup.propose(slot.timeline.tokens(), newest, max)
+        } else {
+            let tokens = [slot.timeline.tokens(), before].concat();
+            slot.lookup.cover(&tokens);
+            let draft = slot.lookup.propose(&tokens, newest, max);
+            slot.lookup.truncate(&tokens, slot.timeline.len());
+            draft
+        };
         let vocabulary = self.core.model.vocabulary();
         if !turn.request.ignore_eog
             && let Some(end) = draft.tokens.iter().position(|&token| vocabulary.is_eog(token))
@@ -103,24 +129,44 @@ impl Worker<'_> {
     /// token.
     pub(super) fn commit_answer(&mut self, share: &Share) {
         let index = share.slot;
-        let start = self.slots[index].timeline.len();
-        let sequence = self.slots[index].sequence;
+        let before = share.tokens.len() - share.sampled_rows.len();
+        if before > 0 {
+            self.extend(index, &share.tokens[..before], Origin::Generated);
+        }
         for (offset, row) in share.sampled_rows.clone().enumerate() {
-            let computed = share.tokens[offset];
+            let computed = share.tokens[before + offset];
             self.extend(index, &[computed], Origin::Generated);
             let sampled = self.sample(index, row);
             let token = sampled.as_ref().ok().map(|sampled| sampled.token);
             let goes_on = sampled.as_ref().is_ok_and(|sampled| sampled.ends.is_none());
             let is_guessed = self.observe(share, offset, token);
-            if goes_on && is_guessed && offset + 1 < share.tokens.len() {
+            let right = before + offset + 1;
+            if goes_on && is_guessed && right < share.tokens.len() {
                 continue;
             }
-            let (end, computed_end) = (start + offset + 1, start + share.tokens.len());
-            if end < computed_end {
-                let dropped = self.backend.remove(sequence, end..computed_end);
-                dropped.expect("only memories that can drop the newest rows have drafts");
+            if right < share.tokens.len() {
+                self.drop_wrong(share, right);
             }
             return self.conclude(index, sampled);
+        }
+    }
+
+    /// The tokens of `share` behind the first `right` are not the answer's: drops their cells. A
+    /// running state goes back before the micro-batch, and the next one computes those that are right
+    /// again.
+    fn drop_wrong(&mut self, share: &Share, right: usize) {
+        let slot = &mut self.slots[share.slot];
+        if self.core.model.facts().memory.can_drop_newest() {
+            let end = slot.timeline.len();
+            let wrong = end..end + share.tokens.len() - right;
+            let dropped = self.backend.remove(slot.sequence, wrong);
+            return dropped.expect("this memory drops its newest rows");
+        }
+        let was_marked = self.go_back_to_mark(share.slot);
+        assert!(was_marked, "a draft is computed behind a mark");
+        let turn = self.slots[share.slot].turn.as_mut().expect("it answers");
+        if let Phase::Decoding(sampled) = &mut turn.phase {
+            sampled.splice(0..0, share.tokens[..right].iter().copied());
         }
     }
 
@@ -129,7 +175,7 @@ impl Worker<'_> {
         let Running { acceptance, drafts, .. } =
             self.slots[share.slot].turn.as_mut().expect("it answers");
         let counters = &mut self.core.counters;
-        let drafted = share.tokens.len() - 1;
+        let drafted = share.sampled_rows.len() - 1;
         let drafter = self.drafter.as_mut().filter(|_| share.draft.source.is_model());
         let mut of_model = drafter.map(|drafter| &mut drafter.core);
         if offset == 0 {

@@ -95,7 +95,8 @@ impl Worker<'_> {
     pub(super) fn account_for_guesses(&mut self, shares: &[Share], accepted: u64) {
         let Some(drafter) = &mut self.drafter else { return };
         let guessed = |share: &&Share| share.draft.source.is_model();
-        let rows: usize = shares.iter().filter(guessed).map(|share| share.tokens.len() - 1).sum();
+        let rows: usize =
+            shares.iter().filter(guessed).map(|share| share.sampled_rows.len() - 1).sum();
         if rows == 0 {
             return;
         }
@@ -176,7 +177,7 @@ impl Worker<'_> {
         Wanted {
             followed: self.followed(next.slot),
             turn: turn.number,
-            sampled: next.sampled,
+            sampled: *next.sampled.last().expect("an answer has a newest token"),
             count,
             ignores_end: turn.request.ignore_eog,
         }

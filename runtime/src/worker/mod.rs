@@ -19,6 +19,7 @@
 //! - `hot`: the timelines in the cells
 //! - `follow`: prompts in flight that begin alike
 //! - `draft`: guessed tokens of answers
+//! - `mark`: goes back to a running state as it was before a micro-batch
 //! - `draft_model`: those that the draft model guesses, and its KV
 //! - `step`: one micro-batch and its tokens
 //! - `save`: exports KV behind the answer
@@ -50,6 +51,7 @@ mod follow;
 mod gather;
 mod heads;
 mod hot;
+mod mark;
 mod notes;
 mod plan;
 mod progress;
@@ -457,7 +459,7 @@ impl<'b> Worker<'b> {
         Sequence(i32::try_from(self.slots.len()).expect("slots are few"))
     }
 
-    /// A sequence that shares a running state while the micro-batch is computed that changes it.
+    /// A sequence that shares a running state while the micro-batch is computed that changes it, see `mark`.
     fn mark(&self) -> Sequence {
         Sequence(self.scratch().0 + 1)
     }

@@ -14,39 +14,12 @@ use hob_slots::{BlockId, Payload};
 use tracing::warn;
 
 use super::Worker;
-use super::plan::Share;
 use super::save::narrow;
 use super::slot::Held;
 use crate::backend::StateError;
 use crate::splice;
 
 impl Worker<'_> {
-    /// The micro-batch that completes an answer's prompt changes a running state: marks the present one, from which "regenerate" continues. That copies nothing.
-    pub(super) fn mark_rest(&mut self, shares: &[Share]) {
-        if self.core.model.facts().memory.can_drop_newest() {
-            return;
-        }
-        let completes = |share: &&Share| {
-            let slot = &self.slots[share.slot];
-            slot.is_prefilling()
-                && !share.sampled_rows.is_empty()
-                && slot.turn.as_ref().is_some_and(|turn| !turn.started)
-                && !self.is_background(share.slot)
-                && slot.is_savable()
-        };
-        let Some(index) = shares.iter().find(completes).map(|share| share.slot) else { return };
-        let (slot, position) = (&self.slots[index], self.slots[index].timeline.len());
-        self.backend.share(slot.sequence, self.mark(), 0..position);
-        self.marked = Some((index, position));
-    }
-
-    /// The micro-batch has ended: nothing is marked any more.
-    pub(super) fn drop_mark(&mut self) {
-        if self.marked.take().is_some() {
-            self.backend.clear(self.mark());
-        }
-    }
-
     /// The first token of the slot's answer is sent: holds the rest from which "regenerate" continues.
     /// A window still has it before the last token, a running state where it was marked.
     pub(super) fn hold_rest(&mut self, index: usize) {

@@ -134,8 +134,8 @@ impl Worker<'_> {
     /// Ends a turn for whose next row nothing can leave: an answer for its length, a prompt with an error.
     pub(super) fn end_for_lack_of_room(&mut self, index: usize) {
         let turn = self.slots[index].turn.as_ref().expect("the slot runs a turn");
-        if let Phase::Decoding(last) = turn.phase {
-            self.finish(index, FinishReason::Length, Some(last));
+        if let Phase::Decoding(_) = turn.phase {
+            self.finish(index, FinishReason::Length);
             self.slots[index].tail.clear(); // There is no room for it either.
         } else if self.can_evict() && !turn.request.purpose.is_prefix() {
             let error = self.too_small(index);
@@ -159,9 +159,8 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let mut turn = slot.turn.take().expect("the slot runs a turn");
         slot.turn_preempted(&turn);
-        if let Phase::Decoding(last) = turn.phase {
-            let tokens = slot.timeline.tokens().iter().copied();
-            turn.request.prompt = tokens.chain([last]).collect();
+        if let Phase::Decoding(sampled) = &turn.phase {
+            turn.request.prompt = [slot.timeline.tokens(), sampled].concat();
         }
         turn.phase = Phase::Prefill; // Drops a fetch.
         turn.report_waiting();

@@ -74,8 +74,9 @@ pub(super) enum Phase {
     Restoring(Box<Restoring>),
     /// The prompt's tokens from the timeline's end on are to be computed.
     Prefill,
-    /// This token was sampled and is to be computed.
-    Decoding(Token),
+    /// These tokens were sampled, and are to be computed: the newest, and those before it whose
+    /// running state is gone, see `mark`.
+    Decoding(Vec<Token>),
 }
 
 impl Owner {
@@ -99,6 +100,14 @@ impl Running {
     /// for its logits.
     pub fn reusable_tokens(&self) -> usize {
         self.request.prompt.len() - usize::from(!self.request.purpose.is_background())
+    }
+
+    /// The tokens of its answer that are sampled and not in the slot's timeline.
+    pub fn uncomputed(&self) -> &[Token] {
+        match &self.phase {
+            Phase::Decoding(tokens) => tokens,
+            Phase::Restoring(_) | Phase::Prefill => &[],
+        }
     }
 
     pub fn is_restoring(&self) -> bool {

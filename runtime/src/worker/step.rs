@@ -3,7 +3,7 @@
 //! - A micro-batch is computed whole or not at all; timelines grow only after it was computed, and by
 //!   the guessed tokens of an answer only as far as they were right, see `draft`.
 //! - A running state is marked before the micro-batch that completes a prompt, so that "regenerate"
-//!   computes that one alone; see `rest`.
+//!   computes that one alone, before one with a draft, and before one that may be cut; see `mark`.
 
 use std::time::Instant;
 
@@ -60,15 +60,12 @@ impl Worker<'_> {
         self.fill_tile(&mut plan);
         let mut rows = heads;
         let (began, beats) = (Instant::now(), self.core.pulse.beats());
-        self.mark_rest(&plan.shares);
+        self.mark_state(&plan);
         let decoded =
             if plan.is_alone { self.decode_alone(&plan) } else { self.backend.decode(&plan.rows) };
         self.drop_fillers(&mut plan);
         let is_first = self.current.is_new;
         self.count_micro_batch();
-        if decoded.is_err() {
-            self.drop_mark();
-        }
         match decoded {
             Ok(()) => {
                 rows += plan.rows.len();
@@ -88,11 +85,18 @@ impl Worker<'_> {
                 }
                 self.share_landed();
             }
-            Err(DecodeError::NoRoom { .. }) => self.relieve(),
-            Err(DecodeError::Failed(reason)) => self.fail_batch(&plan.shares, &reason),
+            Err(DecodeError::NoRoom { .. }) => {
+                self.drop_mark();
+                self.relieve();
+            }
+            Err(DecodeError::Failed(reason)) => {
+                self.drop_mark();
+                self.fail_batch(&plan.shares, &reason);
+            }
             Err(DecodeError::Interrupted) => {
                 self.core.pace.observe_cut(began.elapsed());
                 self.recover(&plan.shares);
+                self.drop_mark();
             }
         }
         Stepped { rows, prompts_wait: self.prompts_wait() }
@@ -120,7 +124,10 @@ impl Worker<'_> {
             drafter.core.ledger.earn(began.elapsed());
         }
         if plan.only_answers {
-            self.backend.logits(0); // Devices other than the processor compute until they are read.
+            let mut sampled = plan.shares.iter().flat_map(|share| share.sampled_rows.clone());
+            if let Some(row) = sampled.next() {
+                self.backend.logits(row); // Devices other than the processor compute until they are read.
+            }
             self.core.costs.observe(plan.rows.len(), began.elapsed());
         } else {
             self.core.pace.observe(plan.rows.len(), began.elapsed());
@@ -192,7 +199,7 @@ impl Worker<'_> {
             return self.finish_prefill(index);
         }
         if turn.request.max_tokens == 0 {
-            return self.finish(index, FinishReason::Length, None);
+            return self.finish(index, FinishReason::Length);
         }
         let sampled = self.sample(index, row);
         self.hold_rest(index);
@@ -257,7 +264,7 @@ impl Worker<'_> {
             if ends { Pushed::default() } else { turn.output.push(vocabulary.piece(token)) };
         let stopped = pushed.stopped;
         turn.events.send(TurnEvent::Token { token, text: pushed.text, logprobs });
-        turn.phase = Phase::Decoding(token);
+        turn.phase = Phase::Decoding(vec![token]);
         let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
         let full = slot.timeline.len() + 1 >= max_tokens;
         let ends = if ends || stopped || complete {
@@ -273,15 +280,15 @@ impl Worker<'_> {
     /// Ends the slot's turn if the token that it sampled last does, or could not be sampled.
     pub(super) fn conclude(&mut self, index: usize, sampled: Result<Sampled, TurnError>) {
         match sampled {
-            Ok(Sampled { token, ends: Some(reason) }) => self.finish(index, reason, Some(token)),
+            Ok(Sampled { ends: Some(reason), .. }) => self.finish(index, reason),
             Ok(Sampled { ends: None, .. }) => {}
             Err(error) => self.fail_turn(index, error),
         }
     }
 
-    /// Reports that the answer is complete. `last` is sampled and not yet computed; it becomes the
-    /// tail, so that the next turn finds the whole answer hot.
-    pub(super) fn finish(&mut self, index: usize, reason: FinishReason, last: Option<Token>) {
+    /// Reports that the answer is complete. What is sampled and not yet computed becomes the tail, so
+    /// that the next turn finds the whole answer hot.
+    pub(super) fn finish(&mut self, index: usize, reason: FinishReason) {
         let ended = match reason {
             FinishReason::Stop => Ended::Turn,
             FinishReason::Length => Ended::Unknown,
@@ -297,7 +304,8 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let cells = CellCounts { budget, peak: slot.peak, resident: slot.cells.len(), no_eviction };
         let turn = slot.turn.as_mut().expect("a turn finishes once");
-        let timeline = slot.timeline.tokens().iter().copied().chain(last).collect();
+        let uncomputed = turn.uncomputed().to_vec();
+        let timeline = [slot.timeline.tokens(), &uncomputed].concat();
         let finished = TurnEvent::Finished {
             reason,
             text: turn.output.finish(),
@@ -313,8 +321,9 @@ impl Worker<'_> {
         turn.events.send(finished);
         self.core.counters.turns += 1;
         let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
-        let room = slot.timeline.len() < max_tokens && slot.cells.len() < budget;
-        slot.tail = last.filter(|_| room).into_iter().collect();
+        let room = max_tokens.saturating_sub(slot.timeline.len());
+        let room = room.min(budget.saturating_sub(slot.cells.len()));
+        slot.tail = uncomputed.into_iter().take(room).collect();
         self.end_turn(index);
     }
 
@@ -326,10 +335,14 @@ impl Worker<'_> {
         self.end_turn(index);
     }
 
-    /// A micro-batch was cut, or the engine stops. Memories that are not plain may not drop the cells of an interrupted batch:
-    /// such slots are cleared, and what is saved of them stays.
+    /// A micro-batch was cut, or the engine stops. A slot whose running state was marked goes back.
+    /// Others may not have dropped the cells of the micro-batch: they are cleared, and what is saved of
+    /// them stays.
     fn recover(&mut self, shares: &[Share]) {
         for share in shares {
+            if self.go_back_to_mark(share.slot) {
+                continue;
+            }
             let slot = &self.slots[share.slot];
             if self.backend.end(slot.sequence) != slot.timeline.len() {
                 self.log_eviction(share.slot, 0, EvictionReason::Failed);

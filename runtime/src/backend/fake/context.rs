@@ -109,6 +109,22 @@ impl<'m> FakeContext<'m> {
         Ok(())
     }
 
+    /// An interrupted micro-batch has changed running states, and has left cells.
+    fn spoil(&mut self, rows: &[Row]) {
+        if self.model.facts.memory.can_drop_newest() {
+            return;
+        }
+        for row in rows {
+            let value = mix(row.position as u64);
+            if self.has_rests() {
+                *self.rest(row.sequence) = Some(Rest { end: row.position + 1, value });
+            }
+            let (position, token) = (row.position, row.token);
+            let sequences = self.bit(row.sequence);
+            self.put(Cell { position, token, kv: value, rest: Some(value), sequences });
+        }
+    }
+
     fn reads_slowly(&self, rows: &[Row]) -> bool {
         let mut read: BTreeMap<i32, Vec<Token>> = BTreeMap::new();
         let held = |sequence| self.cells_of(sequence).iter().map(|cell| cell.token).collect();
@@ -185,7 +201,7 @@ impl Backend for FakeContext<'_> {
     }
 
     fn can_interrupt(&self) -> bool {
-        self.model.facts.memory.can_drop_newest()
+        true
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
@@ -196,7 +212,10 @@ impl Backend for FakeContext<'_> {
         if let Some(log) = &self.model.batches {
             log.lock().push(rows.to_vec());
         }
-        self.compute(rows)?;
+        if let Err(error) = self.compute(rows) {
+            self.spoil(rows);
+            return Err(error);
+        }
         self.logits.clear();
         self.newest = rows.iter().map(|row| (row.sequence, row.position)).collect();
         for (index, row) in rows.iter().enumerate() {

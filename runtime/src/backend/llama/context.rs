@@ -223,7 +223,7 @@ impl Backend for Context<'_> {
     }
 
     fn can_interrupt(&self) -> bool {
-        self.model.facts.memory.can_drop_newest() && self.reports_nodes
+        self.reports_nodes
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
