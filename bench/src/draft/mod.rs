@@ -1,7 +1,7 @@
 //! Tokens a second with drafts and without, on one model, in one run.
 //!
 //! - An agent's edit: the prompt shows a source file, and the answer is the whole file with one name
-//!   changed. The models at hand are too small to edit, so a grammar forces the text: acceptance is that
+//!   changed. The models at hand are too small to edit, so a grammar forces its tokens: acceptance is that
 //!   of a model that edits without a mistake, while every micro-batch, mask and sample is real.
 //! - The same prompt without the grammar: what the model itself does with it.
 //! - Free text: a story, drawn at temperature 1, that does not repeat.
@@ -10,6 +10,8 @@
 //!   of a large and a small model of one family is at hand; this one agrees more than such a pair would.
 //!
 //! - Greedy answers to many prompts, with drafts and without: how many are equal; see `equality`.
+//!
+//! Draft models are for memories that drop their newest rows; `--model lfm2-350m` is a hybrid, which does not.
 //!
 //! Two engines share the weights and answer in turn, the same tokens for the same seed. Prompts are hot,
 //! so that only generation is measured. Each figure is the median of the rounds; a ratio is the median
@@ -107,8 +109,24 @@ pub fn run(options: &Options) -> Result<()> {
     print_curve(&*model)?;
     let mut all = cases(&*model, options);
     compare(&model, None, &mut all, options.rounds)?;
-    let mut its_own = vec![free_text(&*model, "the model drafts for itself", FREE_BAR, options)];
-    compare(&model, Some(load(&subject.path)?), &mut its_own, options.rounds)?;
+    if model.facts().memory.can_drop_newest() {
+        all.extend(with_draft_models(&subject, &model, &load, options)?);
+    }
+    let speeds = print(&all, options);
+    println!();
+    compare_answers(&subject.title, &model, &load, options)?;
+    speeds
+}
+
+/// The model drafts for itself, and for its weights as 32-bit floats.
+fn with_draft_models(
+    subject: &Subject,
+    model: &Arc<dyn Model>,
+    load: &dyn Fn(&Path) -> Result<Arc<dyn Model>>,
+    options: &Options,
+) -> Result<Vec<Case>> {
+    let mut its_own = vec![free_text(&**model, "the model drafts for itself", FREE_BAR, options)];
+    compare(model, Some(load(&subject.path)?), &mut its_own, options.rounds)?;
     let directory = tempfile::tempdir()?;
     let wide = directory.path().join("wide.gguf");
     ensure!(widen(&subject.path, &wide), "llama.cpp cannot write {}", wide.display());
@@ -116,11 +134,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut of_wide =
         vec![free_text(&*wide, "it drafts for its weights as f32", WIDE_BAR, options)];
     compare(&wide, Some(model.clone()), &mut of_wide, options.rounds)?;
-    all.extend(its_own.into_iter().chain(of_wide));
-    let speeds = print(&all, options);
-    println!();
-    compare_answers(&subject.title, &model, &load, options)?;
-    speeds
+    Ok(its_own.into_iter().chain(of_wide).collect())
 }
 
 /// The model, and random weights in Q8_0.
@@ -205,8 +219,9 @@ fn cases(model: &dyn Model, options: &Options) -> Vec<Case> {
         "{FILE}\nRename `{old}` to `{new}` in this file. Answer with the whole file, and nothing else."
     );
     let file = prompt(&asked);
-    let edited = serde_json::Value::from(FILE.replace(old, new));
-    let forced = Arc::new(Grammar::lark(format!("start: {edited}")));
+    let edited = model.tokenize(&FILE.replace(old, new), false, true);
+    let edited: Vec<String> = edited.iter().map(|token| format!("<[{}]>", token.0)).collect();
+    let forced = Arc::new(Grammar::lark(format!("start: {}", edited.join(" "))));
     let story = model.tokenize(STORY, true, true);
     let drawn = Sampling { seed: Some(7), ..Sampling::default() };
     let case = |name, bar, request| Case { name, bar, request, on: Vec::new(), off: Vec::new() };
@@ -284,14 +299,17 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 fn print_curve(model: &dyn Model) -> Result<()> {
     const CONTEXT: usize = 512;
     const MOST: usize = 16;
-    let shape = ContextShape { context_tokens: 1024, sequences: 1, micro_batch: CONTEXT };
+    let shape = ContextShape { context_tokens: 1024, sequences: 2, micro_batch: CONTEXT };
     let mut samples = vec![Vec::new(); MOST];
     model.with_context(shape, &mut |backend| {
+        let (answer, before) = (Sequence(0), Sequence(1));
         decode(backend, 0, CONTEXT);
+        backend.share(answer, before, 0..CONTEXT);
         for _ in 0..9 {
             for (samples, rows) in samples.iter_mut().zip(1..) {
                 samples.push(time(|| decode(backend, CONTEXT, rows)).0);
-                backend.remove(Sequence(0), CONTEXT..CONTEXT + rows).expect("a plain model");
+                backend.clear(answer);
+                backend.share(before, answer, 0..CONTEXT);
             }
         }
     })?;

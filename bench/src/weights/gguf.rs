@@ -65,6 +65,13 @@ impl HeaderBuilder {
         self.values.extend(value.to_le_bytes());
     }
 
+    pub fn numbers(&mut self, key: &str, values: &[u32]) {
+        self.key(key, TYPE_ARRAY);
+        self.values.extend(TYPE_U32.to_le_bytes());
+        self.values.extend((values.len() as u64).to_le_bytes());
+        self.values.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+
     pub fn float(&mut self, key: &str, value: f32) {
         self.key(key, TYPE_F32);
         self.values.extend(value.to_le_bytes());

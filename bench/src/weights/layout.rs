@@ -18,6 +18,10 @@ const FILE_TYPE_Q8_0: u32 = 7;
 const TOKEN_UNUSED: i32 = 5;
 
 pub const EMBEDDINGS: &str = "token_embd.weight";
+
+/// Tokens that a short convolution of LFM2 sees.
+const CONVOLVED: usize = 3;
+
 /// What is added to the residual stream.
 #[derive(Clone, Copy)]
 pub struct Scales {
@@ -61,24 +65,39 @@ pub fn tensors(shape: &Shape, scales: Scales) -> Vec<Tensor> {
             content: Content::Random { deviation: scales.embedding },
             ..Tensor::matrix(EMBEDDINGS.to_owned(), shape.vocabulary, width)
         },
-        Tensor::ones("output_norm.weight".to_owned(), width),
+        Tensor::ones(output_norm(shape.architecture).to_owned(), width),
     ];
     for layer in 0..shape.layers {
         let name = |part: &str| format!("blk.{layer}.{part}");
         tensors.extend([
             Tensor::ones(name("attn_norm.weight"), width),
             Tensor::ones(name("ffn_norm.weight"), width),
-            Tensor::matrix(name("attn_q.weight"), q, width),
-            Tensor::matrix(name("attn_k.weight"), kv, width),
-            Tensor::matrix(name("attn_v.weight"), kv, width),
-            added(Tensor::matrix(name("attn_output.weight"), width, q)),
         ]);
-        if shape.architecture == Architecture::Qwen2 {
+        if shape.attends(layer) {
             tensors.extend([
+                Tensor::matrix(name("attn_q.weight"), q, width),
+                Tensor::matrix(name("attn_k.weight"), kv, width),
+                Tensor::matrix(name("attn_v.weight"), kv, width),
+                added(Tensor::matrix(name("attn_output.weight"), width, q)),
+            ]);
+        } else {
+            tensors.extend([
+                Tensor::kernel(name("shortconv.conv.weight"), width, CONVOLVED),
+                Tensor::matrix(name("shortconv.in_proj.weight"), 3 * width, width),
+                added(Tensor::matrix(name("shortconv.out_proj.weight"), width, width)),
+            ]);
+        }
+        match shape.architecture {
+            Architecture::Qwen2 => tensors.extend([
                 Tensor::bias(name("attn_q.bias"), q),
                 Tensor::bias(name("attn_k.bias"), kv),
                 Tensor::bias(name("attn_v.bias"), kv),
-            ]);
+            ]),
+            Architecture::Lfm2 if shape.attends(layer) => tensors.extend([
+                Tensor::ones(name("attn_q_norm.weight"), shape.head_size()),
+                Tensor::ones(name("attn_k_norm.weight"), shape.head_size()),
+            ]),
+            Architecture::Llama | Architecture::Lfm2 => {}
         }
         tensors.extend([
             Tensor::matrix(name("ffn_gate.weight"), shape.feed_forward, width),
@@ -87,6 +106,13 @@ pub fn tensors(shape: &Shape, scales: Scales) -> Vec<Tensor> {
         ]);
     }
     tensors
+}
+
+fn output_norm(architecture: Architecture) -> &'static str {
+    match architecture {
+        Architecture::Qwen2 | Architecture::Llama => "output_norm.weight",
+        Architecture::Lfm2 => "token_embd_norm.weight",
+    }
 }
 
 /// All bytes before the tensors. `lender`: has the tokenizer. `template`: in place of its own.
@@ -99,6 +125,7 @@ pub fn header(
     let architecture = match shape.architecture {
         Architecture::Qwen2 => "qwen2",
         Architecture::Llama => "llama",
+        Architecture::Lfm2 => "lfm2",
     };
     let mut header = HeaderBuilder::default();
     header.text("general.architecture", architecture);
@@ -111,7 +138,6 @@ pub fn header(
         ("block_count", shape.layers),
         ("feed_forward_length", shape.feed_forward),
         ("attention.head_count", shape.heads),
-        ("attention.head_count_kv", shape.kv_heads),
         ("attention.key_length", shape.head_size()),
         ("attention.value_length", shape.head_size()),
         ("rope.dimension_count", shape.head_size()),
@@ -122,6 +148,15 @@ pub fn header(
             &format!("{architecture}.{key}"),
             u32::try_from(value).map_err(io::Error::other)?,
         );
+    }
+    let kv_heads = u32::try_from(shape.kv_heads).map_err(io::Error::other)?;
+    let kv_heads_of = |layer| if shape.attends(layer) { kv_heads } else { 0 };
+    let key = format!("{architecture}.attention.head_count_kv");
+    if shape.architecture == Architecture::Lfm2 {
+        header.numbers(&key, &(0..shape.layers).map(kv_heads_of).collect::<Vec<_>>());
+        header.number("lfm2.shortconv.l_cache", CONVOLVED as u32);
+    } else {
+        header.number(&key, kv_heads);
     }
     header.float(&format!("{architecture}.rope.freq_base"), shape.rope_base);
     header.float(&format!("{architecture}.attention.layer_norm_rms_epsilon"), 1e-5);

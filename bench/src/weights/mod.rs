@@ -60,7 +60,12 @@ pub enum Architecture {
     Qwen2,
     /// The same without biases.
     Llama,
+    /// Short convolutions, whose state is a running one, and attention in the layers of [`LFM2_ATTENTION`].
+    Lfm2,
 }
+
+/// Of LFM2-350M.
+const LFM2_ATTENTION: [usize; 6] = [2, 5, 8, 10, 12, 14];
 
 /// A real tokenizer.
 pub struct Tokenizer {
@@ -72,8 +77,13 @@ pub struct Tokenizer {
 
 impl Shape {
     /// Those that have a name for a person.
-    pub const KNOWN: [Self; 4] =
-        [Self::QWEN2_5_0_5B, Self::LLAMA_3_2_1B, Self::QWEN2_5_7B, Self::LLAMA_3_1_8B];
+    pub const KNOWN: [Self; 5] = [
+        Self::QWEN2_5_0_5B,
+        Self::LFM2_350M,
+        Self::LLAMA_3_2_1B,
+        Self::QWEN2_5_7B,
+        Self::LLAMA_3_1_8B,
+    ];
 
     /// Qwen2.5-0.5B: 494 million weights, 529 MB.
     pub const QWEN2_5_0_5B: Self = Self {
@@ -88,6 +98,21 @@ impl Shape {
         vocabulary: 151_936,
         rope_base: 1e6,
         context: 32_768,
+    };
+
+    /// LFM2-350M, a hybrid: 354 million weights, 377 MB.
+    pub const LFM2_350M: Self = Self {
+        name: "lfm2-350m",
+        title: "LFM2-350M",
+        architecture: Architecture::Lfm2,
+        embedding: 1024,
+        layers: 16,
+        heads: 16,
+        kv_heads: 8,
+        feed_forward: 4608,
+        vocabulary: 65_536,
+        rope_base: 1e6,
+        context: 128_000,
     };
 
     /// Llama-3.2-1B: 1.24 billion weights, 1.3 GB.
@@ -170,9 +195,15 @@ impl Shape {
         self.embedding / self.heads
     }
 
+    /// Whether the layer has attention.
+    fn attends(&self, layer: usize) -> bool {
+        self.architecture != Architecture::Lfm2 || LFM2_ATTENTION.contains(&layer)
+    }
+
     /// Bytes of f16 KV a token.
     pub fn kv_bytes(&self) -> usize {
-        2 * 2 * self.layers * self.kv_heads * self.head_size()
+        let layers = (0..self.layers).filter(|&layer| self.attends(layer)).count();
+        2 * 2 * layers * self.kv_heads * self.head_size()
     }
 }
 

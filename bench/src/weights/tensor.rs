@@ -48,6 +48,11 @@ impl Tensor {
         Self { name, width, rows: None, storage: Storage::F32, content }
     }
 
+    /// Of a convolution over `width` tokens: small, so it is not quantised.
+    pub fn kernel(name: String, rows: usize, width: usize) -> Self {
+        Self { storage: Storage::F32, ..Self::matrix(name, rows, width) }
+    }
+
     pub fn matrix(name: String, rows: usize, width: usize) -> Self {
         let content = Content::Random { deviation: 1.0 / (width as f32).sqrt() };
         Self { name, width, rows: Some(rows), storage: Storage::Q8_0, content }
