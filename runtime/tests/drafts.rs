@@ -172,26 +172,72 @@ proptest! {
 /// On llama.cpp a row that is computed beside others may round otherwise, which decides where two
 /// tokens are equally likely. These answers have no such place.
 #[cfg(feature = "llama")]
-#[test]
-fn greedy_answers_of_llama_cpp_equal_those_without_drafts() {
+mod llama {
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_slots::Token;
 
-    let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
-    let families = ["qwen2", "qwen3", "gemma3", "lfm2", "mamba"].map(|it| format!("fixtures/{it}"));
-    for file in ["hob-tiny-f16".to_owned()].into_iter().chain(families) {
+    use super::*;
+
+    fn load(file: &str) -> Arc<dyn Model> {
+        let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
         let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-        let path = assets.join(&file).with_extension("gguf");
-        let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
-        let prompt = tokens(&model, &user(&"My locker code is 48213. Paris is large. ".repeat(8)));
-        let answer = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 300) };
-        let [(seen, counts), (expected, _)] = [true, false].map(|drafts| {
-            let engine = engine_with(&model, drafts);
+        Arc::new(LlamaModel::load(&assets.join(file).with_extension("gguf"), options).unwrap())
+    }
+
+    fn story() -> String {
+        "My locker code is 48213. Paris is large. ".repeat(8)
+    }
+
+    /// Both, and what was drafted.
+    fn on_and_off(model: &Arc<dyn Model>, answer: &TurnRequest) -> [(Vec<String>, DraftCounts); 2] {
+        [true, false].map(|drafts| {
+            let engine = engine_with(model, drafts);
             let events = events(&engine, answer.clone());
             engine.shutdown();
             events
-        });
-        println!("{file}: {counts:?}");
-        assert_eq!(seen, expected, "{file}");
-        assert!(counts.accepted > 0, "{file}: {counts:?}");
+        })
+    }
+
+    #[test]
+    fn greedy_answers_equal_those_without_drafts() {
+        for file in ["hob-tiny-f16", "fixtures/qwen2", "fixtures/qwen3", "fixtures/gemma3"] {
+            let model = load(file);
+            let answer = TurnRequest {
+                ignore_eog: true,
+                ..request("chat", &tokens(&model, &user(&story())), 300)
+            };
+            let [(seen, counts), (expected, _)] = on_and_off(&model, &answer);
+            assert_eq!(seen, expected, "{file}");
+            assert!(counts.accepted > 0, "{file}: {counts:?}");
+        }
+    }
+
+    /// The answer copies the text twice, but for each 23rd token. A token that nothing forces follows.
+    #[test]
+    fn a_copy_with_changes_is_drafted_in_every_family_and_the_same() {
+        for file in ["hob-tiny-f16", "fixtures/gemma3", "fixtures/lfm2", "fixtures/mamba"] {
+            let model = load(file);
+            let prompt = tokens(&model, &user(&story()));
+            let mut copy = tokens(&model, &story()).repeat(2);
+            let other = tokens(&model, "kettle")[0];
+            copy.iter_mut().step_by(23).for_each(|token| *token = other);
+            let forced: Vec<String> = copy.iter().map(|token| format!("<[{}]>", token.0)).collect();
+            let grammar = Grammar::lark(format!("start: {} /[a-z ]+/", forced.join(" ")));
+            let grammar = Some(Arc::new(grammar));
+            let max_tokens = copy.len() + 20;
+            let answer = TurnRequest {
+                grammar,
+                ignore_eog: true,
+                logprobs: Some(1),
+                ..request("chat", &prompt, max_tokens)
+            };
+            let [(seen, counts), (expected, _)] = on_and_off(&model, &answer);
+            let words = |events: &[String]| -> Vec<String> {
+                events.iter().map(|it| it.split(" logprobs").next().unwrap().to_owned()).collect()
+            };
+            assert_eq!(words(&seen), words(&expected), "{file}");
+            assert!(counts.accepted > 100, "{file}: {counts:?} {:?}", seen.last());
+            assert!(counts.drafted > counts.accepted + 4, "{file}: {counts:?}");
+        }
     }
 }
