@@ -3,9 +3,27 @@
 use hob_prewarm::PrefixName;
 use hob_runtime::{Engine, EngineStatus, TurnError};
 use hob_slots::ConversationId;
+use tokio::sync::Semaphore;
+
+/// How many jobs of [`compute`] run at once; the others wait in order, without a thread.
+///
+/// Each thread keeps its stack and its part of the allocator for as long as the load lasts: 200
+/// clients had 100 threads, and resident memory that grew by 4 % in five minutes.
+const MAX_JOBS: usize = 8;
+
+static JOBS: Semaphore = Semaphore::const_new(MAX_JOBS);
 
 /// Runs `job` on tokio's blocking pool. A panic of the job is a panic of the caller.
+///
+/// `job` must end by itself: one that waits for a client, or for another job, belongs to
+/// [`tokio::task::spawn_blocking`].
 pub async fn compute<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> T {
+    let permit = JOBS.acquire().await.expect("nothing closes the semaphore");
+    let job = move || {
+        // A caller that goes away leaves its job running, so the permit goes with the job.
+        let _permit = permit;
+        job()
+    };
     match tokio::task::spawn_blocking(job).await {
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),

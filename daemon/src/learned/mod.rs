@@ -25,6 +25,7 @@ use hob_slots::store::StoreReader;
 use hob_slots::{Block, ConversationId, Timestamp, Token, TtlClass};
 use parking_lot::Mutex;
 
+use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::error::{ApiError, ErrorKind};
 use crate::warm::events::WarmEvents;
@@ -91,9 +92,9 @@ impl Learned {
     ) {
         if self.shared.options.limits.prefixes > 0 {
             let (learned, tokens) = (self.clone(), tokens.to_vec());
-            tokio::task::spawn_blocking(move || {
+            tokio::spawn(compute(move || {
                 learned.observe_now(conversation, &tokens, covered_tokens);
-            });
+            }));
         }
     }
 
