@@ -144,6 +144,46 @@ fn a_document_that_was_read_is_found_in_the_text_of_a_message() {
 }
 
 #[test]
+fn documents_are_prewarmed_by_text_or_id_and_found_in_later_prompts() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let prewarm = |body: Value| hobd.client.call("POST", "/v1/prewarm").json(&body).send();
+    let listed = || hobd.client.get("/v1/documents")["data"].as_array().unwrap().len();
+
+    let unknown = json!("0".repeat(64));
+    let text = json!({"text": document(7)});
+    for (body, status, param) in [
+        (json!({"documents": []}), 400, json!("documents")),
+        (json!({"documents": [text, "x"]}), 400, json!("documents[1]")),
+        (json!({"documents": [text, {"text": " "}]}), 400, Value::Null),
+        (json!({"documents": [text, unknown]}), 404, Value::Null),
+        (json!({"documents": [text], "messages": []}), 400, json!("messages")),
+    ] {
+        let refused = prewarm(body.clone());
+        assert_eq!(refused.status, status, "{body}: {}", refused.text());
+        assert_eq!(refused.error()["param"], param, "{body}");
+    }
+    assert_eq!(listed(), 0, "nothing of a refused request is stored");
+
+    let texts = json!([{"text": document(1), "name": "one.txt"}, {"text": document(2)}]);
+    let warmed = prewarm(json!({"documents": texts})).json();
+    assert_eq!(warmed["hot"], true, "{warmed}");
+    let documents = warmed["documents"].as_array().unwrap();
+    assert_eq!(documents[0]["name"], "one.txt");
+    for document in documents {
+        assert_eq!(document["ready_tokens"], document["tokens"], "{document}");
+    }
+    let answer = ask(&hobd, None, &[3, 2, 1], json!({"reuse": "repaired"}));
+    assert!(tokens(&answer, "moved") > 2 * (BYTES as u64 - 40), "{answer}");
+    check_sum(&answer);
+
+    let by_id = json!({"documents": [documents[0]["id"]], "wait": false});
+    let accepted = prewarm(by_id);
+    assert_eq!((accepted.status, &accepted.json()["hot"]), (202, &json!(false)));
+    assert_eq!(listed(), 2);
+}
+
+#[test]
 fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());

@@ -162,7 +162,7 @@ impl Source for Reading {
                 }
                 None => {
                     self.has_ended = true;
-                    self.until_ready().await;
+                    until_ready(&self.documents, &self.id, self.profile.as_deref()).await;
                     return Some(self.object("document.ready", self.answer.hob()));
                 }
             }
@@ -171,24 +171,24 @@ impl Source for Reading {
     }
 }
 
-impl Reading {
-    /// Its KV leaves the cells behind the computation; the view that follows looks for it there.
-    async fn until_ready(&self) {
-        for _ in 0..LOOKS {
-            let view = self.documents.get(&self.id, self.profile.as_deref()).await;
-            match view {
-                Ok(Some(view)) if view.ready_tokens < view.tokens => sleep(LOOK_PAUSE).await,
-                _ => return,
-            }
+/// The KV of a document leaves the cells behind the computation; the view that follows looks for it
+/// there.
+pub async fn until_ready(documents: &Documents, id: &DocumentId, profile: Option<&str>) {
+    for _ in 0..LOOKS {
+        match documents.get(id, profile).await {
+            Ok(Some(view)) if view.ready_tokens < view.tokens => sleep(LOOK_PAUSE).await,
+            _ => return,
         }
     }
+}
 
+impl Reading {
     fn object(&self, object: &str, hob: Value) -> Value {
         json!({"id": self.id.as_str(), "object": object, "hob": hob})
     }
 }
 
-async fn described(
+pub async fn described(
     documents: &Documents,
     id: &DocumentId,
     profile: Option<&str>,

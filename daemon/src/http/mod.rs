@@ -34,6 +34,7 @@ mod ollama;
 mod page;
 mod paths;
 mod prewarm;
+mod prewarm_documents;
 mod profiles;
 mod query;
 mod realtime;

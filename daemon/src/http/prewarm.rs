@@ -1,4 +1,4 @@
-//! `/v1/prewarm`: prefills the prompt of a chat.
+//! `/v1/prewarm`: prefills the prompt of a chat, or reads documents.
 
 use axum::Json;
 use axum::extract::State;
@@ -7,23 +7,30 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use super::body::JsonBody;
+use super::prewarm_documents;
 use crate::chat::Chat;
 use crate::chat::identity::Identity;
 use crate::conversations::Conversations;
+use crate::documents::Documents;
 use crate::error::{ApiError, SUPERSEDED};
 use crate::wire::fields::Fields;
 
 const OBJECT: &str = "prewarm";
 
 /// `POST /v1/prewarm`: answers when the prompt is hot, or at once with `"wait": false`. With
-/// `"compute": false` it restores what is saved, and takes no slot where nothing is.
+/// `"compute": false` it restores what is saved, and takes no slot where nothing is. With `documents` it
+/// reads these.
 pub async fn prewarm(
     State(chat): State<Chat>,
     State(conversations): State<Conversations>,
+    State(documents): State<Documents>,
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let wait = fields.boolean("wait")?.unwrap_or(true);
+    if let Some(list) = fields.list("documents")? {
+        return prewarm_documents::prewarm(documents, &fields, list, wait).await;
+    }
     if !fields.boolean("compute")?.unwrap_or(true) {
         let identity = Identity::of(&body.value, &body.session)?;
         let is_restorable = match identity.named() {

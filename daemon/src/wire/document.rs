@@ -14,7 +14,7 @@ use super::fields::{Fields, wrong_type};
 use crate::error::ApiError;
 
 /// More in one message are refused.
-const MAX_DOCUMENTS: usize = 32;
+pub const MAX_DOCUMENTS: usize = 32;
 /// Characters of a name; longer ones are cut.
 const MAX_NAME_CHARS: usize = 200;
 
@@ -97,7 +97,7 @@ pub(super) fn parse(hob: &Fields<'_>, is_users: bool) -> Result<Vec<DocumentRef>
     }
     let mut documents: Vec<DocumentRef> = Vec::new();
     for (n, value) in list.iter().enumerate() {
-        let document = document(value, &format!("{path}[{n}]"))?;
+        let document = document_of(value, &format!("{path}[{n}]"))?;
         if !documents.iter().any(|known| known.id == document.id) {
             documents.push(document);
         }
@@ -106,7 +106,7 @@ pub(super) fn parse(hob: &Fields<'_>, is_users: bool) -> Result<Vec<DocumentRef>
 }
 
 /// `"id"`, or `{"id", "name"}`.
-fn document(value: &Value, path: &str) -> Result<DocumentRef, ApiError> {
+pub fn document_of(value: &Value, path: &str) -> Result<DocumentRef, ApiError> {
     let (id, id_path, name) = match value {
         Value::String(id) => (id.as_str(), path.to_owned(), None),
         Value::Object(_) => {
