@@ -173,10 +173,8 @@ proptest! {
 /// tokens are equally likely. These answers have no such place.
 #[cfg(feature = "llama")]
 mod llama {
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-    use hob_slots::Token;
-
     use super::*;
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 
     fn load(file: &str) -> Arc<dyn Model> {
         let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
