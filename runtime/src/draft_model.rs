@@ -57,6 +57,8 @@ pub enum Disagreement {
     Piece { id: usize, drafter: String, target: String },
     #[error("its memory is {0}, and drafts need one that can drop single tokens")]
     Memory(MemoryKind),
+    #[error("the model's memory is {0}, and a draft model guesses for those that drop their newest tokens")]
+    Target(MemoryKind),
     #[error("it makes embeddings, no text")]
     Embeds,
 }
@@ -68,6 +70,10 @@ fn check(drafter: &dyn Model, target: &dyn Model) -> Result<(), Disagreement> {
     }
     if !facts.memory.is_plain() {
         return Err(Disagreement::Memory(facts.memory));
+    }
+    let memory = target.facts().memory;
+    if !memory.can_drop_newest() {
+        return Err(Disagreement::Target(memory));
     }
     compare(drafter.vocabulary(), target.vocabulary())
 }
@@ -129,6 +135,12 @@ mod tests {
             let found = check(&FakeModel::new().with_memory(memory), &target);
             assert_eq!(found, Err(Disagreement::Memory(memory)));
         }
+        for memory in [MemoryKind::Hybrid, MemoryKind::Recurrent] {
+            let found = check(&FakeModel::new(), &FakeModel::new().with_memory(memory));
+            assert_eq!(found, Err(Disagreement::Target(memory)));
+        }
+        let windowed = FakeModel::new().with_memory(MemoryKind::Windowed);
+        assert_eq!(check(&FakeModel::new(), &windowed), Ok(()));
         let embeds = FakeModel::new().with_pooling("last");
         assert_eq!(check(&embeds, &target), Err(Disagreement::Embeds));
     }

@@ -39,9 +39,7 @@ impl Worker<'_> {
         if !may_draft || nexts.is_empty() || is_beside_prompts() {
             return nexts;
         }
-        if can_drop {
-            self.guess_by_model(&mut nexts);
-        }
+        self.guess_by_model(&mut nexts);
         if nexts.iter().any(|next| !next.draft.tokens.is_empty()) {
             let chances: Vec<Vec<f64>> = nexts.iter().map(|next| self.chances(next)).collect();
             let rows = self.cost_of_rows();

@@ -148,9 +148,7 @@ impl Worker<'_> {
 
     /// The slot's turn has ended, and has computed an answer of so many tokens.
     pub(super) fn is_unread(&mut self, index: usize, answer: usize) {
-        let may_draft =
-            self.core.options.drafts && self.core.model.facts().memory.can_drop_newest();
-        if self.drafter.is_some() && may_draft && answer > 0 {
+        if self.drafter.is_some() && self.core.options.drafts && answer > 0 {
             let begins = self.slots[index].timeline.len().saturating_sub(answer);
             self.unread.retain(|unread| unread.slot != index);
             self.unread.push(Unread { slot: index, answer: begins });
