@@ -35,7 +35,7 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
     let pauses = turns.iter().filter(|turn| is_long(turn)).count();
     let rounds = bench.day_rounds;
     let mut sheet = Sheet::new(
-        "An agent's day",
+        "An agent's day, the weights freed in its pauses",
         rounds,
         vec![
             Row::lower("computed", "computed tokens of prompts", Unit::Tokens).bar(COMPUTED_BAR),
