@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use hob_testkit::{Hobd, Launch};
+use hob_testkit::{Hobd, Launch, wait};
 use serde_json::{Value, json};
 
 const BUDGET: u64 = 400;
@@ -244,6 +244,54 @@ fn with_breadcrumbs_the_beginnings_of_what_left_stay_and_nothing_comes_back() {
     let tokens = block["end"].as_u64().unwrap() - block["start"].as_u64().unwrap();
     let out = moved(&answers, "out").into_iter().find(|moved| moved["key"] == "message 3");
     assert_eq!(out.unwrap()["tokens"], tokens - 12, "its first 12 stay at first");
+}
+
+#[test]
+fn what_is_discarded_leaves_whole_and_nothing_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start_with(directory.path(), &["--eviction", "discard"]);
+    let answers = outgrow(&hobd, &json!({"key": "the first"}));
+    assert!(moved(&answers, "back").is_empty());
+    let map = hobd.client.get("/v1/memory/map");
+    let blocks = map["slots"][0]["blocks"].as_array().unwrap();
+    let block = blocks.iter().find(|block| block["key"] == "message 3").unwrap();
+    let tokens = block["end"].as_u64().unwrap() - block["start"].as_u64().unwrap();
+    let out = moved(&answers, "out").into_iter().find(|moved| moved["key"] == "message 3");
+    assert_eq!(out.unwrap()["tokens"], tokens);
+    let last = &answers.last().unwrap()["hob"];
+    assert!(last["tokens"]["away"].as_u64().unwrap() >= tokens, "{last}");
+    assert!(last["cells"]["peak"].as_u64().unwrap() <= BUDGET, "{last}");
+}
+
+#[test]
+fn what_was_away_stays_away_over_a_restart_and_comes_back_when_it_is_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut hobd = start(directory.path());
+    let before = outgrow(&hobd, &json!({"key": "the first"}));
+    let away = &before.last().unwrap()["hob"]["cells"]["away"];
+    assert!(!away.as_array().unwrap().is_empty());
+    hobd.process.terminate(wait::PATIENCE);
+
+    let hobd = start(directory.path());
+    let say = |text: &str| {
+        let message = json!({"role": "user", "content": text});
+        let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
+        hobd.client.chat(&body(&json!([message]), &extra))
+    };
+    let answer = say("Go on.");
+    let tokens = &answer["hob"]["tokens"];
+    assert!(tokens["away"].as_u64().unwrap() > 100, "the holes are not filled: {answer}");
+    assert!(tokens["disk"].as_u64().unwrap() > 100, "what has cells is read: {answer}");
+    assert!(tokens["computed"].as_u64().unwrap() < 100, "nothing is read again: {answer}");
+    assert!(answer["hob"]["cells"]["peak"].as_u64().unwrap() <= BUDGET, "{answer}");
+
+    let answer = say("What was question 2 about, the one about number 15838?");
+    let back = moved(std::slice::from_ref(&answer), "back");
+    assert!(
+        back.iter().any(|moved| moved["why"] == "mention" || moved["why"] == "words"),
+        "{answer}"
+    );
+    assert!(answer["hob"]["tokens"]["computed"].as_u64().unwrap() < 150, "{answer}");
 }
 
 #[test]

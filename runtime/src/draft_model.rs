@@ -57,7 +57,9 @@ pub enum Disagreement {
     Piece { id: usize, drafter: String, target: String },
     #[error("its memory is {0}, and drafts need one that can drop single tokens")]
     Memory(MemoryKind),
-    #[error("the model's memory is {0}, and a draft model guesses for those that drop their newest tokens")]
+    #[error(
+        "the model's memory is {0}, and a draft model guesses for those that drop their newest tokens"
+    )]
     Target(MemoryKind),
     #[error("it makes embeddings, no text")]
     Embeds,
