@@ -9,7 +9,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -23,6 +23,11 @@ use crate::watcher::Watcher;
 
 /// Without progress in a micro-batch, between two, and in housekeeping.
 const MAX_COMPUTING: Duration = Duration::from_secs(30);
+
+/// The same where devices compute layers: llama.cpp queues the nodes of a graph there, and reports none
+/// until all are computed. The first micro-batches also wait for the driver's compiler: Mesa's software
+/// device took more than 30 s for one.
+const MAX_QUEUED: Duration = Duration::from_secs(300);
 
 /// Without a report from a load, while a context is made, and while the writer empties its queue:
 /// slow disks and first compilations of GPU programs take minutes.
@@ -74,6 +79,8 @@ pub struct Heartbeat {
     activity: AtomicU8,
     /// Grows with every sign of progress.
     beats: AtomicU64,
+    /// Devices compute layers, see [`MAX_QUEUED`].
+    is_queued: AtomicBool,
     pub(crate) attention: Attention,
     pub(crate) watcher: Watcher,
     stop: OnceLock<Instant>,
@@ -96,9 +103,11 @@ impl Activity {
     }
 
     /// `None`: no limit.
-    fn max_silence(self) -> Option<Duration> {
+    /// `is_queued`: devices compute layers.
+    fn max_silence(self, is_queued: bool) -> Option<Duration> {
         match self {
             Self::Waiting => None,
+            Self::Computing if is_queued => Some(MAX_QUEUED),
             Self::Computing => Some(MAX_COMPUTING),
             Self::Loading | Self::Flushing => Some(MAX_LOADING),
         }
@@ -121,6 +130,7 @@ impl Default for Heartbeat {
         Self {
             activity: AtomicU8::new(Activity::Waiting as u8),
             beats: AtomicU64::new(0),
+            is_queued: AtomicBool::new(false),
             attention: Attention::default(),
             watcher: Watcher::default(),
             stop: OnceLock::new(),
@@ -148,6 +158,11 @@ impl Heartbeat {
     pub fn begin(&self, activity: Activity) {
         self.activity.store(activity as u8, Ordering::Relaxed);
         self.beat();
+    }
+
+    /// Whether devices compute layers from here on.
+    pub fn set_queued(&self, is_queued: bool) {
+        self.is_queued.store(is_queued, Ordering::Relaxed);
     }
 
     /// A sign of progress. Cheap: called for every node of a graph.
@@ -249,7 +264,8 @@ impl Watchdog {
         } else {
             (self.beats, self.silence) = (beats, Duration::ZERO);
         }
-        match activity.max_silence() {
+        let is_queued = heartbeat.is_queued.load(Ordering::Relaxed);
+        match activity.max_silence(is_queued) {
             Some(max) if self.silence < max => {
                 if self.silence.is_zero() {
                     heartbeat.report(None);
@@ -290,6 +306,15 @@ mod tests {
         heartbeat.beat();
         assert_eq!(look(&mut watchdog, &heartbeat, CHECK_EVERY), None);
         assert_eq!(heartbeat.health(Residency::Unloaded), Health::Unloaded);
+    }
+
+    #[test]
+    fn a_device_may_be_silent_for_minutes() {
+        let (heartbeat, mut watchdog) = (Heartbeat::default(), Watchdog::default());
+        heartbeat.set_queued(true);
+        heartbeat.begin(Activity::Computing);
+        assert_eq!(look(&mut watchdog, &heartbeat, 4 * MAX_COMPUTING), None);
+        assert!(look(&mut watchdog, &heartbeat, MAX_QUEUED).is_some());
     }
 
     #[test]

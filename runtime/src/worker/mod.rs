@@ -185,6 +185,9 @@ impl<'b> Worker<'b> {
         let (slots, prefixes) = (count(core.options.slots), count(core.options.prefixes));
         let slot = |id| Slot::new(SlotId(id), core.fingerprint);
         backend.report_to(core.pulse.shared());
+        let draft_model = core.drafter.as_ref().map(|drafter| drafter.model());
+        let is_queued = core.model.offload().or_else(|| draft_model?.offload()).is_some();
+        core.pulse.set_queued(is_queued);
         let drafter = drafts.and_then(|drafts| {
             drafts.report_to(core.pulse.shared());
             Some(Drafter::new(drafts, core.drafter.take()?, core.model.vocabulary().len()))
