@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use crate::wait::PATIENCE;
+use crate::wait::patience;
 
 /// A request that is not sent yet.
 pub struct Call {
@@ -77,7 +77,7 @@ impl Call {
             self.head.push_str(&format!("host: {}\r\n", self.address));
         }
         let mut socket = TcpStream::connect(self.address)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(patience()))?;
         socket.write_all(self.head.as_bytes())?;
         socket.write_all(b"\r\n")?;
         socket.write_all(&self.body).ok(); // hobd may refuse a body without reading it.

@@ -6,6 +6,12 @@ use std::time::{Duration, Instant};
 /// shares two cores with 17 other programs took more than 60 s.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
+/// How long an answer over HTTP may take: [`PATIENCE`], or the seconds of `HOB_TEST_PATIENCE_SECS`.
+pub fn patience() -> Duration {
+    let secs = std::env::var("HOB_TEST_PATIENCE_SECS").ok();
+    secs.map_or(PATIENCE, |secs| Duration::from_secs(secs.parse().expect("a number of seconds")))
+}
+
 const PAUSE: Duration = Duration::from_millis(25);
 
 /// Polls `done` until it returns a value.

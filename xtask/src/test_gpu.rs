@@ -24,8 +24,10 @@ use crate::{detect, setup};
 const ON_PROCESSOR: &str = "cargo test --release --package hob-runtime --test devices";
 const ON_DEVICE: &str = "cargo test --release --package hob-runtime --package hob-daemon --test devices \
                          --test families --no-run";
-/// llama.cpp uses a software device only where a variable names it, by its index.
-const SOFTWARE: (&str, &str) = ("GGML_VK_VISIBLE_DEVICES", "0");
+/// llama.cpp uses a software device only where a variable names it, by its index. LLVM 15 compiles the
+/// programs of a first answer there for 170 s.
+const SOFTWARE: [(&str, &str); 2] =
+    [("GGML_VK_VISIBLE_DEVICES", "0"), ("HOB_TEST_PATIENCE_SECS", "900")];
 
 /// A file of tests, built.
 #[derive(Debug, PartialEq)]
@@ -63,8 +65,10 @@ struct Row {
 }
 
 pub fn run(gpu: Gpu, yes: bool) -> Result<(), Failure> {
-    let is_software =
-        gpu == Gpu::Vulkan && !detect::gpu().render_node && std::env::var_os(SOFTWARE.0).is_none();
+    let is_software = gpu == Gpu::Vulkan
+        && !detect::gpu().render_node
+        && std::env::var_os(SOFTWARE[0].0).is_none();
+    let software = is_software.then_some(SOFTWARE);
     if is_software {
         println!("gpu: no graphics card is here: the checks run on Mesa's software device");
         setup::ensure(&[Need::SoftwareVulkan], yes)?;
@@ -73,7 +77,8 @@ pub fn run(gpu: Gpu, yes: bool) -> Result<(), Failure> {
     let exchanged = |line: Line| line.env("HOB_TEST_EXCHANGE", exchange.clone());
     let on_device = |line: Line| {
         let line = exchanged(line).env("HOB_TEST_DEVICE", "1");
-        if is_software { line.env(SOFTWARE.0, SOFTWARE.1) } else { line }
+        let Some(software) = software else { return line };
+        software.into_iter().fold(line, |line, (name, value)| line.env(name, value))
     };
     let begun = Instant::now();
     // Writes what the device reads.
