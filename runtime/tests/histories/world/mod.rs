@@ -138,8 +138,10 @@ impl World {
             clock: Arc::new(|| Timestamp::from(SystemTime::now() + Duration::from_secs(3600))),
             memory_budget_bytes: *random.among(&[0, 3_000, 20_000, 1 << 30]),
             draft_model: match random.below(3) {
-                which if which > 0 && exact => Some(draft_model(&model, which == 1)),
-                _ => None, // A fake drafts for fakes alone.
+                which if which > 0 && exact && memory.can_drop_newest() => {
+                    Some(draft_model(&model, which == 1))
+                }
+                _ => None, // A fake drafts for fakes alone, and for no running state.
             },
             ..options()
         };
