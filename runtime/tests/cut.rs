@@ -76,6 +76,30 @@ fn an_arrival_cuts_a_long_micro_batch_and_both_answers_are_as_if_alone() {
 }
 
 #[test]
+fn a_cut_keeps_what_was_computed_before_the_micro_batch() {
+    for memory in MEMORIES {
+        let (model, log) = slow(memory);
+        let engine = start(&model);
+        let begun = ask(&engine, request("long", &text(&model, "a", 200), 1));
+        settle(&engine);
+        let long = [&begun.timeline[..], &text(&model, "c", 600)].concat();
+        log.lock().clear();
+        let long_turn = engine.submit(request("long", &long, 4)).unwrap();
+        wait_for_a_batch(&log);
+        ask(&engine, request("short", &text(&model, "b", 20), 1));
+        let answer = finish(long_turn).unwrap();
+        let of_long = batches(&log, &long);
+        assert!(of_long[0].1 >= 500, "{memory}: it was long: {of_long:?}");
+        let starts: Vec<usize> =
+            of_long.iter().filter(|(_, rows)| *rows > 1).map(|&(at, _)| at).collect();
+        assert_eq!(starts[0], starts[1], "{memory}: it was cut: {of_long:?}");
+        assert!(starts.iter().all(|&at| at >= 200), "{memory}: {of_long:?}");
+        assert_eq!(answer.tokens, alone(&model, &long, 4), "{memory}");
+        engine.shutdown();
+    }
+}
+
+#[test]
 fn a_cancelled_turn_ends_within_its_long_micro_batch() {
     let (model, log) = slow(MemoryKind::Plain);
     let engine = start(&model);
