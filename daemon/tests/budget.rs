@@ -225,6 +225,17 @@ fn an_answer_says_what_left_the_cells_and_what_came_back() {
     assert_eq!(moves[0]["away_tokens"], last["tokens"]["away"]);
 }
 
+/// Its tokens, and how many of them left when it first did.
+fn of_message_3(hobd: &Hobd, answers: &[Value]) -> (u64, u64) {
+    let is_it = |part: &Value| part["key"] == "message 3";
+    let map = hobd.client.get("/v1/memory/map");
+    let blocks = map["slots"][0]["blocks"].as_array().unwrap();
+    let block = blocks.iter().find(|block| is_it(block)).unwrap();
+    let tokens = block["end"].as_u64().unwrap() - block["start"].as_u64().unwrap();
+    let out = moved(answers, "out").into_iter().find(|moved| is_it(moved)).unwrap();
+    (tokens, out["tokens"].as_u64().unwrap())
+}
+
 #[test]
 fn with_breadcrumbs_the_beginnings_of_what_left_stay_and_nothing_comes_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -238,12 +249,8 @@ fn with_breadcrumbs_the_beginnings_of_what_left_stay_and_nothing_comes_back() {
         assert!(hob["cells"]["peak"].as_u64().unwrap() <= BUDGET, "{hob}");
     }
     assert!(moved(&answers, "back").is_empty());
-    let map = hobd.client.get("/v1/memory/map");
-    let blocks = map["slots"][0]["blocks"].as_array().unwrap();
-    let block = blocks.iter().find(|block| block["key"] == "message 3").unwrap();
-    let tokens = block["end"].as_u64().unwrap() - block["start"].as_u64().unwrap();
-    let out = moved(&answers, "out").into_iter().find(|moved| moved["key"] == "message 3");
-    assert_eq!(out.unwrap()["tokens"], tokens - 12, "its first 12 stay at first");
+    let (tokens, left) = of_message_3(&hobd, &answers);
+    assert_eq!(left, tokens - 12, "its first 12 stay at first");
 }
 
 #[test]
@@ -252,12 +259,8 @@ fn what_is_discarded_leaves_whole_and_nothing_comes_back() {
     let hobd = start_with(directory.path(), &["--eviction", "discard"]);
     let answers = outgrow(&hobd, &json!({"key": "the first"}));
     assert!(moved(&answers, "back").is_empty());
-    let map = hobd.client.get("/v1/memory/map");
-    let blocks = map["slots"][0]["blocks"].as_array().unwrap();
-    let block = blocks.iter().find(|block| block["key"] == "message 3").unwrap();
-    let tokens = block["end"].as_u64().unwrap() - block["start"].as_u64().unwrap();
-    let out = moved(&answers, "out").into_iter().find(|moved| moved["key"] == "message 3");
-    assert_eq!(out.unwrap()["tokens"], tokens);
+    let (tokens, left) = of_message_3(&hobd, &answers);
+    assert_eq!(left, tokens);
     let last = &answers.last().unwrap()["hob"];
     assert!(last["tokens"]["away"].as_u64().unwrap() >= tokens, "{last}");
     assert!(last["cells"]["peak"].as_u64().unwrap() <= BUDGET, "{last}");
