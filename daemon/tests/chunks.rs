@@ -158,6 +158,8 @@ fn documents_are_prewarmed_by_text_or_id_and_found_in_later_prompts() {
         (json!({"documents": [text, {"text": " "}]}), 400, Value::Null),
         (json!({"documents": [text, unknown]}), 404, Value::Null),
         (json!({"documents": [text], "messages": []}), 400, json!("messages")),
+        (json!({"documents": [text], "hob": {"profile": "missing"}}), 400, json!("hob.profile")),
+        (json!({"documents": [text], "hob": {"profile": 1}}), 400, json!("hob.profile")),
     ] {
         let refused = prewarm(body.clone());
         assert_eq!(refused.status, status, "{body}: {}", refused.text());

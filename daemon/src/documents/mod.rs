@@ -63,6 +63,12 @@ impl Documents {
         Ok(id)
     }
 
+    /// # Errors
+    /// When there is no such profile, or it is broken.
+    pub fn check_profile(&self, profile: Option<&str>) -> Result<(), ApiError> {
+        self.chat.document_prompts(profile).map(drop)
+    }
+
     /// Begins to compute a document and to save its KV.
     ///
     /// # Errors

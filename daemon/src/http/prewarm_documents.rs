@@ -32,13 +32,10 @@ pub async fn prewarm(
     if let Some(other) = OF_CHATS.into_iter().find(|name| fields.get(name).is_some()) {
         return Err(unsupported(other, "documents are prewarmed without a chat: leave it out"));
     }
-    let profile = fields.map("hob")?.and_then(|hob| hob.get("profile")).cloned();
-    let profile = match &profile {
-        None | Some(Value::Null) => None,
-        Some(Value::String(name)) => Some(name.clone()),
-        Some(_) => return Err(ApiError::field("hob.profile", "the name of a profile")),
-    };
-    // Nothing is stored where one of them is refused.
+    let hob = fields.get("hob").map(|hob| Fields::of(hob, "hob")).transpose()?;
+    let profile = hob.map(|hob| hob.string("profile")).transpose()?.flatten().map(str::to_owned);
+    // Nothing is stored of a request that is refused.
+    documents.check_profile(profile.as_deref())?;
     let mut named = Vec::new();
     if list.is_empty() || list.len() > MAX_DOCUMENTS {
         let message = format!("1 to {MAX_DOCUMENTS} documents");
