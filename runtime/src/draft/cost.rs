@@ -79,14 +79,17 @@ impl CostCurve {
 
     /// The seconds of a micro-batch of `rows`: as measured, or estimated from those of fewer and of
     /// more rows. `prompt_row`: seconds of a prompt's row, which is what further rows take at best.
-    /// `None` for more than [`MAX_ROWS`], and for more than twice those that were measured.
+    /// It counts as half of the rows below it at most: a prompt's pace that was measured in a bad moment
+    /// must not keep the first draft from being tried. `None` for more than [`MAX_ROWS`], and for more
+    /// than twice those that were measured.
     pub fn seconds(&self, rows: usize, prompt_row: Option<f64>) -> Option<f64> {
         let measured = |rows: usize| Some((rows, self.measured[rows - 1]?.seconds));
         let at_most = self.measured.get(..rows)?.len();
         let (fewer, below) = (1..=at_most).rev().find_map(measured)?;
         let further = (rows - fewer) as f64;
         let Some((more, above)) = (rows..=MAX_ROWS).find_map(measured) else {
-            let estimate = below + further * prompt_row.unwrap_or(below / 2.0);
+            let at_most = below / 2.0;
+            let estimate = below + further * prompt_row.map_or(at_most, |row| row.min(at_most));
             return (rows <= 2 * fewer).then_some(estimate);
         };
         let distance = (more - fewer).max(1) as f64;
@@ -113,6 +116,7 @@ mod tests {
         curve.observe(1, ms(20.0));
         assert_eq!((known(&curve, 1), known(&curve, 2)), (20.0, 28.0));
         assert_eq!(curve.seconds(2, None), Some(0.03), "the speed of prompts is unknown");
+        assert_eq!(curve.seconds(2, Some(1.0)), Some(0.03), "that of prompts was a bad moment's");
         assert_eq!(curve.seconds(3, None), None, "two rows are tried first");
         curve.observe(9, ms(100.0));
         assert_eq!((known(&curve, 5), known(&curve, 9), known(&curve, 10)), (60.0, 100.0, 108.0));
