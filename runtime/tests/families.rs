@@ -134,7 +134,7 @@ fn prompts_that_begin_alike_and_arrive_at_once_answer_as_if_each_were_alone() {
             [0, 1].map(|n| crowded.submit(endless(&format!("chat {n}"), &prompts[n], 16)).unwrap());
         let answers = turns.map(|turn| finish(turn).unwrap());
         let shared: usize = answers.iter().map(|answer| answer.report.tokens.shared).sum();
-        let expected = if memory == MemoryKind::Windowed { 0 } else { rules.len() };
+        let expected = rules.len();
         assert!((expected..=expected + 20).contains(&shared), "{file}: {shared} of {expected}");
         crowded.shutdown();
         for (prompt, answer) in prompts.iter().zip(answers) {

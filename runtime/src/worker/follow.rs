@@ -6,17 +6,19 @@
 //!   that is cancelled leaves its cells to the followers, and one of them goes on.
 //! - Cells are shared of what is whole, between equal adapters, and never with a cold turn. A running
 //!   state is shared as it is now, so a leader stops where a follower's prompt parts from its own.
-//! - Cells of a window are not shared: llama.cpp reuses one only when a single sequence has it.
+//! - A window is copied, because llama.cpp reuses a cell of one only when a single sequence has it. A
+//!   copy costs time, so a follower takes it once: where its prompt parts from its leader's.
 
 use std::ops::Range;
 
 use hob_slots::{Token, common_prefix};
+use tracing::warn;
 
 use super::Worker;
-use crate::backend::MemoryKind;
+use crate::backend::{MemoryKind, StateError};
 
 impl Worker<'_> {
-    /// A micro-batch was computed: shares its cells with the prompts that need them.
+    /// Shares the cells that were computed with the prompts that need them.
     pub(super) fn share_landed(&mut self) {
         for index in self.prompts_in_order() {
             if !self.catch_up(index) {
@@ -37,13 +39,31 @@ impl Worker<'_> {
     /// there were any.
     pub(super) fn catch_up(&mut self, index: usize) -> bool {
         let Some((other, shared)) = self.ahead_of(index) else { return false };
-        let turn = self.slots[index].turn.as_mut().expect("it has a prompt");
+        let turn = self.slots[index].turn.as_ref().expect("it has a prompt");
         let tokens = turn.request.prompt[shared.clone()].to_vec();
+        let end = shared.end;
+        let window = self.window_of(other);
+        self.share(other, index, shared, &tokens);
+        let owned = window.and_then(|window| match window {
+            Some(window) => self.rewind(index, &window, end),
+            None => Ok(()),
+        });
+        if let Err(error) = owned {
+            warn!(%error, "a prompt that begins like another is computed");
+            self.clear(index);
+            return false;
+        }
+        let turn = self.slots[index].turn.as_mut().expect("it has a prompt");
         if !turn.started {
             turn.report.tokens.shared += tokens.len();
         }
-        self.share(other, index, shared, &tokens);
         true
+    }
+
+    /// The slot's window, where another sequence needs one of its own.
+    fn window_of(&mut self, slot: usize) -> Result<Option<Vec<u8>>, StateError> {
+        let is_windowed = self.core.model.facts().memory == MemoryKind::Windowed;
+        is_windowed.then(|| self.backend.export_rest(self.slots[slot].sequence)).transpose()
     }
 
     /// Another slot that holds more of the slot's prompt, and the reusable range behind its end.
@@ -61,12 +81,12 @@ impl Worker<'_> {
                 let end = length.min(limit).min(own + self.room_of_budget(index));
                 (other.0 as usize, end)
             }
-            MemoryKind::Windowed => return None,
-            MemoryKind::Hybrid | MemoryKind::Recurrent => {
+            MemoryKind::Windowed if !self.backend.has_ranges() => return None,
+            MemoryKind::Windowed | MemoryKind::Hybrid | MemoryKind::Recurrent => {
                 self.furthest_within(index, &prompt[..limit])?
             }
         };
-        (end > own).then_some((other, own..end))
+        (end > own && !self.follows(index, other)).then_some((other, own..end))
     }
 
     /// The other slot whose whole timeline is the longest beginning of `tokens`, and its length.
@@ -85,9 +105,9 @@ impl Worker<'_> {
     }
 
     /// Rows of the slot's prompt until the first follower's prompt parts from it, where a running state
-    /// must be shared there.
+    /// or a window is needed as it is there.
     pub(super) fn rows_before_parting(&self, index: usize) -> usize {
-        if self.core.model.facts().memory.can_drop_newest() {
+        if self.is_plain() {
             return usize::MAX;
         }
         let prompt = |slot: usize| Some(&self.slots[slot].turn.as_ref()?.request.prompt[..]);
@@ -102,19 +122,22 @@ impl Worker<'_> {
         followers.filter_map(parts_at).min().map_or(usize::MAX, |at| at - end)
     }
 
-    /// Whether the next token of the slot's prompt is also the next one of `leader`'s, behind the
-    /// same tokens, so that its cell can be shared.
+    /// Whether the slot's prompt is that of `leader` up to the token that `leader` computes next, and
+    /// that token too, so that its cell can be shared.
     pub(super) fn follows(&self, index: usize, leader: usize) -> bool {
-        let end = self.slots[index].timeline.len();
+        let memory = self.core.model.facts().memory;
+        let [own, end] = [index, leader].map(|slot| self.slots[slot].timeline.len());
+        // A window is copied once, so its follower lags behind.
+        let is_in_step = own == end || (memory == MemoryKind::Windowed && own < end);
         let beginning = |slot: usize| -> Option<&[Token]> {
             self.slots[slot].turn.as_ref()?.request.prompt.get(..=end)
         };
         let turn = self.slots[index].turn.as_ref();
         let may_share = turn.is_some_and(|turn| !turn.is_cold() && end < turn.reusable_tokens());
-        self.core.model.facts().memory != MemoryKind::Windowed
+        is_in_step
             && may_share
+            && (memory != MemoryKind::Windowed || self.backend.has_ranges())
             && self.slots[leader].root() == self.slots[index].root()
-            && self.slots[leader].timeline.len() == end
             && self.slots[leader].is_whole()
             && self.slots[index].is_whole()
             && beginning(index) == beginning(leader)

@@ -46,6 +46,7 @@ impl Worker<'_> {
         self.keep_within_budgets();
         self.gather();
         let heads = self.compute_heads();
+        self.share_landed(); // Those of a prompt that was cancelled since.
         let nexts = self.next_tokens();
         let mut plan = self.plan(nexts);
         if plan.rows.is_empty() {
