@@ -26,7 +26,7 @@ fn hot(engine: &Engine, conversation: &str) -> usize {
     slot.map_or(0, |slot| slot.tokens)
 }
 
-fn first_token(turn: &mut Turn) {
+fn next_token(turn: &mut Turn) {
     while let Some(event) = turn.next_blocking() {
         if let TurnEvent::Token { .. } = event {
             break;
@@ -79,7 +79,7 @@ fn the_tokens_that_an_answer_may_have_count_before_they_are_computed() {
     ask(engine, request("idle", &words("a", 400), 4));
     settle(engine);
     let mut answer = engine.submit(request("other", &words("b", 10), 200)).unwrap();
-    first_token(&mut answer);
+    next_token(&mut answer);
     assert_eq!(hot(engine, "idle"), 0, "at its first token: {:?}", status(engine));
 }
 
@@ -123,7 +123,7 @@ fn an_answer_that_outlives_another_is_gathered_in_the_cells_that_it_left() {
     let engine = &engine.engine;
     let (first, second) = (words("a", 200), words("b", 300));
     let mut short = engine.submit(request("short", &first, 40)).unwrap();
-    first_token(&mut short);
+    next_token(&mut short);
     let long = engine.submit(request("long", &second, 300)).unwrap();
     while short.next_blocking().is_some() {}
     let answer = finish(long).unwrap();
@@ -148,7 +148,7 @@ fn of_cells_that_others_share_none_is_gathered() {
     ask(engine, request("first", &prompt("a"), 1));
     settle(engine);
     let mut short = engine.submit(request("short", &prompt("b"), 40)).unwrap();
-    first_token(&mut short);
+    next_token(&mut short);
     let long = engine.submit(request("long", &prompt("c"), 300)).unwrap();
     while short.next_blocking().is_some() {}
     let answer = finish(long).unwrap();
@@ -195,8 +195,9 @@ fn on_a_device_a_turn_is_saved_when_it_has_ended() {
     ] {
         let model: Arc<dyn Model> = Arc::new(fake);
         let engine = engine(&model, None, options());
-        let mut turn = engine.submit(request("chat", &words("a", 400), 100)).unwrap();
-        first_token(&mut turn);
+        let mut turn = engine.submit(request("chat", &words("a", 400), 400)).unwrap();
+        // The engine sends a token first, and saves what it has computed after that.
+        (0..10).for_each(|_| next_token(&mut turn));
         let bytes = || status(&engine).memory_bytes;
         assert_eq!(bytes() > 0, is_saved_before, "of 400 tokens, {} bytes", bytes());
         while turn.next_blocking().is_some() {}
