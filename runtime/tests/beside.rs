@@ -195,7 +195,8 @@ fn on_a_device_a_turn_is_saved_when_it_has_ended() {
     ] {
         let model: Arc<dyn Model> = Arc::new(fake);
         let engine = engine(&model, None, options());
-        let mut turn = engine.submit(request("chat", &words("a", 400), 400)).unwrap();
+        let asked = request("chat", &words("a", 400), 400);
+        let mut turn = engine.submit(TurnRequest { ignore_eog: true, ..asked }).unwrap();
         // The engine sends a token first, and saves what it has computed after that.
         (0..10).for_each(|_| next_token(&mut turn));
         let bytes = || status(&engine).memory_bytes;
