@@ -231,7 +231,7 @@ impl<'b> Worker<'b> {
             if !self.await_fetches(inbox) {
                 break;
             }
-            let Stepped { rows, prompts_wait } = self.step();
+            let Stepped { rows, computes, prompts_wait } = self.step();
             // What was fetched during the micro-batch is imported now, and counts as arrived.
             if !self.handle_queued(inbox) {
                 break;
@@ -240,7 +240,7 @@ impl<'b> Worker<'b> {
             // As many blocks as were computed, so that none are left to save at the end. One takes a
             // fraction of a millisecond, a snapshot may take many.
             let snapshots = !prompts_wait && !restores;
-            (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots, rows > 0));
+            (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots, computes));
             self.let_drafter_read();
             self.core.change_log.notify();
             assert!(self.cells_agree(), "each change of cells is told to the backend");

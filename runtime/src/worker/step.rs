@@ -34,6 +34,8 @@ pub(super) struct Sampled {
 pub(super) struct Stepped {
     /// Rows that were computed.
     pub rows: usize,
+    /// Whether the device was busy, also with a micro-batch that was cut.
+    pub computes: bool,
     /// Whether prompts need another one.
     pub prompts_wait: bool,
 }
@@ -50,12 +52,14 @@ impl Worker<'_> {
         let nexts = self.next_tokens();
         let mut plan = self.plan(nexts);
         if plan.rows.is_empty() {
-            return Stepped { rows: heads, prompts_wait: heads > 0 };
+            let computes = heads > 0;
+            return Stepped { rows: heads, computes, prompts_wait: computes };
         }
         // llama.cpp rounds its cache up: cells beyond those of the options are not used.
         if plan.rows.len() > self.free_cells() {
             self.relieve();
-            return Stepped { rows: heads, prompts_wait: self.prompts_wait() };
+            let (computes, prompts_wait) = (heads > 0, self.prompts_wait());
+            return Stepped { rows: heads, computes, prompts_wait };
         }
         self.park_beside(&plan);
         self.fill_tile(&mut plan);
@@ -100,7 +104,7 @@ impl Worker<'_> {
                 self.drop_mark();
             }
         }
-        Stepped { rows, prompts_wait: self.prompts_wait() }
+        Stepped { rows, computes: true, prompts_wait: self.prompts_wait() }
     }
 
     fn prompts_wait(&self) -> bool {
