@@ -29,11 +29,17 @@ fn start(directory: &Path) -> Hobd {
 fn start_with(directory: &Path, arguments: &[&str]) -> Hobd {
     let profiles = directory.join("profiles");
     fs::create_dir_all(&profiles).unwrap();
-    let segment = "[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
-    fs::write(profiles.join("reader.toml"), format!("reuse = 'repaired'\n{segment}")).unwrap();
+    limit(directory, "{}");
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
     let launch = launch.args(arguments).args(["--ctx", "8192", "--slots", "4"]);
     launch.args(["--profiles-dir"]).args([&profiles]).start()
+}
+
+/// Writes the profile `reader`, whose answers may move KV within these limits.
+fn limit(directory: &Path, limits: &str) {
+    let segment = "[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
+    let profile = format!("reuse = 'repaired'\nreuse_limits = {limits}\n{segment}");
+    fs::write(directory.join("profiles/reader.toml"), profile).unwrap();
 }
 
 fn ask(hobd: &Hobd, conversation: Option<&str>, order: &[usize], hob: Value) -> Value {
@@ -267,6 +273,9 @@ fn a_profile_whose_answers_differ_too_much_falls_back_and_says_so() {
     assert_eq!(of_status("samples"), 2);
     let exact = profile();
     assert_eq!((tokens(&exact, "moved"), &exact["hob"]["immovable"]), (0, &json!(why)));
+    // Limits that the same samples keep let it move again.
+    limit(directory.path(), "{ divergence = 100, agreement = 0 }");
+    wait::until("the profile moves again", || (tokens(&profile(), "moved") > 0).then_some(()));
     // A request that says so itself has chosen.
     let chosen = ask(&hobd, None, &[2, 1, 3], json!({"profile": "reader", "reuse": "repaired"}));
     assert!(tokens(&chosen, "moved") > 0, "{chosen}");

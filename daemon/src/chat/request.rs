@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use hob_prewarm::ProfileName;
+use hob_prewarm::profile::ReuseLimits;
 use hob_runtime::turn::{Purpose, Reuse};
 use hob_slots::content::{Accepted, Repair};
 use hob_slots::reanchor::Beyond;
@@ -85,6 +86,12 @@ impl ResolvedRequest {
     fn accepted(&self) -> Option<Accepted> {
         let of_profile = || self.preamble.as_ref().and_then(|preamble| preamble.profile.reuse);
         self.request.reuse.or_else(of_profile)
+    }
+
+    /// Beyond them, answers of its profile use exact KV alone.
+    pub fn reuse_limits(&self) -> ReuseLimits {
+        let preamble = self.preamble.as_ref();
+        preamble.map_or_else(ReuseLimits::default, |preamble| preamble.profile.reuse_limits)
     }
 
     /// Whether a conversation that outgrows the context goes on: as the request says, or its profile.

@@ -5,14 +5,15 @@
 //!   its prompt is answered twice, exactly and with moved KV, and the distributions are compared.
 //! - The exact prompt is computed at the priority of a prefill that any answer interrupts; such a sample waits for
 //!   the next idle time. Nothing of it stays.
-//! - A profile whose latest samples diverge by more than [`BUDGET`], or agree in less than [`AGREEMENT`], falls
-//!   back until the daemon starts again.
+//! - A profile whose latest samples are beyond its limits falls back until the daemon starts again, or until its
+//!   file has limits that they keep.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hob_prewarm::ProfileName;
+use hob_prewarm::profile::ReuseLimits;
 use hob_runtime::likeness::{Likeness, Measured};
 use hob_runtime::turn::{Purpose, Retention, Reuse, TurnError, TurnRequest};
 use hob_runtime::{Engine, Health};
@@ -35,12 +36,6 @@ const WINDOW: usize = 8;
 
 /// Without as many compared tokens, nothing is decided.
 const MIN_COMPARED: usize = 32;
-
-/// Mean divergence of a token, in nats.
-const BUDGET: f64 = 0.1;
-
-/// Of the likeliest tokens.
-const AGREEMENT: f64 = 0.9;
 
 /// Samples that wait. An older one leaves for a newer one.
 const WAITING: usize = 4;
@@ -66,6 +61,7 @@ struct OfProfile {
     answers: u64,
     samples: u64,
     latest: VecDeque<Likeness>,
+    limits: ReuseLimits,
     fell_back: Option<String>,
 }
 
@@ -112,9 +108,17 @@ impl Watch {
 }
 
 impl ReuseGuard {
-    /// Why answers of the profile are exact, although it says otherwise.
-    pub fn refusal(&self, profile: &ProfileName) -> Option<String> {
-        self.profiles.lock().get(profile)?.fell_back.clone()
+    /// Why answers of the profile are exact, although it says otherwise. Other `limits` than before judge its
+    /// latest samples again.
+    pub fn refusal(&self, profile: &ProfileName, limits: ReuseLimits) -> Option<String> {
+        let mut profiles = self.profiles.lock();
+        let known = profiles.entry(profile.clone()).or_default();
+        if known.limits != limits {
+            known.limits = limits;
+            known.fell_back = None;
+            known.judge(profile);
+        }
+        known.fell_back.clone()
     }
 
     /// Watches a turn of the profile. Private ones are not watched: their text is asked for once.
@@ -179,16 +183,7 @@ impl ReuseGuard {
             agreement = figures.agreement(),
             "compared moved KV with exact"
         );
-        if known.fell_back.is_none() && known.is_past_budget() {
-            let why = format!(
-                "answers of the profile `{profile}` over moved KV differed too much from exact ones: {:.2} of their likeliest \
-                 tokens agreed, and they diverged by {:.3} a token",
-                figures.agreement(),
-                figures.mean_divergence()
-            );
-            tracing::warn!(%profile, why, "the profile falls back to exact KV");
-            known.fell_back = Some(why);
-        }
+        known.judge(profile);
     }
 }
 
@@ -208,10 +203,24 @@ impl OfProfile {
         })
     }
 
-    fn is_past_budget(&self) -> bool {
+    /// Falls back where the latest samples are beyond the limits.
+    fn judge(&mut self, profile: &ProfileName) {
         let figures = self.likeness();
-        figures.compared >= MIN_COMPARED
-            && (figures.mean_divergence() > BUDGET || figures.agreement() < AGREEMENT)
+        let (divergence, agreement) = (figures.mean_divergence(), figures.agreement());
+        if self.fell_back.is_some()
+            || figures.compared < MIN_COMPARED
+            || self.limits.are_kept(divergence, agreement)
+        {
+            return;
+        }
+        let why = format!(
+            "answers of the profile `{profile}` over moved KV differed too much from exact ones: {agreement:.2} of their likeliest \
+             tokens agreed (`reuse_limits.agreement` {}), and they diverged by {divergence:.3} nats a token \
+             (`reuse_limits.divergence` {})",
+            self.limits.agreement, self.limits.divergence
+        );
+        tracing::warn!(%profile, why, "the profile falls back to exact KV");
+        self.fell_back = Some(why);
     }
 }
 
@@ -298,25 +307,38 @@ mod tests {
         for _ in 0..4 {
             guard.add(&profile(), likeness(16, 0.1));
         }
-        assert_eq!(guard.refusal(&profile()), None);
+        assert_eq!(guard.refusal(&profile(), ReuseLimits::default()), None);
         for _ in 0..WINDOW {
             guard.add(&profile(), likeness(13, 1.0));
         }
-        let why = guard.refusal(&profile()).expect("it fell back");
+        let why = guard.refusal(&profile(), ReuseLimits::default()).expect("it fell back");
         assert!(why.contains("`reader`") && why.contains("0.8"), "{why}");
         assert_eq!(guard.watched(&profile()).unwrap().samples, 12);
-        assert_eq!(guard.refusal(&"other".parse().unwrap()), None);
+        assert_eq!(guard.refusal(&"other".parse().unwrap(), ReuseLimits::default()), None);
+    }
+
+    #[test]
+    fn other_limits_judge_the_latest_samples_again() {
+        let guard = ReuseGuard::default();
+        (0..2).for_each(|_| guard.add(&profile(), likeness(15, 0.8)));
+        let limits = |divergence| ReuseLimits { divergence, ..ReuseLimits::default() };
+        assert_eq!(guard.refusal(&profile(), limits(0.1)), None);
+        let why = guard.refusal(&profile(), limits(0.01)).expect("0.05 nats a token");
+        assert!(why.contains("0.050") && why.contains("`reuse_limits.divergence` 0.01"), "{why}");
+        assert_eq!(guard.refusal(&profile(), limits(0.05)), None);
+        guard.add(&profile(), likeness(15, 1.6));
+        assert!(guard.refusal(&profile(), limits(0.05)).is_some());
     }
 
     #[test]
     fn one_short_answer_decides_nothing_and_divergence_alone_does() {
         let guard = ReuseGuard::default();
         guard.add(&profile(), likeness(0, 16.0));
-        assert_eq!(guard.refusal(&profile()), None);
+        assert_eq!(guard.refusal(&profile(), ReuseLimits::default()), None);
         let other = ReuseGuard::default();
         for _ in 0..2 {
             other.add(&profile(), likeness(16, 3.2));
         }
-        assert!(other.refusal(&profile()).is_some());
+        assert!(other.refusal(&profile(), ReuseLimits::default()).is_some());
     }
 }

@@ -271,7 +271,8 @@ impl Chat {
         let is_by_profile = reuses_by_profile || reanchors_by_profile;
         let of_profile = job.resolved.profile.as_ref().filter(|_| is_by_profile);
         let guard = self.reuse_guard();
-        let exact_because = of_profile.and_then(|profile| guard.refusal(profile));
+        let exact_because =
+            of_profile.and_then(|profile| guard.refusal(profile, job.resolved.reuse_limits()));
         let has_fallen_back = exact_because.is_some();
         let reuse = match has_fallen_back && reuses_by_profile {
             true => Reuse::Exact,

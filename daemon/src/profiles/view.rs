@@ -188,6 +188,8 @@ fn shares(profile: &Profile, parts: &[SegmentRef], count: impl Fn(&str) -> usize
 
 #[cfg(test)]
 mod tests {
+    use hob_prewarm::profile::ReuseLimits;
+
     use super::*;
 
     fn part(end: u32, layer: Layer, key: &str) -> SegmentRef {
@@ -207,6 +209,7 @@ mod tests {
             sampling: BTreeMap::new(),
             budget: None,
             reuse: None,
+            reuse_limits: ReuseLimits::default(),
             beyond: None,
             segments: vec![
                 segment(Layer::Identity, "ember", text("You are Ember.")),

@@ -13,6 +13,7 @@ mod canonical;
 mod draft;
 mod error;
 mod outline;
+mod reuse_limits;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ pub use canonical::canonical;
 pub use draft::{Draft, DraftSegment, DraftSource};
 pub use error::ProfileError;
 pub use outline::{Outline, OutlineSegment, Source};
+pub use reuse_limits::ReuseLimits;
 
 /// Maximum size of one file of a profile. A reader needs to read one byte more at most.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
@@ -47,6 +49,8 @@ pub struct Profile {
     pub budget: Option<NonZeroUsize>,
     /// Which KV its answers may use, where the request does not say. No part of the prefix.
     pub reuse: Option<Accepted>,
+    /// Beyond them, its answers use exact KV alone.
+    pub reuse_limits: ReuseLimits,
     /// What becomes of a conversation with it that outgrows the context, where the request does not say.
     pub beyond: Option<Beyond>,
     pub segments: Vec<ProfileSegment>,
@@ -97,9 +101,9 @@ impl Profile {
             Ok(ProfileSegment { layer, key, stable, content })
         };
         let segments = outline.segments.iter().map(load).collect::<Result<_, _>>()?;
-        let Outline { ttl, budget, reuse, beyond, .. } = *outline;
+        let Outline { ttl, budget, reuse, reuse_limits, beyond, .. } = *outline;
         let sampling = outline.sampling.clone();
-        Ok(Self { ttl, sampling, budget, reuse, beyond, segments })
+        Ok(Self { ttl, sampling, budget, reuse, reuse_limits, beyond, segments })
     }
 
     /// The text segments before the first unstable one.

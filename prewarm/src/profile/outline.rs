@@ -14,6 +14,7 @@ use serde::de::{Error as _, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
 
 use super::error::ProfileError;
+use super::reuse_limits::ReuseLimits;
 
 const MAX_SEGMENTS: usize = 64;
 const MAX_KEY_BYTES: usize = 100;
@@ -29,6 +30,8 @@ pub struct Outline {
     pub budget: Option<NonZeroUsize>,
     /// Which KV its answers may use, where the request does not say.
     pub reuse: Option<Accepted>,
+    /// Beyond them, its answers use exact KV alone.
+    pub reuse_limits: ReuseLimits,
     /// What becomes of a conversation with it that outgrows the context, where the request does not say.
     pub beyond: Option<Beyond>,
     pub segments: Vec<OutlineSegment>,
@@ -75,8 +78,8 @@ impl Outline {
                 segment.checked(number).map_err(|problem| ProfileError::Segment { number, problem })
             });
         let segments = checked.collect::<Result<_, _>>()?;
-        let Raw { ttl, sampling, budget, reuse, beyond, .. } = raw;
-        Ok(Self { ttl, sampling, budget, reuse, beyond, segments })
+        let Raw { ttl, sampling, budget, reuse, reuse_limits, beyond, .. } = raw;
+        Ok(Self { ttl, sampling, budget, reuse, reuse_limits, beyond, segments })
     }
 
     /// The files that it names.
@@ -98,6 +101,8 @@ struct Raw {
     sampling: BTreeMap<String, f64>,
     budget: Option<NonZeroUsize>,
     reuse: Option<Accepted>,
+    #[serde(default)]
+    reuse_limits: ReuseLimits,
     beyond: Option<Beyond>,
     #[serde(default)]
     segment: Vec<RawSegment>,

@@ -130,6 +130,16 @@ fn what_becomes_of_an_outgrown_conversation_is_no_part_of_the_prefix() {
 }
 
 #[test]
+fn limits_of_reuse_are_no_part_of_the_prefix_and_have_defaults() {
+    let world = World::usual();
+    let before = world.load(PROFILE).unwrap();
+    let after = world.load(&format!("reuse_limits.divergence = 0.02\n{PROFILE}")).unwrap();
+    assert_eq!(before.reuse_limits, ReuseLimits { divergence: 0.1, agreement: 0.9 });
+    assert_eq!(after.reuse_limits, ReuseLimits { divergence: 0.02, agreement: 0.9 });
+    assert_eq!(after.first_change(&before), None);
+}
+
+#[test]
 fn a_reordered_tool_schema_is_no_change() {
     let before = World::usual().load(PROFILE).unwrap();
     let other = r#"[ {"function": {"name": "set_light"}, "type": "function"} ]"#;
@@ -146,6 +156,9 @@ fn each_mistake_is_reported_with_its_place_and_a_remedy() {
         ("budget = 0\n", "line 1: invalid value: integer `0`"),
         ("reuse = 'often'\n", "line 1: unknown variant `often`"),
         ("beyond = 'here'\n", "line 1: unknown variant `here`"),
+        ("[reuse_limits]\nagreement = 1.5\n", "`agreement` must be from 0 to 1, not 1.5"),
+        ("[reuse_limits]\ndivergence = -1.0\n", "`divergence` must be 0 or more nats a token"),
+        ("reuse_limits = { kl = 1 }\n", "line 1: unknown field `kl`"),
         ("budget = '4096'\n", "line 1: invalid type: string"),
         ("[[segment]]\nlayer = 'axioms'\ntxt = 'x'\n", "line 3: unknown field `txt`"),
         ("[[segment]]\nlayer = 'user'\ntext = 'x'\n", "line 2: unknown variant `user`"),
