@@ -141,8 +141,11 @@ fn prompts_that_begin_alike_share_that_beginning_and_answer_as_if_each_were_alon
 
 #[test]
 fn a_leader_that_is_cancelled_or_forgotten_leaves_its_cells_to_the_followers() {
-    for forget in [false, true] {
-        let (model, log) = slow(MemoryKind::Plain);
+    // A follower of a window lags behind, so nothing is left to it of a leader that is forgotten.
+    for (memory, forget) in
+        [(MemoryKind::Plain, false), (MemoryKind::Plain, true), (MemoryKind::Windowed, false)]
+    {
+        let (model, log) = slow(memory);
         let engine = start(&model);
         let prompt = text(&model, "the same words ", 600);
         let [leader, follower] =
@@ -163,23 +166,6 @@ fn a_leader_that_is_cancelled_or_forgotten_leaves_its_cells_to_the_followers() {
         assert_eq!(restored.tokens, alone(&model, &next, 12));
         engine.shutdown();
     }
-}
-
-/// A follower of a window lags behind: it finds the cells of its leader once that is gone.
-#[test]
-fn a_cancelled_leader_of_a_window_leaves_its_cells_to_its_follower() {
-    let (model, log) = slow(MemoryKind::Windowed);
-    let engine = start(&model);
-    let prompt = text(&model, "the same words ", 600);
-    let [leader, follower] =
-        ["leader", "follower"].map(|it| engine.submit(request(it, &prompt, 12)).unwrap());
-    wait_for_batches(&log, 6);
-    drop(leader);
-    let answer = finish(follower).unwrap();
-    assert_eq!(computed(&engine), prompt.len(), "nothing twice");
-    assert!(answer.report.tokens.shared >= 4 * ROWS, "{:?}", answer.report);
-    assert_eq!(answer.tokens, alone(&model, &prompt, 12));
-    engine.shutdown();
 }
 
 #[test]

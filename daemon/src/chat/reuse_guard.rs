@@ -112,7 +112,7 @@ impl ReuseGuard {
     /// latest samples again.
     pub fn refusal(&self, profile: &ProfileName, limits: ReuseLimits) -> Option<String> {
         let mut profiles = self.profiles.lock();
-        let known = profiles.entry(profile.clone()).or_default();
+        let known = profiles.get_mut(profile)?;
         if known.limits != limits {
             known.limits = limits;
             known.fell_back = None;
@@ -314,7 +314,9 @@ mod tests {
         let why = guard.refusal(&profile(), ReuseLimits::default()).expect("it fell back");
         assert!(why.contains("`reader`") && why.contains("0.8"), "{why}");
         assert_eq!(guard.watched(&profile()).unwrap().samples, 12);
-        assert_eq!(guard.refusal(&"other".parse().unwrap(), ReuseLimits::default()), None);
+        let other = "other".parse().unwrap();
+        assert_eq!(guard.refusal(&other, ReuseLimits::default()), None);
+        assert_eq!(guard.watched(&other), None, "it has moved nothing");
     }
 
     #[test]

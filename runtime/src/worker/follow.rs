@@ -42,14 +42,18 @@ impl Worker<'_> {
         let turn = self.slots[index].turn.as_ref().expect("it has a prompt");
         let tokens = turn.request.prompt[shared.clone()].to_vec();
         let end = shared.end;
-        let window = self.window_of(other);
+        let window = match self.window_of(other) {
+            Ok(window) => window,
+            Err(error) => {
+                warn!(%error, "a prompt that begins like another is computed");
+                return false;
+            }
+        };
         self.share(other, index, shared, &tokens);
-        let owned = window.and_then(|window| match window {
-            Some(window) => self.rewind(index, &window, end),
-            None => Ok(()),
-        });
-        if let Err(error) = owned {
-            warn!(%error, "a prompt that begins like another is computed");
+        if let Some(window) = window
+            && let Err(error) = self.rewind(index, &window, end)
+        {
+            warn!(%error, "a prompt that begins like another is computed from its first token");
             self.clear(index);
             return false;
         }

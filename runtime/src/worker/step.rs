@@ -52,14 +52,13 @@ impl Worker<'_> {
         let nexts = self.next_tokens();
         let mut plan = self.plan(nexts);
         if plan.rows.is_empty() {
-            let computes = heads > 0;
-            return Stepped { rows: heads, computes, prompts_wait: computes };
+            return Stepped { rows: heads, computes: heads > 0, prompts_wait: heads > 0 };
         }
         // llama.cpp rounds its cache up: cells beyond those of the options are not used.
         if plan.rows.len() > self.free_cells() {
             self.relieve();
-            let (computes, prompts_wait) = (heads > 0, self.prompts_wait());
-            return Stepped { rows: heads, computes, prompts_wait };
+            let prompts_wait = self.prompts_wait();
+            return Stepped { rows: heads, computes: heads > 0, prompts_wait };
         }
         self.park_beside(&plan);
         self.fill_tile(&mut plan);
