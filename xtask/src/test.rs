@@ -24,32 +24,24 @@ const BUILDS: [Step; 8] = [
     Step { name: "layers", check: |_| passed(layers::check()), remedy: None },
     Step { name: "builds without C++", check: |_| passed(pure::check()), remedy: None },
     Step { name: "lints", check: |_| passed(lints()), remedy: Some("fix the warnings above") },
-    Step { name: "hobd and hob", check: |_| passed(Line::new(run::BUILD).run()), remedy: None },
-    Step { name: "the app", check: |_| passed(Line::new(app::BUILD).run()), remedy: None },
+    Step { name: "each program alone", check: |_| passed(alone()), remedy: None },
+    Step { name: "programs and tests", check: |_| passed(build().run()), remedy: None },
     Step { name: "a real model", check: |_| model::for_tests(), remedy: None },
     Step { name: "chat templates", check: |_| model::templates_for_tests(), remedy: None },
 ];
 
-const TESTS: [Step; 7] = [
+const TESTS: [Step; 5] = [
     Step {
         name: "tests",
         check: |whole| passed(tests(whole)),
-        remedy: Some("see the failing tests above"),
+        remedy: Some(
+            "see the failing tests above; target/checks has pictures of the page and the window",
+        ),
     },
     Step {
         name: "eviction policy",
         check: |whole| passed(eviction_policy(whole)),
         remedy: Some("see which figure missed its bar; docs/SIMULATOR.md explains them"),
-    },
-    Step {
-        name: "the app's tests",
-        check: |_| passed(Line::new(APP_TESTS).run()),
-        remedy: Some("see the failing tests above"),
-    },
-    Step {
-        name: "page and window",
-        check: |_| passed(Line::new(PAGE_TESTS).run()),
-        remedy: Some("see the failing tests above; target/checks has screenshots"),
     },
     Step { name: "dependencies", check: |_| deny::check(), remedy: Some(DEPENDENCIES_REMEDY) },
     Step { name: "clients", check: |_| passed(openai::check(false)), remedy: None },
@@ -62,13 +54,8 @@ const TESTS: [Step; 7] = [
     },
 ];
 
-/// With the features of the build above, so that cargo compiles nothing twice.
-const APP_TESTS: &str =
-    "cargo test --release --no-fail-fast --package hob-desktop --features desktop";
-
-/// Each test runs a browser beside a daemon, or the app; more than two at a time only compete.
-const PAGE_TESTS: &str =
-    "cargo test --release --no-fail-fast --package hob-checks -- --test-threads 2";
+/// All packages together, so that each crate has one set of features, and cargo compiles it once.
+const ALL: [&str; 4] = ["--release", "--workspace", "--features", "hob-desktop/desktop"];
 
 const DEPENDENCIES_REMEDY: &str = "update or replace the crate above; `deny.toml` says what is \
                                    allowed and why";
@@ -113,12 +100,22 @@ fn format() -> Result<(), Failure> {
 }
 
 fn lints() -> Result<(), Failure> {
-    for what in ["--workspace", "--package hob-desktop --features desktop"] {
-        Line::new(&format!("cargo clippy {what} --all-targets --release -- -D warnings"))
-            .args(["-D", "clippy::undocumented_unsafe_blocks"])
-            .run()?;
+    Line::new("cargo clippy --all-targets")
+        .args(ALL)
+        .args(["--", "-D", "warnings", "-D", "clippy::undocumented_unsafe_blocks"])
+        .run()
+}
+
+/// What people build: without other packages, a crate has fewer features than with [`ALL`].
+fn alone() -> Result<(), Failure> {
+    for build in [run::BUILD, app::BUILD] {
+        Line::new(&build.replacen("build", "check", 1)).run()?;
     }
     Ok(())
+}
+
+fn build() -> Line {
+    Line::new("cargo build --all-targets").args(ALL)
 }
 
 /// With the hob of the build above.
@@ -127,8 +124,9 @@ fn eviction_policy(whole: bool) -> Result<(), Failure> {
     if whole { check.arg("--whole").run() } else { check.run() }
 }
 
+/// With the page and the window, in a browser and in the app of the build above.
 fn tests(whole: bool) -> Result<(), Failure> {
-    let tests = Line::new("cargo test --release --no-fail-fast --workspace --exclude hob-checks");
+    let tests = Line::new("cargo test --no-fail-fast").args(ALL);
     if whole {
         return tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1").run();
     }
