@@ -3,8 +3,8 @@
 //! - Paths are relative to the root of the project, which `main` enters first.
 //! - A failed command becomes a [`Failure`] with a remedy.
 
-use std::fmt;
 use std::process::{Command, Stdio};
+use std::{env, fmt};
 
 #[derive(Debug)]
 pub struct Failure {
@@ -39,6 +39,10 @@ impl fmt::Display for Failure {
         write!(f, "failed: {}\nto do:  {}", self.what, self.remedy)
     }
 }
+
+/// How the variables begin that `cargo run` sets for the package of this program. Ring's build script asks for
+/// them, so cargo would compile it and the daemon anew between a command of ours and one that is typed.
+const OF_THIS_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 
 /// A command line: environment variables, a program and its arguments.
 #[derive(Clone, Debug)]
@@ -97,6 +101,11 @@ impl Line {
         let mut command = Command::new(program);
         // Other commands expect the programs in `target/`, as the README does.
         command.env_remove("CARGO_TARGET_DIR").args(words);
+        for name in env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
+            if OF_THIS_PACKAGE.iter().any(|start| name.starts_with(start)) {
+                command.env_remove(name);
+            }
+        }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -149,6 +158,14 @@ mod tests {
         let word = "a 'b' \"c\" $d `e` \\ \n*";
         let echoed = Line::new("sh -c").arg(format!("printf %s {}", quoted(word))).output();
         assert_eq!(echoed.expect("sh runs"), word);
+    }
+
+    #[test]
+    fn a_command_does_not_hear_of_this_programs_package() {
+        assert!(env::var_os("CARGO_PKG_NAME").is_some(), "cargo runs this test");
+        let heard =
+            Line::new("sh -c").arg("echo ${CARGO_PKG_NAME-none} ${CARGO_MANIFEST_DIR-none}");
+        assert_eq!(heard.output().expect("sh runs"), "none none\n");
     }
 
     #[test]
