@@ -5,7 +5,7 @@
 //! - After `stop` no connection is accepted; running requests are dropped after `GRACE`.
 
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,8 +33,16 @@ pub struct ConnectionPermit {
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
+/// Compiled here: each crate that waits for an `async fn` compiles it, and all that it waits for, once more.
+pub type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Serves until `stop` is ready; returns when the last connection is closed.
-pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Output = ()>) {
+#[inline(never)]
+pub fn serve(listener: TcpListener, router: Router, stop: BoxFuture) -> BoxFuture {
+    Box::pin(serve_until(listener, router, stop))
+}
+
+async fn serve_until(listener: TcpListener, router: Router, mut stop: BoxFuture) {
     // A layer runs before the routes of the router that is the fallback.
     let router = Router::new()
         .fallback_service(router)
@@ -45,7 +53,6 @@ pub async fn serve(listener: TcpListener, router: Router, stop: impl Future<Outp
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (ending, _) = watch::channel(());
     let mut connections = JoinSet::new();
-    tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {
             () = &mut stop => break,

@@ -21,7 +21,7 @@ impl Door {
     pub fn open(listener: TcpListener, texts: Router) -> Self {
         let (router, whole) = gate(texts);
         let (close, closed) = oneshot::channel();
-        let closed = async { closed.await.unwrap_or(()) }; // An error: the door was dropped.
+        let closed = Box::pin(async { closed.await.unwrap_or(()) }); // An error: the door was dropped.
         Self { whole, close, serving: tokio::spawn(serve(listener, router, closed)) }
     }
 

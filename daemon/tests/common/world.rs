@@ -68,9 +68,10 @@ impl World {
         };
         let parts = daemon.parts().clone();
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = runtime.spawn(serve(listener, daemon.router(), async {
+        let stopped = Box::pin(async {
             let _ = stopped.await;
-        }));
+        });
+        let served = runtime.spawn(serve(listener, daemon.router(), stopped));
         Self {
             address,
             engine: parts.models.engine.clone(),
