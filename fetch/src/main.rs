@@ -129,7 +129,11 @@ fn agreed(published: &Published) -> io::Result<bool> {
     io::stdout().flush()?;
     let mut answer = String::new();
     let read = io::stdin().read_line(&mut answer)?;
-    Ok(read > 0 && matches!(answer.trim(), "" | "y" | "Y" | "yes"))
+    if read == 0 {
+        println!(); // The terminal shows no line end for the end of the input.
+        return Ok(false);
+    }
+    Ok(matches!(answer.trim(), "" | "y" | "Y" | "yes"))
 }
 
 /// Makes it the model of hobd's next start, unless the user has configured one.

@@ -104,5 +104,9 @@ fn agreed(system: &System, commands: &str) -> Result<bool, Failure> {
     let mut answer = String::new();
     let read = io::stdout().flush().and_then(|()| io::stdin().read_line(&mut answer));
     let read = read.map_err(|e| Failure::new(format!("cannot ask: {e}"), "pass --yes"))?;
-    Ok(read > 0 && matches!(answer.trim(), "" | "y" | "Y" | "yes"))
+    if read == 0 {
+        println!(); // The terminal shows no line end for the end of the input.
+        return Ok(false);
+    }
+    Ok(matches!(answer.trim(), "" | "y" | "Y" | "yes"))
 }
