@@ -4,7 +4,9 @@
 //!   rotating it further, by the angles of the difference. A factor on its length (YaRN's) is in it already,
 //!   and is not applied a second time.
 //! - Angles are computed as llama.cpp computes those of a difference (`ggml_rope_cache_init`), in 32 bits.
-//! - Always from the bytes that were computed, so that K is rounded once, however often it is used.
+//! - Other conversations' KV is moved from the bytes that were computed, so that K is rounded once, however often
+//!   it is used. A conversation that is re-anchored moves what it moved before: after a hundred moves, K is off by
+//!   0.2 % of its length in f16, 1.5 % in bf16, 4.3 % in q8_0 (tests).
 //! - A quantised K has its Hadamard rotation, which the state tells, undone before and redone after.
 
 use std::fmt;

@@ -94,3 +94,55 @@ fn the_hadamard_matrix_is_its_own_inverse_and_changes_numbers() {
     turn(&mut turned, 64);
     assert!(row.iter().zip(&turned).all(|(a, b)| (a - b).abs() < 1e-3));
 }
+
+/// A cell of one head, with K of the type that ggml numbers `kind`: as llama.cpp has them, a quantised one
+/// with its Hadamard rotation.
+fn state_of(kind: i32, head: &[f32]) -> Vec<u8> {
+    let number_type = NumberType::of(kind.cast_unsigned()).unwrap();
+    let row_bytes = match number_type {
+        NumberType::F32 => 4 * head.len(),
+        NumberType::F16 | NumberType::Bf16 => 2 * head.len(),
+        NumberType::Q8_0 => head.len() / 32 * 34,
+    };
+    let mut row = vec![0; row_bytes];
+    number_type.write(head, &mut row);
+    let words = |words: &[i32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
+    let bytes = i32::try_from(row_bytes).unwrap();
+    let hadamard = if number_type == NumberType::Q8_0 { 64 } else { 0 };
+    let mut state = words(&[0x67_67, 5, 1, 1, 100_000, 1, 5, 0, 1, hadamard, 0, kind, bytes, 0]);
+    state.extend(row);
+    state.extend(words(&[0, 4, 0]));
+    state.extend([0; 4]);
+    state
+}
+
+/// A conversation that is re-anchored again and again moves KV that was moved before.
+#[test]
+fn a_hundred_moves_in_turn_drift_by_little_from_one() {
+    let rope = Rope { head: 64, rotated: 64, ..rope(Pairing::Halves) };
+    let head: Vec<f32> = (0..64_u8).map(|n| (f32::from(n) * 1.7).sin() * 3.0).collect();
+    let read = |kind: u32, state: &[u8]| {
+        let mut row = Vec::new();
+        let range = PlainState::parse(state).unwrap().rows().next().unwrap();
+        NumberType::of(kind).unwrap().read(&state[range], &mut row);
+        row
+    };
+    let length = |row: &[f32]| row.iter().map(|it| it * it).sum::<f32>().sqrt();
+    for (kind, bar) in [(0, 0.001), (1, 0.003), (30, 0.03), (8, 0.06)] {
+        let before = state_of(kind, &head);
+        let (mut at, mut often) = (100_000, before.clone());
+        for turn in 0..100 {
+            let delta = -(613 + turn * 7 % 300);
+            often = moved(&often, &(at..at + 1), delta, &rope).unwrap();
+            at = at.checked_add_signed(isize::try_from(delta).unwrap()).unwrap();
+        }
+        let delta = i64::try_from(at).unwrap() - 100_000;
+        let once = moved(&before, &(100_000..100_001), delta, &rope).unwrap();
+        let kind = kind.cast_unsigned();
+        let (often, once) = (read(kind, &often), read(kind, &once));
+        let off: Vec<f32> = often.iter().zip(&once).map(|(a, b)| a - b).collect();
+        let drift = length(&off) / length(&head);
+        println!("K of type {kind}: {drift}");
+        assert!(drift < bar, "K of type {kind} is off by {drift} of its length");
+    }
+}
