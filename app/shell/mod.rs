@@ -51,6 +51,7 @@ pub fn start() -> ExitCode {
     if let Some(code) = hob_daemon::children::run() {
         return code;
     }
+    startup::bound_arenas();
     let started = Instant::now();
     let args = Args::parse();
     if let Err(error) = graphics::prepare() {

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
     if let Some(code) = hob_daemon::children::run() {
         return code;
     }
+    startup::bound_arenas();
     let args = Args::parse();
     let mut has_served = false;
     match run(args, &mut has_served) {

@@ -51,6 +51,7 @@ use crate::auth::AccessToken;
 pub use crate::settings::Changes;
 pub use daemon::{Daemon, open, open_with};
 pub use engine::{AlreadyRunning, Overrides};
+pub use hob_runtime::backend::heap::bound_arenas;
 pub use model::Loaded;
 pub use model_switch::ModelSwitch;
 pub use stop::StopSignal;

@@ -1,7 +1,7 @@
 //! The seam to llama.cpp: a [`Model`] that anyone may share, and a [`Backend`] that one thread
 //! owns.
 //!
-//! - `llama` is the real one; all of the project's `unsafe` is in it, but for a call in `lossy`.
+//! - `llama` is the real one; all of the project's `unsafe` is in it, but for a call in `lossy` and one in `heap`.
 //! - `fake` is a deterministic stand-in: a cell that is missing, foreign or at a wrong position
 //!   changes every token that follows.
 //! - Ranges are half-open positions, checked by the caller: `start < end <= end of sequence`.
@@ -12,6 +12,7 @@
 pub mod deviation;
 mod device;
 pub mod fake;
+pub mod heap;
 #[cfg(feature = "llama")]
 #[expect(unsafe_code, reason = "the one place that talks to C++")]
 pub mod llama;
