@@ -5,11 +5,12 @@
 //! - After `stop` no connection is accepted; running requests are dropped after `GRACE`.
 
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::{Extension, Router, middleware};
+use futures_util::future::BoxFuture;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -33,16 +34,17 @@ pub struct ConnectionPermit {
     _permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// Compiled here: each crate that waits for an `async fn` compiles it, and all that it waits for, once more.
-pub type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// Serves until `stop` is ready; returns when the last connection is closed.
-#[inline(never)]
-pub fn serve(listener: TcpListener, router: Router, stop: BoxFuture) -> BoxFuture {
+#[inline(never)] // Each crate that waits for an `async fn` compiles it, and all that it waits for, once more.
+pub fn serve(
+    listener: TcpListener,
+    router: Router,
+    stop: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, ()> {
     Box::pin(serve_until(listener, router, stop))
 }
 
-async fn serve_until(listener: TcpListener, router: Router, mut stop: BoxFuture) {
+async fn serve_until(listener: TcpListener, router: Router, mut stop: BoxFuture<'static, ()>) {
     // A layer runs before the routes of the router that is the fallback.
     let router = Router::new()
         .fallback_service(router)
