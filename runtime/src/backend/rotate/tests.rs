@@ -140,8 +140,12 @@ fn a_hundred_moves_in_turn_drift_by_little_from_one() {
         let once = moved(&before, &(100_000..100_001), delta, &rope).unwrap();
         let kind = kind.cast_unsigned();
         let (often, once) = (read(kind, &often), read(kind, &once));
-        let off: Vec<f32> = often.iter().zip(&once).map(|(a, b)| a - b).collect();
-        let drift = length(&off) / length(&head);
+        let apart = |one: &[f32], other: &[f32]| {
+            let off: Vec<f32> = one.iter().zip(other).map(|(a, b)| a - b).collect();
+            length(&off) / length(&head)
+        };
+        assert!(apart(&read(kind, &before), &once) > 0.5, "K is rotated");
+        let drift = apart(&often, &once);
         println!("K of type {kind}: {drift}");
         assert!(drift < bar, "K of type {kind} is off by {drift} of its length");
     }
