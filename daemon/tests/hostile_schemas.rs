@@ -1,5 +1,6 @@
 //! Schemas and grammars made to take gigabytes or a deep stack, given to the built hobd: each is followed or
-//! refused, in 2 s of the processor and without much memory, and hobd goes on.
+//! refused, without much memory, and hobd goes on. `grammar::tests::refusals` counts the steps that they take;
+//! what the processor needs for them is printed here.
 //!
 //! `HOB_TEST_ALL=1` tries 5,000 random schemas instead of 150.
 
@@ -12,10 +13,6 @@ use serde_json::{Value, json};
 
 /// A request that takes longer hangs, also on a busy machine and in a debug build.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Of the processor's time for one request, which other work of the machine does not add to. A debug build takes
-/// about 20 times as long; `grammar::tests::refusals` counts the steps of both.
-const CPU: Duration = Duration::from_secs(if cfg!(debug_assertions) { 40 } else { 2 });
 
 /// For one request, beyond what the daemon has had before.
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -52,7 +49,6 @@ impl Tried {
         assert!(answer.text().len() < 4_096, "{what}: {} bytes", answer.text().len());
         assert!(began.elapsed() < PATIENCE, "{what}: {:?}", began.elapsed());
         let took = self.cpu() - computed;
-        assert!(took <= CPU, "{what}: {took:?}");
         if took > self.slowest.0 {
             self.slowest = (took, what.chars().take(120).collect());
         }

@@ -65,6 +65,11 @@ impl GrammarFactory {
         }
         // Some errors appear only with the first mask.
         matcher.compute_mask_or_eos().map_err(|error| unsupported(grammar, error.to_string()))?;
+        if let Some(items) = too_long_a_row(&matcher) {
+            let most = limits().max_items_in_row;
+            let why = format!("{items} alternatives at one place; at most {most} are allowed");
+            return Err(unsupported(grammar, why));
+        }
         self.cache(grammar, &matcher);
         Ok(matcher)
     }
@@ -119,6 +124,15 @@ pub(super) fn limits() -> ParserLimits {
         verbose_errors: false, // Answers do not belong in error texts.
         ..ParserLimits::default()
     }
+}
+
+/// The mean length of the parser's rows behind each allowed token, if it is above the limit of one row.
+/// llguidance checks that limit when an answer has got there: in the engine's thread, where a row of
+/// 50,000 items takes a second from every conversation (an item is compared with all others of its row).
+fn too_long_a_row(matcher: &Matcher) -> Option<usize> {
+    let mask = matcher.last_step_stats().ok()?;
+    let items = mask.all_items.checked_div(mask.rows)?;
+    (items > limits().max_items_in_row).then_some(items)
 }
 
 fn trie(vocabulary: &Vocabulary) -> TokTrie {

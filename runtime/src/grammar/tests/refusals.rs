@@ -97,6 +97,15 @@ fn hostile() -> Vec<(&'static str, Grammar)> {
 }
 
 #[test]
+fn a_schema_whose_answers_would_end_in_too_long_a_row_is_refused_before_the_first() {
+    assert_eq!(
+        refusal(&schema(multiplied(10))),
+        "the JSON schema cannot be followed: 48128 alternatives at one place; at most 2000 are allowed"
+    );
+    assert!(plain().1.start(&schema(multiplied(4))).is_ok());
+}
+
+#[test]
 fn a_hostile_schema_takes_a_bounded_number_of_steps() {
     let (vocabulary, factory) = plain();
     let limits = factory::limits();
