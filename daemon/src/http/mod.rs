@@ -234,7 +234,7 @@ async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: Next
 
 /// What the random requests and the checks of tokens go through.
 #[cfg(test)]
-#[path = "../../tests/random_requests/routes.rs"]
+#[path = "../../tests/suite/random_requests/routes.rs"]
 mod declared_routes;
 
 #[cfg(test)]

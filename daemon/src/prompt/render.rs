@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     /// Only answers end with an end-of-turn token, and instructions stand in the last message.
-    const MISTRAL: &str = include_str!("../../../runtime/tests/templates/mistral.jinja");
+    const MISTRAL: &str = include_str!("../../../runtime/tests/suite/templates/mistral.jinja");
 
     fn renderer() -> Renderer {
         let model = Arc::new(FakeModel::new());

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 
+pub mod chance;
 pub mod home;
 pub mod plan;
 pub mod socket;

@@ -1,0 +1,79 @@
+//! How large the context is: chosen for the model, or set; and that KV outlives a change of it.
+
+use crate::common::home::Home;
+#[cfg(feature = "llama")]
+use crate::common::home::{say, say_with};
+use serde_json::{Value, json};
+
+/// Fields of the status: cells, tokens of a conversation, and why they are not more.
+fn context(client: &hob_testkit::Client) -> (Value, Value, Value) {
+    let status = client.get("/v1/status");
+    let of = |name: &str| status[name].clone();
+    (of("context_tokens"), of("conversation_tokens"), of("context_limit"))
+}
+
+#[test]
+fn the_fake_model_has_a_context_that_no_machine_decides() {
+    let home = Home::on_fake().with(&["--log", "info"]);
+    let hobd = home.start();
+    assert_eq!(context(&hobd.client), (json!(8192), json!(1 << 20), json!("unknown")));
+    assert!(home.launch.log().contains("limit=\"unknown\""), "{}", home.launch.log());
+    home.stop(hobd);
+    let home = home.with(&["--ctx", "2048"]);
+    let hobd = home.start();
+    assert_eq!(context(&hobd.client), (json!(2048), json!(1 << 20), json!("set")));
+    home.stop(hobd);
+    // Without eviction, a conversation stays in its cells.
+    let home = home.with(&["--eviction", "off"]);
+    let hobd = home.start();
+    assert_eq!(context(&hobd.client), (json!(2048), json!(2048), json!("set")));
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn the_context_is_what_the_model_was_trained_with_as_far_as_memory_allows() {
+    let home = Home::new();
+    let bytes = |bytes: &str| {
+        let launch = home.launch.clone().env("HOB_TEST_MEMORY_BYTES", bytes);
+        launch.args(["--model".into(), fixture().into_os_string()]).start()
+    };
+    let roomy = bytes("1073741824");
+    assert_eq!(context(&roomy.client), (json!(8192), json!(8192), json!("trained")));
+    assert!(home.launch.log().contains("limit=\"trained\""), "{}", home.launch.log());
+    drop(roomy);
+    // 8,192 tokens take 12 MiB with their attention mask, a quarter of what must be available.
+    let small = bytes("40000000");
+    assert_eq!(context(&small.client), (json!(4096), json!(8192), json!("memory")));
+    let list = small.client.get("/v1/models/local");
+    let current =
+        list["data"].as_array().unwrap().iter().find(|one| one["current"] == true).unwrap();
+    assert_eq!((&current["ctx"], &current["ctx_limit"]), (&json!(4096), &json!("memory")));
+    assert_eq!(current["auto"], json!({"tokens": 4096, "limit": "memory"}));
+    assert!(home.launch.log().contains("available_bytes=40000000"), "{}", home.launch.log());
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn kv_that_was_saved_with_one_context_is_restored_with_another() {
+    let home = Home::new();
+    let hobd = home.start();
+    assert_eq!(context(&hobd.client), (json!(8192), json!(4096), json!("trained")));
+    say(&hobd.client, "room", &"My locker code is 48213. ".repeat(12));
+    let mut before = hobd;
+    for ctx in ["2048", "16384"] {
+        home.stop(before);
+        let hobd = home.launch.clone().args(["--ctx", ctx]).start();
+        assert_eq!(hobd.client.get("/v1/status")["context_tokens"], ctx.parse::<u64>().unwrap());
+        let hob = say_with(&hobd.client, "room", "And now?", json!({}));
+        assert!(hob["tokens"]["disk"].as_u64() > Some(64), "{hob}");
+        assert!(hob["tokens"]["computed"].as_u64() < Some(100), "{hob}");
+        assert_eq!(hob["miss"], Value::Null);
+        before = hobd;
+    }
+}
+
+/// The fixture of Qwen 2, whose context is the one of the file.
+#[cfg(feature = "llama")]
+fn fixture() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf")
+}

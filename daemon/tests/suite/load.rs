@@ -1,0 +1,120 @@
+//! Concurrent clients: order, cancellation, and the limit of the queue.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::common::{Plan, World, user};
+use hob_runtime::SlotState;
+use serde_json::{Value, json};
+
+fn endless() -> Value {
+    json!({"max_tokens": 5000, "ignore_eos": true})
+}
+
+fn busy(world: &World) -> bool {
+    world.status().slots.iter().any(|slot| !matches!(slot.state, SlotState::Free | SlotState::Idle))
+}
+
+#[test]
+fn a_client_that_disconnects_frees_its_slot() {
+    let world = Plan::new().slots(1).pace(Duration::from_millis(2)).start();
+    let mut stream = world.stream(json!([user("Hello")]), endless());
+    stream.next().unwrap();
+    assert!(busy(&world));
+    drop(stream);
+    world.until("no slot is busy", |world| !busy(world));
+    assert_eq!(world.status().counters.cancelled, 1);
+}
+
+#[test]
+fn a_client_that_waits_for_a_complete_answer_may_disconnect_too() {
+    let world = Plan::new().slots(1).pace(Duration::from_millis(2)).start();
+    let body = crate::common::chat_body(json!([user("Hello")]), endless());
+    let call = world.call("POST", "/v1/chat/completions").json(&body);
+    let waiting = call.open();
+    world.until("a slot is busy", busy);
+    drop(waiting);
+    world.until("no slot is busy", |world| !busy(world));
+    assert_eq!(world.status().counters.cancelled, 1);
+}
+
+#[test]
+fn a_client_beyond_the_queue_gets_a_retry_after() {
+    let world = Plan::new().slots(1).queue(1).pace(Duration::from_millis(2)).start();
+    let mut first = world.stream(json!([user("Hello")]), endless());
+    first.next().unwrap();
+    let body = crate::common::chat_body(json!([user("Hello")]), endless());
+    let _waiting = world.call("POST", "/v1/chat/completions").json(&body).open();
+    world.until("one request waits", |world| world.status().waiting == 1);
+
+    let refused = world.post(
+        "/v1/chat/completions",
+        crate::common::chat_body(json!([user("Me too")]), json!({"conversation": "c"})),
+    );
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(refused.error()["code"], "queue_full");
+    assert_eq!(world.get("/v1/conversations/c").status, 404, "a refused chat stores nothing");
+    assert!(first.next().is_some(), "the running answer continues");
+}
+
+#[test]
+fn appends_of_one_conversation_are_served_in_order() {
+    let world = Plan::new().pace(Duration::from_micros(300)).start();
+    let say = |message: &str| {
+        world.chat(json!([user(message)]), json!({"conversation": "a", "hob": {"append": true}}))
+    };
+    say("Start");
+    thread::scope(|scope| {
+        for n in 0..4 {
+            scope.spawn(move || say(&format!("Message {n}")));
+        }
+    });
+    let conversation = world.get("/v1/conversations/a").json();
+    let messages = conversation["messages"].as_array().unwrap();
+    assert_eq!(messages.len(), 10, "the appends form one branch");
+    let roles: Vec<_> = messages.iter().map(|m| m["role"].as_str().unwrap()).collect();
+    assert!(roles.chunks(2).all(|pair| pair == ["user", "assistant"]));
+    assert!(messages.iter().all(|m| m["status"] == "complete"));
+}
+
+#[test]
+fn different_conversations_are_decoded_together() {
+    let pace = Duration::from_millis(1);
+    let world = Plan::new().slots(4).pace(pace).start();
+    let ask = |id: &str| {
+        let extra = json!({"conversation": id, "max_tokens": 100, "ignore_eos": true});
+        world.chat(json!([user("Hello")]), extra)
+    };
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        for id in ["a", "b", "c"] {
+            scope.spawn(move || ask(id));
+        }
+    });
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    for id in ["a", "b", "c"] {
+        assert_eq!(world.conversation(id)["messages"][1]["status"], "complete");
+    }
+}
+
+#[test]
+fn a_stop_interrupts_answers_and_saves_their_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = || Plan::new().directory(directory.path());
+    let mut world = plan().pace(Duration::from_millis(5)).start();
+    let mut extra = endless();
+    extra["conversation"] = "a".into();
+    let mut stream = world.stream(json!([user("Hello")]), extra);
+    for _ in 0..5 {
+        stream.next().unwrap();
+    }
+    let begun = Instant::now();
+    world.stop();
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    drop(world);
+
+    let world = plan().start();
+    let conversation = world.conversation("a");
+    assert_eq!(conversation["messages"][1]["status"], "interrupted");
+    assert!(!conversation["messages"][1]["content"].as_str().unwrap().is_empty());
+}

@@ -1,0 +1,213 @@
+//! Speech over a WebSocket: the realtime events and the answer.
+
+use std::time::Duration;
+
+use crate::common::socket::{Client, started, stopped};
+use crate::common::{Plan, TOKEN, World, assistant, text, user};
+use hob_runtime::SlotState;
+use serde_json::json;
+use tungstenite::Message;
+use tungstenite::http::StatusCode;
+
+fn hot(world: &World, count: u64) {
+    world.until("the conversation is hot", |world| {
+        let page = world.get("/metrics").text();
+        let hot = page.lines().find_map(|line| {
+            line.strip_prefix("hob_ahead_total{outcome=\"hot\"} ")?.parse::<u64>().ok()
+        });
+        hot >= Some(count)
+    });
+}
+
+#[test]
+fn the_answer_begins_when_speech_has_stopped_and_its_transcript_is_complete() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(started());
+    hot(&world, 1);
+    client.partial("What is");
+    client.partial("What is my locker");
+    client.complete("What is my locker code?");
+    client.send(stopped());
+    let events = client.answer();
+    let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds.first(), Some(&"response.created"));
+    assert!(kinds.contains(&"response.output_text.delta"));
+    let done = events.last().unwrap();
+    let streamed: String = events.iter().filter_map(|event| event["delta"].as_str()).collect();
+    assert_eq!(done["response"]["output"][0]["content"][0]["text"], streamed);
+    assert_eq!(done["hob"]["conversation"], "a");
+    assert!(done["hob"]["tokens"]["shared"].as_u64() > Some(0), "{done}");
+
+    let other = World::new();
+    let cold = other.chat(json!([user("What is my locker code?")]), json!({}));
+    assert_eq!(streamed, text(&cold));
+    let stored = world.conversation("a")["messages"].clone();
+    assert_eq!(stored[1]["content"], assistant(&streamed)["content"]);
+}
+
+#[test]
+fn a_transcript_in_pieces_that_comes_after_the_end_of_speech_is_answered_too() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(started());
+    client.send(stopped());
+    let kind = "conversation.item.input_audio_transcription.delta";
+    for delta in ["Hello", " there"] {
+        client.send(json!({"type": kind, "delta": delta}));
+    }
+    client.complete("Hello there.");
+    assert_eq!(client.answer().last().unwrap()["response"]["object"], "realtime.response");
+    assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello there.");
+}
+
+#[test]
+fn a_requested_answer_uses_the_transcript_so_far() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "response.create", "event_id": "mine"}));
+    let error = client.answer().remove(0);
+    assert_eq!(error["error"]["code"], "nothing_heard");
+    client.partial("Hello");
+    client.send(json!({"type": "response.create", "response": {"max_tokens": 3}}));
+    let done = client.answer().pop().unwrap();
+    assert_eq!(done["response"]["usage"]["output_tokens"].as_u64().map(|n| n <= 3), Some(true));
+}
+
+#[test]
+fn new_speech_interrupts_the_answer() {
+    let world = Plan::new().pace(Duration::from_millis(5)).start();
+    let mut client = Client::new(&world, "a");
+    client.partial("Hello");
+    client.send(json!({"type": "response.create",
+        "response": {"max_tokens": 2000, "ignore_eos": true}}));
+    assert_eq!(client.next()["type"], "response.created");
+    client.send(started());
+    let done = client.answer().pop().unwrap();
+    assert_eq!(done["response"]["status"], "cancelled");
+    client.complete("Stop");
+    client.send(stopped());
+    assert_eq!(client.answer().pop().unwrap()["hob"]["conversation"], "a");
+}
+
+#[test]
+fn closing_the_socket_cancels_the_speculative_prefill() {
+    let world = Plan::new().pace(Duration::from_millis(2)).micro_batch(16).start();
+    let mut client = Client::new(&world, "a");
+    let system = json!([{"role": "system", "content": "x".repeat(2000)}]);
+    client.send(json!({"type": "session.update", "session": {"messages": system}}));
+    client.next();
+    client.send(started());
+    world.until("the prefill has begun", |world| {
+        world.status().slots.iter().any(|slot| slot.tokens > 20)
+    });
+    drop(client);
+    world.until("the prefill is cancelled", |world| world.status().counters.cancelled == 1);
+}
+
+#[test]
+fn an_invalid_event_is_an_error_that_names_it() {
+    let world = World::new();
+    let token = ("authorization", format!("Bearer {TOKEN}"));
+    let mut client = Client::with(&world, &[token]).unwrap();
+    client.next();
+    for (event, code) in [
+        (started(), "missing"),
+        (json!({"type": "nonsense"}), "unknown_event"),
+        (json!([]), "invalid_type"),
+        (json!({"type": "session.update", "session": {"conversation": ""}}), "invalid_value"),
+    ] {
+        let mut event = event;
+        if event.is_object() {
+            event["event_id"] = "mine".into();
+        }
+        client.send(event.clone());
+        let error = client.next();
+        assert_eq!((&error["type"], &error["error"]["code"]), (&json!("error"), &json!(code)));
+        assert_eq!(error["error"]["event_id"], event["event_id"]);
+    }
+    client.socket.send(Message::text("{")).unwrap();
+    assert_eq!(client.next()["error"]["code"], "invalid_json");
+    assert_eq!(world.get("/v1/realtime/events").error()["code"], "websocket_required");
+}
+
+#[test]
+fn a_session_and_a_transcript_are_bounded_however_many_messages_they_come_in() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    let long = "x".repeat(600 << 10);
+    client.send(json!({"type": "session.update", "session": {"user": long}}));
+    assert_eq!(client.next()["type"], "session.updated");
+    client.send(json!({"type": "session.update", "session": {"metadata": {"a": long}}}));
+    let error = client.next();
+    assert_eq!(error["error"]["code"], "session_too_large", "{error}");
+    assert_eq!(error["error"]["param"], "session");
+    client.send(json!({"type": "session.update", "session": {"user": "me"}}));
+    assert_eq!(
+        client.next()["session"]["user"],
+        "me",
+        "the session is as before, and takes changes"
+    );
+
+    let kind = "conversation.item.input_audio_transcription.delta";
+    client.send(started());
+    for _ in 0..2 {
+        client.send(json!({"type": kind, "delta": long}));
+    }
+    let error = client.next();
+    assert_eq!(error["error"]["code"], "transcript_too_long", "{error}");
+    client.send(json!({"type": kind, "transcript": "Hello"}));
+    client.send(json!({"type": "response.create", "response": {"max_tokens": 3}}));
+    assert_eq!(client.answer().last().unwrap()["hob"]["conversation"], "a");
+}
+
+#[test]
+fn sound_without_speech_starts_nothing() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.socket.send(Message::binary(vec![0u8; 32_000])).unwrap();
+    client.send(json!({"type": "nonsense"}));
+    assert_eq!(client.next()["error"]["code"], "unknown_event");
+}
+
+#[test]
+fn the_socket_requires_the_token_and_a_known_origin() {
+    let world = World::new();
+    let refused = |headers: &[(&'static str, String)]| Client::with(&world, headers).err();
+    assert_eq!(refused(&[]), Some(StatusCode::UNAUTHORIZED));
+    let wrong = ("sec-websocket-protocol", "realtime, hob-token.wrong".to_owned());
+    assert_eq!(refused(&[wrong]), Some(StatusCode::UNAUTHORIZED));
+    let protocol = ("sec-websocket-protocol", format!("realtime, hob-token.{TOKEN}"));
+    assert_eq!(refused(std::slice::from_ref(&protocol)), None);
+    let foreign = ("origin", "http://evil.example".to_owned());
+    assert_eq!(refused(&[protocol, foreign]), Some(StatusCode::FORBIDDEN));
+}
+
+#[test]
+fn speech_reloads_an_unloaded_model_and_its_conversation_and_reports_the_progress() {
+    let world = World::new();
+    let mut client = Client::new(&world, "parlour");
+    client.send(started());
+    client.complete("My locker code is 48213.");
+    client.send(stopped());
+    client.answer();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    assert!(runtime.block_on(world.engine.unload()));
+    let event = client.next();
+    assert_eq!((&event["type"], &event["residency"]), (&json!("hob.model"), &json!("unloaded")));
+
+    client.send(started());
+    let mut residency = client.next()["residency"].clone();
+    while residency == "loading" {
+        residency = client.next()["residency"].clone();
+    }
+    assert_eq!(residency, "resident");
+    world.until("the conversation is hot", |world| {
+        let status = world.status();
+        status.slots.iter().any(|slot| slot.tokens > 40 && slot.state == SlotState::Idle)
+    });
+    client.complete("What is my locker code?");
+    client.send(stopped());
+    let answer = client.answer().pop().unwrap();
+    assert!(answer["hob"]["tokens"]["shared"].as_u64() > Some(40), "{answer}");
+}

@@ -1,0 +1,191 @@
+//! Sampling parameters of a conversation and of a profile, and templates that clients share.
+
+use crate::common::{Plan, World, user};
+use serde_json::{Value, json};
+
+const ROOM: &str = "/v1/conversations/room";
+
+fn tokens(answer: &Value) -> u64 {
+    answer["usage"]["completion_tokens"].as_u64().unwrap()
+}
+
+/// An answer whose length shows which limit applied.
+fn answer(world: &World, hob: Value, extra: Value) -> u64 {
+    let mut body =
+        json!({"conversation": "room", "messages": [user("Say this: abcdefghijklmnop")]});
+    body["hob"] = json!({"append": true});
+    for (name, value) in hob.as_object().unwrap() {
+        body["hob"][name] = value.clone();
+    }
+    for (name, value) in extra.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    let answer = world.post("/v1/chat/completions", body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    tokens(&answer.json())
+}
+
+fn set(world: &World, sampling: Value) -> Value {
+    world.call("PATCH", ROOM).json(&json!({ "sampling": sampling })).send().json()
+}
+
+#[test]
+fn the_request_the_conversation_the_profile_and_the_clients_defaults_count_in_this_order() {
+    let world = World::new();
+    let profile =
+        "[sampling]\nmax_tokens = 6\n[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n";
+    world.profile("brief", profile);
+    world.reload();
+    let brief = json!({"profile": "brief", "defaults": {"max_tokens": 8}});
+    let plain = json!({"defaults": {"max_tokens": 8}});
+    assert_eq!(answer(&world, plain.clone(), json!({})), 8);
+    assert_eq!(answer(&world, brief.clone(), json!({})), 6);
+    let changed = set(&world, json!({"max_tokens": 4, "seed": 7, "top_k": null}));
+    assert_eq!(changed["sampling"], json!({"max_tokens": 4, "seed": 7}));
+    assert_eq!(answer(&world, brief.clone(), json!({})), 4);
+    assert_eq!(answer(&world, brief.clone(), json!({"max_tokens": 2})), 2);
+    assert_eq!(world.get(ROOM).json()["sampling"]["seed"], 7);
+    assert_eq!(set(&world, json!({}))["sampling"], Value::Null);
+    assert_eq!(answer(&world, plain, json!({})), 8);
+    let status = world.get("/v1/status").json();
+    assert_eq!(status["profiles"][0]["sampling"], json!({"max_tokens": 6}));
+}
+
+#[test]
+fn a_seed_of_the_conversation_repeats_an_answer() {
+    let world = World::new();
+    let ask = || {
+        let body = json!({"conversation": "room", "hob": {"append": true}, "max_tokens": 12,
+            "messages": [user("Tell me something.")]});
+        let said = world.post("/v1/chat/completions", body).json();
+        world.call("DELETE", &format!("{ROOM}/messages/{}", said["hob"]["parent"])).send();
+        said["choices"][0]["message"]["content"].clone()
+    };
+    ask();
+    set(&world, json!({"seed": 7, "temperature": 2}));
+    assert_eq!(ask(), ask());
+}
+
+#[test]
+fn the_models_file_counts_where_nobody_else_sets_a_parameter() {
+    let world = Plan::new().recommends(&[("max_tokens", 7.0), ("temperature", 0.0)]).start();
+    let status = world.get("/v1/status").json();
+    assert_eq!(status["sampling"], json!({"max_tokens": 7, "temperature": 0}));
+    assert_eq!(answer(&world, json!({}), json!({})), 7);
+    assert_eq!(answer(&world, json!({"defaults": {"max_tokens": 6}}), json!({})), 6);
+    set(&world, json!({"max_tokens": 4}));
+    assert_eq!(answer(&world, json!({}), json!({})), 4);
+
+    let completed = world.post("/v1/completions", json!({"prompt": "abc"})).json();
+    assert_eq!(tokens(&completed), 7);
+    let drawn = |seed: u64, extra: Value| {
+        let mut body = json!({"messages": [user("Tell me something.")], "seed": seed});
+        body["temperature"] = extra;
+        crate::common::text(&world.post("/v1/chat/completions", body).json())
+    };
+    let greedy = drawn(1, Value::Null);
+    assert!((2..20).all(|seed| drawn(seed, Value::Null) == greedy));
+    assert!((2..20).any(|seed| drawn(seed, json!(2)) != greedy), "a request sets another");
+}
+
+#[test]
+fn wrong_parameters_are_refused_where_they_are_set() {
+    let world = World::new();
+    answer(&world, json!({}), json!({}));
+    for (sampling, param) in [
+        (json!({"temperature": 3}), "sampling.temperature"),
+        (json!({"heat": 1}), "sampling.heat"),
+        (json!({"max_tokens": 0}), "sampling.max_tokens"),
+        (json!([1]), "sampling"),
+    ] {
+        assert_eq!(set(&world, sampling)["error"]["param"], param);
+    }
+    world.profile(
+        "hot",
+        "[sampling]\ntemperature = 9\n[[segment]]\nlayer = \"rules\"\ntext = \"x\"\n",
+    );
+    world.reload();
+    let error = world.profiles()[0].error.clone().unwrap();
+    assert!(error.contains("sampling.temperature"), "{error}");
+}
+
+#[test]
+fn a_profile_s_parameters_are_read_and_written_beside_its_segments() {
+    let world = World::new();
+    let path = "/v1/profiles/brief";
+    let segment = json!({"layer": "rules", "source": "text", "content": "Be brief."});
+    let draft = json!({"revision": null, "segments": [segment], "sampling": {"top_k": 40}});
+    let saved = world.call("PUT", path).json(&draft).send().json();
+    assert_eq!(saved["sampling"], json!({"top_k": 40.0}));
+    let unchanged = json!({"revision": saved["revision"], "segments": [segment]});
+    let saved = world.call("PUT", path).json(&unchanged).send().json();
+    assert_eq!(saved["sampling"], json!({"top_k": 40.0}));
+    let wrong = json!({"revision": saved["revision"], "segments": [segment],
+        "sampling": {"top_k": 0.5}});
+    assert_eq!(world.call("PUT", path).json(&wrong).send().status, 400);
+}
+
+#[test]
+fn templates_are_one_list_that_clients_replace() {
+    let world = World::new();
+    let list = || world.get("/v1/templates").json();
+    assert_eq!((&list()["is_set"], &list()["data"]), (&json!(false), &json!([])));
+    let data = json!([{"name": "Summarise", "text": "Summarise this: "}]);
+    let put = |data: &Value| world.call("PUT", "/v1/templates").json(&json!({"data": data})).send();
+    assert_eq!(put(&data).json()["data"], data);
+    assert_eq!((&list()["is_set"], &list()["data"]), (&json!(true), &data));
+    assert_eq!(put(&json!([{"name": ""}])).status, 400);
+    assert_eq!(put(&json!([])).json()["is_set"], true, "no template is a list too");
+    world.call("DELETE", "/v1/templates").send();
+    assert_eq!(list()["is_set"], false);
+}
+
+/// The bundled model with another temperature in its file.
+#[cfg(feature = "llama")]
+fn bundled_with_temperature(directory: &std::path::Path, temperature: f32) -> hob_testkit::Launch {
+    const KEY: &[u8] = b"general.sampling.temp";
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
+    let mut file = std::fs::read(path).unwrap();
+    let key = file.windows(KEY.len()).position(|bytes| bytes == KEY).unwrap();
+    let value = key + KEY.len() + size_of::<u32>(); // The entry's type is between them.
+    file[value..value + 4].copy_from_slice(&temperature.to_le_bytes());
+    let model = directory.join("model.gguf");
+    std::fs::write(&model, file).unwrap();
+    let launch = hob_testkit::Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
+    launch.args(["--threads", "1", "--ctx", "512"]).args(["--model".into(), model.into_os_string()])
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn a_request_without_a_temperature_is_sampled_with_that_of_the_models_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let answers = |file: f32, request: Value| {
+        let hobd = bundled_with_temperature(directory.path(), file).start();
+        let status = hobd.client.get("/v1/status");
+        assert_eq!(status["sampling"]["temperature"].as_f64(), Some(file.into()));
+        let answer = |seed: u64| {
+            let messages = [user("Tell me about the secret code of Oslo.")];
+            let mut body = json!({"messages": messages, "seed": seed, "max_tokens": 12});
+            body["temperature"] = request.clone();
+            crate::common::text(&hobd.client.chat(&body))
+        };
+        (0..8).map(answer).collect::<std::collections::BTreeSet<_>>()
+    };
+    let greedy = answers(0.0, Value::Null);
+    assert_eq!(greedy.len(), 1, "{greedy:?}");
+    assert!(answers(0.0, json!(2)).len() > 1);
+    assert!(answers(2.0, Value::Null).len() > 1);
+    assert_eq!(answers(2.0, json!(0)), greedy);
+}
+
+#[cfg(feature = "llama")]
+#[test]
+fn an_impossible_temperature_of_the_models_file_is_ignored_and_logged() {
+    for impossible in [f32::NAN, -1.0, 1e30] {
+        let directory = tempfile::tempdir().unwrap();
+        let launch = bundled_with_temperature(directory.path(), impossible);
+        let hobd = launch.start();
+        assert_eq!(hobd.client.get("/v1/status")["sampling"], json!({}));
+        assert!(launch.log().contains("general.sampling.temp"), "{impossible}: {}", launch.log());
+    }
+}

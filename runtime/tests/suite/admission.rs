@@ -1,0 +1,244 @@
+//! Admission and preemption: order, ids, room, and cancelled callers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::support::*;
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
+use hob_slots::format::{Object, ObjectKind};
+use hob_slots::store::Store;
+use hob_slots::{Payload, Token};
+
+/// Slow enough to be observed while it runs.
+fn slow() -> Arc<dyn Model> {
+    Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)))
+}
+
+#[test]
+fn an_anonymous_turn_cannot_collide_with_a_conversations_name() {
+    let model = slow();
+    let engine = engine(&model, None, options());
+    let prompt = tokens(&model, &user("hello"));
+    let endless = |name: &str| TurnRequest { ignore_eog: true, ..request(name, &prompt, 40) };
+    let named = started(engine.submit(endless("anonymous-turn-1")).unwrap());
+    let anonymous = TurnRequest { conversation: None, ..endless("any") };
+    let anonymous = started(engine.submit(anonymous).unwrap());
+
+    let names = status(&engine).slots.into_iter().filter_map(|slot| slot.conversation);
+    assert_eq!(names.collect::<Vec<_>>(), [name("anonymous-turn-1")]);
+    assert_eq!([named, anonymous].map(tokens_left), [40, 40]);
+}
+
+#[test]
+fn a_preempted_turn_waits_for_the_end_of_another_one() {
+    let model = slow();
+    let engine = engine(&model, None, tight());
+    let turns = [0, 1, 2].map(|n| engine.submit(long(&model, n)).unwrap());
+    let answers = turns.map(|turn| finish(turn).unwrap());
+
+    let counters = status(&engine).counters;
+    assert!((1..=3).contains(&counters.preempted), "not again and again: {counters:?}");
+    for (n, answer) in answers.iter().enumerate() {
+        assert_eq!(
+            answer.tokens,
+            ask(&crate::support::engine(&model, None, options()), long(&model, n)).tokens
+        );
+        assert_eq!(answer.report.tokens.prompt(), long(&model, n).prompt.len());
+    }
+}
+
+#[test]
+fn turns_of_one_conversation_keep_their_order_when_the_first_is_preempted() {
+    let model = slow();
+    let engine = engine(&model, None, tight());
+    let turns = [0, 1].map(|n| started(engine.submit(long(&model, n)).unwrap()));
+    let follows = engine.submit(request("chat 1", &long(&model, 2).prompt, 1)).unwrap();
+
+    let [_, preempted] = turns;
+    let ends = [preempted, follows]
+        .map(|turn| std::thread::spawn(move || (tokens_left(turn), Instant::now())));
+    let [(preempted, preempted_ended), (follows, follows_ended)] =
+        ends.map(|end| end.join().unwrap());
+    assert_eq!((preempted, follows), (50, 1));
+    assert!(preempted_ended < follows_ended);
+    assert!(status(&engine).counters.preempted > 0, "one of them waited for room");
+}
+
+#[test]
+fn a_turn_cancelled_while_it_restores_loses_no_saved_tokens() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+    let directory = tempfile::tempdir().unwrap();
+    let before = engine(&model, Some(directory.path()), options());
+    let system = "<|im_start|>system\nA long and careful instruction.<|im_end|>\n".repeat(3);
+    let story = format!("{system}{}", user(&"a long story ".repeat(30)));
+    let saved = ask(&before, request("chat", &tokens(&model, &story), 20)).timeline;
+    before.shutdown();
+
+    for micros in (0..400).step_by(20) {
+        let after = engine(&model, Some(directory.path()), options());
+        // Makes a prefix of the conversation hot.
+        ask(&after, request("other", &tokens(&model, &system), 1));
+        let prompt = then(&model, &saved, "go on");
+        let cancelled = after.submit(request("chat", &prompt, 5)).unwrap();
+        std::thread::sleep(Duration::from_micros(micros));
+        drop(cancelled);
+        if micros % 40 == 0 {
+            let report = ask(&after, request("chat", &prompt, 1)).report;
+            assert!(report.tokens.computed <= prompt.len() - saved.len(), "{report:?}");
+        }
+        after.shutdown();
+    }
+}
+
+#[test]
+fn a_longer_saved_prefix_replaces_a_shorter_hot_one() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
+        let story = tokens(&model, &user(&"a long story ".repeat(9)));
+        let saved = ask(&engine, request("chat", &story, 20)).timeline;
+        let anonymous = request("any", &story[..30], 0);
+        ask(&engine, TurnRequest { conversation: None, ..anonymous });
+
+        let prompt = then(&model, &saved, "go on");
+        let report = ask(&engine, request("chat", &prompt, 5)).report;
+        assert_eq!(report.tokens.computed, prompt.len() - saved.len(), "{memory}: {report:?}");
+        assert_eq!(report.tokens.prompt(), prompt.len(), "{memory}: {report:?}");
+        assert_eq!(status(&engine).counters.wasted_restores, 0);
+    }
+}
+
+#[test]
+fn a_restore_evicts_as_many_idle_conversations_as_it_needs() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let engine = engine(&model, None, tight());
+        let saved = ask(&engine, TurnRequest { max_tokens: 80, ..long(&model, 0) }).timeline;
+        block_on(engine.park(name("chat 0")));
+        for n in [1, 2] {
+            ask(&engine, TurnRequest { max_tokens: 10, ..long(&model, n) });
+        }
+
+        let prompt = then(&model, &saved, "go on");
+        let report = ask(&engine, request("chat 0", &prompt, 2)).report;
+        assert_eq!(report.tokens.computed, prompt.len() - saved.len(), "{memory}: {report:?}");
+        assert_eq!(status(&engine).counters.import_failures, 0);
+    }
+}
+
+#[test]
+fn a_refused_state_parks_nobody_where_conversations_share_cells() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+    let directory = tempfile::tempdir().unwrap();
+    let story = tokens(&model, &user(&"a long story ".repeat(9)));
+    // Without memory, none is parked beside others.
+    let roomy =
+        EngineOptions { context_tokens: 500, slots: 4, memory_budget_bytes: 0, ..options() };
+    {
+        let before = engine(&model, Some(directory.path()), roomy.clone());
+        let first = ask(&before, request("refused", &story, 4));
+        before.shutdown();
+        drop(before);
+        // The same names with a state that the backend refuses.
+        let store = Store::open(directory.path()).unwrap();
+        let record = store.get_slot(FINGERPRINT, &name("refused")).unwrap();
+        let read = |id| store.get_object(FINGERPRINT, id, ObjectKind::Block).unwrap();
+        let objects: Vec<_> =
+            record.blocks.iter().map(|block| (block.id, read(block.id))).collect();
+        for file in files_named(directory.path(), "kv") {
+            std::fs::remove_file(file).unwrap();
+        }
+        for (id, object) in objects {
+            let object = Object { payload: Payload::from(vec![1; 7]), ..object };
+            store.put_object(FINGERPRINT, id, &object).unwrap();
+        }
+        assert_eq!(record.tokens, first.timeline);
+    }
+    let engine = engine(&model, Some(directory.path()), roomy);
+    let rules = tokens(&model, &"You are a kettle. ".repeat(10));
+    for n in 0..3 {
+        let prompt = [&rules[..], &tokens(&model, &format!("number {n}"))].concat();
+        ask(&engine, request(&format!("chat {n}"), &prompt, 2));
+        settle(&engine);
+    }
+    let prompt = then(&model, &story, "go on");
+    let report = ask(&engine, request("refused", &prompt, 2)).report;
+    let status = status(&engine);
+    assert_eq!(status.counters.import_failures, 1, "{report:?}");
+    assert_eq!(status.counters.parked, 0, "{status:?}");
+    assert!(status.used_tokens < 500, "{status:?}");
+    engine.shutdown();
+}
+
+#[test]
+fn a_disk_that_refuses_writes_blocks_no_turn() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let directory = tempfile::tempdir().unwrap();
+        let no_place = directory.path().join(FINGERPRINT.to_string());
+        std::fs::write(no_place, "a file where a directory should be").unwrap();
+        let options = EngineOptions { memory_budget_bytes: 0, ..options() };
+        let engine = engine(&model, Some(directory.path()), options);
+        let prompt = tokens(&model, &user(&"a long story ".repeat(150)));
+        let first = ask(&engine, request("chat", &prompt, 20));
+        block_on(engine.park(name("chat")));
+        let second = ask(&engine, request("chat", &prompt, 20));
+        assert_eq!(first.tokens, second.tokens, "{memory}");
+        assert!(status(&engine).counters.write_errors > 0, "{memory}");
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn a_turn_submitted_while_the_engine_stops_fails_with_stopped() {
+    let model = slow();
+    let engine = engine(&model, None, options());
+    let stopping = engine.clone();
+    let stopping = std::thread::spawn(move || stopping.shutdown());
+    while let Ok(turn) = engine.submit(request("chat", &[Token(65)], 1)) {
+        finish(turn).map_or_else(|error| assert_eq!(error, TurnError::Stopped), drop);
+    }
+    stopping.join().unwrap();
+}
+
+/// Room for one long turn and a half.
+fn tight() -> EngineOptions {
+    EngineOptions { context_tokens: 256, slots: 3, micro_batch: 64, ..options() }
+}
+
+/// Turn `n`, of 150 cells.
+fn long(model: &Arc<dyn Model>, n: usize) -> TurnRequest {
+    let prompt = tokens(model, &"0123456789".repeat(10).replace('0', &n.to_string()));
+    TurnRequest { ignore_eog: true, ..request(&format!("chat {n}"), &prompt, 50) }
+}
+
+/// The turn, once its prompt is computed.
+fn started(mut turn: Turn) -> Turn {
+    let first = turn.next_blocking();
+    assert!(matches!(first, Some(TurnEvent::Started(_))), "{first:?}");
+    turn
+}
+
+/// The number of tokens that a turn still generates.
+fn tokens_left(mut turn: Turn) -> usize {
+    let events = std::iter::from_fn(|| turn.next_blocking());
+    events.filter(|event| matches!(event, TurnEvent::Token { .. })).count()
+}
+
+fn files_named(directory: &std::path::Path, extension: &str) -> Vec<std::path::PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![directory.to_owned()]);
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_wanted = path.extension().is_some_and(|end| end == extension);
+            if path.is_dir() {
+                open.push(path);
+            } else if is_wanted {
+                found.push(path);
+            }
+        }
+    }
+    found
+}

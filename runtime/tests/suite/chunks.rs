@@ -1,0 +1,461 @@
+//! KV that was computed at another place: what of a prompt is moved, what is computed, and who never sees it.
+
+use std::sync::Arc;
+
+use crate::support::*;
+use hob_runtime::backend::fake::{BatchLog, FakeModel, ViewLog};
+use hob_runtime::backend::{MemoryKind, Row};
+use hob_runtime::{EngineOptions, Model, Retention, Reuse, TurnRequest};
+use hob_slots::content::Repair;
+use hob_slots::content::repair::HEAD;
+use hob_slots::format::SegmentRef;
+use hob_slots::{Layer, Token};
+
+const TOKENS: usize = 280;
+
+/// Text in which each window occurs once.
+fn document(number: usize) -> String {
+    let words = (0..TOKENS).map(|n| format!("{number}.{n} "));
+    words.collect::<String>().chars().take(TOKENS).collect()
+}
+
+/// A prompt of documents in this order, and a question.
+fn prompt(model: &Arc<dyn Model>, order: &[usize]) -> Vec<Token> {
+    let texts: Vec<String> = order.iter().map(|&number| document(number)).collect();
+    tokens(model, &user(&format!("{}\nWhat?", texts.join("\n"))))
+}
+
+fn repaired(conversation: &str, prompt: &[Token]) -> TurnRequest {
+    TurnRequest { reuse: Reuse::Repaired(Repair::default()), ..request(conversation, prompt, 8) }
+}
+
+fn check_sum(answer: &Answer, prompt: &[Token]) {
+    assert_eq!(answer.report.tokens.prompt(), prompt.len(), "{:?}", answer.report.tokens);
+}
+
+#[test]
+fn documents_in_another_order_are_moved_and_their_heads_computed() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    let counts = answer.report.tokens;
+    assert!(counts.moved > 3 * (TOKENS - HEAD) && counts.moved < 3 * TOKENS, "{counts:?}");
+    // The first two stay behind each other.
+    assert_eq!(counts.repaired, 2 * HEAD, "{counts:?}");
+    assert!(counts.computed < 100, "{counts:?}");
+    assert_ne!(answer.tokens, alone(&model, &other, 8), "the fake sees where KV was computed");
+    let counters = status(&tiers.engine).counters;
+    assert_eq!(counters.moved_tokens, counts.moved as u64);
+    assert_eq!(counters.repaired_tokens, counts.repaired as u64);
+}
+
+#[test]
+fn heads_of_chunks_right_behind_each_other_are_computed_together_and_see_all_before_them() {
+    let (batches, views) = (BatchLog::default(), ViewLog::default());
+    let fake = FakeModel::new().with_batch_log(batches.clone()).with_view_log(views.clone());
+    let model: Arc<dyn Model> = Arc::new(fake);
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3, 4, 5, 6]), prompt(&model, &[6, 5, 4, 3, 2, 1]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    batches.lock().clear();
+    views.lock().clear();
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    assert_eq!(answer.report.tokens.repaired, 6 * HEAD, "{:?}", answer.report.tokens);
+    let heads: Vec<Vec<Row>> = batches
+        .lock()
+        .iter()
+        .filter(|batch| batch.iter().any(|row| row.sequence != batch[0].sequence))
+        .cloned()
+        .collect();
+    // Of four heads, 128 rows, at most.
+    assert_eq!(heads.len(), 2, "two micro-batches have rows of several sequences");
+    let rows =
+        heads.iter().flat_map(|rows| rows.chunk_by(|one, next| one.sequence == next.sequence));
+    let rows: Vec<&[Row]> = rows.collect();
+    assert_eq!(rows.iter().map(|rows| rows.len()).collect::<Vec<_>>(), [HEAD; 6]);
+    for rows in rows {
+        let tokens: Vec<Token> = rows.iter().map(|row| row.token).collect();
+        assert_eq!(tokens, other[rows[0].position..][..HEAD]);
+    }
+    for seen in views.lock().values() {
+        assert!(seen.iter().copied().eq(0..seen.len()), "a token did not see all before it");
+    }
+}
+
+#[test]
+fn more_chunks_than_sequences_for_their_heads_are_repaired_too() {
+    let model = fake();
+    let tiers = OnDisk::with(&model, EngineOptions { context_tokens: 8192, ..options() });
+    let order: Vec<usize> = (1..=12).collect();
+    let reversed: Vec<usize> = order.iter().rev().copied().collect();
+    let (first, other) = (prompt(&model, &order), prompt(&model, &reversed));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    assert_eq!(answer.report.tokens.repaired, 12 * HEAD, "{:?}", answer.report.tokens);
+}
+
+#[test]
+fn kv_of_one_repair_has_other_names_than_that_of_another() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 2, 1]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let mut known = Vec::new();
+    for (name, repair) in
+        [("none", Repair::None), ("half", Repair::Head(16)), ("whole", Repair::default())]
+    {
+        let asked = TurnRequest { reuse: Reuse::Repaired(repair), ..repaired(name, &other) };
+        ask(&tiers.engine, asked);
+        settle(&tiers.engine);
+        // Those before the first moved token are equal.
+        let names: Vec<_> = tiers.block_names(name).into_iter().skip(1).map(|(id, _)| id).collect();
+        assert!(names.iter().all(|id| !known.contains(id)), "{name}");
+        known.extend(names);
+    }
+}
+
+#[test]
+fn a_request_that_takes_exact_kv_alone_is_answered_with_that() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let exact = ask(&tiers.engine, request("other", &other, 8));
+    assert_eq!(exact.tokens, alone(&model, &other, 8));
+    assert_eq!((exact.report.tokens.moved, exact.report.tokens.repaired), (0, 0));
+}
+
+#[test]
+fn moved_kv_and_what_follows_it_is_neither_shared_nor_found_by_other_conversations() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let moved = ask(&tiers.engine, repaired("moved", &other));
+    settle(&tiers.engine);
+    let expected = alone(&model, &other, 8);
+    assert_ne!(moved.tokens, expected);
+    let impure = tiers.block_names("moved");
+    // While it is hot, from its tiers, and after a restart.
+    for conversation in ["hot", "again", "restarted"] {
+        let exact = ask(&tiers.engine, request(conversation, &other, 8));
+        assert_eq!(exact.tokens, expected, "{conversation}");
+        settle(&tiers.engine);
+        let pure = tiers.block_names(conversation);
+        let common = pure.iter().filter(|block| impure.contains(block)).count();
+        assert!(common <= 1, "{conversation} has {common} blocks of it: {pure:?}");
+        tiers.restart();
+    }
+    // Nor is it a source: what is moved was computed exactly.
+    let reversed = prompt(&model, &[2, 3, 1]);
+    let third = ask(&tiers.engine, repaired("third", &reversed));
+    check_sum(&third, &reversed);
+    assert!(third.report.tokens.moved > 0);
+}
+
+#[test]
+fn a_conversation_with_moved_kv_goes_on_with_it_also_after_a_restart_under_equal_names() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let answer = ask(&tiers.engine, repaired("chat", &other));
+    settle(&tiers.engine);
+    let names = tiers.block_names("chat");
+    let next = then(&model, &answer.timeline, "And then?");
+    let hot = ask(&tiers.engine, repaired("chat", &next));
+    assert_eq!(hot.report.tokens.shared, answer.timeline.len());
+    settle(&tiers.engine);
+
+    let mut again = OnDisk::new(&model);
+    ask(&again.engine, request("first", &first, 8));
+    settle(&again.engine);
+    let answer = ask(&again.engine, repaired("chat", &other));
+    again.restart();
+    assert_eq!(again.block_names("chat"), names);
+    let cold = ask(&again.engine, repaired("chat", &then(&model, &answer.timeline, "And then?")));
+    assert_eq!(cold.tokens, hot.tokens);
+    assert!(cold.report.tokens.disk >= answer.timeline.len() - 64, "{:?}", cold.report.tokens);
+    tiers.restart();
+}
+
+#[test]
+fn an_exact_turn_of_a_conversation_with_moved_kv_computes_it_anew() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    for restarts in [false, true] {
+        let chat = format!("chat-{restarts}");
+        let answer = ask(&tiers.engine, repaired(&chat, &other));
+        let next = then(&model, &answer.timeline, "And then?");
+        settle(&tiers.engine);
+        if restarts {
+            tiers.restart();
+        }
+        let exact = ask(&tiers.engine, request(&chat, &next, 8));
+        assert_eq!(exact.tokens, alone(&model, &next, 8), "restarted: {restarts}");
+        settle(&tiers.engine);
+    }
+}
+
+#[test]
+fn chunks_are_found_after_a_restart_and_by_anonymous_turns() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    tiers.restart();
+    let anonymous = TurnRequest { conversation: None, ..repaired("anonymous", &other) };
+    let answer = ask(&tiers.engine, anonymous);
+    check_sum(&answer, &other);
+    assert!(answer.report.tokens.moved > 3 * (TOKENS - HEAD), "{:?}", answer.report.tokens);
+    settle(&tiers.engine);
+    let exact = TurnRequest { conversation: None, ..request("anonymous", &other, 8) };
+    assert_eq!(ask(&tiers.engine, exact).tokens, alone(&model, &other, 8));
+}
+
+#[test]
+fn private_kv_and_kv_of_a_forgotten_conversation_is_not_moved() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    let keep = Retention { in_memory: Some(true), ..Retention::default() };
+    ask(&tiers.engine, TurnRequest { keep, ..request("private", &first, 8) });
+    settle(&tiers.engine);
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    assert_eq!(answer.report.tokens.moved, 0);
+    block_on(tiers.engine.forget(name("other"))).unwrap();
+    ask(&tiers.engine, request("gone", &first, 8));
+    settle(&tiers.engine);
+    block_on(tiers.engine.forget(name("gone"))).unwrap();
+    let answer = ask(&tiers.engine, repaired("third", &other));
+    assert_eq!(answer.report.tokens.moved, 0);
+    assert_eq!(answer.tokens, alone(&model, &other, 8));
+}
+
+#[test]
+fn rules_and_tools_are_computed_exactly() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    ask(&tiers.engine, request("first", &prompt(&model, &[1, 2, 3]), 8));
+    settle(&tiers.engine);
+    let segment = |end, layer| SegmentRef {
+        end,
+        layer,
+        key: "it".to_owned(),
+        weight: SegmentRef::DEFAULT_WEIGHT,
+        pinned: false,
+    };
+    let whole = u32::try_from(prompt(&model, &[3, 1, 2]).len()).unwrap();
+    // Each in an order of its own: what is computed exactly is the beginning of later prompts.
+    for (order, segments, moves) in [
+        ([3, 1, 2], vec![segment(whole, Layer::Rules)], false),
+        ([2, 1, 3], vec![segment(whole, Layer::Capabilities)], false),
+        ([3, 2, 1], vec![segment(whole - 250, Layer::Axioms), segment(whole, Layer::User)], true),
+        ([2, 3, 1], vec![segment(whole, Layer::User)], true),
+    ] {
+        let other = prompt(&model, &order);
+        let keep = Retention { segments: segments.clone(), ..Retention::default() };
+        let asked = TurnRequest { keep, conversation: None, ..repaired("anonymous", &other) };
+        let moved = ask(&tiers.engine, asked).report.tokens.moved;
+        assert_eq!(moved > 0, moves, "{segments:?}");
+        assert!(segments.len() < 2 || moved <= 250);
+    }
+}
+
+#[test]
+fn a_model_whose_kv_cannot_be_moved_answers_exactly_and_says_why() {
+    for memory in [MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent] {
+        let model = of_memory(memory);
+        let tiers = OnDisk::new(&model);
+        let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+        ask(&tiers.engine, request("first", &first, 8));
+        settle(&tiers.engine);
+        let answer = ask(&tiers.engine, repaired("other", &other));
+        assert_eq!(answer.tokens, alone(&model, &other, 8), "{memory}");
+        let why = answer.report.immovable.expect("it says why").to_string();
+        assert!(why.contains(&memory.to_string()), "{why}");
+    }
+}
+
+#[test]
+fn a_chunk_whose_file_is_lost_is_computed() {
+    let model = fake();
+    let mut tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let names = tiers.block_names("first");
+    tiers.restart();
+    // The first document, and the beginning of the second, stay.
+    let kept = 5;
+    for (id, _) in &names[kept..] {
+        let hex = id.to_string();
+        let files = walk(tiers.path());
+        let lost: Vec<_> =
+            files.iter().filter(|file| file.to_string_lossy().contains(&hex[..16])).collect();
+        assert_eq!(lost.len(), 1, "{hex} has a file");
+        std::fs::remove_file(lost[0]).unwrap();
+    }
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    let counts = answer.report.tokens;
+    assert!(counts.moved >= TOKENS - HEAD && counts.moved <= kept * 64, "{counts:?}");
+    assert!(counts.computed >= 2 * TOKENS - kept * 64 % TOKENS, "{counts:?}");
+    let again =
+        ask(&tiers.engine, TurnRequest { conversation: None, ..request("anonymous", &other, 8) });
+    assert_eq!(again.tokens, alone(&model, &other, 8));
+}
+
+fn walk(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .flat_map(|entry| match entry.path() {
+            path if path.is_dir() => walk(&path),
+            path => vec![path],
+        })
+        .collect()
+}
+
+#[test]
+fn moved_kv_in_small_caches_budgets_and_beside_other_turns_is_sound() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+    let small = EngineOptions { context_tokens: 1024, ..options() };
+    let tiers = OnDisk::with(&model, small);
+    let first = prompt(&model, &[1, 2, 3]);
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    for (turn, order) in [[3, 1, 2], [2, 1, 3], [3, 2, 1], [2, 3, 1]].iter().enumerate() {
+        let other = prompt(&model, order);
+        let one = tiers.engine.submit(repaired(&format!("one-{turn}"), &other)).unwrap();
+        let asked = TurnRequest { budget: Some(512), ..repaired(&format!("two-{turn}"), &other) };
+        let two = tiers.engine.submit(asked).unwrap();
+        for answer in [finish(one), finish(two)] {
+            check_sum(&answer.expect("it is answered"), &other);
+        }
+    }
+}
+
+#[test]
+fn exact_answers_stay_exact_in_random_histories_of_moved_kv() {
+    let mut state = 7_u64;
+    let mut draw = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    // Turns take a while, so that some are cancelled between the import of chunks and their heads.
+    let model: Arc<dyn Model> =
+        Arc::new(FakeModel::new().with_pace(std::time::Duration::from_micros(20)));
+    let small = EngineOptions { context_tokens: 2048, slots: 2, ..options() };
+    let mut tiers = OnDisk::with(&model, small.clone());
+    ask(&tiers.engine, request("source", &prompt(&model, &[1, 2, 3, 4, 5]), 8));
+    settle(&tiers.engine);
+    let mut moved = 0;
+    for round in 0..40 {
+        let mut order: Vec<usize> = (1..=5).collect();
+        (0..4).for_each(|at| order.swap(at, at + draw(5 - at)));
+        order.truncate(3);
+        let other = prompt(&model, &order);
+        let conversation = format!("chat-{}", draw(4));
+        let asked = match draw(3) {
+            0 => request(&conversation, &other, 8),
+            1 => TurnRequest { budget: Some(512), ..repaired(&conversation, &other) },
+            _ => repaired(&conversation, &other),
+        };
+        let is_exact = asked.reuse == Reuse::Exact;
+        let beside = tiers.engine.submit(repaired(&format!("beside-{round}"), &other)).unwrap();
+        let turn = tiers.engine.submit(asked).unwrap();
+        if draw(2) == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(draw(12) as u64));
+            drop(beside);
+        }
+        let answer = finish(turn).expect("it is answered");
+        check_sum(&answer, &other);
+        moved += answer.report.tokens.moved;
+        if is_exact {
+            assert_eq!(answer.tokens, alone(&model, &other, 8), "round {round}");
+        }
+        if draw(8) == 0 {
+            tiers.restart_with(small.clone());
+        }
+    }
+    assert!(moved > 1000, "{moved}");
+}
+
+/// On llama.cpp, with the bundled model: four texts that were read in another order. Their heads tell what is
+/// asked for: KV further back differs less by what is before it.
+#[cfg(feature = "llama")]
+#[test]
+fn answers_over_repaired_kv_are_liker_to_exact_ones_than_over_kv_that_is_not_repaired() {
+    use std::path::Path;
+
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_runtime::likeness::{Likeness, Measured};
+
+    const CODES: [(&str, u32); 4] =
+        [("Oslo", 48_213), ("Lima", 90_417), ("Cairo", 35_582), ("Quito", 71_906)];
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
+    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
+    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
+    let tiers = OnDisk::new(&model);
+    const SENTENCES: [&str; 8] = [
+        "The mayor opened the wooden gate at dusk. A baker followed the late ferry before noon.",
+        "My neighbor painted seven old boats after the rain. The school closed an iron fence on a cold day.",
+        "A painter crossed the frozen lake late at night. The museum found a box of apples at dusk.",
+        "The river reached the green hills in early spring. A farmer carried the last letter every summer.",
+        "The harbor watched many small houses for many years. The market visited a narrow street before noon.",
+        "The library repaired a bright lantern during the fair. A small boat crowded the tall grass at dusk.",
+        "The clock tower closed the empty hall in the morning. The old bridge painted the quiet square at dusk.",
+        "A farmer watched the wooden gate on a cold day. The mayor found an iron fence after the rain.",
+    ];
+    // Long enough that each has the first 32 tokens of a block, by which it is found.
+    let texts: Vec<String> = CODES
+        .iter()
+        .enumerate()
+        .map(|(number, (city, code))| {
+            let [one, two, three, four] =
+                [0, 1, 3, 6].map(|behind| SENTENCES[(2 * number + behind) % SENTENCES.len()]);
+            format!(
+                "<|im_start|>user\nRead this. The secret code of {city} is {code}. {one} {two} {three} {four}<|im_end|>\n\
+                 <|im_start|>assistant\nI read it.<|im_end|>\n"
+            )
+        })
+        .collect();
+    let asked = |order: [usize; 4], question: &str| {
+        let read: String = order.iter().map(|&number| texts[number].as_str()).collect();
+        let question = user(question);
+        TurnRequest::answer(None, tokens(&model, &format!("{read}{question}")), 12)
+    };
+    let first = asked([0, 1, 2, 3], "Hello.").prompt;
+    ask(&tiers.engine, request("first", &first, 1));
+    settle(&tiers.engine);
+    let mut sums = [Likeness::default(); 2];
+    for (city, _) in CODES {
+        let asked = asked([3, 2, 1, 0], &format!("What is the secret code of {city}?"));
+        let exact = block_on(Measured::exactly(&tiers.engine, &asked)).unwrap();
+        for (sum, repair) in sums.iter_mut().zip([Repair::None, Repair::default()]) {
+            let beside = exact.beside_moved(&tiers.engine, &asked, name("beside"), repair);
+            sum.add(&block_on(beside).unwrap());
+        }
+    }
+    let [none, repaired] = sums;
+    let heads = 4 * 4 * hob_slots::content::repair::SHORT_HEAD;
+    assert_eq!((none.tokens.repaired, repaired.tokens.repaired), (0, heads));
+    assert!(none.tokens.moved > repaired.tokens.moved, "{none:?} {repaired:?}");
+    let [none, repaired] = sums.map(|sum| sum.mean_divergence());
+    assert!(repaired * 20.0 < none, "{repaired} repaired, {none} not");
+}

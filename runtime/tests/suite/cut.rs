@@ -1,0 +1,140 @@
+//! Long micro-batches of a prompt alone, and callers who cut them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::*;
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::{BatchLog, FakeModel};
+use hob_runtime::{EngineOptions, Model};
+use hob_slots::Token;
+
+const ROWS: usize = 1024;
+
+const MEMORIES: [MemoryKind; 4] =
+    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
+
+/// A model whose micro-batches of [`ROWS`] take a second, and the log of them.
+fn slow(memory: MemoryKind) -> (Arc<dyn Model>, BatchLog) {
+    let log = BatchLog::default();
+    let model = FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(1));
+    (Arc::new(model.with_batch_log(log.clone())), log)
+}
+
+fn start(model: &Arc<dyn Model>) -> Started {
+    engine(model, None, EngineOptions { slots: 4, micro_batch: ROWS, ..options() })
+}
+
+fn text(model: &Arc<dyn Model>, word: &str, count: usize) -> Vec<Token> {
+    tokens(model, &word.repeat(count))[..count].to_vec()
+}
+
+fn wait_for_a_batch(log: &BatchLog) {
+    while log.lock().is_empty() {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// First position and number of rows of each micro-batch, for those of `prompt`.
+fn batches(log: &BatchLog, prompt: &[Token]) -> Vec<(usize, usize)> {
+    let log = log.lock();
+    let of_prompt = log.iter().map(|batch| {
+        let rows = batch.iter().filter(|row| prompt.get(row.position) == Some(&row.token));
+        let positions: Vec<usize> = rows.map(|row| row.position).collect();
+        (positions.first().copied().unwrap_or(0), positions.len())
+    });
+    of_prompt.collect()
+}
+
+#[test]
+fn an_arrival_cuts_a_long_micro_batch_and_both_answers_are_as_if_alone() {
+    for memory in MEMORIES {
+        let (model, log) = slow(memory);
+        let engine = start(&model);
+        let (long, short) = (text(&model, "a", 600), text(&model, "b", 20));
+        let long_turn = engine.submit(request("long", &long, 4)).unwrap();
+        wait_for_a_batch(&log);
+        let short_turn = engine.submit(request("short", &short, 4)).unwrap();
+        let answers = [(long_turn, &long), (short_turn, &short)]
+            .map(|(turn, prompt)| (finish(turn).unwrap(), prompt));
+        let first = batches(&log, &short).iter().position(|&(_, rows)| rows > 0).unwrap();
+        let of_long = batches(&log, &long);
+        assert_eq!(of_long[0].0, 0, "{memory}");
+        assert!(of_long[0].1 >= 568, "{memory}: it was long: {of_long:?}");
+        // The cut one, and at most one until the short prompt's restore has found nothing.
+        assert!(first <= 2, "{memory}: {first}");
+        let again = of_long[1..].iter().any(|&(at, rows)| at == 0 && rows > 0);
+        assert!(again, "{memory}: it was cut: {of_long:?}");
+        for (answer, prompt) in answers {
+            assert_eq!(answer.tokens, alone(&model, prompt, 4), "{memory}");
+        }
+        assert_eq!(status(&engine).counters.failed, 0);
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn a_cut_keeps_what_was_computed_before_the_micro_batch() {
+    for memory in MEMORIES {
+        let (model, log) = slow(memory);
+        let engine = start(&model);
+        let begun = ask(&engine, request("long", &text(&model, "a", 200), 1));
+        settle(&engine);
+        let long = [&begun.timeline[..], &text(&model, "c", 600)].concat();
+        log.lock().clear();
+        let long_turn = engine.submit(request("long", &long, 4)).unwrap();
+        wait_for_a_batch(&log);
+        ask(&engine, request("short", &text(&model, "b", 20), 1));
+        let answer = finish(long_turn).unwrap();
+        let of_long = batches(&log, &long);
+        assert!(of_long[0].1 >= 500, "{memory}: it was long: {of_long:?}");
+        let starts: Vec<usize> =
+            of_long.iter().filter(|(_, rows)| *rows > 1).map(|&(at, _)| at).collect();
+        assert_eq!(starts[0], starts[1], "{memory}: it was cut: {of_long:?}");
+        assert!(starts.iter().all(|&at| at >= 200), "{memory}: {of_long:?}");
+        assert_eq!(answer.tokens, alone(&model, &long, 4), "{memory}");
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn a_cancelled_turn_ends_within_its_long_micro_batch() {
+    let (model, log) = slow(MemoryKind::Plain);
+    let engine = start(&model);
+    let turn = engine.submit(request("chat", &text(&model, "a", 800), 4)).unwrap();
+    wait_for_a_batch(&log);
+    drop(turn);
+    settle(&engine);
+    let counters = status(&engine).counters;
+    assert_eq!((counters.cancelled, counters.computed_tokens), (1, 0));
+    engine.shutdown();
+}
+
+#[test]
+fn a_long_prompt_ends_in_a_short_micro_batch_where_regenerate_computes_the_last_one() {
+    for memory in [MemoryKind::Hybrid, MemoryKind::Recurrent] {
+        let (model, log) = slow(memory);
+        let engine = start(&model);
+        let long = text(&model, "a", 300);
+        let answer = ask(&engine, request("long", &long, 2));
+        let of_long: Vec<_> = batches(&log, &long).into_iter().filter(|&(_, n)| n > 1).collect();
+        assert_eq!(of_long, [(0, 268), (268, 32)], "{memory}");
+        let again = ask(&engine, request("long", &long, 2));
+        assert_eq!(again.tokens, answer.tokens, "{memory}");
+        assert_eq!(again.report.tokens.computed, 32, "{memory}");
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn the_status_is_readable_during_a_long_micro_batch() {
+    let (model, log) = slow(MemoryKind::Plain);
+    let engine = start(&model);
+    let turn = engine.submit(request("chat", &text(&model, "a", 800), 1)).unwrap();
+    wait_for_a_batch(&log);
+    let read = status(&engine);
+    let running = read.slots.iter().find(|slot| slot.conversation == Some(name("chat")));
+    assert_eq!(running.unwrap().tokens, 0, "{read:?}");
+    finish(turn).unwrap();
+    engine.shutdown();
+}

@@ -1,0 +1,107 @@
+//! Embedding models on llama.cpp: a fixture with a pooling type.
+
+#![cfg(feature = "llama")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::support::*;
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::{EngineOptions, Model, TurnError};
+
+fn load(path: &Path) -> Arc<dyn Model> {
+    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
+    Arc::new(LlamaModel::load(path, options).expect("the fixture loads"))
+}
+
+fn fixture(file: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file)
+}
+
+#[test]
+fn an_embedding_model_gives_vectors_of_length_1_and_answers_no_prompts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("embedder.gguf");
+    let plain = std::fs::read(fixture("fixtures/qwen3.gguf")).unwrap();
+    std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", 3)).unwrap();
+
+    let model = load(&path);
+    assert_eq!(model.facts().pooling.as_deref(), Some("last"));
+    let engine = engine(&model, None, options());
+    let embed = |text: &str| block_on(engine.embed(tokens(&model, text))).expect("it embeds");
+    let (one, again, other) = (embed("a kettle"), embed("a kettle"), embed("a shelf by the fire"));
+    assert_eq!(one, again);
+    assert_ne!(one, other);
+    assert!((one.iter().map(|value| value * value).sum::<f32>() - 1.0).abs() < 1e-4);
+
+    let refused = engine.submit(request("chat", &tokens(&model, "hello"), 1)).unwrap_err();
+    assert_eq!(refused, TurnError::NotGenerative);
+}
+
+#[test]
+fn a_text_longer_than_a_micro_batch_is_embedded_as_in_one() {
+    for (number, pooling) in [(1, "mean"), (3, "last")] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("embedder.gguf");
+        let plain = std::fs::read(fixture("fixtures/qwen3.gguf")).unwrap();
+        std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", number)).unwrap();
+        let model = load(&path);
+        assert_eq!(model.facts().pooling.as_deref(), Some(pooling));
+        let text = tokens(&model, &"a kettle on a shelf by the fire ".repeat(200));
+        let (small, one) = [64, 2048]
+            .map(|micro_batch| engine(&model, None, EngineOptions { micro_batch, ..options() }))
+            .into();
+        let most = small.conversation_tokens();
+        for len in [100, most] {
+            let text = &text[..len.min(text.len())];
+            let (parts, whole) = (
+                block_on(small.embed(text.to_vec())).unwrap(),
+                block_on(one.embed(text.to_vec())).unwrap(),
+            );
+            let cosine: f32 = parts.iter().zip(&whole).map(|(a, b)| a * b).sum();
+            assert!(cosine > 0.9999, "{pooling}, {} tokens: {cosine}", text.len());
+        }
+        assert!(text.len().min(most) > 512, "{most}");
+    }
+}
+
+#[test]
+fn a_ranking_model_makes_no_embeddings() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ranker.gguf");
+    let plain = std::fs::read(fixture("fixtures/qwen3.gguf")).unwrap();
+    std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", 4)).unwrap();
+    let model = load(&path);
+    let engine = engine(&model, None, options());
+    for _ in 0..2 {
+        let refused = block_on(engine.embed(tokens(&model, "hello"))).unwrap_err();
+        assert!(refused.to_string().contains("ranks"), "{refused}");
+    }
+}
+
+#[test]
+fn a_chat_model_refuses_to_embed() {
+    let model = load(&fixture("hob-tiny-f16.gguf"));
+    let engine = engine(&model, None, options());
+    let refused = block_on(engine.embed(tokens(&model, "hello"))).unwrap_err();
+    assert_eq!(refused, TurnError::NotEmbedding);
+}
+
+/// The GGUF with one more number in its metadata. The insertion is a multiple of the alignment (32
+/// bytes) long, so the tensors stay at the offsets of the header.
+fn with_number(gguf: &[u8], key: &str, number: u32) -> Vec<u8> {
+    const COUNT_AT: std::ops::Range<usize> = 16..24; // After magic, version and tensor count.
+    const U32: u32 = 4; // Types of values, as GGUF numbers them.
+    const STRING: u32 = 8;
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let mut entry = [text(key), U32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat();
+    let filler = [text("test.filler"), STRING.to_le_bytes().to_vec()].concat();
+    let spaces = (32 - (entry.len() + filler.len() + 8) % 32) % 32;
+    entry.extend(filler.into_iter().chain(text(&" ".repeat(spaces))));
+
+    let count = u64::from_le_bytes(gguf[COUNT_AT].try_into().unwrap());
+    let mut out = gguf.to_vec();
+    out[COUNT_AT].copy_from_slice(&(count + 2).to_le_bytes());
+    out.splice(COUNT_AT.end..COUNT_AT.end, entry);
+    out
+}

@@ -1,0 +1,256 @@
+//! Prewarming and speculative prefill.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::{
+    FINGERPRINT, ask, engine, fake, finish, name, options, request, settle, status, tokens,
+};
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{AheadCounts, EngineOptions, Model, Purpose, TurnError, TurnRequest};
+use hob_slots::Token;
+use hob_slots::store::StoreReader;
+
+const PREFIX: &str = "__system_prefix__";
+
+/// A millisecond per token.
+fn slow() -> Arc<dyn Model> {
+    Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)))
+}
+
+fn prewarm(prompt: &[Token]) -> TurnRequest {
+    TurnRequest { purpose: Purpose::Prewarm, ..request(PREFIX, prompt, 0) }
+}
+
+fn speculate(conversation: &str, prompt: &[Token]) -> TurnRequest {
+    TurnRequest { purpose: Purpose::Speculate, ..request(conversation, prompt, 0) }
+}
+
+fn rules(model: &Arc<dyn Model>) -> Vec<Token> {
+    tokens(model, &"You are a kettle. ".repeat(20))
+}
+
+#[test]
+fn a_conversation_computes_only_what_follows_a_warm_prefix() {
+    for memory in [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let engine = engine(&model, None, options());
+        let prefix = rules(&model);
+        let warmed = ask(&engine, prewarm(&prefix));
+        assert_eq!((warmed.report.tokens.computed, warmed.tokens.len()), (prefix.len(), 0));
+        let alone = crate::support::engine(&model, None, options());
+        for conversation in ["one", "two"] {
+            let prompt = [&prefix[..], &tokens(&model, conversation)].concat();
+            let answer = ask(&engine, request(conversation, &prompt, 20));
+            assert_eq!(answer.report.tokens.computed, conversation.len(), "{memory}");
+            assert_eq!(answer.tokens, ask(&alone, request(conversation, &prompt, 20)).tokens);
+        }
+    }
+}
+
+#[test]
+fn a_report_counts_the_tokens_made_hot_ahead() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let said = tokens(&model, &"a long story ".repeat(20));
+    let first = engine(&model, Some(directory.path()), options());
+    ask(&first, request("chat", &said, 0));
+    first.shutdown();
+
+    let engine = engine(&model, Some(directory.path()), options());
+    let half = [&said[..], &tokens(&model, "and then")].concat();
+    ask(&engine, speculate("chat", &said));
+    ask(&engine, speculate("chat", &half));
+    let whole = [&half[..], &tokens(&model, " what?")].concat();
+    let report = ask(&engine, request("chat", &whole, 0)).report;
+
+    let ahead = AheadCounts { memory: 0, disk: said.len(), computed: "and then".len() };
+    assert_eq!((report.tokens.shared, report.ahead), (half.len(), ahead));
+    let next = [&whole[..], &tokens(&model, " more")].concat();
+    let report = ask(&engine, request("chat", &next, 0)).report;
+    assert_eq!(report.ahead, AheadCounts::default());
+}
+
+#[test]
+fn a_prefix_has_a_slot_of_its_own_kind() {
+    let model = fake();
+    let engine = engine(&model, None, EngineOptions { slots: 1, prefixes: 1, ..options() });
+    ask(&engine, request("chat", &tokens(&model, "hello"), 5));
+    ask(&engine, prewarm(&rules(&model)));
+    let status = status(&engine);
+    assert_eq!(status.slots[0].conversation, Some(name("chat")));
+    assert_eq!(status.prefixes[0].conversation, Some(name(PREFIX)));
+    assert_eq!(status.prefixes[0].tokens, rules(&model).len());
+    assert_eq!(status.counters.prewarmed, 1);
+}
+
+#[test]
+fn a_prefix_is_read_after_a_restart_and_not_computed() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let prefix = rules(&model);
+    for start in 0..3 {
+        let engine = engine(&model, Some(directory.path()), options());
+        let warmed = ask(&engine, prewarm(&prefix)).report.tokens;
+        let expected = if start == 0 { (prefix.len(), 0) } else { (0, prefix.len()) };
+        assert_eq!((warmed.computed, warmed.disk), expected);
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn a_keep_alive_of_a_hot_prefix_does_nothing() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    ask(&engine, prewarm(&rules(&model)));
+    settle(&engine);
+    let before = status(&engine).counters;
+    let touch = TurnRequest { purpose: Purpose::KeepAlive, ..prewarm(&rules(&model)) };
+    assert_eq!(ask(&engine, touch).report.tokens.shared, rules(&model).len());
+    settle(&engine);
+    let after = status(&engine).counters;
+    assert_eq!(after.prewarmed, before.prewarmed + 1);
+    assert_eq!(
+        (after.computed_tokens, after.written_bytes, after.read_bytes),
+        (before.computed_tokens, before.written_bytes, before.read_bytes)
+    );
+}
+
+#[test]
+fn a_speculation_is_reused_up_to_the_first_difference() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let engine = engine(&model, None, options());
+        let said = tokens(&model, "what time is it in Par");
+        assert_eq!(ask(&engine, speculate("chat", &said)).report.tokens.computed, said.len());
+        let more = [&said[..], &tokens(&model, "is?")].concat();
+        let promoted = ask(&engine, request("chat", &more, 10));
+        assert_eq!(promoted.report.tokens.computed, 3, "{memory}");
+        let alone = crate::support::engine(&model, None, options());
+        assert_eq!(promoted.tokens, ask(&alone, request("chat", &more, 10)).tokens);
+    }
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let said = tokens(&model, "what time is it in Par");
+    ask(&engine, speculate("chat", &said));
+    let other = tokens(&model, "what time is it now?");
+    let rolled_back = ask(&engine, request("chat", &other, 10));
+    assert_eq!(rolled_back.report.tokens.computed, "now?".len());
+    let alone = crate::support::engine(&model, None, options());
+    assert_eq!(rolled_back.tokens, ask(&alone, request("chat", &other, 10)).tokens);
+}
+
+#[test]
+fn a_speculation_changes_nothing_on_disk() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let directory = tempfile::tempdir().unwrap();
+        let engine = engine(&model, Some(directory.path()), options());
+        let first = ask(&engine, request("chat", &rules(&model), 10));
+        // Not even before the answer is saved, and when the speculation is much shorter.
+        ask(&engine, speculate("chat", &rules(&model)[..70]));
+        let longer = [&first.timeline[..], &tokens(&model, "and what is said next")].concat();
+        ask(&engine, speculate("chat", &longer));
+        settle(&engine);
+        engine.shutdown();
+        let store = StoreReader::open(directory.path()).unwrap();
+        let record = store.get_slot(FINGERPRINT, &name("chat")).unwrap();
+        assert_eq!((record.tokens, record.turns), (first.timeline, 1), "{memory}");
+        let needed = store.needed_objects(FINGERPRINT).unwrap();
+        assert_eq!(store.object_files(FINGERPRINT).unwrap().len(), needed.len(), "{memory}");
+    }
+}
+
+#[test]
+fn a_newer_turn_supersedes_a_speculation_and_reuses_it() {
+    let model = slow();
+    let engine = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
+    let prompt = rules(&model);
+    let hot = || status(&engine).slots.iter().map(|slot| slot.tokens).max().unwrap();
+    let until_hot = |tokens| {
+        while hot() < tokens {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let first = engine.submit(speculate("chat", &prompt)).unwrap();
+    until_hot(32);
+    let second = engine.submit(speculate("chat", &prompt)).unwrap();
+    assert_eq!(finish(first).unwrap_err(), TurnError::Superseded);
+    until_hot(96);
+    let answer = ask(&engine, request("chat", &prompt, 5));
+    assert_eq!(finish(second).unwrap_err(), TurnError::Superseded);
+    assert!(answer.report.tokens.shared >= 96, "{:?}", answer.report);
+    assert_eq!(status(&engine).counters.superseded, 2);
+}
+
+#[test]
+fn an_answer_interrupts_a_prewarm_within_one_micro_batch() {
+    let model = slow();
+    let hello = tokens(&model, "hello");
+    let prefix = rules(&model);
+    let computed_meanwhile = || {
+        let small = EngineOptions { micro_batch: 32, slots: 1, ..options() };
+        let engine = engine(&model, None, small);
+        let warming = engine.submit(prewarm(&prefix)).unwrap();
+        while status(&engine).prefixes[0].tokens == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let before = status(&engine).counters.computed_tokens;
+        ask(&engine, request("chat", &hello, 20));
+        let computed = status(&engine).counters.computed_tokens - before;
+        assert_eq!(finish(warming).unwrap().report.tokens.computed, prefix.len());
+        computed
+    };
+    // One micro-batch that had begun, and one that may begin after the answer. A thread that reads
+    // the counter late sees more of them, so one try of five must stay within the bound.
+    let bound = hello.len() as u64 + 64;
+    let least = (0..5).map(|_| computed_meanwhile()).find(|&computed| computed <= bound);
+    assert!(least.is_some(), "more than {bound} tokens each time");
+}
+
+#[test]
+fn two_speculations_run_side_by_side_and_an_answer_takes_a_slot_from_one() {
+    let model = slow();
+    let engine = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
+    let texts = ["one ", "two "].map(|text| tokens(&model, &text.repeat(200)));
+    let turns = [("a", &texts[0]), ("b", &texts[1])]
+        .map(|(conversation, text)| engine.submit(speculate(conversation, text)).unwrap());
+    let progress = || status(&engine).slots.iter().map(|slot| slot.tokens).collect::<Vec<_>>();
+    while progress().contains(&0) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(progress().iter().all(|&tokens| tokens < 800), "neither waits for the other");
+    let answer = ask(&engine, request("c", &tokens(&model, "hello"), 5));
+    assert_eq!(answer.report.tokens.computed, 5);
+    let ends = turns.map(finish);
+    let superseded = ends.iter().filter(|end| matches!(end, Err(TurnError::Superseded))).count();
+    assert_eq!(superseded, 1, "there are two slots");
+}
+
+#[test]
+fn a_dropped_turn_cancels_its_prewarm() {
+    let model = slow();
+    let engine = engine(&model, None, options());
+    let warming = engine.submit(prewarm(&rules(&model))).unwrap();
+    drop(warming);
+    settle(&engine);
+    assert_eq!(status(&engine).counters.cancelled, 1);
+    let answer = ask(&engine, request("chat", &rules(&model), 5));
+    assert_eq!(answer.report.tokens.prompt(), rules(&model).len());
+}
+
+#[test]
+fn what_a_speculation_made_hot_is_no_part_of_the_next_owners_report() {
+    let model = fake();
+    let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
+    let said = tokens(&model, &"a long story ".repeat(20));
+    ask(&engine, speculate("chat", &said));
+    let report = ask(&engine, request("another", &said, 0)).report;
+    assert_eq!(report.ahead, AheadCounts::default(), "{report:?}");
+    ask(&engine, speculate("another", &said));
+    let anonymous = TurnRequest { conversation: None, ..request("any", &said, 0) };
+    let report = ask(&engine, anonymous).report;
+    assert_eq!(report.ahead, AheadCounts::default(), "{report:?}");
+}

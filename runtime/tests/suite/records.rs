@@ -1,0 +1,202 @@
+//! A record is never replaced by a strict prefix of itself, nor by one that its reader refuses.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::*;
+use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{Engine, EngineOptions, Model, Purpose, Retention, SlotState, Turn, TurnRequest};
+use hob_slots::format::{ObjectKind, SlotRecord};
+use hob_slots::store::StoreReader;
+use hob_slots::{Token, TtlClass};
+
+const MEMORIES: [MemoryKind; 4] =
+    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
+
+/// Some milliseconds a micro-batch.
+fn slow(memory: MemoryKind) -> Arc<dyn Model> {
+    let fake = FakeModel::new().with_memory(memory).with_pace(Duration::from_micros(100));
+    Arc::new(fake)
+}
+
+fn small_batches() -> EngineOptions {
+    EngineOptions { micro_batch: 16, ..options() }
+}
+
+/// The conversation's record, as its reader accepts it, with all of its objects.
+fn record(directory: &Path) -> SlotRecord {
+    let store = StoreReader::open(directory).unwrap();
+    let record = store.get_slot(FINGERPRINT, &name("chat")).expect("the reader accepts it");
+    for block in &record.blocks {
+        store.get_object(FINGERPRINT, block.id, ObjectKind::Block).expect("it is there");
+    }
+    for snapshot in &record.snapshots {
+        store.get_object(FINGERPRINT, snapshot.id, ObjectKind::Snapshot).expect("it is there");
+    }
+    record
+}
+
+/// Waits until the turn has computed a part of its prompt.
+fn in_prefill(engine: &Engine, turn: Turn) -> Turn {
+    let computes = || {
+        let status = status(engine);
+        status.slots.iter().any(|slot| slot.state == SlotState::Prefill && slot.tokens > 0)
+    };
+    while !computes() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    turn
+}
+
+fn cold(prompt: &[Token]) -> TurnRequest {
+    TurnRequest { cold: true, ..request("chat", prompt, 20) }
+}
+
+#[test]
+fn a_cold_turn_that_is_cancelled_in_its_prefill_leaves_the_record_whole() {
+    for memory in MEMORIES {
+        let model = slow(memory);
+        let mut disk = OnDisk::with(&model, small_batches());
+        let story = tokens(&model, &user(&"hello ".repeat(60)));
+        let first = ask(&disk.engine, request("chat", &story, 20));
+        disk.restart_with(small_batches());
+
+        let turn = disk.engine.submit(cold(&story)).unwrap();
+        drop(in_prefill(&disk.engine, turn));
+        settle(&disk.engine);
+        assert_eq!(status(&disk.engine).counters.cancelled, 1, "{memory}");
+        assert_eq!(record(disk.path()).tokens, first.timeline, "{memory}");
+
+        let prompt = then(&model, &first.timeline, "and now?");
+        let report = ask(&disk.engine, request("chat", &prompt, 20)).report;
+        let new = prompt.len() - first.timeline.len();
+        assert_eq!(report.tokens.computed, new, "{memory}: {report:?}");
+        assert_eq!(report.miss, None, "{memory}");
+    }
+}
+
+#[test]
+fn a_cold_turn_that_is_cancelled_leaves_the_holes_of_the_record_and_what_its_tokens_saw() {
+    let model = slow(MemoryKind::Plain);
+    let mut disk = OnDisk::with(&model, small_batches());
+    let within = |turn| TurnRequest { budget: Some(400), ignore_eog: true, ..turn };
+    let mut timeline = Vec::new();
+    for n in 0..8 {
+        let question = user(&format!("question {n}: {}", "and then? ".repeat(8)));
+        let prompt = [timeline, tokens(&model, &question)].concat();
+        timeline = ask(&disk.engine, within(request("chat", &prompt, 24))).timeline;
+    }
+    settle(&disk.engine);
+    let before = record(disk.path());
+    assert_eq!(before.tokens, timeline);
+    assert!(before.lineage.away_tokens() > 0, "{:?}", before.lineage);
+    assert!(before.lineage.pure_tokens(timeline.len() as u32) < 400, "{:?}", before.lineage);
+
+    let turn = disk.engine.submit(within(cold(&timeline))).unwrap();
+    drop(in_prefill(&disk.engine, turn));
+    settle(&disk.engine);
+    assert_eq!(status(&disk.engine).counters.cancelled, 1);
+    let after = record(disk.path());
+    assert_eq!((after.tokens, after.blocks), (before.tokens, before.blocks));
+    assert_eq!(after.lineage, before.lineage);
+
+    disk.restart();
+    let prompt = [timeline.clone(), tokens(&model, &user("and now?"))].concat();
+    let report = ask(&disk.engine, within(request("chat", &prompt, 4))).report;
+    assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{report:?}");
+}
+
+#[test]
+fn an_engine_that_stops_in_a_cold_prefill_leaves_the_record_whole() {
+    for memory in MEMORIES {
+        let model = slow(memory);
+        let mut disk = OnDisk::with(&model, small_batches());
+        let story = tokens(&model, &user(&"hello ".repeat(60)));
+        let first = ask(&disk.engine, request("chat", &story, 20));
+        settle(&disk.engine);
+
+        let turn = disk.engine.submit(cold(&story)).unwrap();
+        let _turn = in_prefill(&disk.engine, turn);
+        disk.restart();
+        assert_eq!(record(disk.path()).tokens, first.timeline, "{memory}");
+
+        let prompt = then(&model, &first.timeline, "and now?");
+        let report = ask(&disk.engine, request("chat", &prompt, 20)).report;
+        assert_eq!(report.tokens.disk, first.timeline.len(), "{memory}: {report:?}");
+    }
+}
+
+#[test]
+fn a_prefill_after_an_abandoned_restore_leaves_the_record_whole() {
+    for memory in MEMORIES {
+        let model = slow(memory);
+        let mut disk = OnDisk::with(&model, small_batches());
+        let story = tokens(&model, &user(&"hello ".repeat(60)));
+        let first = ask(&disk.engine, request("chat", &story, 20));
+        let impatient = EngineOptions { restore_patience: Duration::ZERO, ..small_batches() };
+        disk.restart_with(impatient);
+
+        let prompt = then(&model, &first.timeline, "and now?");
+        let turn = disk.engine.submit(request("chat", &prompt, 20)).unwrap();
+        drop(in_prefill(&disk.engine, turn));
+        settle(&disk.engine);
+        let saved = record(disk.path()).tokens;
+        assert!(saved.starts_with(&first.timeline), "{memory}: {} tokens", saved.len());
+        disk.restart();
+        let report = ask(&disk.engine, request("chat", &prompt, 20)).report;
+        assert!(report.tokens.disk >= first.timeline.len(), "{memory}: {report:?}");
+    }
+}
+
+#[test]
+fn a_turn_that_does_not_wait_for_the_record_leaves_the_class_that_was_asked_for() {
+    let model = slow(MemoryKind::Plain);
+    let mut disk = OnDisk::with(&model, small_batches());
+    let story = tokens(&model, &user(&"hello ".repeat(60)));
+    let keep = Retention { class: Some(TtlClass::Short), ..Retention::default() };
+    let first = ask(&disk.engine, TurnRequest { keep, ..request("chat", &story, 20) });
+    disk.restart_with(EngineOptions { restore_patience: Duration::ZERO, ..small_batches() });
+
+    let prompt = then(&model, &first.timeline, "and now?");
+    ask(&disk.engine, request("chat", &prompt, 20));
+    settle(&disk.engine);
+    assert_eq!(record(disk.path()).class, TtlClass::Short);
+}
+
+#[test]
+fn a_shorter_answer_to_the_same_prompt_leaves_the_record_whole() {
+    let model = slow(MemoryKind::Plain);
+    let disk = OnDisk::new(&model);
+    let story = tokens(&model, &user(&"hello ".repeat(60)));
+    let long = TurnRequest { ignore_eog: true, ..request("chat", &story, 60) };
+    let first = ask(&disk.engine, long.clone());
+    settle(&disk.engine);
+    let again = ask(&disk.engine, TurnRequest { max_tokens: 2, ..long });
+    assert_eq!(again.tokens, first.tokens[..2]);
+    settle(&disk.engine);
+    let record = record(disk.path());
+    assert_eq!((record.tokens, record.turns), (first.timeline.clone(), 2));
+
+    let prompt = then(&model, &first.timeline, "and now?");
+    let report = ask(&disk.engine, request("chat", &prompt, 2)).report;
+    assert_eq!(report.tokens.computed, prompt.len() - first.timeline.len(), "{report:?}");
+}
+
+#[test]
+fn a_prefix_that_is_hot_in_another_slot_leaves_its_longer_record_whole() {
+    let model = slow(MemoryKind::Plain);
+    let mut disk = OnDisk::new(&model);
+    let rules = tokens(&model, &"You are a kettle. ".repeat(20));
+    let prewarm = |tokens: usize| TurnRequest {
+        purpose: Purpose::Prewarm,
+        ..request("chat", &rules[..tokens], 0)
+    };
+    ask(&disk.engine, prewarm(rules.len()));
+    disk.restart();
+    ask(&disk.engine, request("another", &rules, 2));
+    ask(&disk.engine, prewarm(100));
+    disk.restart();
+    assert_eq!(record(disk.path()).tokens, rules);
+}

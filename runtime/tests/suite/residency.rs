@@ -1,0 +1,117 @@
+//! Unloading and reloading the weights.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::{
+    ask, block_on, engine, fake, finish, name, options, request, status, then, tokens, user,
+};
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{Model, Purpose, Residency, TurnError, TurnRequest};
+
+#[test]
+fn hot_conversations_are_restored_after_a_reload() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    let first = ask(&engine, request("chat", &tokens(&model, &user("hello")), 20));
+    for _ in 0..2 {
+        assert!(block_on(engine.unload()));
+        assert_eq!(status(&engine).residency, Residency::Unloaded);
+        assert_eq!(*engine.residency().borrow(), Residency::Unloaded);
+        let parked: Vec<_> = status(&engine).parked;
+        assert_eq!(parked.len(), 1);
+        assert_eq!(
+            (&parked[0].conversation, parked[0].tokens),
+            (&name("chat"), first.timeline.len())
+        );
+    }
+    let prompt = then(&model, &first.timeline, "and now?");
+    let answer = ask(&engine, request("chat", &prompt, 20));
+    let counts = answer.report.tokens;
+    assert_eq!(counts.computed, prompt.len() - first.timeline.len(), "{:?}", answer.report);
+    assert_eq!(*engine.residency().borrow(), Residency::Resident);
+    let alone = crate::support::engine(&fake(), None, options());
+    assert_eq!(answer.tokens, ask(&alone, request("chat", &prompt, 20)).tokens);
+    assert_eq!(status(&engine).counters.turns, 2, "counters survive");
+}
+
+#[test]
+fn a_running_turn_prevents_unloading() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
+    let engine = engine(&model, None, options());
+    let endless = TurnRequest { ignore_eog: true, ..request("chat", &tokens(&model, "hi"), 100) };
+    let turn = engine.submit(endless).unwrap();
+    assert!(!block_on(engine.unload()));
+    assert_eq!(finish(turn).unwrap().tokens.len(), 100);
+    assert!(block_on(engine.unload()));
+}
+
+#[test]
+fn only_an_answer_a_speculation_or_load_reloads_the_weights() {
+    let model = fake();
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    let prompt = tokens(&model, &user("hello"));
+    ask(&engine, request("gone", &prompt, 5));
+    assert!(block_on(engine.unload()));
+    let prewarm = TurnRequest { purpose: Purpose::KeepAlive, ..request("prefix", &prompt, 0) };
+    assert_eq!(finish(engine.submit(prewarm).unwrap()).unwrap_err(), TurnError::NotResident);
+    block_on(engine.park(name("gone")));
+    block_on(engine.forget(name("gone"))).unwrap();
+    block_on(engine.maintain(|_, _| ())).unwrap(); // Waits for the writer.
+    assert_eq!(status(&engine).waiting, 0);
+    assert_eq!(status(&engine).residency, Residency::Unloaded, "none of these needs the weights");
+
+    let speech = TurnRequest { purpose: Purpose::Speculate, ..request("gone", &prompt, 0) };
+    let counts = ask(&engine, speech).report.tokens;
+    assert_eq!((counts.computed, counts.cached()), (prompt.len(), 0), "it was forgotten");
+    assert_eq!(status(&engine).residency, Residency::Resident);
+    assert!(block_on(engine.unload()));
+    engine.load();
+    while *engine.residency().borrow() != Residency::Resident {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn an_engine_reports_its_status_while_the_weights_load() {
+    let step = Duration::from_millis(300);
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(step));
+    let engine = engine(&model, None, options());
+    ask(&engine, request("chat", &tokens(&model, "hi"), 0));
+    assert!(block_on(engine.unload()));
+    engine.load();
+    while !matches!(*engine.residency().borrow(), Residency::Loading { .. }) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let status = status(&engine);
+    assert!(matches!(status.residency, Residency::Loading { .. }), "{:?}", status.residency);
+    let parked: Vec<_> = status.parked.iter().map(|saved| saved.tokens).collect();
+    assert_eq!((parked, status.counters.turns), (vec![2], 1));
+}
+
+#[test]
+fn maintenance_goes_on_while_the_weights_load() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(300)));
+    let directory = tempfile::tempdir().unwrap();
+    let engine = engine(&model, Some(directory.path()), options());
+    assert!(block_on(engine.unload()));
+    engine.load();
+    while !matches!(*engine.residency().borrow(), Residency::Loading { .. }) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let residency = engine.residency();
+    let during = block_on(engine.maintain(move |_, _| *residency.borrow())).unwrap();
+    assert!(matches!(during, Residency::Loading { .. }), "{during:?}");
+}
+
+#[test]
+fn an_engine_without_weights_stops_at_once() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    assert!(block_on(engine.unload()));
+    engine.shutdown();
+    let late = engine.submit(request("chat", &tokens(&model, "hi"), 1)).map(finish);
+    assert!(matches!(late, Err(TurnError::Stopped) | Ok(Err(TurnError::Stopped))));
+}

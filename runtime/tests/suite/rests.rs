@@ -1,0 +1,65 @@
+//! Memories that are saved in blocks and snapshots of the rest: what is missing costs time alone.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::*;
+use hob_runtime::backend::MemoryKind;
+
+#[test]
+fn any_one_damaged_object_is_computed_again_and_the_answer_is_the_same() {
+    for memory in [MemoryKind::Windowed, MemoryKind::Hybrid] {
+        let model = of_memory(memory);
+        let saved = tempfile::tempdir().unwrap();
+        let before = engine(&model, Some(saved.path()), options());
+        let story = tokens(&model, &user(&"a long story ".repeat(20)));
+        let first = ask(&before, request("chat", &story, 20)).timeline;
+        let prompt = then(&model, &first, &"and then? ".repeat(9));
+        let second = ask(&before, request("chat", &prompt, 20)).timeline;
+        before.shutdown();
+        let prompt = then(&model, &second, "go on");
+        let expected = alone(&model, &prompt, 20);
+
+        let count = objects(saved.path()).len();
+        let mut restored = Vec::new();
+        for number in 0..count {
+            let copy = tempfile::tempdir().unwrap();
+            copy_all(saved.path(), copy.path());
+            let object = &objects(copy.path())[number];
+            let mut bytes = std::fs::read(object).unwrap();
+            *bytes.last_mut().unwrap() ^= 1;
+            std::fs::write(object, bytes).unwrap();
+
+            let engine = engine(&model, Some(copy.path()), options());
+            let answer = ask(&engine, request("chat", &prompt, 20));
+            assert_eq!(answer.tokens, expected, "{memory}, {object:?}");
+            let counts = answer.report.tokens;
+            assert_eq!(counts.prompt(), prompt.len(), "{memory}, {object:?}");
+            restored.push(counts.disk);
+            engine.shutdown();
+        }
+        assert!(restored.contains(&second.len()), "{memory}: an unused snapshot: {restored:?}");
+        assert!(restored.contains(&first.len()), "{memory}: the turn before: {restored:?}");
+        assert!(restored.contains(&0), "{memory}: the first block: {restored:?}");
+    }
+}
+
+fn objects(directory: &Path) -> Vec<PathBuf> {
+    let mut found = all(directory);
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "kv"));
+    found.sort();
+    found
+}
+
+fn all(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let nested = |path: PathBuf| if path.is_dir() { all(&path) } else { vec![path] };
+    entries.flat_map(nested).collect()
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    for file in all(from) {
+        let target = to.join(file.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(&file, target).unwrap();
+    }
+}

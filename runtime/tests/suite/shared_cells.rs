@@ -1,0 +1,109 @@
+//! Cells that conversations share, beside budgets and blocks that are away: what one conversation does not
+//! see never becomes another's, and what it shares counts against its budget.
+
+use std::sync::Arc;
+
+use crate::support::replay::Replay;
+use crate::support::*;
+use hob_runtime::{Model, Purpose, TurnRequest, Way};
+use hob_slots::Token;
+
+const BUDGET: usize = 400;
+
+fn endless(conversation: &str, prompt: &[Token], budget: Option<usize>) -> TurnRequest {
+    TurnRequest { budget, ignore_eog: true, ..request(conversation, prompt, 24) }
+}
+
+fn words(model: &Arc<dyn Model>, from: usize, tokens: usize) -> Vec<Token> {
+    let text: String = (from..).map(|n| format!("word {n} ")).take(tokens / 5).collect();
+    self::tokens(model, &text)[..tokens].to_vec()
+}
+
+/// The answer of an engine that has served nothing else, and has room for all.
+fn expected(model: &Arc<dyn Model>, prompt: &[Token]) -> Vec<Token> {
+    let engine = engine(model, None, options());
+    let answer = ask(&engine, endless("alone", prompt, None));
+    engine.shutdown();
+    answer.tokens
+}
+
+#[test]
+fn what_a_branch_did_not_see_is_not_restored_behind_cells_that_saw_everything() {
+    let model = fake();
+    let disk = OnDisk::new(&model);
+    // Blocks leave at the end of the first prompt, and come back with the second: a part between is impure,
+    // and all behind it.
+    let first = words(&model, 0, BUDGET - 10);
+    let answer = ask(&disk.engine, endless("chat", &first, Some(BUDGET)));
+    assert!(answer.moved.iter().any(|moved| moved.way == Way::Out), "{:?}", answer.moved);
+    let long = [answer.timeline, words(&model, 1_000, 500)].concat();
+    let answer = ask(&disk.engine, endless("chat", &long, None));
+    assert_eq!(answer.report.away, [], "all came back");
+
+    settle(&disk.engine);
+    // Another branch, and what begins as the first one in another conversation.
+    let other = [&long[..750], &words(&model, 2_000, 20)].concat();
+    ask(&disk.engine, endless("chat", &other, None));
+    settle(&disk.engine);
+    for end in (100..=800).step_by(100) {
+        ask(&disk.engine, endless("other", &long[..end], None)); // In steps that park no other.
+    }
+    let back = &long[..880];
+    let answer = ask(&disk.engine, endless("chat", back, None));
+
+    assert_eq!(answer.tokens, expected(&model, back), "{:?}", answer.report.tokens);
+}
+
+#[test]
+fn a_conversation_within_its_budget_begins_with_cells_of_another_that_has_more() {
+    let model = fake();
+    let disk = OnDisk::new(&model);
+    let prompt = words(&model, 0, 1_000);
+    ask(&disk.engine, endless("large", &prompt, None));
+    let small = [prompt, words(&model, 1_000, 40)].concat();
+    let answer = ask(&disk.engine, endless("small", &small, Some(BUDGET)));
+    assert!(answer.cells.peak <= BUDGET, "{:?}", answer.cells);
+    let ends = model.vocabulary().eog_tokens().to_vec();
+    let mut replay = Replay::default();
+    replay.saw_everything(&small[..small.len() - answer.report.tokens.computed]);
+    assert_eq!(answer.tokens, replay.answer(&*model, &small, &answer, &ends));
+}
+
+#[test]
+fn a_conversation_within_its_budget_begins_with_a_prefix_that_is_longer() {
+    let model = fake();
+    let disk = OnDisk::new(&model);
+    let prefix = words(&model, 0, 900);
+    let prewarm = TurnRequest::prefill(name("profile:tools"), prefix.clone(), Purpose::Prewarm);
+    ask(&disk.engine, prewarm);
+    for n in 0..3 {
+        let prompt = [prefix.clone(), words(&model, 1_000 * n, 60)].concat();
+        let answer = ask(&disk.engine, endless(&format!("chat {n}"), &prompt, Some(BUDGET)));
+        assert!(answer.cells.peak <= BUDGET, "{:?}", answer.cells);
+    }
+}
+
+#[test]
+fn equal_prompts_at_once_stay_within_their_budgets() {
+    let model = fake();
+    let disk = OnDisk::new(&model);
+    let prompt = words(&model, 0, 1_000);
+    let ask = |n: usize| {
+        disk.engine.submit(endless(&format!("chat {n}"), &prompt, Some(BUDGET))).unwrap()
+    };
+    for turn in [0, 1].map(ask) {
+        let answer = finish(turn).unwrap();
+        assert!(answer.cells.peak <= BUDGET, "{:?}", answer.cells);
+    }
+}
+
+#[test]
+fn a_budget_that_is_lower_than_before_holds_from_the_first_micro_batch_on() {
+    let model = fake();
+    let disk = OnDisk::new(&model);
+    let first = ask(&disk.engine, endless("chat", &words(&model, 0, 1_000), None));
+    let prompt = [first.timeline, words(&model, 1_000, 40)].concat();
+    let answer = ask(&disk.engine, endless("chat", &prompt, Some(BUDGET)));
+    assert!(answer.cells.peak <= BUDGET, "{:?}", answer.cells);
+    assert!(answer.report.tokens.computed <= 41, "{:?}", answer.report.tokens);
+}

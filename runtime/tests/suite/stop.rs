@@ -1,0 +1,153 @@
+//! Stopping an engine while something takes long, and the death of its thread.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use crate::support::{ask, block_on, engine, options, request, then, tokens, user};
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{EngineOptions, Health, Model};
+
+const MAX_STOP_TIME: Duration = Duration::from_secs(8);
+
+fn fake(pace: Duration) -> Arc<dyn Model> {
+    Arc::new(FakeModel::new().with_pace(pace))
+}
+
+#[test]
+fn a_stop_interrupts_a_long_micro_batch_and_saves_what_was_there_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let slow = fake(Duration::from_millis(30));
+    let options = || EngineOptions { micro_batch: 1024, ..options() };
+    let before = engine(&slow, Some(directory.path()), options());
+    let first = ask(&before, request("chat", &tokens(&slow, &user("hello")), 4));
+    block_on(before.settled()); // The last token of the answer is computed behind it.
+    let prompt = then(&slow, &first.timeline, &"and now? ".repeat(80));
+    let turn = before.submit(request("chat", &prompt, 4)).unwrap();
+    std::thread::sleep(Duration::from_millis(500)); // It computes for 20 s.
+    let told = Instant::now();
+    assert!(before.shutdown());
+    assert!(told.elapsed() < MAX_STOP_TIME, "{:?}", told.elapsed());
+    drop((turn, before));
+
+    let model = fake(Duration::ZERO);
+    let after = engine(&model, Some(directory.path()), options());
+    let answer = ask(&after, request("chat", &prompt, 4));
+    assert_eq!(answer.report.tokens.disk, first.timeline.len(), "{:?}", answer.report);
+}
+
+#[test]
+fn a_stop_interrupts_a_load() {
+    let slow = fake(Duration::from_secs(4));
+    let engine = engine(&slow, None, options());
+    assert!(block_on(engine.unload()));
+    assert_eq!(engine.health(), Health::Unloaded);
+    engine.load(); // For 12 s.
+    while engine.health() == Health::Unloaded {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(matches!(engine.health(), Health::Loading { .. }), "{:?}", engine.health());
+    let told = Instant::now();
+    assert!(engine.shutdown());
+    assert!(told.elapsed() < MAX_STOP_TIME, "{:?}", told.elapsed());
+}
+
+#[test]
+fn saves_do_not_wait_behind_queued_maintenance() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = fake(Duration::ZERO);
+    let before = engine(&model, Some(directory.path()), options());
+    for _ in 0..5 {
+        let job = before.maintain(|_, _| std::thread::sleep(Duration::from_secs(3)));
+        // Queued when it is polled for the first time.
+        assert!(Box::pin(job).as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    let first = ask(&before, request("chat", &tokens(&model, &user("hello")), 4));
+    let told = Instant::now();
+    assert!(before.shutdown());
+    assert!(told.elapsed() < MAX_STOP_TIME, "{:?}", told.elapsed());
+    drop(before);
+    let after = engine(&model, Some(directory.path()), options());
+    let prompt = then(&model, &first.timeline, "and now?");
+    let answer = ask(&after, request("chat", &prompt, 4));
+    assert_eq!(answer.report.tokens.disk, first.timeline.len(), "{:?}", answer.report);
+}
+
+#[cfg(feature = "llama")]
+mod llama {
+    use std::path::Path;
+
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_runtime::backend::{Backend, ContextShape, DecodeError, Row, Sequence};
+    use hob_runtime::heartbeat::Heartbeat;
+    use hob_slots::Token;
+
+    use super::*;
+
+    fn rows(tokens: &[Token], from: usize) -> Vec<Row> {
+        let row = |(index, &token): (usize, &Token)| Row {
+            token,
+            position: from + index,
+            sequence: Sequence(0),
+            wants_logits: index + 1 == tokens.len(),
+        };
+        tokens.iter().enumerate().map(row).collect()
+    }
+
+    const MODELS: [&str; 5] = [
+        "hob-tiny-f16.gguf",
+        "fixtures/qwen2.gguf",
+        "fixtures/gemma3.gguf",
+        "fixtures/lfm2.gguf",
+        "fixtures/mamba.gguf",
+    ];
+
+    /// A running state comes back from a sequence that shares it.
+    #[test]
+    fn an_interrupted_micro_batch_of_llama_cpp_leaves_the_cache_as_it_was() {
+        for file in MODELS {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file);
+            let model = LlamaModel::load(&path, LlamaOptions::default()).unwrap();
+            let can_drop = model.facts().memory.can_drop_newest();
+            let mark = Sequence(1);
+            let text = model.tokenize(&"The kettle is hot. ".repeat(80), false, true);
+            // The first part is longer than gemma3's window.
+            let (first, second) = text[..400].split_at(200);
+            let shape = ContextShape { context_tokens: 1024, sequences: 3, micro_batch: 512 };
+            let mut run = |backend: &mut dyn Backend| {
+                backend.decode(&rows(first, 0)).unwrap();
+                let mut interrupted = 0;
+                for into_it in [0, 2, 5, 12].map(Duration::from_millis) {
+                    let stopped = Arc::new(Heartbeat::default());
+                    stopped.stop();
+                    std::thread::sleep(Duration::from_secs(1) - into_it);
+                    backend.report_to(stopped);
+                    backend.share(Sequence(0), mark, 0..first.len());
+                    let Err(error) = backend.decode(&rows(second, first.len())) else { break };
+                    assert_eq!(error, DecodeError::Interrupted, "{file}");
+                    if !can_drop {
+                        backend.clear(Sequence(0));
+                        backend.share(mark, Sequence(0), 0..first.len());
+                    }
+                    backend.clear(mark);
+                    assert_eq!(backend.end(Sequence(0)), first.len(), "{file}");
+                    interrupted += 1;
+
+                    backend.report_to(Arc::default());
+                    backend.decode(&rows(second, first.len())).unwrap();
+                    let after = backend.logits(second.len() - 1).to_vec();
+                    backend.clear(Sequence(0));
+                    backend.decode(&rows(first, 0)).unwrap();
+                    backend.decode(&rows(second, first.len())).unwrap();
+                    let expected = backend.logits(second.len() - 1);
+                    assert_eq!(after, expected, "{file}: as if it was never interrupted");
+                    backend.clear(Sequence(0));
+                    backend.decode(&rows(first, 0)).unwrap();
+                }
+                assert!(interrupted > 0, "{file}");
+            };
+            model.with_context(shape, &mut run).unwrap();
+        }
+    }
+}
