@@ -2,7 +2,8 @@
 //!
 //! - Checks use public interfaces only: HTTP to hobd, WebDriver to the browser. They test the page as
 //!   hobd serves it, with its security policy and its timing.
-//! - Each check has its own hobd, directories and browser, which end with it, also when it fails.
+//! - Each check has its own hobd, directories and browser, which end with it, also when it fails. A browser
+//!   that has served a check may serve another one once it is cleared.
 //! - Every wait has a bound, and its panic says what it waited for. A failed check saves a screenshot in
 //!   `target/checks/`.
 //! - A missing browser fails the check and names the package; no check is skipped.
@@ -16,6 +17,7 @@ pub mod browser;
 pub mod bus;
 pub mod canary;
 pub mod chat;
+mod chromium;
 pub mod desktop;
 pub mod hobd;
 pub mod hostile;
@@ -24,6 +26,7 @@ pub mod keys;
 pub mod openings;
 pub mod page;
 pub mod screen;
+mod session;
 pub mod tools;
 
 pub use browser::{Browser, Look};

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use hob_checks::canary::Canary;
-use hob_checks::{Hobd, Model, Page, hostile};
+use hob_checks::{Browser, Hobd, Model, Page, hostile};
 use serde_json::{Value, json};
 
 /// Payloads in one chat.
@@ -119,7 +119,8 @@ struct World {
 impl World {
     fn new() -> Self {
         let hobd = Hobd::start_with(Model::Fake, &["--ctx", "16384"]);
-        let page = Page::open(&hobd);
+        let page = Page::of(Browser::that_logs_requests());
+        page.go(&hobd.address_of_the_page());
         page.shows("@composer");
         page.log("performance"); // What came before is the browser's own.
         let canary = Canary::new();
