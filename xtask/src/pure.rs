@@ -1,6 +1,6 @@
 //! Checks that some crates build without a C++ compiler, cmake and libclang.
 //!
-//! - Builds them in a target directory of their own, so that no other build helps.
+//! - `cargo check` runs their build scripts, in a target directory of their own, so that no other build helps.
 //! - Hides the tools with the environment variables of the build scripts.
 
 use crate::command::{Failure, Line};
@@ -12,7 +12,7 @@ const NATIVE: [&str; 4] = ["llama-cpp-", "cmake", "bindgen", "clang-sys"];
 
 pub fn check() -> Result<(), Failure> {
     let packages = || PURE.iter().flat_map(|package| ["--package", package]);
-    Line::new("cargo build --target-dir target/pure")
+    Line::new("cargo check --target-dir target/pure")
         .args(packages())
         .env("CXX", "false")
         .env("CMAKE", "false")
