@@ -2,7 +2,7 @@
 //! vanish leave nothing behind, and a stop loses nothing.
 //!
 //! Runs a minute and 600 broken streams; `HOB_TEST_ALL=1`: 30 minutes and 10,000; `HOB_TEST_LOAD_SECS=120`: that
-//! long. From 120 seconds on, memory has no allowance for the allocator. `cargo xtask bench load` measures how
+//! long. From 120 seconds on, memory has no allowance for the allocator; `MALLOC_ARENA_MAX` is passed on to hobd. `cargo xtask bench load` measures how
 //! quick a refusal, a request and a stop are under such load.
 
 use std::fs;
@@ -38,9 +38,21 @@ fn length() -> Duration {
     secs.map_or(if is_whole() { WHOLE_LENGTH } else { LENGTH }, Duration::from_secs)
 }
 
+/// Of glibc, by which it reserves an arena's memory, at a multiple of it.
+const HEAP_BYTES: u64 = 64 << 20;
+
+/// glibc's number of arenas, if the caller chooses it.
+fn chosen_arenas() -> Option<String> {
+    std::env::var("MALLOC_ARENA_MAX").ok()
+}
+
 fn launch(directory: &Path) -> Launch {
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
-    launch.args(["--model", "fake", "--slots", "4"])
+    let launch = launch.args(["--model", "fake", "--slots", "4"]);
+    match chosen_arenas() {
+        Some(arenas) => launch.env("MALLOC_ARENA_MAX", arenas),
+        None => launch,
+    }
 }
 
 fn start(directory: &Path) -> Hobd {
@@ -51,6 +63,27 @@ fn resident_bytes(hobd: &Hobd) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", hobd.ready["pid"])).unwrap();
     let size = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     size.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+}
+
+/// The reservations of glibc's arenas, but for the first arena, which has none.
+fn heaps(hobd: &Hobd) -> usize {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", hobd.ready["pid"])).unwrap();
+    let regions: Vec<(u64, u64, &str)> = maps
+        .lines()
+        .filter_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (begin, end) = range.split_once('-')?;
+            let address = |text| u64::from_str_radix(text, 16).ok();
+            Some((address(begin)?, address(end)?, rest.get(..4)?))
+        })
+        .collect();
+    let is_heap = |used: &(u64, u64, &str), free: &(u64, u64, &str)| {
+        used.0.is_multiple_of(HEAP_BYTES)
+            && (used.2, free.2) == ("rw-p", "---p")
+            && used.1 == free.0
+            && free.1 >= used.0 + HEAP_BYTES
+    };
+    regions.windows(2).filter(|pair| is_heap(&pair[0], &pair[1])).count()
 }
 
 fn descriptors(hobd: &Hobd) -> usize {
@@ -175,7 +208,13 @@ fn two_hundred_clients_on_four_slots_get_their_own_whole_answer_or_a_refusal() {
     let noise = if time < LONG { NOISE_BYTES } else { 0 };
     let allowed = settled + (settled * MAX_GROWTH_PERCENT / 100).max(noise);
     let (first, last) = (settled >> 10, resident >> 10);
-    println!("{first} KiB after a third of the load, {last} KiB at its end");
+    let heaps = heaps(&hobd);
+    println!("{first} KiB after a third of the load, {last} KiB at its end, in {heaps} heaps");
+    // `bound_arenas` allows two arenas, which fit a heap each.
+    assert!(
+        heaps <= 2 || chosen_arenas().is_some(),
+        "{heaps} heaps: no other uses what one has free"
+    );
     assert!(
         resident <= allowed,
         "{last} KiB at the end of the load, {first} KiB after a third of it"
