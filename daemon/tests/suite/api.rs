@@ -1,10 +1,11 @@
 //! The daemon's answers have the types of `hob-api`: no field is missing or unknown.
 
-use crate::common::{Answer, World, user};
 use hob_api::{Conversation, ConversationText, Explained, List, Status, Turn};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+use crate::common::{Answer, World, user};
 
 #[test]
 fn the_status_has_the_type_of_the_api() {

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::common::{World, user};
 use hob_daemon::clock::wall_clock;
 use hob_slots::AdjustedTime;
 use serde_json::{Value, json};
+
+use crate::common::{World, user};
 
 fn say(world: &World, conversation: &str, text: &str, hob: Value) -> Value {
     let extra = json!({"conversation": conversation, "hob": hob, "temperature": 1.0});

@@ -1,7 +1,8 @@
 //! Chat answers in OpenAI's format, complete and streamed.
 
-use crate::common::{Plan, World, assistant, text, user};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, assistant, text, user};
 
 fn hi() -> Value {
     json!([user("Hi")])

@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::common::{Call, Plan, TOKEN, World, text, user};
 use serde_json::{Value, json};
+
+use crate::common::{Call, Plan, TOKEN, World, text, user};
 
 const CHAT: &str = "/v1/chat/completions";
 

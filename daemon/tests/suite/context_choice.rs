@@ -1,9 +1,10 @@
 //! How large the context is: chosen for the model, or set; and that KV outlives a change of it.
 
-use crate::common::home::Home;
 #[cfg(feature = "llama")]
 use crate::common::home::{say, say_with};
 use serde_json::{Value, json};
+
+use crate::common::home::Home;
 
 /// Fields of the status: cells, tokens of a conversation, and why they are not more.
 fn context(client: &hob_testkit::Client) -> (Value, Value, Value) {

@@ -1,8 +1,9 @@
 //! Answers that go on after a stop, a limit or a crash.
 
-use crate::common::{World, roles_and_texts, text, user};
 use hob_testkit::wait;
 use serde_json::{Value, json};
+
+use crate::common::{World, roles_and_texts, text, user};
 
 const QUESTION: &str = "Say this: one two three four five six seven";
 const ANSWER: &str = "one two three four five six seven";

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::common::{Plan, World, assistant, chat_body, computed, roles_and_texts, text, user};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, assistant, chat_body, computed, roles_and_texts, text, user};
 
 #[test]
 fn a_follow_up_computes_only_its_own_tokens() {

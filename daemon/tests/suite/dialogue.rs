@@ -5,14 +5,15 @@
 
 use std::process::Command;
 
-use crate::common::socket::{Client, started, stopped};
-use crate::common::{Plan, World, user};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hob_daemon::speech::sound::Sound;
 use hob_daemon::speech::vad::SpeechDetector;
 use serde_json::{Value, json};
 use tungstenite::Message;
+
+use crate::common::socket::{Client, started, stopped};
+use crate::common::{Plan, World, user};
 
 /// Understands more words after each quarter of a second of sound; at the end all of them.
 const RECOGNIZER: &str = "head -c 8000 >/dev/null; echo What is my; \

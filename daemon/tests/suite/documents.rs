@@ -8,9 +8,10 @@ mod pdf;
 #[path = "documents/views.rs"]
 mod views;
 
-use crate::common::home::{HOUR, Home};
 use hob_testkit::{Answer, Client, Stream, wait};
 use serde_json::{Value, json};
+
+use crate::common::home::{HOUR, Home};
 
 /// More than a prompt about a document has beside the document and the question's letters.
 const FRAME_TOKENS: u64 = 24;

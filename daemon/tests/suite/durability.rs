@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::common::{Plan, computed, roles_and_texts, user};
 use rusqlite::Connection;
 use serde_json::json;
+
+use crate::common::{Plan, computed, roles_and_texts, user};
 
 #[test]
 fn text_is_on_the_disk_before_the_first_word_is_shown() {

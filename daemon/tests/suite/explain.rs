@@ -1,7 +1,8 @@
 //! Explanations of prefix cache misses, each caused as a client would cause it.
 
-use crate::common::{Plan, World, assistant, chat_body, text, user};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, assistant, chat_body, text, user};
 
 fn system(text: &str) -> Value {
     json!({"role": "system", "content": text})

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::home::Home;
 use hob_testkit::registry::{Behaviour, MODEL_FILE, Registry, serve_model};
 use hob_testkit::{Client, wait};
 use serde_json::{Value, json};
+
+use crate::common::home::Home;
 
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf")

@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::common::{Call, Plan, TOKEN, World};
 use serde_json::json;
+
+use crate::common::{Call, Plan, TOKEN, World};
 
 #[test]
 fn only_health_and_the_page_need_no_token() {

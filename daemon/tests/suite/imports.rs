@@ -10,10 +10,11 @@
 
 use std::io::{Cursor, Write};
 
-use crate::common::{Answer, Plan, World};
 use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
+
+use crate::common::{Answer, Plan, World};
 
 const JSON: &str = "application/json";
 const LINES: &str = "application/jsonl";

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{Plan, chat_body, user};
 use hob_slots::derive_slot_id;
 use hob_testkit::{Hobd, Launch, wait};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, chat_body, user};
 
 /// A stable beginning of more than one block.
 const BEGINNING: &str = "You are Ember, a calm home assistant. Use plain words, and no more of \

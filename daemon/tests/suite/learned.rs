@@ -1,8 +1,9 @@
 //! Learned prefixes: what many prompts begin with stays warm without a profile.
 
-use crate::common::{Plan, World, user};
 use hob_testkit::{Client, Launch, wait};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 const RULES: &str =
     "You are the porter of a small hotel by the sea. Answer in one short sentence. ";

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::common::{Plan, World, chat_body, user};
 use hob_slots::{Layer, TtlClass};
 use hob_testkit::files;
 use rusqlite::Connection;
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, chat_body, user};
 
 #[test]
 fn conversations_are_listed_renamed_and_deleted() {

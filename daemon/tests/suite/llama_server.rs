@@ -1,7 +1,8 @@
 //! llama-server's routes. Its own tests run against a built hobd in `tests/llama_server`.
 
-use crate::common::{Plan, World, user};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 const COMPLETION: &str = "/completion";
 

@@ -3,9 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Plan, World, user};
 use hob_runtime::SlotState;
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 fn endless() -> Value {
     json!({"max_tokens": 5000, "ignore_eos": true})

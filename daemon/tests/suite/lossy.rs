@@ -5,9 +5,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::home::{HOUR, Home, MINUTE, saved, say, say_with, until_parked};
 use hob_testkit::{Client, files, wait};
 use serde_json::{Value, json};
+
+use crate::common::home::{HOUR, Home, MINUTE, saved, say, say_with, until_parked};
 
 /// `lossy`: the setting, which a flag overrides.
 fn room(lossy: Option<&str>) -> Home {

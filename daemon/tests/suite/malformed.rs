@@ -1,7 +1,8 @@
 //! Malformed input gets an error that names the wrong field, and affects no other request.
 
-use crate::common::{World, user};
 use serde_json::{Value, json};
+
+use crate::common::{World, user};
 
 #[test]
 fn invalid_json_is_refused_without_being_quoted() {

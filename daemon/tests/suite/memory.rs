@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::common::{Plan, World, user};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 const LONG: &str = "Please remember that the code of my locker is 48213, and say it when I ask. ";
 

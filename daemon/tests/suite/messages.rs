@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::common::{Plan, World, roles_and_texts, user};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, roles_and_texts, user};
 
 fn say(world: &World, text: &str) -> Value {
     let extra = json!({"conversation": "room", "hob": {"append": true}, "max_tokens": 100});

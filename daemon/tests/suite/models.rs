@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::common::{Plan, World, user};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 #[test]
 fn each_model_is_listed_with_the_memory_that_it_needs() {

@@ -2,8 +2,9 @@
 
 use std::io::Read;
 
-use crate::common::{Answer, Plan, World, user};
 use serde_json::{Value, json};
+
+use crate::common::{Answer, Plan, World, user};
 
 const CHAT: &str = "/api/chat";
 const GENERATE: &str = "/api/generate";

@@ -4,10 +4,11 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::home::{HOUR, Home, MINUTE};
-use crate::common::{Answer, Call, Plan, World, user};
 use hob_testkit::{Client, Launch, wait};
 use serde_json::{Value, json};
+
+use crate::common::home::{HOUR, Home, MINUTE};
+use crate::common::{Answer, Call, Plan, World, user};
 
 fn error(answer: &Answer) -> (u16, String) {
     let body = answer.json();

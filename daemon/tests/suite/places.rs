@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::common::{Plan, World, computed, user};
 use serde_json::json;
+
+use crate::common::{Plan, World, computed, user};
 
 #[test]
 fn more_conversations_than_slots_come_back_from_memory() {

@@ -1,10 +1,11 @@
 //! Export of conversations to files, and import.
 
-use crate::common::{Answer, Plan, World, user};
 use hob_slots::archive::export;
 use hob_slots::{ConversationId, StoreReader, Timestamp};
 use serde_json::{Value, json};
 use tar::{Builder, Header};
+
+use crate::common::{Answer, Plan, World, user};
 
 const JSON: &str = "application/json";
 const TAR: &str = "application/x-tar";

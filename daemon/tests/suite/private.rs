@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
-use crate::common::{chat_body, user};
 use hob_testkit::{Hobd, Launch, Process, Signal, files, wait};
 use serde_json::{Value, json};
+
+use crate::common::{chat_body, user};
 
 const CANARY: &str = "The-canary-sings-at-midnight";
 

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::{Answer, Plan, World, user};
 use serde_json::{Value, json};
+
+use crate::common::{Answer, Plan, World, user};
 
 #[test]
 fn a_profile_is_shown_segment_by_segment_with_its_costs() {

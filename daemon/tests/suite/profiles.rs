@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Plan, World, user};
 use hob_daemon::profiles::ChangeKind;
 use hob_prewarm::ProfileName;
 use hob_slots::Token;
 use hob_testkit::{Answer, Hobd, Launch};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 #[test]
 fn the_first_request_of_each_profile_begins_with_its_prefix() {

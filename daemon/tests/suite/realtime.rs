@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use crate::common::socket::{Client, started, stopped};
-use crate::common::{Plan, TOKEN, World, assistant, text, user};
 use hob_runtime::SlotState;
 use serde_json::json;
 use tungstenite::Message;
 use tungstenite::http::StatusCode;
+
+use crate::common::socket::{Client, started, stopped};
+use crate::common::{Plan, TOKEN, World, assistant, text, user};
 
 fn hot(world: &World, count: u64) {
     world.until("the conversation is hot", |world| {

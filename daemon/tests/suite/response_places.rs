@@ -1,9 +1,10 @@
 //! Responses as places in stored conversations: what goes on where, with which KV, and what is deleted.
 
-use crate::common::home::Home;
-use crate::common::{World, computed, roles_and_texts, text as chat_text, user};
 use hob_testkit::{Client, wait};
 use serde_json::{Value, json};
+
+use crate::common::home::Home;
+use crate::common::{World, computed, roles_and_texts, text as chat_text, user};
 
 const ROUTE: &str = "/v1/responses";
 

@@ -1,7 +1,8 @@
 //! OpenAI's Responses API: answers, their events, and the errors of requests.
 
-use crate::common::{Plan, World};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World};
 
 const ROUTE: &str = "/v1/responses";
 

@@ -3,9 +3,10 @@
 //!
 //! Runs on the bundled model; without llama.cpp on the fake one.
 
-use crate::common::home::{HOUR, Home, MINUTE, saved, say, say_with, until_parked, until_warm};
 use hob_testkit::{Client, wait};
 use serde_json::{Value, json};
+
+use crate::common::home::{HOUR, Home, MINUTE, saved, say, say_with, until_parked, until_warm};
 
 /// Expires in any sweep five minutes after its last use: once it is gone, a sweep has been there.
 const WITNESS: &str = "witness";

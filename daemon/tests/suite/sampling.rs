@@ -1,7 +1,8 @@
 //! Sampling parameters of a conversation and of a profile, and templates that clients share.
 
-use crate::common::{Plan, World, user};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 const ROOM: &str = "/v1/conversations/room";
 

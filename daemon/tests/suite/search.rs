@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Plan, World, user};
 use hob_daemon::clock::wall_clock;
 use hob_daemon::conversations::transcript::{Transcript, TurnEnd};
 use hob_daemon::wire::message::{Message, Role};
@@ -10,6 +9,8 @@ use hob_slots::format::SlotRecord;
 use hob_slots::store::Store;
 use hob_slots::{ConversationId, Timestamp, Token, TtlClass};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 fn say(world: &World, conversation: &str, text: &str) -> Value {
     let extra = json!({"conversation": conversation, "hob": {"append": true}});

@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::common::home::{Home, saved, say, say_with};
 use hob_testkit::{Answer, Client, wait};
 use serde_json::{Value, json};
+
+use crate::common::home::{Home, saved, say, say_with};
 
 /// A hobd whose configuration file is in its directory and names the fake model.
 fn configured(arguments: &[&str]) -> (Home, PathBuf) {

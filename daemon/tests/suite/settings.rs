@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use crate::common::home::{Home, MINUTE, saved, say, say_with, until_warm};
 use hob_testkit::{Client, files, wait};
 use serde_json::{Value, json};
+
+use crate::common::home::{Home, MINUTE, saved, say, say_with, until_warm};
 
 /// More than one block of the fake model, whose tokens are bytes.
 fn long(what: &str) -> String {

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{Plan, World, text, user};
 use hob_slots::archive::export;
 use hob_slots::store::{Store, StoreReader};
 use hob_slots::{
     BlockId, BlockRef, ConversationId, Object, ObjectKind, SlotRecord, Timestamp, Token, TtlClass,
 };
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, text, user};
 
 #[test]
 fn saved_conversations_are_listed_with_their_places() {

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Answer, Plan, World, text, user};
 use hob_runtime::SlotState;
 use serde_json::{Value, json};
+
+use crate::common::{Answer, Plan, World, text, user};
 
 /// Tokens that the fake model's template writes around a user message and before the answer:
 /// `<|im_start|>user\n`, `<|im_end|>\n<|im_start|>assistant\n`.

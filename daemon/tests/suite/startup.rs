@@ -3,11 +3,12 @@
 
 use std::fs;
 
+use hob_testkit::{Client, wait};
+use serde_json::{Value, json};
+
 use crate::common::home::{
     HOUR, Home, MINUTE, prefix, saved, say, say_with, until_parked, until_warm,
 };
-use hob_testkit::{Client, wait};
-use serde_json::{Value, json};
 
 const PROFILE: &str = "Be brief, and kind.";
 

@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::chance::Chance;
 use hob_testkit::process::Signal;
 use hob_testkit::{Client, Hobd, Launch, Process, Stream, wait};
 use serde_json::{Value, json};
+
+use crate::common::chance::Chance;
 
 const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 

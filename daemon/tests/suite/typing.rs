@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{Plan, World, user};
 use hob_prewarm::Battery;
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 /// Tokens that the fake model's template writes behind a user message and before the answer:
 /// `<|im_end|>\n<|im_start|>assistant\n`.

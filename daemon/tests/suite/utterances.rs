@@ -6,10 +6,11 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::common::{Plan, World, user};
 use hob_testkit::http::Answer;
 use hob_testkit::{Client, Launch, wait};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 /// Understands more words after each quarter of a second of sound; at the end all of them.
 const RECOGNIZER: &str = "head -c 8000 >/dev/null; echo What is my; \

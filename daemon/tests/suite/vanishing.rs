@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::common::*;
 use serde_json::json;
+
+use crate::common::*;
 
 const CONVERSATIONS: usize = 6;
 const TURNS: usize = 12;

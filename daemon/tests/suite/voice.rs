@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::common::{Answer, Plan, World, user};
 use hob_daemon::speech::vad::{SAMPLE_RATE, SpeechDetector, SpeechEvent};
 use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 use serde_json::{Value, json};
+
+use crate::common::{Answer, Plan, World, user};
 
 const PHRASES: [&str; 2] = ["One second.", "Let me see."];
 

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::{Plan, World, user};
 use hob_daemon::warm::battery::ReadBattery;
 use hob_prewarm::{Battery, ProfileName};
 use serde_json::{Value, json};
+
+use crate::common::{Plan, World, user};
 
 const DEFAULT: &str = "[[segment]]\nlayer = 'identity'\ntext = '''\
     You are a kettle on a shelf beside the fire. Answer in one short sentence.'''\n";

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::{Plan, World};
 use hob_daemon::profiles::ChangeKind;
 use hob_daemon::watch::{Change, Mode};
 use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::common::{Plan, World};
 
 const POLLED: Mode = Mode::Polled(Duration::from_millis(100));
 const BRIEF: &str = "[[segment]]\nlayer = 'rules'\nkey = 'tone'\ntext = 'Be brief.'\n";

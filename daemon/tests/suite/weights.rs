@@ -4,13 +4,14 @@
 #[cfg(feature = "llama")]
 use std::{fs, path::Path};
 
-use crate::common::home::{Home, MINUTE, say};
 #[cfg(feature = "llama")]
 use hob_testkit::Gguf;
 use hob_testkit::{Client, Launch, wait};
 #[cfg(feature = "llama")]
 use serde_json::Value;
 use serde_json::json;
+
+use crate::common::home::{Home, MINUTE, say};
 
 fn until_residency(client: &Client, residency: &str) {
     wait::until(residency, || (client.get("/v1/status")["residency"] == residency).then_some(()));

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::adapters::{AdapterFile, Adapters};
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
@@ -11,6 +10,8 @@ use hob_runtime::{EngineOptions, MissReason, Model, TurnError, TurnRequest};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::StoreReader;
 use hob_slots::{BLOCK_TOKENS, Token};
+
+use crate::support::*;
 
 const MEMORIES: [MemoryKind; 4] =
     [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::format::{Object, ObjectKind};
 use hob_slots::store::Store;
 use hob_slots::{Payload, Token};
+
+use crate::support::*;
 
 /// Slow enough to be observed while it runs.
 fn slow() -> Arc<dyn Model> {

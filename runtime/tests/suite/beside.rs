@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::turn::{PromptPhase, PromptProgress};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnEvent, TurnRequest};
 use hob_slots::Token;
+
+use crate::support::*;
 
 fn options() -> EngineOptions {
     EngineOptions { slots: 4, micro_batch: 512, ..crate::support::options() }

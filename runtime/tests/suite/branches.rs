@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
@@ -14,6 +13,8 @@ use hob_slots::format::SlotRecord;
 use hob_slots::store::{Key, Store, StoreReader};
 use hob_slots::{AdjustedTime, ModelHash, Rules, SAVE_GRACE, Sweeper, Timestamp};
 use parking_lot::Mutex;
+
+use crate::support::*;
 
 fn record(directory: &Path, conversation: &str) -> SlotRecord {
     let store = StoreReader::open(directory).unwrap();

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::support::*;
 use hob_runtime::backend::fake::{BatchLog, FakeModel, ViewLog};
 use hob_runtime::backend::{MemoryKind, Row};
 use hob_runtime::{EngineOptions, Model, Retention, Reuse, TurnRequest};
@@ -10,6 +9,8 @@ use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
 use hob_slots::format::SegmentRef;
 use hob_slots::{Layer, Token};
+
+use crate::support::*;
 
 const TOKENS: usize = 280;
 

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::{Retention, TurnRequest};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::StoreReader;
 use hob_slots::{BlockId, Token, TtlClass};
+
+use crate::support::*;
 
 const MEMORIES: [MemoryKind; 4] =
     [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::{EngineOptions, Model};
 use hob_slots::Token;
+
+use crate::support::*;
 
 const ROWS: usize = 1024;
 

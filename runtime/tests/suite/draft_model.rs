@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::grammar::Grammar;
@@ -16,6 +15,8 @@ use hob_runtime::{
 };
 use hob_slots::Token;
 use proptest::prelude::*;
+
+use crate::support::*;
 
 const TEXT: &str = "What the kettle said to the lamp, nobody on the shelf had ever heard before. ";
 

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::grammar::Grammar;
 use hob_runtime::{DraftCounts, Engine, EngineOptions, Model, TurnEvent, TurnRequest};
 use proptest::prelude::*;
+
+use crate::support::*;
 
 const FILE: &str = "fn area(width: f64, height: f64) -> f64 {\n    width * height\n}\n\n\
                     fn volume(width: f64, height: f64, depth: f64) -> f64 {\n    \

@@ -5,9 +5,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::*;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{EngineOptions, Model, TurnError};
+
+use crate::support::*;
 
 fn load(path: &Path) -> Arc<dyn Model> {
     let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };

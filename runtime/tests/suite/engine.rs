@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, FinishReason, Model, NoEviction, TurnError, TurnRequest};
 use hob_slots::Token;
+
+use crate::support::*;
 
 #[test]
 fn kv_stays_in_its_cells_until_the_disk_has_room_and_is_saved_then() {

@@ -4,8 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::replay::Replay;
-use crate::support::*;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{
     Engine, EngineOptions, FinishReason, MissReason, Model, PromptPhase, Purpose, Retention,
@@ -13,6 +11,9 @@ use hob_runtime::{
 };
 use hob_slots::format::SegmentRef;
 use hob_slots::{BLOCK_TOKENS, Layer, Timeline, Token};
+
+use crate::support::replay::Replay;
+use crate::support::*;
 
 const BUDGET: usize = 400;
 

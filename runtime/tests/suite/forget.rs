@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{EngineOptions, Model, Retention, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::store::StoreReader;
 use hob_slots::{AdjustedTime, Rules, SAVE_GRACE, Sweeper, Timestamp, Token, TtlClass};
 use parking_lot::Mutex;
+
+use crate::support::*;
 
 fn slow(memory: MemoryKind) -> Arc<dyn Model> {
     Arc::new(FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(1)))

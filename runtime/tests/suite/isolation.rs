@@ -9,10 +9,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::*;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{EngineOptions, Model};
 use hob_slots::Token;
+
+use crate::support::*;
 
 const CONVERSATIONS: usize = 4;
 const TURNS: usize = 50;

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::support::*;
 use hob_runtime::likeness::Measured;
 use hob_runtime::{Model, Retention, TurnRequest};
 use hob_slots::Token;
 use hob_slots::content::Repair;
+
+use crate::support::*;
 
 /// Text in which each window occurs once.
 fn document(number: usize) -> String {

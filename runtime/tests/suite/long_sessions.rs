@@ -7,10 +7,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::*;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{EngineOptions, FinishReason, Model, TurnError, TurnRequest, Way};
 use hob_slots::Token;
+
+use crate::support::*;
 
 const TRAINED: usize = 131_072;
 

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::{Engine, EngineOptions, Model, Retention, Reuse, TurnRequest};
 use hob_slots::content::Repair;
@@ -14,6 +13,8 @@ use hob_slots::{
     AdjustedTime, Layer, Lossy, ObjectKind, Rules, SlotRecord, Sweeper, Swept, Timestamp, Token,
 };
 use parking_lot::Mutex;
+
+use crate::support::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{
@@ -12,6 +11,8 @@ use hob_runtime::{
 };
 use hob_slots::format::SegmentRef;
 use hob_slots::{BLOCK_TOKENS, Layer};
+
+use crate::support::*;
 
 fn map(engine: &Engine) -> CacheMap {
     block_on(engine.map()).expect("the engine runs")

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, TurnRequest};
 use hob_slots::evict::Guard;
 use hob_slots::{Timestamp, Token};
+
+use crate::support::*;
 
 /// Four blocks that no other prompt has.
 fn story(model: &Arc<dyn Model>, of: &str) -> Vec<Token> {

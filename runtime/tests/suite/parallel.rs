@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::backend::{MemoryKind, Row};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnRequest};
 use hob_slots::Token;
+
+use crate::support::*;
 
 const ROWS: usize = 32;
 

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{
-    FINGERPRINT, ask, engine, fake, finish, name, options, request, settle, status, tokens,
-};
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{AheadCounts, EngineOptions, Model, Purpose, TurnError, TurnRequest};
 use hob_slots::Token;
 use hob_slots::store::StoreReader;
+
+use crate::support::{
+    FINGERPRINT, ask, engine, fake, finish, name, options, request, settle, status, tokens,
+};
 
 const PREFIX: &str = "__system_prefix__";
 

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::{Model, Reuse, TurnRequest};
 use hob_slots::Token;
 use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
+
+use crate::support::*;
 
 /// Of a message.
 const TOKENS: usize = 280;

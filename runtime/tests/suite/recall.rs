@@ -1,12 +1,13 @@
 //! What a conversation's new text asks for comes back before it is computed.
 
-use crate::support::*;
 use hob_runtime::{
     BackReason, Engine, EngineOptions, Purpose, Recovery, TurnEvent, TurnRequest, Way,
 };
 use hob_slots::Layer;
 use hob_slots::Token;
 use hob_slots::format::SegmentRef;
+
+use crate::support::*;
 
 const BUDGET: usize = 640;
 

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Retention, SlotState, Turn, TurnRequest};
 use hob_slots::format::{ObjectKind, SlotRecord};
 use hob_slots::store::StoreReader;
 use hob_slots::{Token, TtlClass};
+
+use crate::support::*;
 
 const MEMORIES: [MemoryKind; 4] =
     [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{Model, Purpose, Residency, TurnError, TurnRequest};
+
 use crate::support::{
     ask, block_on, engine, fake, finish, name, options, request, status, then, tokens, user,
 };
-use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Model, Purpose, Residency, TurnError, TurnRequest};
 
 #[test]
 fn hot_conversations_are_restored_after_a_reload() {

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
+
+use crate::support::*;
 
 #[test]
 fn any_one_damaged_object_is_computed_again_and_the_answer_is_the_same() {

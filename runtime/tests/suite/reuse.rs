@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
 use hob_runtime::{EngineOptions, MissReason, Model, TurnRequest};
 use hob_slots::store::StoreReader;
+
+use crate::support::*;
 
 #[test]
 fn a_follow_up_turn_computes_only_its_own_tokens() {

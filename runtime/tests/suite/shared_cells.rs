@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::support::replay::Replay;
-use crate::support::*;
 use hob_runtime::{Model, Purpose, TurnRequest, Way};
 use hob_slots::Token;
+
+use crate::support::replay::Replay;
+use crate::support::*;
 
 const BUDGET: usize = 400;
 

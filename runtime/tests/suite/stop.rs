@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use crate::support::{ask, block_on, engine, options, request, then, tokens, user};
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{EngineOptions, Health, Model};
+
+use crate::support::{ask, block_on, engine, options, request, then, tokens, user};
 
 const MAX_STOP_TIME: Duration = Duration::from_secs(8);
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, MemoryKind, Model, SavedStatus, Tier, TurnRequest};
 use hob_slots::Token;
+
+use crate::support::*;
 
 /// One model of each kind of memory; with llama.cpp too.
 fn models() -> Vec<(String, Arc<dyn Model>)> {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::*;
 use hob_runtime::backend::AttentionTile;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::backend::tile::TILE_ROWS;
@@ -11,6 +10,8 @@ use hob_runtime::{EngineOptions, Model, Reuse, TurnRequest};
 use hob_slots::Token;
 use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
+
+use crate::support::*;
 
 /// In the shape that the constants are measured in.
 fn fake_with_tiles(log: &BatchLog) -> Arc<dyn Model> {

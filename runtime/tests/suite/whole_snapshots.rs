@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::support::*;
 use hob_runtime::Model;
 use hob_runtime::backend::{Backend, ContextShape, MemoryKind, Row, Sequence};
 use hob_slots::format::{Object, ObjectKind, SlotRecord, SnapshotRef};
 use hob_slots::store::{Store, StoreReader};
 use hob_slots::{BlockId, Payload, Timeline, Timestamp, Token, TtlClass};
+
+use crate::support::*;
 
 #[test]
 fn a_record_with_a_whole_snapshot_is_restored_and_continued_in_blocks() {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::support::*;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, Retention, SlotState, TurnError, TurnRequest};
@@ -15,6 +14,8 @@ use hob_slots::store::files::{Disk, Entry, Facts, Files, Lock, LockError, NewFil
 use hob_slots::store::{Store, StoreReader};
 use hob_slots::{Sweeper, Swept, Timestamp, TtlClass};
 use parking_lot::Mutex;
+
+use crate::support::*;
 
 const MEMORIES: [MemoryKind; 3] = [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent];
 

@@ -1,7 +1,8 @@
 //! PDFs: their text, and files that no reader survives.
 
-use crate::common::home::Home;
 use serde_json::Value;
+
+use crate::common::home::Home;
 
 /// A PDF of one page a text, written by hand.
 fn pdf(pages: &[&str]) -> Vec<u8> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::Value;
 
 use super::text;
+
 use crate::common::{Plan, World};
 
 const DOCUMENTS: usize = 20;

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::chance::Chance;
 use grammar::Grammar;
 use hob_testkit::{Hobd, Launch};
 use serde_json::{Value, json};
+
+use crate::common::chance::Chance;
 
 const DEFAULT_TEMPLATES: u64 = 40;
 const WORKERS: u64 = 2;

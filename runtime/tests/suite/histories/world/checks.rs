@@ -9,6 +9,7 @@ use hob_runtime::{
 use hob_slots::common_prefix;
 
 use super::{FOREVER, Running, World, finish_async, model_of};
+
 use crate::histories::alone::{self, Expected};
 use crate::histories::asked::Asked;
 use crate::support::*;

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use hob_runtime::TurnError;
 
 use super::{Running, World, finish_async};
+
 use crate::histories::directory;
 use crate::support::*;
 

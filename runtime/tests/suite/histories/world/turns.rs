@@ -6,6 +6,7 @@ use hob_runtime::{Purpose, Retention, TurnRequest};
 use hob_slots::Token;
 
 use super::{Chat, Running, World};
+
 use crate::histories::asked::Asked;
 use crate::support::*;
 
