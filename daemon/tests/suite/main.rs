@@ -2,9 +2,6 @@
 //! functions 80 times. The files beside this directory are programs of their own: they measure a whole
 //! process, or run on a device.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod adapters;
 mod anthropic;
 mod api;
@@ -16,6 +13,7 @@ mod chat;
 mod chat_template;
 mod chunks;
 mod clients;
+mod common;
 mod contest;
 mod context;
 mod context_choice;

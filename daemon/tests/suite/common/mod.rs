@@ -2,7 +2,7 @@
 //! port; [`plan`] has its settings. [`home`]: a directory for built hobds whose clock a test moves.
 //! [`socket`]: a client of `/v1/realtime/events`.
 
-#![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
+#![cfg_attr(not(feature = "llama"), allow(dead_code, reason = "tests on llama.cpp use it"))]
 
 pub mod chance;
 pub mod home;
@@ -10,7 +10,7 @@ pub mod plan;
 pub mod socket;
 pub mod world;
 
-pub use hob_testkit::{Answer, Call, Stream};
+pub use hob_testkit::{Answer, Call};
 pub use plan::{KV_BYTES_PER_TOKEN, Plan, model};
 use serde_json::{Value, json};
 pub use world::{TOKEN, World};
