@@ -3,6 +3,7 @@
 mod access;
 mod branches;
 mod chats;
+mod cleared;
 mod continuing;
 mod documents;
 mod editing;
