@@ -297,26 +297,43 @@ fn what_was_away_stays_away_over_a_restart_and_comes_back_when_it_is_asked_for()
     assert!(answer["hob"]["tokens"]["computed"].as_u64().unwrap() < 150, "{answer}");
 }
 
+/// Makes 14 statements, of which the third has the label. Returns the answers.
+fn state(directory: &Path, label: &Value) -> Vec<Value> {
+    let hobd = start(directory);
+    let say = |n: usize| {
+        let text = format!("Statement {n}: there are {} of them in all.", n * 7919);
+        let mut message = json!({"role": "user", "content": text});
+        if n == 2 {
+            message["hob"] = label.clone();
+        }
+        let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
+        hobd.client.chat(&body(&json!([message]), &extra))
+    };
+    (0..14).map(say).collect()
+}
+
+/// The number of the answer in which what has the key first left its cells.
+fn left_in(answers: &[Value], key: &str) -> Option<usize> {
+    let is_it = |moved: &&Value| moved["key"] == key;
+    answers.iter().position(|answer| moved(std::slice::from_ref(answer), "out").iter().any(is_it))
+}
+
 #[test]
 fn a_pinned_message_stays() {
     let directory = tempfile::tempdir().unwrap();
-    let hobd = start(directory.path());
-    let stays = |answers: &[Value]| {
-        let mut moved = moved(answers, "out").into_iter();
-        moved.all(|moved| moved["key"] != "it")
-    };
-    let mut answers = Vec::new();
-    let say = |n: usize, label: Value| {
-        let text = format!("Statement {n}: there are {} of them in all.", n * 7919);
-        let message = json!({"role": "user", "content": text, "hob": label});
-        let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
-        let body = body(&json!([message]), &extra);
-        hobd.client.call("POST", "/v1/chat/completions").json(&body).send().json()
-    };
-    for n in 0..14 {
-        let label = if n == 2 { json!({"key": "it", "pin": true}) } else { json!({}) };
-        answers.push(say(n, label));
-    }
+    let answers = state(directory.path(), &json!({"key": "it", "pin": true}));
     assert!(moved(&answers, "out").len() > 4, "{answers:?}");
-    assert!(stays(&answers), "{answers:?}");
+    assert_eq!(left_in(&answers, "it"), None, "{answers:?}");
+}
+
+#[test]
+fn a_message_of_more_weight_leaves_later() {
+    let leaves = |weight: u8| {
+        let directory = tempfile::tempdir().unwrap();
+        let answers = state(directory.path(), &json!({"key": "it", "weight": weight}));
+        left_in(&answers, "it").unwrap_or(usize::MAX)
+    };
+    let (least, most) = (leaves(0), leaves(100));
+    assert!(least < most, "of weight 0 in answer {least}, of 100 in answer {most}");
+    assert_ne!(least, usize::MAX, "it leaves");
 }
