@@ -2,7 +2,8 @@
 //!
 //! Three ratios in one run, on the shape of Qwen2.5-0.5B: a cold prompt against llama.cpp alone,
 //! with the batches and the polling of llama-server; four equal prompts at once against one; and a
-//! short prompt behind a long one against the same alone. Everything is interleaved.
+//! short prompt behind a long one against the same alone, with what the long one loses by that. Everything
+//! is interleaved.
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -71,6 +72,7 @@ struct Table {
     equals: Vec<Duration>,
     alone: Vec<Duration>,
     behind: Vec<Duration>,
+    lost: Vec<Duration>,
 }
 
 pub fn run(options: &Options) -> Result<()> {
@@ -105,7 +107,9 @@ pub fn run(options: &Options) -> Result<()> {
         let report = turn(&engine, &format!("alone {round}"), &text.next(SHORT_TOKENS))?;
         table.alone.push(ttft(&report));
         settle(&engine);
-        table.behind.push(behind(&engine, round, &mut text)?);
+        let (behind, lost) = behind(&engine, round, &mut text)?;
+        table.behind.push(behind);
+        table.lost.push(lost);
     }
     engine.shutdown();
     print(options, &subject.on(&*model), &table)
@@ -128,18 +132,20 @@ fn equals(engine: &Engine, round: usize, prompt: &[Token]) -> Result<Duration> {
     Ok(last)
 }
 
-/// The time of a short prompt that arrives while a long one is computed, which is cancelled then.
-fn behind(engine: &Engine, round: usize, text: &mut Words) -> Result<Duration> {
-    let before = status(engine).counters.computed_tokens;
+/// The time of a short prompt that arrives while a long one is computed, and for how long the micro-batch
+/// that it cuts had computed. The long one is cancelled then.
+fn behind(engine: &Engine, round: usize, text: &mut Words) -> Result<(Duration, Duration)> {
+    let before = status(engine).counters;
     let long = engine.submit(request(&format!("long {round}"), &text.next(LONG_TOKENS), 1))?;
-    while status(engine).counters.computed_tokens == before {
+    while status(engine).counters.computed_tokens == before.computed_tokens {
         std::thread::sleep(Duration::from_millis(10));
     }
     // Each round at another time of the micro-batch.
     std::thread::sleep(Duration::from_millis(300 + 170 * round as u64));
     let report = turn(engine, &format!("short {round}"), &text.next(SHORT_TOKENS))?;
+    let lost = status(engine).counters.cut_micros - before.cut_micros;
     drop(long);
-    Ok(ttft(&report))
+    Ok((ttft(&report), Duration::from_micros(lost)))
 }
 
 fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
@@ -168,6 +174,14 @@ fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
         if delay > DELAY_BAR_MS {
             missed.push(format!("{name}: {delay:.0} ms more than alone"));
         }
+    }
+    if let Some(most) = table.lost.iter().max() {
+        println!(
+            "\nThe prompt of {LONG_TOKENS} tokens computes {:.0} ms again in the median, {:.0} at most: the \
+             micro-batch that was cut.",
+            median_ms(&table.lost),
+            most.as_secs_f64() * 1e3
+        );
     }
     if missed.is_empty() || options.no_bars || options.model.is_some() {
         return Ok(());

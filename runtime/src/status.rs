@@ -206,6 +206,8 @@ pub struct EngineCounters {
     pub accepted_tokens: u64,
     /// Of prompts.
     pub computed_tokens: u64,
+    /// The time for which micro-batches had computed that were cut; their rows are computed again.
+    pub cut_micros: u64,
     /// Conversations that were parked for others.
     pub parked: u64,
     /// Turns that gave up their cells to others and continued later.

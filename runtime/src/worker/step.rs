@@ -98,7 +98,10 @@ impl Worker<'_> {
                 self.fail_batch(&plan.shares, &reason);
             }
             Err(DecodeError::Interrupted) => {
-                self.core.pace.observe_cut(began.elapsed());
+                let lost = began.elapsed();
+                self.core.pace.observe_cut(lost);
+                self.core.counters.cut_micros +=
+                    u64::try_from(lost.as_micros()).unwrap_or(u64::MAX);
                 self.recover(&plan.shares);
                 self.drop_mark();
             }
