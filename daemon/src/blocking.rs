@@ -1,5 +1,7 @@
 //! Moves CPU-bound and blocking work off the threads that serve sockets.
 
+use std::any::Any;
+
 use hob_prewarm::PrefixName;
 use hob_runtime::{Engine, EngineStatus, TurnError};
 use hob_slots::ConversationId;
@@ -18,6 +20,14 @@ static JOBS: Semaphore = Semaphore::const_new(MAX_JOBS);
 /// `job` must end by itself: one that waits for a client, or for another job, belongs to
 /// [`tokio::task::spawn_blocking`].
 pub async fn compute<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> T {
+    let done = compute_boxed(Box::new(move || Box::new(job()))).await;
+    *done.downcast().expect("it is what the job returned")
+}
+
+type Done = Box<dyn Any + Send>;
+
+/// The same for every type, so that a task of tokio's is compiled once and not for each of 60 jobs.
+async fn compute_boxed(job: Box<dyn FnOnce() -> Done + Send>) -> Done {
     let permit = JOBS.acquire().await.expect("nothing closes the semaphore");
     let job = move || {
         // A caller that goes away leaves its job running, so the permit goes with the job.
