@@ -219,21 +219,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("only turns want logits");
         let vocabulary = self.core.model.vocabulary();
-        let raw = self.backend.logits(row);
-        self.logits.clear();
-        self.logits.extend_from_slice(raw);
-        if turn.request.ignore_eog {
-            for eog in vocabulary.eog_tokens() {
-                self.logits[eog.0.unsigned_abs() as usize] = f32::NEG_INFINITY;
-            }
-        }
-        let masked = match &mut turn.constraint {
-            Some(constraint) => constraint.mask(&mut self.logits),
-            None => Ok(()),
-        };
-        let chosen = masked.map_err(|error| error.to_string()).and_then(|()| {
-            turn.sampler.choose(&mut self.logits).ok_or_else(|| "no token is left".to_owned())
-        });
+        let chosen = choose(turn, self.backend.logits(row), &mut self.logits, vocabulary);
         let accepted = chosen.and_then(|token| {
             let constraint = turn.constraint.as_mut();
             let accepted = constraint.map_or(Ok(()), |constraint| constraint.accept(token));
@@ -261,7 +247,7 @@ impl Worker<'_> {
         turn.generated += 1;
         self.core.counters.generated_tokens += 1;
         let logprobs = turn.request.logprobs.map(|count| {
-            // The model's own logits: `self.logits` are masked by the grammar.
+            // The model's own logits: those in `self.logits` may be masked by a grammar, or of another row.
             let own = || sample::logprobs(self.backend.logits(row), token, count);
             named_logprobs(odds.unwrap_or_else(own), token, vocabulary)
         });
@@ -375,6 +361,36 @@ impl Worker<'_> {
         self.log_eviction(index, 0, EvictionReason::Failed);
         self.clear(index);
     }
+}
+
+/// Chooses the next token of `turn`, from the logits of its row. Where something changes them before the choice,
+/// or asks for its odds afterwards, `copy` has them then: a copy costs as much as the choice.
+fn choose(
+    turn: &mut Running,
+    logits: &[f32],
+    copy: &mut Vec<f32>,
+    vocabulary: &Vocabulary,
+) -> Result<Token, String> {
+    let none_is_left = || "no token is left".to_owned();
+    let Running { request, constraint, sampler, .. } = turn;
+    let copies = request.ignore_eog
+        || request.logprobs_of_sampling
+        || constraint.is_some()
+        || sampler.changes_logits();
+    if !copies {
+        return sampler.pick(logits).ok_or_else(none_is_left);
+    }
+    copy.clear();
+    copy.extend_from_slice(logits);
+    if request.ignore_eog {
+        for eog in vocabulary.eog_tokens() {
+            copy[eog.0.unsigned_abs() as usize] = f32::NEG_INFINITY;
+        }
+    }
+    if let Some(constraint) = constraint {
+        constraint.mask(copy).map_err(|error| error.to_string())?;
+    }
+    sampler.choose(copy).ok_or_else(none_is_left)
 }
 
 /// Completes the turn's report once its prompt is computed, and sends it. Does so once.

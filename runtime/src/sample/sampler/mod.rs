@@ -63,6 +63,12 @@ impl Sampler {
         }
     }
 
+    /// Whether [`Self::choose`] changes logits before the choice, for a bias or a penalty. Otherwise it is
+    /// [`Self::pick`].
+    pub fn changes_logits(&self) -> bool {
+        self.sampling.reshapes()
+    }
+
     /// The next token, or `None` when no token can be chosen.
     pub fn choose(&mut self, logits: &mut [f32]) -> Option<Token> {
         if !self.sampling.reshapes() {
@@ -84,7 +90,7 @@ impl Sampler {
     }
 
     fn rank(&mut self, logits: &[f32], chosen: Token, n: usize) -> RankedLogprobs {
-        let Some(best) = shortlist::argmax(logits) else {
+        let Some(best) = self.likeliest(logits) else {
             return RankedLogprobs { chosen: LOWEST_LOGPROB, top: Vec::new() };
         };
         let highest = best.logit;
@@ -159,8 +165,9 @@ impl Sampler {
         }
     }
 
-    fn pick(&mut self, logits: &[f32]) -> Option<Token> {
-        let best = shortlist::argmax(logits)?;
+    /// The next token, of logits that nothing changes.
+    pub fn pick(&mut self, logits: &[f32]) -> Option<Token> {
+        let best = self.likeliest(logits)?;
         let highest = best.logit;
         // An infinite logit leaves nothing to draw.
         if self.sampling.temperature <= 0.0 || highest == f32::INFINITY {
@@ -177,17 +184,25 @@ impl Sampler {
             .map(|index| self.shortlist[index].token())
     }
 
+    /// The likeliest token. For a draw of the `top_k` likeliest they are listed by the same pass.
+    fn likeliest(&mut self, logits: &[f32]) -> Option<Candidate> {
+        let Sampling { temperature, top_k, .. } = self.sampling;
+        if temperature <= 0.0 || top_k == 0 {
+            return shortlist::argmax(logits);
+        }
+        shortlist::likeliest(logits, top_k, &mut self.shortlist);
+        self.shortlist.iter().copied().min_by(Candidate::by_likelihood)
+    }
+
+    /// Lists the tokens of the draw. Behind [`Self::likeliest`].
     fn shorten(&mut self, logits: &[f32], highest: f32) {
         let Sampling { top_k, top_p, min_p, .. } = self.sampling;
         let list = &mut self.shortlist;
-        match (top_k, top_p < 1.0) {
-            (0, false) => shortlist::everything_above(logits, highest + min_p.ln(), list),
-            (0, true) => shortlist::nucleus(logits, highest, top_p, &mut self.weights, list),
-            (count, false) => shortlist::likeliest(logits, count, list),
-            (count, true) => {
-                shortlist::likeliest(logits, count, list);
-                shortlist::keep_nucleus(list, highest, top_p);
-            }
+        match (top_k > 0, top_p < 1.0) {
+            (false, false) => shortlist::everything_above(logits, highest + min_p.ln(), list),
+            (false, true) => shortlist::nucleus(logits, highest, top_p, &mut self.weights, list),
+            (true, false) => {} // They are listed.
+            (true, true) => shortlist::keep_nucleus(list, highest, top_p),
         }
         if min_p > 0.0 {
             shortlist::keep_near_best(list, highest, min_p);
