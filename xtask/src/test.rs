@@ -2,7 +2,6 @@
 //! does not end the tests, so that one run names all of them.
 
 use std::time::Instant;
-use std::{env, thread};
 
 use crate::command::{Failure, Line};
 use crate::outcome::Outcome;
@@ -54,9 +53,6 @@ const TESTS: [Step; 5] = [
         ),
     },
 ];
-
-/// The test harness's own setting.
-const THREADS: &str = "RUST_TEST_THREADS";
 
 /// All packages together, so that each crate has one set of features, and cargo compiles it once.
 const ALL: [&str; 4] = ["--release", "--workspace", "--features", "hob-desktop/desktop"];
@@ -128,15 +124,9 @@ fn eviction_policy(whole: bool) -> Result<(), Failure> {
     if whole { check.arg("--whole").run() } else { check.run() }
 }
 
-/// Threads of tests beside one for each core. Tests wait: with two threads hobd's took 386 s and 56 % of two
-/// cores, with four 275 s.
-const MORE_THREADS: usize = 2;
-
 /// With the page and the window, in a browser and in the app of the build above.
 fn tests(whole: bool) -> Result<(), Failure> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = env::var(THREADS).unwrap_or_else(|_| (cores + MORE_THREADS).to_string());
-    let tests = Line::new("cargo test --no-fail-fast").args(ALL).env(THREADS, threads);
+    let tests = Line::new("cargo test --no-fail-fast").args(ALL);
     if whole {
         return tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1").run();
     }
