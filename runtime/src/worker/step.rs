@@ -364,7 +364,7 @@ impl Worker<'_> {
 }
 
 /// Chooses the next token of `turn`, from the logits of its row. Where something changes them before the choice,
-/// or asks for its odds afterwards, `copy` has them then: a copy costs as much as the choice.
+/// or asks for its odds afterwards, `copy` has them then. Others copy nothing: Qwen2.5's are 608 KB a token.
 fn choose(
     turn: &mut Running,
     logits: &[f32],
