@@ -12,7 +12,7 @@ use hob_slots::{ConversationId, Token};
 
 use super::{AGREEMENT_BAR, Case, NONE_BAR, Options, Part, RECALL_BAR, arms, cases, is_default};
 use crate::Subject;
-use crate::recall::language::{ATTRIBUTES, CITIES, Draw, FILES, KEYS};
+use crate::recall::language::{ATTRIBUTES, CITIES, Draw, FILES, KEYS, PEOPLE};
 use crate::turns::{ask, request, settle, start, wait_for};
 
 /// Tokens of an answer that are compared, at most: it ends before.
@@ -33,14 +33,17 @@ pub(super) enum Tells {
     Each,
     /// Each second document another value of what the one before told: the answer takes both.
     Corrections,
+    /// Each second document a value of what the one before told only the place of: the answer takes both.
+    Hops,
 }
 
-pub(super) const TEXTS: [Texts; 4] = [
+pub(super) const TEXTS: [Texts; 5] = [
     Texts { documents: 4, sentences: 7, tells: Tells::Each },
     Texts { documents: 8, sentences: 12, tells: Tells::Each },
     Texts { documents: 4, sentences: 7, tells: Tells::Corrections },
     // Longer than what the default repair takes for short.
     Texts { documents: 4, sentences: 45, tells: Tells::Each },
+    Texts { documents: 4, sentences: 7, tells: Tells::Hops },
 ];
 
 /// What the assistant says to each document.
@@ -66,6 +69,7 @@ impl Tells {
         match self {
             Self::Each => "",
             Self::Corrections => " that correct each other",
+            Self::Hops => " of which a question takes two",
         }
     }
 }
@@ -299,6 +303,7 @@ pub(super) fn documents(model: &Arc<dyn Model>, draw: &mut Draw, texts: Texts) -
     match texts.tells {
         Tells::Each => telling_each(model, draw, texts.documents + 1, texts.sentences),
         Tells::Corrections => corrections(model, draw, texts.documents + 1, texts.sentences),
+        Tells::Hops => hops(model, draw, texts.documents + 1, texts.sentences),
     }
 }
 
@@ -364,6 +369,30 @@ fn corrections(
             tokens: model.tokenize(&text, false, true),
             question: format!("What is my {attribute}?"),
             values: values[number / 2 * 2..][..2].to_vec(),
+        }
+    };
+    (0..count).map(document).collect()
+}
+
+/// Where a person lives, and behind it the code of that city, each in a text.
+fn hops(model: &Arc<dyn Model>, draw: &mut Draw, count: usize, sentences: usize) -> Vec<Document> {
+    let pairs = count.div_ceil(2);
+    let (people, cities) = (draw.sample(&PEOPLE, pairs), draw.sample(&CITIES, pairs));
+    let values: Vec<String> = (0..pairs).map(|_| draw.digits(5)).collect();
+    let document = |number: usize| {
+        let pair = number / 2;
+        let (person, city, value) = (people[pair], cities[pair], &values[pair]);
+        let mut text = draw.prose(sentences);
+        let told = match number % 2 {
+            0 => format!("{person} lives in {city}."),
+            _ => format!("The secret code of {city} is {value}."),
+        };
+        text.insert(draw.below(sentences), told);
+        let text = format!("<|im_start|>user\nRead this. {}<|im_end|>\n{READ}", text.join(" "));
+        Document {
+            tokens: model.tokenize(&text, false, true),
+            question: format!("What is the secret code of the city where {person} lives?"),
+            values: vec![value.clone()],
         }
     };
     (0..count).map(document).collect()

@@ -112,7 +112,7 @@ const RECALL_BAR: f64 = 0.97;
 const NONE_BAR: f64 = 2.0;
 
 /// Each strategy, and how tables name it.
-const ARMS: [(&str, Repair); 13] = [
+const ARMS: [(&str, Repair); 14] = [
     ("none", Repair::None),
     ("head by length", Repair::HeadByLength),
     ("sinks (4)", Repair::Sinks),
@@ -125,6 +125,7 @@ const ARMS: [(&str, Repair); 13] = [
     ("head (48)", Repair::Head(48)),
     ("head (64)", Repair::Head(64)),
     ("selective (15 %)", Repair::Selective(15)),
+    ("head, selective (15 %)", Repair::HeadAndSelective(15)),
     ("full", Repair::Full),
 ];
 

@@ -52,6 +52,12 @@ pub const CITIES: [&str; 20] = [
     "Accra",
 ];
 
+/// People of whom a text tells where they live.
+pub const PEOPLE: [&str; 12] = [
+    "Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Henry", "Irene", "Jonas",
+    "Karen", "Louis",
+];
+
 /// What a user has, each with a number.
 pub const ATTRIBUTES: [&str; 8] = [
     "locker code",

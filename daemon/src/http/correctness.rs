@@ -68,7 +68,7 @@ fn parsed(body: &Value) -> Result<Comparison, ApiError> {
                 let name =
                     name.as_str().ok_or_else(|| refused("a strategy is a text".to_owned()))?;
                 match name.parse() {
-                    Ok(Repair::Selective(_)) => Err(refused(format!(
+                    Ok(repair) if repair.selected().is_some() => Err(refused(format!(
                         "`{name}` computes whole chunks beside them while all answers wait: it is for `cargo xtask \
                          bench chunks` alone"
                     ))),

@@ -157,6 +157,7 @@ impl Worker<'_> {
         turn.phase = Phase::Prefill; // Drops the fetch.
         turn.report.tokens = counts;
         if !head.is_empty() {
+            chunk.start = head.end;
             turn.heads.push(head);
         }
         self.select_deviating(index, chunk);

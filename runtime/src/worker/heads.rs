@@ -12,7 +12,6 @@ use std::ops::Range;
 use std::time::Instant;
 
 use hob_slots::Token;
-use hob_slots::content::Repair;
 
 use super::Worker;
 use super::plan::Plan;
@@ -92,11 +91,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Where the turn takes CacheBlend's choice: computes a moved chunk beside it, and has those of its tokens
-    /// computed anew at their place whose K deviates most.
+    /// Where the turn takes CacheBlend's choice: computes a moved chunk beside it, or what is behind its head, and
+    /// has those of its tokens computed anew at their place whose K deviates most.
     pub(super) fn select_deviating(&mut self, index: usize, chunk: Range<usize>) {
         let turn = self.slots[index].turn.as_ref().expect("it has chunks");
-        let Reuse::Repaired(Repair::Selective(percent)) = turn.request.reuse else { return };
+        let Reuse::Repaired(repair) = turn.request.reuse else { return };
+        let Some(percent) = repair.selected() else { return };
         let Some(deviating) = self.deviations(index, &chunk) else { return };
         let mut positions: Vec<(usize, f32)> = deviating.into_iter().collect();
         positions.sort_by(|one, other| other.1.total_cmp(&one.1));

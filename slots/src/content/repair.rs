@@ -26,6 +26,8 @@ pub enum Repair {
     /// So many per cent of the tokens: those whose K of the second layer deviates most from what it is at the new
     /// place (CacheBlend). The engine computes all of them to know which.
     Selective(usize),
+    /// The head by length, then so many per cent of the tokens behind it, chosen like those of [`Self::Selective`].
+    HeadAndSelective(usize),
     /// All of them.
     Full,
 }
@@ -33,7 +35,8 @@ pub enum Repair {
 /// No strategy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS, selective:PERCENT and full"
+    "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS, selective:PERCENT, \
+     head+selective:PERCENT and full"
 )]
 pub struct UnknownRepair(String);
 
@@ -69,6 +72,7 @@ impl fmt::Display for Repair {
             Self::HeadByLength => f.write_str("head"),
             Self::Head(tokens) => write!(f, "head:{tokens}"),
             Self::Selective(percent) => write!(f, "selective:{percent}"),
+            Self::HeadAndSelective(percent) => write!(f, "head+selective:{percent}"),
             Self::Full => f.write_str("full"),
         }
     }
@@ -77,7 +81,7 @@ impl fmt::Display for Repair {
 impl FromStr for Repair {
     type Err = UnknownRepair;
 
-    /// As written by `Display`; `boundary` and `selective` alone have the default number.
+    /// As written by `Display`; `boundary` and the selective ones alone have the default number.
     fn from_str(text: &str) -> Result<Self, UnknownRepair> {
         let unknown = || UnknownRepair(text.to_owned());
         let (name, tokens) = match text.split_once(':') {
@@ -87,15 +91,18 @@ impl FromStr for Repair {
             }
             None => (text, None),
         };
+        let percent = || match tokens.unwrap_or(SELECTED) {
+            percent @ ..=100 => Ok(percent),
+            _ => Err(unknown()),
+        };
         match (name, tokens) {
             ("none", None) => Ok(Self::None),
             ("sinks", None) => Ok(Self::Sinks),
             ("boundary", tokens) => Ok(Self::Boundary(tokens.unwrap_or(HEAD))),
             ("head", None) => Ok(Self::HeadByLength),
             ("head", Some(tokens)) => Ok(Self::Head(tokens)),
-            ("selective", percent) if percent.is_none_or(|it| it <= 100) => {
-                Ok(Self::Selective(percent.unwrap_or(SELECTED)))
-            }
+            ("selective", _) => Ok(Self::Selective(percent()?)),
+            ("head+selective", _) => Ok(Self::HeadAndSelective(percent()?)),
             ("full", None) => Ok(Self::Full),
             _ => Err(unknown()),
         }
@@ -108,7 +115,7 @@ impl Repair {
         let repaired = match self {
             Self::None | Self::Selective(_) | Self::Full => 0,
             Self::Sinks => SINKS,
-            Self::HeadByLength => HEAD,
+            Self::HeadByLength | Self::HeadAndSelective(_) => HEAD,
             Self::Head(tokens) => tokens,
             Self::Boundary(tokens) => 2 * tokens,
         };
@@ -118,10 +125,20 @@ impl Repair {
     /// The first tokens of a chunk of `len` tokens, if they are all that is computed anew.
     pub fn head(self, len: usize) -> Option<usize> {
         match self {
-            Self::HeadByLength if len < SHORT => Some(SHORT_HEAD.min(len / 2)),
-            Self::HeadByLength => Some(HEAD),
+            Self::HeadByLength | Self::HeadAndSelective(_) if len < SHORT => {
+                Some(SHORT_HEAD.min(len / 2))
+            }
+            Self::HeadByLength | Self::HeadAndSelective(_) => Some(HEAD),
             Self::Head(tokens) => Some(tokens),
             Self::None | Self::Sinks | Self::Boundary(_) | Self::Selective(_) | Self::Full => None,
+        }
+    }
+
+    /// Per cent of a chunk's tokens that are computed anew because they deviate most.
+    pub fn selected(self) -> Option<usize> {
+        match self {
+            Self::Selective(percent) | Self::HeadAndSelective(percent) => Some(percent),
+            _ => None,
         }
     }
 
@@ -131,7 +148,9 @@ impl Repair {
             Self::None | Self::Selective(_) => none(len),
             Self::Sinks => sinks(len),
             Self::Boundary(tokens) => boundary(len, tokens),
-            Self::HeadByLength | Self::Head(_) => head(len, self.head(len).unwrap_or(0)),
+            Self::HeadByLength | Self::HeadAndSelective(_) | Self::Head(_) => {
+                head(len, self.head(len).unwrap_or(0))
+            }
             Self::Full => full(),
         };
         (range.len() >= MIN_IMPORT).then_some(range)
@@ -175,7 +194,16 @@ mod tests {
 
     #[test]
     fn a_strategy_is_read_as_it_is_written() {
-        for text in ["none", "sinks", "boundary:16", "head", "head:8", "selective:20", "full"] {
+        for text in [
+            "none",
+            "sinks",
+            "boundary:16",
+            "head",
+            "head:8",
+            "selective:20",
+            "head+selective:20",
+            "full",
+        ] {
             assert_eq!(text.parse::<Repair>().unwrap().to_string(), text);
         }
         assert_eq!("head".parse(), Ok(Repair::default()));
@@ -188,6 +216,7 @@ mod tests {
             "head:-1",
             "head:100000",
             "selective:101",
+            "head+selective:101",
             "full:1",
         ] {
             assert!(wrong.parse::<Repair>().is_err(), "{wrong}");
