@@ -67,7 +67,7 @@ fn parsed(body: &Value) -> Result<Comparison, ApiError> {
                 let refused = |why: String| ApiError::field(format!("strategies[{at}]"), why);
                 let name =
                     name.as_str().ok_or_else(|| refused("a strategy is a text".to_owned()))?;
-                match name.parse() {
+                match name.parse::<Repair>() {
                     Ok(repair) if repair.selected().is_some() => Err(refused(format!(
                         "`{name}` computes whole chunks beside them while all answers wait: it is for `cargo xtask \
                          bench chunks` alone"
