@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, default_threads};
 use hob_runtime::{Engine, EngineOptions, Model, Reuse, TokenCounts, TurnRequest};
 use hob_slots::content::Repair;
 use hob_slots::{ConversationId, Token};
@@ -38,10 +38,14 @@ impl Pair {
     /// `cells` of each engine, about.
     pub fn new(options: &Options, cells: usize) -> Result<Self> {
         let subject = Subject::of(options.model.as_deref())?;
-        let default = LlamaOptions::default();
-        let threads = options.threads.unwrap_or(default.threads);
-        let model: Arc<dyn Model> =
-            Arc::new(LlamaModel::load(&subject.path, LlamaOptions { threads, ..default })?);
+        let threads = match options.threads {
+            Some(threads) => threads,
+            None => default_threads(std::fs::metadata(&subject.path)?.len()),
+        };
+        let model: Arc<dyn Model> = Arc::new(LlamaModel::load(
+            &subject.path,
+            LlamaOptions { threads, ..LlamaOptions::default() },
+        )?);
         let directories = [tempfile::tempdir()?, tempfile::tempdir()?];
         let context_tokens = cells.max(2048).next_multiple_of(1024);
         let engine = |at: usize| {
