@@ -92,7 +92,8 @@ impl Worker<'_> {
     }
 
     /// Where the turn takes CacheBlend's choice: computes a moved chunk beside it, or what is behind its head, and
-    /// has those of its tokens computed anew at their place whose K deviates most.
+    /// has those of its tokens computed anew at their place whose K deviates most. A head that waits to be computed
+    /// is seen as it was moved.
     pub(super) fn select_deviating(&mut self, index: usize, chunk: Range<usize>) {
         let turn = self.slots[index].turn.as_ref().expect("it has chunks");
         let Reuse::Repaired(repair) = turn.request.reuse else { return };

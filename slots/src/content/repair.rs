@@ -122,13 +122,13 @@ impl Repair {
         (2 * repaired).max(repaired + MIN_IMPORT)
     }
 
-    /// The first tokens of a chunk of `len` tokens, if they are all that is computed anew.
+    /// The first tokens of a chunk of `len` tokens, if they are all that is computed anew but for those that
+    /// [`Self::selected`] chooses.
     pub fn head(self, len: usize) -> Option<usize> {
         match self {
-            Self::HeadByLength | Self::HeadAndSelective(_) if len < SHORT => {
-                Some(SHORT_HEAD.min(len / 2))
-            }
-            Self::HeadByLength | Self::HeadAndSelective(_) => Some(HEAD),
+            Self::HeadByLength if len < SHORT => Some(SHORT_HEAD.min(len / 2)),
+            Self::HeadByLength => Some(HEAD),
+            Self::HeadAndSelective(_) => Self::HeadByLength.head(len),
             Self::Head(tokens) => Some(tokens),
             Self::None | Self::Sinks | Self::Boundary(_) | Self::Selective(_) | Self::Full => None,
         }
@@ -138,7 +138,12 @@ impl Repair {
     pub fn selected(self) -> Option<usize> {
         match self {
             Self::Selective(percent) | Self::HeadAndSelective(percent) => Some(percent),
-            _ => None,
+            Self::None
+            | Self::Sinks
+            | Self::Boundary(_)
+            | Self::HeadByLength
+            | Self::Head(_)
+            | Self::Full => None,
         }
     }
 
@@ -230,6 +235,16 @@ mod tests {
         assert_eq!(heads, [32, 40, 48, 48, 32, 32]);
         for len in repair.min_chunk()..2 * SHORT {
             assert_eq!(repair.imported(len), Some(repair.head(len).unwrap()..len));
+        }
+    }
+
+    #[test]
+    fn a_choice_behind_the_head_imports_what_the_head_alone_does() {
+        let (both, head) = (Repair::HeadAndSelective(15), Repair::HeadByLength);
+        assert_eq!((both.selected(), head.selected()), (Some(15), None));
+        assert_eq!(both.min_chunk(), head.min_chunk());
+        for len in [64, 255, 256, 10_000] {
+            assert_eq!((both.head(len), both.imported(len)), (head.head(len), head.imported(len)));
         }
     }
 
