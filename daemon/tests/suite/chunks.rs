@@ -238,6 +238,7 @@ fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
         (json!({}), "prompts"),
         (json!({"prompts": ["it"], "strategies": ["some"]}), "strategies[0]"),
         (json!({"prompts": ["it"], "strategies": ["none", "selective"]}), "strategies[1]"),
+        (json!({"prompts": ["it"], "strategies": ["head+selective:15"]}), "strategies[0]"),
         (json!({"prompts": ["it"], "max_tokens": 0}), "max_tokens"),
         (json!({"prompts": [{"messages": 3}]}), "prompts[0].messages"),
         (json!({"prompts": [{"conversation": "it", "messages": question(&[1])}]}), "prompts[0]"),
