@@ -10,47 +10,14 @@ use hob_runtime::{Engine, EngineOptions, Model, Reuse, TurnRequest};
 use hob_slots::content::Repair;
 use hob_slots::{ConversationId, Token};
 
+use super::readers::{Question, Reader, TEXTS};
 use super::{AGREEMENT_BAR, Case, NONE_BAR, Options, Part, RECALL_BAR, arms, cases, is_default};
 use crate::Subject;
-use crate::recall::language::{ATTRIBUTES, CITIES, Draw, FILES, KEYS, PEOPLE};
+use crate::recall::language::Draw;
 use crate::turns::{ask, request, settle, start, wait_for};
 
 /// Tokens of an answer that are compared, at most: it ends before.
 pub(super) const COMPARED: usize = 32;
-
-/// What is read in one prompt.
-#[derive(Clone, Copy)]
-pub(super) struct Texts {
-    pub documents: usize,
-    /// Of each.
-    sentences: usize,
-    pub tells: Tells,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tells {
-    /// Each document a value of its own.
-    Each,
-    /// Each second document another value of what the one before told: the answer takes both.
-    Corrections,
-    /// Each second document a value of what the one before told only the place of: the answer takes both.
-    Hops,
-}
-
-pub(super) const TEXTS: [Texts; 5] = [
-    Texts { documents: 4, sentences: 7, tells: Tells::Each },
-    Texts { documents: 8, sentences: 12, tells: Tells::Each },
-    Texts { documents: 4, sentences: 7, tells: Tells::Corrections },
-    // Longer than what the default repair takes for short.
-    Texts { documents: 4, sentences: 45, tells: Tells::Each },
-    Texts { documents: 4, sentences: 7, tells: Tells::Hops },
-];
-
-/// What the assistant says to each document.
-const READ: &str = "<|im_start|>assistant\nI read it.<|im_end|>\n";
-
-/// What is said before a text that an agent reads.
-const CALL: &str = "<|im_start|>user\nHello.<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n";
 
 /// Of one arm over all prompts.
 #[derive(Clone, Default)]
@@ -62,24 +29,6 @@ struct Figures {
     telling: usize,
     /// Answers that tell a value of what is asked for, also where the exact answer tells none.
     tells: usize,
-}
-
-impl Tells {
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Each => "",
-            Self::Corrections => " that correct each other",
-            Self::Hops => " of which a question takes two",
-        }
-    }
-}
-
-/// A text that is asked about.
-pub(super) struct Document {
-    tokens: Vec<Token>,
-    pub question: String,
-    /// Of what is asked for, told by this document or another one.
-    pub values: Vec<String>,
 }
 
 /// Returns the bars that were missed.
@@ -107,16 +56,14 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
         let mut lengths = Vec::new();
         for seed in 0..options.readers {
             let mut draw = Draw::new((seed * 100 + count) as u64);
-            let documents = documents(&model, &mut draw, *texts);
-            let prompt =
-                |order: &[Part], question: &str| prompt(&model, &documents, order, question);
+            let reader = Reader::new(&model, &mut draw, *texts, options);
             let source: Vec<Part> = (0..count).map(Part::Known).collect();
-            ask(&moving, request("source", &prompt(&source, "Hello."), 1))?;
+            ask(&moving, request("source", &reader.prompt(&source, &Question::hello()), 1))?;
             settle(&moving);
             for (case, figures) in cases(count).iter().zip(&mut by_case) {
                 for asked in asked(case) {
-                    let document = &documents[asked];
-                    let prompt = prompt(&case.order, &document.question);
+                    let document = &reader.documents[asked];
+                    let prompt = reader.prompt(&case.order, &document.question);
                     lengths.push(prompt.len());
                     compare([&exact, &moving], &prompt, &document.values, &arms, figures)?;
                 }
@@ -296,123 +243,4 @@ fn tells(title: &str, arms: &[(String, Repair)], all: &[Figures]) -> Vec<String>
 fn of<'f>(arms: &[(String, Repair)], all: &'f [Figures], wanted: Repair) -> Option<&'f Figures> {
     let at = arms.iter().position(|(_, repair)| *repair == wanted)?;
     Some(&all[at])
-}
-
-/// Of the conversation, and one that it does not have.
-pub(super) fn documents(model: &Arc<dyn Model>, draw: &mut Draw, texts: Texts) -> Vec<Document> {
-    match texts.tells {
-        Tells::Each => telling_each(model, draw, texts.documents + 1, texts.sentences),
-        Tells::Corrections => corrections(model, draw, texts.documents + 1, texts.sentences),
-        Tells::Hops => hops(model, draw, texts.documents + 1, texts.sentences),
-    }
-}
-
-/// Texts and files with a value each, in the language of the bundled model.
-fn telling_each(
-    model: &Arc<dyn Model>,
-    draw: &mut Draw,
-    count: usize,
-    sentences: usize,
-) -> Vec<Document> {
-    let cities = draw.sample(&CITIES, count);
-    let files = draw.sample(&FILES, count);
-    let names = cities.into_iter().zip(files);
-    let document = |(number, (city, file)): (usize, (&str, &str))| {
-        let value = draw.digits(5);
-        let mut text = draw.prose(sentences);
-        let (text, question) = if number % 2 == 0 {
-            text.insert(draw.below(sentences), format!("The secret code of {city} is {value}."));
-            (text.join(" "), format!("What is the secret code of {city}?"))
-        } else {
-            let keys = draw.sample(&KEYS, 5);
-            let asked = draw.below(keys.len());
-            let lines: Vec<String> = keys
-                .iter()
-                .enumerate()
-                .map(|(at, key)| match at == asked {
-                    true => format!("{key} = {value}"),
-                    false => format!("{key} = {}", draw.digits(5)),
-                })
-                .collect();
-            let rest = text[..sentences / 2].join(" ");
-            let text = format!("[file:{file}]\n{}\n[end] {rest}", lines.join("\n"));
-            (text, format!("What is {} in {file}?", keys[asked]))
-        };
-        let text = format!("<|im_start|>user\nRead this. {text}<|im_end|>\n{READ}");
-        let tokens = model.tokenize(&text, false, true);
-        Document { tokens, question, values: vec![value] }
-    };
-    names.enumerate().map(document).collect()
-}
-
-/// What the user says of something, and corrects, each before a text.
-fn corrections(
-    model: &Arc<dyn Model>,
-    draw: &mut Draw,
-    count: usize,
-    sentences: usize,
-) -> Vec<Document> {
-    let attributes = draw.sample(&ATTRIBUTES, count.div_ceil(2));
-    let values: Vec<String> = (0..2 * attributes.len()).map(|_| draw.digits(5)).collect();
-    let document = |number: usize| {
-        let (attribute, value) = (attributes[number / 2], &values[number]);
-        let said = match number % 2 {
-            0 => format!("My {attribute} is {value}."),
-            _ => format!("Correction: my {attribute} is {value}."),
-        };
-        let said = format!(
-            "<|im_start|>user\n{said}<|im_end|>\n<|im_start|>assistant\nOkay, your {attribute} is {value}.<|im_end|>\n"
-        );
-        let text = draw.prose(sentences).join(" ");
-        let text = format!("{said}<|im_start|>user\nRead this. {text}<|im_end|>\n{READ}");
-        Document {
-            tokens: model.tokenize(&text, false, true),
-            question: format!("What is my {attribute}?"),
-            values: values[number / 2 * 2..][..2].to_vec(),
-        }
-    };
-    (0..count).map(document).collect()
-}
-
-/// Where a person lives, and behind it the code of that city, each in a text.
-fn hops(model: &Arc<dyn Model>, draw: &mut Draw, count: usize, sentences: usize) -> Vec<Document> {
-    let pairs = count.div_ceil(2);
-    let (people, cities) = (draw.sample(&PEOPLE, pairs), draw.sample(&CITIES, pairs));
-    let values: Vec<String> = (0..pairs).map(|_| draw.digits(5)).collect();
-    let document = |number: usize| {
-        let pair = number / 2;
-        let (person, city, value) = (people[pair], cities[pair], &values[pair]);
-        let mut text = draw.prose(sentences);
-        let told = match number % 2 {
-            0 => format!("{person} lives in {city}."),
-            _ => format!("The secret code of {city} is {value}."),
-        };
-        text.insert(draw.below(sentences), told);
-        let text = format!("<|im_start|>user\nRead this. {}<|im_end|>\n{READ}", text.join(" "));
-        Document {
-            tokens: model.tokenize(&text, false, true),
-            question: format!("What is the secret code of the city where {person} lives?"),
-            values: vec![value.clone()],
-        }
-    };
-    (0..count).map(document).collect()
-}
-
-pub(super) fn prompt(
-    model: &Arc<dyn Model>,
-    documents: &[Document],
-    order: &[Part],
-    question: &str,
-) -> Vec<Token> {
-    let (new, known) = documents.split_last().expect("one is new");
-    let call = model.tokenize(CALL, false, true);
-    let text = |part: &Part| match part {
-        Part::Known(number) => known[*number].tokens.clone(),
-        Part::New(_) => new.tokens.clone(),
-        Part::Call => call.clone(),
-    };
-    let mut tokens: Vec<Token> = order.iter().flat_map(text).collect();
-    let question = format!("<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n");
-    tokens.extend(model.tokenize(&question, false, true));
-    tokens
 }

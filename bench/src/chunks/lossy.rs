@@ -10,7 +10,8 @@ use hob_runtime::{Engine, EngineOptions};
 use hob_slots::{AdjustedTime, ConversationId, Lossy, Quota, Rules, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 
-use super::likeness::{COMPARED, TEXTS, documents, forget, load, prompt};
+use super::likeness::{COMPARED, forget, load};
+use super::readers::{Question, Reader, TEXTS};
 use super::{Options, Part};
 use crate::recall::language::Draw;
 use crate::turns::{ask, request, settle, start, wait_for};
@@ -49,12 +50,12 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
         let mut lengths = Vec::new();
         for seed in 0..options.readers {
             let mut draw = Draw::new((seed * 100 + count) as u64);
-            let documents = documents(&model, &mut draw, texts);
+            let reader = Reader::new(&model, &mut draw, texts, options);
             let order: Vec<Part> = (0..count).map(Part::Known).collect();
-            let read = prompt(&model, &documents, &order, "Hello.");
+            let read = reader.prompt(&order, &Question::hello());
             for asked in [0, count / 2, count - 1] {
-                let document = &documents[asked];
-                let prompt = prompt(&model, &documents, &order, &document.question);
+                let document = &reader.documents[asked];
+                let prompt = reader.prompt(&order, &document.question);
                 lengths.push(prompt.len());
                 let of_exact =
                     wait_for(Measured::ask(&exact, request("exact", &prompt, COMPARED)))?;

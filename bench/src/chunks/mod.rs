@@ -15,6 +15,7 @@
 mod likeness;
 mod lossy;
 mod pair;
+mod readers;
 mod replay;
 mod server;
 mod speed;
@@ -65,6 +66,13 @@ pub struct Options {
     /// Measure likeness on the texts of this number alone.
     #[arg(long)]
     texts: Option<usize>,
+    /// Begin each answer in the words of the text that tells it: a model that was not trained for the
+    /// questions of these texts continues them.
+    #[arg(long)]
+    begun: bool,
+    /// Put so many sentences of instructions in front of the documents, as a chat has.
+    #[arg(long, default_value_t = 0)]
+    instructions: usize,
     /// Measure likeness alone.
     #[arg(long)]
     no_speed: bool,
