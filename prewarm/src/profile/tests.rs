@@ -134,8 +134,8 @@ fn limits_of_reuse_are_no_part_of_the_prefix_and_have_defaults() {
     let world = World::usual();
     let before = world.load(PROFILE).unwrap();
     let after = world.load(&format!("reuse_limits.divergence = 0.02\n{PROFILE}")).unwrap();
-    assert_eq!(before.reuse_limits, ReuseLimits { divergence: 0.1, agreement: 0.9 });
-    assert_eq!(after.reuse_limits, ReuseLimits { divergence: 0.02, agreement: 0.9 });
+    assert_eq!(before.reuse_limits, ReuseLimits { divergence: 0.05, agreement: 0.95 });
+    assert_eq!(after.reuse_limits, ReuseLimits { divergence: 0.02, agreement: 0.95 });
     assert_eq!(after.first_change(&before), None);
 }
 
