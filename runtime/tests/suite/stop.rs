@@ -78,11 +78,14 @@ fn saves_do_not_wait_behind_queued_maintenance() {
 #[cfg(feature = "llama")]
 mod llama {
     use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
     use hob_runtime::backend::{Backend, ContextShape, DecodeError, Row, Sequence};
     use hob_runtime::heartbeat::Heartbeat;
     use hob_slots::Token;
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Level, Metadata, Subscriber};
 
     use super::*;
 
@@ -96,6 +99,31 @@ mod llama {
         tokens.iter().enumerate().map(row).collect()
     }
 
+    /// Counts what is logged as an error.
+    struct Errors(Arc<AtomicUsize>);
+
+    impl Subscriber for Errors {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() == Level::ERROR
+        }
+
+        fn event(&self, _: &tracing::Event<'_>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
     const MODELS: [&str; 5] = [
         "hob-tiny-f16.gguf",
         "fixtures/qwen2.gguf",
@@ -104,9 +132,11 @@ mod llama {
         "fixtures/mamba.gguf",
     ];
 
-    /// A running state comes back from a sequence that shares it.
+    /// A running state comes back from a sequence that shares it. llama.cpp logs it as an error, which it is not.
     #[test]
-    fn an_interrupted_micro_batch_of_llama_cpp_leaves_the_cache_as_it_was() {
+    fn an_interrupted_micro_batch_of_llama_cpp_leaves_the_cache_and_the_log_as_they_were() {
+        let errors = Arc::new(AtomicUsize::new(0));
+        let _counted = tracing::subscriber::set_default(Errors(errors.clone()));
         for file in MODELS {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file);
             let model = LlamaModel::load(&path, LlamaOptions::default()).unwrap();
@@ -150,5 +180,8 @@ mod llama {
             };
             model.with_context(shape, &mut run).unwrap();
         }
+        assert_eq!(errors.load(Ordering::Relaxed), 0, "what was cut is no error");
+        tracing::error!("what is one is logged again");
+        assert_eq!(errors.load(Ordering::Relaxed), 1);
     }
 }

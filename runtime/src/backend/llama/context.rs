@@ -4,6 +4,7 @@
 //! sequence ids are below `n_seq_max`; a batch begins at the end of its sequence; ranges satisfy
 //! `0 <= start < end <= end of sequence`; imported bytes were verified by the caller.
 
+mod quiet;
 mod split;
 
 use std::ffi::c_void;
@@ -237,6 +238,7 @@ impl Backend for Context<'_> {
         // SAFETY: `batch` points into `self.batch`, whose arrays hold `n_tokens` entries and live
         // past the call; tokens were checked against the vocabulary when the turn was submitted.
         let result = unsafe { sys::llama_decode(self.pointer.as_ptr(), batch) };
+        quiet::end();
         if result == 0 {
             // A device has only queued the graph: what times this call would measure nothing.
             // SAFETY: the context is alive.
@@ -435,7 +437,11 @@ unsafe extern "C" fn report_node(heartbeat: *mut c_void) -> bool {
     // SAFETY: the caller's promise. It is only read: its fields are atomic.
     let heartbeat = unsafe { &*heartbeat.cast::<Heartbeat>() };
     heartbeat.beat();
-    heartbeat.interrupts()
+    let interrupts = heartbeat.interrupts();
+    if interrupts {
+        quiet::begin();
+    }
+    interrupts
 }
 
 /// The arrays of a `llama_batch`, reused by every decode.
