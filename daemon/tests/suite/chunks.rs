@@ -65,6 +65,13 @@ fn text(answer: &Value) -> &Value {
     &answer["choices"][0]["message"]["content"]
 }
 
+/// What hobd knows of moved KV in answers of the profile `reader`.
+fn watched(hobd: &Hobd) -> Value {
+    let status = hobd.client.get("/v1/status");
+    let profiles = status["profiles"].as_array().unwrap();
+    profiles.iter().find(|it| it["name"] == "reader").unwrap()["reuse"].clone()
+}
+
 /// Until the conversation `first` is saved.
 fn save(hobd: &Hobd) {
     wait::until("the conversation is saved", || {
@@ -262,16 +269,11 @@ fn a_profile_whose_answers_differ_too_much_falls_back_and_says_so() {
         assert!(tokens(&moved, "moved") > 0, "{number}: {moved}");
         assert_eq!(moved["hob"]["immovable"], Value::Null, "{number}");
     }
-    let of_status = |field: &str| {
-        let status = hobd.client.get("/v1/status");
-        let profiles = status["profiles"].as_array().unwrap();
-        profiles.iter().find(|it| it["name"] == "reader").unwrap()["reuse"][field].clone()
-    };
     let why = wait::until("the profile falls back", || {
-        of_status("fell_back").as_str().map(str::to_owned)
+        watched(&hobd)["fell_back"].as_str().map(str::to_owned)
     });
     assert!(why.contains("`reader`"), "{why}");
-    assert_eq!(of_status("samples"), 4);
+    assert_eq!(watched(&hobd)["samples"], 4);
     let exact = profile();
     assert_eq!((tokens(&exact, "moved"), &exact["hob"]["immovable"]), (0, &json!(why)));
     // Limits that the same samples keep let it move again.
@@ -307,6 +309,15 @@ fn the_bundled_model_moves_and_a_sliding_window_is_refused_by_name() {
         assert_eq!(tokens(&answer, "moved") > 0, moves, "{model}: {answer}");
         let why = answer["hob"]["immovable"].as_str();
         assert_eq!(why.map(|why| why.contains("sliding-window")), (!moves).then_some(true));
+        if moves {
+            let of_profile = json!({"profile": "reader"});
+            let answer = ask("watched", ["Robert", "Caroline", "Ann"], of_profile);
+            assert!(tokens(&answer, "moved") > 0, "{answer}");
+            let compared = wait::until("hobd compares it with an exact one", || {
+                Some(watched(&hobd)).filter(|it| it["samples"] == 1)
+            });
+            assert!(compared["agreement"].as_f64().unwrap() > 0.8, "{compared}");
+        }
     }
 }
 
