@@ -1,8 +1,9 @@
 //! Watches what moved KV costs the answers of profiles, and falls back to exact ones.
 //!
 //! - Only for profiles that say `reuse = "repaired"`. A request that says so itself has chosen.
-//! - A sample: each of the [`FIRST`] answers of a profile that moved KV, and every [`EVERY`]th after. While the
-//!   engine is idle, its prompt is answered twice, exactly and with moved KV, and the distributions are compared.
+//! - A sample: each answer of a profile that moved KV until [`MIN_COMPARED`] tokens are compared, [`FIRST`] answers
+//!   at most, and every [`EVERY`]th after. While the engine is idle, its prompt is answered twice, exactly and with
+//!   moved KV, and the distributions are compared.
 //! - The exact prompt is computed at the priority of a prefill that any answer interrupts; such a sample waits for
 //!   the next idle time. Nothing of it stays.
 //! - A profile whose latest samples are beyond its limits falls back until the daemon starts again, or until its
@@ -25,8 +26,9 @@ use tokio::sync::Notify;
 use super::names;
 use crate::warm::idle::until_idle;
 
-/// Answers of a profile that are all samples: [`MIN_COMPARED`] tokens, unless they are short.
-const FIRST: u64 = 4;
+/// At most as many first answers of a profile are all samples: [`MIN_COMPARED`] tokens of answers of four. Prompts
+/// whose comparisons say nothing, because they are hot by then, cost no more than these.
+const FIRST: u64 = 16;
 
 /// Answers of a profile between two later samples.
 const EVERY: u64 = 16;
@@ -99,7 +101,7 @@ impl Watch {
         let mut profiles = guard.profiles.lock();
         let known = profiles.entry(profile.clone()).or_default();
         known.answers += 1;
-        if known.answers <= FIRST || (known.answers - 1).is_multiple_of(EVERY) {
+        if known.is_sampled() {
             drop(profiles);
             let mut waiting = guard.waiting.lock();
             if waiting.len() == WAITING {
@@ -192,6 +194,12 @@ impl ReuseGuard {
 }
 
 impl OfProfile {
+    /// Whether its latest answer is a sample.
+    fn is_sampled(&self) -> bool {
+        let is_undecided = self.likeness().compared < MIN_COMPARED;
+        is_undecided && self.answers <= FIRST || (self.answers - 1).is_multiple_of(EVERY)
+    }
+
     fn add(&mut self, likeness: Likeness) {
         self.samples += 1;
         self.latest.push_back(likeness);
@@ -288,17 +296,30 @@ mod tests {
         guard.watch(&profile(), &request).unwrap().moved();
     }
 
-    #[test]
-    fn the_first_answers_and_every_sixteenth_are_samples() {
+    /// Which of 34 answers are samples, where each comparison is `likeness`.
+    fn samples(likeness: Likeness) -> Vec<usize> {
         let guard = ReuseGuard::default();
-        let samples = (0..34).map(|_| {
+        let is_sample = |_: &usize| {
             moved(&guard);
-            guard.waiting.lock().drain(..).count()
-        });
-        let at: Vec<usize> =
-            samples.enumerate().filter(|(_, new)| *new == 1).map(|(at, _)| at).collect();
-        assert_eq!(at, [0, 1, 2, 3, 16, 32]);
+            let sample = guard.waiting.lock().pop_front();
+            sample.map(|sample| guard.add(&sample.profile, likeness)).is_some()
+        };
+        let samples = (0..34).filter(is_sample).collect();
         assert_eq!(guard.watched(&profile()).unwrap().answers, 34);
+        samples
+    }
+
+    #[test]
+    fn the_first_tokens_and_every_sixteenth_answer_are_samples() {
+        assert_eq!(samples(likeness(16, 0.1)), [0, 1, 2, 3, 16, 32]);
+        let of_8_tokens = Likeness { compared: 8, agreeing: 8, ..likeness(0, 0.1) };
+        assert_eq!(samples(of_8_tokens), [0, 1, 2, 3, 4, 5, 6, 7, 16, 32]);
+    }
+
+    #[test]
+    fn sixteen_answers_at_most_are_samples_without_a_figure() {
+        let first_and_later: Vec<usize> = (0..=16).chain([32]).collect();
+        assert_eq!(samples(Likeness::default()), first_and_later);
     }
 
     #[test]

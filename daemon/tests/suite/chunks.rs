@@ -316,7 +316,7 @@ fn the_bundled_model_moves_and_a_sliding_window_is_refused_by_name() {
             let compared = wait::until("hobd compares it with an exact one", || {
                 Some(watched(&hobd)).filter(|it| it["samples"] == 1)
             });
-            assert!(compared["agreement"].as_f64().unwrap() > 0.8, "{compared}");
+            assert!(compared["agreement"].as_f64().unwrap() >= 0.95, "{compared}");
         }
     }
 }

@@ -177,11 +177,12 @@ mod llama {
                     backend.decode(&rows(first, 0)).unwrap();
                 }
                 assert!(interrupted > 0, "{file}");
+                assert_eq!(errors.load(Ordering::Relaxed), 0, "{file}: what was cut is no error");
+                // What is one is logged, also after a cut: these positions are taken.
+                assert!(backend.decode(&rows(first, 0)).is_err(), "{file}");
+                assert!(errors.swap(0, Ordering::Relaxed) > 0, "{file}");
             };
             model.with_context(shape, &mut run).unwrap();
         }
-        assert_eq!(errors.load(Ordering::Relaxed), 0, "what was cut is no error");
-        tracing::error!("what is one is logged again");
-        assert_eq!(errors.load(Ordering::Relaxed), 1);
     }
 }
