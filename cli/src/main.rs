@@ -30,7 +30,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::{CommandFactory, Parser};
-use hob_config::{Settings, Sources, UserDirs, paths};
+use hob_config::{Settings, Sources, UserDirs};
 use hob_models::Roots;
 
 use crate::args::{Args, Command};
@@ -74,9 +74,8 @@ fn run(args: Args) -> Result<(), Failure> {
     }
     let sources = Sources::gather(UserDirs::of_current_user()?, std::env::vars_os(), flags)?;
     let resolved = Settings::resolve(&sources)?;
-    let own_models = paths::models_dir(&resolved.settings.data_dir);
     let home = &resolved.user_dirs.home;
-    let roots = Roots::from_env(|name| std::env::var_os(name), home, &own_models);
+    let roots = Roots::from_env(|name| std::env::var_os(name), home, resolved.models_dirs());
     let mut context = Context {
         settings: resolved.settings.clone(),
         resolved,

@@ -12,7 +12,7 @@ use crate::flags::Flags;
 use crate::key::Key;
 use crate::layers::Layers;
 use crate::origin::{Entry, Origin};
-use crate::paths::UserDirs;
+use crate::paths::{self, UserDirs};
 use crate::settings::Settings;
 use crate::sources::Sources;
 
@@ -57,6 +57,17 @@ impl Resolved {
     /// The configuration file, which need not exist.
     pub fn config_file(&self) -> PathBuf {
         self.settings.config.clone().unwrap_or_else(|| self.user_dirs.config_file())
+    }
+
+    /// Where Hob's own models are: below the data directory, and below the user's, where `cargo xtask model`
+    /// puts one for every data directory.
+    pub fn models_dirs(&self) -> Vec<PathBuf> {
+        let mut dirs = vec![paths::models_dir(&self.settings.data_dir)];
+        let users = paths::models_dir(&self.user_dirs.data_dir);
+        if !dirs.contains(&users) {
+            dirs.push(users);
+        }
+        dirs
     }
 
     /// The same with these values, which a client chose while the daemon runs.
@@ -138,6 +149,9 @@ mod tests {
     fn default_paths_follow_the_data_directory() {
         let resolved = World::new().flag(Key::DataDir, "/elsewhere").resolve();
         assert_eq!(resolved.settings.slots_dir, Path::new("/elsewhere/slots"));
+        let models = [Path::new("/elsewhere/models"), Path::new("/u/data/models")];
+        assert_eq!(resolved.models_dirs(), models);
+        assert_eq!(World::new().resolve().models_dirs(), models[1..]);
         assert_eq!(resolved.settings.token_file, Path::new("/elsewhere/token"));
     }
 

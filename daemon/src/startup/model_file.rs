@@ -48,8 +48,8 @@ pub(super) fn probe_cache(settings: &Settings) -> ProbeCache {
 
 /// The directories of models. Environment variables name those of other programs.
 pub(super) fn roots(resolved: &Resolved) -> Roots {
-    let own = paths::models_dir(&resolved.settings.data_dir);
-    Roots::from_env(|name| std::env::var_os(name), &resolved.user_dirs.home, &own)
+    let home = &resolved.user_dirs.home;
+    Roots::from_env(|name| std::env::var_os(name), home, resolved.models_dirs())
 }
 
 pub(super) fn context_settings(settings: &Settings) -> ContextSettings {

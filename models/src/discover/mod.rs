@@ -34,11 +34,7 @@ pub struct Discovery {
 /// Searches below all roots.
 pub fn discover(roots: &Roots) -> Discovery {
     let mut found = Discovery::default();
-    for root in &roots.own {
-        found.add_files(walk::gguf_files(root), Source::Own, |model, _| {
-            model.aliases.extend(alias_of(&model.name));
-        });
-    }
+    roots.own.iter().for_each(|root| found.add_own(root));
     roots.ollama.iter().for_each(|root| ollama::find(root, &mut found));
     roots.lm_studio.iter().for_each(|root| lm_studio::find(root, &mut found));
     roots.hugging_face.iter().for_each(|root| hugging_face::find(root, &mut found));
@@ -49,6 +45,17 @@ pub fn discover(roots: &Roots) -> Discovery {
 }
 
 impl Discovery {
+    /// Adds the models below a root of Hob's own whose names no earlier root has.
+    fn add_own(&mut self, root: &Path) {
+        let mut below = Self::default();
+        below.add_files(walk::gguf_files(root), Source::Own, |model, _| {
+            model.aliases.extend(alias_of(&model.name));
+        });
+        below.models.retain(|model| self.models.iter().all(|known| known.name != model.name));
+        self.models.append(&mut below.models);
+        self.problems.append(&mut below.problems);
+    }
+
     /// Adds the models that these files are shards of; `name` adds aliases to each.
     fn add_files(
         &mut self,
@@ -77,4 +84,23 @@ impl Discovery {
 fn is_projector(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     name.contains("mmproj")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Gguf;
+
+    #[test]
+    fn a_model_of_an_earlier_root_hides_one_with_its_name() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = |root: &tempfile::TempDir, name: &str| root.path().join(name);
+        for file in [path(&first, "a.gguf"), path(&second, "a.gguf"), path(&second, "b.gguf")] {
+            Gguf::new("llama").tensor("a", 64).write(&file);
+        }
+        let own = [&first, &second].map(|root| root.path().to_owned()).to_vec();
+        let found = discover(&Roots { own, ..Roots::default() });
+        let paths: Vec<&Path> = found.models.iter().map(|model| model.path.as_path()).collect();
+        assert_eq!(paths, [path(&first, "a.gguf"), path(&second, "b.gguf")]);
+    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Directories to search, by the program that owns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roots {
-    /// Hob's own.
+    /// Hob's own: a model of an earlier one hides those with its name in later ones.
     pub own: Vec<PathBuf>,
     /// Directories with `manifests` and `blobs`.
     pub ollama: Vec<PathBuf>,
@@ -25,13 +25,13 @@ impl Roots {
     pub fn from_env(
         lookup: impl Fn(&str) -> Option<OsString>,
         home: &Path,
-        own_models_dir: &Path,
+        own: Vec<PathBuf>,
     ) -> Self {
         let variable =
             |name: &str| lookup(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let cache = variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache"));
         Self {
-            own: vec![own_models_dir.to_owned()],
+            own,
             ollama: match variable("OLLAMA_MODELS") {
                 Some(dir) => vec![dir],
                 None => vec![
@@ -66,7 +66,7 @@ mod tests {
         let lookup = |name: &str| {
             env.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         };
-        Roots::from_env(lookup, Path::new("/h"), Path::new("/d/models"))
+        Roots::from_env(lookup, Path::new("/h"), vec!["/d/models".into()])
     }
 
     #[test]
