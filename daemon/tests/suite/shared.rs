@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hob_testkit::{Client, Hobd, Launch, wait};
+use hob_testkit::{Client, Hobd, Launch, Process, Signal, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -66,8 +66,10 @@ fn an_unsent_answer_of_one_daemon_and_a_newer_one_of_another_are_both_there() {
     say(&first.client, "talk", 0);
     world.until_published(&first.client, 1);
     let away = world.shared().with_extension("away");
-    fs::rename(world.shared(), &away).unwrap();
-    fs::write(world.shared(), "no directory").unwrap();
+    while_stopped(&first, || {
+        fs::rename(world.shared(), &away).unwrap();
+        fs::write(world.shared(), "no directory").unwrap();
+    });
     first.client.say("talk", "Only the first daemon has this.");
     drop(first);
     fs::remove_file(world.shared()).unwrap();
@@ -115,8 +117,10 @@ fn a_place_that_fails_fails_no_turn_and_is_reported_once() {
     let world = World::new();
     let first = world.start("one");
     let away = world.shared().with_extension("away");
-    fs::rename(world.shared(), &away).unwrap();
-    fs::write(world.shared(), "no directory").unwrap();
+    while_stopped(&first, || {
+        fs::rename(world.shared(), &away).unwrap();
+        fs::write(world.shared(), "no directory").unwrap();
+    });
     for turn in 0..4 {
         say(&first.client, "talk", turn);
     }
@@ -132,8 +136,10 @@ fn a_place_that_fails_fails_no_turn_and_is_reported_once() {
     );
     assert_eq!(messages(&first.client, "talk"), 8, "it is not half deleted");
 
-    fs::remove_file(world.shared()).unwrap();
-    fs::rename(&away, world.shared()).unwrap();
+    while_stopped(&first, || {
+        fs::remove_file(world.shared()).unwrap();
+        fs::rename(&away, world.shared()).unwrap();
+    });
     world.until_published(&first.client, 1);
     assert_eq!(messages(&world.start("two").client, "talk"), 8);
     assert_eq!(world.log("one").matches("answers again").count(), 1);
@@ -228,6 +234,13 @@ impl World {
             (self.metric(client, "hob_shared_published_total") >= times).then_some(())
         });
     }
+}
+
+/// hobd creates a place that is missing: it must not see the moment between two changes.
+fn while_stopped(hobd: &Hobd, change: impl FnOnce()) {
+    Process::signal(hobd.process.id(), Signal::STOP);
+    change();
+    Process::signal(hobd.process.id(), Signal::CONT);
 }
 
 fn say(client: &Client, conversation: &str, turn: u64) -> Value {
