@@ -1,21 +1,25 @@
 //! Moves CPU-bound and blocking work off the threads that serve sockets.
 
 use std::any::Any;
+use std::time::Duration;
 
 use hob_prewarm::PrefixName;
 use hob_runtime::{Engine, EngineStatus, TurnError};
 use hob_slots::ConversationId;
-use tokio::sync::Semaphore;
+use parking_lot::Mutex;
+use tokio::runtime::{Builder, Handle, Runtime};
 
 /// How many jobs of [`compute`] run at once; the others wait in order, without a thread.
 ///
-/// Each thread keeps its stack and its part of the allocator for as long as the load lasts: 200
-/// clients had 100 threads, and resident memory that grew by 4 % in five minutes.
-const MAX_JOBS: usize = 8;
+/// Each thread keeps its stack and its part of the allocator for as long as the load lasts, so their number
+/// bounds memory. Tokio's own pool starts one whenever none is idle at that moment: 200 clients had 100 threads, and
+/// 34 where a semaphore let 8 jobs run, because a job that had ended was followed before its thread was idle.
+const THREADS: usize = 8;
 
-static JOBS: Semaphore = Semaphore::const_new(MAX_JOBS);
+/// Its threads run the jobs; nothing drives it otherwise.
+static POOL: Mutex<Option<Runtime>> = Mutex::new(None);
 
-/// Runs `job` on tokio's blocking pool. A panic of the job is a panic of the caller.
+/// Runs `job` on a thread of its own pool, within the caller's runtime. A panic of the job is a panic of the caller.
 ///
 /// `job` must end by itself: one that waits for a client, or for another job, belongs to
 /// [`tokio::task::spawn_blocking`].
@@ -28,15 +32,30 @@ type Done = Box<dyn Any + Send>;
 
 /// The same for every type, so that a task of tokio's is compiled once and not for each of 60 jobs.
 async fn compute_boxed(job: Box<dyn FnOnce() -> Done + Send>) -> Done {
-    let permit = JOBS.acquire().await.expect("nothing closes the semaphore");
+    let caller = Handle::current();
     let job = move || {
-        // A caller that goes away leaves its job running, so the permit goes with the job.
-        let _permit = permit;
+        let _within = caller.enter();
         job()
     };
-    match tokio::task::spawn_blocking(job).await {
+    let running = POOL.lock().get_or_insert_with(pool).spawn_blocking(job);
+    match running.await {
         Ok(done) => done,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
+fn pool() -> Runtime {
+    let mut pool = Builder::new_current_thread();
+    pool.thread_name("hob-compute").max_blocking_threads(THREADS);
+    pool.build().expect("a runtime without drivers")
+}
+
+/// Drops the jobs that wait, and waits for those that run, which may hold the engine: for `patience` at most. To be
+/// called when the runtime of the callers has ended. A later job starts threads again.
+pub fn end(patience: Duration) {
+    let pool = POOL.lock().take();
+    if let Some(pool) = pool {
+        pool.shutdown_timeout(patience);
     }
 }
 

@@ -10,7 +10,7 @@
 
 pub mod adapters;
 pub mod auth;
-mod blocking;
+pub mod blocking;
 pub mod bridge;
 pub mod chat;
 pub mod children;

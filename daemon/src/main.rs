@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use hob_config::{DaemonFlags, Resolved, Settings, Sources, UserDirs};
+use hob_daemon::blocking;
 use hob_daemon::clock::{MOVED_CLOCK_VARIABLE, ProcessTime};
 use hob_daemon::crashes::Crashes;
 use hob_daemon::startup::supervise;
@@ -103,7 +104,9 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
         let ended = runtime.block_on(startup::run(&mut model_switch, &at, hints, &stop));
         // Drops all tasks and their handles before the next daemon starts.
         let ends = stop.is_requested() || matches!(ended, Ok(Ending::Stopped | Ending::Hung(_)));
-        runtime.shutdown_timeout(if ends { MAX_LAST_TASK_TIME } else { MAX_TASK_TIME });
+        let patience = if ends { MAX_LAST_TASK_TIME } else { MAX_TASK_TIME };
+        runtime.shutdown_timeout(patience);
+        blocking::end(patience);
         *has_served |= ended.is_ok();
         if stop.is_requested() {
             return Ok(ExitCode::SUCCESS);

@@ -2,8 +2,8 @@
 //! vanish leave nothing behind, and a stop loses nothing.
 //!
 //! Runs a minute and 600 broken streams; `HOB_TEST_ALL=1`: 30 minutes and 10,000; `HOB_TEST_LOAD_SECS=120`: that
-//! long. From 120 seconds on, memory has no allowance for the allocator; `MALLOC_ARENA_MAX` is passed on to hobd. `cargo xtask bench load` measures how
-//! quick a refusal, a request and a stop are under such load.
+//! long. From 120 seconds on, memory has no allowance for the allocator; `MALLOC_ARENA_MAX` is passed on to hobd.
+//! `cargo xtask bench load` measures how quick a refusal, a request and a stop are under such load.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,8 +19,11 @@ use serde_json::{Value, json};
 /// Fifty for each slot.
 const CLIENTS: u64 = 200;
 
-/// Of resident memory, once every buffer has had its largest size: after a third of the load.
+/// Of resident memory, once every buffer has had its largest size: after a third of the load, in which hobd is held
+/// [`HOLDS`] times for [`HOLD`], so that all clients are connected at once.
 const MAX_GROWTH_PERCENT: u64 = 2;
+const HOLDS: u32 = 3;
+const HOLD: Duration = Duration::from_secs(1);
 /// Below this, growth during a load shorter than [`LONG`] is that of the allocator.
 const NOISE_BYTES: u64 = 8 << 20;
 const LONG: Duration = Duration::from_secs(120);
@@ -84,6 +87,14 @@ fn heaps(hobd: &Hobd) -> usize {
             && free.1 >= used.0 + HEAP_BYTES
     };
     regions.windows(2).filter(|pair| is_heap(&pair[0], &pair[1])).count()
+}
+
+/// Lets all clients wait.
+fn hold(hobd: &Hobd) {
+    let pid = hobd.process.id();
+    Process::signal(pid, Signal::STOP);
+    thread::sleep(HOLD);
+    Process::signal(pid, Signal::CONT);
 }
 
 fn descriptors(hobd: &Hobd) -> usize {
@@ -201,7 +212,11 @@ fn two_hundred_clients_on_four_slots_get_their_own_whole_answer_or_a_refusal() {
                 }
             });
         }
-        thread::sleep(time / 3);
+        for _ in 0..HOLDS {
+            thread::sleep(time / 3 / HOLDS);
+            hold(&hobd);
+        }
+        thread::sleep(HOLD);
         settled = resident_bytes(&hobd);
     });
     let resident = resident_bytes(&hobd);

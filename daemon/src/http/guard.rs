@@ -8,6 +8,7 @@
 //!   of this machine: a request that comes from a web page, or that a proxy passes on, needs it all the same.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
@@ -142,8 +143,8 @@ impl Guard {
     }
 }
 
-/// The middleware of every route.
-pub async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+/// The middleware of every route. Axum clones its state several times a request.
+pub async fn guard(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
     let origin = match guard.host(headers, request.uri()) {
         Ok(host) => guard.origin(headers, host),

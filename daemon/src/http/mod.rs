@@ -130,7 +130,7 @@ pub fn router(shared: Shared, guard: Guard) -> Router {
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(shared)
         .layer(middleware::from_fn_with_state(chat, upstream::refuse_local))
-        .layer(middleware::from_fn_with_state(guard, guard::guard))
+        .layer(middleware::from_fn_with_state(Arc::new(guard), guard::guard))
         .layer(middleware::from_fn_with_state(metrics, count))
 }
 

@@ -42,7 +42,7 @@ pub fn router(transcript: Transcript, loaded: LoadedPercent, guard: Guard) -> Ro
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(Texts { transcript, loaded })
-        .layer(middleware::from_fn_with_state(guard, guard::guard))
+        .layer(middleware::from_fn_with_state(Arc::new(guard), guard::guard))
 }
 
 /// Whether these routes answer the request as the whole daemon does.
