@@ -8,6 +8,8 @@
 //!   that shorter ones cannot starve it.
 //! - A prompt takes no rows while a prompt before it computes the very tokens that it needs next:
 //!   it shares their cells afterwards, see `follow`.
+//! - Beside a prompt that ends in this micro-batch, only prompts that end in it, too, have rows: a few rows of a long
+//!   one would cost more time than they save it, and the reader of the short one waits for them.
 //! - The prompt of an answer that nothing else is computed beside gets a long micro-batch, where
 //!   the backend can cut it; see `pace`.
 //! - A prompt beside answers gets more rows where they hardly take longer, see `tile`.
@@ -112,6 +114,7 @@ impl Worker<'_> {
         };
         let mut budget = rows.min(limit.saturating_sub(plan.rows.len()));
         let mut computed: Vec<usize> = Vec::new();
+        let mut first_ends = false;
         for index in prompts {
             if computed.iter().any(|&leader| self.follows(index, leader)) {
                 continue;
@@ -123,8 +126,9 @@ impl Worker<'_> {
             let turn = slot.turn.as_ref().expect("prefilling slots have turns");
             let (prompt, from) = (&turn.request.prompt, slot.timeline.len());
             let to = prompt.len().min(from + max_rows);
-            if to > from {
-                let is_whole = to == prompt.len();
+            let is_whole = to == prompt.len();
+            if to > from && (is_whole || !first_ends) {
+                first_ends |= computed.is_empty() && is_whole;
                 plan.add(slot, index, &prompt[from..to], usize::from(is_whole));
                 budget -= to - from;
                 computed.push(index);

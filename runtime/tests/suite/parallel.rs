@@ -57,7 +57,7 @@ fn a_short_prompt_passes_a_long_one_within_a_micro_batch() {
     let (model, log) = slow(MemoryKind::Plain);
     let engine = start(&model);
     let (long, short) = (text(&model, "a", 1500), text(&model, "b", 20));
-    let long = engine.submit(request("long", &long, 1)).unwrap();
+    let long_turn = engine.submit(request("long", &long, 1)).unwrap();
     wait_for_batches(&log, 3);
     let short_turn = engine.submit(request("short", &short, 1)).unwrap();
     let begun = log.lock().len();
@@ -65,8 +65,9 @@ fn a_short_prompt_passes_a_long_one_within_a_micro_batch() {
     let first = log.lock().iter().position(|batch| rows_of(batch, &short) > 0).unwrap();
     // The one that had begun, and one that was planned before the short prompt arrived.
     assert!(first <= begun + 1, "{first} after {begun}");
-    assert_eq!(rows_of(&log.lock()[first], &short), short.len(), "all of it");
-    finish(long).unwrap();
+    let rows = [&short, &long].map(|prompt| rows_of(&log.lock()[first], prompt));
+    assert_eq!(rows, [short.len(), 0], "all of it, and nothing that its reader would wait for");
+    finish(long_turn).unwrap();
     engine.shutdown();
 }
 
