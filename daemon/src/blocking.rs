@@ -78,3 +78,30 @@ pub async fn engine_status(engine: &Engine) -> Result<EngineStatus, TurnError> {
     let (engine, cells) = (engine.clone(), engine.cell_status().await?);
     Ok(compute(move || engine.with_parked(cells, |_| true)).await)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::thread::{self, ThreadId};
+
+    use futures_util::future::join_all;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn many_jobs_share_few_threads() {
+        let job = || {
+            thread::sleep(Duration::from_millis(1));
+            thread::current().id()
+        };
+        let threads: HashSet<ThreadId> =
+            join_all((0..500).map(|_| compute(job))).await.into_iter().collect();
+        assert!(threads.len() <= THREADS, "{}", threads.len());
+    }
+
+    #[tokio::test]
+    async fn a_job_starts_tasks_in_the_callers_runtime() {
+        let task = compute(|| tokio::spawn(async { 7 })).await;
+        assert_eq!(task.await.unwrap(), 7);
+    }
+}
