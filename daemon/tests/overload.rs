@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 /// Fifty for each slot.
 const CLIENTS: u64 = 200;
 
-/// Of what is resident, and of the most that was, once every buffer has had its largest size: after a third of the load, in which
-/// hobd is held [`HOLDS`] times for [`HOLD`], so that all clients are connected at once.
+/// Of what is resident, and of the most that was, once every buffer has had its largest size: after a third of the
+/// load, in which hobd is held [`HOLDS`] times for [`HOLD`], so that all clients are connected at once.
 const MAX_GROWTH_PERCENT: u64 = 2;
 const HOLDS: u32 = 3;
 const HOLD: Duration = Duration::from_secs(1);
