@@ -177,14 +177,16 @@ impl Registry {
     }
 
     fn free_slot_for(&self, area: Range<usize>, conversation: &ConversationId) -> Option<SlotId> {
-        let derived = self.derived_slot(conversation);
         let free = area.filter(|&slot| self.slots[slot].is_none());
-        let free = free.map(|slot| SlotId(u32::try_from(slot).expect("slots are few")));
+        let mut free =
+            free.map(|slot| SlotId(u32::try_from(slot).expect("slots are few"))).peekable();
+        free.peek()?; // Each waiting turn asks at each step, mostly in vain: the key is hashed for a free slot alone.
+        let derived = self.derived_slot(conversation);
         free.min_by_key(|&slot| (self.loads[index(slot)], slot != derived, slot))
     }
 
     fn derived_slot(&self, conversation: &ConversationId) -> SlotId {
-        // Negative only without slots, and then no slot is free.
+        // Negative only without slots.
         SlotId(u32::try_from(slot_of_id(conversation, self.n_slots())).unwrap_or(0))
     }
 
