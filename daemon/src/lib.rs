@@ -10,7 +10,7 @@
 
 pub mod adapters;
 pub mod auth;
-pub mod blocking;
+mod blocking;
 pub mod bridge;
 pub mod chat;
 pub mod children;

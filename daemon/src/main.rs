@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use clap::Parser;
 use hob_config::{DaemonFlags, Resolved, Settings, Sources, UserDirs};
-use hob_daemon::blocking;
 use hob_daemon::clock::{MOVED_CLOCK_VARIABLE, ProcessTime};
 use hob_daemon::crashes::Crashes;
 use hob_daemon::startup::supervise;
@@ -105,8 +104,7 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
         // Drops all tasks and their handles before the next daemon starts.
         let ends = stop.is_requested() || matches!(ended, Ok(Ending::Stopped | Ending::Hung(_)));
         let patience = if ends { MAX_LAST_TASK_TIME } else { MAX_TASK_TIME };
-        runtime.shutdown_timeout(patience);
-        blocking::end(patience);
+        startup::end(runtime, patience);
         *has_served |= ended.is_ok();
         if stop.is_requested() {
             return Ok(ExitCode::SUCCESS);

@@ -22,8 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result};
 use hob_config::Resolved;
-use hob_daemon::blocking;
-use hob_daemon::startup::ModelSwitch;
+use hob_daemon::startup::{self, ModelSwitch};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{mpsc, watch};
@@ -100,8 +99,7 @@ fn run(resolved: Resolved, mut orders: UnboundedReceiver<Order>, publisher: &Pub
             let lifecycle = Lifecycle { settings, model_switch, address, took_over, publisher };
             let next = runtime.block_on(lifecycle.run(&mut orders));
             publisher.withdraw_transport();
-            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-            blocking::end(SHUTDOWN_TIMEOUT);
+            startup::end(runtime, SHUTDOWN_TIMEOUT);
             next
         });
         (address, took_over) = match next {

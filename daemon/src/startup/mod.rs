@@ -40,14 +40,17 @@ mod voice;
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
 use hob_runtime::Death;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::Runtime;
 use tracing_subscriber::EnvFilter;
 
 use crate::auth::AccessToken;
+use crate::blocking;
 pub use crate::settings::Changes;
 pub use daemon::{Daemon, open, open_with};
 pub use engine::{AlreadyRunning, Overrides};
@@ -150,6 +153,13 @@ pub async fn run(
     daemon.announce()?;
     announce::print(daemon.running(), daemon.token(), daemon.parts().models.name(), hints);
     daemon.serve(stop.requested(), on_hang).await
+}
+
+/// Ends the runtime that a daemon ran in, and then the threads that computed for it, whose jobs may hold its engine. Waits
+/// `patience` at most for each.
+pub fn end(runtime: Runtime, patience: Duration) {
+    runtime.shutdown_timeout(patience);
+    blocking::end(patience);
 }
 
 /// # Errors
