@@ -26,7 +26,7 @@ const ANY: &str = "*";
 /// The one that stands for those of this machine.
 const THIS_MACHINE: &str = "localhost";
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Guard {
     hosts: Vec<String>,
     origins: Vec<String>,

@@ -123,14 +123,14 @@ impl FromRef<Shared> for BodyLimits {
 }
 
 /// All routes, guarded.
-pub fn router(shared: Shared, guard: Guard) -> Router {
+pub fn router(shared: Shared, guard: Arc<Guard>) -> Router {
     let (metrics, chat) = (shared.parts.metrics.clone(), shared.parts.chat.clone());
     routes()
         .fallback(page::file.layer(CompressionLayer::new()))
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(shared)
         .layer(middleware::from_fn_with_state(chat, upstream::refuse_local))
-        .layer(middleware::from_fn_with_state(Arc::new(guard), guard::guard))
+        .layer(middleware::from_fn_with_state(guard, guard::guard))
         .layer(middleware::from_fn_with_state(metrics, count))
 }
 

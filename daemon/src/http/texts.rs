@@ -34,7 +34,7 @@ struct Texts {
 }
 
 /// The three routes, guarded.
-pub fn router(transcript: Transcript, loaded: LoadedPercent, guard: Guard) -> Router {
+pub fn router(transcript: Transcript, loaded: LoadedPercent, guard: Arc<Guard>) -> Router {
     Router::new()
         .route(HEALTH, get(health))
         .route(LIST, get(list))
@@ -42,7 +42,7 @@ pub fn router(transcript: Transcript, loaded: LoadedPercent, guard: Guard) -> Ro
         .fallback(respond::no_such_path)
         .method_not_allowed_fallback(respond::no_such_method)
         .with_state(Texts { transcript, loaded })
-        .layer(middleware::from_fn_with_state(Arc::new(guard), guard::guard))
+        .layer(middleware::from_fn_with_state(guard, guard::guard))
 }
 
 /// Whether these routes answer the request as the whole daemon does.
@@ -114,7 +114,7 @@ mod tests {
         router(
             transcript,
             LoadedPercent::new(40.into()),
-            Guard::new(address, &[], &[], AccessToken::new(TOKEN)),
+            Arc::new(Guard::new(address, &[], &[], AccessToken::new(TOKEN))),
         )
     }
 

@@ -165,6 +165,7 @@ fn join(
     let transcript = Transcript::open_with(&transcript, private, clock())?;
     let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone())
         .with_ollama_open(settings.allow_without_token == OpenRoutes::Ollama);
+    let guard = Arc::new(guard);
     let loaded = LoadedPercent::default();
     let texts = http::texts::router(transcript.clone(), loaded.clone(), guard.clone());
     let _ = report(Step::Readable { texts, token: token.clone() });
