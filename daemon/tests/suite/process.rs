@@ -90,6 +90,20 @@ fn fails(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(stderr).unwrap()
 }
 
+/// `cargo xtask model` puts one there, and hobd's data is elsewhere here.
+#[cfg(all(feature = "llama", target_os = "linux"))]
+#[test]
+fn a_model_in_the_users_data_directory_is_found_whatever_data_dir_is() {
+    let directory = tempfile::tempdir().unwrap();
+    config(directory.path(), "model = 'fetched'\n");
+    let models = directory.path().join(".local/share/hob/models");
+    fs::create_dir_all(&models).unwrap();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf");
+    fs::copy(fixture, models.join("fetched.gguf")).unwrap();
+    let hobd = launch(directory.path()).start();
+    assert_eq!(hobd.ready["model"], "fetched");
+}
+
 #[test]
 fn the_ready_file_has_the_address_and_the_model() {
     let directory = tempfile::tempdir().unwrap();
