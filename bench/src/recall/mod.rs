@@ -76,7 +76,7 @@ struct Bars {
     resident: f64,
 }
 
-/// Without recovery, less than this is resident at budgets below half: else the test is too easy.
+/// Without recovery, less than this is resident: else the test is too easy.
 const DISCARD_BAR: f64 = 0.30;
 
 /// Recall of full context below which a model's answers prove nothing.
@@ -394,7 +394,7 @@ fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
         let what = format!("{name}, {}, 1/{part}", arm.policy);
         let resident = figures.resident.value();
         if arm.back == Back::Nothing {
-            if part > 2.0 && resident >= DISCARD_BAR {
+            if resident >= DISCARD_BAR {
                 missed.push(format!("{what}: {resident:.2} resident without recovery"));
             }
             continue;

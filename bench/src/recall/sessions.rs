@@ -1,6 +1,8 @@
 //! The haystacks: conversations in which the user or a tool tells something early, and the user asks for it late.
 //!
 //! - No keys, weights or pins: nothing tells the engine what will be asked for.
+//! - Whatever is asked for was told in the first three fifths: a cache of half a session that drops the oldest text
+//!   has lost most of it, so that recovery is what is measured.
 //! - The assistant's part is scripted, so that all engines compute the same text.
 
 use hob_slots::Layer;
@@ -47,9 +49,9 @@ impl Form {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Kind {
-    /// One secret at one depth of a text that is read in parts.
+    /// One secret at one depth of a text that is read in parts, in front of other texts.
     Needle,
-    /// Five facts about the user, told between texts.
+    /// Five facts about the user, told between the first ones of eight texts.
     Facts,
     /// A fact told at turn 1, asked for at turn 14.
     Turn14,
@@ -98,7 +100,7 @@ impl Kind {
         let sentences = tokens / SENTENCE_TOKENS;
         match self {
             Self::Needle => session.needle(&mut draw, seed, sentences),
-            Self::Facts => session.facts(&mut draw, form, [5, 5], sentences),
+            Self::Facts => session.facts(&mut draw, form, [5, 8], sentences),
             Self::Turn14 => session.facts(&mut draw, form, [1, 12], sentences),
             Self::Files => session.files(&mut draw, sentences),
             Self::Tools => session.tools(&mut draw, sentences),
@@ -117,9 +119,9 @@ const PART: usize = 12;
 /// Sentences in front of a fact.
 const BEFORE: usize = 8;
 
-/// Files, and results of a tool, in a session. What is asked for is one of the first seven.
+/// Files, and results of a tool, in a session. What is asked for is one of the first ones.
 const MANY: usize = 10;
-const EARLY: usize = 7;
+const EARLY: usize = 5;
 
 impl Session {
     fn say(&mut self, layer: Layer, text: String) {
@@ -135,7 +137,8 @@ impl Session {
         let city = CITIES[seed / 5 * 3 % CITIES.len()];
         let value = draw.digits(5);
         let mut text = draw.prose(sentences);
-        let at = sentences * (1 + 2 * (seed % 5)) / 10; // Depths 0.1, 0.3, 0.5, 0.7 and 0.9.
+        let told = sentences * 3 / 5;
+        let at = told * (1 + 2 * (seed % 5)) / 10; // Depths 0.1, 0.3, 0.5, 0.7 and 0.9 of what is in front.
         text.insert(at, format!("The secret code of {city} is {value}."));
         self.probes.push(Probe {
             question: format!("What is the secret code of {city}?"),
