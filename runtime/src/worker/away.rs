@@ -104,11 +104,10 @@ impl Worker<'_> {
     /// Describes the slot's blocks for the policy that chooses who leaves.
     pub(super) fn block_facts(&mut self, index: usize, frees: Frees) -> Vec<BlockFacts> {
         let others = self.slots.iter().enumerate().filter(|(at, _)| *at != index);
-        let others = others.filter(|_| frees == Frees::Cache);
         let shared =
             others.map(|(_, other)| self.slots[index].cells.shared_end(&other.cells)).max();
         let Slot { uses, timeline, cells, keep, .. } = &mut self.slots[index];
-        uses.facts(timeline, cells, &keep.segments, shared.unwrap_or(0))
+        uses.facts(timeline, cells, &keep.segments, shared.unwrap_or(0), frees)
     }
 
     /// Takes the block's cells, once its bytes are in the tiers. Returns whether it did.

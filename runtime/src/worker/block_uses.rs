@@ -4,6 +4,7 @@ use hob_slots::away::{BlockFacts, Sketch};
 use hob_slots::format::SegmentRef;
 use hob_slots::{Block, Timeline};
 
+use super::budget::Frees;
 use super::cell_numbers::CellNumbers;
 use crate::labels::Labels;
 
@@ -76,14 +77,17 @@ impl BlockUses {
         }
     }
 
-    /// All blocks of the timeline. `shared`: tokens from the first one on whose cells other slots have too.
+    /// All blocks of the timeline. `shared`: tokens from the first one on whose cells other slots have too. A block
+    /// that leaves frees none of these where `frees` is the cache.
     pub fn facts(
         &mut self,
         timeline: &Timeline,
         cells: &CellNumbers,
         segments: &[SegmentRef],
         shared: usize,
+        frees: Frees,
     ) -> Vec<BlockFacts> {
+        let freed_from = if frees == Frees::Cache { shared } else { 0 };
         self.sketch(timeline);
         let mut labels = Labels::new(segments);
         let (mut turns, mut first_turn) = (self.turns.iter().peekable(), 0);
@@ -94,7 +98,8 @@ impl BlockUses {
             }
             let label = labels.of(&range);
             BlockFacts {
-                own_cells: range.end.saturating_sub(range.start.max(shared)),
+                own_cells: range.end.saturating_sub(range.start.max(freed_from)),
+                is_shared: range.start < shared,
                 resident: cells.has(&range),
                 layer: label.layer,
                 weight: label.weight,
@@ -134,16 +139,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn cells_that_others_have_too_are_told_whether_or_not_they_count_as_freed() {
+        let mut timeline = Timeline::new(ModelHash([0; 8]));
+        timeline.push(&(0..192).map(Token).collect::<Vec<_>>(), |_| false);
+        let (mut uses, cells) = (BlockUses::default(), CellNumbers::default());
+        let mut told = |frees| {
+            let facts = uses.facts(&timeline, &cells, &[], 100, frees);
+            facts.iter().map(|fact| (fact.own_cells, fact.is_shared)).collect::<Vec<_>>()
+        };
+        assert_eq!(told(Frees::Cache), [(0, true), (28, true), (64, false)]);
+        assert_eq!(told(Frees::Budget), [(64, true), (64, true), (64, false)]);
+    }
+
+    #[test]
     fn a_block_that_was_cut_and_grew_again_is_sketched_again() {
         let mut timeline = Timeline::new(ModelHash([0; 8]));
         let tokens = |from: i32| (from..from + 200).map(Token).collect::<Vec<_>>();
         timeline.push(&tokens(0), |_| false);
         let (mut uses, cells) = (BlockUses::default(), CellNumbers::default());
-        uses.facts(&timeline, &cells, &[], 0);
+        uses.facts(&timeline, &cells, &[], 0, Frees::Cache);
         timeline.truncate(70);
         uses.truncate(70);
         timeline.push(&tokens(1_000), |_| false);
-        for (fact, block) in uses.facts(&timeline, &cells, &[], 0).iter().zip(timeline.blocks()) {
+        let facts = uses.facts(&timeline, &cells, &[], 0, Frees::Cache);
+        for (fact, block) in facts.iter().zip(timeline.blocks()) {
             assert_eq!(fact.sketch, sketch(&timeline, block), "{:?}", block.range);
         }
     }

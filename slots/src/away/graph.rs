@@ -135,7 +135,7 @@ impl<'a> Relations<'a> {
                 edges.add(*other, similarity);
             }
         }
-        if block.own_cells < block.range.len() {
+        if block.is_shared {
             edges.add(self.blocks.len(), 1.0); // No block of this conversation.
         }
         edges
@@ -224,7 +224,7 @@ mod tests {
 
         // Shared by another sequence, mentioned twice, and of double weight: 0.6 x 20 instead of
         // 0.3 x 20.
-        blocks[4].own_cells = 10;
+        blocks[4].is_shared = true;
         blocks[4].hits = 2;
         blocks[4].weight = 100;
         assert_eq!(score_of(&blocks, 4), 33.0 + 5.0 + 2.0 + 6.0 + 6.0);

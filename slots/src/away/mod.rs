@@ -50,8 +50,10 @@ pub struct BlockFacts {
     pub group: u64,
     /// Whether it has cells.
     pub resident: bool,
-    /// The cells that it frees by leaving: those that no other sequence shares.
+    /// The cells that it frees by leaving.
     pub own_cells: usize,
+    /// Whether another sequence has some of its cells, too.
+    pub is_shared: bool,
     /// The first turn that computed it.
     pub first_turn: u32,
     /// The last turn that computed it, brought it back or mentioned it.
@@ -71,6 +73,7 @@ impl BlockFacts {
     pub fn new(range: Range<usize>, layer: Layer, turn: u32, sketch: Sketch) -> Self {
         Self {
             own_cells: range.len(),
+            is_shared: false,
             range,
             layer,
             weight: Self::DEFAULT_WEIGHT,

@@ -75,6 +75,7 @@ fn any_block() -> impl Strategy<Value = BlockFacts> {
             let (first_turn, last_used_turn, hits, brought_back) = turns;
             BlockFacts {
                 own_cells: length.saturating_sub(shared.saturating_sub(1) * 32),
+                is_shared: shared > 1,
                 weight,
                 pinned,
                 group,
