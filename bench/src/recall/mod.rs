@@ -96,11 +96,16 @@ struct Run<'a> {
     /// Length of a session.
     tokens: usize,
     kinds: &'a [Kind],
+    /// Every policy and recovery; otherwise the default policy, without recovery and with all.
+    is_survey: bool,
 }
 
-const RUNS: [Run<'_>; 2] = [
-    Run { model: "bundled", tokens: 3600, kinds: &Kind::ALL },
-    Run { model: "smollm2", tokens: 1500, kinds: &[Kind::Facts] },
+/// The first one where nothing is asked of the model's skill; the others where it answers with full context.
+const RUNS: [Run<'_>; 4] = [
+    Run { model: "bundled", tokens: 3600, kinds: &Kind::ALL, is_survey: true },
+    Run { model: "bundled", tokens: 1000, kinds: &[Kind::Needle], is_survey: false },
+    Run { model: "bundled", tokens: 700, kinds: &[Kind::Turn14], is_survey: false },
+    Run { model: "smollm2", tokens: 1500, kinds: &[Kind::Facts], is_survey: false },
 ];
 
 /// What is measured on one model.
@@ -187,7 +192,7 @@ impl Subjects {
         };
         let policies = match options.policy {
             Some(policy) => vec![policy],
-            None if is_bundled => Policy::ALL.to_vec(),
+            None if run.is_survey && is_bundled => Policy::ALL.to_vec(),
             None => vec![Policy::default()],
         };
         let embedder = options.recall_model.as_deref().map(load_embedder).transpose()?;
@@ -195,6 +200,10 @@ impl Subjects {
         if embedder.is_some() && options.haystack.is_none() {
             kinds.push(Kind::Paraphrase);
         }
+        let recoveries = match options.recovery.as_slice() {
+            [] if !run.is_survey => vec![Back::Nothing, Back::ByAll],
+            recoveries => recoveries.to_vec(),
+        };
         let form = if is_bundled { Form::Answer } else { Form::Quote };
         let model = Arc::new(LlamaModel::load(
             &path,
@@ -207,7 +216,7 @@ impl Subjects {
             kinds,
             form,
             embedder,
-            recoveries: options.recovery.clone(),
+            recoveries,
             is_quick: options.quick,
         })
     }
@@ -400,7 +409,8 @@ fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
             continue;
         }
         let is_default = arm.policy == Policy::default() && arm.back == Back::ByAll;
-        let Some(bars) = bars.filter(|_| is_default) else { continue };
+        let has_room = figures.refused < figures.right.of; // Else the budget is below what must stay.
+        let Some(bars) = bars.filter(|_| is_default && has_room) else { continue };
         if resident < bars.resident {
             missed.push(format!("{what}: {resident:.2} resident"));
         }
