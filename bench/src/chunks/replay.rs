@@ -5,7 +5,8 @@
 //!   beyond what was dropped. The rest is the end of what was dropped.
 //! - The 99th percentile is that of all compactions: those that take longest by [`cost`] are measured. The median is
 //!   that of a sample of [`Options::compactions`] in equal steps.
-//! - One conversation each: the prompt before, and then the compacted one. Only the latter is measured.
+//! - One conversation each: the prompt before, and then the compacted one. Only the latter is measured, and by each
+//!   strategy but the default in a conversation of its own.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -13,12 +14,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
+use hob_runtime::TokenCounts;
+use hob_slots::content::Repair;
 
 use super::pair::{Pair, Told};
-use super::{COMPACTED_BAR, Options, QUESTION};
+use super::server::Server;
+use super::{COMPACTED_BAR, Options, QUESTION, arms, is_default};
 use crate::peer::trace::{self, Compaction};
 use crate::turns::Words;
-use hob_slots::content::Repair;
 
 /// Tokens of the trace that a summary has.
 const SUMMARY: usize = 2048;
@@ -58,7 +61,14 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
     let cells = (longest.unwrap_or(0) * options.block_tokens + QUESTION) * 5 / 2;
     let pair = Pair::new(options, cells)?;
     let mut words = Words::new(pair.vocabulary());
-    let (mut exact, mut moved) = (Arm::default(), Arm::default());
+    let is_compared = |(_, repair): &(String, Repair)| {
+        !options.strategies.is_empty() || *repair == Repair::None || is_default(*repair)
+    };
+    let arms: Vec<_> = arms(options).into_iter().filter(is_compared).collect();
+    let mut exact = Arm::default();
+    let mut moved: Vec<Arm> = arms.iter().map(|_| Arm::default()).collect();
+    let mut served = Arm::default();
+    let server = Server::start(&pair.subject, pair.threads, cells, cells)?;
     for &number in &chosen {
         let it = &all[number];
         let (dropped, fresh) = (it.before - it.kept, fresh(it));
@@ -76,8 +86,22 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
         }
         exact.add(pair.exact(&name, &after)?, is_sampled);
         pair.read(&name, &before)?;
-        moved.add(pair.moved_in(&name, &after, Repair::default())?, is_sampled);
+        let (own, others): (Vec<_>, Vec<_>) =
+            arms.iter().zip(&mut moved).partition(|((_, repair), _)| is_default(*repair));
+        for ((strategy, repair), arm) in others {
+            let name = format!("{name}-{strategy}");
+            arm.add(pair.moved(&name, &after, *repair)?, is_sampled);
+        }
+        for ((_, repair), arm) in own {
+            arm.add(pair.moved_in(&name, &after, *repair)?, is_sampled);
+        }
         pair.forget(&name)?;
+        if let Some(server) = &server {
+            server.ask(&before)?;
+            let said = server.ask(&after)?;
+            let counts = TokenCounts { computed: said.computed, ..TokenCounts::default() };
+            served.add((said.took, Duration::ZERO, counts), is_sampled);
+        }
     }
     println!(
         "First token after a compaction: {} of the {} in {requests} requests of the trace, {} of {BLOCK} tokens each, {}, {} threads.\n",
@@ -87,17 +111,26 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
         pair.title(),
         pair.threads,
     );
-    println!("| | computed | p50 of {}, ms | p99 of all, ms |\n|---|---:|---:|---:|", sample.len());
-    let base = exact.print("exact", beyond);
-    let own = moved.print("the default", beyond);
-    let [p50, p99] = [base[0] / own[0], base[1] / own[1]];
-    println!("| x sooner | | {p50:.1} | {p99:.1} (bar {COMPACTED_BAR}) |\n");
+    println!(
+        "| | computed | p50 of {}, ms | x sooner | p99 of all, ms | x sooner | bar |\n|---|---:|---:|---:|---:|---:|---:|",
+        sample.len()
+    );
+    let base = exact.percentiles(beyond);
+    exact.print("exact", base, beyond, None);
+    let mut missed = Vec::new();
+    for ((strategy, repair), arm) in arms.iter().zip(&moved) {
+        let bar = is_default(*repair).then_some(COMPACTED_BAR);
+        let sooner = arm.print(strategy, base, beyond, bar);
+        if let Some(bar) = bar.filter(|bar| sooner < *bar) {
+            missed.push(format!("compactions of the trace: p99 {sooner:.1} x of {bar}"));
+        }
+    }
+    if server.is_some() {
+        served.print("llama-server --cache-reuse", base, beyond, None);
+    }
+    println!();
     pair.shutdown();
-    let is_missed = p99 < COMPACTED_BAR;
-    Ok(is_missed
-        .then(|| format!("compactions of the trace: p99 {p99:.1} x of {COMPACTED_BAR}"))
-        .into_iter()
-        .collect())
+    Ok(missed)
 }
 
 /// Blocks that stand nowhere in the prompt before.
@@ -120,9 +153,8 @@ impl Arm {
         }
     }
 
-    /// `beyond`: compactions above the 99th percentile. Returns the median of the sample and that percentile, in
-    /// milliseconds.
-    fn print(&self, name: &str, beyond: usize) -> [f64; 2] {
+    /// The median of the sample and the 99th percentile of all, in milliseconds. `beyond`: compactions above that.
+    fn percentiles(&self, beyond: usize) -> [f64; 2] {
         let [sampled, all] = [&self.sampled, &self.all].map(|times| {
             let mut ms: Vec<f64> = times.iter().map(|it| it.as_secs_f64() * 1e3).collect();
             ms.sort_by(f64::total_cmp);
@@ -130,7 +162,18 @@ impl Arm {
         });
         let p50 = sampled.get(sampled.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN);
         let p99 = all.iter().rev().nth(beyond).copied().unwrap_or(f64::NAN);
-        println!("| {name} | {} | {p50:.0} | {p99:.0} |", self.computed / all.len().max(1));
         [p50, p99]
+    }
+
+    /// Returns how many times sooner than `base` the 99th percentile is.
+    fn print(&self, name: &str, base: [f64; 2], beyond: usize, bar: Option<f64>) -> f64 {
+        let [p50, p99] = self.percentiles(beyond);
+        let [p50_sooner, p99_sooner] = [base[0] / p50, base[1] / p99];
+        println!(
+            "| {name} | {} | {p50:.0} | {p50_sooner:.1} | {p99:.0} | {p99_sooner:.1} | {} |",
+            self.computed / self.all.len().max(1),
+            bar.map_or_else(String::new, |bar| bar.to_string()),
+        );
+        p99_sooner
     }
 }
