@@ -1,4 +1,5 @@
-//! Answers in the forms of llama.cpp's collection of chat templates, read as llama.cpp reads them.
+//! Answers in the forms of llama.cpp's collection of chat templates: read as llama.cpp reads them, and allowed by the
+//! grammar of the calls that a model makes by itself.
 //!
 //! - `collection/calls.jsonl` holds the cases of llama.cpp's `tests/test-chat.cpp` (MIT licence, the
 //!   version that llama-cpp-python 0.3.36 contains): its first line the schemas of the tools, then a
@@ -11,7 +12,10 @@ use std::path::Path;
 use std::{env, fs};
 
 use hob_dialect::{Dialect, Parser, Part, Signatures, opens_reasoning, written};
+use hob_runtime::grammar::{Calls, Grammar, GrammarFactory, Strictness, ToolSignature};
 use hob_runtime::template::{ChatTemplate, RenderInput};
+use hob_runtime::vocabulary::{TokenKind, Vocabulary};
+use hob_slots::Token;
 use serde_json::{Map, Value, json};
 
 /// How answers begin that Hob reads otherwise, and why.
@@ -102,22 +106,44 @@ fn begun(dialect: Dialect, thinks: bool, case: &Value) -> String {
     written(dialect, thinks, reasoning, text("content"))
 }
 
+/// What a request asks of an answer.
+struct Asked {
+    dialect: Dialect,
+    /// The prompt has opened the think mark.
+    thinks: bool,
+    /// Names of tools, and their parameters.
+    tools: Vec<(String, Value)>,
+}
+
+impl Asked {
+    fn by(source: &str, case: &Value, schemas: &Value) -> Self {
+        let names = case["tools"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
+        let tools: Vec<(String, Value)> = names
+            .map(|key| (key.trim_end_matches('\'').to_owned(), schemas[key].clone()))
+            .collect();
+        let definition = |(name, parameters): &(String, Value)| {
+            json!({"type": "function", "function": {
+                "name": name, "description": "", "parameters": parameters,
+            }})
+        };
+        let definitions: Vec<Value> = tools.iter().map(definition).collect();
+        let thinks = opens_reasoning(&prompt(source, case, &definitions));
+        Self { dialect: Dialect::detect(source), thinks, tools }
+    }
+
+    /// A parser of what follows the answer's beginning, and what it has read of that.
+    fn parser(&self, case: &Value) -> (Parser, Vec<Part>) {
+        let offered = (!self.tools.is_empty()).then(|| Signatures::new(self.tools.clone()));
+        let mut parser = Parser::new(self.dialect, offered, self.thinks);
+        let parts = parser.push(&begun(self.dialect, self.thinks, case));
+        (parser, parts)
+    }
+}
+
 fn read(source: &str, case: &Value, schemas: &Value) -> Answer {
-    let names = case["tools"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
-    let tools: Vec<(String, Value)> =
-        names.map(|key| (key.trim_end_matches('\'').to_owned(), schemas[key].clone())).collect();
-    let definition = |(name, parameters): &(String, Value)| {
-        json!({"type": "function", "function": {
-            "name": name, "description": "", "parameters": parameters,
-        }})
-    };
-    let definitions: Vec<Value> = tools.iter().map(definition).collect();
-    let dialect = Dialect::detect(source);
-    let thinks = opens_reasoning(&prompt(source, case, &definitions));
-    let offered = (!tools.is_empty()).then(|| Signatures::new(tools));
-    let mut parser = Parser::new(dialect, offered, thinks);
+    let (mut parser, begun) = Asked::by(source, case, schemas).parser(case);
     let mut answer = Answer::default();
-    answer.add(parser.push(&begun(dialect, thinks, case)));
+    answer.add(begun);
     // Letter by letter, as the worst of streams.
     for letter in case["input"].as_str().unwrap().split_inclusive(|_| true) {
         answer.add(parser.push(letter));
@@ -126,6 +152,36 @@ fn read(source: &str, case: &Value, schemas: &Value) -> Answer {
         answer.add(parser.finish());
     }
     answer
+}
+
+/// A token a byte, and one that ends an answer.
+fn bytes() -> Vocabulary {
+    let text = (0..=255).map(|byte| (vec![byte], TokenKind::default()));
+    let end = (b"<end>".to_vec(), TokenKind { control: true, end_of_generation: true });
+    Vocabulary::new(text.chain([end]), None, Some(Token(256)), false)
+}
+
+/// The text behind which the grammar of calls forbids what the answer has next.
+fn forbidden_behind(factory: &GrammarFactory, asked: &Asked, case: &Value) -> Option<String> {
+    let signature = |(name, parameters): &(String, Value)| ToolSignature {
+        name: name.clone(),
+        parameters: Some(parameters.clone()),
+        strictness: Strictness::Lenient,
+    };
+    let tools: Vec<ToolSignature> = asked.tools.iter().map(signature).collect();
+    let (parser, _) = asked.parser(case);
+    let grammar = Grammar::when_called(asked.dialect, &tools, Calls::Several, parser);
+    let mut constraint = factory.start(&grammar.unwrap()).unwrap();
+    let input = case["input"].as_str().unwrap().as_bytes();
+    for (at, &byte) in input.iter().enumerate() {
+        let mut logits = [0.0; 257];
+        constraint.mask(&mut logits).unwrap();
+        if logits[usize::from(byte)] < 0.0 {
+            return Some(String::from_utf8_lossy(&input[..at]).into_owned());
+        }
+        constraint.accept(Token(i32::from(byte))).unwrap();
+    }
+    None
 }
 
 /// Not where reasoning stays within the content: Hob has no such option.
@@ -138,45 +194,87 @@ fn is_compared(case: &Value) -> bool {
     !keeps_reasoning || case["continues"] == true || is_call_alone
 }
 
-#[test]
-fn answers_are_read_as_llama_cpp_reads_them() {
+/// Of `collection/calls.jsonl`, by the name and the source of their template. `None`: the templates are not there.
+fn cases() -> Option<(Value, Vec<(String, String, Value)>)> {
     let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/templates");
     let directory = env::var_os("HOB_TEMPLATES").map_or(fetched, Into::into);
     if !directory.join("complete").exists() {
         println!("skipped: run `cargo run -p hob-fetch -- --templates target/templates` first");
-        return;
+        return None;
     }
     let mut lines = include_str!("collection/calls.jsonl").lines();
     let schemas = serde_json::from_str::<Value>(lines.next().unwrap()).unwrap()["tools"].take();
-    let mut templates: BTreeMap<String, (usize, Vec<String>)> = BTreeMap::new();
-    for line in lines {
-        let case: Value = serde_json::from_str(line).unwrap();
-        if !is_compared(&case) {
-            continue;
-        }
-        let template = case["template"].as_str().unwrap();
+    let cases = lines.map(|line| serde_json::from_str::<Value>(line).unwrap()).filter(is_compared);
+    let with_template = |case: Value| {
+        let template = case["template"].as_str().unwrap().to_owned();
         let source = fs::read_to_string(directory.join(format!("{template}.jinja"))).unwrap();
-        let (count, others) = templates.entry(template.to_owned()).or_default();
+        (template, source, case)
+    };
+    Some((schemas, cases.map(with_template).collect()))
+}
+
+/// By template: how many cases, and those that are no hits.
+#[derive(Default)]
+struct Report(BTreeMap<String, (usize, Vec<String>)>);
+
+impl Report {
+    fn add(&mut self, template: String, otherwise: Option<String>) {
+        let (count, others) = self.0.entry(template).or_default();
         *count += 1;
+        others.extend(otherwise);
+    }
+
+    /// `hits`: what they do.
+    fn text(&self, hits: &str) -> String {
+        let all: usize = self.0.values().map(|(count, _)| count).sum();
+        let other: usize = self.0.values().map(|(_, others)| others.len()).sum();
+        let mut text = format!("{} of {all} {hits}\n", all - other);
+        for (template, (count, others)) in &self.0 {
+            text.push_str(&format!("{template}: {} of {count}\n", count - others.len()));
+            for other in others {
+                text.push_str(&format!("    {other}\n"));
+            }
+        }
+        text
+    }
+}
+
+#[test]
+fn answers_are_read_as_llama_cpp_reads_them() {
+    let Some((schemas, cases)) = cases() else { return };
+    let mut report = Report::default();
+    for (template, source, case) in cases {
         let (read, expected) = (read(&source, &case, &schemas).normal(), expected(&case).normal());
-        if read != expected {
+        let otherwise = (read != expected).then(|| {
             let input = case["input"].as_str().unwrap();
             if env::var_os("HOB_SHOW").is_some() {
                 println!("{template}\n{input:?}\n  {read:?}\n  {expected:?}");
             }
             let reason = OTHERWISE.iter().find(|(begin, _)| input.starts_with(begin));
             let reason = reason.map_or("no reason", |(_, reason)| reason);
-            others.push(format!("{:?}: {reason}", input.chars().take(60).collect::<String>()));
+            format!("{:?}: {reason}", input.chars().take(60).collect::<String>())
+        });
+        report.add(template, otherwise);
+    }
+    insta::assert_snapshot!(report.text("answers are read as llama.cpp reads them"));
+}
+
+#[test]
+fn calls_that_llama_cpp_reads_are_allowed_by_the_grammar_that_begins_with_them() {
+    let Some((schemas, cases)) = cases() else { return };
+    let factory = GrammarFactory::new(&bytes());
+    let mut report = Report::default();
+    for (template, source, case) in cases {
+        let has_calls = case["expect"]["calls"].as_array().is_some_and(|calls| !calls.is_empty());
+        if has_calls && case["partial"] != true {
+            let asked = Asked::by(&source, &case, &schemas);
+            let behind = forbidden_behind(&factory, &asked, &case);
+            let otherwise = behind.map(|behind| {
+                let last: Vec<char> = behind.chars().rev().take(60).collect();
+                format!("behind {:?}", last.into_iter().rev().collect::<String>())
+            });
+            report.add(template, otherwise);
         }
     }
-    let all: usize = templates.values().map(|(count, _)| count).sum();
-    let other: usize = templates.values().map(|(_, others)| others.len()).sum();
-    let mut report = format!("{} of {all} answers are read as llama.cpp reads them\n", all - other);
-    for (template, (count, others)) in &templates {
-        report.push_str(&format!("{template}: {} of {count}\n", count - others.len()));
-        for input in others {
-            report.push_str(&format!("    {input}\n"));
-        }
-    }
-    insta::assert_snapshot!(report);
+    insta::assert_snapshot!(report.text("answers with calls are allowed"));
 }
