@@ -6,6 +6,9 @@
 //! - A prompt without neighbours gets longer micro-batches, which compute a token faster. A caller
 //!   cuts such a one, and what it had computed is lost: after a cut, they grow again from the
 //!   shortest, twofold each, so that about as much is lost at most as was computed since.
+//! - Where it cannot be cut, an arrival waits for its end: it lasts 2.5 targets, instead of 20.
+//! - Short micro-batches teach a speed that is too low for a longer one, which then teaches a higher speed: the
+//!   sizes of a prompt alone grow until one lasts its target.
 
 use std::time::Duration;
 
@@ -27,6 +30,12 @@ const MIN_ROWS_ALONE: usize = 128;
 
 /// How many targets a larger micro-batch of a prompt alone lasts, which bounds what a cut loses.
 const ALONE: u32 = 20;
+
+/// The same where it cannot be cut: an arrival waits for its end.
+const UNCUT: f64 = 2.5;
+
+/// Where [`MIN_ROWS_ALONE`] would last more targets and cannot be cut, a prompt alone has fewer rows.
+const MAX_UNCUT: u32 = 10;
 
 /// Weight of the newest observation.
 const NEWEST: f64 = 0.3;
@@ -64,15 +73,19 @@ impl Pace {
     /// weights for them. All but the last fill their tiles, the last of which costs as much as a full one; matrix
     /// products take rows by fours.
     pub fn rows_alone(&self, left: usize) -> usize {
-        let most = self.max_rows_alone().max(1);
-        if left <= most {
-            return left;
-        }
-        let equal = left.div_ceil(left.div_ceil(most));
-        match equal.next_multiple_of(TILE_ROWS).min(most - most % TILE_ROWS) {
-            0 => equal, // A tile has more rows than a micro-batch.
-            filled => filled,
-        }
+        divided(left, self.max_rows_alone())
+    }
+
+    /// The same where the micro-batch cannot be cut.
+    pub fn rows_alone_uncut(&self, left: usize) -> usize {
+        divided(left, self.max_rows_uncut())
+    }
+
+    fn max_rows_uncut(&self) -> usize {
+        let long = self.target.map(|target| target.mul_f64(UNCUT));
+        let longest = self.target.map(|target| target * MAX_UNCUT);
+        let min = self.rows_within(longest, MIN_ROWS, MIN_ROWS).min(MIN_ROWS_ALONE);
+        self.rows_within(long, min, MIN_ROWS)
     }
 
     fn max_rows_alone(&self) -> usize {
@@ -120,6 +133,19 @@ impl Pace {
     /// Measured speed of prefill; `None` before the first measurable micro-batch.
     pub fn rows_per_second(&self) -> Option<f64> {
         self.rows_per_second
+    }
+}
+
+/// Rows of the next of the micro-batches of about equal size, of `most` rows at most, which compute `left` tokens.
+fn divided(left: usize, most: usize) -> usize {
+    let most = most.max(1);
+    if left <= most {
+        return left;
+    }
+    let equal = left.div_ceil(left.div_ceil(most));
+    match equal.next_multiple_of(TILE_ROWS).min(most - most % TILE_ROWS) {
+        0 => equal, // A tile has more rows than a micro-batch.
+        filled => filled,
     }
 }
 
@@ -180,6 +206,35 @@ mod tests {
             })
             .collect();
         assert_eq!(grown, [32, 64, 128, 250]);
+    }
+
+    #[test]
+    fn a_prompt_alone_that_cannot_be_cut_gets_micro_batches_of_250_ms_or_128_rows_within_a_second()
+    {
+        assert_eq!(Pace::new(TARGET, 512).max_rows_uncut(), MIN_ROWS, "until the speed is known");
+        let sizes = [20, 60, 300, 1000, 9000].map(|rows_per_second| {
+            let mut pace = Pace::new(TARGET, 512);
+            pace.observe(rows_per_second, Duration::from_secs(1));
+            (pace.rows(), pace.max_rows_uncut())
+        });
+        assert_eq!(sizes, [(32, 32), (32, 60), (32, 128), (100, 250), (512, 512)]);
+        assert_eq!(Pace::new(None, 512).rows_alone_uncut(1025), 384, "it is divided evenly, too");
+    }
+
+    #[test]
+    fn micro_batches_that_cannot_be_cut_outgrow_the_speed_of_short_ones() {
+        let mut pace = Pace::new(TARGET, 512);
+        let duration_of = |rows: usize| Duration::from_micros(60_000 + 500 * rows as u64);
+        pace.observe(MIN_ROWS, duration_of(MIN_ROWS));
+        let sizes: Vec<usize> = (0..20)
+            .map(|_| {
+                let rows = pace.max_rows_uncut();
+                pace.observe(rows, duration_of(rows));
+                rows
+            })
+            .collect();
+        assert_eq!(sizes[0], MIN_ROWS_ALONE);
+        assert!((360..=380).contains(&sizes[19]), "380 rows take 250 ms: {sizes:?}");
     }
 
     #[test]

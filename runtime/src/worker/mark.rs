@@ -4,7 +4,7 @@
 //! - A sequence of its own shares the state. llama.cpp copies on write, so a mark copies nothing.
 //! - One slot of a micro-batch is marked: the first that completes its prompt, because "regenerate"
 //!   continues there; the answer with a draft, because it may be wrong; or the prompt that is computed
-//!   alone, because its long micro-batch may be cut.
+//!   alone, where its long micro-batch may be cut.
 
 use super::Worker;
 use super::plan::{Plan, Share};
@@ -25,7 +25,8 @@ impl Worker<'_> {
         };
         // There are no drafts beside prompts.
         let is_drafted = |share: &&Share| share.sampled_rows.len() > 1;
-        let is_marked = |share: &&Share| plan.is_alone || is_drafted(share) || completes(share);
+        let may_be_cut = plan.is_alone && self.backend.can_interrupt();
+        let is_marked = |share: &&Share| may_be_cut || is_drafted(share) || completes(share);
         let marked = plan.shares.iter().find(is_marked);
         let Some(index) = marked.map(|share| share.slot) else { return };
         let (slot, position) = (&self.slots[index], self.slots[index].timeline.len());

@@ -10,8 +10,8 @@
 //!   it shares their cells afterwards, see `follow`.
 //! - Beside a prompt that ends in this micro-batch, only prompts that end in it, too, have rows: a few rows of a long
 //!   one would cost more time than they save it, and the reader of the short one waits for them.
-//! - The prompt of an answer that nothing else is computed beside gets a long micro-batch, where
-//!   the backend can cut it; see `pace`.
+//! - The prompt of an answer that nothing else is computed beside gets a long micro-batch, the
+//!   longest where the backend can cut it; see `pace`.
 //! - A prompt beside answers gets more rows where they hardly take longer, see `tile`.
 //! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none
 //!   while an answer waits or runs.
@@ -42,7 +42,8 @@ const LAST_ROWS: usize = 32;
 pub(super) struct Plan {
     pub rows: Vec<Row>,
     pub shares: Vec<Share>,
-    /// Nothing is computed beside an answer's prompt: the micro-batch may be long, and be cut.
+    /// Nothing is computed beside an answer's prompt: the micro-batch may be long, and is cut where the
+    /// backend can.
     pub is_alone: bool,
     /// Its last rows, which are no conversation's, see `tile`.
     pub fillers: usize,
@@ -150,7 +151,9 @@ impl Worker<'_> {
     /// Rows of the next micro-batch of the slot's prompt, which is computed alone.
     fn rows_alone(&self, index: usize) -> usize {
         let left = self.tokens_left(index);
-        let rows = self.core.pace.rows_alone(left);
+        let pace = &self.core.pace;
+        let can_cut = self.backend.can_interrupt();
+        let rows = if can_cut { pace.rows_alone(left) } else { pace.rows_alone_uncut(left) };
         let can_drop = self.core.model.facts().memory.can_drop_newest();
         let is_long_end = rows == left && left > MAX_REGENERATED;
         if !can_drop && is_long_end { left - LAST_ROWS } else { rows }
@@ -160,8 +163,7 @@ impl Worker<'_> {
     fn is_alone(&self, prompts: &[usize]) -> bool {
         let Some((&first, others)) = prompts.split_first() else { return false };
         let may_join = |&index: &usize| self.row_budget(index) > 0 && !self.follows(index, first);
-        self.backend.can_interrupt()
-            && !self.is_background(first)
+        !self.is_background(first)
             && !others.iter().any(may_join)
             && !self.others_wait()
             && !self.slots.iter().any(Slot::is_restoring)

@@ -113,11 +113,13 @@ impl Worker<'_> {
         self.prompts_in_order().into_iter().any(|index| self.would_compute(index))
     }
 
-    /// Computes a long micro-batch, which a caller who comes meanwhile cuts.
+    /// Computes a long micro-batch, which a caller who comes meanwhile cuts where the backend can.
     pub(super) fn decode_alone(&mut self, plan: &Plan) -> Result<(), DecodeError> {
         *self.core.busy_status.lock() = Some(self.status());
-        self.core.pulse.watcher.set(self.progress_within(plan));
-        self.core.pulse.attention.may_cut(true);
+        if self.backend.can_interrupt() {
+            self.core.pulse.watcher.set(self.progress_within(plan));
+            self.core.pulse.attention.may_cut(true);
+        }
         let decoded = self.backend.decode(&plan.rows);
         self.core.pulse.attention.may_cut(false);
         self.core.pulse.watcher.set(None);

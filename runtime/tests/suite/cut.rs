@@ -1,11 +1,11 @@
-//! Long micro-batches of a prompt alone, and callers who cut them.
+//! Long micro-batches of a prompt alone, and callers who cut them; and of devices, which cannot be cut.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
-use hob_runtime::{EngineOptions, Model};
+use hob_runtime::{EngineOptions, Model, TurnEvent, TurnRequest};
 use hob_slots::Token;
 
 use crate::support::*;
@@ -137,5 +137,44 @@ fn the_status_is_readable_during_a_long_micro_batch() {
     let running = read.slots.iter().find(|slot| slot.conversation == Some(name("chat")));
     assert_eq!(running.unwrap().tokens, 0, "{read:?}");
     finish(turn).unwrap();
+    engine.shutdown();
+}
+
+/// A device that computes 1,000 rows a second at most, with micro-batches of 100 ms beside others.
+fn start_device() -> (Arc<dyn Model>, BatchLog, Started) {
+    let log = BatchLog::default();
+    let model = FakeModel::new().with_pace(Duration::from_millis(1)).with_device();
+    let model: Arc<dyn Model> = Arc::new(model.with_batch_log(log.clone()));
+    let options = EngineOptions {
+        context_tokens: 4096,
+        micro_batch: ROWS,
+        micro_batch_target: Some(Duration::from_millis(100)),
+        ..options()
+    };
+    let engine = engine(&model, None, options);
+    (model, log, engine)
+}
+
+fn longest(log: &BatchLog) -> usize {
+    log.lock().iter().map(Vec::len).max().unwrap_or(0)
+}
+
+#[test]
+fn on_a_device_a_prompt_alone_gets_longer_micro_batches_than_one_beside_an_answer() {
+    let (model, log, engine) = start_device();
+    let prompt = text(&model, "a", 600);
+    let answer = ask(&engine, request("alone", &prompt, 4));
+    // 250 ms, and no less than the 128 rows from which on a token hardly gets cheaper.
+    assert!((128..=250).contains(&longest(&log)), "{:?}", batches(&log, &prompt));
+    assert_eq!(answer.tokens, alone(&model, &prompt, 4));
+
+    let endless = request("answer", &text(&model, "b", 20), 2000);
+    let mut running = engine.submit(TurnRequest { ignore_eog: true, ..endless }).unwrap();
+    while !matches!(running.next_blocking(), Some(TurnEvent::Token { .. }) | None) {}
+    log.lock().clear();
+    let prompt = text(&model, "c", 600);
+    ask(&engine, request("beside", &prompt, 4));
+    assert!(longest(&log) <= 101, "an answer's row, and 100 ms: {:?}", batches(&log, &prompt));
+    drop(running);
     engine.shutdown();
 }

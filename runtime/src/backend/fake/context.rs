@@ -90,7 +90,8 @@ impl<'m> FakeContext<'m> {
         *free.expect("room was checked") = cell;
     }
 
-    /// Takes the time of `rows`, with the progress of a graph: often, and interruptible.
+    /// Takes the time of `rows`, with the progress of a graph: often, and interruptible, but for that of a
+    /// device.
     fn compute(&self, rows: &[Row]) -> Result<(), DecodeError> {
         let pace = if self.reads_slowly(rows) { echo::READING_PACE } else { self.model.pace };
         let time = pace * u32::try_from(rows.len()).unwrap_or(u32::MAX);
@@ -99,7 +100,7 @@ impl<'m> FakeContext<'m> {
             if !time.is_zero() {
                 std::thread::sleep((time * node / NODES).saturating_sub(began.elapsed()));
             }
-            if let Some(heartbeat) = &self.heartbeat {
+            if let Some(heartbeat) = self.heartbeat.as_ref().filter(|_| self.can_interrupt()) {
                 heartbeat.beat();
                 if heartbeat.interrupts() {
                     return Err(DecodeError::Interrupted);
@@ -201,7 +202,7 @@ impl Backend for FakeContext<'_> {
     }
 
     fn can_interrupt(&self) -> bool {
-        true
+        !self.model.is_on_device
     }
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {

@@ -140,7 +140,8 @@ impl FakeModel {
         self
     }
 
-    /// The same with all layers and KV on a device.
+    /// The same with all layers and KV on a device, which reports no nodes of a graph and cannot be
+    /// interrupted.
     #[must_use]
     pub fn with_device(mut self) -> Self {
         self.is_on_device = true;
