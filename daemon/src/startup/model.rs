@@ -119,7 +119,7 @@ mod real {
 #[cfg(feature = "llama")]
 mod real {
     use hob_models::{ContentHash, MachineMemory, ModelFile};
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, check_processor};
     use hob_slots::fingerprint::Lora;
 
     use super::*;
@@ -211,6 +211,7 @@ mod real {
         choice: &ModelChoice,
         report: &mut Report<'_>,
     ) -> Result<Usable> {
+        check_processor()?; // Before a model is fetched that this build could not compute.
         let settings = &resolved.settings;
         let file = find(resolved, choice)?;
         let content = hash(&settings.data_dir, &file, report)?;

@@ -176,6 +176,10 @@ pub enum LoadError {
         "llama.cpp has no backend for this processor: no libggml-cpu-*.so that it can run is in {dirs}; install Hob again with all its files"
     )]
     NoBackend { dirs: String },
+    #[error(
+        "this build computes with instructions of newer processors than this one, which is without {missing}: run the hobd of an archive that `cargo xtask bundle --headless` makes, which chooses at its start what the processor can run"
+    )]
+    Processor { missing: String },
     #[error("cannot add the adapter {path} to the model: {reason}; correct the setting {setting}")]
     Adapter {
         path: String,

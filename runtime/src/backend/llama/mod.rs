@@ -13,6 +13,7 @@ mod fit;
 mod params;
 mod placement;
 mod pool;
+mod processor;
 mod rope;
 mod staging;
 #[cfg(feature = "bench")]
@@ -40,6 +41,7 @@ pub use adapters::Adapter;
 use context::Context;
 pub use params::{LlamaOptions, default_threads};
 pub use placement::{GpuLayers, Placement, devices};
+pub use processor::check_processor;
 use weights::{Extent, Source, Weights};
 
 /// Names the layout of exported states: other versions of llama.cpp do not read them. Part of every
@@ -334,10 +336,11 @@ unsafe fn piece(vocab: *const sys::llama_vocab, id: i32) -> Vec<u8> {
 /// Starts llama.cpp, once per process.
 ///
 /// # Errors
-/// [`LoadError::NoBackend`].
+/// [`LoadError::Processor`], [`LoadError::NoBackend`].
 fn start() -> Result<(), LoadError> {
     static STARTED: OnceLock<Result<Option<LlamaBackend>, LoadError>> = OnceLock::new();
     let started = STARTED.get_or_init(|| {
+        check_processor()?;
         send_logs_to_tracing(LogOptions::default());
         // SAFETY: `report_abort` has the callback's signature, is valid for ever and only logs.
         unsafe { sys::ggml_set_abort_callback(Some(report_abort)) };

@@ -1,0 +1,94 @@
+//! Whether this processor has the instructions that llama.cpp was compiled with.
+//!
+//! - Without them, SIGILL ends the process at the first one. Of the child that tries a model file, that would be
+//!   remembered as the file's fault.
+//! - Elsewhere than on x86-64, a build keeps to what every processor of the architecture has. A portable build loads
+//!   what this one can run, see `backends`.
+
+use crate::backend::LoadError;
+
+/// To be called before anything that llama.cpp computes.
+///
+/// # Errors
+/// [`LoadError::Processor`].
+pub fn check_processor() -> Result<(), LoadError> {
+    check(&compiled(), &detected())
+}
+
+/// Extensions of the instruction set: those that llama.cpp was `compiled` with, and those of this processor.
+fn check(compiled: &[&str], detected: &[&str]) -> Result<(), LoadError> {
+    let missing = compiled.iter().filter(|name| !detected.contains(name));
+    let missing: Vec<&str> = missing.copied().collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(LoadError::Processor { missing: missing.join(", ") })
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+fn compiled() -> Vec<&'static str> {
+    use llama_cpp_sys_2 as sys;
+
+    // SAFETY: each takes nothing and returns a constant, by the flags of its compilation.
+    let all = unsafe {
+        [
+            ("AVX", sys::ggml_cpu_has_avx()),
+            ("AVX2", sys::ggml_cpu_has_avx2()),
+            ("F16C", sys::ggml_cpu_has_f16c()),
+            ("FMA", sys::ggml_cpu_has_fma()),
+            ("BMI2", sys::ggml_cpu_has_bmi2()),
+            ("AVX-512", sys::ggml_cpu_has_avx512()),
+        ]
+    };
+    all.into_iter().filter(|(_, has)| *has != 0).map(|(name, _)| name).collect()
+}
+
+#[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+fn detected() -> Vec<&'static str> {
+    use std::arch::is_x86_feature_detected;
+
+    let all = [
+        ("AVX", is_x86_feature_detected!("avx")),
+        ("AVX2", is_x86_feature_detected!("avx2")),
+        ("F16C", is_x86_feature_detected!("f16c")),
+        ("FMA", is_x86_feature_detected!("fma")),
+        ("BMI2", is_x86_feature_detected!("bmi2")),
+        ("AVX-512", is_x86_feature_detected!("avx512f")),
+    ];
+    all.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+fn compiled() -> Vec<&'static str> {
+    Vec::new()
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
+fn detected() -> Vec<&'static str> {
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASWELL: [&str; 5] = ["AVX", "AVX2", "F16C", "FMA", "BMI2"];
+
+    #[test]
+    fn a_processor_without_what_llama_cpp_was_compiled_with_is_refused_by_name_with_the_remedy() {
+        let newer = [&HASWELL[..], &["AVX-512"]].concat();
+        assert_eq!([check(&HASWELL, &HASWELL), check(&HASWELL, &newer)], [Ok(()), Ok(())]);
+        let sandy_bridge = check(&HASWELL, &["AVX"]).unwrap_err().to_string();
+        assert!(sandy_bridge.contains("without AVX2, F16C, FMA, BMI2:"), "{sandy_bridge}");
+        assert!(sandy_bridge.contains("cargo xtask bundle --headless"), "{sandy_bridge}");
+        assert_eq!(check(&[], &[]), Ok(()), "a portable build needs none");
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
+    #[test]
+    fn llama_cpp_is_compiled_with_avx2_and_this_processor_runs_it() {
+        assert!(compiled().contains(&"AVX2"), "{:?}", compiled());
+        assert_eq!(check_processor(), Ok(()));
+    }
+}
