@@ -260,6 +260,7 @@ mod tests {
 
     const ABORTED: i32 = 6;
     const KILLED: i32 = 9;
+    const OUT_OF_PROCESSOR_TIME: i32 = 24;
 
     fn lines(lines: &[&str]) -> Vec<String> {
         lines.iter().map(|&line| line.to_owned()).collect()
@@ -279,8 +280,11 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_the_system_killed_may_be_tried_again() {
+    fn a_child_that_the_system_killed_or_that_had_no_time_left_may_be_tried_again() {
         assert!(matches!(found(ExitStatus::from_raw(KILLED), &[], &[]), Found::Failed(_)));
+        let slow = found(ExitStatus::from_raw(OUT_OF_PROCESSOR_TIME), &[], &[]);
+        let expected = "llama.cpp ended while it loaded the file (out of processor time)";
+        assert_eq!(slow, Found::Failed(expected.to_owned()));
     }
 
     #[test]
