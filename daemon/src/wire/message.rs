@@ -345,14 +345,21 @@ fn text_part(part: &Value, path: &str) -> Result<String, ApiError> {
     let fields = Fields::of(part, path)?;
     match fields.required_string("type")? {
         kind @ ("text" | "refusal") => fields.required_string(kind).map(str::to_owned),
-        other => Err(unsupported(
-            fields.path("type"),
-            format!(
-                "content parts of type `{}` are not supported, only `text`",
-                other.escape_debug()
-            ),
-        )),
+        other => Err(unsupported_part(&fields, other, "`text`")),
     }
+}
+
+/// Refuses a part of a message's content by its type. `known`: the types that are read.
+pub fn unsupported_part(part: &Fields<'_>, kind: &str, known: &str) -> ApiError {
+    let kind = kind.escape_debug();
+    let message = match kind.to_string().as_str() {
+        "image_url" | "input_image" | "image" => format!(
+            "content parts of type `{kind}` are not supported: Hob reads no images; leave the part out, or say in \
+             {known} what the picture shows"
+        ),
+        _ => format!("content parts of type `{kind}` are not supported, only {known}"),
+    };
+    unsupported(part.path("type"), message)
 }
 
 fn tool_calls(fields: &Fields<'_>, role: Role) -> Result<Option<()>, ApiError> {
@@ -404,6 +411,9 @@ mod tests {
             {"type": "text", "text": "look"}, {"type": "image_url", "image_url": {}}]}));
         let error = error.unwrap_err();
         assert_eq!(error.param.as_deref(), Some("messages[0].content[1].type"));
+        let audio = parse(json!({"role": "user", "content": [{"type": "input_audio"}]}));
+        let expected = "content parts of type `input_audio` are not supported, only `text`";
+        assert_eq!(audio.unwrap_err().message, expected);
     }
 
     #[test]

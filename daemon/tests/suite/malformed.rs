@@ -80,6 +80,21 @@ fn each_endpoint_names_the_field_that_is_wrong() {
 }
 
 #[test]
+fn an_image_is_refused_with_the_remedy() {
+    let world = World::new();
+    let content = |kind: &str| json!([{"role": "user", "content": [{"type": kind}]}]);
+    for (path, body) in [
+        ("/v1/chat/completions", json!({"messages": content("image_url")})),
+        ("/v1/responses", json!({"input": content("input_image")})),
+    ] {
+        let answer = world.post(path, body);
+        let message = answer.error()["message"].to_string();
+        assert_eq!(answer.status, 400, "{message}");
+        assert!(message.contains("Hob reads no images; leave the part out, or say"), "{message}");
+    }
+}
+
+#[test]
 fn a_prompt_that_does_not_fit_says_how_long_it_is() {
     let world = crate::common::Plan::new().context_tokens(64).start();
     let body = json!({"messages": [user(&"long ".repeat(50))]});

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
-use crate::wire::message::tool_call;
+use crate::wire::message::{tool_call, unsupported_part};
 
 /// The messages of a chat, and the path of the item that each begins with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -161,12 +161,8 @@ fn content(content: &Value, path: &str) -> Result<Value, ApiError> {
             "input_text" | "output_text" | "text" => ("text", fields.required_string("text")?),
             "refusal" => ("refusal", fields.required_string("refusal")?),
             other => {
-                let message = format!(
-                    "content parts of type `{}` are not supported, only `input_text` and \
-                     `output_text`",
-                    other.escape_debug()
-                );
-                return Err(unsupported(fields.path("type"), message));
+                let known = "`input_text` and `output_text`";
+                return Err(unsupported_part(&fields, other, known));
             }
         };
         let mut part = Map::new();
