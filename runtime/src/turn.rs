@@ -43,6 +43,10 @@ pub struct TurnRequest {
     /// The prompt is a new timeline of its conversation: what that computed elsewhere may be moved, whatever
     /// `reuse` says, also what is impure. KV of others is used as `reuse` says.
     pub reanchored: bool,
+    /// The conversation whose private and impure KV the turn moves as that of its own; `None`: `conversation`. So a
+    /// comparison reads what the answer has read that it repeats. Only with `keep.in_memory`: such KV is never saved
+    /// for another conversation.
+    pub sources_of: Option<ConversationId>,
     /// Cells that the conversation may have at any time; `None`: those of the cache. Blocks leave a longer
     /// conversation's cells, and come back when it turns to them.
     pub budget: Option<usize>,
@@ -84,6 +88,7 @@ impl TurnRequest {
             reuse: Reuse::Exact,
             lossless: false,
             reanchored: false,
+            sources_of: None,
             budget: None,
             stop: Vec::new(),
             grammar: None,

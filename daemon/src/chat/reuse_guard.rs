@@ -1,9 +1,10 @@
 //! Watches what moved KV costs the answers of profiles, and falls back to exact ones.
 //!
-//! - Only for profiles that say `reuse = "repaired"`. A request that says so itself has chosen.
+//! - Only for profiles that say `reuse = "repaired"` or `beyond = "reanchor"`. A request that says so itself has chosen.
 //! - A sample: each answer of a profile that moved KV until [`MIN_COMPARED`] tokens are compared, [`FIRST`] answers
 //!   at most, and every [`EVERY`]th after. While the engine is idle, its prompt is answered twice, exactly and with
-//!   moved KV, and the distributions are compared.
+//!   moved KV, and the distributions are compared. Of a conversation that goes on past the context, the second
+//!   answer moves the impure KV that the sample moved.
 //! - The exact prompt is computed at the priority of a prefill that any answer interrupts; such a sample waits for
 //!   the next idle time. Nothing of it stays.
 //! - A profile whose latest samples are beyond its limits falls back until the daemon starts again, or until its
@@ -16,10 +17,9 @@ use std::time::Duration;
 use hob_prewarm::ProfileName;
 use hob_prewarm::profile::ReuseLimits;
 use hob_runtime::likeness::{Likeness, Measured};
-use hob_runtime::turn::{Purpose, Retention, Reuse, TurnError, TurnRequest};
+use hob_runtime::turn::{Purpose, Retention, TurnError, TurnRequest};
 use hob_runtime::{Engine, Health};
 use hob_slots::ConversationId;
-use hob_slots::content::Repair;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -256,7 +256,18 @@ async fn compare(engine: &Engine, request: &TurnRequest) -> Result<Likeness, Tur
     let conversation = id();
     let exact = exactly(engine, &asked, conversation.clone()).await;
     engine.forget(conversation).await?;
-    exact?.beside_moved(engine, &asked, id(), Repair::default()).await
+    let exact = exact?;
+    let conversation = id();
+    let moved = TurnRequest {
+        conversation: Some(conversation.clone()),
+        reuse: request.reuse,
+        reanchored: request.reanchored,
+        sources_of: request.conversation.clone(),
+        ..asked
+    };
+    let compared = exact.compare(engine, &moved).await;
+    engine.forget(conversation).await?;
+    compared.map(|(likeness, _)| likeness)
 }
 
 /// The long part, the prompt, yields to every answer.
@@ -265,12 +276,7 @@ async fn exactly(
     asked: &TurnRequest,
     conversation: ConversationId,
 ) -> Result<Measured, TurnError> {
-    let answer = TurnRequest {
-        conversation: Some(conversation),
-        reuse: Reuse::Exact,
-        reanchored: false,
-        ..asked.clone()
-    };
+    let answer = TurnRequest { conversation: Some(conversation), ..asked.clone() };
     let prefill = TurnRequest { purpose: Purpose::Speculate, max_tokens: 0, ..answer.clone() };
     Measured::ask(engine, prefill).await?;
     Measured::ask(engine, answer).await

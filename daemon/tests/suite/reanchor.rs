@@ -16,6 +16,15 @@ fn start(directory: &Path, arguments: &[&str]) -> Hobd {
     launch.args(["--eviction", "off"]).args(arguments).start()
 }
 
+/// With the profile `long`, whose conversations go on past the context.
+fn start_with_profile(directory: &Path) -> Hobd {
+    let profiles = directory.join("profiles");
+    std::fs::create_dir_all(&profiles).unwrap();
+    let segment = "[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
+    std::fs::write(profiles.join("long.toml"), format!("beyond = 'reanchor'\n{segment}")).unwrap();
+    start(directory, &["--profiles-dir", profiles.to_str().unwrap()])
+}
+
 /// The conversation `c`, which begins with instructions and a fact.
 struct Chat<'d> {
     hobd: Hobd,
@@ -382,11 +391,7 @@ fn another_conversation_is_answered_as_if_the_new_timeline_did_not_exist() {
 #[test]
 fn a_profile_switches_it_on_and_a_request_comes_first() {
     let directory = tempfile::tempdir().unwrap();
-    let profiles = directory.path().join("profiles");
-    std::fs::create_dir_all(&profiles).unwrap();
-    let segment = "[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
-    std::fs::write(profiles.join("long.toml"), format!("beyond = 'reanchor'\n{segment}")).unwrap();
-    let hobd = start(directory.path(), &["--profiles-dir", profiles.to_str().unwrap()]);
+    let hobd = start_with_profile(directory.path());
     let say = |name: &str, turn: usize, hob: Value| {
         let words: String = (0..12).map(|n| format!("w{turn}x{n} ")).collect();
         let mut hob = hob;
@@ -410,6 +415,56 @@ fn a_profile_switches_it_on_and_a_request_comes_first() {
     assert_eq!(refused(&unknown), (400, json!("hob.beyond")));
     let unnamed = json!({"messages": messages, "hob": {"beyond": "reanchor"}});
     assert_eq!(refused(&unnamed), (400, json!("hob.beyond")));
+}
+
+#[test]
+fn a_profile_falls_back_by_what_its_later_timelines_move_and_computes_them_then() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start_with_profile(directory.path());
+    let talk = |turn: usize| {
+        let words: String = (0..12).map(|n| format!("w{turn}x{n} ")).collect();
+        let messages = json!([{"role": "user", "content": format!("Tell me of {words}")}]);
+        let hob = json!({"append": true, "profile": "long"});
+        let answer = hobd.client.chat(&json!({"conversation": "c", "messages": messages,
+            "hob": hob, "temperature": 0, "max_tokens": 60}));
+        check(&answer);
+        answer
+    };
+    let mut turns = 0..200;
+    // Four answers are compared at least: the KV of the third timeline and of later ones has been moved before.
+    let (mut timelines, mut by_answers, mut by_comparisons) = (0, 0, 0);
+    let why = loop {
+        let answer = talk(turns.next().expect("the profile falls back"));
+        if let Some(why) = answer["hob"]["immovable"].as_str() {
+            break why.to_owned();
+        }
+        by_answers += tokens(&answer, "moved");
+        if !answer["hob"]["reanchored"].is_null() {
+            timelines += 1;
+            assert!(tokens(&answer, "moved") > 0, "{answer}");
+        }
+        if tokens(&answer, "moved") > 0 {
+            by_comparisons =
+                wait::until("what the answer has moved is moved to compare it", || {
+                    let status = hobd.client.get("/v1/status");
+                    let others = number(&status["counters"]["moved_tokens"]) - by_answers;
+                    let mut slots = status["slots"].as_array().unwrap().iter();
+                    let goes_on = slots.any(|slot| {
+                        slot["conversation"].as_str().is_some_and(|it| it.starts_with("compared"))
+                    });
+                    (others > by_comparisons && !goes_on).then_some(others)
+                });
+        }
+    };
+    assert!(timelines > 2 && why.contains("`long`"), "{timelines}: {why}");
+    let exact = loop {
+        let answer = talk(turns.next().expect("a new timeline begins"));
+        assert_eq!((tokens(&answer, "moved"), &answer["hob"]["immovable"]), (0, &json!(why)));
+        if !answer["hob"]["reanchored"].is_null() {
+            break answer;
+        }
+    };
+    assert_eq!(exact["hob"]["reanchored"]["moved"], 0, "{exact}");
 }
 
 #[test]

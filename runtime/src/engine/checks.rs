@@ -13,6 +13,10 @@ impl Engine {
         if self.inner.model.facts().pooling.is_some() {
             return Err(TurnError::NotGenerative);
         }
+        assert!(
+            request.sources_of.is_none() || request.keep.in_memory == Some(true),
+            "KV of another conversation is never saved for this one"
+        );
         let is_prefix = request.purpose.is_prefix();
         let most = if is_prefix { self.prefix_tokens() } else { self.conversation_tokens() };
         self.check_tokens(&request.prompt, most)?;

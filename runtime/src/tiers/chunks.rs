@@ -24,8 +24,8 @@ const MAX_FILES: usize = 512;
 /// Asks for chunks of a prompt.
 #[derive(Clone, Debug)]
 pub struct ChunkRequest {
-    /// `None` for an anonymous turn.
-    pub conversation: Option<ConversationId>,
+    /// The conversation whose private and impure KV may be moved; `None` for an anonymous turn.
+    pub own: Option<ConversationId>,
     pub adapters: AdapterSet,
     pub prompt: Vec<Token>,
     /// Of the prompt.
@@ -33,9 +33,9 @@ pub struct ChunkRequest {
     /// Where chunks may be.
     pub within: Range<usize>,
     pub repair: Repair,
-    /// Whether they may be other conversations'.
+    /// Whether they may be those of other conversations.
     pub others: bool,
-    /// Whether impure KV of this conversation may be moved.
+    /// Whether impure KV of `own` may be moved.
     pub own_impure: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn find(
         prompt: &request.prompt,
         within: &within,
         adapters: &request.adapters,
-        conversation: request.conversation.as_ref(),
+        conversation: request.own.as_ref(),
         others: request.others,
         own_impure: request.own_impure,
         least: request.repair.min_chunk(),

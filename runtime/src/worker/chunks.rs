@@ -46,8 +46,9 @@ impl Worker<'_> {
         if within.len() < repair.min_chunk() {
             return false;
         }
+        let own = turn.request.sources_of.as_ref().or(turn.owner.conversation());
         let request = ChunkRequest {
-            conversation: turn.owner.conversation().cloned(),
+            own: own.cloned(),
             adapters: turn.request.adapters.set().clone(),
             prompt: turn.request.prompt.clone(),
             segments: turn.request.keep.segments.clone(),

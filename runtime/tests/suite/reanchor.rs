@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hob_runtime::backend::MemoryKind;
-use hob_runtime::{Model, Reuse, TurnRequest};
+use hob_runtime::{Model, Retention, Reuse, TurnRequest};
 use hob_slots::Token;
 use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
@@ -133,6 +133,41 @@ fn another_conversation_never_finds_the_kv_of_a_new_timeline() {
     assert_eq!(ask(&tiers.engine, repaired).report.tokens.moved, 0);
     let own = ask(&tiers.engine, reanchored("chat", &timeline(&model, &[6, 4])));
     assert!(own.report.tokens.moved > TOKENS - 2 * HEAD, "{:?}", own.report.tokens);
+}
+
+#[test]
+fn a_turn_in_memory_moves_the_impure_kv_of_the_conversation_that_it_names_and_gives_it_to_none() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let mut messages = vec![1, 2, 3];
+    let mut prompt = timeline(&model, &messages);
+    ask(&tiers.engine, request("chat", &prompt, 8));
+    for _ in 0..3 {
+        settle(&tiers.engine);
+        messages = newest(&messages);
+        prompt = timeline(&model, &messages);
+        ask(&tiers.engine, reanchored("chat", &prompt));
+    }
+    settle(&tiers.engine);
+    let written = status(&tiers.engine).counters.written_bytes;
+    let beside = |conversation: &str, source: Option<&str>| {
+        let keep = Retention { in_memory: Some(true), ..Retention::default() };
+        let sources_of = source.map(name);
+        let asked = TurnRequest { sources_of, keep, ..reanchored(conversation, &prompt) };
+        let answer = ask(&tiers.engine, asked);
+        settle(&tiers.engine);
+        check_sum(&answer, &prompt);
+        answer
+    };
+    let expected = alone(&model, &prompt, 8);
+    let named = beside("named", Some("chat"));
+    assert!(named.report.tokens.moved > 2 * (TOKENS - HEAD), "{:?}", named.report.tokens);
+    assert_ne!(named.tokens, expected, "the fake sees where KV was computed");
+    assert_eq!(status(&tiers.engine).counters.written_bytes, written);
+    // It is there yet, and none of it is found by its text.
+    let unnamed = beside("unnamed", None);
+    assert_eq!((unnamed.report.tokens.moved, &unnamed.tokens), (0, &expected));
+    assert_eq!(ask(&tiers.engine, request("other", &prompt, 8)).tokens, expected);
 }
 
 #[test]
