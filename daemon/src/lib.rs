@@ -21,6 +21,7 @@ pub mod documents;
 pub mod error;
 pub mod explain;
 pub mod http;
+mod json_file;
 pub mod learned;
 mod limits;
 pub mod metrics;

@@ -1,7 +1,7 @@
 //! Learned prefixes: what many prompts begin with is saved, prewarmed and kept alive like a profile's
 //! prefix.
 //!
-//! Reading order: `hob_prewarm::learned` (the decisions), this file (the handle), `memory_file` (what
+//! Reading order: `hob_prewarm::learned` (the decisions), this file (the handle), `json_file` (what
 //! survives a restart), [`status`] (what is shown), [`prefixes`] (what the warming loop renders).
 //!
 //! - A prompt is observed beside its turn and delays nothing. The caller leaves out private ones.
@@ -9,7 +9,6 @@
 //!   the names of conversations. A prefix whose saved KV is gone is no longer learned.
 //! - A prefix that is forgotten loses its KV everywhere, as a deleted conversation does.
 
-mod memory_file;
 pub mod prefixes;
 pub mod status;
 
@@ -28,10 +27,10 @@ use parking_lot::Mutex;
 use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::error::{ApiError, ErrorKind};
+use crate::json_file::JsonFile;
 use crate::warm::events::WarmEvents;
 use crate::warm::prefixes::ProfilePrefix;
 use crate::warm::warm_status::WarmStatusReader;
-use memory_file::MemoryFile;
 
 /// What [`Learned`] is made of.
 pub struct Options {
@@ -55,7 +54,7 @@ pub struct Learned {
 struct Shared {
     options: Options,
     state: Mutex<State>,
-    file: MemoryFile,
+    file: JsonFile,
 }
 
 struct State {
@@ -70,7 +69,7 @@ impl Learned {
         if options.reader.is_none() {
             options.limits.prefixes = 0;
         }
-        let file = MemoryFile::of(&options.directory, options.engine.fingerprint());
+        let file = JsonFile::of(&options.directory, options.engine.fingerprint());
         let learner = Learner::new(options.limits, file.read());
         let state = Mutex::new(State { learner, tokens: BTreeMap::new() });
         let learned = Self { shared: Arc::new(Shared { options, state, file }) };
