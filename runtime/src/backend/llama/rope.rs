@@ -70,6 +70,9 @@ pub(super) fn read_rope(
         sys::LLAMA_ROPE_TYPE_NONE => return Err(Immovable::Architecture(architecture)),
         _ => return Err(Immovable::SeveralPositions),
     };
+    if count("attention.kv_lora_rank").is_some_and(|rank| rank > 0) {
+        return Err(Immovable::LatentAttention);
+    }
     // Granite's way to have no rotation.
     let has_none = architecture.starts_with("granite")
         && own("rope.scaling.finetuned").as_deref() == Some("false");

@@ -57,6 +57,8 @@ pub enum Immovable {
     Memory(super::MemoryKind),
     /// Positions of several numbers, as for images.
     SeveralPositions,
+    /// A latent in place of K and V, of which a part is rotated.
+    LatentAttention,
     /// No rotation that this version knows of the architecture.
     Architecture(String),
     /// Frequencies that depend on the length of the context.
@@ -74,6 +76,9 @@ impl fmt::Display for Immovable {
             Self::SeveralPositions => {
                 f.write_str("the model rotates KV by positions of several numbers (M-RoPE)")
             }
+            Self::LatentAttention => f.write_str(
+                "the model keeps a latent in place of K and V (MLA), and moving that is not known",
+            ),
             Self::Architecture(name) => {
                 write!(f, "moving KV is not known for the architecture `{name}`")
             }

@@ -23,6 +23,8 @@ enum Value {
     Text(&'static str),
     Number(u32),
     Float(f32),
+    /// Four whole numbers.
+    Sections([i32; 4]),
 }
 
 fn fixture(file: &str) -> Vec<u8> {
@@ -57,19 +59,31 @@ fn value_end(bytes: &[u8], kind: u32, at: usize) -> usize {
     }
 }
 
+/// Where each entry of the metadata has its key, and where it ends. The type of its value is behind the key.
+fn entries(file: &[u8]) -> Vec<(Range<usize>, usize)> {
+    let mut start = 24;
+    let entries = (0..number(file, 16)).map(|_| {
+        let key = start + 8..start + 8 + number(file, start);
+        start = value_end(file, short(file, key.end), key.end + 4);
+        (key, start)
+    });
+    entries.collect()
+}
+
+/// Where the metadata ends, and where the names and places of the tensors do.
+fn ends(file: &[u8]) -> (usize, usize) {
+    let metadata_end = entries(file).last().map_or(24, |(_, end)| *end);
+    let infos_end = (0..number(file, 8)).fold(metadata_end, |start, _| {
+        let dimensions = start + 8 + number(file, start);
+        dimensions + 4 + 8 * short(file, dimensions) as usize + 12
+    });
+    (metadata_end, infos_end)
+}
+
 /// The file with more metadata, and with a tensor of factors, if any.
 fn changed(file: &[u8], metadata: &[(&str, Value)], factors: &[f32]) -> Vec<u8> {
     let (tensors, count) = (number(file, 8), number(file, 16));
-    let mut metadata_end = 24;
-    for _ in 0..count {
-        let kind = metadata_end + 8 + number(file, metadata_end);
-        metadata_end = value_end(file, short(file, kind), kind + 4);
-    }
-    let mut infos_end = metadata_end;
-    for _ in 0..tensors {
-        let dimensions = infos_end + 8 + number(file, infos_end);
-        infos_end = dimensions + 4 + 8 * short(file, dimensions) as usize + 12;
-    }
+    let (metadata_end, infos_end) = ends(file);
     let data = &file[infos_end.next_multiple_of(32)..];
     let new_tensors = tensors + usize::from(!factors.is_empty());
     let mut bytes = file[..8].to_vec();
@@ -83,6 +97,11 @@ fn changed(file: &[u8], metadata: &[(&str, Value)], factors: &[f32]) -> Vec<u8> 
             Value::Number(value) => bytes.extend([4, *value].map(u32::to_le_bytes).concat()),
             Value::Float(value) => {
                 bytes.extend([6, value.to_bits()].map(u32::to_le_bytes).concat())
+            }
+            Value::Sections(values) => {
+                bytes.extend([9_u32, 5].map(u32::to_le_bytes).concat());
+                bytes.extend((values.len() as u64).to_le_bytes());
+                values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
             }
         }
     }
@@ -128,18 +147,32 @@ fn of_wide_heads(tiny: &[u8]) -> Vec<u8> {
     patched(tiny, &numbers)
 }
 
+/// The file as one of another architecture.
+fn relabelled(file: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let (metadata_end, infos_end) = ends(file);
+    let own = format!("{from}.");
+    let mut bytes = file[..24].to_vec();
+    for (key, end) in entries(file) {
+        let name = String::from_utf8_lossy(&file[key.clone()]);
+        let value = match &*name {
+            "general.architecture" => [&8_u32.to_le_bytes()[..], &text(to)].concat(),
+            _ => file[key.end..end].to_vec(),
+        };
+        match name.strip_prefix(&own) {
+            Some(field) => bytes.extend(text(&format!("{to}.{field}"))),
+            None => bytes.extend(text(&name)),
+        }
+        bytes.extend(value);
+    }
+    bytes.extend_from_slice(&file[metadata_end..infos_end]);
+    bytes.resize(bytes.len().next_multiple_of(32), 0);
+    bytes.extend_from_slice(&file[infos_end.next_multiple_of(32)..]);
+    bytes
+}
+
 /// The bundled model as one of the architecture `gemma`, which rotates half of each head.
 fn of_half_rotated_heads(tiny: &[u8]) -> Vec<u8> {
-    let mut bytes = patched(tiny, &[("llama.rope.dimension_count", 16)]);
-    let architecture = [text("general.architecture"), 8_u32.to_le_bytes().to_vec()].concat();
-    let value = bytes.windows(architecture.len()).position(|it| it == architecture).unwrap();
-    let name = value + architecture.len() + 8;
-    let keys = bytes.windows(6).enumerate().filter(|(_, it)| it == b"llama.");
-    let keys: Vec<usize> = keys.map(|(at, _)| at).collect();
-    for at in keys.into_iter().chain([name]) {
-        bytes[at..at + 5].copy_from_slice(b"gemma");
-    }
-    bytes
+    relabelled(&patched(tiny, &[("llama.rope.dimension_count", 16)]), "llama", "gemma")
 }
 
 fn load(bytes: &[u8], cache_type: &str) -> LlamaModel {
@@ -337,12 +370,23 @@ fn scaling_yarn_factors_and_a_part_of_a_head_are_honoured() {
 
 #[test]
 fn what_cannot_be_moved_is_refused_by_name() {
-    for (file, word) in [
-        ("fixtures/gemma3.gguf", "sliding-window"),
-        ("fixtures/lfm2.gguf", "hybrid"),
-        ("fixtures/mamba.gguf", "recurrent"),
+    let tiny = fixture("hob-tiny-f16.gguf");
+    let qwen2vl = relabelled(&fixture("fixtures/qwen2.gguf"), "qwen2", "qwen2vl");
+    let sections = [("qwen2vl.rope.dimension_sections", Value::Sections([2, 3, 3, 0]))];
+    let longrope = [("llama.rope.scaling.type", Value::Text("longrope"))];
+    let latent = [("llama.attention.kv_lora_rank", Value::Number(32))];
+    for (bytes, word) in [
+        (fixture("fixtures/gemma3.gguf"), "sliding-window"),
+        (fixture("fixtures/lfm2.gguf"), "hybrid"),
+        (fixture("fixtures/mamba.gguf"), "recurrent"),
+        (changed(&qwen2vl, &sections, &[]), "M-RoPE"),
+        (changed(&tiny, &longrope, &[]), "LongRoPE"),
+        (changed(&tiny, &latent, &[]), "MLA"),
+        // Each fourth layer of it rotates nothing.
+        (relabelled(&tiny, "llama", "smollm3"), "`smollm3`"),
     ] {
-        let why = load(&fixture(file), "f16").facts().rope.clone().unwrap_err().to_string();
-        assert!(why.contains(word), "{file}: {why}");
+        let why = load(&bytes, "f16").facts().rope.clone();
+        let why = why.expect_err(word).to_string();
+        assert!(why.contains(word), "{word}: {why}");
     }
 }
