@@ -128,6 +128,27 @@ fn documents_in_another_order_are_moved_on_request_also_after_a_restart() {
 }
 
 #[test]
+fn the_text_of_an_archive_is_moved_that_was_imported_while_hobd_runs() {
+    let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let hobd = start(there.path());
+    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
+    save(&hobd);
+    let archive = hobd.client.call("GET", "/v1/conversations/first/export?format=archive").send();
+    assert_eq!(archive.status, 200, "{}", archive.text());
+    drop(hobd);
+
+    let hobd = start(here.path());
+    let before = ask(&hobd, Some("before"), &[4], json!({"reuse": "repaired"}));
+    assert_eq!(tokens(&before, "moved"), 0, "{before}");
+    let import = hobd.client.call("POST", "/v1/conversations/import");
+    let import = import.header("content-type", "application/x-tar").body(archive.body).send();
+    assert_eq!(import.json()["kv"]["imported"], true, "{}", import.text());
+    let moved = ask(&hobd, Some("other"), &[3, 2, 1], json!({"reuse": "repaired"}));
+    check_sum(&moved);
+    assert!(tokens(&moved, "moved") > 3 * (BYTES as u64 - 40), "{moved}");
+}
+
+#[test]
 fn a_profile_switches_it_on_and_a_request_comes_first() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());

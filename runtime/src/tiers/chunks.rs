@@ -2,6 +2,8 @@
 //!
 //! - The index has the records that are in memory, and, from the first question on, those that were on disk
 //!   then: the latest ones, as far as they fit.
+//! - A later question reads the records that have left memory since, and those that were replaced on disk, as by
+//!   an import.
 //! - A record whose block is missing is found no more. KV that was dropped since is computed.
 
 use std::collections::VecDeque;
@@ -16,10 +18,11 @@ use hob_slots::{AdapterSet, ConversationId, Token};
 use tracing::debug;
 
 use super::contents::Known;
+use super::records::MAX_LEFT;
 use super::shared::Shared;
 
-/// Slot files that the first question reads.
-const MAX_FILES: usize = 512;
+/// Slot files that a question reads.
+const MAX_FILES: usize = MAX_LEFT;
 
 /// Asks for chunks of a prompt.
 #[derive(Clone, Debug)]
@@ -82,8 +85,17 @@ fn add_records(shared: &Shared, index: &mut ContentIndex) {
 /// where a cancelled one stopped.
 fn read_disk(shared: &Shared, known: &mut Known, is_wanted: impl Fn() -> bool) {
     let Some(store) = &shared.store else { return };
+    // Before the directory is listed, which has all that left memory earlier.
+    let left = shared.records().take_left();
     let Known { index, unread } = known;
     let unread = unread.get_or_insert_with(|| listed(shared, store));
+    for (conversation, record) in left {
+        if record.upgrade().is_none_or(|record| !index.has(&record)) {
+            unread.retain(|known| *known != conversation);
+            unread.push_back(conversation);
+        }
+    }
+    unread.drain(..unread.len().saturating_sub(MAX_FILES));
     while is_wanted()
         && let Some(conversation) = unread.pop_front()
     {
@@ -104,4 +116,73 @@ fn listed(shared: &Shared, store: &Store) -> VecDeque<ConversationId> {
     listing.slots.sort_by_key(|entry| entry.used_at);
     let first = listing.slots.len().saturating_sub(MAX_FILES);
     listing.slots.drain(first..).map(|entry| entry.conversation).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_slots::format::BlockRef;
+    use hob_slots::{Block, ModelHash, Timeline};
+
+    use super::super::empty_record::empty_record;
+    use super::super::records::Records;
+    use super::super::shared::Budget;
+    use super::*;
+    use crate::backend::fake::FakeModel;
+
+    const MODEL: ModelHash = ModelHash([1; 8]);
+    const TOKENS: usize = 200;
+
+    /// Different for each `number`.
+    fn text(number: i32) -> Vec<Token> {
+        (0..).map(|at| Token(number * 10_000 + at)).take(TOKENS).collect()
+    }
+
+    /// A conversation of the text, in the directory and in memory.
+    fn save(shared: &Shared, conversation: &str, number: i32) {
+        let tokens = text(number);
+        let mut timeline = Timeline::new(MODEL);
+        timeline.push(&tokens, |_| false);
+        let block = |block: &Block| BlockRef {
+            end: u32::try_from(block.range.end).unwrap(),
+            id: block.id,
+            bytes: 1,
+        };
+        let blocks = timeline.blocks().iter().map(block).collect();
+        let record = SlotRecord { tokens, blocks, ..empty_record(conversation) };
+        shared.store.as_ref().unwrap().put_slot(MODEL, &record).unwrap();
+        let (record, _) = shared.records().set(record, &timeline, |_| true);
+        shared.records().mark_saved(&record);
+    }
+
+    /// Tokens of the text that are found behind another one.
+    fn found(shared: &Shared, number: i32) -> usize {
+        let prompt = [&[Token(7); 5][..], &text(number)].concat();
+        let request = ChunkRequest {
+            conversation: None,
+            adapters: AdapterSet::default(),
+            segments: Vec::new(),
+            within: 0..prompt.len(),
+            prompt,
+            repair: Repair::None,
+            others: true,
+            own_impure: false,
+        };
+        find(shared, &request, || true).iter().map(|import| import.at.len()).sum()
+    }
+
+    #[test]
+    fn a_record_that_left_memory_between_two_questions_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(directory.path()).unwrap());
+        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        let shared = Shared::new(Arc::new(FakeModel::new()), MODEL, Some(store), budget, None);
+        *shared.records() = Records::with_budget(0); // The latest record stays.
+        save(&shared, "before", 1);
+        save(&shared, "listed", 2);
+        assert_eq!([1, 2, 3].map(|number| found(&shared, number)), [TOKENS, TOKENS, 0]);
+        save(&shared, "dropped", 3);
+        save(&shared, "latest", 4);
+        assert_eq!(shared.records().in_memory().count(), 1);
+        assert_eq!([1, 2, 3, 4].map(|number| found(&shared, number)), [TOKENS; 4]);
+    }
 }

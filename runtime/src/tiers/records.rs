@@ -5,12 +5,13 @@
 //! - Records that are on disk are dropped beyond a budget, the least recently used first, and read
 //!   again when needed. Their summaries stay. Records that must stay in memory count towards the
 //!   same budget, and are gone when they are dropped.
+//! - Who has asked once is told of each record that was dropped so, or replaced on disk, since.
 //! - Objects are counted by reference, so asking for one never walks the records. A conversation
 //!   refers to the objects of its record, those of its earlier branches included, and to those that
 //!   were put for it or have left its cells since.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Weak};
 
 use hob_slots::branches::carry;
 use hob_slots::format::{BranchRef, SlotRecord};
@@ -21,6 +22,9 @@ mod tests;
 
 /// Memory for records that are on disk: some two hundred conversations of 16,000 tokens.
 const BUDGET_BYTES: usize = 16 << 20;
+
+/// Records that [`Records::take_left`] tells of, at most: the last ones.
+pub const MAX_LEFT: usize = 512;
 
 /// A record without its tokens and blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub struct Records {
     /// Always the sum over `droppable`.
     bytes: usize,
     uses: u64,
+    /// The last ones at the end; `None`: no one has asked for them.
+    left: Option<VecDeque<(ConversationId, Weak<SlotRecord>)>>,
 }
 
 #[derive(Debug)]
@@ -102,7 +108,7 @@ impl Entry {
 }
 
 impl Records {
-    fn with_budget(budget_bytes: usize) -> Self {
+    pub fn with_budget(budget_bytes: usize) -> Self {
         Self {
             budget_bytes,
             entries: BTreeMap::new(),
@@ -111,6 +117,7 @@ impl Records {
             droppable: BTreeMap::new(),
             bytes: 0,
             uses: 0,
+            left: None,
         }
     }
 
@@ -269,6 +276,13 @@ impl Records {
     /// conversation was forgotten before.
     pub fn slot_file_replaced(&mut self, conversation: &ConversationId) {
         self.take(conversation);
+        self.leave(conversation, Weak::new());
+    }
+
+    /// The conversations of which, since the last call, the record was dropped, or was replaced on disk, and the
+    /// record that was dropped, if others have it yet. The first call has none.
+    pub fn take_left(&mut self) -> VecDeque<(ConversationId, Weak<SlotRecord>)> {
+        self.left.replace(VecDeque::new()).unwrap_or_default()
     }
 
     /// Whether a conversation of this process refers to the object.
@@ -362,7 +376,17 @@ impl Records {
             self.droppable.pop_first();
             self.bytes -= bytes(&record);
             let (own, older) = split(&record); // Their references stay counted.
+            self.leave(&conversation, Arc::downgrade(&record));
             self.entries.insert(conversation, Entry::OnDisk { summary, own, older });
+        }
+    }
+
+    /// The conversation's record is on disk alone from now on.
+    fn leave(&mut self, conversation: &ConversationId, record: Weak<SlotRecord>) {
+        let Some(left) = &mut self.left else { return };
+        left.push_back((conversation.clone(), record));
+        if left.len() > MAX_LEFT {
+            left.pop_front();
         }
     }
 

@@ -1,14 +1,17 @@
 //! KV that was computed at another place: what of a prompt is moved, what is computed, and who never sees it.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use hob_runtime::backend::fake::{BatchLog, FakeModel, ViewLog};
 use hob_runtime::backend::{MemoryKind, Row};
 use hob_runtime::{EngineOptions, Model, Retention, Reuse, TurnRequest};
+use hob_slots::archive::{Archive, ImportOptions, export};
 use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
 use hob_slots::format::SegmentRef;
-use hob_slots::{Layer, Token};
+use hob_slots::store::StoreReader;
+use hob_slots::{Layer, Timestamp, Token};
 
 use crate::support::*;
 
@@ -227,6 +230,31 @@ fn chunks_are_found_after_a_restart_and_by_anonymous_turns() {
     settle(&tiers.engine);
     let exact = TurnRequest { conversation: None, ..request("anonymous", &other, 8) };
     assert_eq!(ask(&tiers.engine, exact).tokens, alone(&model, &other, 8));
+}
+
+#[test]
+fn chunks_are_found_in_an_archive_that_was_imported_after_another_question() {
+    let model = fake();
+    let (there, here) = (OnDisk::new(&model), OnDisk::new(&model));
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
+    ask(&there.engine, request("first", &first, 8));
+    settle(&there.engine);
+    let mut file = tempfile::tempfile().unwrap();
+    let reader = StoreReader::open(there.path()).unwrap();
+    export(&reader, &[name("first")], None, Timestamp(0), &mut file).unwrap();
+    let archive = Archive::open(file).unwrap();
+
+    let before = ask(&here.engine, repaired("before", &prompt(&model, &[4])));
+    assert_eq!(before.report.tokens.moved, 0);
+    let imported = here.engine.maintain(move |store, live_refs| {
+        archive.put_objects(store)?;
+        let now = Timestamp::from(SystemTime::now());
+        archive.put_slots(store, live_refs, ImportOptions::default(), now)
+    });
+    assert_eq!(block_on(imported).unwrap().unwrap().imported.len(), 1);
+    let answer = ask(&here.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    assert!(answer.report.tokens.moved > 3 * (TOKENS - HEAD), "{:?}", answer.report.tokens);
 }
 
 #[test]

@@ -82,6 +82,34 @@ fn the_least_recently_used_record_is_dropped_and_its_summary_stays() {
 }
 
 #[test]
+fn who_has_asked_once_is_told_which_records_were_dropped_or_replaced_since() {
+    let mut records = Records::with_budget(100);
+    let save = |records: &mut Records, name| {
+        let record = set(records, record(name, 10));
+        records.mark_saved(&record);
+    };
+    for name in ["one", "two", "three"] {
+        save(&mut records, name);
+    }
+    assert!(records.take_left().is_empty(), "it is the first call");
+    let held = records.lookup(&conversation("three")).flatten();
+    for name in ["four", "five"] {
+        save(&mut records, name);
+    }
+    records.slot_file_replaced(&conversation("one"));
+    let left = records.take_left().into_iter();
+    let left: Vec<_> = left.map(|(name, record)| (name, record.upgrade())).collect();
+    let expected = [("two", None), ("three", held), ("one", None)];
+    assert_eq!(left, expected.map(|(name, record)| (conversation(name), record)));
+
+    for number in 0..MAX_LEFT + 9 {
+        records.slot_file_replaced(&conversation(&number.to_string()));
+    }
+    let left = records.take_left();
+    assert_eq!((left.len(), &left[0].0), (MAX_LEFT, &conversation("9")));
+}
+
+#[test]
 fn records_that_are_not_on_disk_stay_beyond_the_budget() {
     let mut records = Records::with_budget(100);
     let names = ["a", "b", "c", "d"];
