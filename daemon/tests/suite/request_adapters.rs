@@ -161,6 +161,32 @@ fn no_set_gets_the_kv_of_another_and_each_finds_its_own_also_after_a_restart() {
 }
 
 #[test]
+fn text_that_was_read_with_adapters_is_moved_with_these_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = with_two(directory.path()).start();
+    let story =
+        |name: &str| format!("{name} keeps the key of the old mill by the river. ").repeat(8);
+    let ask = |conversation: &str, order: [&str; 3], lora: &Value| {
+        let mut body = body(conversation, lora);
+        body["messages"][0]["content"] = order.map(story).concat().into();
+        body["hob"] = json!({"reuse": "repaired"});
+        hobd.client.chat(&body)
+    };
+    let style = json!([{"id": "style"}]);
+    ask("first", ["Ann", "Robert", "Caroline"], &style);
+    wait::until("the conversation is saved", || {
+        let list = hobd.client.get("/v1/slots");
+        let mut rows = list["data"].as_array().unwrap().iter();
+        rows.any(|row| row["conversation"] == "first").then_some(())
+    });
+    for (n, set) in sets().iter().enumerate() {
+        let answer = ask(&format!("other {n}"), ["Caroline", "Ann", "Robert"], set);
+        let moved = answer["hob"]["tokens"]["moved"].as_u64().unwrap();
+        assert_eq!(moved > 0, *set == style, "{set}: {answer}");
+    }
+}
+
+#[test]
 fn requests_of_different_sets_at_once_are_answered_as_one_after_the_other() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = with_two(directory.path()).start();

@@ -4,7 +4,7 @@ use super::*;
 use crate::block::Timeline;
 use crate::format::BlockRef;
 use crate::lineage::{Lineage, ViewRun};
-use crate::{ModelHash, Timestamp, TtlClass};
+use crate::{FileDigest, Lora, ModelHash, Timestamp, TtlClass};
 
 const MODEL: ModelHash = ModelHash(*b"a model!");
 
@@ -134,6 +134,26 @@ fn private_kv_is_found_by_its_conversation_alone() {
     let of = |conversation| index.find(wanted(&prompt, &within, &adapters, conversation)).len();
     let other = ConversationId::new("other").unwrap();
     assert_eq!([None, Some(&other), Some(&known.conversation)].map(of), [0, 0, 1]);
+}
+
+#[test]
+fn kv_is_found_with_the_adapters_alone_that_computed_it() {
+    let of_scale = |scale| {
+        AdapterSet::new(vec![Lora { sha256: FileDigest([1; 32]), scale }]).expect("it is finite")
+    };
+    let plain = record("plain", words(1, 200), Vec::new());
+    let styled = SlotRecord::clone(&record("styled", words(2, 200), Vec::new()));
+    let styled = Arc::new(SlotRecord { adapters: of_scale(1.0), ..styled });
+    let index = index(&[plain, styled]);
+    let prompt = [words(3, 5), words(1, 200), words(2, 200)].concat();
+    let within = [0..prompt.len()];
+    let with = |adapters: &AdapterSet| -> Vec<Range<usize>> {
+        let chunks = index.find(wanted(&prompt, &within, adapters, None));
+        chunks.into_iter().map(|chunk| chunk.at).collect()
+    };
+    assert_eq!(with(&AdapterSet::default()), [5..205]);
+    assert_eq!(with(&of_scale(1.0)), [205..405]);
+    assert_eq!(with(&of_scale(0.5)), []);
 }
 
 #[test]
