@@ -510,6 +510,14 @@ mod llama {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(name)
     }
 
+    /// A copy of the bundled model that says that it was trained with [`TRAINED`] tokens.
+    fn short_model(directory: &Path) -> PathBuf {
+        let model = directory.join("short.gguf");
+        let bundled = Gguf::open(&asset("hob-tiny-f16.gguf"));
+        bundled.number("llama.context_length", TRAINED).write(&model);
+        model
+    }
+
     fn start(directory: &Path, model: &Path) -> Hobd {
         let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
         let launch = launch.args(["--model", model.to_str().unwrap(), "--slots", "1"]);
@@ -537,9 +545,7 @@ mod llama {
     #[test]
     fn the_bundled_model_goes_on_past_what_it_was_trained_with_and_still_knows_the_code() {
         let directory = tempfile::tempdir().unwrap();
-        let model = directory.path().join("short.gguf");
-        let bundled = Gguf::open(&asset("hob-tiny-f16.gguf"));
-        bundled.number("llama.context_length", TRAINED).write(&model);
+        let model = short_model(directory.path());
         for budget in [None, Some(BUDGET)] {
             let data = directory.path().join(format!("data-{budget:?}"));
             std::fs::create_dir_all(&data).unwrap();
@@ -576,6 +582,54 @@ mod llama {
             assert_eq!(answer["hob"]["recalled"], 2, "{answer}");
             assert!(text(&answer).contains("48213"), "{answer}");
         }
+    }
+
+    #[test]
+    fn without_it_a_conversation_passes_its_cells_and_ends_with_what_the_model_was_trained_with() {
+        const CELLS: u64 = 400;
+        let trained = u64::from(TRAINED);
+        let directory = tempfile::tempdir().unwrap();
+        let model = short_model(directory.path());
+        let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+        let launch = launch.args(["--model", model.to_str().unwrap(), "--slots", "1"]);
+        let hobd = launch.args(["--ctx", &CELLS.to_string()]).start();
+        let status = hobd.client.get("/v1/status");
+        assert_eq!(status["conversation_tokens"], TRAINED, "{status}");
+        let body = |turn: usize, max_tokens: Option<u64>| {
+            let question = SMALL_TALK[turn % SMALL_TALK.len()];
+            // Past end tokens, so that each answer has as many tokens as it may.
+            json!({"conversation": "c", "messages": [{"role": "user", "content": question}],
+                "hob": {"append": true}, "temperature": 0, "max_tokens": max_tokens,
+                "ignore_eos": true})
+        };
+        let total = |answer: &Value| number(&answer["usage"]["total_tokens"]);
+        let mut answers: Vec<Value> = Vec::new();
+        while answers.last().is_none_or(|last| total(last) <= CELLS) {
+            let answer = hobd.client.chat(&body(answers.len(), Some(20)));
+            assert_eq!(answer["hob"]["context_full"], false, "{answer}");
+            answers.push(answer);
+        }
+        answers.push(hobd.client.chat(&body(answers.len(), None)));
+        for answer in &answers {
+            let cells = &answer["hob"]["cells"];
+            assert_eq!(cells["budget"], CELLS, "{answer}");
+            assert!(number(&cells["peak"]) <= CELLS, "{answer}");
+            assert_eq!(cells["no_eviction"], Value::Null, "{answer}");
+        }
+        let last = answers.last().unwrap();
+        assert_eq!(last["choices"][0]["finish_reason"], "length", "{last}");
+        assert_eq!(last["hob"]["context_full"], true, "{last}");
+        assert_eq!(total(last), trained, "{last}");
+        let away = last["hob"]["cells"]["away"].as_array().unwrap();
+        let away: u64 = away.iter().map(|part| number(&part["tokens"])).sum();
+        assert!(away >= trained - 1 - CELLS, "{last}");
+
+        let next = body(answers.len(), Some(20));
+        let refused = hobd.client.call("POST", "/v1/chat/completions").json(&next).send();
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        let error = refused.error();
+        assert_eq!(error["code"], "context_length_exceeded", "{error}");
+        assert_eq!(error["n_ctx"], TRAINED, "{error}");
     }
 
     #[test]
