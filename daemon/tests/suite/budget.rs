@@ -297,14 +297,14 @@ fn what_was_away_stays_away_over_a_restart_and_comes_back_when_it_is_asked_for()
     assert!(answer["hob"]["tokens"]["computed"].as_u64().unwrap() < 150, "{answer}");
 }
 
-/// Makes 14 statements, of which the third has the label. Returns the answers.
-fn state(directory: &Path, label: &Value) -> Vec<Value> {
+/// Makes 14 statements, of which the third has these fields. Returns the answers.
+fn state(directory: &Path, fields: &Value) -> Vec<Value> {
     let hobd = start(directory);
     let say = |n: usize| {
         let text = format!("Statement {n}: there are {} of them in all.", n * 7919);
         let mut message = json!({"role": "user", "content": text});
         if n == 2 {
-            message["hob"] = label.clone();
+            message.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
         }
         let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
         hobd.client.chat(&body(&json!([message]), &extra))
@@ -320,20 +320,33 @@ fn left_in(answers: &[Value], key: &str) -> Option<usize> {
 
 #[test]
 fn a_pinned_message_stays() {
-    let directory = tempfile::tempdir().unwrap();
-    let answers = state(directory.path(), &json!({"key": "it", "pin": true}));
-    assert!(moved(&answers, "out").len() > 4, "{answers:?}");
-    assert_eq!(left_in(&answers, "it"), None, "{answers:?}");
+    let unpinned = json!({"key": "it", "weight": 0});
+    for (fields, stays) in [
+        (json!({"hob": {"key": "it", "weight": 0, "pin": true}}), true),
+        (json!({"hob": unpinned, "evoke_keep": "pin"}), true),
+        (json!({"hob": unpinned, "evoke_pinned": true}), true),
+        (json!({"hob": unpinned}), false),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let answers = state(directory.path(), &fields);
+        assert!(moved(&answers, "out").len() > 4, "{fields}: {answers:?}");
+        assert_eq!(left_in(&answers, "it").is_none(), stays, "{fields}: {answers:?}");
+    }
 }
 
 #[test]
 fn a_message_of_more_weight_leaves_later() {
-    let leaves = |weight: u8| {
+    let leaves = |fields: Value| {
         let directory = tempfile::tempdir().unwrap();
-        let answers = state(directory.path(), &json!({"key": "it", "weight": weight}));
+        let answers = state(directory.path(), &fields);
         left_in(&answers, "it").unwrap_or(usize::MAX)
     };
-    let (least, most) = (leaves(0), leaves(100));
-    assert!(least < most, "of weight 0 in answer {least}, of 100 in answer {most}");
-    assert_ne!(least, usize::MAX, "it leaves");
+    let of_hob = [0, 100].map(|weight| json!({"hob": {"key": "it", "weight": weight}}));
+    // A factor of the score: twice EVOKE's default is Hob's greatest weight.
+    let of_evoke = [0, 2].map(|factor| json!({"hob": {"key": "it"}, "evoke_priority": factor}));
+    for fields in [of_hob, of_evoke] {
+        let [least, most] = fields.clone().map(leaves);
+        assert!(least < most, "{fields:?}: the lighter in answer {least}, the other in {most}");
+        assert_ne!(least, usize::MAX, "{fields:?}: it leaves");
+    }
 }
