@@ -298,8 +298,7 @@ fn what_was_away_stays_away_over_a_restart_and_comes_back_when_it_is_asked_for()
 }
 
 /// Makes 14 statements, of which the third has these fields. Returns the answers.
-fn state(directory: &Path, fields: &Value) -> Vec<Value> {
-    let hobd = start(directory);
+fn state(hobd: &Hobd, fields: &Value) -> Vec<Value> {
     let say = |n: usize| {
         let text = format!("Statement {n}: there are {} of them in all.", n * 7919);
         let mut message = json!({"role": "user", "content": text});
@@ -328,9 +327,33 @@ fn a_pinned_message_stays() {
         (json!({"hob": unpinned}), false),
     ] {
         let directory = tempfile::tempdir().unwrap();
-        let answers = state(directory.path(), &fields);
+        let answers = state(&start(directory.path()), &fields);
         assert!(moved(&answers, "out").len() > 4, "{fields}: {answers:?}");
         assert_eq!(left_in(&answers, "it").is_none(), stays, "{fields}: {answers:?}");
+    }
+}
+
+/// As Mistral's templates: questions end with no end-of-turn token, so their ends are found by their texts.
+const INST: &str = "{% for message in messages %}{% if message.role == 'user' %}\
+    [INST] {{ message.content }} [/INST]{% else %}{{ message.content }}{{ eos_token }}{% endif %}\
+    {% endfor %}";
+
+#[test]
+fn a_pinned_message_stays_where_its_turn_has_no_end_of_turn_token() {
+    for pin in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let template = directory.path().join("inst.jinja");
+        fs::write(&template, INST).unwrap();
+        let hobd = start_with(directory.path(), &["--chat-template", template.to_str().unwrap()]);
+        let request = json!({"messages": [{"role": "user", "content": "Hello"}]});
+        assert_eq!(hobd.client.post("/apply-template", &request)["prompt"], "[INST] Hello [/INST]");
+        let answers = state(&hobd, &json!({"hob": {"key": "it", "pin": pin}}));
+        assert!(moved(&answers, "out").len() > 4, "{answers:?}");
+        assert_eq!(left_in(&answers, "it").is_none(), pin, "pinned: {pin}: {answers:?}");
+        for answer in &answers {
+            let peak = answer["hob"]["cells"]["peak"].as_u64().unwrap();
+            assert!(peak <= BUDGET, "{answer}");
+        }
     }
 }
 
@@ -338,7 +361,7 @@ fn a_pinned_message_stays() {
 fn a_message_of_more_weight_leaves_later() {
     let leaves = |fields: Value| {
         let directory = tempfile::tempdir().unwrap();
-        let answers = state(directory.path(), &fields);
+        let answers = state(&start(directory.path()), &fields);
         left_in(&answers, "it").unwrap_or(usize::MAX)
     };
     let of_hob = [0, 100].map(|weight| json!({"hob": {"key": "it", "weight": weight}}));
