@@ -12,7 +12,7 @@
 
 use std::time::Instant;
 
-use hob_slots::away::graph::neighbours;
+use hob_slots::away::graph::likely_next;
 use hob_slots::away::{Demand, label_stays};
 use hob_slots::format::SegmentRef;
 use hob_slots::recall::Residence;
@@ -135,8 +135,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The prompt is computed: what is related to the blocks that came back for it is read to memory until
-    /// the conversation's next question.
+    /// The prompt is computed: what is related to the blocks in use, first to those that came back for it, is
+    /// read to memory until the conversation's next question.
     pub(super) fn read_ahead(&mut self, index: usize) {
         let slot = &self.slots[index];
         let recovers = self.core.options.recovery == Recovery::Restore;
@@ -145,13 +145,11 @@ impl Worker<'_> {
         }
         let turn = slot.uses.turn();
         let facts = self.block_facts(index, Frees::Budget);
-        let came_back = |&at: &usize| facts[at].brought_back == Some(turn);
-        let used: Vec<usize> = (0..facts.len()).filter(came_back).collect();
         let blocks = self.slots[index].timeline.blocks();
-        let near = neighbours(&facts, &used, MAX_AHEAD).into_iter().map(|at| blocks[at].id);
-        let near: Vec<_> = near.collect();
-        if !near.is_empty() {
-            let handle = self.core.tiers.read_ahead(near, self.usage(index));
+        let next = likely_next(&facts, turn, MAX_AHEAD).into_iter().map(|at| blocks[at].id);
+        let next: Vec<_> = next.collect();
+        if !next.is_empty() {
+            let handle = self.core.tiers.read_ahead(next, self.usage(index));
             self.slots[index].reads_ahead = Some(handle);
         }
     }

@@ -6,6 +6,7 @@ use hob_runtime::{
 use hob_slots::Layer;
 use hob_slots::Token;
 use hob_slots::format::SegmentRef;
+use hob_slots::recall::Retrievals;
 
 use crate::support::*;
 
@@ -130,6 +131,31 @@ fn words_are_read_before_a_question_asks_for_them() {
     assert!(late <= 3, "{late} after a restart");
 }
 
+/// Waits until the engine has read all that it reads ahead. Returns whether it has read anything.
+fn reads_ahead(engine: &Engine) -> bool {
+    let read = || status(engine).counters.read_ahead_bytes;
+    (0..200).any(|_| {
+        let before = read();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        before > 0 && before == read()
+    })
+}
+
+#[test]
+fn what_is_like_the_newest_text_is_read_ahead_in_a_turn_to_which_nothing_comes_back() {
+    let model = fake();
+    let mut disk = OnDisk::new(&model);
+    let session = talk(&model, &disk, 0..15, Session::of(BUDGET));
+    settle(&disk.engine);
+    // Without an embedder, nothing is chosen by meaning.
+    disk.restart_with(EngineOptions { retrievals: Retrievals::MEANING, ..options() });
+    let session = talk(&model, &disk, 15..16, session);
+    let answer = session.last.expect("it has turns");
+    assert!(!answer.report.away.is_empty(), "else the session is too short to show anything");
+    assert!(answer.moved.iter().all(|moved| moved.way == Way::Out), "{:?}", answer.moved);
+    assert!(reads_ahead(&disk.engine), "what is away is like what was said last");
+}
+
 #[test]
 fn what_is_next_to_what_came_back_is_in_memory_for_the_next_question() {
     let model = fake();
@@ -160,13 +186,7 @@ fn what_is_next_to_what_came_back_is_in_memory_for_the_next_question() {
     settle(&disk.engine);
     disk.restart();
     turn(&disk, "what is the code of my locker?", BUDGET);
-    let read_ahead = || status(&disk.engine).counters.read_ahead_bytes;
-    let is_read = || {
-        let before = read_ahead();
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        before > 0 && before == read_ahead()
-    };
-    assert!((0..200).any(|_| is_read()), "what is next to it is read");
+    assert!(reads_ahead(&disk.engine), "what is next to it is read");
     // With room for what it asks for.
     let answer = turn(&disk, "and what colour is the bicycle?", 2 * BUDGET);
     assert!(answer.report.tokens.memory > 0, "{:?} {:?}", answer.report.tokens, answer.moved);

@@ -58,10 +58,33 @@ impl Scorer for Graph {
     }
 }
 
-/// The blocks without cells to which the most edges lead from those in `used`: the
-/// conversation may turn to them next. At most `max`, the nearest first; of equal ones the later.
-pub fn neighbours(blocks: &[BlockFacts], used: &[usize], max: usize) -> Vec<usize> {
+/// The blocks without cells to which the conversation may turn after `turn`, at most `max`: neighbours
+/// of those that came back in it, then neighbours of at most `max` others in use, which are the user's
+/// last [`FOCUS_BLOCKS`] and what the turn used.
+pub fn likely_next(blocks: &[BlockFacts], turn: u32, max: usize) -> Vec<usize> {
+    let came_back = |&at: &usize| blocks[at].brought_back == Some(turn);
+    let back: Vec<usize> = (0..blocks.len()).filter(came_back).collect();
+    let newest_first = || (0..blocks.len()).rev().filter(move |&at| blocks[at].resident);
+    let is_users = |&at: &usize| blocks[at].layer == Layer::User;
+    let users: Vec<usize> = newest_first().filter(is_users).take(FOCUS_BLOCKS).collect();
+    let used = newest_first().filter(|&at| blocks[at].last_used_turn == turn);
+    let used = used.filter(|at| !users.contains(at));
+    let others = users.iter().copied().chain(used).filter(|at| !came_back(at));
+    let others: Vec<usize> = others.take(max).collect();
+
     let relations = Relations::of(blocks);
+    let mut next = neighbours(&relations, &back, max);
+    let mut of_others = neighbours(&relations, &others, max);
+    of_others.retain(|at| !next.contains(at));
+    next.extend(of_others);
+    next.truncate(max);
+    next
+}
+
+/// The blocks without cells to which the most edges lead from those in `used`. At most `max`, the
+/// nearest first; of equal ones the later.
+fn neighbours(relations: &Relations<'_>, used: &[usize], max: usize) -> Vec<usize> {
+    let blocks = relations.blocks;
     let mut weights = vec![0.0_f32; blocks.len()];
     for &at in used {
         let near = [at.checked_sub(1), Some(at + 1)].into_iter().chain(relations.kin[at]);
@@ -278,8 +301,52 @@ mod tests {
         for at in [5, 6] {
             blocks[at].group = 1;
         }
-        assert_eq!(neighbours(&blocks, &[5], 10), [6, 4, 2]);
-        assert_eq!(neighbours(&blocks, &[5], 1), [6]);
-        assert!(neighbours(&blocks, &[], 10).is_empty());
+        let relations = Relations::of(&blocks);
+        assert_eq!(neighbours(&relations, &[5], 10), [6, 4, 2]);
+        assert_eq!(neighbours(&relations, &[5], 1), [6]);
+        assert!(neighbours(&relations, &[], 10).is_empty());
+    }
+
+    /// Of turn 12, before which the user said block 3: all but the first, that one and the last three
+    /// are away.
+    fn with_a_question() -> Vec<BlockFacts> {
+        let mut blocks = documents(12);
+        for at in [1, 2, 4, 5, 6, 7, 8] {
+            blocks[at].resident = false;
+        }
+        blocks[3].layer = Layer::User;
+        blocks
+    }
+
+    #[test]
+    fn what_is_next_to_what_came_back_precedes_what_is_next_to_others_in_use() {
+        let mut blocks = with_a_question();
+        blocks[6].resident = true;
+        blocks[6].brought_back = Some(12);
+        blocks[8].sketch = blocks[11].sketch; // Like what the turn said.
+        assert_eq!(likely_next(&blocks, 12, 10), [7, 5, 8, 4, 2]);
+        assert_eq!(likely_next(&blocks, 12, 3), [7, 5, 8]);
+        assert_eq!(likely_next(&blocks, 12, 1), [7]);
+    }
+
+    #[test]
+    fn a_turn_to_which_nothing_came_back_has_its_own_text_and_the_user_s_newest_in_use() {
+        let mut blocks = with_a_question();
+        blocks[6].sketch = blocks[11].sketch;
+        blocks[7].sketch = blocks[9].sketch; // Of an earlier turn, and not the user's.
+        assert_eq!(likely_next(&blocks, 12, 10), [6, 4, 2]);
+        blocks[6].brought_back = Some(11); // And left again.
+        assert_eq!(likely_next(&blocks, 12, 10), [6, 4, 2]);
+    }
+
+    #[test]
+    fn nothing_is_next_where_all_neighbours_have_cells() {
+        let mut blocks = with_a_question();
+        for at in [2, 4] {
+            blocks[at].resident = true;
+        }
+        assert!(likely_next(&blocks, 12, 10).is_empty());
+        blocks.iter_mut().for_each(|block| block.resident = true);
+        assert!(likely_next(&blocks, 12, 10).is_empty());
     }
 }
