@@ -242,7 +242,7 @@ pub struct Profile {
     /// The segments behind the prefix.
     pub tail: Vec<String>,
     pub error: Option<String>,
-    /// What moved KV costs its answers; `None`: none of them moved any since the daemon's start.
+    /// What moved KV costs its answers; `None`: none of them moved any since the daemon's start, and none was compared before.
     #[serde(default)]
     pub reuse: Option<ProfileReuse>,
 }
@@ -251,9 +251,9 @@ pub struct Profile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProfileReuse {
-    /// Those that moved KV.
+    /// Those that moved KV since the daemon's start.
     pub answers: u64,
-    /// Those that were compared.
+    /// Those that were compared, also before the start.
     pub samples: u64,
     /// Of the latest samples: the part of the likeliest tokens that agree.
     pub agreement: f64,

@@ -89,6 +89,11 @@ pub fn learned_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("learned")
 }
 
+/// What moved KV costs the answers of profiles: a file for each model.
+pub fn reuse_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("reuse")
+}
+
 pub fn transcript_file(data_dir: &Path) -> PathBuf {
     data_dir.join("transcripts.sqlite")
 }

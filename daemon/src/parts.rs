@@ -11,6 +11,7 @@ use hob_slots::store::StoreReader;
 
 use crate::adapters::RequestAdapters;
 use crate::bridge::{self, Bridge};
+use crate::chat::reuse_guard::ReuseGuard;
 use crate::chat::{self, Chat};
 use crate::clock::Clock;
 use crate::conversations::Conversations;
@@ -62,6 +63,8 @@ pub struct Options {
     /// Holds what is learned of prompts, one file a model.
     pub learned_dir: PathBuf,
     pub learned_limits: LearnedLimits,
+    /// Holds what moved KV costs the answers of profiles, one file a model.
+    pub reuse_dir: PathBuf,
     pub filler: Option<Arc<Filler>>,
     pub synthesizer: Option<Arc<Synthesizer>>,
     pub recognizer: Option<Arc<Recognizer>>,
@@ -157,6 +160,7 @@ impl Parts {
             events: events.clone(),
             clock: clock.clone(),
         };
+        let reuse_guard = ReuseGuard::open(&options.reuse_dir, engine.fingerprint());
         let chat = Chat::new(chat::Options {
             engine,
             model_name: models.name().to_owned(),
@@ -165,6 +169,7 @@ impl Parts {
             profiles: profiles.clone(),
             adapters: options.adapters.clone(),
             learned: learned.clone(),
+            reuse_guard,
             transcript,
             clock: clock.clone(),
             sessions: sessions.clone(),

@@ -43,6 +43,7 @@ mod ranking;
 mod reanchor;
 mod recording;
 pub mod request;
+mod reuse_findings;
 pub mod reuse_guard;
 pub mod shorten;
 mod source;
@@ -107,6 +108,7 @@ pub struct Options {
     pub adapters: RequestAdapters,
     /// Learns from the prompts.
     pub learned: Learned,
+    pub reuse_guard: ReuseGuard,
     pub transcript: Transcript,
     pub clock: Clock,
     /// The utterances in progress. A turn closes its conversation's.
@@ -138,7 +140,6 @@ struct Shared {
     locks: ConversationLocks,
     detached: DetachedAnswers,
     speed: Arc<Speed>,
-    reuse_guard: ReuseGuard,
 }
 
 /// A request's place in its conversation.
@@ -157,7 +158,6 @@ impl Chat {
                 locks,
                 detached: DetachedAnswers::default(),
                 speed: Arc::new(speed),
-                reuse_guard: ReuseGuard::default(),
             }),
         }
     }
@@ -185,7 +185,7 @@ impl Chat {
     }
 
     pub(crate) fn reuse_guard(&self) -> &ReuseGuard {
-        &self.shared.reuse_guard
+        &self.shared.options.reuse_guard
     }
 
     pub(crate) fn detached(&self) -> &DetachedAnswers {

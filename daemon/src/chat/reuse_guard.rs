@@ -2,15 +2,16 @@
 //!
 //! - Only for profiles that say `reuse = "repaired"` or `beyond = "reanchor"`. A request that says so itself has chosen.
 //! - A sample: each answer of a profile that moved KV until [`MIN_COMPARED`] tokens are compared, [`FIRST`] answers
-//!   at most, and every [`EVERY`]th after. While the engine is idle, its prompt is answered twice, exactly and with
-//!   moved KV, and the distributions are compared. Of a conversation that goes on past the context, the second
-//!   answer moves the impure KV that the sample moved.
+//!   at most; after that the first since the start, and every [`EVERY`]th behind it. While the engine is idle, its
+//!   prompt is answered twice, exactly and with moved KV, and the distributions are compared. Of a conversation that
+//!   goes on past the context, the second answer moves the impure KV that the sample moved.
 //! - The exact prompt is computed at the priority of a prefill that any answer interrupts; such a sample waits for
 //!   the next idle time. Nothing of it stays.
-//! - A profile whose latest samples are beyond its limits falls back until the daemon starts again, or until its
-//!   file has limits that they keep.
+//! - A profile whose latest samples are beyond its limits falls back until its file has limits that they keep. The
+//!   samples outlive a restart with the same model and the same version of Hob.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,11 +20,14 @@ use hob_prewarm::profile::ReuseLimits;
 use hob_runtime::likeness::{Likeness, Measured};
 use hob_runtime::turn::{Purpose, Retention, TurnError, TurnRequest};
 use hob_runtime::{Engine, Health};
-use hob_slots::ConversationId;
+use hob_slots::{ConversationId, ModelHash};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::names;
+use super::reuse_findings::{Compared, Finding, Findings};
+use crate::blocking::compute;
+use crate::json_file::JsonFile;
 use crate::warm::idle::until_idle;
 
 /// At most as many first answers of a profile are all samples: [`MIN_COMPARED`] tokens of answers of four. Prompts
@@ -52,9 +56,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// What is known of a profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watched {
-    /// Its answers that moved KV.
+    /// Its answers that moved KV, since the start.
     pub answers: u64,
-    /// Those that were compared.
+    /// Those that were compared, also before the start.
     pub samples: u64,
     /// Of the latest ones.
     pub likeness: Likeness,
@@ -84,6 +88,8 @@ pub struct ReuseGuard {
     profiles: Arc<Mutex<BTreeMap<ProfileName, OfProfile>>>,
     waiting: Arc<Mutex<VecDeque<Sample>>>,
     sampled: Arc<Notify>,
+    /// `None`: what is found is forgotten.
+    file: Option<Arc<JsonFile>>,
 }
 
 /// Tells the guard that a turn has moved KV.
@@ -114,6 +120,31 @@ impl Watch {
 }
 
 impl ReuseGuard {
+    /// With what was found before, of this model.
+    pub fn open(directory: &Path, fingerprint: ModelHash) -> Self {
+        let file = JsonFile::of(directory, fingerprint);
+        let found = file.read::<Findings>().current();
+        let known = |(name, finding): (_, Finding)| (name, OfProfile::from(finding));
+        let profiles: BTreeMap<ProfileName, OfProfile> = found.map(known).collect();
+        for (profile, known) in &profiles {
+            if let Some(why) = &known.fell_back {
+                tracing::warn!(%profile, why, "the profile has fallen back to exact KV");
+            }
+        }
+        let profiles = Arc::new(Mutex::new(profiles));
+        Self { profiles, file: Some(Arc::new(file)), ..Self::default() }
+    }
+
+    /// Writes what is known of the profiles that were compared.
+    fn save(&self) {
+        let Some(file) = &self.file else { return };
+        file.write(|| {
+            let profiles = self.profiles.lock();
+            let compared = profiles.iter().filter(|(_, known)| known.samples > 0);
+            Findings::of(compared.map(|(name, known)| (name, known.finding())))
+        });
+    }
+
     /// Why answers of the profile are exact, although it says otherwise. Other `limits` than before judge its
     /// latest samples again.
     pub fn refusal(&self, profile: &ProfileName, limits: ReuseLimits) -> Option<String> {
@@ -160,7 +191,11 @@ impl ReuseGuard {
                     continue; // Unloaded by now: a sample is no reason to load the weights.
                 }
                 match compare(&engine, &sample.request).await {
-                    Ok(likeness) => self.add(&sample.profile, likeness),
+                    Ok(likeness) => {
+                        self.add(&sample.profile, likeness);
+                        let guard = self.clone();
+                        compute(move || guard.save()).await;
+                    }
                     Err(TurnError::Stopped | TurnError::Dead(_)) => return,
                     // An answer came between: later, unless newer samples have come.
                     Err(TurnError::Superseded) => {
@@ -219,6 +254,15 @@ impl OfProfile {
         })
     }
 
+    fn finding(&self) -> Finding {
+        Finding {
+            limits: self.limits,
+            samples: self.samples,
+            latest: self.latest.iter().map(Compared::from).collect(),
+            fell_back: self.fell_back.clone(),
+        }
+    }
+
     /// Falls back where the latest samples are beyond the limits.
     fn judge(&mut self, profile: &ProfileName) {
         let figures = self.likeness();
@@ -237,6 +281,14 @@ impl OfProfile {
         );
         tracing::warn!(%profile, why, "the profile falls back to exact KV");
         self.fell_back = Some(why);
+    }
+}
+
+impl From<Finding> for OfProfile {
+    fn from(found: Finding) -> Self {
+        let Finding { limits, samples, latest, fell_back } = found;
+        let latest = latest.into_iter().map(Likeness::from).collect();
+        Self { answers: 0, samples, latest, limits, fell_back }
     }
 }
 
@@ -366,6 +418,25 @@ mod tests {
         assert_eq!(guard.refusal(&profile(), limits(0.05)), None);
         guard.add(&profile(), likeness(16, 1.6));
         assert!(guard.refusal(&profile(), limits(0.05)).is_some());
+    }
+
+    #[test]
+    fn a_later_guard_of_the_same_model_knows_what_was_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |model| ReuseGuard::open(directory.path(), ModelHash([model; 8]));
+        let (guard, limits) = (open(1), ReuseLimits::default());
+        (0..4).for_each(|_| guard.add(&profile(), likeness(13, 0.1)));
+        let why = guard.refusal(&profile(), limits);
+        assert!(why.is_some());
+        guard.save();
+        let later = open(1);
+        assert_eq!(later.refusal(&profile(), limits), why);
+        let watched = later.watched(&profile()).unwrap();
+        let compared = watched.likeness.compared;
+        assert_eq!((watched.answers, watched.samples, compared), (0, 4, MIN_COMPARED));
+        // It judges them again.
+        assert_eq!(later.refusal(&profile(), ReuseLimits { agreement: 0.8, ..limits }), None);
+        assert_eq!(open(2).watched(&profile()), None);
     }
 
     #[test]

@@ -202,6 +202,7 @@ fn join(
         profiles_dir: Some(settings.profiles_dir.clone()),
         learned_dir: paths::learned_dir(&settings.data_dir),
         learned_limits: learned_limits(settings, &opened.engine),
+        reuse_dir: paths::reuse_dir(&settings.data_dir),
         filler: filler.clone(),
         synthesizer: synthesizer.map(Arc::new),
         recognizer: voice::recognizer(resolved),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use hob_testkit::{Hobd, Launch, wait};
+use hob_testkit::{Hobd, Launch, files, wait};
 use serde_json::{Value, json};
 
 const BYTES: usize = 300;
@@ -278,15 +278,15 @@ fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
 }
 
 #[test]
-fn a_profile_whose_answers_differ_too_much_falls_back_and_says_so() {
+fn a_profile_whose_answers_differ_too_much_falls_back_also_after_a_restart_and_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
     ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
     save(&hobd);
-    let profile = || ask(&hobd, None, &[3, 2, 1], json!({"profile": "reader"}));
+    let profile = |hobd: &Hobd| ask(hobd, None, &[3, 2, 1], json!({"profile": "reader"}));
     // All of the first four are compared.
     for number in 0..4 {
-        let moved = profile();
+        let moved = profile(&hobd);
         assert!(tokens(&moved, "moved") > 0, "{number}: {moved}");
         assert_eq!(moved["hob"]["immovable"], Value::Null, "{number}");
     }
@@ -294,17 +294,38 @@ fn a_profile_whose_answers_differ_too_much_falls_back_and_says_so() {
         watched(&hobd)["fell_back"].as_str().map(str::to_owned)
     });
     assert!(why.contains("`reader`"), "{why}");
-    assert_eq!(watched(&hobd)["samples"], 4);
-    let exact = profile();
-    assert_eq!((tokens(&exact, "moved"), &exact["hob"]["immovable"]), (0, &json!(why)));
+    let found = wait::until("it is written", || {
+        let files = files::with_extension(&directory.path().join("data/reuse"), "json");
+        files.into_iter().find(|file| fs::read_to_string(file).unwrap().contains(&why))
+    });
+    let is_exact = |hobd: &Hobd| {
+        assert_eq!(watched(hobd)["samples"], 4);
+        assert_eq!(watched(hobd)["fell_back"], why);
+        let exact = profile(hobd);
+        assert_eq!((tokens(&exact, "moved"), &exact["hob"]["immovable"]), (0, &json!(why)));
+    };
+    is_exact(&hobd);
+    drop(hobd);
+    let hobd = start(directory.path());
+    is_exact(&hobd);
     // Limits that the same samples keep let it move again.
     limit(directory.path(), "{ divergence = 100, agreement = 0 }");
-    wait::until("hobd reads them", || profile()["hob"]["immovable"].is_null().then_some(()));
+    wait::until("hobd reads them", || profile(&hobd)["hob"]["immovable"].is_null().then_some(()));
     let moved = ask(&hobd, None, &[1, 3, 2], json!({"profile": "reader"}));
     assert!(tokens(&moved, "moved") > 0, "{moved}");
     // A request that says so itself has chosen.
     let chosen = ask(&hobd, None, &[2, 1, 3], json!({"profile": "reader", "reuse": "repaired"}));
     assert!(tokens(&chosen, "moved") > 0, "{chosen}");
+    drop(hobd);
+
+    fs::write(&found, "{").unwrap();
+    let hobd = start(directory.path());
+    let log = fs::read_to_string(directory.path().join("log")).unwrap();
+    let name = found.file_name().unwrap().to_str().unwrap();
+    let is_told = log.lines().any(|line| line.contains("damaged") && line.contains(name));
+    assert!(is_told, "{log}");
+    let moved = profile(&hobd);
+    assert!(tokens(&moved, "moved") > 0, "{moved}");
 }
 
 #[cfg(feature = "llama")]

@@ -1,10 +1,10 @@
 //! How far a profile's answers over moved KV may differ from exact ones before it falls back to exact KV.
 
 use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Limits of means over a profile's latest samples.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReuseLimits {
     /// The most nats that a token may diverge by (KL), 0 or more.
