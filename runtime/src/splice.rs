@@ -2,6 +2,7 @@
 //!
 //! - The scratch sequence is empty before and after every call, also after a failed one.
 //! - A range is imported at the position that it was exported from: nothing is rotated or rounded.
+//! - Ranges are asserted, also in release builds: llama.cpp shares what is there of a wrong one, and says nothing.
 //! - Beside a running state, an import leaves `sequence` without it until the
 //!   [rest](Backend::rewind) is imported.
 
@@ -50,7 +51,10 @@ pub fn import(
     held: &Range<usize>,
     wanted: Range<usize>,
 ) -> Result<(), StateError> {
-    debug_assert!(held.start <= wanted.start && wanted.end <= held.end);
+    assert!(
+        held.start <= wanted.start && wanted.end <= held.end,
+        "{wanted:?} is not within {held:?}"
+    );
     backend.import_cells(scratch, state, held)?;
     backend.share(scratch, sequence, wanted);
     backend.clear(scratch);

@@ -271,6 +271,16 @@ fn a_range_that_is_brought_back_twice_is_there_twice() {
 }
 
 #[test]
+#[should_panic(expected = "64..192 is not within 64..128")]
+fn a_range_that_its_bytes_do_not_hold_is_never_imported() {
+    on_cells(1024, |backend| {
+        compute(backend, LIVE, 0..256);
+        let state = evict(backend, 64..128);
+        splice::import(backend, SCRATCH, LIVE, &state, &(64..128), 64..192).unwrap();
+    });
+}
+
+#[test]
 fn freed_cells_are_reused_so_66000_tokens_pass_through_8192_cells() {
     let (cells, first_end) = (8192, 8192 - BLOCK);
     on_cells(cells, |backend| {
