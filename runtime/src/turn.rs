@@ -50,6 +50,8 @@ pub struct TurnRequest {
     /// Cells that the conversation may have at any time; `None`: those of the cache. Blocks leave a longer
     /// conversation's cells, and come back when it turns to them.
     pub budget: Option<usize>,
+    /// Tokens of the answer may be guessed and computed ahead, where the engine's options allow it.
+    pub drafts: bool,
     /// Stop texts; the answer does not contain the one that ended it.
     pub stop: Vec<String>,
     pub grammar: Option<Arc<Grammar>>,
@@ -90,6 +92,7 @@ impl TurnRequest {
             reanchored: false,
             sources_of: None,
             budget: None,
+            drafts: true,
             stop: Vec::new(),
             grammar: None,
             logprobs: None,

@@ -188,6 +188,7 @@ fn turns(
         ignore_eog: request.shape.ignore_eos,
         cold: request.cold,
         budget: request.budget.map(NonZeroUsize::get),
+        drafts: request.draft,
         reuse: reuse_of(request.reuse),
         purpose: purpose(&request.shape),
         keep: Retention { default_class: CLASS_WITHOUT_TEXT, ..Retention::default() },

@@ -3,7 +3,7 @@
 //!
 //! - The engine gets messages, not tokens: its own chat template writes the prompt.
 //! - Requests that need KV in this process are refused, with the field in `param`. What only makes an answer
-//!   faster (`hob.budget`, `hob.cold`, `hob.reuse`, labels) has no effect.
+//!   faster (`hob.budget`, `hob.cold`, `hob.draft`, `hob.reuse`, labels) has no effect.
 //! - The wait for the beginning of an answer is part of the answer once it takes more than a moment: so the question
 //!   is stored while the engine computes the prompt.
 

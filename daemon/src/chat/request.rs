@@ -100,6 +100,12 @@ impl ResolvedRequest {
         self.request.beyond.or_else(of_profile) == Some(Beyond::Reanchor)
     }
 
+    /// Whether tokens of the answer may be guessed: as the request says, or its profile.
+    pub fn drafts(&self) -> bool {
+        let of_profile = || self.preamble.as_ref().and_then(|preamble| preamble.profile.draft);
+        self.request.draft.or_else(of_profile).unwrap_or(true)
+    }
+
     /// How much of the prompt is known. A request that generates nothing may lack its question.
     pub fn extent(&self) -> Extent {
         let last = self.request.messages.last().map(|message| message.role);

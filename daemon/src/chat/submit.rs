@@ -283,6 +283,7 @@ impl Chat {
             sampling,
             adapters: job.adapters.clone(),
             budget: job.resolved.budget(),
+            drafts: job.resolved.drafts(),
             reuse,
             lossless: job.resolved.lossless(),
             reanchored: is_part && !(has_fallen_back && reanchors_by_profile),

@@ -211,6 +211,7 @@ mod tests {
             reuse: None,
             reuse_limits: ReuseLimits::default(),
             beyond: None,
+            draft: None,
             segments: vec![
                 segment(Layer::Identity, "ember", text("You are Ember.")),
                 segment(Layer::Capabilities, "file:a.json", tools("a")),

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::fields::{Fields, wrong_type};
 use super::form::{AnswerForm, answer_form};
 use super::hob::{
-    after, append, beyond, budget, cold, continues, defaults, in_memory, instructions, newest,
-    private, progress, reuse, ttl,
+    after, append, beyond, budget, cold, continues, defaults, draft, in_memory, instructions,
+    newest, private, progress, reuse, ttl,
 };
 use super::label::Label;
 use super::message::{Message, Role};
@@ -50,6 +50,8 @@ pub struct ChatRequest {
     pub reuse: Option<Accepted>,
     /// What becomes of a conversation that outgrows the context; `None`: as the profile says.
     pub beyond: Option<Beyond>,
+    /// Whether tokens of the answer may be guessed; `None`: as the profile says, or as the settings do.
+    pub draft: Option<bool>,
     /// Reuse no KV for this answer.
     pub cold: bool,
     pub shape: Shape,
@@ -113,6 +115,7 @@ impl ChatRequest {
             budget: budget(&fields)?,
             reuse: reuse(&fields)?,
             beyond: beyond(&fields)?,
+            draft: draft(&fields)?,
             cold: cold(&fields)?,
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
@@ -296,6 +299,9 @@ mod tests {
             (json!({"hob": {"reuse": "always"}}), "hob.reuse"),
             (json!({"hob": {"reuse": true}}), "hob.reuse"),
             (json!({"hob": {"beyond": "go on"}}), "hob.beyond"),
+            (json!({"hob": {"draft": "off"}}), "hob.draft"),
+            (json!({"hob": {"draft": 0}}), "hob.draft"),
+            (json!({"hob": {"drafts": false}}), "hob.drafts"),
             (json!({"hob": {"budget": 1.5}}), "hob.budget"),
             (json!({"hob": {"budget": "4096"}}), "hob.budget"),
             (json!({"hob": {"continue": true}}), "hob.continue"),

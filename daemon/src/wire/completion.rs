@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::fields::{Fields, unsupported, whole, wrong_type};
 use super::form::{AnswerForm, answer_form};
-use super::hob::{budget, check_of_completion, cold, private, progress, reuse};
+use super::hob::{budget, check_of_completion, cold, draft, private, progress, reuse};
 use super::sampling::Shape;
 use crate::error::ApiError;
 
@@ -35,6 +35,8 @@ pub struct CompletionRequest {
     pub budget: Option<NonZeroUsize>,
     /// Whether KV that was computed at another place may be used.
     pub reuse: Option<Accepted>,
+    /// Tokens of the answer may be guessed, where the settings allow it.
+    pub draft: bool,
     pub private: bool,
     /// Reuse no KV for this answer.
     pub cold: bool,
@@ -87,6 +89,7 @@ impl CompletionRequest {
             logprobs_of_sampling: fields.boolean("post_sampling_probs")?.unwrap_or(false),
             budget: budget(&fields)?,
             reuse: reuse(&fields)?,
+            draft: draft(&fields)?.unwrap_or(true),
             private: private(&fields)?,
             cold,
             progress,
@@ -180,6 +183,7 @@ mod tests {
             (json!({"prompt": "a", "suffix": ["b"]}), "suffix"),
             (json!({"prompt": "a", "best_of": 3}), "best_of"),
             (json!({"prompt": "a", "logprobs": true}), "logprobs"),
+            (json!({"prompt": "a", "hob": {"draft": "off"}}), "hob.draft"),
         ] {
             let error = CompletionRequest::parse(&body, 10).expect_err(&body.to_string());
             assert_eq!(error.param.as_deref(), Some(param), "{body}");

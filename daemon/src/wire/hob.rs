@@ -14,7 +14,7 @@ use super::sampling::SamplingFields;
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
     "after",
     "append",
     "beyond",
@@ -23,6 +23,7 @@ const KNOWN: [&str; 15] = [
     "continue",
     "defaults",
     "detached",
+    "draft",
     "instructions",
     "newest",
     "private",
@@ -33,7 +34,7 @@ const KNOWN: [&str; 15] = [
 ];
 
 /// Those that a completion of a text takes. The others are of chats: of messages, conversations with a text, profiles.
-const OF_COMPLETIONS: [&str; 5] = ["budget", "cold", "private", "progress", "reuse"];
+const OF_COMPLETIONS: [&str; 6] = ["budget", "cold", "draft", "private", "progress", "reuse"];
 
 /// Refuses what has no effect on a completion of a text.
 pub(super) fn check_of_completion(fields: &Fields<'_>) -> Result<(), ApiError> {
@@ -108,6 +109,12 @@ pub(super) fn beyond(fields: &Fields<'_>) -> Result<Option<Beyond>, ApiError> {
             Err(ApiError::field("hob.beyond", message))
         }
     }
+}
+
+/// `hob.draft`: whether tokens of the answer may be guessed and computed ahead.
+pub(super) fn draft(fields: &Fields<'_>) -> Result<Option<bool>, ApiError> {
+    let Some(hob) = hob(fields)? else { return Ok(None) };
+    hob.boolean("draft")
 }
 
 pub(super) fn cold(fields: &Fields<'_>) -> Result<bool, ApiError> {

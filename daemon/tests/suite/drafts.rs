@@ -19,19 +19,27 @@ fn start_with(model: &str, flags: &[&str]) -> (Hobd, TempDir) {
 }
 
 /// Far beyond its end, the small model repeats itself.
-fn endless(hobd: &Hobd) -> Value {
+fn endless(hobd: &Hobd, hob: &Value) -> Value {
     hobd.client.chat(&json!({
         "messages": [{"role": "user", "content": "Say it again and again: the lamp is on."}],
-        "temperature": 0, "max_tokens": 400, "ignore_eos": true,
+        "temperature": 0, "max_tokens": 400, "ignore_eos": true, "hob": hob,
     }))
+}
+
+fn text(answer: &Value) -> &Value {
+    &answer["choices"][0]["message"]["content"]
+}
+
+/// What an answer without a guessed token reports.
+fn no_drafts() -> Value {
+    json!({"drafted": 0, "accepted": 0, "model_drafted": 0, "model_accepted": 0})
 }
 
 #[test]
 fn an_answer_that_repeats_itself_is_guessed_ahead_and_is_the_same() {
     let (on, _on) = start(&[]);
     let (off, _off) = start(&["--draft", "off"]);
-    let [answer, expected] = [&on, &off].map(endless);
-    let text = |answer: &Value| answer["choices"][0]["message"]["content"].clone();
+    let [answer, expected] = [&on, &off].map(|hobd| endless(hobd, &json!({})));
     assert_eq!(text(&answer), text(&expected));
 
     let drafts = &answer["hob"]["drafts"];
@@ -50,8 +58,45 @@ fn an_answer_that_repeats_itself_is_guessed_ahead_and_is_the_same() {
     ] {
         assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
     }
-    let none = json!({"drafted": 0, "accepted": 0, "model_drafted": 0, "model_accepted": 0});
-    assert_eq!(expected["hob"]["drafts"], none);
+    assert_eq!(expected["hob"]["drafts"], no_drafts());
+}
+
+#[test]
+fn a_request_or_its_profile_goes_without_guesses_and_has_the_same_answer() {
+    let profiles = tempfile::tempdir().unwrap();
+    let plain = "draft = false\n[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
+    std::fs::write(profiles.path().join("plain.toml"), plain).unwrap();
+    let (hobd, _directory) = start(&["--profiles-dir", profiles.path().to_str().unwrap()]);
+    let expected = endless(&hobd, &json!({}));
+    assert_ne!(expected["hob"]["drafts"]["drafted"], 0, "{expected}");
+    // Its prompt is computed as the other's was.
+    let answer = endless(&hobd, &json!({"draft": false, "cold": true}));
+    assert_eq!(answer["hob"]["drafts"], no_drafts(), "{answer}");
+    assert_eq!(text(&answer), text(&expected));
+
+    // One word is likelier than all others, so each guess is right.
+    let repeats = |path: &str, prompt: Value, hob: &Value| {
+        let mut body = json!({
+            "logit_bias": {"300": 100}, "temperature": 0, "max_tokens": 600, "ignore_eos": true,
+            "hob": hob,
+        });
+        body.as_object_mut().unwrap().extend(prompt.as_object().unwrap().clone());
+        hobd.client.call("POST", path).json(&body).send()
+    };
+    let chat = json!({"messages": [{"role": "user", "content": "Say it again and again."}]});
+    let chat = |hob: &Value| repeats("/v1/chat/completions", chat.clone(), hob);
+    let complete = |hob: &Value| repeats("/v1/completions", json!({"prompt": "Again and"}), hob);
+    let drafted = |answer: hob_testkit::Answer| {
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["hob"]["drafts"]["drafted"].as_u64().unwrap()
+    };
+    assert_eq!(drafted(chat(&json!({"profile": "plain"}))), 0);
+    assert!(drafted(chat(&json!({"profile": "plain", "draft": true}))) > 0);
+    assert_eq!(drafted(complete(&json!({"draft": false}))), 0);
+    assert!(drafted(complete(&json!({}))) > 0);
+    for answer in [chat(&json!({"draft": "off"})), complete(&json!({"draft": 0}))] {
+        assert_eq!((answer.status, &answer.error()["param"]), (400, &json!("hob.draft")));
+    }
 }
 
 /// One word is likelier than all others, so each guess is right; how many are made depends on measured
@@ -69,7 +114,6 @@ fn a_model_with_a_running_state_guesses_ahead_and_its_answer_is_the_same() {
                 "temperature": 0, "max_tokens": 600, "ignore_eos": true, "conversation": "words",
             }))
         });
-        let text = |answer: &Value| answer["choices"][0]["message"]["content"].clone();
         assert_eq!(text(&answer), text(&expected), "{fixture}");
         let drafts = &answer["hob"]["drafts"];
         let [drafted, accepted] = ["drafted", "accepted"].map(|it| drafts[it].as_u64().unwrap());

@@ -53,6 +53,8 @@ pub struct Profile {
     pub reuse_limits: ReuseLimits,
     /// What becomes of a conversation with it that outgrows the context, where the request does not say.
     pub beyond: Option<Beyond>,
+    /// Whether tokens of its answers may be guessed, where the request does not say. No part of the prefix.
+    pub draft: Option<bool>,
     pub segments: Vec<ProfileSegment>,
 }
 
@@ -101,9 +103,9 @@ impl Profile {
             Ok(ProfileSegment { layer, key, stable, content })
         };
         let segments = outline.segments.iter().map(load).collect::<Result<_, _>>()?;
-        let Outline { ttl, budget, reuse, reuse_limits, beyond, .. } = *outline;
+        let Outline { ttl, budget, reuse, reuse_limits, beyond, draft, .. } = *outline;
         let sampling = outline.sampling.clone();
-        Ok(Self { ttl, sampling, budget, reuse, reuse_limits, beyond, segments })
+        Ok(Self { ttl, sampling, budget, reuse, reuse_limits, beyond, draft, segments })
     }
 
     /// The text segments before the first unstable one.

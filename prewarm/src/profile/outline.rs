@@ -34,6 +34,8 @@ pub struct Outline {
     pub reuse_limits: ReuseLimits,
     /// What becomes of a conversation with it that outgrows the context, where the request does not say.
     pub beyond: Option<Beyond>,
+    /// Whether tokens of its answers may be guessed, where the request does not say.
+    pub draft: Option<bool>,
     pub segments: Vec<OutlineSegment>,
 }
 
@@ -78,8 +80,8 @@ impl Outline {
                 segment.checked(number).map_err(|problem| ProfileError::Segment { number, problem })
             });
         let segments = checked.collect::<Result<_, _>>()?;
-        let Raw { ttl, sampling, budget, reuse, reuse_limits, beyond, .. } = raw;
-        Ok(Self { ttl, sampling, budget, reuse, reuse_limits, beyond, segments })
+        let Raw { ttl, sampling, budget, reuse, reuse_limits, beyond, draft, .. } = raw;
+        Ok(Self { ttl, sampling, budget, reuse, reuse_limits, beyond, draft, segments })
     }
 
     /// The files that it names.
@@ -104,6 +106,7 @@ struct Raw {
     #[serde(default)]
     reuse_limits: ReuseLimits,
     beyond: Option<Beyond>,
+    draft: Option<bool>,
     #[serde(default)]
     segment: Vec<RawSegment>,
 }

@@ -130,6 +130,15 @@ fn what_becomes_of_an_outgrown_conversation_is_no_part_of_the_prefix() {
 }
 
 #[test]
+fn whether_its_answers_are_drafted_is_no_part_of_the_prefix() {
+    let world = World::usual();
+    let before = world.load(PROFILE).unwrap();
+    let after = world.load(&format!("draft = false\n{PROFILE}")).unwrap();
+    assert_eq!((before.draft, after.draft), (None, Some(false)));
+    assert_eq!(after.first_change(&before), None);
+}
+
+#[test]
 fn limits_of_reuse_are_no_part_of_the_prefix_and_have_defaults() {
     let world = World::usual();
     let before = world.load(PROFILE).unwrap();
@@ -156,6 +165,7 @@ fn each_mistake_is_reported_with_its_place_and_a_remedy() {
         ("budget = 0\n", "line 1: invalid value: integer `0`"),
         ("reuse = 'often'\n", "line 1: unknown variant `often`"),
         ("beyond = 'here'\n", "line 1: unknown variant `here`"),
+        ("draft = 'off'\n", "line 1: invalid type: string"),
         ("[reuse_limits]\nagreement = 1.5\n", "`agreement` must be from 0 to 1, not 1.5"),
         ("[reuse_limits]\ndivergence = -1.0\n", "`divergence` must be 0 or more nats a token"),
         ("reuse_limits = { kl = 1 }\n", "line 1: unknown field `kl`"),

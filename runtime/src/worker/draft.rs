@@ -5,6 +5,7 @@
 //! - A running state cannot drop them: it goes back to its mark, and the accepted tokens are computed
 //!   again in front of the next draft.
 //! - Drafts never make others wait: there are none beside prompts, and none that need room.
+//! - A turn that asks for none has none; those beside it have theirs.
 
 use hob_slots::Token;
 
@@ -67,6 +68,9 @@ impl Worker<'_> {
         let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
         let slot = &self.slots[index];
         let turn = slot.turn.as_ref().expect("it answers");
+        if !turn.request.drafts {
+            return 0;
+        }
         let sampled = turn.uncomputed().len();
         // The micro-batch samples one token more than it drafts.
         let left = turn.request.max_tokens.saturating_sub(turn.generated + 1);
@@ -78,6 +82,9 @@ impl Worker<'_> {
     /// What may follow `sampled` in the slot's answer, up to the answer's end.
     fn guess(&mut self, index: usize, sampled: &[Token]) -> Draft {
         let max = self.max_draft(index);
+        if max == 0 {
+            return Draft::default();
+        }
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_ref().expect("it answers");
         let Some((&newest, before)) = sampled.split_last() else { return Draft::default() };

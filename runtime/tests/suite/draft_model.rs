@@ -72,6 +72,19 @@ fn saved(directory: &Path) -> (usize, usize) {
 }
 
 #[test]
+fn a_turn_that_asks_for_no_drafts_asks_the_draft_model_for_none() {
+    let model = unhurried();
+    let prompt = tokens(&model, &user(TEXT));
+    let engine = engine(&model, None, with_drafts(Some(draft_model(&model, false))));
+    let without = TurnRequest { drafts: false, ..answer(&prompt, 160) };
+    let (_, counts) = events(&engine, without);
+    assert_eq!(counts, DraftCounts::default());
+    let with = TurnRequest { ignore_eog: true, ..request("other", &prompt, 160) };
+    let (_, counts) = events(&engine, with);
+    assert!(counts.model_accepted > 50, "{counts:?}");
+}
+
+#[test]
 fn a_model_that_drafts_for_itself_is_always_right() {
     let model = unhurried();
     let prompt = tokens(&model, &user(TEXT));

@@ -64,6 +64,21 @@ fn a_copied_file_is_drafted_and_answered_as_without() {
 }
 
 #[test]
+fn a_turn_that_asks_for_no_drafts_has_none_and_the_same_answer() {
+    for memory in MEMORIES {
+        let model = copying(memory);
+        let prompt = tokens(&model, &user(FILE));
+        let with = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 200) };
+        let without = TurnRequest { drafts: false, ..with.clone() };
+        let [(expected, counts), (seen, none)] =
+            [with, without].map(|answer| events(&engine_with(&model, true), answer));
+        assert_eq!(seen, expected, "{memory}");
+        assert_eq!(none, DraftCounts::default(), "{memory}");
+        assert!(counts.accepted > 50, "{memory}: {counts:?}");
+    }
+}
+
+#[test]
 fn the_saved_conversation_is_the_one_without_drafts() {
     for memory in MEMORIES {
         let model = copying(memory);
