@@ -125,8 +125,8 @@ pub fn preamble_ends(preamble: &Preamble, text: &str) -> Vec<PreambleEnd> {
     let mut begin = 0;
     let stable = preamble.profile.stable();
     let stable = stable.map(|(segment, text)| ((segment.layer, segment.key.clone()), text));
-    let tail = Some(preamble.tail()).filter(|tail| !tail.is_empty());
-    let tail = tail.map(|tail| ((Layer::Context, "tail".to_owned()), tail));
+    let tail = preamble.profile.tail().filter(|(_, text)| !text.is_empty());
+    let tail = tail.map(|(segment, text)| ((segment.layer, "tail".to_owned()), text));
     for (label, part) in stable.chain(tail) {
         let Some(at) = text[begin..].find(part) else { break };
         begin += at + part.len();

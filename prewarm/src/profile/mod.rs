@@ -117,9 +117,13 @@ impl Profile {
         joined(self.stable().map(|(_, text)| text))
     }
 
+    /// The texts behind the prefix.
+    pub fn tail(&self) -> impl Iterator<Item = (&ProfileSegment, &str)> {
+        self.segments[self.tail_begins()..].iter().filter_map(text)
+    }
+
     pub fn tail_text(&self) -> String {
-        let tail = self.segments[self.tail_begins()..].iter().filter_map(text);
-        joined(tail.map(|(_, text)| text))
+        joined(self.tail().map(|(_, text)| text))
     }
 
     /// All tools: they are part of the prefix wherever they were declared.

@@ -120,6 +120,16 @@ fn each_part_of_the_prompt_is_a_segment() {
 }
 
 #[test]
+fn each_part_of_a_tail_has_its_own_layer() {
+    let renderer = renderer(TOOLS_BEHIND);
+    let rules = "[[segment]]\nlayer = 'rules'\ntext = 'Be brief.'\n";
+    let preamble = Preamble::new(load(&format!("{CLOCK}{rules}")), renderer.template()).unwrap();
+    let rendered = real(&renderer, &preamble, &[Message::plain(Role::User, "Hi")]);
+    let told: Vec<_> = rendered.segments.iter().map(|it| (it.layer, it.key.as_str())).collect();
+    assert_eq!(told[2..4], [(Layer::Context, "tail"), (Layer::Rules, "tail")], "{told:?}");
+}
+
+#[test]
 fn a_changed_segment_keeps_the_prefix_before_it() {
     let renderer = renderer(TOOLS_BEHIND);
     let prefix = |text: &str| {
