@@ -165,6 +165,47 @@ fn a_profile_switches_it_on_and_a_request_comes_first() {
 }
 
 #[test]
+fn instructions_and_tools_are_computed_although_their_text_was_read_elsewhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let profiles = directory.path().join("profiles");
+    fs::create_dir_all(&profiles).unwrap();
+    let layers = ["context", "axioms", "identity", "rules"];
+    for layer in layers {
+        // It is in the tail: hobd computes the prefix ahead.
+        let segments = [
+            "[[segment]]\nlayer = 'identity'\ntext = 'Be kind.'".to_owned(),
+            format!("[[segment]]\nlayer = 'context'\ntext = 'For {layer}.'\nstable = false"),
+            format!("[[segment]]\nlayer = '{layer}'\ntext = '{}'", document(2)),
+        ];
+        fs::write(profiles.join(format!("{layer}.toml")), segments.join("\n")).unwrap();
+    }
+    let hobd = start(directory.path());
+    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
+    save(&hobd);
+    let check = |answer: &Value, documents: u64, what: &str| {
+        check_sum(answer);
+        let least = documents * (BYTES as u64 - 40);
+        let moved = tokens(answer, "moved");
+        assert!(moved > least && moved <= documents * BYTES as u64, "{what}: {answer}");
+    };
+    for layer in layers {
+        let answer = ask(&hobd, None, &[1], json!({"profile": layer, "reuse": "repaired"}));
+        check(&answer, if layer == "context" { 2 } else { 1 }, layer);
+    }
+    let question = &question(&[1])[0];
+    let tool = json!({"name": "look_up", "description": document(2)});
+    for mut body in [
+        json!({"messages": [{"role": "system", "content": document(2)}, question]}),
+        json!({"messages": [question], "tools": [{"type": "function", "function": tool}]}),
+    ] {
+        body["temperature"] = json!(0);
+        body["max_tokens"] = json!(8);
+        body["hob"] = json!({"reuse": "repaired"});
+        check(&hobd.client.chat(&body), 1, &body["tools"].to_string());
+    }
+}
+
+#[test]
 fn a_document_that_was_read_is_found_in_the_text_of_a_message() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
