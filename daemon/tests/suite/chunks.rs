@@ -318,6 +318,42 @@ fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
     }
 }
 
+#[cfg(feature = "llama")]
+#[test]
+fn correctness_is_measured_on_a_real_model_and_refused_where_kv_cannot_be_moved() {
+    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
+    let story =
+        |name: &str| format!("{name} keeps the key of the old mill by the river. ").repeat(8);
+    let stories = |order: [&str; 3]| order.map(story).concat();
+    let body = json!({
+        "sources": [stories(["Ann", "Robert", "Caroline"])],
+        "prompts": [stories(["Caroline", "Ann", "Robert"])],
+        "strategies": ["none", "head", "full"],
+        "max_tokens": 8,
+    });
+    let compare = |model: &str| {
+        let directory = tempfile::tempdir().unwrap();
+        let path = assets.join(model);
+        let hobd = start_with(directory.path(), &["--model", path.to_str().unwrap()]);
+        hobd.client.call("POST", "/v1/verify/correctness").json(&body).send()
+    };
+    let told = compare("hob-tiny-f16.gguf");
+    assert_eq!(told.status, 200, "{}", told.text());
+    let told = told.json();
+    let [none, head, full] = &told["data"].as_array().unwrap()[..] else {
+        panic!("a row for each strategy: {told}")
+    };
+    let moved = [none, head, full].map(|row| row["moved_tokens"].as_u64().unwrap());
+    assert!(moved[0] > moved[1] && moved[1] > 0 && moved[2] == 0, "{told}");
+    assert!(head["repaired_tokens"].as_u64() > Some(0), "{told}");
+    let [none, full] = [none, full].map(|row| row["divergence"].as_f64().unwrap());
+    // llama.cpp rounds by the number of rows in a micro-batch.
+    assert!(full < 0.001 && none > full, "{told}");
+
+    let refused = compare("fixtures/gemma3.gguf");
+    assert_eq!((refused.status, &refused.error()["code"]), (400, &json!("immovable")));
+}
+
 #[test]
 fn a_profile_whose_answers_differ_too_much_falls_back_also_after_a_restart_and_says_so() {
     let directory = tempfile::tempdir().unwrap();
