@@ -211,6 +211,21 @@ fn moved_kv_is_not_rounded_so_a_request_for_exact_kv_still_tells_it() {
 }
 
 #[test]
+fn rounded_kv_is_not_moved_into_another_conversation() {
+    let model = fake();
+    let tiers = OnDisk::with(&model, takes(Some(Lossy::Q8)));
+    let known = story(&model);
+    saved(&tiers.engine, request("chat", &known, 8), Lossy::Q8);
+    let prompt = [tokens(&model, &user("Read this.")), known].concat();
+    let moves =
+        TurnRequest { reuse: Reuse::Repaired(Repair::default()), ..request("other", &prompt, 8) };
+    let answer = ask(&tiers.engine, moves);
+    let counts = answer.report.tokens;
+    assert_eq!((counts.moved, counts.lossy), (0, 0), "{counts:?}");
+    assert_eq!(answer.tokens, alone(&model, &prompt, 8));
+}
+
+#[test]
 fn rounded_kv_is_not_moved_into_a_new_timeline() {
     let model = fake();
     let tiers = OnDisk::with(&model, takes(Some(Lossy::Q8)));
