@@ -158,7 +158,7 @@ mod tests {
     fn found(shared: &Shared, number: i32) -> usize {
         let prompt = [&[Token(7); 5][..], &text(number)].concat();
         let request = ChunkRequest {
-            conversation: None,
+            own: None,
             adapters: AdapterSet::default(),
             segments: Vec::new(),
             within: 0..prompt.len(),

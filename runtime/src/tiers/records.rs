@@ -5,7 +5,8 @@
 //! - Records that are on disk are dropped beyond a budget, the least recently used first, and read
 //!   again when needed. Their summaries stay. Records that must stay in memory count towards the
 //!   same budget, and are gone when they are dropped.
-//! - Who has asked once is told of each record that was dropped so, or replaced on disk, since.
+//! - From the first call of [`Records::take_left`] on, the names of records that are dropped so, or replaced on
+//!   disk, wait for the next call.
 //! - Objects are counted by reference, so asking for one never walks the records. A conversation
 //!   refers to the objects of its record, those of its earlier branches included, and to those that
 //!   were put for it or have left its cells since.
@@ -23,7 +24,7 @@ mod tests;
 /// Memory for records that are on disk: some two hundred conversations of 16,000 tokens.
 const BUDGET_BYTES: usize = 16 << 20;
 
-/// Records that [`Records::take_left`] tells of, at most: the last ones.
+/// Maximum number of names that wait for [`Records::take_left`]: the last ones.
 pub const MAX_LEFT: usize = 512;
 
 /// A record without its tokens and blocks.
@@ -57,7 +58,7 @@ pub struct Records {
     /// Always the sum over `droppable`.
     bytes: usize,
     uses: u64,
-    /// The last ones at the end; `None`: no one has asked for them.
+    /// What [`Self::take_left`] returns next; `None` before its first call.
     left: Option<VecDeque<(ConversationId, Weak<SlotRecord>)>>,
 }
 
@@ -279,8 +280,8 @@ impl Records {
         self.leave(conversation, Weak::new());
     }
 
-    /// The conversations of which, since the last call, the record was dropped, or was replaced on disk, and the
-    /// record that was dropped, if others have it yet. The first call has none.
+    /// The conversations whose record was dropped or replaced on disk since the last call, the latest at the end;
+    /// none at the first call. A record that was dropped is with them as long as others hold it.
     pub fn take_left(&mut self) -> VecDeque<(ConversationId, Weak<SlotRecord>)> {
         self.left.replace(VecDeque::new()).unwrap_or_default()
     }

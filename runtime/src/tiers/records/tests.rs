@@ -82,7 +82,7 @@ fn the_least_recently_used_record_is_dropped_and_its_summary_stays() {
 }
 
 #[test]
-fn who_has_asked_once_is_told_which_records_were_dropped_or_replaced_since() {
+fn records_that_are_dropped_or_replaced_on_disk_are_listed_from_the_first_call_on() {
     let mut records = Records::with_budget(100);
     let save = |records: &mut Records, name| {
         let record = set(records, record(name, 10));
