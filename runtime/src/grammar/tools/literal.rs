@@ -1,6 +1,6 @@
 //! Calls in Python's notation, and in Gemma's.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use hob_dialect::Kind;
 
@@ -19,23 +19,93 @@ const QUOTE: &str = "<|\"|>";
 /// A key or a name that the schema leaves open.
 const KEY: &str = "/[A-Za-z_][A-Za-z0-9_]{0,63}/";
 
-/// `name(key=value, …)`. Values are JSON, which the models write too.
+/// What a schema may say besides the types of a value, for Python's notation to follow it.
+const FOLLOWED: [&str; 10] = [
+    "type",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "anyOf",
+];
+
+/// `name(key=value, …)`
 pub(super) fn python_call(lark: &mut Lark<'_>, tool: &ToolSignature, schema: &Value) -> String {
     let item = |lark: &mut Lark<'_>, parameter: &Parameter<'_>| {
-        let json = inner_json(schema, parameter.schema);
-        let mut value = lark.rule(&json);
-        if parameter.schema["type"] == "boolean" {
-            value = lark.any_of(&[value, "\"True\"".to_owned(), "\"False\"".to_owned()]);
-        }
+        let value = python_value(lark, schema, parameter.schema, 0);
         format!("{} {value}", quoted(&format!("{}=", parameter.key)))
     };
     let other = allows_others(schema).then(|| {
-        let json = inner_json(schema, &json!({}));
-        let value = lark.rule(&json);
+        let value = python_value(lark, schema, &json!({}), MAX_DEPTH);
         format!("{KEY} \"=\" {value}")
     });
     let members = members(lark, &parameters(schema), other, ", ", item);
     format!("{} {members} \")\"", quoted(&format!("{}(", tool.name)))
+}
+
+/// JSON, which the models write too, or a value whose booleans and null are Python's. Of a schema that says more
+/// than [`FOLLOWED`], it is JSON.
+fn python_value(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) -> String {
+    let json = inner_json(root, schema);
+    let mut forms = vec![lark.rule(&json)];
+    let schema = referred(root, schema);
+    let says_more =
+        |schema: &Map<String, Value>| schema.keys().any(|key| !FOLLOWED.contains(&key.as_str()));
+    if schema.as_object().is_some_and(says_more) {
+        return forms.remove(0);
+    }
+    let is_deep = depth > MAX_DEPTH || lark.len() > MAX_RULES;
+    for one in schema["anyOf"].as_array().into_iter().flatten().filter(|_| !is_deep) {
+        forms.push(python_value(lark, root, one, depth + 1));
+    }
+    let types: Vec<&str> = match &schema["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect(),
+        _ if schema.get("anyOf").is_some() => Vec::new(),
+        _ => vec!["boolean", "null", "array", "object"],
+    };
+    for name in types {
+        match name {
+            "boolean" => forms.extend(["True", "False"].map(quoted)),
+            "null" => forms.push(quoted("None")),
+            "array" if !is_deep => {
+                let deeper = depth + deeper_by(&schema["items"]);
+                let item = python_value(lark, root, &schema["items"], deeper);
+                forms.push(lark.rule(&format!("\"[\" ({item} (\", \" {item})*)? \"]\"")));
+            }
+            "object" if !is_deep => {
+                let members = python_members(lark, root, schema, depth);
+                forms.push(lark.rule(&format!("\"{{\" {members} \"}}\"")));
+            }
+            _ => {}
+        }
+    }
+    lark.any_of(&forms)
+}
+
+/// `"key": value, …`
+fn python_members(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) -> String {
+    let item = |lark: &mut Lark<'_>, parameter: &Parameter<'_>| {
+        let value = python_value(lark, root, parameter.schema, depth + 1);
+        let key = Value::from(parameter.key).to_string();
+        format!("{} {value}", quoted(&format!("{key}: ")))
+    };
+    let other = allows_others(schema).then(|| {
+        let others = &schema["additionalProperties"];
+        let value = python_value(lark, root, others, depth + deeper_by(others));
+        let key = inner_json(root, &json!({"type": "string"}));
+        format!("{} \": \" {value}", lark.rule(&key))
+    });
+    members(lark, &parameters(schema), other, ", ", item)
+}
+
+/// Two levels of any value within any value are enough.
+fn deeper_by(schema: &Value) -> usize {
+    if schema.is_object() { 1 } else { MAX_DEPTH / 2 }
 }
 
 /// `call:name{key:value, …}`
