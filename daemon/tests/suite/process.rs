@@ -99,9 +99,10 @@ fn a_model_in_the_users_data_directory_is_found_whatever_data_dir_is() {
     let models = directory.path().join(".local/share/hob/models");
     fs::create_dir_all(&models).unwrap();
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf");
-    fs::copy(fixture, models.join("fetched.gguf")).unwrap();
+    let model = models.join("fetched.gguf");
+    fs::copy(fixture, &model).unwrap();
     let hobd = launch(directory.path()).start();
-    assert_eq!(hobd.ready["model"], "fetched");
+    assert_eq!(hobd.ready["model"], model.to_str().unwrap());
 }
 
 #[test]
