@@ -1,41 +1,131 @@
-"""Daemons that share saved conversations in S3-compatible storage: a real server of it, moto's."""
+"""Daemons that share saved conversations in S3-compatible storage: SeaweedFS, which checks every signature."""
 
+import hashlib
+import hmac
+import itertools
+import os
+import shutil
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 import time
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from hobd import until
 from words import Chat, computed, places
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "hob", "AWS_SECRET_ACCESS_KEY": "secret"}
+TOLD = ["My locker code is 48213.", "My favorite color is teal.", "What is 3 plus 4?"]
 LONG = "The harbour was quiet, and the boats lay side by side until the evening tide came in. " * 12
 
 
-class Storage:
-    """A bucket, and the address at which daemons see it."""
+class Server:
+    """SeaweedFS with a bucket `hob`, on this machine alone. `CREDENTIALS` are its only key."""
+
+    # A process of these four; each has a port for HTTP and one for gRPC.
+    PARTS = ["master", "volume", "filer", "s3"]
 
     def __init__(self):
-        self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-        self._server.start()
-        self.address = self._server.get_host_and_port()
-        put(self.address, "/hob")
+        self._directory = Path(tempfile.mkdtemp(prefix="weed-"))
+        self._ports = free_ports(2 * len(self.PARTS))
+        flags = ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false", "-master.electionTimeout=1s"]
+        flags += ["-s3", f"-dir={self._directory}", "-volume.max=0", "-master.volumeSizeLimitMB=64"]
+        # Daemons find their bucket, or fail.
+        flags += ["-s3.autoCreateBucket=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+        for part, http, grpc in zip(self.PARTS, self._ports[::2], self._ports[1::2]):
+            flags += [f"-{part}.port={http}", f"-{part}.port.grpc={grpc}"]
+        self.address = ("127.0.0.1", self._ports[-2])
+        environment = {"HOME": str(self._directory), "PATH": os.environ["PATH"], **CREDENTIALS}
+        with self._log_file.open("wb") as log:
+            self._process = subprocess.Popen(
+                [Path(sys.executable).with_name("weed"), f"-logdir={self._directory}", "server", *flags],
+                cwd=self._directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
-    def flags(self, address: tuple[str, int] | None = None) -> list[str]:
-        host, port = address or self.address
-        return ["--shared", "s3://hob/kitchen", "--shared-endpoint", f"http://{host}:{port}"]
+    def until_ready(self) -> None:
+        # The first object waits for the volumes that hold it; a daemon might give up sooner.
+        for path, body in [("/hob", ""), ("/hob/ready", "written")]:
+            # 409: the bucket is there since an earlier request that got no answer.
+            until(lambda: self._is_running() and self.put(path, body) in (200, 409), f"{path} is written", 0.2)
+
+    def put(self, path: str, body: str = "", credentials: dict[str, str] = CREDENTIALS) -> int | None:
+        """The status of a signed request; `None` while the server does not answer."""
+        connection = HTTPConnection(*self.address, timeout=10)
+        try:
+            connection.request("PUT", path, body, signed_put(path, self.address, body, credentials))
+            return connection.getresponse().status
+        except OSError:
+            return None
+        finally:
+            connection.close()
 
     def stop(self) -> None:
-        self._server.stop()
+        # Asked to stop, it waits 15 s for its own clients.
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._directory)
+        for port in self._ports:
+            for left in Path("/tmp").glob(f"seaweedfs-*-{port}.sock"):
+                left.unlink()
+
+    def _is_running(self) -> bool:
+        assert self._process.poll() is None, f"weed ended at once:\n{self._log_file.read_text()}"
+        return True
+
+    @property
+    def _log_file(self) -> Path:
+        return self._directory / "log"
 
 
-def put(address: tuple[str, int], path: str) -> None:
-    with socket.create_connection(address) as connection:
-        head = f"PUT {path} HTTP/1.1\r\nHost: {address[0]}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        connection.sendall(head.encode())
-        assert b" 200 " in connection.recv(200)
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as held:
+        doors = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [door.getsockname()[1] for door in doors]
+
+
+def signed_put(path: str, address: tuple[str, int], body: str, credentials: dict[str, str]) -> dict[str, str]:
+    """The headers of a request, with version 4 of AWS's signatures."""
+    key_id, secret = credentials.values()
+    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    headers = {"host": "%s:%d" % address, "x-amz-content-sha256": sha256(body), "x-amz-date": now}
+    names = ";".join(headers)
+    lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
+    request = "\n".join(["PUT", path, "", lines, names, sha256(body)])
+    scope = f"{now[:8]}/us-east-1/s3/aws4_request"
+    to_sign = "\n".join(["AWS4-HMAC-SHA256", now, scope, sha256(request)])
+    key = f"AWS4{secret}".encode()
+    for part in [*scope.split("/"), to_sign]:
+        key = hmac.digest(key, part.encode(), "sha256")
+    parts = [f"Credential={key_id}/{scope}", f"SignedHeaders={names}", f"Signature={key.hex()}"]
+    return {**headers, "authorization": f"AWS4-HMAC-SHA256 {', '.join(parts)}"}
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Storage:
+    """A place in the server's bucket, and the address at which daemons see it."""
+
+    numbers = itertools.count()
+
+    def __init__(self, server: Server):
+        self.server = server
+        self.place = f"s3://hob/kitchen-{next(self.numbers)}"
+
+    def flags(self, address: tuple[str, int] | None = None) -> list[str]:
+        host, port = address or self.server.address
+        return ["--shared", self.place, "--shared-endpoint", f"http://{host}:{port}"]
 
 
 def slow(address: tuple[str, int], delay_secs: float) -> tuple[str, int]:
@@ -62,11 +152,20 @@ def slow(address: tuple[str, int], delay_secs: float) -> tuple[str, int]:
     return door.getsockname()
 
 
+@pytest.fixture(scope="module")
+def server():
+    server = Server()
+    try:
+        server.until_ready()
+        yield server
+    finally:
+        server.stop()
+
+
 @pytest.fixture
-def storage():
-    storage = Storage()
-    yield storage
-    storage.stop()
+def storage(server):
+    """A place that only this test uses."""
+    return Storage(server)
 
 
 def published(hobd, times: int) -> None:
@@ -77,8 +176,7 @@ def test_after_kill_9_another_daemon_goes_on_from_s3_and_computes_its_new_tokens
     first = start(*storage.flags(), variables=CREDENTIALS)
     second = start(*storage.flags(), variables=CREDENTIALS)
     chat = Chat(first.client(), "chat")
-    told = ["My locker code is 48213.", "My favorite color is teal.", "What is 3 plus 4?"]
-    for turn, sentence in enumerate(told):
+    for turn, sentence in enumerate(TOLD):
         chat.say(sentence)
         published(first, turn + 1)
     first.kill()
@@ -99,7 +197,7 @@ def test_kv_is_computed_where_the_storage_is_slower(start, storage):
     published(first, 1)
 
     # Reading a few dozen tokens takes less than one look into this storage.
-    second = start(*storage.flags(slow(storage.address, 0.4)), variables=CREDENTIALS)
+    second = start(*storage.flags(slow(storage.server.address, 0.4)), variables=CREDENTIALS)
     Chat(second.client(), "other").say(LONG)  # Its prefill speed is known now.
     chat.client = second.client()
     answer = chat.say("What is my locker code?")
