@@ -21,6 +21,7 @@ from hobd import until
 from words import Chat, computed, places
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "hob", "AWS_SECRET_ACCESS_KEY": "secret"}
+WRONG = {**CREDENTIALS, "AWS_SECRET_ACCESS_KEY": "wrong"}
 TOLD = ["My locker code is 48213.", "My favorite color is teal.", "What is 3 plus 4?"]
 LONG = "The harbour was quiet, and the boats lay side by side until the evening tide came in. " * 12
 
@@ -205,6 +206,19 @@ def test_kv_is_computed_where_the_storage_is_slower(start, storage):
     assert places(answer)["disk"] == 0
     assert "computing is quicker" in second.log()
     assert second.metric("hob_shared_read_bytes_total") > 0  # The text, and no object.
+
+
+def test_a_wrong_secret_key_is_reported_once_with_the_place_and_fails_no_turn(start, storage):
+    assert storage.server.put("/hob/forged", "written", WRONG) == 403
+    hobd = start(*storage.flags(), variables=WRONG)
+    chat = Chat(hobd.client(), "chat")
+    for sentence in TOLD:
+        chat.say(sentence)
+    assert "48213" in chat.say("What is my locker code?").choices[0].message.content
+    until(lambda: hobd.metric("hob_shared_failures_total") >= 3, "it was tried again", 0.1)
+    reports = [line for line in hobd.log().splitlines() if "the shared tier fails" in line]
+    assert len(reports) == 1 and storage.place in reports[0] and "403" in reports[0], hobd.log()
+    assert hobd.metric("hob_shared_published_total") == 0
 
 
 def test_without_credentials_hobd_says_what_to_set(start, storage):
