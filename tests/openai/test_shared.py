@@ -16,6 +16,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+from openai import NotFoundError
 
 from hobd import until
 from words import Chat, computed, places
@@ -219,6 +220,17 @@ def test_a_wrong_secret_key_is_reported_once_with_the_place_and_fails_no_turn(st
     reports = [line for line in hobd.log().splitlines() if "the shared tier fails" in line]
     assert len(reports) == 1 and storage.place in reports[0] and "403" in reports[0], hobd.log()
     assert hobd.metric("hob_shared_published_total") == 0
+
+
+def test_a_deleted_conversation_leaves_the_storage(start, storage):
+    first, second = (start(*storage.flags(), variables=CREDENTIALS) for _ in range(2))
+    Chat(first.client(), "chat").say("My locker code is 48213.")
+    published(first, 1)
+    first.client().delete("/conversations/chat", cast_to=object)
+    assert first.metric("hob_shared_failures_total") == 0
+    with pytest.raises(NotFoundError):
+        second.client().get("/conversations/chat", cast_to=object)
+    assert second.metric("hob_shared_failures_total") == 0
 
 
 def test_without_credentials_hobd_says_what_to_set(start, storage):
