@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::files;
 use super::random::Random;
+use super::{files, protocols};
+
+/// Of conversations.
+pub const NAMES: [&str; 3] = ["a", "b", "chat-1"];
 
 /// Its type and its bytes.
 pub fn body(random: &mut Random, route: &str) -> (&'static str, Vec<u8>) {
@@ -30,9 +33,14 @@ pub fn changed(random: &mut Random, value: &mut Value) -> Vec<u8> {
     serde_json::to_vec(value).expect("a value is JSON")
 }
 
+/// Of an answer, or of the arguments of a call.
+pub fn schema() -> Value {
+    json!({"type": "object", "properties": {"at": {"type": "integer"}}, "required": ["at"]})
+}
+
 /// Of the route that it is for, most of the time.
 fn valid(random: &mut Random, route: &str) -> Value {
-    let name = random.among(&["a", "b", "chat-1"]);
+    let name = random.among(&NAMES);
     let messages = json!([
         {"role": "system", "content": "You are brief."},
         {"role": "user", "content": [{"type": "text", "text": "Say this: one two"}], "hob": {"key": "k"}},
@@ -42,19 +50,22 @@ fn valid(random: &mut Random, route: &str) -> Value {
         {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
         {"role": "user", "content": "Say this: three"},
     ]);
-    let schema =
-        json!({"type": "object", "properties": {"at": {"type": "integer"}}, "required": ["at"]});
     match route {
+        _ if route.starts_with("/v1/messages") => protocols::anthropic(random),
+        _ if route.starts_with("/v1/responses") => protocols::responses(random),
+        "/api/chat" | "/api/generate" => protocols::ollama(random, route),
         _ if route.contains("completions") && route.contains("chat") => json!({
             "model": "fake", "messages": messages, "max_tokens": 8, "stream": random.one_in(2),
             "temperature": 0.5, "top_p": 0.9, "n": 2, "stop": ["x"], "seed": 7, "logit_bias": {"5": -1},
             "logprobs": true, "top_logprobs": 2, "conversation": name, "prompt_cache_key": "k",
-            "tools": [{"type": "function", "function": {"name": "look", "parameters": schema}}],
+            "tools": [{"type": "function", "function": {"name": "look", "parameters": schema()}}],
             "tool_choice": "auto", "response_format": {"type": "json_object"},
-            "hob": {"append": random.one_in(2), "budget": 1_000, "profile": "default", "private": false},
+            "hob": {"append": random.one_in(2), "budget": 1_000, "private": false,
+                    "profile": random.one_in(8).then_some("default")},
         }),
         "/v1/completions" => json!({
-            "prompt": ["Once", [104, 105]], "max_tokens": 4, "suffix": "end", "echo": false, "logprobs": 1,
+            "prompt": ["Once", [104, 105]], "max_tokens": 4, "suffix": random.one_in(8).then_some("end"),
+            "echo": false, "logprobs": 1,
         }),
         "/completion" | "/completions" => json!({
             "prompt": [[104, "one", 105], {"prompt_string": "two"}], "n_predict": 4, "n_probs": 2,

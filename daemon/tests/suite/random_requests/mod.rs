@@ -8,19 +8,24 @@
 mod bodies;
 mod events;
 mod files;
+mod protocols;
 mod random;
 mod routes;
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hob_testkit::{Call, Hobd, Launch};
+use protocols::{STORED, STORED_ROW};
 use random::Random;
 use routes::{METHODS, Route};
+use serde_json::json;
 
 const CLIENTS: u64 = 4;
 const DEFAULT_REQUESTS: u64 = 20_000;
@@ -89,6 +94,8 @@ fn for_each_seed(count: u64, (launch, hobd): &mut (Launch, Hobd), send: impl Fn(
     assert!(hobd.process.is_running());
     let log = launch.log();
     assert!(!log.contains("panicked"), "{log}");
+    // A request may have freed the weights, or may have said that they are to be freed soon.
+    hobd.client.post("/api/generate", &json!({"model": "fake", "keep_alive": -1}));
     let status = hobd.client.get("/v1/status");
     assert_eq!(status["residency"], "resident", "{status}");
     let answer = hobd.client.say("afterwards", "Say this: still here");
@@ -120,15 +127,22 @@ fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
     let (address, token) = (started.1.client.address, started.1.client.token.clone());
     let routes = routes::all();
     assert!(routes.len() > 80, "{} routes", routes.len());
+    // Requests go on behind this answer.
+    let stored = started.1.client.say(STORED, "Say this: one");
+    assert_eq!(stored["hob"]["message"], STORED_ROW, "{stored}");
     let count = number("HOB_TEST_REQUESTS", DEFAULT_REQUESTS);
     let answered = AtomicU64::new(0);
+    let answering = Mutex::new(BTreeSet::new());
     for_each_seed(count, &mut started, |seed| {
         let random = &mut Random(seed);
-        let route = random.among(&routes);
+        let route = route(random, &routes);
         let request = request(random, route, &token, address);
         let status = status_of(&exchanged(address, &[&request]));
         let is_answered = status.is_some_and(|status| status < 300);
-        answered.fetch_add(u64::from(is_answered), Ordering::Relaxed);
+        if is_answered {
+            answered.fetch_add(1, Ordering::Relaxed);
+            answering.lock().unwrap().insert(route.path.clone());
+        }
         let shown = || String::from_utf8_lossy(&request).into_owned();
         let is_allowed = |status| is_allowed(&route.path, status);
         assert!(status.is_none_or(is_allowed), "seed {seed}: {status:?} to {}", shown());
@@ -138,6 +152,12 @@ fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
         answered > count / 20,
         "{answered} were well-formed and answered: these are to be, too"
     );
+    if count >= DEFAULT_REQUESTS {
+        let answering: BTreeSet<String> = answering.into_inner().unwrap();
+        let is_missing = |route: &&&str| !answering.contains(**route);
+        let missing: Vec<_> = protocols::ROUTES.iter().filter(is_missing).collect();
+        assert!(missing.is_empty(), "no request to these was answered: {missing:?}");
+    }
 }
 
 #[test]
@@ -198,6 +218,14 @@ fn no_route_answers_without_the_token_of_today() {
             refused(Some(&revoked));
         }
     }
+}
+
+fn route<'r>(random: &mut Random, routes: &'r [Route]) -> &'r Route {
+    if random.one_in(10) {
+        let path = *random.among(&protocols::ROUTES);
+        return routes.iter().find(|route| route.path == path).expect("hobd has it");
+    }
+    random.among(routes)
 }
 
 /// Bytes of a request, most of which are well-formed.
