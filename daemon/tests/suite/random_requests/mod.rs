@@ -2,12 +2,16 @@
 //! connection, with no panic and no 5xx but 503 (busy; in Anthropic's API 529) and, on the routes of what it lacks, 501,
 //! and serves the next client.
 //!
-//! 20,000 requests and half as many messages in CI; `HOB_TEST_REQUESTS=1000000` sends more, `HOB_TEST_SEED=7` begins
+//! One connection in ten has two requests or three, each sent behind the answer to the one before or all at once; one
+//! body in eight is chunked.
+//!
+//! 20,000 connections and half as many messages in CI; `HOB_TEST_REQUESTS=1000000` opens more, `HOB_TEST_SEED=7` begins
 //! with that seed.
 
 mod bodies;
 mod events;
 mod files;
+mod framing;
 mod protocols;
 mod random;
 mod routes;
@@ -21,6 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use framing::Framed;
 use hob_testkit::{Call, Hobd, Launch};
 use protocols::{STORED, STORED_ROW};
 use random::Random;
@@ -28,6 +33,7 @@ use routes::{METHODS, Route};
 use serde_json::json;
 
 const CLIENTS: u64 = 4;
+/// Connections: some have several.
 const DEFAULT_REQUESTS: u64 = 20_000;
 /// Of one WebSocket.
 const MESSAGES: u64 = 10;
@@ -131,30 +137,33 @@ fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
     let stored = started.1.client.say(STORED, "Say this: one");
     assert_eq!(stored["hob"]["message"], STORED_ROW, "{stored}");
     let count = number("HOB_TEST_REQUESTS", DEFAULT_REQUESTS);
-    let answered = AtomicU64::new(0);
-    let answering = Mutex::new(BTreeSet::new());
+    let answered = Mutex::new(Answered::default());
     for_each_seed(count, &mut started, |seed| {
         let random = &mut Random(seed);
-        let route = route(random, &routes);
-        let request = request(random, route, &token, address);
-        let status = status_of(&exchanged(address, &[&request]));
-        let is_answered = status.is_some_and(|status| status < 300);
-        if is_answered {
-            answered.fetch_add(1, Ordering::Relaxed);
-            answering.lock().unwrap().insert(route.path.clone());
+        let sent = connection(random, &routes, &token, address);
+        let parts: Vec<&[u8]> = sent.iter().map(|request| request.bytes.as_slice()).collect();
+        let whole = parts.concat();
+        let is_pipelined = random.one_in(2);
+        let heard =
+            if is_pipelined { exchanged(address, &[&whole]) } else { exchanged(address, &parts) };
+        let statuses = statuses(&heard);
+        let is_allowed =
+            |status: &u16| sent.iter().any(|request| is_allowed(&request.route.path, *status));
+        let shown = || String::from_utf8_lossy(&whole).into_owned();
+        assert!(statuses.iter().all(is_allowed), "seed {seed}: {statuses:?} to {}", shown());
+        let mut answered = answered.lock().unwrap();
+        for (at, (request, status)) in sent.iter().zip(&statuses).enumerate() {
+            if *status < 300 {
+                answered.count(request, at);
+            }
         }
-        let shown = || String::from_utf8_lossy(&request).into_owned();
-        let is_allowed = |status| is_allowed(&route.path, status);
-        assert!(status.is_none_or(is_allowed), "seed {seed}: {status:?} to {}", shown());
     });
-    let answered = answered.into_inner();
-    assert!(
-        answered > count / 20,
-        "{answered} were well-formed and answered: these are to be, too"
-    );
+    let Answered { all, later, chunked, routes } = answered.into_inner().unwrap();
+    println!("{all} answered, {later} of them behind another, {chunked} chunked ones");
+    assert!(all > count / 20, "{all} were well-formed and answered: these are to be, too");
     if count >= DEFAULT_REQUESTS {
-        let answering: BTreeSet<String> = answering.into_inner().unwrap();
-        let is_missing = |route: &&&str| !answering.contains(**route);
+        assert!(later > 20 && chunked > 5, "{later} behind another, {chunked} chunked ones");
+        let is_missing = |route: &&&str| !routes.contains(**route);
         let missing: Vec<_> = protocols::ROUTES.iter().filter(is_missing).collect();
         assert!(missing.is_empty(), "no request to these was answered: {missing:?}");
     }
@@ -177,7 +186,7 @@ fn no_random_message_of_a_web_socket_ends_a_thread_or_gets_an_internal_error() {
             parts = vec![parts.concat()];
         }
         let heard = exchanged(address, &parts);
-        let status = status_of(&heard);
+        let status = statuses(&heard).first().copied();
         let is_allowed = |status| is_allowed("/v1/realtime/events", status);
         assert!(status.is_none_or(is_allowed), "seed {seed}: {status:?}");
         opened.fetch_add(u64::from(status == Some(101)), Ordering::Relaxed);
@@ -220,6 +229,51 @@ fn no_route_answers_without_the_token_of_today() {
     }
 }
 
+struct Sent<'r> {
+    route: &'r Route,
+    bytes: Vec<u8>,
+    is_chunked: bool,
+}
+
+/// The requests that got what they asked for.
+#[derive(Default)]
+struct Answered {
+    all: u64,
+    /// Those behind another one on their connection.
+    later: u64,
+    /// Those with a body in chunks to [`protocols::ROUTES`], which read it.
+    chunked: u64,
+    /// Their routes.
+    routes: BTreeSet<String>,
+}
+
+impl Answered {
+    /// `at`: its place on its connection.
+    fn count(&mut self, request: &Sent<'_>, at: usize) {
+        let path = &request.route.path;
+        let reads_body = protocols::ROUTES.contains(&path.as_str());
+        self.all += 1;
+        self.later += u64::from(at > 0);
+        self.chunked += u64::from(request.is_chunked && reads_body);
+        self.routes.insert(path.clone());
+    }
+}
+
+/// The requests of one connection. All but the last leave it open.
+fn connection<'r>(
+    random: &mut Random,
+    routes: &'r [Route],
+    token: &str,
+    address: SocketAddr,
+) -> Vec<Sent<'r>> {
+    let count = if random.one_in(10) { 2 + random.below(2) } else { 1 };
+    let request = |at: u64| {
+        let route = route(random, routes);
+        request(random, route, token, address, at == count)
+    };
+    (1..=count).map(request).collect()
+}
+
 fn route<'r>(random: &mut Random, routes: &'r [Route]) -> &'r Route {
     if random.one_in(10) {
         let path = *random.among(&protocols::ROUTES);
@@ -228,8 +282,14 @@ fn route<'r>(random: &mut Random, routes: &'r [Route]) -> &'r Route {
     random.among(routes)
 }
 
-/// Bytes of a request, most of which are well-formed.
-fn request(random: &mut Random, route: &Route, token: &str, address: SocketAddr) -> Vec<u8> {
+/// Most are well-formed. The last one of a connection asks hobd to close it.
+fn request<'r>(
+    random: &mut Random,
+    route: &'r Route,
+    token: &str,
+    address: SocketAddr,
+    is_last: bool,
+) -> Sent<'r> {
     let method =
         if random.one_in(4) { random.among(METHODS) } else { random.among(&route.methods) };
     // An import is a POST to the path of a conversation.
@@ -244,21 +304,18 @@ fn request(random: &mut Random, route: &Route, token: &str, address: SocketAddr)
     if random.one_in(4) {
         random.damage(&mut body);
     }
-    let length = match random.below(40) {
-        0 => body.len() + random.below(50) as usize,
-        1 => body.len() / 2,
-        _ => body.len(),
-    };
+    let Framed { field, bytes: body, is_chunked } = framing::framed(random, body);
     let kind = if random.one_in(20) { "application/octet-stream" } else { kind };
+    let connection = if is_last { "close" } else { "keep-alive" };
     let head = format!(
         "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\nconnection: \
-         close\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
+         {connection}\r\ncontent-type: {kind}\r\n{field}\r\n\r\n"
     );
     let mut head = head.into_bytes();
     if random.one_in(20) {
         random.damage(&mut head);
     }
-    [head, body].concat()
+    Sent { route, bytes: [head, body].concat(), is_chunked }
 }
 
 /// The head that asks for a WebSocket; some are wrong.
@@ -306,8 +363,14 @@ fn read(socket: &mut TcpStream, answer: &mut Vec<u8>) {
     }
 }
 
-/// `None`: the connection was closed or the answer did not begin in time.
-fn status_of(answer: &[u8]) -> Option<u16> {
-    let line = answer.split(|byte| *byte == b'\r').next()?;
-    std::str::from_utf8(line).ok()?.split(' ').nth(1)?.parse().ok()
+/// Those of the answers that began in time, in order.
+fn statuses(heard: &[u8]) -> Vec<u16> {
+    const VERSION: &[u8] = b"HTTP/1.";
+    let begins = |at: &usize| heard[*at..].starts_with(VERSION);
+    let status = |at: usize| -> Option<u16> {
+        // Behind the last digit of the version and a space.
+        let digits = heard.get(at + VERSION.len() + 2..)?.get(..3)?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    };
+    (0..heard.len()).filter(begins).filter_map(status).collect()
 }
