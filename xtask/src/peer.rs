@@ -1,7 +1,10 @@
-//! Builds llama-server, which `bench peer` compares hobd with. No part of Hob depends on it.
+//! Builds llama-server, which `bench peer` compares hobd with, and which some of hobd's tests start. No part of Hob
+//! depends on it.
 //!
 //! - llama.cpp's newest stock source that a package index has, built as Hob builds its own: for generic
 //!   processors with AVX2, without the page and TLS.
+
+use std::path::Path;
 
 use crate::command::{Failure, Line};
 use crate::model;
@@ -11,6 +14,11 @@ const BUILD: &str = "target/peer/build";
 
 const CONFIGURE: &str = "cmake -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DGGML_NATIVE=OFF \
      -DLLAMA_BUILD_UI=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF";
+
+/// Whether hobd's tests find it.
+pub fn is_built() -> bool {
+    Path::new(BUILD).join("bin/llama-server").is_file()
+}
 
 /// Takes about ten minutes on two cores, once.
 pub fn build() -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::command::{Failure, Line};
 use crate::outcome::Outcome;
-use crate::{app, deny, layers, llama_server, model, openai, pure, run};
+use crate::{app, deny, layers, llama_server, model, openai, peer, pure, run};
 
 struct Step {
     name: &'static str,
@@ -33,7 +33,7 @@ const BUILDS: [Step; 8] = [
 const TESTS: [Step; 5] = [
     Step {
         name: "tests",
-        check: |whole| passed(tests(whole)),
+        check: tests,
         remedy: Some(
             "see the failing tests above; target/checks has pictures of the page and the window",
         ),
@@ -124,11 +124,16 @@ fn eviction_policy(whole: bool) -> Result<(), Failure> {
     if whole { check.arg("--whole").run() } else { check.run() }
 }
 
-/// With the page and the window, in a browser and in the app of the build above.
-fn tests(whole: bool) -> Result<(), Failure> {
-    let tests = Line::new("cargo test --no-fail-fast").args(ALL);
+/// With the page and the window, in a browser and in the app of the build above. Those in front of llama-server skip
+/// themselves without it.
+fn tests(whole: bool) -> Result<Outcome, Failure> {
+    let mut tests = Line::new("cargo test --no-fail-fast").args(ALL);
     if whole {
-        return tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1").run();
+        tests = tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1");
     }
-    tests.run()
+    tests.run()?;
+    Ok(match peer::is_built() {
+        true => Outcome::Passed,
+        false => Outcome::Skipped("hobd in front of llama-server; `cargo xtask peer` builds it"),
+    })
 }
