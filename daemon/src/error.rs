@@ -3,7 +3,8 @@
 //! - Every failure of every route is an [`ApiError`].
 //! - A message names what is wrong and, if there is one, the remedy. It never quotes a prompt.
 
-use std::fmt;
+use std::error::Error;
+use std::{fmt, io};
 
 use hob_runtime::TurnError;
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ pub enum ErrorKind {
     Upstream,
     /// A queue is full.
     Busy,
+    /// The disk is full.
+    InsufficientStorage,
     Internal,
 }
 
@@ -51,6 +54,7 @@ impl ErrorKind {
             Self::NotImplemented => 501,
             Self::Upstream => 502,
             Self::Busy => 503,
+            Self::InsufficientStorage => 507,
         }
     }
 
@@ -59,11 +63,17 @@ impl ErrorKind {
             Self::Unauthorized => "authentication_error",
             Self::Forbidden => "permission_error",
             Self::Busy => "overloaded_error",
-            Self::Internal | Self::NotImplemented | Self::Upstream => "server_error",
+            Self::Internal | Self::InsufficientStorage | Self::NotImplemented | Self::Upstream => {
+                "server_error"
+            }
             _ => "invalid_request_error",
         }
     }
 }
+
+/// What a message of a full disk ends with.
+const FREE_SPACE: &str =
+    "free space there; `hob slots prune` deletes saved KV, which slots_quota_bytes bounds";
 
 /// Code of a prewarm that another prefill of its conversation replaced.
 pub const SUPERSEDED: &str = "superseded";
@@ -103,6 +113,16 @@ impl ApiError {
 
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message).code("internal_error")
+    }
+
+    /// The same, unless `cause` is a full disk: that has a status and a remedy of its own. The message names the
+    /// directory.
+    pub fn unless_disk_full(self, cause: &(dyn Error + 'static)) -> Self {
+        if !is_disk_full(cause) {
+            return self;
+        }
+        let message = format!("{}: {FREE_SPACE}", self.message);
+        Self { kind: ErrorKind::InsufficientStorage, message, ..self }.code("disk_full")
     }
 
     pub fn param(mut self, param: impl Into<String>) -> Self {
@@ -152,7 +172,17 @@ impl fmt::Display for ApiError {
     }
 }
 
-impl std::error::Error for ApiError {}
+impl Error for ApiError {}
+
+/// Whether the error or one of its causes is that of a write without room, of a file or of SQLite.
+fn is_disk_full(error: &(dyn Error + 'static)) -> bool {
+    let of_file = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    let of_database =
+        error.downcast_ref::<rusqlite::Error>().and_then(rusqlite::Error::sqlite_error_code);
+    matches!(of_file, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+        || of_database == Some(rusqlite::ErrorCode::DiskFull)
+        || error.source().is_some_and(is_disk_full)
+}
 
 impl From<TurnError> for ApiError {
     fn from(error: TurnError) -> Self {
@@ -207,5 +237,64 @@ impl From<TurnError> for ApiError {
             }
             TurnError::NotForgotten(_) => Self::internal(message).code("not_deleted"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use hob_slots::archive::ArchiveError;
+    use hob_slots::maintenance::MaintenanceError;
+    use hob_slots::store::StoreError;
+    use rustix::io::Errno;
+
+    use super::*;
+
+    fn store_error(source: io::Error) -> StoreError {
+        StoreError::Io { doing: "write", path: PathBuf::from("/data/slots"), source }
+    }
+
+    fn failed(cause: &(dyn Error + 'static)) -> ApiError {
+        ApiError::internal(cause.to_string()).code("slots").unless_disk_full(cause)
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_other_failures_in_whichever_error_it_comes() {
+        let full = || io::Error::from(Errno::NOSPC);
+        let over_quota = io::Error::from(Errno::DQUOT);
+        let sqlite = |code| {
+            rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some("it".to_owned()))
+        };
+        let causes: [&(dyn Error + 'static); 6] = [
+            &full(),
+            &over_quota,
+            &io::Error::other(store_error(full())),
+            &ArchiveError::Store(store_error(full())),
+            &MaintenanceError::Store(store_error(full())),
+            &sqlite(rusqlite::ffi::SQLITE_FULL),
+        ];
+        for cause in causes {
+            let error = failed(cause);
+            assert_eq!((error.kind.status(), error.code), (507, Some("disk_full")), "{cause:?}");
+            assert_eq!(error.kind.type_name(), "server_error");
+            for remedy in ["free space", "hob slots prune", "slots_quota_bytes"] {
+                assert!(error.message.contains(remedy), "{error}");
+            }
+        }
+        let other = io::Error::from(io::ErrorKind::PermissionDenied);
+        let causes: [&(dyn Error + 'static); 2] =
+            [&store_error(other), &sqlite(rusqlite::ffi::SQLITE_CORRUPT)];
+        for cause in causes {
+            let error = failed(cause);
+            assert_eq!((error.kind.status(), error.code), (500, Some("slots")), "{cause:?}");
+            assert_eq!(error.message, cause.to_string());
+        }
+    }
+
+    #[test]
+    fn the_message_of_a_full_disk_names_the_directory() {
+        let full = store_error(io::ErrorKind::StorageFull.into());
+        assert!(failed(&full).message.contains("/data/slots"), "{}", failed(&full));
     }
 }

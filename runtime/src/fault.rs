@@ -4,6 +4,7 @@
 //!   `HOB_TEST_FAULTS`, the path of a directory.
 //! - A file there, named after a place, holds `panic`, `hang` or `abort`. The first thread that
 //!   reaches the place removes the file and does so. With `wait` it waits until the file is gone.
+//! - While a file `disk` there holds `full`, the database of texts has no room to grow.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -32,6 +33,12 @@ static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 /// Looks for faults in `directory` from now on.
 pub fn inject_from(directory: PathBuf) {
     DIRECTORY.set(directory).ok(); // An error: the first one stays.
+}
+
+/// Whether a test fills the disk now; `None` where no test injects faults.
+pub fn is_disk_full() -> Option<bool> {
+    let text = fs::read_to_string(DIRECTORY.get()?.join("disk"));
+    Some(text.is_ok_and(|text| text.trim() == "full"))
 }
 
 /// Does what the file of `place` says, if there is one.

@@ -111,7 +111,8 @@ impl Launch {
         self
     }
 
-    /// The first thread of hobd that reaches `place` does `fault`, once: see `runtime/src/fault.rs`.
+    /// The first thread of hobd that reaches `place` does `fault`, once, or finds `disk` `full`: see
+    /// `runtime/src/fault.rs`.
     pub fn inject(&self, place: &str, fault: &str) -> Fault {
         let path = self.faults_dir().join(place);
         let written = fs::write(self.directory.join("fault"), fault);
@@ -186,9 +187,9 @@ impl Fault {
         !self.path.exists()
     }
 
-    /// Ends a `wait`.
+    /// Ends a `wait`, or makes room on a `full` disk.
     pub fn end(self) {
-        fs::remove_file(self.path).expect("hobd waits until the file is gone");
+        fs::remove_file(self.path).expect("hobd leaves the file");
     }
 
     /// Waits until hobd does it.

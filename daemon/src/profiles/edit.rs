@@ -79,7 +79,9 @@ impl Profiles {
             let checked = edit.checked(directory, &name, &on_disk)?;
             Preamble::new(checked.profile.clone(), profiles.renderer().template())?;
             checked.write(directory, &name).map_err(|error| {
-                ApiError::internal(format!("`{name}` could not be written: {error}"))
+                let directory = directory.display();
+                let message = format!("`{name}` could not be written in {directory}: {error}");
+                ApiError::internal(message).unless_disk_full(&error)
             })
         })
         .await?;

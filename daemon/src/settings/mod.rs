@@ -186,7 +186,9 @@ impl From<SettingError> for ApiError {
             }
             SettingError::Invalid(ConfigError::Invalid { key, .. }) => Self::field(key, message),
             SettingError::Invalid(_) => Self::new(ErrorKind::Invalid, message),
-            SettingError::Unwritable(_) => Self::internal(message).code("settings_file"),
+            SettingError::Unwritable(error) => {
+                Self::internal(message).code("settings_file").unless_disk_full(&error)
+            }
         }
     }
 }

@@ -5,12 +5,13 @@
 //! - An import is split into steps, so that the engine's saves run in between.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use hob_slots::archive::{Archive, ArchiveError, ImportOptions, Imported};
-use hob_slots::store::StoreReader;
+use hob_slots::store::{StoreError, StoreReader};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -35,7 +36,7 @@ const STEP_OBJECTS: usize = 256;
 pub struct Upload {
     pub max_bytes: u64,
     pieces: mpsc::Sender<Bytes>,
-    written: JoinHandle<std::io::Result<File>>,
+    written: JoinHandle<Result<File, StoreError>>,
 }
 
 impl Storage {
@@ -45,15 +46,16 @@ impl Storage {
     /// When the disk cannot be written.
     pub async fn receive(&self) -> Result<Upload, ApiError> {
         let reader = self.reader()?;
+        let dir = reader.temporary_dir();
         let opened = compute(move || {
-            let max_bytes = reader.free_bytes().map_err(std::io::Error::other)?;
+            let max_bytes = reader.free_bytes()?;
             Ok((unnamed_file(&reader)?, max_bytes.saturating_sub(SPARE_BYTES)))
         });
-        let (mut file, max_bytes) = opened.await.map_err(|error: std::io::Error| failed(&error))?;
+        let (mut file, max_bytes) = opened.await.map_err(|error: StoreError| failed(&error))?;
         let (pieces, mut queued) = mpsc::channel::<Bytes>(MAX_QUEUED_PIECES);
         let written = tokio::task::spawn_blocking(move || {
             while let Some(piece) = queued.blocking_recv() {
-                file.write_all(&piece)?;
+                file.write_all(&piece).map_err(|error| in_directory(&dir, error))?;
             }
             Ok(file)
         });
@@ -121,10 +123,15 @@ impl Upload {
 }
 
 /// A file in the slots directory that disappears with its handle.
-pub(crate) fn unnamed_file(reader: &StoreReader) -> std::io::Result<File> {
+pub(crate) fn unnamed_file(reader: &StoreReader) -> Result<File, StoreError> {
     let dir = reader.temporary_dir();
-    private_dir::create(&dir)?;
-    tempfile::tempfile_in(&dir)
+    let created = private_dir::create(&dir).and_then(|()| tempfile::tempfile_in(&dir));
+    created.map_err(|error| in_directory(&dir, error))
+}
+
+/// The error of an unnamed file, with its directory.
+pub(crate) fn in_directory(dir: &Path, source: io::Error) -> StoreError {
+    StoreError::Io { doing: "write a file in", path: dir.to_owned(), source }
 }
 
 pub(crate) fn refused(error: &ArchiveError) -> ApiError {

@@ -101,7 +101,7 @@ impl Storage {
 }
 
 /// The answer to a request that the store cannot serve.
-pub(crate) fn failed(error: &dyn std::error::Error) -> ApiError {
+pub(crate) fn failed(error: &(dyn std::error::Error + 'static)) -> ApiError {
     tracing::error!(%error, "store");
-    ApiError::internal(error.to_string()).code("slots")
+    ApiError::internal(error.to_string()).code("slots").unless_disk_full(error)
 }

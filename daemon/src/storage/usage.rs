@@ -105,9 +105,9 @@ impl Storage {
             QuotaError::Fixed { .. } => {
                 ApiError::new(ErrorKind::Conflict, error.to_string()).code("quota_is_fixed")
             }
-            QuotaError::Unwritable(_) => {
-                ApiError::internal(error.to_string()).code("config_unwritable")
-            }
+            QuotaError::Unwritable(cause) => ApiError::internal(error.to_string())
+                .code("config_unwritable")
+                .unless_disk_full(cause),
         })?;
         self.disk().await
     }

@@ -30,6 +30,7 @@ mod drafts;
 mod durability;
 mod explain;
 mod fetching;
+mod full_disk;
 mod guard;
 mod hostile;
 mod hostile_schemas;

@@ -27,7 +27,7 @@ use super::transcript::{ConversationExport, Extent, ImportedConversation};
 use crate::blocking::compute;
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
-use crate::storage::archive::{SPARE_BYTES, Upload, refused, unnamed_file};
+use crate::storage::archive::{SPARE_BYTES, Upload, in_directory, refused, unnamed_file};
 use crate::storage::failed;
 use archive::ArchiveError;
 
@@ -92,11 +92,15 @@ impl Conversations {
                     tracing::warn!(%error, "conversation exported without its KV");
                     None
                 }
+                Err(kv_archive::ArchiveError::Io(error)) => {
+                    return Err(failed(&in_directory(&reader.temporary_dir(), error)));
+                }
                 Err(error) => return Err(refused(&error)),
             };
             let whole = unnamed_file(&reader).map_err(|error| failed(&error))?;
             let out = BufWriter::new(Bounded::within(&reader, &whole)?);
-            archive::write(&export.to_json(), kv.as_ref(), out).map_err(|error| failed(&error))?;
+            archive::write(&export.to_json(), kv.as_ref(), out)
+                .map_err(|error| failed(&in_directory(&reader.temporary_dir(), error)))?;
             Ok(whole)
         });
         made.await.map(Some)
@@ -184,7 +188,8 @@ fn open(
         return Err(ApiError::new(ErrorKind::TooLarge, message).code("body_too_large"));
     }
     let extracted = unnamed_file(reader).map_err(|error| failed(&error))?;
-    archive::extract(file, range, &extracted).map_err(|error| failed(&error))?;
+    archive::extract(file, range, &extracted)
+        .map_err(|error| failed(&in_directory(&reader.temporary_dir(), error)))?;
     let kv = Archive::open(extracted).map_err(|error| refused(&error))?;
     match kv.records() {
         [record] if export.id.as_deref() == Some(record.conversation.as_str()) => {}

@@ -1,9 +1,10 @@
 //! Why text could not be read or written.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hob_runtime::turn::TurnError;
+use rusqlite::{Connection, ErrorCode};
 
 use crate::error::ApiError;
 
@@ -11,6 +12,9 @@ use crate::error::ApiError;
 pub enum TranscriptError {
     #[error("transcript database: {0}")]
     Sql(#[from] rusqlite::Error),
+    /// SQLite found no room for a write.
+    #[error("transcript database in {}: {source}", directory.display())]
+    DiskFull { directory: PathBuf, source: rusqlite::Error },
     #[error("cannot open {}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
     #[error(
@@ -46,5 +50,20 @@ impl From<TranscriptError> for ApiError {
         tracing::error!(%error, "transcript");
         Self::internal(format!("the conversation could not be stored or read: {error}"))
             .code("transcript")
+            .unless_disk_full(&error)
+    }
+}
+
+impl TranscriptError {
+    /// Names the directory where there is no room.
+    pub(super) fn in_database(self, database: &Connection) -> Self {
+        match self {
+            Self::Sql(source) if source.sqlite_error_code() == Some(ErrorCode::DiskFull) => {
+                let file = Path::new(database.path().unwrap_or_default());
+                let directory = file.parent().unwrap_or(file).to_owned();
+                Self::DiskFull { directory, source }
+            }
+            error => error,
+        }
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
+use hob_runtime::fault;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -77,10 +78,22 @@ impl Writer {
         // An error: the thread has ended, and `Pending` returns `Stopped`.
         let _ = jobs.send(Box::new(move |connection: &mut Connection| {
             if kind == Kind::Write || !answer.is_closed() {
-                let _ = answer.send(job(connection)); // An error: the caller is gone.
+                fill_disk(connection);
+                let done = job(connection).map_err(|error| error.in_database(connection));
+                let _ = answer.send(done); // An error: the caller is gone.
             }
         }));
         Pending(result)
+    }
+}
+
+/// Where a test fills the disk, SQLite finds no room for a further page of the database.
+fn fill_disk(connection: &Connection) {
+    let is_on_disk = connection.path().is_some_and(|path| !path.is_empty());
+    if let Some(is_full) = fault::is_disk_full().filter(|_| is_on_disk) {
+        // A limit below the pages that there are means their number.
+        let max_pages = if is_full { 1 } else { u32::MAX - 1 };
+        connection.pragma_update(None, "max_page_count", max_pages).expect("SQLite takes a limit");
     }
 }
 
@@ -112,6 +125,7 @@ impl<T> Pending<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ApiError;
 
     #[tokio::test]
     async fn a_write_without_a_caller_runs_and_a_read_is_skipped() {
@@ -135,5 +149,44 @@ mod tests {
         free.send(()).unwrap();
         read.done().await.unwrap();
         assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["written", "read"]);
+    }
+
+    #[tokio::test]
+    async fn a_write_without_room_names_the_directory_and_leaves_nothing_and_later_ones_succeed() {
+        let directory = tempfile::tempdir().unwrap();
+        let connection = Connection::open(directory.path().join("texts.sqlite")).unwrap();
+        connection.execute_batch("CREATE TABLE texts (text TEXT)").unwrap();
+        let writer = Writer::start(connection);
+        let bound = |max_pages: u32| {
+            writer.write(move |connection| {
+                connection.pragma_update(None, "max_page_count", max_pages)?;
+                Ok(())
+            })
+        };
+        let insert = || {
+            writer.write(|connection| {
+                let transaction = connection.transaction()?;
+                transaction.execute("INSERT INTO texts VALUES ('short')", [])?;
+                transaction.execute("INSERT INTO texts VALUES (?1)", ["long".repeat(10_000)])?;
+                transaction.commit()?;
+                Ok(())
+            })
+        };
+        let count = || {
+            writer.read(|connection| {
+                let sql = "SELECT count(*) FROM texts";
+                Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))?)
+            })
+        };
+        bound(1).done().await.unwrap();
+        let error = ApiError::from(insert().done().await.unwrap_err());
+        assert_eq!((error.kind.status(), error.code), (507, Some("disk_full")));
+        let named = directory.path().to_str().unwrap();
+        assert!(error.message.contains(named), "{error} does not name {named}");
+        assert_eq!(count().done().await.unwrap(), 0);
+
+        bound(u32::MAX - 1).done().await.unwrap();
+        insert().done().await.unwrap();
+        assert_eq!(count().done().await.unwrap(), 2);
     }
 }

@@ -93,7 +93,10 @@ fn kind(kind: ErrorKind) -> &'static str {
         ErrorKind::TooLarge => "request_too_large",
         ErrorKind::Timeout => "timeout_error",
         ErrorKind::Busy => "overloaded_error",
-        ErrorKind::Internal | ErrorKind::NotImplemented | ErrorKind::Upstream => "api_error",
+        ErrorKind::Internal
+        | ErrorKind::InsufficientStorage
+        | ErrorKind::NotImplemented
+        | ErrorKind::Upstream => "api_error",
         ErrorKind::Invalid
         | ErrorKind::MethodNotAllowed
         | ErrorKind::Conflict

@@ -1,0 +1,101 @@
+//! A full disk: what cannot be stored is refused with the directory and the remedy, in the form of each protocol.
+//! What was stored before stays whole, and the same request succeeds once there is room.
+
+use hob_testkit::{Answer, Client};
+use serde_json::{Value, json};
+
+use crate::common::home::Home;
+use crate::common::{roles_and_texts, user};
+
+const CHAT: &str = "/v1/chat/completions";
+
+fn home() -> Home {
+    let home = Home::on_fake();
+    Home { launch: home.launch.clone().with_faults(), ..home }
+}
+
+/// A stored conversation, of which the database needs several pages.
+fn request() -> Value {
+    let said = user(&"kettle ".repeat(1000));
+    json!({"conversation": "during", "stream": false, "max_tokens": 4, "messages": [said]})
+}
+
+fn post(client: &Client, path: &str, body: &Value) -> Answer {
+    client.call("POST", path).json(body).send()
+}
+
+fn texts(client: &Client, conversation: &str) -> Vec<(String, String)> {
+    roles_and_texts(&client.get(&format!("/v1/conversations/{conversation}")))
+}
+
+fn names(client: &Client) -> Vec<Value> {
+    let list = client.get("/v1/conversations")["data"].clone();
+    list.as_array().unwrap().iter().map(|row| row["id"].clone()).collect()
+}
+
+/// Asserts that the message says where there is no room, and what to do.
+fn assert_names_the_remedy(home: &Home, message: &Value) {
+    let message = message.as_str().unwrap();
+    let directory = home.path().join("data");
+    for words in [directory.to_str().unwrap(), "free space", "hob slots prune"] {
+        assert!(message.contains(words), "{words}: {message}");
+    }
+}
+
+#[test]
+fn a_text_without_room_is_refused_in_each_protocols_form_and_stored_once_there_is_room() {
+    let home = home();
+    let hobd = home.start();
+    hobd.client.say("before", "Say this: I am here");
+    let before = texts(&hobd.client, "before");
+
+    let full = home.launch.inject("disk", "full");
+    let refused = post(&hobd.client, CHAT, &request());
+    let error = refused.error();
+    let expected = (507, &json!("disk_full"), &json!("server_error"));
+    assert_eq!((refused.status, &error["code"], &error["type"]), expected);
+    assert_names_the_remedy(&home, &error["message"]);
+
+    let refused = post(&hobd.client, "/v1/messages", &request());
+    let error = refused.json()["error"].clone();
+    let expected = (507, &json!("disk_full"), &json!("api_error"));
+    assert_eq!((refused.status, &error["code"], &error["type"]), expected);
+    assert_names_the_remedy(&home, &error["message"]);
+
+    let refused = post(&hobd.client, "/api/chat", &request());
+    assert_eq!(refused.status, 507, "{}", refused.text());
+    assert_names_the_remedy(&home, &refused.json()["error"]);
+
+    assert_eq!(names(&hobd.client), ["before"], "nothing is stored in part");
+    assert_eq!(texts(&hobd.client, "before"), before);
+
+    full.end();
+    let answer = post(&hobd.client, CHAT, &request());
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    home.stop(hobd);
+    let hobd = home.start();
+    let said = request()["messages"][0]["content"].as_str().unwrap().to_owned();
+    let during = texts(&hobd.client, "during");
+    assert_eq!((&during[0], during.len()), (&("user".to_owned(), said), 2));
+    assert_eq!(texts(&hobd.client, "before"), before);
+}
+
+#[test]
+fn an_archive_without_room_is_refused_and_made_once_there_is_room() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    hobd.client.say("locker", "Say this: 48213");
+    home.stop(hobd);
+
+    // Archives leave the last 256 MiB free.
+    let hobd = home.launch.clone().with_free_bytes(256 << 20).start();
+    let path = "/v1/conversations/locker/export?format=archive";
+    let refused = hobd.client.call("GET", path).send();
+    let error = refused.error();
+    assert_eq!((refused.status, &error["code"]), (507, &json!("disk_full")));
+    assert_names_the_remedy(&home, &error["message"]);
+    home.stop(hobd);
+
+    let hobd = home.start();
+    assert_eq!(hobd.client.call("GET", path).send().status, 200);
+}
