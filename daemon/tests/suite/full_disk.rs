@@ -5,7 +5,7 @@ use hob_testkit::{Answer, Client};
 use serde_json::{Value, json};
 
 use crate::common::home::Home;
-use crate::common::{roles_and_texts, user};
+use crate::common::{assistant, roles_and_texts, user};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -78,6 +78,29 @@ fn a_text_without_room_is_refused_in_each_protocols_form_and_stored_once_there_i
     let during = texts(&hobd.client, "during");
     assert_eq!((&during[0], during.len()), (&("user".to_owned(), said), 2));
     assert_eq!(texts(&hobd.client, "before"), before);
+}
+
+#[test]
+fn an_answer_that_found_no_room_is_stored_whole_once_there_is_room() {
+    let home = home();
+    let hobd = home.start();
+    let words = ["kettle"; 40].join(" ");
+    let question = user(&format!("Say this slowly: {words}"));
+    let messages = json!([user(&"Listen. ".repeat(500)), assistant("Yes."), question]);
+    let body = json!({"conversation": "during", "stream": true, "temperature": 0,
+        "max_tokens": 400, "messages": messages});
+    let mut stream = hobd.client.call("POST", CHAT).json(&body).stream();
+    stream.next_data().unwrap(); // What was asked is stored.
+    let full = home.launch.inject("disk", "full");
+    let last = stream.collect().pop().unwrap();
+    assert_eq!(last["error"]["code"], "disk_full", "{last}");
+    assert_names_the_remedy(&home, &last["error"]["message"]);
+
+    full.end();
+    hobd.client.say("next", "Say this: there is room");
+    let stored = hobd.client.get("/v1/conversations/during");
+    assert_eq!(roles_and_texts(&stored)[3], ("assistant".to_owned(), words));
+    assert_eq!(stored["messages"][3]["status"], "complete");
 }
 
 #[test]

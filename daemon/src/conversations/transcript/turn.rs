@@ -14,7 +14,9 @@ use serde_json::Value;
 use super::answer::ClosedAnswer;
 use super::continuation::{self, Continuation};
 use super::writer::Pending;
-use super::{After, Transcript, TranscriptError, explanations, library, read, speed, tokens};
+use super::{
+    After, Transcript, TranscriptError, TurnTicket, explanations, library, read, speed, tokens,
+};
 use crate::prompt::DocumentTexts;
 use crate::wire::document::DocumentId;
 use crate::wire::message::Message;
@@ -106,21 +108,27 @@ impl Transcript {
 
     /// Writes what a turn leaves, in one transaction. The result of a complete answer arrives once
     /// its text is on disk; for anything else there is none to wait for, and failures are logged.
-    /// Nothing is written once the conversation was deleted.
+    /// Without room it is an error, and the writer repeats the write until there is. Nothing is written
+    /// once the conversation was deleted.
     pub fn end_turn(&self, end: TurnEnd) -> Option<Pending<()>> {
         let writer = self.writer_for(end.is_private);
-        if end.answer.as_ref().is_some_and(ClosedAnswer::is_complete) {
-            let write = self.unless_deleted(move |connection| end.write(connection));
-            return Some(writer.write(write));
+        let is_complete = end.answer.as_ref().is_some_and(ClosedAnswer::is_complete);
+        if end.answer.is_none() && end.timeline.is_none() && end.explanation.is_none() {
+            return None;
         }
-        if end.answer.is_some() || end.timeline.is_some() || end.explanation.is_some() {
-            let write = self.unless_deleted(move |connection| end.write(connection));
-            writer.post(move |connection| match write(connection) {
-                Err(TranscriptError::Deleted) => Ok(()),
+        let turn = self.turn.clone();
+        let written = writer.write_until_stored(move |connection| {
+            let permitted = turn.as_ref().map_or(Ok(()), TurnTicket::check);
+            match permitted.and_then(|()| end.write(connection)) {
+                Err(TranscriptError::Deleted) if !is_complete => Ok(()),
+                Err(error) if !is_complete => {
+                    tracing::error!(%error, "transcript write failed");
+                    Err(error)
+                }
                 written => written,
-            });
-        }
-        None
+            }
+        });
+        is_complete.then_some(written)
     }
 }
 
@@ -151,18 +159,18 @@ fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, Transcri
 }
 
 impl TurnEnd {
-    fn write(self, connection: &mut Connection) -> Result<(), TranscriptError> {
-        let Self { fingerprint, answer, timeline, explanation, needs_text, now, .. } = self;
+    fn write(&self, connection: &mut Connection) -> Result<(), TranscriptError> {
+        let Self { fingerprint, needs_text, now, .. } = *self;
         let transaction = connection.transaction()?;
-        if let Some(answer) = answer {
+        if let Some(answer) = &self.answer {
             answer.write(&transaction, now)?;
         }
-        if let Some((conversation, timeline)) = timeline {
-            tokens::save(&transaction, &conversation, fingerprint, &timeline, needs_text, now)?;
+        if let Some((conversation, timeline)) = &self.timeline {
+            tokens::save(&transaction, conversation, fingerprint, timeline, needs_text, now)?;
         }
-        if let Some((conversation, explanation)) = explanation {
+        if let Some((conversation, explanation)) = &self.explanation {
             let explanation = explanation.to_string();
-            explanations::save(&transaction, &conversation, &explanation, needs_text, now)?;
+            explanations::save(&transaction, conversation, &explanation, needs_text, now)?;
         }
         transaction.commit()?;
         Ok(())
@@ -277,6 +285,34 @@ mod tests {
         let stored = transcript.get(&id).done().await.unwrap().unwrap();
         assert_eq!(stored.messages[1].status, Status::Interrupted);
         assert_eq!(stored.messages[1].message["content"], "H");
+        assert_eq!(transcript.tokens(&id, MODEL).done().await.unwrap(), [Token(1)]);
+    }
+
+    #[tokio::test]
+    async fn an_end_without_room_is_written_before_the_next_write_once_there_is_room() {
+        let (transcript, id) = world();
+        let bound = |max_pages: u32| {
+            transcript.writer.write(move |connection| {
+                connection.pragma_update(None, "max_page_count", max_pages)?;
+                Ok(())
+            })
+        };
+        let mut answer = transcript.sync(&id, vec![user("Hello")], NOW);
+        answer.stored().await.unwrap();
+        bound(1).done().await.unwrap();
+        let text = "Hi. ".repeat(10_000);
+        let closed = answer.complete(&Message::answer(&text, "", &[]), &json!({}));
+        let written =
+            transcript.end_turn(end(&id, Some(closed), &[Token(1)])).unwrap().done().await;
+        assert!(matches!(written, Err(TranscriptError::DiskFull { .. })), "{written:?}");
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        assert_eq!(stored.messages[1].status, Status::Streaming);
+
+        bound(u32::MAX - 1).done().await.unwrap();
+        transcript.put_prefill_speed(MODEL, 50.0);
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        assert_eq!(stored.messages[1].status, Status::Complete);
+        assert_eq!(stored.messages[1].message["content"], text);
         assert_eq!(transcript.tokens(&id, MODEL).done().await.unwrap(), [Token(1)]);
     }
 

@@ -3,7 +3,9 @@
 //! - When the result of a write arrives, the change is on disk.
 //! - Callers on an async runtime are never blocked by the disk.
 //! - A write whose caller is gone runs; a read whose caller is gone is skipped.
+//! - The end of an answer for which the disk has no room is written again before each later write.
 
+use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
@@ -13,7 +15,17 @@ use tokio::sync::oneshot;
 
 use super::TranscriptError;
 
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+/// Ends of answers that wait for room; further ones are lost.
+const MAX_UNWRITTEN: usize = 64;
+
+type Job = Box<dyn FnOnce(&mut Database) + Send>;
+type Unwritten = Box<dyn FnMut(&mut Connection) -> Result<(), TranscriptError> + Send>;
+
+struct Database {
+    connection: Connection,
+    /// The oldest first.
+    unwritten: VecDeque<Unwritten>,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -29,11 +41,16 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn start(mut connection: Connection) -> Self {
+    pub fn start(connection: Connection) -> Self {
         let (jobs, inbox) = mpsc::channel::<Job>();
+        let mut database = Database { connection, unwritten: VecDeque::new() };
+        let run = move || {
+            inbox.into_iter().for_each(|job| job(&mut database));
+            database.write_again();
+        };
         let thread = thread::Builder::new()
             .name("transcript".into())
-            .spawn(move || inbox.into_iter().for_each(|job| job(&mut connection)))
+            .spawn(run)
             .expect("a thread can be started while the daemon starts");
         Self { jobs: Some(jobs), thread: Some(thread) }
     }
@@ -68,23 +85,75 @@ impl Writer {
         });
     }
 
+    /// Queues a write that is repeated before each later one while there is no room for it. Its caller gets the
+    /// first result.
+    pub fn write_until_stored(
+        &self,
+        mut job: impl FnMut(&mut Connection) -> Result<(), TranscriptError> + Send + 'static,
+    ) -> Pending<()> {
+        let (answer, result) = oneshot::channel();
+        self.send(Box::new(move |database: &mut Database| {
+            database.write_again();
+            let done = database.run(&mut job);
+            if is_disk_full(&done) && database.unwritten.len() < MAX_UNWRITTEN {
+                database.unwritten.push_back(Box::new(job));
+            }
+            let _ = answer.send(done); // An error: the caller is gone.
+        }));
+        Pending(result)
+    }
+
     fn queue<T: Send + 'static>(
         &self,
         kind: Kind,
         job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
     ) -> Pending<T> {
         let (answer, result) = oneshot::channel();
-        let jobs = self.jobs.as_ref().expect("only `drop` takes the sender");
-        // An error: the thread has ended, and `Pending` returns `Stopped`.
-        let _ = jobs.send(Box::new(move |connection: &mut Connection| {
+        self.send(Box::new(move |database: &mut Database| {
+            if kind == Kind::Write {
+                database.write_again();
+            }
             if kind == Kind::Write || !answer.is_closed() {
-                fill_disk(connection);
-                let done = job(connection).map_err(|error| error.in_database(connection));
-                let _ = answer.send(done); // An error: the caller is gone.
+                let _ = answer.send(database.run(job)); // An error: the caller is gone.
             }
         }));
         Pending(result)
     }
+
+    fn send(&self, job: Job) {
+        let jobs = self.jobs.as_ref().expect("only `drop` takes the sender");
+        // An error: the thread has ended, and `Pending` returns `Stopped`.
+        let _ = jobs.send(job);
+    }
+}
+
+impl Database {
+    fn run<T>(
+        &mut self,
+        job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError>,
+    ) -> Result<T, TranscriptError> {
+        let connection = &mut self.connection;
+        fill_disk(connection);
+        job(connection).map_err(|error| error.in_database(connection))
+    }
+
+    /// Writes the ends of answers that found no room. Ends at the first one for which there is still none.
+    fn write_again(&mut self) {
+        while let Some(mut job) = self.unwritten.pop_front() {
+            let done = self.run(&mut job);
+            if is_disk_full(&done) {
+                self.unwritten.push_front(job);
+                return;
+            }
+            if let Err(error) = done {
+                tracing::error!(%error, "the end of an answer is lost");
+            }
+        }
+    }
+}
+
+fn is_disk_full(done: &Result<(), TranscriptError>) -> bool {
+    matches!(done, Err(TranscriptError::DiskFull { .. }))
 }
 
 /// Where a test fills the disk, SQLite finds no room for a further page of the database.
