@@ -31,7 +31,7 @@ pub enum ErrorKind {
     NotImplemented,
     /// The engine at another address gave no answer.
     Upstream,
-    /// A queue is full.
+    /// A queue is full, or a part that the request needs fails now: the same request may succeed later.
     Busy,
     /// The disk is full.
     InsufficientStorage,

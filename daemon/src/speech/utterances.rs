@@ -279,5 +279,5 @@ fn not_open(name: &str) -> ApiError {
 
 fn failed(message: String) -> ApiError {
     let message = format!("what was said could not be transcribed: {message}");
-    ApiError::internal(message).code("recognizer")
+    ApiError::new(ErrorKind::Busy, message).code("recognizer")
 }

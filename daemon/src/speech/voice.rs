@@ -76,7 +76,8 @@ impl Speech {
         let synthesizer = self.options().synthesizer.as_ref().ok_or_else(no_voice)?;
         synthesizer.synthesize_all(voice.as_ref(), text).await.map_err(|error| {
             tracing::warn!(%error, "a text was not spoken");
-            ApiError::internal(format!("the text could not be spoken: {error}")).code("voice")
+            let message = format!("the text could not be spoken: {error}");
+            ApiError::new(ErrorKind::Busy, message).code("voice")
         })
     }
 
@@ -121,7 +122,7 @@ impl Speech {
                 }
                 RecognizerError::Program(_) => {
                     tracing::warn!(%error, "the recogniser failed");
-                    ApiError::internal(message).code("recognizer")
+                    ApiError::new(ErrorKind::Busy, message).code("recognizer")
                 }
             }
         })

@@ -150,7 +150,7 @@ fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
     let begun = piece(&world, "", &[0; 320]).json();
     let query = format!("utterance={}&end=true", begun["utterance"].as_str().unwrap());
     let failed = piece(&world, &query, &[]);
-    assert_eq!((failed.status, &failed.error()["code"]), (500, &json!("recognizer")));
+    assert_eq!((failed.status, &failed.error()["code"]), (503, &json!("recognizer")));
     assert!(failed.error()["message"].as_str().unwrap().contains("no model"));
     let ended = piece(&world, "end=true", &[0; 320]).json();
     assert_eq!(ended["transcript"], "Hello");

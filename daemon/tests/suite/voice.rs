@@ -179,7 +179,8 @@ fn a_failed_transcription_names_the_remedy() {
     let script = bench.script().display().to_string();
     let world = Plan::new().transcribes(&[&script]).body_bytes(16 << 10).start();
     let failed = dictate(&world, wav(8_000));
-    assert_eq!((failed.status, &failed.error()["code"]), (500, &json!("recognizer")));
+    assert_eq!((failed.status, &failed.error()["code"]), (503, &json!("recognizer")));
+    assert_eq!(failed.header("retry-after"), Some("1"));
     assert!(failed.error()["message"].as_str().unwrap().contains("no such model"));
     let damaged = dictate(&world, b"RIFF".to_vec());
     assert_eq!((damaged.status, &damaged.error()["code"]), (400, &json!("invalid_audio")));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Events;
 use crate::chat::answer::{Answer, Piece};
 use crate::chat::names;
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorKind};
 use crate::speech::synthesis::{Speaking, Spoken};
 use crate::wire::chat::ChatRequest;
 
@@ -144,8 +144,9 @@ impl Response {
             }
             Err(error) => {
                 tracing::warn!(%error, "a sentence was not spoken");
-                let error = ApiError::internal(format!("a sentence was not spoken: {error}"));
-                vec![event("error", error.code("voice").to_json())]
+                let message = format!("a sentence was not spoken: {error}");
+                let error = ApiError::new(ErrorKind::Busy, message).code("voice");
+                vec![event("error", error.to_json())]
             }
         }
     }

@@ -308,7 +308,7 @@ impl Session {
             Heard::Failed(error) => {
                 tracing::warn!(%error, "the streaming recogniser failed");
                 let message = format!("what was said could not be transcribed: {error}");
-                Err(ApiError::internal(message).code("recognizer"))
+                Err(ApiError::new(ErrorKind::Busy, message).code("recognizer"))
             }
         }
     }

@@ -48,8 +48,11 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 fn hobd(directory: &Path) -> (Launch, Hobd) {
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory).args(["--model", "fake"]);
-    // It says how many bytes it heard.
-    let launch = launch.args(["--voice-recognizer", "/usr/bin/wc -c"]);
+    // It says how many bytes it heard, and fails where these are an odd number of samples.
+    let script = directory.join("recognizer");
+    std::fs::write(&script, "bytes=$(/usr/bin/wc -c)\necho $bytes\nexit $((bytes / 2 % 2))\n")
+        .unwrap();
+    let launch = launch.args(["--voice-recognizer", &format!("/bin/sh {}", script.display())]);
     let hobd = launch.start();
     (launch, hobd)
 }
