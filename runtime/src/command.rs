@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use hob_slots::{ConversationId, Token, TtlClass};
+use hob_slots::{ConversationId, SlotId, Token, TtlClass};
 use tokio::sync::oneshot;
 
 use crate::grammar::Constraint;
@@ -47,6 +47,11 @@ pub(crate) enum Command {
     Room,
     Status(Reply<EngineStatus>),
     Cells(Reply<Reading>),
+    /// Replies what an anonymous turn has left in the cells of a slot.
+    UnnamedTokens {
+        slot: SlotId,
+        reply: Reply<Vec<Token>>,
+    },
     /// Replies once no turn runs, all KV is exported, and everything is on disk.
     Settle(Reply<()>),
     /// Loads the weights.

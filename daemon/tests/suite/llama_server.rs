@@ -185,6 +185,43 @@ fn a_slot_is_saved_under_a_file_name_restored_into_another_and_erased() {
 }
 
 #[test]
+fn what_a_request_without_a_name_left_in_a_slot_is_saved_under_a_file_name_and_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut world = Plan::new().directory(directory.path()).start();
+    let act = |world: &World, slot: &Value, action: &str, body: Value| {
+        world.post(&format!("/slots/{slot}?action={action}"), body)
+    };
+    let text = "The boats lay side by side until the tide came in. ".repeat(4);
+    let slot = complete(&world, json!(text), json!({}))["id_slot"].clone();
+    for action in ["save", "erase"] {
+        let refused = act(&world, &slot, action, json!({}));
+        assert_eq!((refused.status, &refused.error()["code"]), (409, &json!("slot_unnamed")));
+    }
+    let saved = act(&world, &slot, "save", json!({"filename": "boats.bin"}));
+    assert_eq!(saved.status, 200, "{}", saved.text());
+    let saved = saved.json()["n_saved"].clone();
+    assert!(saved.as_u64().unwrap() > text.len() as u64, "{saved}: the answer is saved, too");
+    world.stop();
+    drop(world);
+
+    let world = Plan::new().directory(directory.path()).start();
+    let restored = act(&world, &json!(8), "restore", json!({"filename": "boats.bin"})).json();
+    assert_eq!((&restored["n_restored"], &restored["id_slot"]), (&saved, &json!(8)), "{restored}");
+    let longer = complete(&world, json!(format!("{text}And then")), json!({"id_slot": 8}));
+    assert!(longer["timings"]["cache_n"].as_u64().unwrap() >= text.len() as u64, "{longer}");
+}
+
+#[test]
+fn a_private_request_leaves_nothing_in_its_slot_to_save() {
+    let world = World::new();
+    let private = json!({"hob": {"private": true}});
+    let slot = complete(&world, json!("The code of the boat is 4711."), private)["id_slot"].clone();
+    let path = format!("/slots/{slot}?action=save");
+    let refused = world.post(&path, json!({"filename": "boats.bin"}));
+    assert_eq!((refused.status, &refused.error()["code"]), (409, &json!("slot_unnamed")));
+}
+
+#[test]
 fn an_action_on_a_slot_names_what_is_wrong_with_it() {
     let world = World::new();
     let act = |path: &str, body: Value| world.post(&format!("/slots/{path}"), body).error().clone();

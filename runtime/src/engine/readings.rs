@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hob_slots::{Block, ConversationId, Token};
+use hob_slots::{Block, ConversationId, SlotId, Token};
 use tokio::sync::watch;
 
 use super::Engine;
@@ -78,6 +78,17 @@ impl Engine {
         let (reply, answer) = Reply::channel();
         self.send(Command::Cells(reply))?;
         self.answered(answer).await.map(CacheMap::of)
+    }
+
+    /// The tokens that the last turn without a name has left in the cells of a slot. Empty while a turn runs
+    /// there, and where a private one did.
+    ///
+    /// # Errors
+    /// [`TurnError::Stopped`].
+    pub async fn unnamed_tokens(&self, slot: SlotId) -> Result<Vec<Token>, TurnError> {
+        let (reply, answer) = Reply::channel();
+        self.send(Command::UnnamedTokens { slot, reply })?;
+        self.answered(answer).await
     }
 
     /// Waits until no turn runs, all KV is exported, and everything is on disk.

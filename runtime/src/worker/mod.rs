@@ -74,7 +74,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, Registry, SlotId, Timestamp};
+use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, Registry, SlotId, Timestamp, Token};
 
 use crate::backend::{Backend, Model, Sequence};
 use crate::command::{Command, Reply};
@@ -85,7 +85,7 @@ use crate::heartbeat::{Activity, Pulse};
 use crate::map::EvictionReason;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
-use crate::status::{BusyStatus, EngineCounters, EngineStatus, LossyStatus, SlotStatus};
+use crate::status::{BusyStatus, EngineCounters, EngineStatus, LossyStatus, SlotState, SlotStatus};
 use crate::tiers::KvTiers;
 use crate::turn::TurnError;
 
@@ -372,6 +372,7 @@ impl<'b> Worker<'b> {
             Command::Room => {} // It has woken the thread; housekeeping and stalled turns go on.
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),
+            Command::UnnamedTokens { slot, reply } => reply.send(self.unnamed_tokens(slot)),
             Command::Settle(done) => self.settling.push(done),
             Command::Load => {} // The weights are in memory.
             Command::Unload(done) => {
@@ -451,6 +452,15 @@ impl<'b> Worker<'b> {
             draft_model: drafter.map(|drafter| drafter.core.counters).or(base.draft_model),
             ..base
         }
+    }
+
+    /// What an anonymous turn has left in the cells of a slot: nothing while a turn runs there, or if it must not
+    /// reach the disk.
+    fn unnamed_tokens(&self, id: SlotId) -> Vec<Token> {
+        let mut slots = self.slots.iter().take(self.core.options.slots);
+        let slot = slots.find(|slot| slot.id == id);
+        let slot = slot.filter(|slot| slot.state() == SlotState::Free && !slot.in_memory);
+        slot.map_or(Vec::new(), |slot| slot.timeline.tokens().to_vec())
     }
 
     fn now(&self) -> Timestamp {

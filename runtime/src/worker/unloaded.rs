@@ -41,6 +41,7 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::SetClass { done, .. } => done.send(false),
             Command::Status(reply) => reply.send(status(core)),
             Command::Cells(reply) => reply.send(cells(core)),
+            Command::UnnamedTokens { reply, .. } => reply.send(Vec::new()),
             Command::Save { done, .. } | Command::Settle(done) => {
                 core.when_flushed(move || done.send(()))
             }

@@ -2,7 +2,8 @@
 //!
 //! - To llama-server's clients a slot is a place with KV of its own, under a number that they choose. To Hob that
 //!   number is a hint: `id_slot` names it, and its KV is saved and found like that of any other, in whichever
-//!   slot it is. A number that names no KV is that of a slot: it stands for the conversation in it.
+//!   slot it is. A number that names no KV is that of a slot: it stands for the conversation in it, and to save
+//!   it, for what a request without a name has left there.
 //! - A `filename` is a hint, too. Saving computes nothing: the file's record names the blocks that the slot's
 //!   record names. Restoring makes the slot's hint of the file's tokens.
 
@@ -11,7 +12,7 @@ use std::time::Instant;
 use axum::Json;
 use axum::extract::{Path, State};
 use hob_runtime::{SlotState, SlotStatus, TurnRequest};
-use hob_slots::{CacheKey, ConversationId, Token};
+use hob_slots::{CacheKey, ConversationId, SlotId, Token};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -77,12 +78,22 @@ pub async fn act(
 async fn save(models: &Models, slot: u32, body: &Value) -> Result<Value, ApiError> {
     let file = filename(body)?;
     let owner = owner(models, slot).await?;
-    models.engine.save(owner.clone()).await;
-    let tokens = recorded(models, &owner).await.ok_or_else(|| {
-        let message = "a turn of this slot runs, or its KV is not the exact one of its text: save it \
-                       when the turn has ended";
-        ApiError::new(ErrorKind::Conflict, message).code("slot_busy")
-    })?;
+    let tokens = match &owner {
+        Some(owner) => {
+            models.engine.save(owner.clone()).await;
+            recorded(models, owner).await.ok_or_else(|| {
+                let message = "a turn of this slot runs, or its KV is not the exact one of its text: \
+                               save it when the turn has ended";
+                ApiError::new(ErrorKind::Conflict, message).code("slot_busy")
+            })?
+        }
+        // The file is its first name.
+        None if file.is_some() => models.engine.unnamed_tokens(SlotId(slot)).await?,
+        None => Vec::new(),
+    };
+    if tokens.is_empty() {
+        return Err(unnamed());
+    }
     let saved = tokens.len();
     let mut answer = json!({"n_saved": saved, "hob": {"conversation": owner}});
     if let Some(name) = file {
@@ -110,7 +121,7 @@ async fn restore(models: &Models, slot: u32, body: &Value) -> Result<Value, ApiE
 }
 
 async fn erase(models: &Models, slot: u32) -> Result<Value, ApiError> {
-    let owner = owner(models, slot).await?;
+    let owner = owner(models, slot).await?.ok_or_else(unnamed)?;
     if !owner.is_hint() {
         let message = "this slot holds a conversation, whose KV others may wait for: \
                        DELETE /v1/conversations/{id} deletes it";
@@ -121,20 +132,23 @@ async fn erase(models: &Models, slot: u32) -> Result<Value, ApiError> {
     Ok(json!({"n_erased": erased}))
 }
 
-/// Whose KV a number stands for.
-async fn owner(models: &Models, slot: u32) -> Result<ConversationId, ApiError> {
+/// Whose KV a number stands for; `None`: that of a slot which no conversation and no hint has.
+async fn owner(models: &Models, slot: u32) -> Result<Option<ConversationId>, ApiError> {
     let hint = slot_hint(slot.into()).id();
     let slots = models.engine.cell_status().await?.slots;
     let is_hot = slots.iter().any(|held| held.conversation.as_ref() == Some(&hint));
     if is_hot || recorded(models, &hint).await.is_some() {
-        return Ok(hint);
+        return Ok(Some(hint));
     }
     let held = slots.into_iter().find(|held| held.slot.0 == slot).ok_or_else(no_such_slot)?;
-    held.conversation.ok_or_else(|| {
-        let message = "the KV in this slot has no name: send `id_slot`, a `conversation` or a \
-                       `prompt_cache_key` with the prompt";
-        ApiError::new(ErrorKind::Conflict, message).code("slot_unnamed")
-    })
+    Ok(held.conversation)
+}
+
+fn unnamed() -> ApiError {
+    let message = "the KV in this slot has no name, or there is none: send `id_slot`, a \
+                   `conversation` or a `prompt_cache_key` with the prompt, or save it with a \
+                   `filename` when its turn has ended";
+    ApiError::new(ErrorKind::Conflict, message).code("slot_unnamed")
 }
 
 /// The tokens of its newest record.
