@@ -54,8 +54,8 @@ pub(crate) enum Command {
     },
     /// Replies once no turn runs, all KV is exported, and everything is on disk.
     Settle(Reply<()>),
-    /// Loads the weights.
-    Load,
+    /// Loads the weights. Replies once they are loaded, or why they are not.
+    Load(Reply<Result<(), TurnError>>),
     /// Drops the weights, unless a turn runs or waits. Replies whether they were dropped.
     Unload(Reply<bool>),
     Stop,

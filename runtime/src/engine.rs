@@ -315,7 +315,18 @@ impl Engine {
 
     /// Loads the weights ahead of a turn.
     pub fn load(&self) {
-        self.send(Command::Load).ok(); // An error: the engine has stopped.
+        let (reply, _) = Reply::channel();
+        self.send(Command::Load(reply)).ok(); // An error: the engine has stopped.
+    }
+
+    /// The same; waits until they are in memory, where they may not stay.
+    ///
+    /// # Errors
+    /// [`TurnError::Backend`] when they cannot be loaded, [`TurnError::Stopped`].
+    pub async fn loaded(&self) -> Result<(), TurnError> {
+        let (reply, answer) = Reply::channel();
+        self.send(Command::Load(reply))?;
+        self.answered(answer).await?
     }
 
     pub fn model(&self) -> &Arc<dyn Model> {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use hob_prewarm::StayLoaded;
-use hob_runtime::Residency;
 use hob_runtime::turn::TurnError;
 
 use super::Chat;
@@ -23,23 +22,13 @@ impl Chat {
         if let Some(upstream) = self.upstream() {
             return Ok(upstream.glance().await.map(drop)?);
         }
-        let engine = self.engine();
-        let mut residency = engine.residency();
-        if *residency.borrow_and_update() == Residency::Resident {
-            return Ok(());
-        }
-        engine.load();
-        loop {
-            residency.changed().await.map_err(|_| ApiError::from(TurnError::Stopped))?;
-            match *residency.borrow_and_update() {
-                Residency::Resident => return Ok(()),
-                Residency::Loading { .. } => {}
-                Residency::Unloaded => {
-                    let message = "the weights cannot be loaded: the log of hobd says why";
-                    return Err(ApiError::internal(message).code("backend"));
-                }
+        self.engine().loaded().await.map_err(|error| match error {
+            TurnError::Backend(_) => {
+                let message = "the weights cannot be loaded: the log of hobd says why";
+                ApiError::internal(message).code("backend")
             }
-        }
+            error => error.into(),
+        })
     }
 
     /// Frees the weights, now or once the running turns have ended.

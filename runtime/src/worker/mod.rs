@@ -374,7 +374,7 @@ impl<'b> Worker<'b> {
             Command::Cells(reply) => reply.send(self.read_cells()),
             Command::UnnamedTokens { slot, reply } => reply.send(self.unnamed_tokens(slot)),
             Command::Settle(done) => self.settling.push(done),
-            Command::Load => {} // The weights are in memory.
+            Command::Load(reply) => reply.send(Ok(())), // The weights are in memory.
             Command::Unload(done) => {
                 if self.queue.is_empty() && self.running().is_empty() {
                     self.exit = Exit::Unloading(done);

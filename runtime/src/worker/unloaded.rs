@@ -31,7 +31,9 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::Turn(turn) if turn.request.purpose.is_prefix() => {
                 refuse(core, Command::Turn(turn), TurnError::NotResident);
             }
-            Command::Turn(_) | Command::Embed { .. } | Command::Load => return Wake::By(command),
+            Command::Turn(_) | Command::Embed { .. } | Command::Load(_) => {
+                return Wake::By(command);
+            }
             Command::Stop => return Wake::ToStop,
             Command::Fetched { .. } | Command::Room | Command::CalledTools(_) => {}
             Command::Park { done, .. } => done.send(()),
@@ -58,6 +60,7 @@ pub(crate) fn refuse(core: &Core, command: Command, error: TurnError) {
             turn.events.fail(error);
         }
         Command::Embed { reply, .. } => reply.send(Err(error)),
+        Command::Load(reply) => reply.send(Err(error)),
         _ => {}
     }
 }
