@@ -6,9 +6,10 @@
 //! `cargo xtask bench load` measures how quick a refusal, a request and a stop are under such load.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,6 +32,11 @@ const LONG: Duration = Duration::from_secs(120);
 const LENGTH: Duration = LONG;
 /// With `HOB_TEST_ALL`.
 const WHOLE_LENGTH: Duration = Duration::from_secs(1_800);
+
+/// Of hobd.
+const MAX_CONNECTIONS: usize = 512;
+/// Held by tests that open as many: the descriptors of this process are bounded, too.
+static MANY_DESCRIPTORS: Mutex<()> = Mutex::new(());
 
 fn is_whole() -> bool {
     std::env::var_os("HOB_TEST_ALL").is_some()
@@ -291,6 +297,43 @@ fn five_hundred_slow_connections_leave_room_for_a_request() {
 }
 
 #[test]
+fn a_client_gets_the_place_of_the_connection_that_has_waited_longest_for_a_head() {
+    let _one_at_a_time = MANY_DESCRIPTORS.lock();
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let half = "GET /health HTTP/1.1\r\nhost: 127.0";
+    let whole = format!("GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", hobd.client.address);
+    // The first head is never complete; the second one is, and another one may follow it.
+    for (head, is_answered) in [(half, false), (whole.as_str(), true)] {
+        let connect = |_| {
+            let mut socket = TcpStream::connect(hobd.client.address).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+            socket.write_all(head.as_bytes()).unwrap();
+            assert!(!is_answered || socket.read(&mut [0; 1024]).unwrap() > 0);
+            socket
+        };
+        let mut waiting: Vec<TcpStream> = (0..MAX_CONNECTIONS).map(connect).collect();
+        assert_eq!(say(&hobd.client, "and now").unwrap(), "and now");
+        assert!(is_closed(&mut waiting[0]));
+        // Neither has the limit of heads, 30 s, passed, nor were more closed than one client needs.
+        assert!(!is_closed(&mut waiting[MAX_CONNECTIONS - 1]));
+        drop(waiting);
+        wait::until("the connections are gone", || (descriptors(&hobd) < 100).then_some(()));
+    }
+}
+
+/// Whether hobd has closed it, after what it has answered.
+fn is_closed(socket: &mut TcpStream) -> bool {
+    loop {
+        match socket.read(&mut [0; 1024]) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+#[test]
 fn a_stop_under_the_load_of_two_hundred_clients_takes_less_than_ten_seconds_and_loses_no_text() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path());
@@ -377,7 +420,7 @@ fn a_burst_of_connections_is_queued_while_hobd_is_busy() {
 
 #[test]
 fn web_sockets_count_as_connections() {
-    const MAX_CONNECTIONS: usize = 512;
+    let _one_at_a_time = MANY_DESCRIPTORS.lock();
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
     let mut open: Vec<TcpStream> = (0..MAX_CONNECTIONS)

@@ -4,7 +4,7 @@
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
 //! refused), `sse` (streams), the endpoints, `translation` and the protocols
 //! `responses`, `anthropic`, `ollama` and `llama_server`; `serve` (the
-//! socket), `drain` and `paths` (in front of every route), `texts` and `gate` (while the model loads), `upstream` (with an engine at another address).
+//! socket), `head_waits` (who makes room there), `drain` and `paths` (in front of every route), `texts` and `gate` (while the model loads), `upstream` (with an engine at another address).
 
 mod anthropic;
 mod audio;
@@ -25,6 +25,7 @@ mod export;
 mod first_models;
 pub mod gate;
 pub mod guard;
+mod head_waits;
 mod learned;
 mod llama_server;
 mod memory;

@@ -1,6 +1,7 @@
 //! The socket: accepts connections, bounds their cost, and closes them.
 //!
-//! - The number of connections is bounded, WebSockets included, and so are size and time of headers.
+//! - The number of connections is bounded, WebSockets included, and so are size and time of headers. Beyond it, the
+//!   connection that has waited longest for the head of a request makes room.
 //! - A disconnect drops the request, which cancels its turn.
 //! - After `stop` no connection is accepted; running requests are dropped after `GRACE`.
 
@@ -11,7 +12,10 @@ use std::time::Duration;
 
 use axum::{Extension, Router, middleware};
 use futures_util::future::BoxFuture;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -19,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::guard::Peer;
+use super::head_waits::{HeadWait, HeadWaits};
 use super::{anthropic, drain, ollama, paths};
 
 const MAX_HEADER_TIME: Duration = Duration::from_secs(30);
@@ -52,19 +57,46 @@ async fn serve_until(listener: TcpListener, router: Router, mut stop: BoxFuture<
         .layer(middleware::from_fn(anthropic::errors::in_anthropics_form))
         .layer(middleware::map_request(paths::respell))
         .layer(middleware::from_fn(drain::drain));
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let (ending, _) = watch::channel(());
     let mut connections = JoinSet::new();
+    accept_until(listener, &router, &mut stop, &ending, &mut connections).await;
+    ending.send_replace(());
+    let all_end = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(GRACE, all_end).await.is_err() {
+        tracing::info!(connections = connections.len(), "dropping connections that are still busy");
+    }
+    connections.shutdown().await;
+}
+
+/// Accepts connections until `stop` is ready.
+async fn accept_until(
+    listener: TcpListener,
+    router: &Router,
+    stop: &mut BoxFuture<'static, ()>,
+    ending: &watch::Sender<()>,
+    connections: &mut JoinSet<()>,
+) {
+    let (room, waits) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), HeadWaits::default());
+    // Polled until it is ready: dropping it would close a connection that waits for room.
+    let mut accepting = pin!(accept(&listener, &room, &waits));
     loop {
         let accepted = tokio::select! {
-            () = &mut stop => break,
-            accepted = accept(&listener, &room) => accepted,
+            () = &mut *stop => return,
+            accepted = accepting.as_mut() => accepted,
             Some(_) = connections.join_next() => continue, // Removes ended connections.
         };
+        accepting.set(accept(&listener, &room, &waits));
         let Some((stream, peer, permit)) = accepted else { continue };
         let permit = ConnectionPermit { _permit: Arc::new(permit) };
         let router = router.clone().layer(Extension(Peer(peer))).layer(Extension(permit));
         let service = TowerToHyperService::new(router);
+        let wait = HeadWait::new(&waits);
+        let of_requests = wait.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            of_requests.end();
+            let (answer, wait) = (service.call(request), of_requests.clone());
+            async move { answer.await.map(|answer| wait.after(answer)) }
+        });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(MAX_HEADER_TIME)
@@ -77,6 +109,10 @@ async fn serve_until(listener: TcpListener, router: Router, mut stop: BoxFuture<
             let mut connection = pin!(connection);
             let ended = tokio::select! {
                 ended = connection.as_mut() => ended,
+                () = wait.closed() => {
+                    tracing::debug!("connection makes room for another");
+                    return;
+                }
                 _ = ends.changed() => {
                     connection.as_mut().graceful_shutdown();
                     connection.await
@@ -87,25 +123,18 @@ async fn serve_until(listener: TcpListener, router: Router, mut stop: BoxFuture<
             }
         });
     }
-    drop(listener);
-    ending.send_replace(());
-    let all_end = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(GRACE, all_end).await.is_err() {
-        tracing::info!(connections = connections.len(), "dropping connections that are still busy");
-    }
-    connections.shutdown().await;
 }
 
 /// `None`: a connection failed before it was accepted.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
+    waits: &HeadWaits,
 ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let permit = room.clone().acquire_owned().await.expect("the semaphore is never closed");
     match listener.accept().await {
         Ok((stream, peer)) => {
             let _ = stream.set_nodelay(true); // Tokens are small packets.
-            Some((stream, peer, permit))
+            Some((stream, peer, permit(room, waits).await))
         }
         Err(error) => {
             // Probably out of file descriptors: wait for connections to close.
@@ -114,4 +143,15 @@ async fn accept(
             None
         }
     }
+}
+
+/// Waits for room; the connection that has waited longest for a head makes it.
+async fn permit(room: &Arc<Semaphore>, waits: &HeadWaits) -> OwnedSemaphorePermit {
+    let mut permit = pin!(room.clone().acquire_owned());
+    let permit = tokio::select! {
+        biased; // Where there is room, none closes.
+        permit = permit.as_mut() => permit,
+        () = waits.close_longest() => permit.as_mut().await,
+    };
+    permit.expect("the semaphore is never closed")
 }
