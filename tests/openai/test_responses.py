@@ -178,7 +178,8 @@ def test_what_hob_does_not_have_is_refused_by_name(client):
     picture = {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "low"}
     for options, param in [
         ({"background": True}, "background"),
-        ({"tools": [{"type": "file_search", "vector_store_ids": []}]}, "tools[0].type"),
+        ({"tools": [{"type": "shell"}]}, "tools[0].type"),
+        ({"tools": [LIGHT], "tool_choice": {"type": "file_search"}}, "tool_choice.type"),
         ({"words": [{"role": "user", "content": [picture]}]}, "input[0].content[0].type"),
     ]:
         with pytest.raises(openai.BadRequestError) as refused:

@@ -327,6 +327,40 @@ fn a_call_can_be_forced_and_forbidden() {
 }
 
 #[test]
+fn a_hosted_tool_is_left_out_of_the_prompt_and_of_the_response() {
+    let world = World::new();
+    let tokens = |tools: &Value| {
+        let body = json!({"input": "Hello", "tools": tools});
+        world.post(&format!("{ROUTE}/input_tokens"), body).json()["input_tokens"].clone()
+    };
+    let hosted = [
+        json!({"type": "web_search"}),
+        json!({"type": "web_search_preview"}),
+        json!({"type": "file_search", "vector_store_ids": ["vs_1"]}),
+        json!({"type": "code_interpreter", "container": {"type": "auto"}}),
+        json!({"type": "image_generation"}),
+        json!({"type": "computer_use_preview", "display_width": 8, "display_height": 8, "environment": "linux"}),
+        json!({"type": "tool_search"}),
+        json!({"type": "mcp", "server_label": "x", "server_url": "http://127.0.0.1:1"}),
+    ];
+    for tool in hosted {
+        let tools = json!([tool, light()]);
+        assert_eq!(tokens(&tools), tokens(&json!([light()])), "{tool}");
+        let response = respond(&world, json!({"input": say("Hello."), "tools": tools}));
+        assert_eq!((text(&response), &response["tools"]), ("Hello.", &json!([light()])), "{tool}");
+
+        let refused = |choice: Value, tools: Value| {
+            let body = json!({"input": "Hello", "tools": tools, "tool_choice": choice});
+            let answer = world.post(ROUTE, body);
+            assert_eq!(answer.status, 400, "{tool}: {}", answer.text());
+            answer.error()["param"].clone()
+        };
+        assert_eq!(refused(json!({"type": tool["type"]}), tools), "tool_choice.type");
+        assert_eq!(refused(json!("required"), json!([tool])), "tool_choice");
+    }
+}
+
+#[test]
 fn an_answer_of_a_schema_follows_it() {
     let world = World::new();
     let schema = json!({"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"],
@@ -413,7 +447,7 @@ fn what_is_wrong_is_named_as_the_client_wrote_it() {
         (json!({"input": "x", "max_output_tokens": 0}), "max_output_tokens", "invalid_value"),
         (json!({"input": "x", "temperature": 3}), "temperature", "invalid_value"),
         (json!({"input": "x", "background": true}), "background", "unsupported"),
-        (json!({"input": "x", "tools": [{"type": "mcp"}]}), "tools[0].type", "unsupported"),
+        (json!({"input": "x", "tools": [{"type": "shell"}]}), "tools[0].type", "unsupported"),
         (
             json!({"input": "x", "tools": [{"type": "web_search"}, {"type": "function", "name": "a b"}]}),
             "tools[1].name",

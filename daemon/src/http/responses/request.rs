@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::echo::{echo, summarizes};
 use super::input::Input;
 use super::paths::Paths;
-use super::tools;
+use super::tools::{self, Offered};
 use crate::error::ApiError;
 use crate::http::translation::{copied, refuse_response_format};
 use crate::wire::fields::{Fields, unsupported};
@@ -79,12 +79,13 @@ impl Request {
         }
         check_conversation(&fields)?;
         let mut paths = Paths::new();
-        let echo = echo(&fields)?;
-        let tools = tools::tools(&fields, &mut paths)?;
+        let mut echo = echo(&fields)?;
+        let Offered { functions, echo: offered } = tools::tools(&fields, &mut paths)?;
+        echo.insert("tools".into(), offered.into());
         let choice = tools::tool_choice(&fields, &mut paths)?;
         let mut chat = chat(&fields)?;
-        if !tools.is_empty() {
-            chat.insert("tools".into(), tools.into());
+        if !functions.is_empty() {
+            chat.insert("tools".into(), functions.into());
         }
         if let Some(choice) = choice {
             chat.insert("tool_choice".into(), choice);

@@ -1,7 +1,7 @@
 //! The tools of a request, and which of them the answer may or must call, as a chat has them.
 //!
-//! - Web search is left out: agents offer it of their own accord, and hobd reaches no network. Every other
-//!   tool that is no function is refused.
+//! - Tools that OpenAI's servers run are left out: agents offer them of their own accord, and go on without.
+//!   A choice of one is refused, and so is every other tool that is no function.
 
 use serde_json::{Map, Value, json};
 
@@ -9,20 +9,40 @@ use super::paths::Paths;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
 
-const LEFT_OUT: &str = "web_search";
+/// What the types of tools that OpenAI's servers run begin with. Some have a date behind it.
+const HOSTED: [&str; 8] = [
+    "code_interpreter",
+    "computer",
+    "file_search",
+    "image_generation",
+    "mcp",
+    "programmatic_tool_calling",
+    "tool_search",
+    "web_search",
+];
 
-/// `tools` of a chat.
+/// The tools that the prompt offers.
+#[derive(Debug, Default)]
+pub struct Offered {
+    /// `tools` of a chat.
+    pub functions: Vec<Value>,
+    /// The same as the client sent them: what the response repeats.
+    pub echo: Vec<Value>,
+}
+
+/// Reads `tools`.
 ///
 /// # Errors
 /// Names the wrong tool.
-pub fn tools(fields: &Fields<'_>, paths: &mut Paths) -> Result<Vec<Value>, ApiError> {
-    let mut tools = Vec::new();
-    for (n, tool) in fields.list("tools")?.into_iter().flatten().enumerate() {
+pub fn tools(fields: &Fields<'_>, paths: &mut Paths) -> Result<Offered, ApiError> {
+    let mut offered = Offered::default();
+    for (n, sent) in fields.list("tools")?.into_iter().flatten().enumerate() {
         let path = format!("tools[{n}]");
-        let tool = Fields::of(tool, &path)?;
+        let tool = Fields::of(sent, &path)?;
+        let tools = &mut offered.functions;
         match tool.required_string("type")? {
             "function" => {}
-            other if other.starts_with(LEFT_OUT) => continue,
+            other if is_hosted(other) => continue,
             other => {
                 let message = format!(
                     "tools of type `{}` are not supported, only functions",
@@ -36,8 +56,13 @@ pub fn tools(fields: &Fields<'_>, paths: &mut Paths) -> Result<Vec<Value>, ApiEr
         let named = ["name", "description", "parameters", "strict"];
         let set = named.into_iter().filter_map(|name| Some((name.into(), tool.get(name)?.clone())));
         tools.push(json!({"type": "function", "function": set.collect::<Map<_, _>>()}));
+        offered.echo.push(sent.clone());
     }
-    Ok(tools)
+    Ok(offered)
+}
+
+fn is_hosted(kind: &str) -> bool {
+    HOSTED.iter().any(|hosted| kind.starts_with(hosted))
 }
 
 /// `tool_choice` of a chat.
@@ -55,6 +80,11 @@ pub fn tool_choice(fields: &Fields<'_>, paths: &mut Paths) -> Result<Option<Valu
             let mode = choice.required_string("mode")?;
             let tools = allowed(&choice, paths)?;
             Ok(Some(json!({"type": kind, kind: {"mode": mode, "tools": tools}})))
+        }
+        hosted if is_hosted(hosted) => {
+            let message =
+                format!("hobd does not run `{}`: choose another tool", hosted.escape_debug());
+            Err(unsupported("tool_choice.type", message))
         }
         other => {
             let message = format!(
@@ -82,7 +112,7 @@ fn allowed(choice: &Fields<'_>, paths: &mut Paths) -> Result<Vec<Value>, ApiErro
         let tool = Fields::of(tool, &path)?;
         match tool.required_string("type")? {
             "function" => {}
-            other if other.starts_with(LEFT_OUT) => continue,
+            other if is_hosted(other) => continue,
             _ => return Err(unsupported(tool.path("type"), "only functions can be called")),
         }
         paths.add(format!("{OF_CHAT}.tools[{}].function", tools.len()), &path);
@@ -98,7 +128,7 @@ mod tests {
     fn read(body: &Value) -> Result<(Vec<Value>, Option<Value>), ApiError> {
         let fields = Fields::of_body(body)?;
         let mut paths = Paths::new();
-        let tools = tools(&fields, &mut paths)?;
+        let tools = tools(&fields, &mut paths)?.functions;
         Ok((tools, tool_choice(&fields, &mut paths)?))
     }
 
@@ -107,9 +137,10 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_those_of_a_chat_and_web_search_is_left_out() {
-        let web = json!({"type": "web_search_preview"});
-        let body = json!({"tools": [web, function("f")], "tool_choice": {"type": "function", "name": "f"}});
+    fn functions_are_those_of_a_chat_and_hosted_tools_are_left_out() {
+        let web = json!({"type": "web_search_preview_2025_03_11"});
+        let body = json!({"tools": [web, function("f"), {"type": "mcp", "server_label": "x"}],
+                          "tool_choice": {"type": "function", "name": "f"}});
         let (tools, choice) = read(&body).unwrap();
         let expected = json!({"name": "f", "parameters": {"type": "object"}});
         assert_eq!(tools, [json!({"type": "function", "function": expected})]);
@@ -133,14 +164,15 @@ mod tests {
         let of = |tool: Value| json!({"tools": [function("f"), tool]});
         let choice = |choice: Value| json!({"tools": [function("f")], "tool_choice": choice});
         for (body, param) in [
-            (of(json!({"type": "file_search"})), "tools[1].type"),
+            (of(json!({"type": "shell"})), "tools[1].type"),
             (of(json!({"type": "custom", "name": "x"})), "tools[1].type"),
             (choice(json!({"type": "file_search"})), "tool_choice.type"),
+            (choice(json!({"type": "shell"})), "tool_choice.type"),
             (choice(json!({"type": "function"})), "tool_choice.name"),
             (choice(json!({"type": "allowed_tools", "mode": "auto"})), "tool_choice.tools"),
             (
                 choice(json!({"type": "allowed_tools", "mode": "auto",
-                              "tools": [{"type": "mcp"}]})),
+                              "tools": [{"type": "shell"}]})),
                 "tool_choice.tools[0].type",
             ),
         ] {
