@@ -300,6 +300,79 @@ fn a_call_is_made_streamed_and_answered() {
     assert_eq!(conversation["messages"][2]["tool_call_id"], call["call_id"]);
 }
 
+/// Shows Hermes' form of calls.
+const TEMPLATE: &str = "{# <tool_call> #}{% if tools %}<|im_start|>system\n{{ tools | tojson }}<|im_end|>\n{% endif %}\
+    {% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content or '' }}\
+    {% for call in message.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ call.function.name }}\", \
+    \"arguments\": {{ call.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n{% endfor %}\
+    {{ '<|im_start|>assistant\n' }}";
+
+fn with_calls() -> World {
+    Plan::new().chat_template(TEMPLATE).start()
+}
+
+/// The question that makes the fake model call this function.
+fn calling(name: &str, arguments: Value) -> String {
+    let call = format!("{{\"name\": \"{name}\", \"arguments\": {arguments}}}");
+    say(&format!("<tool_call>\n{call}\n</tool_call>"))
+}
+
+/// Answers a call, over its response and with the whole history: the prompts are equal.
+fn assert_answered(world: &World, asked: &Value, response: &Value, output: &Value) {
+    let more = [output.clone(), json!({"role": "user", "content": say("Done.")})];
+    let next = respond(
+        world,
+        json!({"previous_response_id": response["id"], "tools": asked["tools"], "input": more}),
+    );
+    assert_eq!(text(&next), "Done.");
+    let mut whole = vec![json!({"role": "user", "content": asked["input"]})];
+    whole.extend(response["output"].as_array().unwrap().iter().cloned());
+    whole.extend(more);
+    let again = respond(world, json!({"store": false, "tools": asked["tools"], "input": whole}));
+    assert_eq!(again["usage"]["input_tokens"], next["usage"]["input_tokens"]);
+    let items =
+        world.get(&format!("{ROUTE}/{}/input_items?order=asc", next["id"].as_str().unwrap()));
+    let items = items.json()["data"].clone();
+    assert_eq!(items[1], response["output"][0]);
+    assert_eq!((&items[2]["type"], &items[2]["output"]), (&output["type"], &output["output"]));
+}
+
+#[test]
+fn a_function_of_a_namespace_is_called_by_both_names() {
+    let world = with_calls();
+    let home =
+        json!({"type": "namespace", "name": "home", "description": "Lamps.", "tools": [light()]});
+    let body = json!({"input": calling("home__light", json!({"room": "hall"})),
+                      "tools": [light(), home]});
+    let response = respond(&world, body.clone());
+    let call = &response["output"][0];
+    assert_eq!((&call["type"], &call["name"]), (&json!("function_call"), &json!("light")));
+    assert_eq!((&call["namespace"], &call["status"]), (&json!("home"), &json!("completed")));
+    assert_eq!(
+        (&response["tools"], response["output"].as_array().unwrap().len()),
+        (&body["tools"], 1)
+    );
+
+    let events = events(&world, body.clone());
+    assert_eq!(kinds(&events), stream_of(&[CALLED]));
+    for event in [&events[2], &events[events.len() - 2]] {
+        assert_eq!(
+            (&event["item"]["name"], &event["item"]["namespace"]),
+            (&json!("light"), &json!("home"))
+        );
+    }
+    let stored = world.get(&format!("{ROUTE}/{}", response["id"].as_str().unwrap())).json();
+    assert_eq!(stored["output"], response["output"]);
+    let output =
+        json!({"type": "function_call_output", "call_id": call["call_id"], "output": "on"});
+    assert_answered(&world, &body, &response, &output);
+
+    let choice = json!({"type": "function", "name": "light", "namespace": "home"});
+    let body = json!({"input": "Hello", "tools": body["tools"], "tool_choice": choice, "seed": 4,
+                      "max_output_tokens": 400});
+    assert_eq!(respond(&world, body)["output"][0]["namespace"], "home");
+}
+
 #[test]
 fn a_call_can_be_forced_and_forbidden() {
     let world = World::new();
@@ -451,6 +524,12 @@ fn what_is_wrong_is_named_as_the_client_wrote_it() {
         (
             json!({"input": "x", "tools": [{"type": "web_search"}, {"type": "function", "name": "a b"}]}),
             "tools[1].name",
+            "invalid_value",
+        ),
+        (
+            json!({"input": "x", "tools": [{"type": "namespace", "name": "home", "tools": [
+                   {"type": "function", "name": "a b"}]}]}),
+            "tools[0].tools[0].name",
             "invalid_value",
         ),
         (json!({"input": "x", "tool_choice": "required"}), "tool_choice", "invalid_value"),

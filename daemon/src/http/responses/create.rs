@@ -40,7 +40,8 @@ pub async fn create(
     let status = Status::of_reason(choice.reason);
     let logprobs = chat_logprobs(&choice.logprobs)["content"].take();
     let message = choice.message.to_json();
-    let output = object::output(&message, &frame.ids, status, request.summarizes, &logprobs);
+    let (tools, summarizes) = (frame.tools(), request.summarizes);
+    let output = object::output(&message, &frame.ids, &tools, status, summarizes, &logprobs);
     let outcome = Outcome::of(&answer, output);
     Ok(Json(frame.response(status, outcome)).into_response())
 }

@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::client_tools::function_name;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::{tool_call, unsupported_part};
@@ -112,8 +113,8 @@ impl Input {
 
     fn call(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
         let id = fields.required_string("call_id")?;
-        let name = fields.required_string("name")?;
-        let call = tool_call(id, name, fields.required_string("arguments")?);
+        let name = function_name(fields.string("namespace")?, fields.required_string("name")?);
+        let call = tool_call(id, &name, fields.required_string("arguments")?);
         let calls = &mut self.answer(path, |_| true)["tool_calls"];
         match calls.as_array_mut() {
             Some(calls) => calls.push(call),
@@ -228,6 +229,13 @@ mod tests {
             read.paths,
             ["input[0]", "input[1]", "input[5]", "input[6]", "input[7]", "input[9]"]
         );
+    }
+
+    #[test]
+    fn a_call_of_a_namespace_is_that_of_the_function_which_the_chat_offers() {
+        let read = read(json!([{"type": "function_call", "call_id": "c1", "namespace": "home",
+                                "name": "f", "arguments": "{}"}]));
+        assert_eq!(read.messages[0]["tool_calls"], json!([tool_call("c1", "home__f", "{}")]));
     }
 
     #[test]

@@ -4,12 +4,14 @@
 
 use serde_json::{Value, json};
 
+use super::client_tools::{ClientTool, ClientTools};
 use super::object::{self, Status};
 use super::place::Ids;
 use crate::chat::assembly::Delta;
 
 pub struct Items {
     ids: Ids,
+    tools: ClientTools,
     summarizes: bool,
     done: Vec<Value>,
     open: Option<Open>,
@@ -28,14 +30,14 @@ struct Open {
 enum Kind {
     Reasoning,
     Message,
-    Call { id: String, name: String },
+    Call { id: String, tool: ClientTool },
 }
 
 type Events = Vec<Value>;
 
 impl Items {
-    pub fn new(ids: Ids, summarizes: bool) -> Self {
-        Self { ids, summarizes, done: Vec::new(), open: None, calls: 0 }
+    pub fn new(ids: Ids, tools: ClientTools, summarizes: bool) -> Self {
+        Self { ids, tools, summarizes, done: Vec::new(), open: None, calls: 0 }
     }
 
     /// The items that are over.
@@ -57,7 +59,7 @@ impl Items {
         for call in delta.tool_calls {
             let function = &call["function"];
             if let (Some(id), Some(name)) = (call["id"].as_str(), function["name"].as_str()) {
-                let kind = Kind::Call { id: id.to_owned(), name: name.to_owned() };
+                let kind = Kind::Call { id: id.to_owned(), tool: self.tools.get(name) };
                 self.open(kind, &mut events);
             }
             let arguments = function["arguments"].as_str().filter(|text| !text.is_empty());
@@ -103,10 +105,10 @@ impl Items {
     fn close(&mut self, status: Status, events: &mut Events) {
         let Some(open) = self.open.take() else { return };
         events.push(match &open.kind {
-            Kind::Call { name, .. } => self.event(
+            Kind::Call { tool, .. } => self.event(
                 &open,
                 "response.function_call_arguments.done",
-                json!({"name": name, "arguments": open.text}),
+                json!({"name": tool.name, "arguments": open.text}),
             ),
             Kind::Message => self.event(
                 &open,
@@ -189,9 +191,7 @@ impl Open {
         match &self.kind {
             Kind::Reasoning => object::reasoning(&self.id, &self.text, summarizes, status),
             Kind::Message => object::said(&self.id, &self.text, &json!(self.logprobs), status),
-            Kind::Call { id, name } => {
-                object::function_call(&self.id, id, name, &self.text, status)
-            }
+            Kind::Call { id, tool } => object::call(&self.id, id, tool, &self.text, status),
         }
     }
 }

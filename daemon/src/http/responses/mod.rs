@@ -1,10 +1,12 @@
 //! `/v1/responses`: OpenAI's Responses API, as chats of stored conversations.
 //!
-//! Reading order: `request` (the body as that of a chat) with `input`, `tools`, `echo` (what the response
-//! repeats) and `paths` (errors); `place` (ids), `references` and `origin` (what a response continues, and where it is stored); `object` (a
-//! response), `create` (the answer), `stream` with `items` (its events); `stored` (reading and deleting),
-//! `conversation` (a new one).
+//! Reading order: `request` (the body as that of a chat) with `input`, `tools`, `client_tools` (what the
+//! chat's functions are to the client), `echo` (what the response repeats) and `paths` (errors); `place` (ids),
+//! `references` and `origin` (what a response continues, and where it is stored); `object` (a response),
+//! `create` (the answer), `stream` with `items` (its events); `stored` (reading and deleting), `conversation`
+//! (a new one).
 
+mod client_tools;
 mod conversation;
 mod create;
 mod echo;

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::client_tools::{ClientTool, ClientTools};
 use super::place::Ids;
 use crate::chat::answer::Answer;
 use crate::error::ApiError;
@@ -119,6 +120,11 @@ impl Frame {
         response
     }
 
+    /// Of the request.
+    pub fn tools(&self) -> ClientTools {
+        ClientTools::of(self.echo.get("tools"))
+    }
+
     fn conversation(&self) -> Option<&str> {
         match &self.ids {
             Ids::Stored(place) => Some(place.conversation.as_str()),
@@ -147,6 +153,7 @@ fn usage_of(usage: &Value) -> Value {
 pub fn output(
     message: &Value,
     ids: &Ids,
+    tools: &ClientTools,
     status: Status,
     summarizes: bool,
     logprobs: &Value,
@@ -159,9 +166,9 @@ pub fn output(
     if let Some(text) = text("content") {
         items.push(said(&ids.message(), text, logprobs, Status::Completed));
     }
-    for (n, call) in calls_made(message.get("tool_calls")).enumerate() {
-        let CallMade { id, name, arguments } = call;
-        items.push(function_call(&ids.call(n), id, name, arguments, Status::Completed));
+    for (n, made) in calls_made(message.get("tool_calls")).enumerate() {
+        let CallMade { id, name, arguments } = made;
+        items.push(call(&ids.call(n), id, &tools.get(name), arguments, Status::Completed));
     }
     if let Some(last) = items.last_mut() {
         last["status"] = status.of_item().into(); // The others ended before it began.
@@ -193,18 +200,23 @@ pub fn reasoning_part(text: &str, summarizes: bool) -> Value {
     json!({"type": if summarizes { "summary_text" } else { "reasoning_text" }, "text": text})
 }
 
-pub fn function_call(id: &str, call: &str, name: &str, arguments: &str, status: Status) -> Value {
-    json!({
-        "id": id, "type": "function_call", "status": status.of_item(), "call_id": call,
-        "name": name, "arguments": arguments,
-    })
+/// `id`: the item's. `call_id`: that of the chat's call.
+pub fn call(id: &str, call_id: &str, tool: &ClientTool, arguments: &str, status: Status) -> Value {
+    let mut item = json!({
+        "id": id, "type": "function_call", "status": status.of_item(), "call_id": call_id,
+        "name": tool.name, "arguments": arguments,
+    });
+    if let Some(namespace) = &tool.namespace {
+        item["namespace"] = namespace.as_str().into();
+    }
+    item
 }
 
 /// The items of any message. `message`: as a chat has it.
-pub fn items(message: &Value, ids: &Ids) -> Vec<Value> {
+pub fn items(message: &Value, ids: &Ids, tools: &ClientTools) -> Vec<Value> {
     let text = message["content"].as_str().unwrap_or_default();
     match message["role"].as_str().unwrap_or_default() {
-        "assistant" => output(message, ids, Status::Completed, false, &json!([])),
+        "assistant" => output(message, ids, tools, Status::Completed, false, &json!([])),
         "tool" => vec![json!({
             "id": ids.result(), "type": "function_call_output", "status": "completed",
             "call_id": message["tool_call_id"], "output": text,

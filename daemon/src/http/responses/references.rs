@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::client_tools::ClientTools;
 use super::object;
 use super::place::{Ids, Place};
 use crate::conversations::Conversations;
@@ -54,7 +55,9 @@ fn is_reference(item: &Value) -> bool {
 
 fn stored_item(text: &ConversationText, place: &Place, id: &str) -> Option<Value> {
     let saved = text.messages.iter().find(|saved| saved.id == place.row)?;
-    let items = object::items(&saved.message, &Ids::Stored(place.clone()));
+    // Read as input, a call is that of a function again, whatever it is to the client.
+    let tools = ClientTools::default();
+    let items = object::items(&saved.message, &Ids::Stored(place.clone()), &tools);
     items.into_iter().find(|item| item["id"] == id)
 }
 

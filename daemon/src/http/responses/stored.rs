@@ -10,6 +10,7 @@ use axum::extract::{Path, State};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::client_tools::ClientTools;
 use super::echo::{defaults, summarizes};
 use super::object::{self, Frame, Outcome, Status};
 use super::place::{Ids, Place};
@@ -46,6 +47,12 @@ impl Answered {
     fn message(&self) -> &SavedMessage {
         let message = self.text.messages.iter().find(|saved| saved.id == self.row);
         message.expect("`find` has found it")
+    }
+
+    /// Of the request that asked.
+    fn tools(&self) -> ClientTools {
+        let finish = self.message().finish.as_ref();
+        ClientTools::of(finish.and_then(|finish| finish[RESPONSE].get("tools")))
     }
 
     fn ids_of(&self, row: i64) -> Ids {
@@ -132,9 +139,9 @@ fn response(answered: &Answered) -> Value {
         model: finish["model"].as_str().unwrap_or_default().to_owned(),
         echo,
     };
-    let logprobs = json!([]);
+    let (tools, logprobs) = (frame.tools(), json!([]));
     let outcome = Outcome {
-        output: object::output(&saved.message, &frame.ids, status, summarizes, &logprobs),
+        output: object::output(&saved.message, &frame.ids, &tools, status, summarizes, &logprobs),
         usage: finish.get("usage").filter(|usage| usage.is_object()).cloned(),
         millis: finish["hob"]["total_ms"].as_f64(),
         hob: finish.get("hob").filter(|hob| hob.is_object()).cloned(),
@@ -187,7 +194,9 @@ pub async fn input_items(
     let answered = found(&id, &conversations).await?;
     let path = answered.text.path_to(answered.row);
     let before = path.iter().take(path.len() - 1);
-    let items = before.flat_map(|saved| object::items(&saved.message, &answered.ids_of(saved.id)));
+    let tools = answered.tools();
+    let items =
+        before.flat_map(|saved| object::items(&saved.message, &answered.ids_of(saved.id), &tools));
     page(items.collect(), &query).map(Json)
 }
 

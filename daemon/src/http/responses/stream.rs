@@ -39,7 +39,7 @@ impl Events {
         for kind in ["response.created", "response.in_progress"] {
             self.ready.push_back(json!({"type": kind, "response": response}));
         }
-        let items = Items::new(frame.ids.clone(), self.request.summarizes);
+        let items = Items::new(frame.ids.clone(), frame.tools(), self.request.summarizes);
         self.growing = Some((frame, items));
     }
 

@@ -5,6 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::client_tools::function_name;
 use super::paths::Paths;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
@@ -39,26 +40,58 @@ pub fn tools(fields: &Fields<'_>, paths: &mut Paths) -> Result<Offered, ApiError
     for (n, sent) in fields.list("tools")?.into_iter().flatten().enumerate() {
         let path = format!("tools[{n}]");
         let tool = Fields::of(sent, &path)?;
-        let tools = &mut offered.functions;
-        match tool.required_string("type")? {
-            "function" => {}
-            other if is_hosted(other) => continue,
-            other => {
+        if !is_hosted(tool.required_string("type")?) {
+            offered.add(&tool, &path, None, paths)?;
+            offered.echo.push(sent.clone());
+        }
+    }
+    Ok(offered)
+}
+
+impl Offered {
+    /// `namespace`: that of the tool.
+    fn add(
+        &mut self,
+        tool: &Fields<'_>,
+        path: &str,
+        namespace: Option<&str>,
+        paths: &mut Paths,
+    ) -> Result<(), ApiError> {
+        let function = match (tool.required_string("type")?, namespace) {
+            ("function", _) => function(tool, namespace)?,
+            ("namespace", None) => {
+                let name = tool.required_string("name")?;
+                tool.required("tools")?;
+                for (n, within) in tool.list("tools")?.into_iter().flatten().enumerate() {
+                    let path = tool.path(&format!("tools[{n}]"));
+                    self.add(&Fields::of(within, &path)?, &path, Some(name), paths)?;
+                }
+                return Ok(());
+            }
+            (other, _) => {
                 let message = format!(
                     "tools of type `{}` are not supported, only functions",
                     other.escape_debug()
                 );
                 return Err(unsupported(tool.path("type"), message));
             }
-        }
-        paths.add(format!("tools[{}]", tools.len()), &path);
-        paths.add(format!("tools[{}].function", tools.len()), &path);
-        let named = ["name", "description", "parameters", "strict"];
-        let set = named.into_iter().filter_map(|name| Some((name.into(), tool.get(name)?.clone())));
-        tools.push(json!({"type": "function", "function": set.collect::<Map<_, _>>()}));
-        offered.echo.push(sent.clone());
+        };
+        paths.add(format!("tools[{}]", self.functions.len()), path);
+        paths.add(format!("tools[{}].function", self.functions.len()), path);
+        self.functions.push(json!({"type": "function", "function": function}));
+        Ok(())
     }
-    Ok(offered)
+}
+
+fn function(tool: &Fields<'_>, namespace: Option<&str>) -> Result<Map<String, Value>, ApiError> {
+    let named = ["name", "description", "parameters", "strict"];
+    let set = named.into_iter().filter_map(|name| Some((name.into(), tool.get(name)?.clone())));
+    let mut function: Map<String, Value> = set.collect();
+    if namespace.is_some() {
+        let name = function_name(namespace, tool.required_string("name")?);
+        function.insert("name".into(), name.into());
+    }
+    Ok(function)
 }
 
 fn is_hosted(kind: &str) -> bool {
@@ -75,7 +108,7 @@ pub fn tool_choice(fields: &Fields<'_>, paths: &mut Paths) -> Result<Option<Valu
     };
     let choice = Fields::of(value, "tool_choice")?;
     match choice.required_string("type")? {
-        "function" => Ok(Some(function(&choice)?)),
+        "function" => Ok(Some(chosen(&choice)?)),
         kind @ "allowed_tools" => {
             let mode = choice.required_string("mode")?;
             let tools = allowed(&choice, paths)?;
@@ -97,8 +130,8 @@ pub fn tool_choice(fields: &Fields<'_>, paths: &mut Paths) -> Result<Option<Valu
 }
 
 /// A function by its name, as a chat has it.
-fn function(fields: &Fields<'_>) -> Result<Value, ApiError> {
-    let name = fields.required_string("name")?;
+fn chosen(fields: &Fields<'_>) -> Result<Value, ApiError> {
+    let name = function_name(fields.string("namespace")?, fields.required_string("name")?);
     Ok(json!({"type": "function", "function": {"name": name}}))
 }
 
@@ -116,7 +149,7 @@ fn allowed(choice: &Fields<'_>, paths: &mut Paths) -> Result<Vec<Value>, ApiErro
             _ => return Err(unsupported(tool.path("type"), "only functions can be called")),
         }
         paths.add(format!("{OF_CHAT}.tools[{}].function", tools.len()), &path);
-        tools.push(function(&tool)?);
+        tools.push(chosen(&tool)?);
     }
     Ok(tools)
 }
@@ -148,6 +181,18 @@ mod tests {
     }
 
     #[test]
+    fn the_functions_of_a_namespace_have_its_name_in_front() {
+        let home = json!({"type": "namespace", "name": "home", "description": "Lamps.",
+                          "tools": [function("f")]});
+        let choice = json!({"type": "function", "name": "f", "namespace": "home"});
+        let body = json!({"tools": [function("f"), home], "tool_choice": choice});
+        let (tools, choice) = read(&body).unwrap();
+        let names: Vec<&Value> = tools.iter().map(|tool| &tool["function"]["name"]).collect();
+        assert_eq!(names, ["f", "home__f"]);
+        assert_eq!(choice, Some(json!({"type": "function", "function": {"name": "home__f"}})));
+    }
+
+    #[test]
     fn the_allowed_tools_are_named_as_in_a_chat() {
         let allowed = json!([{"type": "web_search"}, {"type": "function", "name": "g"}]);
         let choice = json!({"type": "allowed_tools", "mode": "required", "tools": allowed});
@@ -166,6 +211,12 @@ mod tests {
         for (body, param) in [
             (of(json!({"type": "shell"})), "tools[1].type"),
             (of(json!({"type": "custom", "name": "x"})), "tools[1].type"),
+            (of(json!({"type": "namespace", "name": "home"})), "tools[1].tools"),
+            (
+                of(json!({"type": "namespace", "name": "a", "tools": [
+                    {"type": "namespace", "name": "b", "tools": []}]})),
+                "tools[1].tools[0].type",
+            ),
             (choice(json!({"type": "file_search"})), "tool_choice.type"),
             (choice(json!({"type": "shell"})), "tool_choice.type"),
             (choice(json!({"type": "function"})), "tool_choice.name"),

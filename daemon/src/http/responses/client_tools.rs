@@ -1,0 +1,90 @@
+//! The client's tools, by the names of the functions that stand for them in the chat.
+//!
+//! - A chat has no namespaces: a function of one has its name in front of its own.
+//! - Read from the tools that a response repeats, which are stored with it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// A tool as the client calls it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientTool {
+    pub name: String,
+    pub namespace: Option<String>,
+}
+
+/// Those that the chat has under another name.
+#[derive(Clone, Debug, Default)]
+pub struct ClientTools(BTreeMap<String, ClientTool>);
+
+impl ClientTools {
+    /// `tools`: those that a response repeats.
+    pub fn of(tools: Option<&Value>) -> Self {
+        let mut read = Self::default();
+        read.add(tools, None);
+        read
+    }
+
+    /// The tool that this function stands for.
+    pub fn get(&self, function: &str) -> ClientTool {
+        let plain = || ClientTool { name: function.to_owned(), namespace: None };
+        self.0.get(function).cloned().unwrap_or_else(plain)
+    }
+
+    fn add(&mut self, tools: Option<&Value>, namespace: Option<&str>) {
+        for tool in tools.and_then(Value::as_array).into_iter().flatten() {
+            let name = tool["name"].as_str().unwrap_or_default();
+            match (tool["type"].as_str().unwrap_or_default(), namespace) {
+                ("namespace", None) => self.add(tool.get("tools"), Some(name)),
+                ("function", Some(_)) => {
+                    let tool = ClientTool {
+                        name: name.to_owned(),
+                        namespace: namespace.map(str::to_owned),
+                    };
+                    self.0.insert(function_name(namespace, name), tool);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The name of the function that stands for a tool. Some namespaces end with the mark that separates them.
+pub fn function_name(namespace: Option<&str>, name: &str) -> String {
+    const MARK: &str = "__";
+    match namespace {
+        Some(namespace) if namespace.ends_with(MARK) => format!("{namespace}{name}"),
+        Some(namespace) => format!("{namespace}{MARK}{name}"),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_function_of_a_namespace_is_found_by_the_name_that_the_chat_has() {
+        let within = json!([{"type": "function", "name": "light"}]);
+        let tools = json!([
+            {"type": "namespace", "name": "home", "tools": within},
+            {"type": "namespace", "name": "mcp__away__", "tools": within},
+            {"type": "function", "name": "light"},
+        ]);
+        let tools = ClientTools::of(Some(&tools));
+        for (function, namespace) in [
+            ("home__light", Some("home")),
+            ("mcp__away__light", Some("mcp__away__")),
+            ("light", None),
+        ] {
+            let expected =
+                ClientTool { name: "light".into(), namespace: namespace.map(str::to_owned) };
+            assert_eq!(tools.get(function), expected);
+            assert_eq!(function_name(namespace, "light"), function);
+        }
+        assert_eq!(tools.get("home__other").name, "home__other");
+    }
+}
