@@ -121,6 +121,59 @@ def test_a_streamed_call_is_assembled(client):
     assert (call.name, call.arguments) == ("set_light", done.arguments)
 
 
+PATCH = '*** Begin Patch\n+ "é" \\\\ 😀\n*** End Patch\n'
+HOME = {"type": "namespace", "name": "home", "description": "Lamps.", "tools": [LIGHT]}
+
+
+def called(fake, name: str, arguments: dict, tool: dict):
+    """The call that the fake model makes, whole and as it was assembled from a stream, and the tool's result."""
+    client = fake.client()
+    call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    options = {"model": MODEL, "input": f"Say this: <tool_call>\n{call}\n</tool_call>", "tools": [LIGHT, tool]}
+    response = client.responses.create(**options)
+    events = list(client.responses.create(**options, stream=True))
+    [whole], [streamed] = response.output, events[-1].response.output
+    kind = f"{whole.type}_output"
+    result = {"type": kind, "call_id": whole.call_id, "output": "done"}
+    asked = {**options, "input": [result, user("Say this: Done")], "previous_response_id": response.id}
+    answer = client.responses.create(**asked)
+    assert answer.output_text == "Done"
+    items = client.responses.input_items.list(answer.id, order="asc").data
+    assert [item.type for item in items] == ["message", whole.type, kind, "message"]
+    return whole, streamed, events
+
+
+def test_a_custom_tool_is_called_with_a_text(fake):
+    tool = {"type": "custom", "name": "patch", "description": "Edits files."}
+    whole, streamed, events = called(fake, "patch", {"input": PATCH}, tool)
+    for call in whole, streamed:
+        assert (call.type, call.name, call.input) == ("custom_tool_call", "patch", PATCH)
+    deltas = [e.delta for e in events if e.type == "response.custom_tool_call_input.delta"]
+    [done] = [e for e in events if e.type == "response.custom_tool_call_input.done"]
+    assert len(deltas) > 3 and "".join(deltas) == done.input == PATCH
+
+
+def test_a_function_of_a_namespace_is_called(fake):
+    arguments = {"room": "hall", "state": "on"}
+    whole, streamed, _ = called(fake, "home__set_light", arguments, HOME)
+    for call in whole, streamed:
+        assert (call.type, call.name, call.namespace) == ("function_call", "set_light", "home")
+        assert json.loads(call.arguments) == arguments
+
+
+def test_a_custom_tool_demands_a_form_of_its_text(client):
+    form = {"type": "grammar", "syntax": "regex", "definition": "[a-c]{4}"}
+    response = respond(
+        client,
+        "Hello!",
+        tools=[{"type": "custom", "name": "code", "format": form}],
+        tool_choice={"type": "custom", "name": "code"},
+        max_output_tokens=200,
+    )
+    [call] = [item for item in response.output if item.type == "custom_tool_call"]
+    assert len(call.input) == 4 and set(call.input) <= set("abc")
+
+
 def test_a_conversation_goes_on_from_a_response(client):
     told = respond(client, TOLD)
     asked = respond(client, ASKED, previous_response_id=told.id)

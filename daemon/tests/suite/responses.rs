@@ -373,6 +373,81 @@ fn a_function_of_a_namespace_is_called_by_both_names() {
     assert_eq!(respond(&world, body)["output"][0]["namespace"], "home");
 }
 
+const FREEFORM: &[&str] = &["custom_tool_call_input.delta", "custom_tool_call_input.done"];
+
+#[test]
+fn a_custom_tool_is_called_with_a_text() {
+    let world = with_calls();
+    let input = "*** Begin Patch\n+ \"é\" \\ 😀\n*** End Patch\n";
+    let patch = json!({"type": "custom", "name": "patch", "description": "Edits files."});
+    let body =
+        json!({"input": calling("patch", json!({"input": input})), "tools": [light(), patch]});
+    let response = respond(&world, body.clone());
+    let [call] = response["output"].as_array().unwrap().as_slice() else { panic!("{response}") };
+    assert_eq!((&call["type"], &call["name"]), (&json!("custom_tool_call"), &json!("patch")));
+    assert_eq!((&call["input"], &call["status"]), (&json!(input), &json!("completed")));
+    assert_eq!((call.get("arguments"), call.get("namespace")), (None, None));
+    assert_eq!((&response["status"], &response["tools"]), (&json!("completed"), &body["tools"]));
+
+    let events = events(&world, body.clone());
+    assert_eq!(kinds(&events), stream_of(&[FREEFORM]));
+    assert_eq!(events[2]["item"]["input"], "");
+    assert_eq!(joined(&events, "response.custom_tool_call_input.delta"), input);
+    let deltas = events.iter().filter(|it| it["type"] == "response.custom_tool_call_input.delta");
+    assert!(deltas.count() > 1, "they come as the model writes them");
+    let done =
+        events.iter().find(|it| it["type"] == "response.custom_tool_call_input.done").unwrap();
+    assert_eq!((&done["input"], &done["item_id"]), (&json!(input), &events[2]["item"]["id"]));
+    assert_eq!(events[events.len() - 2]["item"]["input"], input);
+
+    let stored = world.get(&format!("{ROUTE}/{}", response["id"].as_str().unwrap())).json();
+    assert_eq!(stored["output"], response["output"]);
+    let output =
+        json!({"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "done"});
+    assert_answered(&world, &body, &response, &output);
+    let reference = json!({"type": "item_reference", "id": call["id"]});
+    let user = |text: &Value| json!({"role": "user", "content": text});
+    let referred = [user(&body["input"]), reference, output, user(&json!(say("Well.")))];
+    let body = json!({"input": referred, "tools": body["tools"], "store": false});
+    assert_eq!(text(&respond(&world, body)), "Well.");
+}
+
+#[test]
+fn the_text_of_a_cut_call_is_what_the_model_wrote() {
+    let world = with_calls();
+    let patch = json!({"type": "custom", "name": "patch"});
+    let body = json!({"input": calling("patch", json!({"input": "a\n".repeat(40)})), "tools": [patch],
+                      "max_output_tokens": 80});
+    let response = respond(&world, body.clone());
+    let call = &response["output"][0];
+    assert_eq!(
+        (&response["status"], &call["status"]),
+        (&json!("incomplete"), &json!("incomplete"))
+    );
+    let input = call["input"].as_str().unwrap();
+    assert!(input.len() > 9 && "a\n".repeat(40).starts_with(input), "{input}");
+    let events = events(&world, body);
+    assert_eq!(joined(&events, "response.custom_tool_call_input.delta"), input);
+    assert_eq!(events[events.len() - 2]["item"]["input"], input);
+}
+
+#[test]
+fn the_text_of_a_custom_tool_has_the_form_that_it_demands() {
+    let world = with_calls();
+    let format = json!({"type": "grammar", "syntax": "regex", "definition": "[0-9]{3}\n[ab]"});
+    let code = json!({"type": "custom", "name": "code", "format": format});
+    let choice = json!({"type": "custom", "name": "code"});
+    for seed in 0..3 {
+        let body = json!({"input": "Hello", "tools": [light(), code], "tool_choice": choice,
+                          "seed": seed, "temperature": 1, "max_output_tokens": 400});
+        let call = respond(&world, body)["output"][0].clone();
+        let input = call["input"].as_str().unwrap_or_else(|| panic!("{call}"));
+        let (digits, letter) = input.split_once('\n').unwrap();
+        assert!(digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()), "{input}");
+        assert!(["a", "b"].contains(&letter), "{input}");
+    }
+}
+
 #[test]
 fn a_call_can_be_forced_and_forbidden() {
     let world = World::new();
@@ -531,6 +606,17 @@ fn what_is_wrong_is_named_as_the_client_wrote_it() {
                    {"type": "function", "name": "a b"}]}]}),
             "tools[0].tools[0].name",
             "invalid_value",
+        ),
+        (
+            json!({"input": "x", "tools": [{"type": "custom", "name": "c", "format": {
+                   "type": "grammar", "syntax": "regex", "definition": "a(?=b)"}}]}),
+            "tools[0].format.definition",
+            "grammar",
+        ),
+        (
+            json!({"input": [{"type": "custom_tool_call", "call_id": "c", "name": "f"}]}),
+            "input[0].input",
+            "missing",
         ),
         (json!({"input": "x", "tool_choice": "required"}), "tool_choice", "invalid_value"),
         (

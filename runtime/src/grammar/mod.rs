@@ -30,6 +30,7 @@ pub use constraint::Constraint;
 pub use error::GrammarError;
 pub use factory::GrammarFactory;
 use lark::Lark;
+pub use pattern::whole_pattern;
 pub use schema::Strictness;
 use schema::{json_rule, with_strictness};
 pub use tools::{Calls, ToolSignature};

@@ -1,4 +1,37 @@
-//! Regular expressions without the assertions that llguidance cannot follow.
+//! Regular expressions without the assertions that llguidance cannot follow, and those that it can follow as a
+//! schema's `pattern`.
+
+use llguidance::derivre::{RegexAst, RegexBuilder};
+
+use super::error::GrammarError;
+
+const MAX_BYTES: usize = 64 << 10;
+
+/// A schema's `pattern` for the texts that a regular expression matches as a whole.
+///
+/// # Errors
+/// When it cannot be followed. The error repeats nothing of it, because it is a tool's.
+pub fn whole_pattern(expression: &str) -> Result<String, GrammarError> {
+    let refused = |why: &str| {
+        let message = format!("the regular expression cannot be followed: {why}");
+        Err(GrammarError::Unsupported(message))
+    };
+    if expression.is_empty() {
+        return refused("it is empty");
+    }
+    if expression.len() > MAX_BYTES {
+        return refused(&format!("it has more than {MAX_BYTES} bytes"));
+    }
+    if without_assertions(expression) != expression {
+        return refused("it has look-around or word boundaries");
+    }
+    let pattern = format!("^(?:{expression})$");
+    let search = RegexAst::SearchRegex(llguidance::regex_to_lark(&pattern, "dw"));
+    match RegexBuilder::new().mk(&search) {
+        Ok(_) => Ok(pattern),
+        Err(_) => refused("its syntax is unknown"),
+    }
+}
 
 /// The same expression without look-around and word boundaries: it matches all that it matched, and more.
 pub(super) fn without_assertions(pattern: &str) -> String {
@@ -63,6 +96,22 @@ fn class_bytes(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_expression_that_cannot_be_followed_is_refused_without_its_text() {
+        assert_eq!(whole_pattern("^a|b/$").unwrap(), "^(?:^a|b/$)$");
+        let long = "a".repeat(MAX_BYTES + 1);
+        for (expression, why) in [
+            ("", "it is empty"),
+            (long.as_str(), "it has more than 65536 bytes"),
+            ("(?=secret)", "it has look-around or word boundaries"),
+            ("(secret", "its syntax is unknown"),
+            (r"(secret)\1", "its syntax is unknown"),
+        ] {
+            let error = whole_pattern(expression).unwrap_err().to_string();
+            assert_eq!(error, format!("the regular expression cannot be followed: {why}"));
+        }
+    }
 
     #[test]
     fn assertions_are_left_out_and_the_rest_stays() {

@@ -1,15 +1,27 @@
 //! The client's tools, by the names of the functions that stand for them in the chat.
 //!
 //! - A chat has no namespaces: a function of one has its name in front of its own.
+//! - A chat has no custom tools: a function with the argument `input` stands for one, see [`super::freeform`].
 //! - Read from the tools that a response repeats, which are stored with it.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::wire::message::calls_made;
+
+/// What a call and its result are to the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    #[default]
+    Function,
+    Custom,
+}
+
 /// A tool as the client calls it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientTool {
+    pub kind: Kind,
     pub name: String,
     pub namespace: Option<String>,
 }
@@ -28,24 +40,31 @@ impl ClientTools {
 
     /// The tool that this function stands for.
     pub fn get(&self, function: &str) -> ClientTool {
-        let plain = || ClientTool { name: function.to_owned(), namespace: None };
+        let plain = || ClientTool { name: function.to_owned(), ..ClientTool::default() };
         self.0.get(function).cloned().unwrap_or_else(plain)
+    }
+
+    /// The kind of each call in these messages, by its id. Calls of functions may be missing.
+    pub fn kinds<'m>(&self, messages: impl Iterator<Item = &'m Value>) -> BTreeMap<&'m str, Kind> {
+        let calls = messages.flat_map(|message| calls_made(message.get("tool_calls")));
+        calls.filter_map(|call| Some((call.id, self.0.get(call.name)?.kind))).collect()
     }
 
     fn add(&mut self, tools: Option<&Value>, namespace: Option<&str>) {
         for tool in tools.and_then(Value::as_array).into_iter().flatten() {
             let name = tool["name"].as_str().unwrap_or_default();
-            match (tool["type"].as_str().unwrap_or_default(), namespace) {
-                ("namespace", None) => self.add(tool.get("tools"), Some(name)),
-                ("function", Some(_)) => {
-                    let tool = ClientTool {
-                        name: name.to_owned(),
-                        namespace: namespace.map(str::to_owned),
-                    };
-                    self.0.insert(function_name(namespace, name), tool);
+            let kind = match (tool["type"].as_str().unwrap_or_default(), namespace) {
+                ("namespace", None) => {
+                    self.add(tool.get("tools"), Some(name));
+                    continue;
                 }
-                _ => {}
-            }
+                ("function", Some(_)) => Kind::Function,
+                ("custom", _) => Kind::Custom,
+                _ => continue,
+            };
+            let namespace = namespace.map(str::to_owned);
+            let function = function_name(namespace.as_deref(), name);
+            self.0.insert(function, ClientTool { kind, name: name.to_owned(), namespace });
         }
     }
 }
@@ -65,6 +84,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::wire::message::tool_call;
 
     #[test]
     fn a_function_of_a_namespace_is_found_by_the_name_that_the_chat_has() {
@@ -80,11 +100,29 @@ mod tests {
             ("mcp__away__light", Some("mcp__away__")),
             ("light", None),
         ] {
-            let expected =
-                ClientTool { name: "light".into(), namespace: namespace.map(str::to_owned) };
+            let expected = ClientTool {
+                kind: Kind::Function,
+                name: "light".into(),
+                namespace: namespace.map(str::to_owned),
+            };
             assert_eq!(tools.get(function), expected);
             assert_eq!(function_name(namespace, "light"), function);
         }
         assert_eq!(tools.get("home__other").name, "home__other");
+    }
+
+    #[test]
+    fn the_kind_of_a_call_is_that_of_its_tool() {
+        let within = json!([{"type": "custom", "name": "patch"}]);
+        let tools = json!([
+            {"type": "custom", "name": "patch"},
+            {"type": "namespace", "name": "home", "tools": within},
+        ]);
+        let tools = ClientTools::of(Some(&tools));
+        let calls = ["patch", "home__patch", "light"].map(|name| tool_call(name, name, "{}"));
+        let messages = [json!({"role": "user"}), json!({"role": "assistant", "tool_calls": calls})];
+        let kinds = tools.kinds(messages.iter());
+        let expected = [("home__patch", Kind::Custom), ("patch", Kind::Custom)];
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
     }
 }

@@ -6,7 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::client_tools::function_name;
+use super::client_tools::{Kind, function_name};
+use super::freeform;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::{tool_call, unsupported_part};
@@ -57,8 +58,9 @@ impl Input {
         match kind(&fields)? {
             "message" => self.message(&fields, path),
             "reasoning" => self.reasoning(&fields, path),
-            "function_call" => self.call(&fields, path),
-            "function_call_output" => {
+            "function_call" => self.call(&fields, path, Kind::Function),
+            "custom_tool_call" => self.call(&fields, path, Kind::Custom),
+            "function_call_output" | "custom_tool_call_output" => {
                 let id = fields.required_string("call_id")?;
                 let content = result(fields.required("output")?, &fields.path("output"))?;
                 let message = json!({"role": "tool", "tool_call_id": id, "content": content});
@@ -111,10 +113,14 @@ impl Input {
         Ok(())
     }
 
-    fn call(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
+    fn call(&mut self, fields: &Fields<'_>, path: &str, kind: Kind) -> Result<(), ApiError> {
         let id = fields.required_string("call_id")?;
         let name = function_name(fields.string("namespace")?, fields.required_string("name")?);
-        let call = tool_call(id, &name, fields.required_string("arguments")?);
+        let arguments = match kind {
+            Kind::Function => fields.required_string("arguments")?.to_owned(),
+            Kind::Custom => freeform::arguments_of(fields.required_string("input")?),
+        };
+        let call = tool_call(id, &name, &arguments);
         let calls = &mut self.answer(path, |_| true)["tool_calls"];
         match calls.as_array_mut() {
             Some(calls) => calls.push(call),
@@ -232,6 +238,18 @@ mod tests {
     }
 
     #[test]
+    fn a_call_of_a_custom_tool_is_that_of_a_function_with_one_argument() {
+        let read = read(json!([
+            {"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "a\n\"b\""},
+            {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"},
+        ]));
+        let call = tool_call("c1", "patch", r#"{"input":"a\n\"b\""}"#);
+        assert_eq!(read.messages[0]["tool_calls"], json!([call]));
+        let result = json!({"role": "tool", "tool_call_id": "c1", "content": "done"});
+        assert_eq!(read.messages[1], result);
+    }
+
+    #[test]
     fn a_call_of_a_namespace_is_that_of_the_function_which_the_chat_offers() {
         let read = read(json!([{"type": "function_call", "call_id": "c1", "namespace": "home",
                                 "name": "f", "arguments": "{}"}]));
@@ -251,6 +269,7 @@ mod tests {
                 "input[0].content[0].type",
             ),
             (json!({"type": "function_call", "name": "f", "arguments": "{}"}), "input[0].call_id"),
+            (json!({"type": "custom_tool_call", "call_id": "c", "name": "f"}), "input[0].input"),
             (json!({"type": "function_call_output", "call_id": "c"}), "input[0].output"),
             (
                 json!({"type": "function_call_output", "call_id": "c", "output": {}}),

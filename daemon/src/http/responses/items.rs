@@ -4,7 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::client_tools::{ClientTool, ClientTools};
+use super::client_tools::{self, ClientTool, ClientTools};
+use super::freeform::InputReader;
 use super::object::{self, Status};
 use super::place::Ids;
 use crate::chat::assembly::Delta;
@@ -22,6 +23,8 @@ pub struct Items {
 struct Open {
     id: String,
     kind: Kind,
+    /// The text of a custom tool is within what the model writes.
+    input: Option<InputReader>,
     text: String,
     logprobs: Vec<Value>,
 }
@@ -31,6 +34,12 @@ enum Kind {
     Reasoning,
     Message,
     Call { id: String, tool: ClientTool },
+}
+
+impl Kind {
+    fn is_custom(&self) -> bool {
+        matches!(self, Self::Call { tool, .. } if tool.kind == client_tools::Kind::Custom)
+    }
 }
 
 type Events = Vec<Value>;
@@ -88,7 +97,8 @@ impl Items {
                 self.ids.call(self.calls - 1)
             }
         };
-        let open = Open { id, kind, text: String::new(), logprobs: Vec::new() };
+        let input = kind.is_custom().then(InputReader::default);
+        let open = Open { id, kind, input, text: String::new(), logprobs: Vec::new() };
         let mut item = open.item(Status::InProgress, self.summarizes);
         for parts in ["content", "summary"] {
             if item.get(parts).is_some() {
@@ -103,8 +113,15 @@ impl Items {
     }
 
     fn close(&mut self, status: Status, events: &mut Events) {
+        let rest = self.open.as_mut().and_then(|open| Some(open.input.as_mut()?.finish()));
+        events.extend(rest.and_then(|rest| self.add(&rest, json!([]))));
         let Some(open) = self.open.take() else { return };
         events.push(match &open.kind {
+            Kind::Call { .. } if open.input.is_some() => self.event(
+                &open,
+                "response.custom_tool_call_input.done",
+                json!({"input": open.text}),
+            ),
             Kind::Call { tool, .. } => self.event(
                 &open,
                 "response.function_call_arguments.done",
@@ -128,14 +145,32 @@ impl Items {
         self.done.push(item);
     }
 
+    /// `text`: what the model has written.
     fn grow(&mut self, text: &str, logprobs: Value) -> Option<Value> {
+        match &mut self.open.as_mut()?.input {
+            Some(input) => {
+                let text = input.push(text);
+                self.add(&text, logprobs)
+            }
+            None => self.add(text, logprobs),
+        }
+    }
+
+    fn add(&mut self, text: &str, logprobs: Value) -> Option<Value> {
+        if text.is_empty() {
+            return None;
+        }
         let open = self.open.as_mut()?;
         open.text.push_str(text);
         open.logprobs.extend(logprobs.as_array().into_iter().flatten().cloned());
         let open = self.open.as_ref()?;
         Some(match open.kind {
             Kind::Call { .. } => {
-                self.event(open, "response.function_call_arguments.delta", json!({"delta": text}))
+                let what = match open.input {
+                    Some(_) => "custom_tool_call_input",
+                    None => "function_call_arguments",
+                };
+                self.event(open, &format!("response.{what}.delta"), json!({"delta": text}))
             }
             Kind::Message => self.event(
                 open,

@@ -1,8 +1,11 @@
 //! Responses and items, in OpenAI's shape.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
-use super::client_tools::{ClientTool, ClientTools};
+use super::client_tools::{ClientTool, ClientTools, Kind};
+use super::freeform;
 use super::place::Ids;
 use crate::chat::answer::Answer;
 use crate::error::ApiError;
@@ -168,7 +171,12 @@ pub fn output(
     }
     for (n, made) in calls_made(message.get("tool_calls")).enumerate() {
         let CallMade { id, name, arguments } = made;
-        items.push(call(&ids.call(n), id, &tools.get(name), arguments, Status::Completed));
+        let tool = tools.get(name);
+        let text = match tool.kind {
+            Kind::Function => arguments.to_owned(),
+            Kind::Custom => freeform::input_of(arguments),
+        };
+        items.push(call(&ids.call(n), id, &tool, &text, Status::Completed));
     }
     if let Some(last) = items.last_mut() {
         last["status"] = status.of_item().into(); // The others ended before it began.
@@ -200,11 +208,16 @@ pub fn reasoning_part(text: &str, summarizes: bool) -> Value {
     json!({"type": if summarizes { "summary_text" } else { "reasoning_text" }, "text": text})
 }
 
-/// `id`: the item's. `call_id`: that of the chat's call.
-pub fn call(id: &str, call_id: &str, tool: &ClientTool, arguments: &str, status: Status) -> Value {
+/// `id`: the item's. `call_id`: that of the chat's call. `text`: the arguments of a function, the input of a
+/// custom tool.
+pub fn call(id: &str, call_id: &str, tool: &ClientTool, text: &str, status: Status) -> Value {
+    let (kind, field) = match tool.kind {
+        Kind::Function => ("function_call", "arguments"),
+        Kind::Custom => ("custom_tool_call", "input"),
+    };
     let mut item = json!({
-        "id": id, "type": "function_call", "status": status.of_item(), "call_id": call_id,
-        "name": tool.name, "arguments": arguments,
+        "id": id, "type": kind, "status": status.of_item(), "call_id": call_id,
+        "name": tool.name, field: text,
     });
     if let Some(namespace) = &tool.namespace {
         item["namespace"] = namespace.as_str().into();
@@ -212,15 +225,27 @@ pub fn call(id: &str, call_id: &str, tool: &ClientTool, arguments: &str, status:
     item
 }
 
-/// The items of any message. `message`: as a chat has it.
-pub fn items(message: &Value, ids: &Ids, tools: &ClientTools) -> Vec<Value> {
+/// The items of any message. `message`: as a chat has it. `kinds`: of the calls before it, by their ids.
+pub fn items(
+    message: &Value,
+    ids: &Ids,
+    tools: &ClientTools,
+    kinds: &BTreeMap<&str, Kind>,
+) -> Vec<Value> {
     let text = message["content"].as_str().unwrap_or_default();
     match message["role"].as_str().unwrap_or_default() {
         "assistant" => output(message, ids, tools, Status::Completed, false, &json!([])),
-        "tool" => vec![json!({
-            "id": ids.result(), "type": "function_call_output", "status": "completed",
-            "call_id": message["tool_call_id"], "output": text,
-        })],
+        "tool" => {
+            let call = message["tool_call_id"].as_str().unwrap_or_default();
+            let kind = match kinds.get(call).copied().unwrap_or_default() {
+                Kind::Function => "function_call_output",
+                Kind::Custom => "custom_tool_call_output",
+            };
+            vec![json!({
+                "id": ids.result(), "type": kind, "status": "completed", "call_id": call,
+                "output": text,
+            })]
+        }
         role => vec![json!({
             "id": ids.message(), "type": "message", "role": role, "status": "completed",
             "content": [{"type": "input_text", "text": text}],

@@ -1,5 +1,7 @@
 //! Items of a request that name stored ones.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::client_tools::ClientTools;
@@ -56,8 +58,8 @@ fn is_reference(item: &Value) -> bool {
 fn stored_item(text: &ConversationText, place: &Place, id: &str) -> Option<Value> {
     let saved = text.messages.iter().find(|saved| saved.id == place.row)?;
     // Read as input, a call is that of a function again, whatever it is to the client.
-    let tools = ClientTools::default();
-    let items = object::items(&saved.message, &Ids::Stored(place.clone()), &tools);
+    let (tools, kinds) = (ClientTools::default(), BTreeMap::new());
+    let items = object::items(&saved.message, &Ids::Stored(place.clone()), &tools, &kinds);
     items.into_iter().find(|item| item["id"] == id)
 }
 

@@ -193,10 +193,12 @@ pub async fn input_items(
 ) -> Result<Json<Value>, ApiError> {
     let answered = found(&id, &conversations).await?;
     let path = answered.text.path_to(answered.row);
-    let before = path.iter().take(path.len() - 1);
+    let before = &path[..path.len() - 1];
     let tools = answered.tools();
-    let items =
-        before.flat_map(|saved| object::items(&saved.message, &answered.ids_of(saved.id), &tools));
+    let kinds = tools.kinds(before.iter().map(|saved| &saved.message));
+    let items = before.iter().flat_map(|saved| {
+        object::items(&saved.message, &answered.ids_of(saved.id), &tools, &kinds)
+    });
     page(items.collect(), &query).map(Json)
 }
 

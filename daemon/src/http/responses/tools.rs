@@ -1,11 +1,13 @@
 //! The tools of a request, and which of them the answer may or must call, as a chat has them.
 //!
 //! - Tools that OpenAI's servers run are left out: agents offer them of their own accord, and go on without.
-//!   A choice of one is refused, and so is every other tool that is no function.
+//!   A choice of one is refused, and so is every other tool that is neither a function nor a custom one.
 
+use hob_runtime::grammar::{GrammarError, whole_pattern};
 use serde_json::{Map, Value, json};
 
 use super::client_tools::function_name;
+use super::freeform::INPUT;
 use super::paths::Paths;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
@@ -59,6 +61,7 @@ impl Offered {
     ) -> Result<(), ApiError> {
         let function = match (tool.required_string("type")?, namespace) {
             ("function", _) => function(tool, namespace)?,
+            ("custom", _) => custom(tool, namespace)?,
             ("namespace", None) => {
                 let name = tool.required_string("name")?;
                 tool.required("tools")?;
@@ -70,7 +73,7 @@ impl Offered {
             }
             (other, _) => {
                 let message = format!(
-                    "tools of type `{}` are not supported, only functions",
+                    "tools of type `{}` are not supported, only functions and custom tools",
                     other.escape_debug()
                 );
                 return Err(unsupported(tool.path("type"), message));
@@ -83,7 +86,7 @@ impl Offered {
     }
 }
 
-fn function(tool: &Fields<'_>, namespace: Option<&str>) -> Result<Map<String, Value>, ApiError> {
+fn function(tool: &Fields<'_>, namespace: Option<&str>) -> Result<Value, ApiError> {
     let named = ["name", "description", "parameters", "strict"];
     let set = named.into_iter().filter_map(|name| Some((name.into(), tool.get(name)?.clone())));
     let mut function: Map<String, Value> = set.collect();
@@ -91,7 +94,61 @@ fn function(tool: &Fields<'_>, namespace: Option<&str>) -> Result<Map<String, Va
         let name = function_name(namespace, tool.required_string("name")?);
         function.insert("name".into(), name.into());
     }
+    Ok(function.into())
+}
+
+/// A function with the one argument [`INPUT`].
+fn custom(tool: &Fields<'_>, namespace: Option<&str>) -> Result<Value, ApiError> {
+    let name = function_name(namespace, tool.required_string("name")?);
+    let pattern = match tool.get("format") {
+        Some(format) => pattern(&Fields::of(format, &tool.path("format"))?)?,
+        None => None,
+    };
+    let mut input = json!({"type": "string"});
+    let is_strict = pattern.is_some();
+    if let Some(pattern) = pattern {
+        input["pattern"] = pattern.into();
+    }
+    let parameters = json!({"type": "object", "properties": {INPUT: input}, "required": [INPUT],
+                            "additionalProperties": false});
+    let mut function = json!({"name": name});
+    if let Some(description) = tool.string("description")? {
+        function["description"] = description.into();
+    }
+    function["parameters"] = parameters;
+    if is_strict {
+        function["strict"] = true.into();
+    }
     Ok(function)
+}
+
+/// What the text of a custom tool must match; `None`: it is free.
+fn pattern(format: &Fields<'_>) -> Result<Option<String>, ApiError> {
+    match format.required_string("type")? {
+        "text" => return Ok(None),
+        "grammar" => {}
+        _ => {
+            let path = format.path("type");
+            return Err(ApiError::field(&path, format!("`{path}` must be text or grammar")));
+        }
+    }
+    let definition = format.required_string("definition")?;
+    let pattern = match format.required_string("syntax")? {
+        "regex" => whole_pattern(definition),
+        "lark" => {
+            let message =
+                "a grammar in Lark's notation cannot be followed within a call: send a `regex`";
+            return Err(unsupported(format.path("syntax"), message));
+        }
+        _ => {
+            let path = format.path("syntax");
+            return Err(ApiError::field(&path, format!("`{path}` must be lark or regex")));
+        }
+    };
+    let refused = |error: GrammarError| {
+        ApiError::field(format.path("definition"), error.to_string()).code("grammar")
+    };
+    pattern.map(Some).map_err(refused)
 }
 
 fn is_hosted(kind: &str) -> bool {
@@ -101,14 +158,14 @@ fn is_hosted(kind: &str) -> bool {
 /// `tool_choice` of a chat.
 ///
 /// # Errors
-/// When it names something else than functions.
+/// When it names something else than functions and custom tools.
 pub fn tool_choice(fields: &Fields<'_>, paths: &mut Paths) -> Result<Option<Value>, ApiError> {
     let Some(value @ Value::Object(_)) = fields.get("tool_choice") else {
         return Ok(fields.get("tool_choice").cloned());
     };
     let choice = Fields::of(value, "tool_choice")?;
     match choice.required_string("type")? {
-        "function" => Ok(Some(chosen(&choice)?)),
+        "function" | "custom" => Ok(Some(chosen(&choice)?)),
         kind @ "allowed_tools" => {
             let mode = choice.required_string("mode")?;
             let tools = allowed(&choice, paths)?;
@@ -121,7 +178,7 @@ pub fn tool_choice(fields: &Fields<'_>, paths: &mut Paths) -> Result<Option<Valu
         }
         other => {
             let message = format!(
-                "`tool_choice` must be none, auto, required, a function or allowed_tools, not `{}`",
+                "`tool_choice` must be none, auto, required, a function, a custom tool or allowed_tools, not `{}`",
                 other.escape_debug()
             );
             Err(unsupported("tool_choice.type", message))
@@ -129,7 +186,7 @@ pub fn tool_choice(fields: &Fields<'_>, paths: &mut Paths) -> Result<Option<Valu
     }
 }
 
-/// A function by its name, as a chat has it.
+/// A tool by its name, as a chat has it.
 fn chosen(fields: &Fields<'_>) -> Result<Value, ApiError> {
     let name = function_name(fields.string("namespace")?, fields.required_string("name")?);
     Ok(json!({"type": "function", "function": {"name": name}}))
@@ -144,9 +201,12 @@ fn allowed(choice: &Fields<'_>, paths: &mut Paths) -> Result<Vec<Value>, ApiErro
         let path = format!("tool_choice.tools[{n}]");
         let tool = Fields::of(tool, &path)?;
         match tool.required_string("type")? {
-            "function" => {}
+            "function" | "custom" => {}
             other if is_hosted(other) => continue,
-            _ => return Err(unsupported(tool.path("type"), "only functions can be called")),
+            _ => {
+                let message = "only functions and custom tools can be called";
+                return Err(unsupported(tool.path("type"), message));
+            }
         }
         paths.add(format!("{OF_CHAT}.tools[{}].function", tools.len()), &path);
         tools.push(chosen(&tool)?);
@@ -167,6 +227,41 @@ mod tests {
 
     fn function(name: &str) -> Value {
         json!({"type": "function", "name": name, "parameters": {"type": "object"}})
+    }
+
+    fn formatted(format: Value) -> Value {
+        json!({"type": "custom", "name": "x", "format": format})
+    }
+
+    fn grammar(syntax: &str, definition: &str) -> Value {
+        formatted(json!({"type": "grammar", "syntax": syntax, "definition": definition}))
+    }
+
+    #[test]
+    fn a_custom_tool_is_a_function_with_one_text() {
+        let plain = json!({"type": "custom", "name": "x", "description": "Does."});
+        let body = json!({
+            "tools": [plain, {"type": "namespace", "name": "n", "tools": [grammar("regex", "a+")]}],
+            "tool_choice": {"type": "custom", "name": "x"},
+        });
+        let (tools, choice) = read(&body).unwrap();
+        let parameters = |input: Value| {
+            json!({"type": "object", "properties": {"input": input}, "required": ["input"],
+                   "additionalProperties": false})
+        };
+        let free = parameters(json!({"type": "string"}));
+        let bound = parameters(json!({"type": "string", "pattern": "^(?:a+)$"}));
+        assert_eq!(
+            tools[0]["function"],
+            json!({"name": "x", "description": "Does.", "parameters": free})
+        );
+        assert_eq!(
+            tools[1]["function"],
+            json!({"name": "n__x", "parameters": bound, "strict": true})
+        );
+        assert_eq!(choice, Some(json!({"type": "function", "function": {"name": "x"}})));
+        let (tools, _) = read(&json!({"tools": [formatted(json!({"type": "text"}))]})).unwrap();
+        assert_eq!(tools[0]["function"]["parameters"], free);
     }
 
     #[test]
@@ -210,7 +305,12 @@ mod tests {
         let choice = |choice: Value| json!({"tools": [function("f")], "tool_choice": choice});
         for (body, param) in [
             (of(json!({"type": "shell"})), "tools[1].type"),
-            (of(json!({"type": "custom", "name": "x"})), "tools[1].type"),
+            (of(json!({"type": "custom"})), "tools[1].name"),
+            (of(formatted(json!({"type": "json"}))), "tools[1].format.type"),
+            (of(grammar("ebnf", "a")), "tools[1].format.syntax"),
+            (of(grammar("lark", "start: \"a\"")), "tools[1].format.syntax"),
+            (of(grammar("regex", "(?=a)")), "tools[1].format.definition"),
+            (choice(json!({"type": "custom"})), "tool_choice.name"),
             (of(json!({"type": "namespace", "name": "home"})), "tools[1].tools"),
             (
                 of(json!({"type": "namespace", "name": "a", "tools": [

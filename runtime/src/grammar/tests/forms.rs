@@ -77,6 +77,22 @@ fn what_cannot_be_followed_of_a_schema_is_ignored_unless_it_is_strict() {
 }
 
 #[test]
+fn a_whole_pattern_is_that_of_the_text_and_not_of_its_json() {
+    for (expression, text, is_taken) in [
+        ("[0-9]{3}", "042", true),
+        ("[0-9]{3}", "0421", false),
+        ("^a|b$", "b", true),
+        ("^a|b$", "ab", false),
+        (r"(.+\n)+", "one \"two\"\n\\é/\n", true),
+        (r"(.+\n)+", "one\n\n", false),
+    ] {
+        let pattern = json!({"type": "string", "pattern": whole_pattern(expression).unwrap()});
+        let json = Value::from(text).to_string();
+        assert_eq!(takes(&schema(pattern), &json), is_taken, "{expression} {json}");
+    }
+}
+
+#[test]
 fn a_gbnf_grammar_is_followed() {
     let chess = "root ::= move (\" \" move)* # a game\nmove ::= [a-h] [1-8]{1,2} | castle\n\
                  castle ::= \"O-O\" \"-O\"?\n";
