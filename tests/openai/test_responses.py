@@ -161,6 +161,12 @@ def test_a_function_of_a_namespace_is_called(fake):
         assert json.loads(call.arguments) == arguments
 
 
+def test_the_local_shell_is_called(fake):
+    whole, streamed, _ = called(fake, "local_shell", {"command": ["ls", "-a"]}, {"type": "local_shell"})
+    for call in whole, streamed:
+        assert (call.type, call.action.command) == ("local_shell_call", ["ls", "-a"])
+
+
 def test_a_custom_tool_demands_a_form_of_its_text(client):
     form = {"type": "grammar", "syntax": "regex", "definition": "[a-c]{4}"}
     response = respond(

@@ -413,6 +413,33 @@ fn a_custom_tool_is_called_with_a_text() {
 }
 
 #[test]
+fn the_local_shell_is_called_with_an_action() {
+    let world = with_calls();
+    let shell = json!({"type": "local_shell"});
+    let body = json!({"input": calling("local_shell", json!({"command": ["ls", "-a"]})),
+                      "tools": [light(), shell]});
+    let response = respond(&world, body.clone());
+    let call = &response["output"][0];
+    let action = json!({"type": "exec", "command": ["ls", "-a"], "env": {}, "timeout_ms": null,
+                        "user": null, "working_directory": null});
+    assert_eq!((&call["type"], &call["action"]), (&json!("local_shell_call"), &action));
+    assert_eq!((call.get("name"), call.get("arguments")), (None, None));
+
+    const WITHOUT_EVENTS: &[&str] = &[];
+    let events = events(&world, body.clone());
+    assert_eq!(kinds(&events), stream_of(&[WITHOUT_EVENTS]));
+    assert_eq!(events[2]["item"]["action"]["command"], json!([]));
+    assert_eq!(events[3]["item"]["action"], action);
+    let output =
+        json!({"type": "local_shell_call_output", "id": call["call_id"], "output": "a\nb"});
+    assert_answered(&world, &body, &response, &output);
+
+    let body = json!({"input": "Hello", "tools": body["tools"], "tool_choice": shell, "seed": 4,
+                      "max_output_tokens": 400});
+    assert_eq!(respond(&world, body)["output"][0]["type"], "local_shell_call");
+}
+
+#[test]
 fn the_text_of_a_cut_call_is_what_the_model_wrote() {
     let world = with_calls();
     let patch = json!({"type": "custom", "name": "patch"});

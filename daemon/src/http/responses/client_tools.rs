@@ -1,13 +1,15 @@
 //! The client's tools, by the names of the functions that stand for them in the chat.
 //!
 //! - A chat has no namespaces: a function of one has its name in front of its own.
-//! - A chat has no custom tools: a function with the argument `input` stands for one, see [`super::freeform`].
+//! - A chat has no custom tools: a function with the argument `input` stands for one, see [`super::freeform`],
+//!   and one with the fields of an action for the local shell, see [`super::local_shell`].
 //! - Read from the tools that a response repeats, which are stored with it.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::local_shell;
 use crate::wire::message::calls_made;
 
 /// What a call and its result are to the client.
@@ -16,6 +18,7 @@ pub enum Kind {
     #[default]
     Function,
     Custom,
+    LocalShell,
 }
 
 /// A tool as the client calls it.
@@ -52,14 +55,15 @@ impl ClientTools {
 
     fn add(&mut self, tools: Option<&Value>, namespace: Option<&str>) {
         for tool in tools.and_then(Value::as_array).into_iter().flatten() {
-            let name = tool["name"].as_str().unwrap_or_default();
-            let kind = match (tool["type"].as_str().unwrap_or_default(), namespace) {
+            let named = tool["name"].as_str().unwrap_or_default();
+            let (kind, name) = match (tool["type"].as_str().unwrap_or_default(), namespace) {
                 ("namespace", None) => {
-                    self.add(tool.get("tools"), Some(name));
+                    self.add(tool.get("tools"), Some(named));
                     continue;
                 }
-                ("function", Some(_)) => Kind::Function,
-                ("custom", _) => Kind::Custom,
+                ("function", Some(_)) => (Kind::Function, named),
+                ("custom", _) => (Kind::Custom, named),
+                (local_shell::NAME, None) => (Kind::LocalShell, local_shell::NAME),
                 _ => continue,
             };
             let namespace = namespace.map(str::to_owned);
@@ -117,12 +121,18 @@ mod tests {
         let tools = json!([
             {"type": "custom", "name": "patch"},
             {"type": "namespace", "name": "home", "tools": within},
+            {"type": "local_shell"},
         ]);
         let tools = ClientTools::of(Some(&tools));
-        let calls = ["patch", "home__patch", "light"].map(|name| tool_call(name, name, "{}"));
+        let calls = ["patch", "home__patch", "light", "local_shell"]
+            .map(|name| tool_call(name, name, "{}"));
         let messages = [json!({"role": "user"}), json!({"role": "assistant", "tool_calls": calls})];
         let kinds = tools.kinds(messages.iter());
-        let expected = [("home__patch", Kind::Custom), ("patch", Kind::Custom)];
+        let expected = [
+            ("home__patch", Kind::Custom),
+            ("local_shell", Kind::LocalShell),
+            ("patch", Kind::Custom),
+        ];
         assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
     }
 }

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::client_tools::{Kind, function_name};
-use super::freeform;
+use super::{freeform, local_shell};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::{tool_call, unsupported_part};
@@ -60,8 +60,13 @@ impl Input {
             "reasoning" => self.reasoning(&fields, path),
             "function_call" => self.call(&fields, path, Kind::Function),
             "custom_tool_call" => self.call(&fields, path, Kind::Custom),
-            "function_call_output" | "custom_tool_call_output" => {
-                let id = fields.required_string("call_id")?;
+            "local_shell_call" => self.call(&fields, path, Kind::LocalShell),
+            kind @ ("function_call_output"
+            | "custom_tool_call_output"
+            | "local_shell_call_output") => {
+                // OpenAI's clients have the call's id as that of the shell's output.
+                let is_own = kind == "local_shell_call_output" && fields.get("call_id").is_none();
+                let id = fields.required_string(if is_own { "id" } else { "call_id" })?;
                 let content = result(fields.required("output")?, &fields.path("output"))?;
                 let message = json!({"role": "tool", "tool_call_id": id, "content": content});
                 self.push(message, path);
@@ -115,10 +120,17 @@ impl Input {
 
     fn call(&mut self, fields: &Fields<'_>, path: &str, kind: Kind) -> Result<(), ApiError> {
         let id = fields.required_string("call_id")?;
-        let name = function_name(fields.string("namespace")?, fields.required_string("name")?);
+        let name = match kind {
+            Kind::LocalShell => local_shell::NAME.to_owned(),
+            _ => function_name(fields.string("namespace")?, fields.required_string("name")?),
+        };
         let arguments = match kind {
             Kind::Function => fields.required_string("arguments")?.to_owned(),
             Kind::Custom => freeform::arguments_of(fields.required_string("input")?),
+            Kind::LocalShell => {
+                let path = fields.path("action");
+                local_shell::arguments(&Fields::of(fields.required("action")?, &path)?)?
+            }
         };
         let call = tool_call(id, &name, &arguments);
         let calls = &mut self.answer(path, |_| true)["tool_calls"];
@@ -270,6 +282,12 @@ mod tests {
             ),
             (json!({"type": "function_call", "name": "f", "arguments": "{}"}), "input[0].call_id"),
             (json!({"type": "custom_tool_call", "call_id": "c", "name": "f"}), "input[0].input"),
+            (json!({"type": "local_shell_call", "call_id": "c"}), "input[0].action"),
+            (
+                json!({"type": "local_shell_call", "call_id": "c", "action": {"command": "ls"}}),
+                "input[0].action.command",
+            ),
+            (json!({"type": "local_shell_call_output", "output": "x"}), "input[0].id"),
             (json!({"type": "function_call_output", "call_id": "c"}), "input[0].output"),
             (
                 json!({"type": "function_call_output", "call_id": "c", "output": {}}),

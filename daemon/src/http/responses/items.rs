@@ -4,11 +4,15 @@
 
 use serde_json::{Value, json};
 
-use super::client_tools::{self, ClientTool, ClientTools};
+use super::client_tools::{ClientTool, ClientTools, Kind as Called};
 use super::freeform::InputReader;
 use super::object::{self, Status};
 use super::place::Ids;
 use crate::chat::assembly::Delta;
+
+/// What the events of a call are called.
+const FUNCTION: &str = "function_call_arguments";
+const CUSTOM: &str = "custom_tool_call_input";
 
 pub struct Items {
     ids: Ids,
@@ -38,7 +42,7 @@ enum Kind {
 
 impl Kind {
     fn is_custom(&self) -> bool {
-        matches!(self, Self::Call { tool, .. } if tool.kind == client_tools::Kind::Custom)
+        matches!(self, Self::Call { tool, .. } if tool.kind == Called::Custom)
     }
 }
 
@@ -116,33 +120,31 @@ impl Items {
         let rest = self.open.as_mut().and_then(|open| Some(open.input.as_mut()?.finish()));
         events.extend(rest.and_then(|rest| self.add(&rest, json!([]))));
         let Some(open) = self.open.take() else { return };
-        events.push(match &open.kind {
-            Kind::Call { .. } if open.input.is_some() => self.event(
-                &open,
-                "response.custom_tool_call_input.done",
-                json!({"input": open.text}),
-            ),
-            Kind::Call { tool, .. } => self.event(
-                &open,
-                "response.function_call_arguments.done",
-                json!({"name": tool.name, "arguments": open.text}),
-            ),
-            Kind::Message => self.event(
-                &open,
-                "response.output_text.done",
-                json!({"content_index": 0, "text": open.text, "logprobs": open.logprobs}),
-            ),
-            Kind::Reasoning => {
-                let kind = format!("response.{}.done", self.reasoning());
-                self.event(&open, &kind, self.in_reasoning(json!({"text": open.text})))
-            }
-        });
+        events.extend(self.done(&open));
         events.extend(self.part("done", &open));
         let item = open.item(status, self.summarizes);
         events.push(json!({
             "type": "response.output_item.done", "output_index": self.done.len(), "item": item,
         }));
         self.done.push(item);
+    }
+
+    /// The event of the whole text; a call of the local shell has none.
+    fn done(&self, open: &Open) -> Option<Value> {
+        let text = &open.text;
+        let (what, fields) = match &open.kind {
+            Kind::Call { tool, .. } => match tool.kind {
+                Called::Function => (FUNCTION, json!({"name": tool.name, "arguments": text})),
+                Called::Custom => (CUSTOM, json!({"input": text})),
+                Called::LocalShell => return None,
+            },
+            Kind::Message => (
+                "output_text",
+                json!({"content_index": 0, "text": text, "logprobs": open.logprobs}),
+            ),
+            Kind::Reasoning => (self.reasoning(), self.in_reasoning(json!({"text": text}))),
+        };
+        Some(self.event(open, &format!("response.{what}.done"), fields))
     }
 
     /// `text`: what the model has written.
@@ -164,24 +166,18 @@ impl Items {
         open.text.push_str(text);
         open.logprobs.extend(logprobs.as_array().into_iter().flatten().cloned());
         let open = self.open.as_ref()?;
-        Some(match open.kind {
-            Kind::Call { .. } => {
-                let what = match open.input {
-                    Some(_) => "custom_tool_call_input",
-                    None => "function_call_arguments",
-                };
-                self.event(open, &format!("response.{what}.delta"), json!({"delta": text}))
+        let (what, fields) = match &open.kind {
+            Kind::Call { tool, .. } => match tool.kind {
+                Called::Function => (FUNCTION, json!({"delta": text})),
+                Called::Custom => (CUSTOM, json!({"delta": text})),
+                Called::LocalShell => return None,
+            },
+            Kind::Message => {
+                ("output_text", json!({"content_index": 0, "delta": text, "logprobs": logprobs}))
             }
-            Kind::Message => self.event(
-                open,
-                "response.output_text.delta",
-                json!({"content_index": 0, "delta": text, "logprobs": logprobs}),
-            ),
-            Kind::Reasoning => {
-                let kind = format!("response.{}.delta", self.reasoning());
-                self.event(open, &kind, self.in_reasoning(json!({"delta": text})))
-            }
-        })
+            Kind::Reasoning => (self.reasoning(), self.in_reasoning(json!({"delta": text}))),
+        };
+        Some(self.event(open, &format!("response.{what}.delta"), fields))
     }
 
     /// The event of the one part that a text has; calls have none. `what`: added, or done.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::client_tools::{ClientTool, ClientTools, Kind};
-use super::freeform;
 use super::place::Ids;
+use super::{freeform, local_shell};
 use crate::chat::answer::Answer;
 use crate::error::ApiError;
 use crate::wire::message::{CallMade, calls_made};
@@ -173,7 +173,7 @@ pub fn output(
         let CallMade { id, name, arguments } = made;
         let tool = tools.get(name);
         let text = match tool.kind {
-            Kind::Function => arguments.to_owned(),
+            Kind::Function | Kind::LocalShell => arguments.to_owned(),
             Kind::Custom => freeform::input_of(arguments),
         };
         items.push(call(&ids.call(n), id, &tool, &text, Status::Completed));
@@ -208,16 +208,22 @@ pub fn reasoning_part(text: &str, summarizes: bool) -> Value {
     json!({"type": if summarizes { "summary_text" } else { "reasoning_text" }, "text": text})
 }
 
-/// `id`: the item's. `call_id`: that of the chat's call. `text`: the arguments of a function, the input of a
-/// custom tool.
+/// `id`: the item's. `call_id`: that of the chat's call. `text`: the input of a custom tool, the arguments of
+/// another.
 pub fn call(id: &str, call_id: &str, tool: &ClientTool, text: &str, status: Status) -> Value {
+    let status = status.of_item();
     let (kind, field) = match tool.kind {
         Kind::Function => ("function_call", "arguments"),
         Kind::Custom => ("custom_tool_call", "input"),
+        Kind::LocalShell => {
+            return json!({
+                "id": id, "type": "local_shell_call", "status": status, "call_id": call_id,
+                "action": local_shell::action(text),
+            });
+        }
     };
     let mut item = json!({
-        "id": id, "type": kind, "status": status.of_item(), "call_id": call_id,
-        "name": tool.name, field: text,
+        "id": id, "type": kind, "status": status, "call_id": call_id, "name": tool.name, field: text,
     });
     if let Some(namespace) = &tool.namespace {
         item["namespace"] = namespace.as_str().into();
@@ -240,6 +246,7 @@ pub fn items(
             let kind = match kinds.get(call).copied().unwrap_or_default() {
                 Kind::Function => "function_call_output",
                 Kind::Custom => "custom_tool_call_output",
+                Kind::LocalShell => "local_shell_call_output",
             };
             vec![json!({
                 "id": ids.result(), "type": kind, "status": "completed", "call_id": call,

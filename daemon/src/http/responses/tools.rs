@@ -1,13 +1,14 @@
 //! The tools of a request, and which of them the answer may or must call, as a chat has them.
 //!
 //! - Tools that OpenAI's servers run are left out: agents offer them of their own accord, and go on without.
-//!   A choice of one is refused, and so is every other tool that is neither a function nor a custom one.
+//!   A choice of one is refused, and so is every other tool that is no function and does not become one.
 
 use hob_runtime::grammar::{GrammarError, whole_pattern};
 use serde_json::{Map, Value, json};
 
 use super::client_tools::function_name;
 use super::freeform::INPUT;
+use super::local_shell;
 use super::paths::Paths;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
@@ -62,6 +63,7 @@ impl Offered {
         let function = match (tool.required_string("type")?, namespace) {
             ("function", _) => function(tool, namespace)?,
             ("custom", _) => custom(tool, namespace)?,
+            (local_shell::NAME, None) => local_shell::function(),
             ("namespace", None) => {
                 let name = tool.required_string("name")?;
                 tool.required("tools")?;
@@ -73,7 +75,7 @@ impl Offered {
             }
             (other, _) => {
                 let message = format!(
-                    "tools of type `{}` are not supported, only functions and custom tools",
+                    "tools of type `{}` are not supported, only functions, custom tools and the local shell",
                     other.escape_debug()
                 );
                 return Err(unsupported(tool.path("type"), message));
@@ -158,14 +160,14 @@ fn is_hosted(kind: &str) -> bool {
 /// `tool_choice` of a chat.
 ///
 /// # Errors
-/// When it names something else than functions and custom tools.
+/// When it names something that the answer cannot call.
 pub fn tool_choice(fields: &Fields<'_>, paths: &mut Paths) -> Result<Option<Value>, ApiError> {
     let Some(value @ Value::Object(_)) = fields.get("tool_choice") else {
         return Ok(fields.get("tool_choice").cloned());
     };
     let choice = Fields::of(value, "tool_choice")?;
     match choice.required_string("type")? {
-        "function" | "custom" => Ok(Some(chosen(&choice)?)),
+        "function" | "custom" | local_shell::NAME => Ok(Some(chosen(&choice)?)),
         kind @ "allowed_tools" => {
             let mode = choice.required_string("mode")?;
             let tools = allowed(&choice, paths)?;
@@ -188,7 +190,10 @@ pub fn tool_choice(fields: &Fields<'_>, paths: &mut Paths) -> Result<Option<Valu
 
 /// A tool by its name, as a chat has it.
 fn chosen(fields: &Fields<'_>) -> Result<Value, ApiError> {
-    let name = function_name(fields.string("namespace")?, fields.required_string("name")?);
+    let name = match fields.required_string("type")? {
+        local_shell::NAME => local_shell::NAME.to_owned(),
+        _ => function_name(fields.string("namespace")?, fields.required_string("name")?),
+    };
     Ok(json!({"type": "function", "function": {"name": name}}))
 }
 
@@ -201,10 +206,10 @@ fn allowed(choice: &Fields<'_>, paths: &mut Paths) -> Result<Vec<Value>, ApiErro
         let path = format!("tool_choice.tools[{n}]");
         let tool = Fields::of(tool, &path)?;
         match tool.required_string("type")? {
-            "function" | "custom" => {}
+            "function" | "custom" | local_shell::NAME => {}
             other if is_hosted(other) => continue,
             _ => {
-                let message = "only functions and custom tools can be called";
+                let message = "only functions, custom tools and the local shell can be called";
                 return Err(unsupported(tool.path("type"), message));
             }
         }
