@@ -461,12 +461,15 @@ fn the_text_of_a_cut_call_is_what_the_model_wrote() {
 #[test]
 fn the_text_of_a_custom_tool_has_the_form_that_it_demands() {
     let world = with_calls();
-    let format = json!({"type": "grammar", "syntax": "regex", "definition": "[0-9]{3}\n[ab]"});
-    let code = json!({"type": "custom", "name": "code", "format": format});
     let choice = json!({"type": "custom", "name": "code"});
-    for seed in 0..3 {
+    for (syntax, definition) in [
+        ("regex", "[0-9]{3}\n[ab]"),
+        ("lark", "start: DIGIT ~ 3 LF (\"a\" | \"b\")\n%import common (DIGIT, LF)"),
+    ] {
+        let format = json!({"type": "grammar", "syntax": syntax, "definition": definition});
+        let code = json!({"type": "custom", "name": "code", "format": format});
         let body = json!({"input": "Hello", "tools": [light(), code], "tool_choice": choice,
-                          "seed": seed, "temperature": 1, "max_output_tokens": 400});
+                          "seed": 4, "temperature": 1, "max_output_tokens": 400});
         let call = respond(&world, body)["output"][0].clone();
         let input = call["input"].as_str().unwrap_or_else(|| panic!("{call}"));
         let (digits, letter) = input.split_once('\n').unwrap();
@@ -637,6 +640,12 @@ fn what_is_wrong_is_named_as_the_client_wrote_it() {
         (
             json!({"input": "x", "tools": [{"type": "custom", "name": "c", "format": {
                    "type": "grammar", "syntax": "regex", "definition": "a(?=b)"}}]}),
+            "tools[0].format.definition",
+            "grammar",
+        ),
+        (
+            json!({"input": "x", "tools": [{"type": "custom", "name": "c", "format": {
+                   "type": "grammar", "syntax": "lark", "definition": "start: \"a\" start?"}}]}),
             "tools[0].format.definition",
             "grammar",
         ),

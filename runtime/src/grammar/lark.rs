@@ -184,16 +184,19 @@ impl Piece<'_> {
     fn in_expression(&self) -> String {
         match self {
             Self::Token(_) => String::new(),
-            Self::Text(text) => {
-                let escaped = |c: char| match c {
-                    '\n' => "\\n".to_owned(),
-                    c if r"\.+*?()|[]{}^$/".contains(c) => format!("\\{c}"),
-                    c => c.to_string(),
-                };
-                text.chars().map(escaped).collect()
-            }
+            Self::Text(text) => expression(text),
         }
     }
+}
+
+/// A text as a regular expression.
+pub(super) fn expression(text: &str) -> String {
+    let escaped = |c: char| match c {
+        '\n' => "\\n".to_owned(),
+        c if r"\.+*?()|[]{}^$/".contains(c) => format!("\\{c}"),
+        c => c.to_string(),
+    };
+    text.chars().map(escaped).collect()
 }
 
 /// A string as Lark writes it, which is as JSON writes it.

@@ -1,9 +1,9 @@
 //! Constrains an answer to JSON, JSON of a schema, a tool call, or a grammar; or only the calls in it.
 //!
 //! Reading order: [`Grammar`] (a description, no model needed), `schema` with `closing` and `pattern` (what of
-//! a schema is followed), `gbnf` (llama.cpp's notation), `tools` (how calls are written),
-//! [`GrammarFactory`] (knows a vocabulary, compiles), [`Constraint`] (one answer's state), `watch` (which
-//! constrains calls alone).
+//! a schema is followed), `regular` (Lark grammars as patterns of a schema), `gbnf` (llama.cpp's notation),
+//! `tools` (how calls are written), [`GrammarFactory`] (knows a vocabulary, compiles), [`Constraint`] (one
+//! answer's state), `watch` (which constrains calls alone).
 //!
 //! - A description is cheap; [`GrammarFactory::start`] compiles it and reports why it cannot.
 //! - White space between JSON tokens is bounded, so an answer always makes progress.
@@ -16,6 +16,7 @@ mod factory;
 mod gbnf;
 mod lark;
 mod pattern;
+mod regular;
 mod schema;
 mod tools;
 mod watch;
@@ -31,6 +32,7 @@ pub use error::GrammarError;
 pub use factory::GrammarFactory;
 use lark::Lark;
 pub use pattern::whole_pattern;
+pub use regular::lark_pattern;
 pub use schema::Strictness;
 use schema::{json_rule, with_strictness};
 pub use tools::{Calls, ToolSignature};

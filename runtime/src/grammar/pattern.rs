@@ -5,7 +5,7 @@ use llguidance::derivre::{RegexAst, RegexBuilder};
 
 use super::error::GrammarError;
 
-const MAX_BYTES: usize = 64 << 10;
+pub(super) const MAX_BYTES: usize = 64 << 10;
 
 /// A schema's `pattern` for the texts that a regular expression matches as a whole.
 ///

@@ -3,7 +3,7 @@
 //! - Tools that OpenAI's servers run are left out: agents offer them of their own accord, and go on without.
 //!   A choice of one is refused, and so is every other tool that is no function and does not become one.
 
-use hob_runtime::grammar::{GrammarError, whole_pattern};
+use hob_runtime::grammar::{GrammarError, lark_pattern, whole_pattern};
 use serde_json::{Map, Value, json};
 
 use super::client_tools::function_name;
@@ -137,11 +137,7 @@ fn pattern(format: &Fields<'_>) -> Result<Option<String>, ApiError> {
     let definition = format.required_string("definition")?;
     let pattern = match format.required_string("syntax")? {
         "regex" => whole_pattern(definition),
-        "lark" => {
-            let message =
-                "a grammar in Lark's notation cannot be followed within a call: send a `regex`";
-            return Err(unsupported(format.path("syntax"), message));
-        }
+        "lark" => lark_pattern(definition),
         _ => {
             let path = format.path("syntax");
             return Err(ApiError::field(&path, format!("`{path}` must be lark or regex")));
@@ -246,7 +242,8 @@ mod tests {
     fn a_custom_tool_is_a_function_with_one_text() {
         let plain = json!({"type": "custom", "name": "x", "description": "Does."});
         let body = json!({
-            "tools": [plain, {"type": "namespace", "name": "n", "tools": [grammar("regex", "a+")]}],
+            "tools": [plain, {"type": "namespace", "name": "n", "tools": [grammar("regex", "a+")]},
+                      {"type": "namespace", "name": "m", "tools": [grammar("lark", "start: /a+/")]}],
             "tool_choice": {"type": "custom", "name": "x"},
         });
         let (tools, choice) = read(&body).unwrap();
@@ -264,6 +261,8 @@ mod tests {
             tools[1]["function"],
             json!({"name": "n__x", "parameters": bound, "strict": true})
         );
+        let bound = parameters(json!({"type": "string", "pattern": "^(?:(?:(?:a+)))$"}));
+        assert_eq!(tools[2]["function"]["parameters"], bound);
         assert_eq!(choice, Some(json!({"type": "function", "function": {"name": "x"}})));
         let (tools, _) = read(&json!({"tools": [formatted(json!({"type": "text"}))]})).unwrap();
         assert_eq!(tools[0]["function"]["parameters"], free);
@@ -313,7 +312,7 @@ mod tests {
             (of(json!({"type": "custom"})), "tools[1].name"),
             (of(formatted(json!({"type": "json"}))), "tools[1].format.type"),
             (of(grammar("ebnf", "a")), "tools[1].format.syntax"),
-            (of(grammar("lark", "start: \"a\"")), "tools[1].format.syntax"),
+            (of(grammar("lark", "start: \"(\" start \")\"")), "tools[1].format.definition"),
             (of(grammar("regex", "(?=a)")), "tools[1].format.definition"),
             (choice(json!({"type": "custom"})), "tool_choice.name"),
             (of(json!({"type": "namespace", "name": "home"})), "tools[1].tools"),

@@ -93,6 +93,23 @@ fn a_whole_pattern_is_that_of_the_text_and_not_of_its_json() {
 }
 
 #[test]
+fn a_regular_lark_grammar_is_a_pattern() {
+    let patch = "start: begin line+ end\nbegin: \"*** Begin\" LF\nline: \"+\" /(.*)/ LF -> added\n  \
+                 | \"-\" /(.*)/ LF\nend: \"*** End\" LF?\n\n%import common.LF\n";
+    let pattern = json!({"type": "string", "pattern": lark_pattern(patch).unwrap()});
+    for (text, is_taken) in [
+        ("*** Begin\n+a \"b\"\n-\n*** End", true),
+        ("*** Begin\n+a\n*** End\n", true),
+        ("*** Begin\n*** End\n", false),
+        ("*** Begin\n+a\n b\n*** End\n", false),
+        ("+a\n", false),
+    ] {
+        let json = Value::from(text).to_string();
+        assert_eq!(takes(&schema(pattern.clone()), &json), is_taken, "{json}");
+    }
+}
+
+#[test]
 fn a_gbnf_grammar_is_followed() {
     let chess = "root ::= move (\" \" move)* # a game\nmove ::= [a-h] [1-8]{1,2} | castle\n\
                  castle ::= \"O-O\" \"-O\"?\n";
