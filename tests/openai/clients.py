@@ -38,6 +38,8 @@ APIS = {
     "instructor": "OpenAI's API, chats and responses",
     "llama-index-llms-openai-like": OPENAI,
     "llama-index-llms-ollama": OLLAMA,
+    "@openai/codex": RESPONSES,
+    "@anthropic-ai/claude-code": ANTHROPIC,
 }
 
 # Those of tests/openai/node. The package, and its API.
@@ -55,8 +57,13 @@ NODE = {
     "eliza": ("@elizaos/plugin-capacitor-bridge", "elizaOS's device bridge"),
 }
 
+# Programs for a terminal, by npm. The package, and its version.
+AGENTS = json.loads((Path(__file__).parent / "coding_agents/package.json").read_text())["dependencies"]
+
 # Names of tests that use another client than their file's begin so.
 FRAMEWORKS = {
+    "codex": "@openai/codex",
+    "claude_code": "@anthropic-ai/claude-code",
     "openai_agents": "openai-agents",
     "pydantic_ai": "pydantic-ai-slim",
     "litellm": "litellm",
@@ -106,7 +113,7 @@ def place_of(item: pytest.Item) -> tuple[str, str, str, str]:
     client = client_of(item.module.__name__, item.name)
     what = inspect.getdoc(item.module).splitlines()[0]
     file = item.path.relative_to(Path(__file__).parent)
-    return f"{client} {version(client)}", APIS[client], what, str(file)
+    return f"{client} {AGENTS.get(client) or version(client)}", APIS[client], what, str(file)
 
 
 class Clients:
@@ -117,6 +124,7 @@ class Clients:
         self.places: dict[str, tuple[str, str, str, str]] = {}
         self.all: Counter[tuple[str, str, str, str]] = Counter()
         self.passed: Counter[tuple[str, str, str, str]] = Counter()
+        self.skipped: Counter[tuple[str, str, str, str]] = Counter()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if self.target:
@@ -124,13 +132,15 @@ class Clients:
             self.all.update(self.places.values())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if self.target and report.when == "call" and report.passed:
-            self.passed[self.places[report.nodeid]] += 1
+        if self.target and report.when == "call" and not report.failed:
+            counted = self.passed if report.passed else self.skipped
+            counted[self.places[report.nodeid]] += 1
 
     def pytest_sessionfinish(self) -> None:
         if self.target:
             rows = [
-                {"client": client, "api": api, "what": what, "file": file, "cases": count, "passed": self.passed[place]}
+                {"client": client, "api": api, "what": what, "file": file, "cases": count,
+                 "passed": self.passed[place], "skipped": self.skipped[place]}
                 for place, count in self.all.items()
                 for client, api, what, file in [place]
             ]

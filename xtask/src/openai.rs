@@ -3,6 +3,8 @@
 //! - Each directory of tests has an environment of its own, because not all clients take the same version of
 //!   another. A stamp file says what is installed.
 //! - Nothing but Python is needed of the system: node comes from pip's index, too.
+//! - The tests of coding agents skip themselves where these cannot be installed: their programs take 800 MB, and
+//!   exist for some systems alone.
 
 use std::fs;
 use std::path::Path;
@@ -44,12 +46,19 @@ const OWN: &str = "tests/openai/node/elizaos-core";
 /// The packages for JavaScript, and copies of the tests that import them.
 const PACKAGES: &str = "target/node";
 
+/// Coding agents from npm, and where they are installed.
+const AGENTS: &str = "tests/openai/coding_agents";
+const INSTALLED_AGENTS: &str = "target/coding_agents";
+
 /// Runs all tests. `writes`: makes the page anew instead of comparing it.
 pub fn check(writes: bool) -> Result<(), Failure> {
     for suite in &SUITES {
         suite.install()?;
     }
     install_packages()?;
+    if let Err(failure) = install_agents() {
+        println!("{failure}\nThe tests of coding agents are skipped.");
+    }
     for suite in &SUITES {
         suite.run()?;
     }
@@ -66,7 +75,7 @@ pub fn install() -> Result<(), Failure> {
 impl Suite {
     fn run(&self) -> Result<(), Failure> {
         Line::new(&format!("{}/bin/python -m pytest {}", self.venv, self.directory))
-            .args(["-p", "no:cacheprovider", "--rootdir", ".", "--clients-to", self.notes])
+            .args(["-rs", "-p", "no:cacheprovider", "--rootdir", ".", "--clients-to", self.notes])
             .env("HOBD", "target/release/hobd")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .run()
@@ -100,6 +109,17 @@ fn install_packages() -> Result<(), Failure> {
         Line::new("cp").args(&files).arg(PACKAGES).run()?;
         Line::new("cp -r").arg(OWN).arg(PACKAGES).run()?;
         Line::new("target/venv/bin/npm ci --prefix").arg(PACKAGES).run()
+    })
+}
+
+fn install_agents() -> Result<(), Failure> {
+    let files =
+        ["package.json", "package-lock.json", ".npmrc"].map(|name| format!("{AGENTS}/{name}"));
+    let sources: Vec<&str> = files.iter().map(String::as_str).collect();
+    once(&format!("{INSTALLED_AGENTS}/installed.txt"), &sources, || {
+        Line::new("mkdir -p").arg(INSTALLED_AGENTS).run()?;
+        Line::new("cp").args(&files).arg(INSTALLED_AGENTS).run()?;
+        Line::new("target/venv/bin/npm ci --prefix").arg(INSTALLED_AGENTS).run()
     })
 }
 
