@@ -312,7 +312,7 @@ impl Reader<'_> {
     fn repeated(&mut self, item: Item) -> Result<Item, GrammarError> {
         self.space(false);
         let mark = match self.rest.peek() {
-            Some(&(mark @ ('?' | '*' | '+'))) => {
+            Some(&mark @ ('?' | '*' | '+')) => {
                 self.rest.next();
                 mark.to_string()
             }
