@@ -213,8 +213,11 @@ fn is_compared(case: &Value) -> bool {
     !keeps_reasoning || case["continues"] == true || is_call_alone
 }
 
-/// Of `collection/calls.jsonl`, by the name and the source of their template. `None`: the templates are not there.
-fn cases() -> Option<(Value, Vec<(String, String, Value)>)> {
+/// The name and the source of a template, and what a model with it answers.
+type Case = (String, String, Value);
+
+/// The schemas of the tools and the cases of `collection/calls.jsonl`. `None`: the templates are not there.
+fn cases() -> Option<(Value, Vec<Case>)> {
     let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/templates");
     let directory = env::var_os("HOB_TEMPLATES").map_or(fetched, Into::into);
     if !directory.join("complete").exists() {

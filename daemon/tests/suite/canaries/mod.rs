@@ -79,7 +79,7 @@ struct Refusals(Vec<String>);
 impl Refusals {
     fn add(&mut self, what: &str, answer: &Answer) {
         let text = answer.text();
-        let is_refusal = matches!(answer.status, 400..500 | 501 | 503);
+        let is_refusal = matches!(answer.status, 400..=499 | 501 | 503);
         assert!(is_refusal, "{what}: {}: {text}", answer.status);
         self.0.extend((!found(&text).is_empty()).then(|| format!("{what}: {text}")));
     }
