@@ -6,7 +6,7 @@
 //!   sessions.
 //! - The bundled model, which is small and fast, measures all of them: is the needle resident when the
 //!   answer begins. That needs no skill. Whether a model answers is measured where it does with full
-//!   context: SmolLM2 at 1,500 tokens. Loss and overlap are those of either.
+//!   context: SmolLM2 at 1,200 tokens. Loss and overlap are those of either.
 //! - No clock: figures do not depend on the machine's speed.
 
 mod figures;
@@ -105,7 +105,7 @@ const RUNS: [Run<'_>; 4] = [
     Run { model: "bundled", tokens: 3600, kinds: &Kind::ALL, is_survey: true },
     Run { model: "bundled", tokens: 1000, kinds: &[Kind::Needle], is_survey: false },
     Run { model: "bundled", tokens: 700, kinds: &[Kind::Turn14], is_survey: false },
-    Run { model: "smollm2", tokens: 1500, kinds: &[Kind::Facts], is_survey: false },
+    Run { model: "smollm2", tokens: 1200, kinds: &[Kind::Facts], is_survey: false },
 ];
 
 /// What is measured on one model.
