@@ -107,7 +107,8 @@ impl Worker<'_> {
         let shared =
             others.map(|(_, other)| self.slots[index].cells.shared_end(&other.cells)).max();
         let Slot { uses, timeline, cells, keep, .. } = &mut self.slots[index];
-        uses.facts(timeline, cells, &keep.segments, shared.unwrap_or(0), frees)
+        let frees_shared = frees == Frees::Budget;
+        uses.facts(timeline, cells, &keep.segments, shared.unwrap_or(0), frees_shared)
     }
 
     /// Takes the block's cells, once its bytes are in the tiers. Returns whether it did.

@@ -4,7 +4,6 @@ use hob_slots::away::{BlockFacts, Sketch};
 use hob_slots::format::SegmentRef;
 use hob_slots::{Block, Timeline};
 
-use super::budget::Frees;
 use super::cell_numbers::CellNumbers;
 use crate::labels::Labels;
 
@@ -77,17 +76,17 @@ impl BlockUses {
         }
     }
 
-    /// All blocks of the timeline. `shared`: tokens from the first one on whose cells other slots have too. A block
-    /// that leaves frees none of these where `frees` is the cache.
+    /// All blocks of the timeline. `shared`: tokens from the first one on whose cells other slots have too.
+    /// `frees_shared`: whether those count as freed by a block that leaves.
     pub fn facts(
         &mut self,
         timeline: &Timeline,
         cells: &CellNumbers,
         segments: &[SegmentRef],
         shared: usize,
-        frees: Frees,
+        frees_shared: bool,
     ) -> Vec<BlockFacts> {
-        let freed_from = if frees == Frees::Cache { shared } else { 0 };
+        let freed_from = if frees_shared { 0 } else { shared };
         self.sketch(timeline);
         let mut labels = Labels::new(segments);
         let (mut turns, mut first_turn) = (self.turns.iter().peekable(), 0);
@@ -143,12 +142,12 @@ mod tests {
         let mut timeline = Timeline::new(ModelHash([0; 8]));
         timeline.push(&(0..192).map(Token).collect::<Vec<_>>(), |_| false);
         let (mut uses, cells) = (BlockUses::default(), CellNumbers::default());
-        let mut told = |frees| {
-            let facts = uses.facts(&timeline, &cells, &[], 100, frees);
+        let mut told = |frees_shared| {
+            let facts = uses.facts(&timeline, &cells, &[], 100, frees_shared);
             facts.iter().map(|fact| (fact.own_cells, fact.is_shared)).collect::<Vec<_>>()
         };
-        assert_eq!(told(Frees::Cache), [(0, true), (28, true), (64, false)]);
-        assert_eq!(told(Frees::Budget), [(64, true), (64, true), (64, false)]);
+        assert_eq!(told(false), [(0, true), (28, true), (64, false)]);
+        assert_eq!(told(true), [(64, true), (64, true), (64, false)]);
     }
 
     #[test]
@@ -157,11 +156,11 @@ mod tests {
         let tokens = |from: i32| (from..from + 200).map(Token).collect::<Vec<_>>();
         timeline.push(&tokens(0), |_| false);
         let (mut uses, cells) = (BlockUses::default(), CellNumbers::default());
-        uses.facts(&timeline, &cells, &[], 0, Frees::Cache);
+        uses.facts(&timeline, &cells, &[], 0, false);
         timeline.truncate(70);
         uses.truncate(70);
         timeline.push(&tokens(1_000), |_| false);
-        let facts = uses.facts(&timeline, &cells, &[], 0, Frees::Cache);
+        let facts = uses.facts(&timeline, &cells, &[], 0, false);
         for (fact, block) in facts.iter().zip(timeline.blocks()) {
             assert_eq!(fact.sketch, sketch(&timeline, block), "{:?}", block.range);
         }
