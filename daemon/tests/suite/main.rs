@@ -68,6 +68,7 @@ mod reanchor;
 mod recall_model;
 mod request_adapters;
 mod response_places;
+mod response_tools;
 mod responses;
 mod retention;
 mod sampling;

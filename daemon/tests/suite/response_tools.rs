@@ -1,0 +1,186 @@
+//! OpenAI's Responses API: tools that are no functions, as Codex sends them.
+
+use serde_json::{Value, json};
+
+use crate::common::{Plan, World};
+use crate::responses::{
+    CALLED, ROUTE, events, joined, kinds, light, respond, say, stream_of, text,
+};
+
+/// Shows Hermes' form of calls.
+const TEMPLATE: &str = "{# <tool_call> #}{% if tools %}<|im_start|>system\n{{ tools | tojson }}<|im_end|>\n{% endif %}\
+    {% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content or '' }}\
+    {% for call in message.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ call.function.name }}\", \
+    \"arguments\": {{ call.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n{% endfor %}\
+    {{ '<|im_start|>assistant\n' }}";
+
+fn with_calls() -> World {
+    Plan::new().chat_template(TEMPLATE).start()
+}
+
+/// The question that makes the fake model call this function.
+fn calling(name: &str, arguments: Value) -> String {
+    let call = format!("{{\"name\": \"{name}\", \"arguments\": {arguments}}}");
+    say(&format!("<tool_call>\n{call}\n</tool_call>"))
+}
+
+/// Answers a call, over its response and with the whole history: the prompts are equal.
+fn assert_answered(world: &World, asked: &Value, response: &Value, output: &Value) {
+    let more = [output.clone(), json!({"role": "user", "content": say("Done.")})];
+    let next = respond(
+        world,
+        json!({"previous_response_id": response["id"], "tools": asked["tools"], "input": more}),
+    );
+    assert_eq!(text(&next), "Done.");
+    let mut whole = vec![json!({"role": "user", "content": asked["input"]})];
+    whole.extend(response["output"].as_array().unwrap().iter().cloned());
+    whole.extend(more);
+    let again = respond(world, json!({"store": false, "tools": asked["tools"], "input": whole}));
+    assert_eq!(again["usage"]["input_tokens"], next["usage"]["input_tokens"]);
+    let items =
+        world.get(&format!("{ROUTE}/{}/input_items?order=asc", next["id"].as_str().unwrap()));
+    let items = items.json()["data"].clone();
+    assert_eq!(items[1], response["output"][0]);
+    assert_eq!((&items[2]["type"], &items[2]["output"]), (&output["type"], &output["output"]));
+}
+
+#[test]
+fn a_function_of_a_namespace_is_called_by_both_names() {
+    let world = with_calls();
+    let home =
+        json!({"type": "namespace", "name": "home", "description": "Lamps.", "tools": [light()]});
+    let body = json!({"input": calling("home__light", json!({"room": "hall"})),
+                      "tools": [light(), home]});
+    let response = respond(&world, body.clone());
+    let call = &response["output"][0];
+    assert_eq!((&call["type"], &call["name"]), (&json!("function_call"), &json!("light")));
+    assert_eq!((&call["namespace"], &call["status"]), (&json!("home"), &json!("completed")));
+    assert_eq!(
+        (&response["tools"], response["output"].as_array().unwrap().len()),
+        (&body["tools"], 1)
+    );
+
+    let events = events(&world, body.clone());
+    assert_eq!(kinds(&events), stream_of(&[CALLED]));
+    for event in [&events[2], &events[events.len() - 2]] {
+        assert_eq!(
+            (&event["item"]["name"], &event["item"]["namespace"]),
+            (&json!("light"), &json!("home"))
+        );
+    }
+    let stored = world.get(&format!("{ROUTE}/{}", response["id"].as_str().unwrap())).json();
+    assert_eq!(stored["output"], response["output"]);
+    let output =
+        json!({"type": "function_call_output", "call_id": call["call_id"], "output": "on"});
+    assert_answered(&world, &body, &response, &output);
+
+    let choice = json!({"type": "function", "name": "light", "namespace": "home"});
+    let body = json!({"input": "Hello", "tools": body["tools"], "tool_choice": choice, "seed": 4,
+                      "max_output_tokens": 400});
+    assert_eq!(respond(&world, body)["output"][0]["namespace"], "home");
+}
+
+const FREEFORM: &[&str] = &["custom_tool_call_input.delta", "custom_tool_call_input.done"];
+
+#[test]
+fn a_custom_tool_is_called_with_a_text() {
+    let world = with_calls();
+    let input = "*** Begin Patch\n+ \"é\" \\ 😀\n*** End Patch\n";
+    let patch = json!({"type": "custom", "name": "patch", "description": "Edits files."});
+    let body =
+        json!({"input": calling("patch", json!({"input": input})), "tools": [light(), patch]});
+    let response = respond(&world, body.clone());
+    let [call] = response["output"].as_array().unwrap().as_slice() else { panic!("{response}") };
+    assert_eq!((&call["type"], &call["name"]), (&json!("custom_tool_call"), &json!("patch")));
+    assert_eq!((&call["input"], &call["status"]), (&json!(input), &json!("completed")));
+    assert_eq!((call.get("arguments"), call.get("namespace")), (None, None));
+    assert_eq!((&response["status"], &response["tools"]), (&json!("completed"), &body["tools"]));
+
+    let events = events(&world, body.clone());
+    assert_eq!(kinds(&events), stream_of(&[FREEFORM]));
+    assert_eq!(events[2]["item"]["input"], "");
+    assert_eq!(joined(&events, "response.custom_tool_call_input.delta"), input);
+    let deltas = events.iter().filter(|it| it["type"] == "response.custom_tool_call_input.delta");
+    assert!(deltas.count() > 1, "they come as the model writes them");
+    let done =
+        events.iter().find(|it| it["type"] == "response.custom_tool_call_input.done").unwrap();
+    assert_eq!((&done["input"], &done["item_id"]), (&json!(input), &events[2]["item"]["id"]));
+    assert_eq!(events[events.len() - 2]["item"]["input"], input);
+
+    let stored = world.get(&format!("{ROUTE}/{}", response["id"].as_str().unwrap())).json();
+    assert_eq!(stored["output"], response["output"]);
+    let output =
+        json!({"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "done"});
+    assert_answered(&world, &body, &response, &output);
+    let reference = json!({"type": "item_reference", "id": call["id"]});
+    let user = |text: &Value| json!({"role": "user", "content": text});
+    let referred = [user(&body["input"]), reference, output, user(&json!(say("Well.")))];
+    let body = json!({"input": referred, "tools": body["tools"], "store": false});
+    assert_eq!(text(&respond(&world, body)), "Well.");
+}
+
+#[test]
+fn the_local_shell_is_called_with_an_action() {
+    let world = with_calls();
+    let shell = json!({"type": "local_shell"});
+    let body = json!({"input": calling("local_shell", json!({"command": ["ls", "-a"]})),
+                      "tools": [light(), shell]});
+    let response = respond(&world, body.clone());
+    let call = &response["output"][0];
+    let action = json!({"type": "exec", "command": ["ls", "-a"], "env": {}, "timeout_ms": null,
+                        "user": null, "working_directory": null});
+    assert_eq!((&call["type"], &call["action"]), (&json!("local_shell_call"), &action));
+    assert_eq!((call.get("name"), call.get("arguments")), (None, None));
+
+    const WITHOUT_EVENTS: &[&str] = &[];
+    let events = events(&world, body.clone());
+    assert_eq!(kinds(&events), stream_of(&[WITHOUT_EVENTS]));
+    assert_eq!(events[2]["item"]["action"]["command"], json!([]));
+    assert_eq!(events[3]["item"]["action"], action);
+    let output =
+        json!({"type": "local_shell_call_output", "id": call["call_id"], "output": "a\nb"});
+    assert_answered(&world, &body, &response, &output);
+
+    let body = json!({"input": "Hello", "tools": body["tools"], "tool_choice": shell, "seed": 4,
+                      "max_output_tokens": 400});
+    assert_eq!(respond(&world, body)["output"][0]["type"], "local_shell_call");
+}
+
+#[test]
+fn the_text_of_a_cut_call_is_what_the_model_wrote() {
+    let world = with_calls();
+    let patch = json!({"type": "custom", "name": "patch"});
+    let body = json!({"input": calling("patch", json!({"input": "a\n".repeat(40)})), "tools": [patch],
+                      "max_output_tokens": 80});
+    let response = respond(&world, body.clone());
+    let call = &response["output"][0];
+    assert_eq!(
+        (&response["status"], &call["status"]),
+        (&json!("incomplete"), &json!("incomplete"))
+    );
+    let input = call["input"].as_str().unwrap();
+    assert!(input.len() > 9 && "a\n".repeat(40).starts_with(input), "{input}");
+    let events = events(&world, body);
+    assert_eq!(joined(&events, "response.custom_tool_call_input.delta"), input);
+    assert_eq!(events[events.len() - 2]["item"]["input"], input);
+}
+
+#[test]
+fn the_text_of_a_custom_tool_has_the_form_that_it_demands() {
+    let world = with_calls();
+    let choice = json!({"type": "custom", "name": "code"});
+    for (syntax, definition) in [
+        ("regex", "[0-9]{3}\n[ab]"),
+        ("lark", "start: DIGIT ~ 3 LF (\"a\" | \"b\")\n%import common (DIGIT, LF)"),
+    ] {
+        let format = json!({"type": "grammar", "syntax": syntax, "definition": definition});
+        let code = json!({"type": "custom", "name": "code", "format": format});
+        let body = json!({"input": "Hello", "tools": [light(), code], "tool_choice": choice,
+                          "seed": 4, "temperature": 1, "max_output_tokens": 400});
+        let call = respond(&world, body)["output"][0].clone();
+        let input = call["input"].as_str().unwrap_or_else(|| panic!("{call}"));
+        let (digits, letter) = input.split_once('\n').unwrap();
+        assert!(digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()), "{input}");
+        assert!(["a", "b"].contains(&letter), "{input}");
+    }
+}
