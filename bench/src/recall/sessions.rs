@@ -1,8 +1,8 @@
 //! The haystacks: conversations in which the user or a tool tells something early, and the user asks for it late.
 //!
 //! - No keys, weights or pins: nothing tells the engine what will be asked for.
-//! - Whatever is asked for was told in the first three fifths: a cache of half a session that drops the oldest text
-//!   has lost most of it, so that recovery is what is measured.
+//! - Whatever is asked for was told early, in the first three fifths with the bundled model: a cache of half a session
+//!   that drops the oldest text has lost most of it, so that recovery is what is measured.
 //! - The assistant's part is scripted, so that all engines compute the same text.
 
 use hob_slots::Layer;
@@ -29,12 +29,12 @@ pub struct Session {
     pub probes: Vec<Probe>,
 }
 
-/// How the answer about a fact begins: as a model does it best.
+/// How facts are told and asked for: as a model does it best.
 #[derive(Clone, Copy)]
 pub enum Form {
-    /// As the bundled model was trained.
+    /// Answers begin as the bundled model was trained.
     Answer,
-    /// In the words of the user, which a model without that training continues.
+    /// Answers begin in the words of the user, which a model without that training continues.
     Quote,
 }
 
@@ -45,13 +45,22 @@ impl Form {
             Self::Quote => format!("You said: \"Remember that my {attribute} is"),
         }
     }
+
+    /// Texts of a session, of which each of the first ones follows a fact. SmolLM2 answers 0.83 of five facts among
+    /// six texts of 1,500 tokens, a seventh of which has room for what comes back, and 0.79 among eight.
+    fn texts(self) -> usize {
+        match self {
+            Self::Answer => 8,
+            Self::Quote => 6,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Kind {
     /// One secret at one depth of a text that is read in parts, in front of other texts.
     Needle,
-    /// Five facts about the user, told between the first ones of eight texts.
+    /// Five facts about the user, told between the first ones of the texts.
     Facts,
     /// A fact told at turn 1, asked for at turn 14.
     Turn14,
@@ -100,7 +109,7 @@ impl Kind {
         let sentences = tokens / SENTENCE_TOKENS;
         match self {
             Self::Needle => session.needle(&mut draw, seed, sentences),
-            Self::Facts => session.facts(&mut draw, form, [5, 8], sentences),
+            Self::Facts => session.facts(&mut draw, form, [5, form.texts()], sentences),
             Self::Turn14 => session.facts(&mut draw, form, [1, 12], sentences),
             Self::Files => session.files(&mut draw, sentences),
             Self::Tools => session.tools(&mut draw, sentences),
