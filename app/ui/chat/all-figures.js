@@ -1,4 +1,5 @@
-// All figures of an answer, and why tokens of its prompt were computed. Loaded when they are opened.
+// All figures of an answer: where its prompt came from, what its chat has in cells, and why tokens were computed.
+// Loaded when they are opened.
 
 import { html, t, useState } from "/lib.js";
 import { Button, Dialog } from "/parts.js";
@@ -7,6 +8,7 @@ import { Miss } from "./miss.js";
 
 export function Figures({ finish, answerCold, busy }) {
   const { hob, usage, model } = finish;
+  const { tokens, cells } = hob;
   const [isAsked, setAsked] = useState(false);
   const rows = [
     ["numbers.ttft", t("numbers.time", { time: hob.ttft_ms })],
@@ -16,6 +18,11 @@ export function Figures({ finish, answerCold, busy }) {
     hob.drafts?.model_drafted > 0 &&
       ["numbers.drafts.model", draftText(hob.drafts.model_drafted, hob.drafts.model_accepted)],
     ["numbers.prompt", originTexts(hob).join(", ")],
+    tokens.repaired > 0 && ["numbers.repaired", t("numbers.tokens", { n: tokens.repaired })],
+    tokens.lossy > 0 && ["numbers.rounded", t("numbers.tokens", { n: tokens.lossy })],
+    hob.immovable && ["numbers.immovable", hob.immovable],
+    isLongerThanCells(hob) && ["numbers.cells", t("numbers.cells.of", cells)],
+    cells?.no_eviction && ["numbers.stays", cells.no_eviction.what],
     hob.saved_ms > 0 && ["numbers.saved.title", t("numbers.saved.about", { time: hob.saved_ms })],
     model && ["numbers.model", model],
   ];
@@ -40,6 +47,9 @@ export function Figures({ finish, answerCold, busy }) {
 }
 
 const draftText = (drafted, accepted) => t("numbers.accepted", { n: drafted, accepted });
+
+/** Answers of earlier versions do not say what left. */
+const isLongerThanCells = ({ tokens, cells, moved = [] }) => cells && (tokens.away > 0 || moved.length > 0);
 
 /** Where the prompt's tokens were. */
 function originTexts(hob) {

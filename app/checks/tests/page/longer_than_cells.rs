@@ -56,6 +56,9 @@ fn a_chat_that_is_longer_than_its_cells_goes_on_and_brings_back_what_it_asks_for
     let notes = page.texts("@brought-back");
     assert!(notes.iter().any(|note| note.contains("brought back ")), "{notes:?}");
 
+    let figures = page.last_figures();
+    assert!(figures.contains(&format!(" of {CELLS} at the end, ")), "{figures}");
+
     // What is away is drawn as away, in the chat and on the Memory page.
     let marked = page.count("@away");
     assert!((1..chat.len()).contains(&marked), "{marked} of {}", chat.len());

@@ -28,6 +28,7 @@ mod memory;
 mod memory_map;
 mod misses;
 mod models;
+mod moved;
 mod narrow;
 mod outgrown;
 mod panels;
