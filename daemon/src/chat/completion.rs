@@ -7,6 +7,7 @@ use std::sync::Arc;
 use hob_runtime::backend::Model;
 use hob_runtime::turn::{Retention, TurnRequest};
 use hob_slots::Token;
+use hob_slots::content::Accepted;
 use serde_json::Value;
 
 use super::account::Extract;
@@ -190,6 +191,7 @@ fn turns(
         budget: request.budget.map(NonZeroUsize::get),
         drafts: request.draft,
         reuse: reuse_of(request.reuse),
+        lossless: request.reuse == Some(Accepted::Exact),
         purpose: purpose(&request.shape),
         keep: Retention { default_class: CLASS_WITHOUT_TEXT, ..Retention::default() },
         ..TurnRequest::answer(None, prompt.clone(), max_tokens)

@@ -133,6 +133,33 @@ fn a_request_for_exact_kv_is_answered_with_that_and_a_daemon_without_the_setting
 }
 
 #[test]
+fn a_completion_that_wants_exact_kv_is_answered_with_that() {
+    let home = room(Some("q8"));
+    let hobd = home.start();
+    let complete = |prompt: &str, hob: Value| {
+        let body = json!({"prompt": prompt, "conversation": "room", "hob": hob, "temperature": 0,
+            "max_tokens": 8});
+        hobd.client.post("/v1/completions", &body)
+    };
+    let first = complete(&story(), json!({}));
+    let all = first["usage"]["total_tokens"].as_u64().unwrap();
+    let before = wait::until("it is saved", || {
+        // The end of a text that was cut by its length is not sampled.
+        saved(&hobd.client, "room").filter(|row| row["tokens"].as_u64().unwrap() + 1 >= all)
+    });
+    age(&home, &hobd.client);
+    wait::until("the KV is rounded", || {
+        let row = saved(&hobd.client, "room")?;
+        (row["object_bytes"].as_u64() < before["object_bytes"].as_u64()).then_some(())
+    });
+    let question = format!("{}What is the door code?", story());
+    let rounded = complete(&question, json!({}));
+    assert!(tokens(&rounded["hob"], "lossy") > 0, "{rounded}");
+    let exact = complete(&question, json!({"reuse": "exact"}));
+    assert_eq!(tokens(&exact["hob"], "lossy"), 0, "{exact}");
+}
+
+#[test]
 fn it_is_off_by_default() {
     let home = room(None);
     let hobd = home.start();
