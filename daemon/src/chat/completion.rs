@@ -78,7 +78,7 @@ impl Chat {
                 Prompt::Tokens(tokens) => tokens.clone(),
             };
             let prompts: Vec<Vec<Token>> = job.prompts.iter().map(tokenize).collect();
-            let mut turns = turns(&job, &prompts, engine.context_tokens());
+            let mut turns = turns(&job, &prompts, engine.conversation_tokens());
             turns[0].conversation = pinned;
             let grammar = job.form.as_ref().map(grammar::of_form).transpose()?.map(Arc::new);
             for turn in &mut turns {
@@ -174,13 +174,9 @@ fn fill_in(model: &dyn Model, prompts: &mut [Prompt], suffix: &str) -> Result<()
     Ok(())
 }
 
-/// All choices of the first prompt, then all of the next.
-fn turns(
-    request: &CompletionRequest,
-    prompts: &[Vec<Token>],
-    context_tokens: usize,
-) -> Vec<TurnRequest> {
-    let max_tokens = request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS).min(context_tokens);
+/// All choices of the first prompt, then all of the next. `most`: tokens that a conversation holds.
+fn turns(request: &CompletionRequest, prompts: &[Vec<Token>], most: usize) -> Vec<TurnRequest> {
+    let max_tokens = request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS).min(most);
     let turn = |prompt: &Vec<Token>| TurnRequest {
         sampling: request.shape.sampling.clone(),
         stop: request.shape.stop.clone(),

@@ -90,6 +90,21 @@ fn instructions_that_do_not_fit_the_cache_are_refused_at_once_with_what_needs_ho
 }
 
 #[test]
+fn a_completion_may_have_more_tokens_than_the_cache_has_cells() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let hobd = launch.args(["--model", "fake", "--ctx", "512", "--slots", "1"]).start();
+    for key in [Value::Null, json!("story")] {
+        let body = json!({"prompt": "Once upon a time", "conversation": key, "temperature": 0,
+            "max_tokens": 700, "ignore_eos": true});
+        let answer = hobd.client.post("/v1/completions", &body);
+        assert_eq!(answer["usage"]["completion_tokens"], 700, "{answer}");
+        assert_eq!(answer["hob"]["context_full"], false, "{answer}");
+        assert!(answer["hob"]["cells"]["peak"].as_u64().unwrap() <= 512, "{answer}");
+    }
+}
+
+#[test]
 fn a_budget_does_not_count_where_eviction_is_off_and_the_answer_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start_with(directory.path(), &["--eviction", "off"]);
