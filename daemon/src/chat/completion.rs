@@ -116,7 +116,7 @@ impl Chat {
                 subject,
                 continued: None,
                 extract: Extract::default(),
-                max_tokens: request.shape.max_tokens,
+                max_tokens: Some(request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS)),
                 reports_progress: request.progress && request.shape.stream,
                 guard: None,
                 reuse_watch: None,

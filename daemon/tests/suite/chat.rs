@@ -319,6 +319,12 @@ fn completions_continue_texts_and_tokens() {
     let tokens = world.post("/tokenize", json!({"content": "abc"})).json()["tokens"].clone();
     assert_eq!(ask(tokens, json!({}))["choices"][0]["text"], one["choices"][0]["text"]);
 
+    let by_default = json!({"prompt": "abc", "ignore_eos": true});
+    let by_default = world.post("/v1/completions", by_default).json();
+    let (tokens, full) =
+        (&by_default["usage"]["completion_tokens"], &by_default["hob"]["context_full"]);
+    assert_eq!((tokens, full), (&json!(16), &json!(false)), "16 is the limit: {by_default}");
+
     let both = ask(json!(["abc", "xyz"]), json!({"n": 2}));
     assert_eq!(both["choices"].as_array().unwrap().len(), 4);
     assert_eq!(both["choices"][0]["text"], one["choices"][0]["text"]);
