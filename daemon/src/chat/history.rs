@@ -9,6 +9,7 @@ use hob_slots::ConversationId;
 use super::Chat;
 use super::identity::Identity;
 use super::request::ResolvedRequest;
+use super::reuse_guard::Takes;
 use crate::blocking::compute;
 use crate::conversations::transcript::{
     Append, Continuation, TranscriptError, TurnQuery, TurnStart, named_documents,
@@ -19,23 +20,22 @@ use crate::wire::chat::ChatRequest;
 use crate::wire::message::{Message, Role};
 
 impl Chat {
-    /// A prompt that a later turn will probably ask for, and whether it is a part of its conversation that goes on
-    /// past the context.
+    /// A prompt that a later turn will probably ask for, and which KV that turn takes.
     pub(crate) async fn probable_prompt(
         &self,
         resolved: ResolvedRequest,
         identity: &Identity,
         extent: Extent,
-    ) -> Result<(Rendered, bool), ApiError> {
+    ) -> Result<(Rendered, Takes), ApiError> {
         let start = self.begin_turn(&resolved, identity, &extent).await?;
-        let renderer = self.shared.options.renderer.clone();
+        let (renderer, guard) = (self.shared.options.renderer.clone(), self.reuse_guard().clone());
         compute(move || {
             let is_part = start.continuation.as_ref().is_some_and(Continuation::is_part);
             let history = start.continuation.as_ref().map(|continuation| &continuation.history);
             let messages = history.unwrap_or(&resolved.request.messages);
             let parts = resolved.prompt_parts(messages, &start.documents);
             let prompt = renderer.prompt(&parts, &extent, &start.timelines)?;
-            Ok((prompt, is_part && resolved.reanchors()))
+            Ok((prompt, guard.takes(&resolved, is_part && resolved.reanchors())))
         })
         .await
     }

@@ -18,13 +18,14 @@ use std::time::Duration;
 use hob_prewarm::ProfileName;
 use hob_prewarm::profile::ReuseLimits;
 use hob_runtime::likeness::{Likeness, Measured};
-use hob_runtime::turn::{Purpose, Retention, TurnError, TurnRequest};
+use hob_runtime::turn::{Purpose, Retention, Reuse, TurnError, TurnRequest};
 use hob_runtime::{Engine, Health};
 use hob_slots::{ConversationId, ModelHash};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::names;
+use super::request::ResolvedRequest;
 use super::reuse_findings::{Compared, Finding, Findings};
 use crate::blocking::compute;
 use crate::json_file::JsonFile;
@@ -92,6 +93,17 @@ pub struct ReuseGuard {
     file: Option<Arc<JsonFile>>,
 }
 
+/// Which KV that was computed elsewhere a turn takes.
+#[derive(Debug)]
+pub struct Takes {
+    pub reuse: Reuse,
+    pub reanchored: bool,
+    /// The profile alone says so.
+    pub is_by_profile: bool,
+    /// Why it takes none, although its profile says so.
+    pub exact_because: Option<String>,
+}
+
 /// Tells the guard that a turn has moved KV.
 #[derive(Debug)]
 pub struct Watch {
@@ -145,9 +157,28 @@ impl ReuseGuard {
         });
     }
 
+    /// What the turn of a request takes, or one ahead of it: of a profile that has fallen back, both compute the same
+    /// tokens. `is_part`: its prompt is a part of a conversation that goes on past the context.
+    pub fn takes(&self, resolved: &ResolvedRequest, is_part: bool) -> Takes {
+        let request = &resolved.request;
+        let reuses_by_profile = request.reuse.is_none() && resolved.reuse() != Reuse::Exact;
+        let reanchors_by_profile = is_part && request.beyond.is_none();
+        let is_by_profile = reuses_by_profile || reanchors_by_profile;
+        let of_profile = resolved.profile.as_ref().filter(|_| is_by_profile);
+        let exact_because =
+            of_profile.and_then(|profile| self.refusal(profile, resolved.reuse_limits()));
+        let has_fallen_back = exact_because.is_some();
+        let reuse = match has_fallen_back && reuses_by_profile {
+            true => Reuse::Exact,
+            false => resolved.reuse(),
+        };
+        let reanchored = is_part && !(has_fallen_back && reanchors_by_profile);
+        Takes { reuse, reanchored, is_by_profile, exact_because }
+    }
+
     /// Why answers of the profile are exact, although it says otherwise. Other `limits` than before judge its
     /// latest samples again.
-    pub fn refusal(&self, profile: &ProfileName, limits: ReuseLimits) -> Option<String> {
+    fn refusal(&self, profile: &ProfileName, limits: ReuseLimits) -> Option<String> {
         let mut profiles = self.profiles.lock();
         let known = profiles.get_mut(profile)?;
         if known.limits != limits {

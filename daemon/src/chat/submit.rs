@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use hob_dialect::opens_reasoning;
 use hob_runtime::adapters::Adapters;
-use hob_runtime::turn::{Retention, Reuse, TurnError, TurnRequest};
+use hob_runtime::turn::{Retention, TurnError, TurnRequest};
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, Token, common_prefix};
 
@@ -20,7 +20,7 @@ use super::grammar::NoCall;
 use super::newest::{self, Newest};
 use super::reanchor::{self, Anchored, Limits};
 use super::request::{ResolvedRequest, purpose};
-use super::reuse_guard::Watch;
+use super::reuse_guard::{Takes, Watch};
 use super::source::Source;
 use super::{Chat, continuing, grammar};
 use crate::blocking::compute;
@@ -265,19 +265,9 @@ impl Chat {
         });
         let of_calls = || grammar::of_calls(request, &reading, begun.thinks, &begun.text);
         let grammar = grammar.or_else(of_calls);
-        // Whether the profile alone says that KV may be moved.
-        let reuses_by_profile = request.reuse.is_none() && job.resolved.reuse() != Reuse::Exact;
-        let reanchors_by_profile = is_part && request.beyond.is_none();
-        let is_by_profile = reuses_by_profile || reanchors_by_profile;
-        let of_profile = job.resolved.profile.as_ref().filter(|_| is_by_profile);
         let guard = self.reuse_guard();
-        let exact_because =
-            of_profile.and_then(|profile| guard.refusal(profile, job.resolved.reuse_limits()));
-        let has_fallen_back = exact_because.is_some();
-        let reuse = match has_fallen_back && reuses_by_profile {
-            true => Reuse::Exact,
-            false => job.resolved.reuse(),
-        };
+        let Takes { reuse, reanchored, is_by_profile, exact_because } =
+            guard.takes(&job.resolved, is_part);
         let first = TurnRequest {
             grammar: grammar.map(Arc::new),
             sampling,
@@ -286,7 +276,7 @@ impl Chat {
             drafts: job.resolved.drafts(),
             reuse,
             lossless: job.resolved.lossless(),
-            reanchored: is_part && !(has_fallen_back && reanchors_by_profile),
+            reanchored,
             keep: Retention { segments: segments.clone(), ..job.keep.clone() },
             ..turn(
                 request,
@@ -295,8 +285,9 @@ impl Chat {
                 options.engine.conversation_tokens(),
             )
         };
-        let of_profile = of_profile.filter(|_| first.takes_moved());
-        let reuse_watch = of_profile.and_then(|profile| guard.watch(profile, &first));
+        let is_watched = is_by_profile && first.takes_moved();
+        let watched = job.resolved.profile.as_ref().filter(|_| is_watched);
+        let reuse_watch = watched.and_then(|profile| guard.watch(profile, &first));
         let turns = with_others(first, request.shape.choices);
         let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
             .map_err(|error| refused(&job.resolved, error))?;

@@ -14,6 +14,7 @@ use super::Speech;
 use super::sessions::Target;
 use crate::chat::identity::Identity;
 use crate::chat::request::ResolvedRequest;
+use crate::chat::reuse_guard::Takes;
 use crate::error::ApiError;
 use crate::metrics::SpeculationOutcome;
 use crate::prompt::{Extent, Rendered};
@@ -112,9 +113,9 @@ impl Task {
         let options = self.speech.options();
         let identity = Identity::Named(self.id.clone());
         let adapters = options.chat.adapters(&resolved.request.shape).await?;
-        let (budget, reuse, lossless) = (resolved.budget(), resolved.reuse(), resolved.lossless());
-        let (prompt, reanchored) =
-            options.chat.probable_prompt(resolved, &identity, extent).await?;
+        let (budget, lossless) = (resolved.budget(), resolved.lossless());
+        let (prompt, takes) = options.chat.probable_prompt(resolved, &identity, extent).await?;
+        let Takes { reuse, reanchored, .. } = takes;
         let Rendered { tokens, segments, .. } = prompt;
         let prefill = TurnRequest::prefill(self.id.clone(), tokens, Purpose::Speculate);
         let keep = Retention { segments, ..Retention::default() };

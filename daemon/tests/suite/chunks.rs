@@ -405,6 +405,38 @@ fn a_profile_whose_answers_differ_too_much_falls_back_also_after_a_restart_and_s
     assert!(tokens(&moved, "moved") > 0, "{moved}");
 }
 
+#[test]
+fn what_is_typed_for_a_profile_that_fell_back_is_computed_ahead_of_its_exact_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
+    save(&hobd);
+    let reader = json!({"profile": "reader"});
+    let chat = ask(&hobd, Some("chat"), &[3, 2, 1], reader.clone());
+    assert!(tokens(&chat, "moved") > 0, "{chat}");
+    for _ in 0..4 {
+        ask(&hobd, None, &[3, 2, 1], reader.clone());
+    }
+    let why = wait::until("the profile falls back", || {
+        watched(&hobd)["fell_back"].as_str().map(str::to_owned)
+    });
+
+    let words = "What comes last of all? ";
+    let hob = json!({"append": true, "profile": "reader"});
+    let typed = json!({"text": words, "hob": hob});
+    let typed = hobd.client.post("/v1/conversations/chat/typing", &typed);
+    assert_eq!(typed["ahead"], true, "{typed}");
+    wait::until("the words are computed", || {
+        let metrics = hobd.client.get_text("/metrics");
+        metrics.contains("hob_ahead_total{outcome=\"hot\"} 1\n").then_some(())
+    });
+    let messages = json!([{"role": "user", "content": format!("{words}Tell.")}]);
+    let answer = hobd.client.chat(&json!({"conversation": "chat", "messages": messages,
+        "hob": hob, "temperature": 0, "max_tokens": 8}));
+    assert_eq!((tokens(&answer, "moved"), &answer["hob"]["immovable"]), (0, &json!(why)));
+    assert!(tokens(&answer, "computed") < 64, "the words are hot: {answer}");
+}
+
 #[cfg(feature = "llama")]
 #[test]
 fn the_bundled_model_moves_and_a_sliding_window_is_refused_by_name() {
