@@ -66,6 +66,8 @@ pub struct ContextUse {
     pub read_ms: Option<u64>,
     /// Older messages that prompts leave out.
     pub left_out: usize,
+    /// Whether it goes on behind `max_tokens`, as a new timeline of its newest part.
+    pub goes_on: bool,
 }
 
 /// A conversation and the messages of the branch that was used last.

@@ -1,5 +1,6 @@
 import { addChunk, emptyAnswer } from "/chat/answer.js";
 import { newId, visibleChats } from "/chat/chats.js";
+import { isNearlyFull } from "/chat/context.js";
 import { visiblePath } from "/chat/conversation.js";
 import { difference } from "/chat/difference.js";
 import { broughtBack, cellsOf, rememberedOf } from "/chat/figures.js";
@@ -170,6 +171,11 @@ test("what was computed while the user typed is not remembered", () => {
   equal(rememberedOf({ tokens }), { remembered: 150, total: 155 });
   const away = { ...tokens, away: 64 };
   equal(rememberedOf({ tokens: away }), { remembered: 214, total: 219 });
+});
+
+test("a chat that goes on past the context is never nearly full", () => {
+  const use = { tokens: 800, max_tokens: 1000, goes_on: false };
+  equal([use, { ...use, tokens: 799 }, { ...use, goes_on: true }].map(isNearlyFull), [true, false, false]);
 });
 
 test("only what came back is brought back", () => {

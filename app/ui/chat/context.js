@@ -3,8 +3,8 @@
 import { api, classes, count, html, isUnreachable, t, useEffect, useState, useStore } from "/lib.js";
 import { conversationPath, status } from "./chats.js";
 
-/** From here on the chat offers ways to make room. */
-export const NEARLY_FULL = 0.8;
+/** From here on a chat offers ways to make room. */
+const NEARLY_FULL = 0.8;
 
 const RETRY_MS = 2000;
 
@@ -37,13 +37,16 @@ export function useContextUse({ id }, state, chat) {
 
 export const shareOf = ({ tokens, max_tokens: max }) => (max ? Math.min(1, tokens / max) : 0);
 
+/** A chat that goes on past the context makes room by itself. */
+export const isNearlyFull = (use) => !use.goes_on && shareOf(use) >= NEARLY_FULL;
+
 export function ContextRing({ use, isOpen, onClick }) {
   const share = shareOf(use);
   const of = { used: count(use.tokens), all: count(use.max_tokens) };
   return html`
     <button
       type="button"
-      class=${classes("fact", share >= NEARLY_FULL && "nearly-full")}
+      class=${classes("fact", isNearlyFull(use) && "nearly-full")}
       aria-label=${t("context.label", of)}
       title=${t("context.long")}
       aria-expanded=${isOpen}

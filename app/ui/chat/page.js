@@ -17,7 +17,7 @@ import { drops, takeDrops } from "../documents/drops.js";
 import { takeDocument } from "./about.js";
 import { chatOf, chats, status } from "./chats.js";
 import { Composer } from "./composer.js";
-import { NEARLY_FULL, shareOf, useContextUse } from "./context.js";
+import { isNearlyFull, shareOf, useContextUse } from "./context.js";
 import { conversationOf, visiblePath } from "./conversation.js";
 import { Demo } from "./demo.js";
 import { findBar, finding } from "./finding.js";
@@ -80,9 +80,9 @@ export function ChatPage({ id, place }) {
 /** The note that a context is nearly full, until it is dismissed; or, where asked for, what to do about it. */
 function MakeRoom({ conversation, state, use, chat, isOpen, setOpen }) {
   const [dismissed, setDismissed] = useState(null);
-  const isNearlyFull = use && shareOf(use) >= NEARLY_FULL && !state.live && dismissed !== conversation.id;
+  const isOffered = use && isNearlyFull(use) && !state.live && dismissed !== conversation.id;
   const isShown = isOpen || Boolean(state.shortening);
-  const module = room.use(Boolean(isShown || isNearlyFull));
+  const module = room.use(Boolean(isShown || isOffered));
   if (!module) return null;
   if (isShown) {
     const close = () => setOpen(false);
@@ -91,7 +91,7 @@ function MakeRoom({ conversation, state, use, chat, isOpen, setOpen }) {
         <${module.Room} conversation=${conversation} state=${state} use=${use} chat=${chat} onClose=${close} />
       </div>`;
   }
-  return isNearlyFull && html`
+  return isOffered && html`
     <${module.NearlyFull}
       percent=${Math.floor(100 * shareOf(use))}
       open=${() => setOpen(true)}

@@ -24,6 +24,8 @@ pub struct NextPrompt {
     pub left_out: usize,
     /// The most that a conversation holds.
     pub max_tokens: usize,
+    /// Whether it goes on behind that, as a new timeline.
+    pub goes_on: bool,
 }
 
 impl Chat {
@@ -40,6 +42,7 @@ impl Chat {
         let start = self.begin_turn(&resolved, &identity, &extent).await?;
         let renderer = self.shared.options.renderer.clone();
         let max_tokens = self.engine().conversation_tokens();
+        let goes_on = resolved.reanchors();
         compute(move || {
             let continuation = start.continuation;
             let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
@@ -51,7 +54,8 @@ impl Chat {
             let known_tokens = common_prefix(last, &tokens);
             let prefix_tokens = resolved.preamble.as_ref().and_then(|it| it.prefix.tokens());
             let prefix = resolved.profile.zip(prefix_tokens);
-            Ok(NextPrompt { tokens: tokens.len(), known_tokens, prefix, left_out, max_tokens })
+            let tokens = tokens.len();
+            Ok(NextPrompt { tokens, known_tokens, prefix, left_out, max_tokens, goes_on })
         })
         .await
     }

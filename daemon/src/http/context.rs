@@ -70,6 +70,7 @@ pub async fn context(
         ready,
         read_ms,
         left_out: prompt.left_out,
+        goes_on: prompt.goes_on,
     }))
 }
 

@@ -405,6 +405,10 @@ fn a_profile_switches_it_on_and_a_request_comes_first() {
     assert!(goes_on);
     let ends = (0..12).any(|turn| say("short", turn, json!({"beyond": "end"})).status == 400);
     assert!(ends);
+    for (query, goes_on) in [("?profile=long", true), ("", false)] {
+        let used = hobd.client.get(&format!("/v1/conversations/long/context{query}"));
+        assert_eq!(used["goes_on"], goes_on, "{used}");
+    }
 
     let refused = |body: &Value| {
         let answer = hobd.client.call("POST", "/v1/chat/completions").json(body).send();

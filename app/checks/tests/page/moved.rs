@@ -1,4 +1,6 @@
-//! What an answer says of KV that was computed at another place.
+//! KV that was computed at another place: what an answer says of it, and a chat that goes on past the context.
+
+use std::fs;
 
 use hob_checks::{Hobd, Model, Page};
 use hob_testkit::wait;
@@ -41,5 +43,55 @@ fn the_figures_of_an_answer_tell_what_was_moved_and_repaired_or_why_nothing_was(
         format!("Computed at the seams of moved text {repaired} tokens"),
     ] {
         assert!(figures.contains(&part), "{part}: {figures}");
+    }
+}
+
+/// Its chats go on past the context, of 1,280 tokens.
+fn start_without_an_end() -> Hobd {
+    let arguments = ["--eviction", "off", "--ctx", "1280", "--slots", "2"];
+    Hobd::start_changed(Model::Fake, &arguments, |launch, directory| {
+        let profiles = directory.join("profiles");
+        fs::create_dir_all(&profiles).expect("the directory can be written");
+        let segment = "[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
+        let profile = format!("beyond = 'reanchor'\n{segment}");
+        fs::write(profiles.join("default.toml"), profile).expect("it can be written");
+        launch
+    })
+}
+
+#[test]
+fn a_chat_goes_on_past_the_context_by_itself_and_its_answers_say_so() {
+    let hobd = start_without_an_end();
+    let say = |text: &str| {
+        hobd.client.chat(&json!({"conversation": "long", "temperature": 0, "max_tokens": 60,
+            "hob": {"append": true}, "messages": [{"role": "user", "content": text}]}))
+    };
+    let is_nearly_full = || {
+        let used = hobd.client.get("/v1/conversations/long/context");
+        let [tokens, most] = ["tokens", "max_tokens"].map(|it| used[it].as_u64().unwrap());
+        5 * tokens >= 4 * most
+    };
+    say("My locker code is 48213.");
+    let last = (1..20).find(|turn| {
+        let words: String = (0..12).map(|n| format!("w{turn}x{n} ")).collect();
+        let answer = say(&format!("Say this: {words}"));
+        assert_eq!(answer["hob"]["reanchored"], Value::Null, "{answer}");
+        is_nearly_full()
+    });
+    hobd.client.rename("long", "A long chat");
+    let page = Page::open(&hobd);
+    page.open_chat("A long chat");
+    page.answered(last.expect("it fills the context") + 1);
+    page.reads("@context", "of 1,280");
+    page.hides("@nearly-full");
+
+    page.ask("Say this: and on");
+    page.reads("@reanchored", "goes on with its newest part");
+    let figures = page.last_figures();
+    assert!(figures.contains(" tokens from another place"), "{figures}");
+    page.ask("What is my locker code?");
+    page.reads("@recalled", "brought back 2 older messages");
+    for place in ["@failure", "@nearly-full", "@go-on", "@room"] {
+        page.hides(place);
     }
 }

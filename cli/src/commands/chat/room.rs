@@ -133,7 +133,9 @@ impl Chat<'_> {
             (None, Some(tokens)) => format!("/context {tokens} gives it {} tokens", count(tokens)),
             (None, None) => "the model was trained with no larger one".to_owned(),
         };
-        note(context, &format!("{tokens} of {max} tokens\n{larger}"))
+        let goes_on =
+            if used.goes_on { ", behind which it goes on with its newest part" } else { "" };
+        note(context, &format!("{tokens} of {max} tokens{goes_on}\n{larger}"))
     }
 
     /// `/context TOKENS`, or `/context auto`
