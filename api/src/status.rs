@@ -180,6 +180,8 @@ pub struct Slot {
     /// Those of the request with which its tokens were computed.
     pub lora: Vec<Adapter>,
     pub tokens: usize,
+    /// Those of them without cells, which come back when the conversation turns to them.
+    pub away_tokens: usize,
     /// `free`, `idle`, `restoring`, `prefill` or `decoding`.
     pub state: Text,
     /// Whether the conversation's next answer computes only new tokens.
@@ -319,6 +321,12 @@ pub struct Counters {
     /// Restored from rounded KV.
     #[serde(default)]
     pub lossy_tokens: u64,
+    /// Blocks that left the cells of their live conversation.
+    #[serde(default)]
+    pub blocks_out: u64,
+    /// Those that came back to it.
+    #[serde(default)]
+    pub blocks_back: u64,
     pub prewarmed: u64,
     pub superseded: u64,
     pub parked: u64,

@@ -89,8 +89,10 @@ pub struct SlotStatus {
     pub conversation: Option<ConversationId>,
     /// With which its cells are computed, besides those of the model.
     pub adapters: Adapters,
-    /// Tokens in the slot's cells.
+    /// Tokens of the slot's timeline.
     pub tokens: usize,
+    /// Those of them that are away.
+    pub away_tokens: usize,
     pub state: SlotState,
 }
 

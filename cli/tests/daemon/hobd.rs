@@ -118,6 +118,10 @@ fn a_conversation_longer_than_its_cells_says_what_was_brought_back_for_an_answer
     let (_, back) = shown.rsplit_once("tokens remembered · ").expect("it was told before");
     assert!(back.contains(" brought back, "), "{shown}");
     quit(hob);
+    let status = home.hob(&["status"]).ok();
+    for words in [" blocks left the cells of their chats, ", " tokens away"] {
+        assert!(status.contains(words), "{words}: {status}");
+    }
 }
 
 #[test]

@@ -230,13 +230,13 @@ async fn engine_there(upstream: &crate::upstream::Upstream) -> (Upstream, usize)
 }
 
 fn slot(slot: SlotStatus, readiness: &BTreeMap<ConversationId, Readiness>) -> Slot {
-    let SlotStatus { slot, conversation, adapters, tokens, state } = slot;
+    let SlotStatus { slot, conversation, adapters, tokens, away_tokens, state } = slot;
     let adapter = |it: &AdapterFile| Adapter { id: it.name.clone(), scale: it.lora.scale };
     let lora = adapters.files().iter().map(adapter).collect();
     let next = conversation.as_ref().and_then(|id| readiness.get(id));
     let (ready, read_ms) = (next.map(|next| next.ready), next.and_then(|next| next.read_ms));
     let (slot, state) = (slot.0, state.as_str().into());
-    Slot { slot, conversation, lora, tokens, state, ready, read_ms }
+    Slot { slot, conversation, lora, tokens, away_tokens, state, ready, read_ms }
 }
 
 fn parked(saved: SavedStatus, speed: Option<f64>) -> Parked {
@@ -311,6 +311,8 @@ fn counters(counters: EngineCounters) -> Counters {
         moved_tokens: counters.moved_tokens,
         repaired_tokens: counters.repaired_tokens,
         lossy_tokens: counters.lossy_tokens,
+        blocks_out: counters.blocks_out,
+        blocks_back: counters.blocks_back,
         prewarmed: counters.prewarmed,
         superseded: counters.superseded,
         parked: counters.parked,

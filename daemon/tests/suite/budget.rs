@@ -231,6 +231,13 @@ fn an_answer_says_what_left_the_cells_and_what_came_back() {
     let answer = stored["messages"].as_array().unwrap().last().unwrap();
     assert_eq!(answer["finish"]["hob"]["moved"], last["moved"], "it is stored");
 
+    let status = hobd.client.get("/v1/status");
+    assert_eq!(status["slots"][0]["away_tokens"], away_tokens, "{status}");
+    let blocks = |way: &str| count(&format!("hob_blocks_moved_total{{way=\"{way}\"}}"));
+    let counters = &status["counters"];
+    assert_eq!(counters["blocks_out"], blocks("out"), "{counters}");
+    assert_eq!(counters["blocks_back"], blocks("back"), "{counters}");
+
     let explained = hobd.client.get("/v1/conversations/chat/explain");
     assert_eq!(explained["explanation"], Value::Null, "{explained}");
     let moves = explained["moves"].as_array().unwrap();

@@ -441,6 +441,7 @@ impl<'b> Worker<'b> {
             conversation: slot.conversation().cloned(),
             adapters: slot.adapters.clone(),
             tokens: slot.timeline.len(),
+            away_tokens: slot.timeline.len().saturating_sub(slot.cells.len()),
             state: slot.state(),
         });
         let slots_of_conversations = slots.by_ref().take(self.core.options.slots).collect();

@@ -72,6 +72,7 @@ pub(crate) fn status(core: &Core) -> EngineStatus {
         conversation: None,
         adapters: Adapters::default(),
         tokens: 0,
+        away_tokens: 0,
         state: SlotState::Free,
     });
     let slots = free.by_ref().take(options.slots).collect();

@@ -46,6 +46,9 @@ pub fn write(
     if status.counters.drafted_tokens > 0 {
         fact("drafts", drafts(status));
     }
+    if status.counters.blocks_out > 0 {
+        fact("evicted", evicted(status));
+    }
     if status.counters.moved_tokens > 0 {
         fact("moved", moved(status));
     }
@@ -110,9 +113,12 @@ pub fn write(
     Ok(())
 }
 
-/// The state, and the adapters of its requests.
+/// The state, what of the chat has no cells, and the adapters of its requests.
 fn slot_state(slot: &Slot) -> String {
     let mut text = plain(&slot.state);
+    if slot.away_tokens > 0 {
+        text.push_str(&format!(", {} tokens away", count(slot.away_tokens as u64)));
+    }
     for Adapter { id, scale } in &slot.lora {
         text.push_str(&format!(", {}={scale}", plain(id)));
     }
@@ -155,6 +161,13 @@ fn drafts(status: &Status) -> String {
     let counters = &status.counters;
     let (accepted, drafted) = (counters.accepted_tokens, counters.drafted_tokens);
     format!("{} of {} guessed tokens were right", count(accepted), count(drafted))
+}
+
+/// Parts of chats that are longer than their cells.
+fn evicted(status: &Status) -> String {
+    let counters = &status.counters;
+    let (out, back) = (counters.blocks_out, counters.blocks_back);
+    format!("{} blocks left the cells of their chats, {} came back", count(out), count(back))
 }
 
 /// KV that was computed at another place.
