@@ -110,6 +110,8 @@ pub struct Gauges {
     pub indexed: [u64; 2],
     /// Blocks that have got a vector.
     pub embedded: u64,
+    /// Profiles whose answers use exact KV alone, because moved KV cost too much.
+    pub profiles_fallen_back: u64,
     /// What was moved to the shared tier and from it, if there is one.
     pub shared: Option<SharedFigures>,
 }
@@ -328,6 +330,12 @@ impl Metrics {
             "counter",
             "Blocks that have got a vector of the recall model.",
             gauges.embedded,
+        );
+        page.single(
+            "hob_profiles_fallen_back",
+            "gauge",
+            "Profiles that have fallen back to exact KV, because moved KV changed answers too much.",
+            gauges.profiles_fallen_back,
         );
         page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
         memory::render(&mut page, &gauges.memory);

@@ -208,6 +208,11 @@ impl ReuseGuard {
         })
     }
 
+    /// How many profiles have fallen back.
+    pub fn fallen_back(&self) -> usize {
+        self.profiles.lock().values().filter(|known| known.fell_back.is_some()).count()
+    }
+
     /// Compares samples while the engine is idle, until it stops.
     pub async fn run(self, engine: Engine) {
         loop {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::body::JsonBody;
 use super::respond::no_such_method;
 use crate::blocking::engine_status;
+use crate::chat::Chat;
 use crate::error::ApiError;
 use crate::models::Models;
 use crate::profiles::Profiles;
@@ -27,11 +28,13 @@ use crate::utf16::units;
 pub async fn list(
     State(profiles): State<Profiles>,
     State(models): State<Models>,
+    State(chat): State<Chat>,
 ) -> Result<Json<Value>, ApiError> {
     let prefixes = prefixes(&profiles, &models).await?;
     let list = profiles.list().await;
     let data = list.into_iter().map(|profile| {
         let prefix = prefixes.get(&profile.name);
+        let watched = profile.name.parse().ok().and_then(|it| chat.reuse_guard().watched(&it));
         Line {
             segments: profile.prefix.len() + profile.tail.len(),
             kv_bytes: kv_bytes(&models, profile.tokens),
@@ -41,6 +44,7 @@ pub async fn list(
             ttl: profile.ttl,
             tokens: profile.tokens,
             error: profile.error,
+            fell_back: watched.and_then(|watched| watched.fell_back),
         }
     });
     let data: Vec<Line> = data.collect();
@@ -59,6 +63,8 @@ struct Line {
     state: Option<&'static str>,
     place: Option<&'static str>,
     error: Option<String>,
+    /// Why its answers use exact KV alone, although it says otherwise.
+    fell_back: Option<String>,
 }
 
 /// `GET /v1/profiles/{name}`

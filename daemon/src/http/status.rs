@@ -69,6 +69,7 @@ pub async fn metrics(
     State(models): State<Models>,
     State(profiles): State<Profiles>,
     State(conversations): State<Conversations>,
+    State(chat): State<Chat>,
 ) -> Result<impl IntoResponse, ApiError> {
     let status = models.engine.cell_status().await?;
     let in_use = status.slots.iter().filter(|slot| slot.conversation.is_some()).count();
@@ -91,6 +92,7 @@ pub async fn metrics(
             dropped_tokens: status.counters.dropped_tokens,
             indexed: [status.counters.indexed_ahead, status.counters.indexed_late],
             embedded: status.counters.embedded,
+            profiles_fallen_back: chat.reuse_guard().fallen_back() as u64,
             shared: conversations.sharing.as_ref().map(|sharing| sharing.tier().figures()),
         },
         &profiles.warm_status(),

@@ -380,6 +380,9 @@ fn a_profile_whose_answers_differ_too_much_falls_back_also_after_a_restart_and_s
         assert_eq!(watched(hobd)["fell_back"], why);
         let exact = profile(hobd);
         assert_eq!((tokens(&exact, "moved"), &exact["hob"]["immovable"]), (0, &json!(why)));
+        let list = hobd.client.get("/v1/profiles");
+        assert_eq!(list["data"][0]["fell_back"], why, "{list}");
+        assert!(hobd.client.get_text("/metrics").contains("hob_profiles_fallen_back 1\n"));
     };
     is_exact(&hobd);
     drop(hobd);

@@ -8,28 +8,11 @@ use serde_json::{Value, json};
 
 const BYTES: usize = 300;
 
-/// Text in which each window occurs once.
-fn document(number: usize) -> String {
-    let words = (0..BYTES).map(|n| format!("{number}.{n} "));
-    words.collect::<String>().chars().take(BYTES).collect()
-}
-
 #[test]
-fn the_figures_of_an_answer_tell_what_was_moved_and_repaired_or_why_nothing_was() {
-    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "4096", "--slots", "2"]);
-    let ask = |conversation: &str, order: [usize; 3], hob: Value| {
-        let text = order.map(document).join("\n");
-        let messages = json!([{"role": "user", "content": format!("{text}\nWhat?")}]);
-        hobd.client.chat(&json!({"conversation": conversation, "messages": messages, "hob": hob,
-            "temperature": 0, "max_tokens": 8}))
-    };
-    ask("first", [1, 2, 3], json!({}));
-    wait::until("it is saved", || {
-        let list = hobd.client.get("/v1/slots");
-        let mut rows = list["data"].as_array()?.iter();
-        rows.any(|row| row["conversation"] == "first").then_some(())
-    });
-    let answer = ask("moved", [3, 2, 1], json!({"reuse": "repaired"}));
+fn the_figures_of_an_answer_tell_what_was_moved_and_what_was_repaired() {
+    let hobd = start_with_profile("reader", "reuse = 'repaired'", &["--ctx", "4096"]);
+    read_documents(&hobd);
+    let answer = ask(&hobd, "moved", [3, 2, 1], json!({"reuse": "repaired"}));
     let [moved, repaired] = ["moved", "repaired"].map(|it| answer["hob"]["tokens"][it].clone());
     assert!(moved.as_u64() > Some(0) && repaired.as_u64() > Some(0), "{answer}");
     hobd.client.rename("moved", "Moved");
@@ -46,22 +29,28 @@ fn the_figures_of_an_answer_tell_what_was_moved_and_repaired_or_why_nothing_was(
     }
 }
 
-/// Its chats go on past the context, of 1,280 tokens.
-fn start_without_an_end() -> Hobd {
-    let arguments = ["--eviction", "off", "--ctx", "1280", "--slots", "2"];
-    Hobd::start_changed(Model::Fake, &arguments, |launch, directory| {
-        let profiles = directory.join("profiles");
-        fs::create_dir_all(&profiles).expect("the directory can be written");
-        let segment = "[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
-        let profile = format!("beyond = 'reanchor'\n{segment}");
-        fs::write(profiles.join("default.toml"), profile).expect("it can be written");
-        launch
-    })
+#[test]
+fn instructions_whose_answers_fell_back_to_exact_ones_say_so() {
+    let hobd = start_with_profile("reader", "reuse = 'repaired'", &["--ctx", "8192"]);
+    read_documents(&hobd);
+    for number in 0..4 {
+        let answer =
+            ask(&hobd, &format!("moved-{number}"), [3, 2, 1], json!({"profile": "reader"}));
+        assert!(answer["hob"]["tokens"]["moved"].as_u64() > Some(0), "{answer}");
+    }
+    wait::until("the profile falls back", || {
+        let list = hobd.client.get("/v1/profiles");
+        list["data"][0]["fell_back"].is_string().then_some(())
+    });
+    let page = Page::open(&hobd);
+    page.open_page("profiles");
+    page.reads("@profile-row @fell-back", "is read again");
 }
 
 #[test]
 fn a_chat_goes_on_past_the_context_by_itself_and_its_answers_say_so() {
-    let hobd = start_without_an_end();
+    let arguments = ["--eviction", "off", "--ctx", "1280"];
+    let hobd = start_with_profile("default", "beyond = 'reanchor'", &arguments);
     let say = |text: &str| {
         hobd.client.chat(&json!({"conversation": "long", "temperature": 0, "max_tokens": 60,
             "hob": {"append": true}, "messages": [{"role": "user", "content": text}]}))
@@ -94,4 +83,40 @@ fn a_chat_goes_on_past_the_context_by_itself_and_its_answers_say_so() {
     for place in ["@failure", "@nearly-full", "@go-on", "@room"] {
         page.hides(place);
     }
+}
+
+/// A question about three documents in this order.
+fn ask(hobd: &Hobd, conversation: &str, order: [usize; 3], hob: Value) -> Value {
+    let text = order.map(document).join("\n");
+    let messages = json!([{"role": "user", "content": format!("{text}\nWhat?")}]);
+    hobd.client.chat(&json!({"conversation": conversation, "messages": messages, "hob": hob,
+        "temperature": 0, "max_tokens": 8}))
+}
+
+/// Text in which each window occurs once.
+fn document(number: usize) -> String {
+    let words = (0..BYTES).map(|n| format!("{number}.{n} "));
+    words.collect::<String>().chars().take(BYTES).collect()
+}
+
+/// Until their KV is saved.
+fn read_documents(hobd: &Hobd) {
+    ask(hobd, "first", [1, 2, 3], json!({}));
+    wait::until("it is saved", || {
+        let list = hobd.client.get("/v1/slots");
+        let mut rows = list["data"].as_array()?.iter();
+        rows.any(|row| row["conversation"] == "first").then_some(())
+    });
+}
+
+/// With a profile that has this line.
+fn start_with_profile(name: &str, line: &str, arguments: &[&str]) -> Hobd {
+    let arguments = [&["--slots", "4"][..], arguments].concat();
+    Hobd::start_changed(Model::Fake, &arguments, |launch, directory| {
+        let profiles = directory.join("profiles");
+        fs::create_dir_all(&profiles).expect("the directory can be written");
+        let profile = format!("{line}\n[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'");
+        fs::write(profiles.join(format!("{name}.toml")), profile).expect("it can be written");
+        launch
+    })
 }

@@ -36,7 +36,7 @@ function List() {
 }
 
 function Row({ profile }) {
-  const { name, error, segments, tokens, kv_bytes } = profile;
+  const { name, error, segments, tokens, kv_bytes, fell_back: why } = profile;
   const figures = { n: segments, tokens: tokens ?? 0, bytes: kv_bytes ?? 0 };
   return html`
     <a class="card stack profile-row" href=${address("profiles", name)} data-test="profile-row">
@@ -44,6 +44,10 @@ function Row({ profile }) {
       ${error
         ? html`<span class="error"><${Icon} name="warning" small /> ${error}</span>`
         : html`<span class="note figure">${t("profiles.figures", figures)}</span>`}
+      ${why && html`
+        <span class="note" title=${why} data-test="fell-back">
+          <${Icon} name="warning" small /> ${t("profiles.exact")}
+        </span>`}
     </a>`;
 }
 
