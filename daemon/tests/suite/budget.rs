@@ -317,6 +317,82 @@ fn what_was_away_stays_away_over_a_restart_and_comes_back_when_it_is_asked_for()
         "{answer}"
     );
     assert!(answer["hob"]["tokens"]["computed"].as_u64().unwrap() < 150, "{answer}");
+    wait::until("what is beside it is read ahead of the next question", || {
+        let page = hobd.client.get_text("/metrics");
+        let mut lines = page.lines();
+        let bytes = lines.find_map(|it| it.strip_prefix("hob_disk_read_ahead_bytes_total "))?;
+        (bytes.parse::<u64>().unwrap() > 0).then_some(())
+    });
+}
+
+#[test]
+fn a_message_longer_than_its_budget_or_than_the_cache_is_taken_in() {
+    for (cells, budget) in [("4096", json!(BUDGET)), ("512", Value::Null)] {
+        let directory = tempfile::tempdir().unwrap();
+        let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+        let hobd = launch.args(["--model", "fake", "--ctx", cells, "--slots", "1"]).start();
+        let text: String = (0..400).map(|n| format!("word{n} ")).collect();
+        let extra = json!({"conversation": "chat", "hob": {"budget": budget}});
+        let messages = json!([{"role": "user", "content": text}]);
+        let answer = hobd.client.chat(&body(&messages, &extra));
+        let hob = &answer["hob"];
+        let [most, peak] = ["budget", "peak"].map(|it| hob["cells"][it].as_u64().unwrap());
+        assert!(answer["usage"]["prompt_tokens"].as_u64().unwrap() > 5 * most, "{answer}");
+        assert!(peak <= most, "{answer}");
+        let map = hobd.client.get("/v1/memory/map");
+        let blocks = map["slots"][0]["blocks"].as_array().unwrap();
+        let away: Vec<bool> = blocks.iter().map(|block| block["origin"] == "away").collect();
+        let stay = (away.first(), away.last());
+        assert_eq!(stay, (Some(&false), Some(&false)), "its sinks and its end: {map}");
+        assert!(away.iter().filter(|away| **away).count() > away.len() / 2, "{map}");
+    }
+}
+
+#[test]
+fn an_idle_conversation_is_parked_before_parts_of_another_leave() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let hobd = launch.args(["--model", "fake", "--ctx", "640", "--slots", "2"]).start();
+    let say = |conversation: &str, text: &str| {
+        let messages = json!([{"role": "user", "content": text}]);
+        let extra = json!({"conversation": conversation, "hob": {"append": true}});
+        hobd.client.chat(&body(&messages, &extra))
+    };
+    say("idle", &"It is late. ".repeat(25));
+    let other = say("other", &"It is early. ".repeat(34));
+    let status = hobd.client.get("/v1/status");
+    assert_eq!(status["counters"]["blocks_out"], 0, "{status}");
+    assert_eq!(status["parked"][0]["conversation"], "idle", "{status}");
+    for answer in [other, say("idle", "Go on.")] {
+        assert_eq!(answer["hob"]["tokens"]["away"], 0, "{answer}");
+        assert_eq!(answer["hob"]["cells"]["away"], json!([]), "{answer}");
+    }
+}
+
+#[test]
+fn messages_with_one_key_come_back_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let say = |text: &str, label: Value| {
+        let messages = json!([{"role": "user", "content": text, "hob": label}]);
+        let hob = json!({"append": true, "budget": 640});
+        hobd.client.chat(&json!({"conversation": "chat", "hob": hob, "messages": messages,
+            "temperature": 0, "max_tokens": 24, "ignore_eos": true}))
+    };
+    for n in 0..16 {
+        match n {
+            2 => say("the locker has the number 48213", json!({"key": "notes.md"})),
+            6 => say("a purple umbrella hangs beside it", json!({"key": "notes.md"})),
+            n => {
+                let subject = "a long and winding road of words";
+                say(&format!("let us talk about subject number {n}, {subject}"), json!({}))
+            }
+        };
+    }
+    let answer = say("which number has the locker?", json!({}));
+    let back = moved(std::slice::from_ref(&answer), "back");
+    let is_of_group = |moved: &&Value| moved["key"] == "notes.md" && moved["why"] == "group";
+    assert!(back.iter().any(is_of_group), "{answer}");
 }
 
 /// Makes 14 statements, of which the third has these fields. Returns the answers.
@@ -353,6 +429,32 @@ fn a_pinned_message_stays() {
         assert!(moved(&answers, "out").len() > 4, "{fields}: {answers:?}");
         assert_eq!(left_in(&answers, "it").is_none(), stays, "{fields}: {answers:?}");
     }
+}
+
+#[test]
+fn a_message_that_is_pinned_after_it_left_comes_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let label = json!({"hob": {"key": "it", "weight": 0}});
+    let answers = state(&hobd, &label);
+    assert!(left_in(&answers, "it").is_some(), "{answers:?}");
+    let stored = hobd.client.get("/v1/conversations/chat");
+    let mut messages: Vec<Value> = stored["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| json!({"role": it["role"], "content": it["content"], "hob": it["hob"]}))
+        .collect();
+    let pinned = messages.iter_mut().find(|it| it["hob"]["key"] == "it").unwrap();
+    pinned["hob"]["pin"] = true.into();
+    // It shares no word with the statement.
+    messages.push(json!({"role": "user", "content": "Thank you"}));
+    let extra = json!({"conversation": "chat", "hob": {"budget": BUDGET}});
+    let answer = hobd.client.chat(&body(&json!(messages), &extra));
+    let back = moved(std::slice::from_ref(&answer), "back");
+    let is_it = |moved: &&Value| moved["key"] == "it" && moved["why"] == "stays";
+    assert!(back.iter().any(is_it), "{answer}");
+    assert!(answer["hob"]["cells"]["peak"].as_u64().unwrap() <= BUDGET, "{answer}");
 }
 
 /// As Mistral's templates: questions end with no end-of-turn token, so their ends are found by their texts.
