@@ -122,6 +122,10 @@ fn a_conversation_longer_than_its_cells_says_what_was_brought_back_for_an_answer
     for words in [" blocks left the cells of their chats, ", " tokens away"] {
         assert!(status.contains(words), "{words}: {status}");
     }
+    let explained = home.hob(&["explain", "room"]).ok();
+    for words in ["It is longer than its cells.", "  left: no room  ", "  cells  "] {
+        assert!(explained.contains(words), "{words}: {explained}");
+    }
 }
 
 #[test]

@@ -206,6 +206,25 @@ fn instructions_and_tools_are_computed_although_their_text_was_read_elsewhere() 
 }
 
 #[test]
+fn text_of_private_and_of_deleted_conversations_is_not_moved() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let moved = |order: [usize; 3]| {
+        let answer = ask(&hobd, None, &order, json!({"reuse": "repaired"}));
+        check_sum(&answer);
+        tokens(&answer, "moved")
+    };
+    ask(&hobd, Some("private"), &[1, 2, 3], json!({"private": true}));
+    assert_eq!(moved([3, 2, 1]), 0, "it is private");
+    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
+    save(&hobd);
+    assert!(moved([2, 1, 3]) > 0);
+    let deleted = hobd.client.call("DELETE", "/v1/conversations/first").send();
+    assert_eq!(deleted.status, 200, "{}", deleted.text());
+    assert_eq!(moved([2, 3, 1]), 0, "it is gone");
+}
+
+#[test]
 fn a_document_that_was_read_is_found_in_the_text_of_a_message() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
