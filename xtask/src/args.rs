@@ -11,6 +11,7 @@ usage: cargo xtask <task>
                                                  the first start; `--model smollm2` fetches and runs it
   run    --app [--yes] [-- APP ARGS]             the same with the desktop app
          --gpu none|cuda|vulkan|metal|rocm       build for this instead of what the machine has
+         --native                                build for this processor alone, in target/native
   model  [--yes] [-- HOBD ARGS]                  fetch a real model, SmolLM2 (98 MB), into Hob's models
                                                  directory; hobd runs it unless another is configured
   bundle [--headless] [--yes]                    set up, and make what others install: an archive with hobd and
@@ -29,6 +30,9 @@ usage: cargo xtask <task>
 
   --yes   install missing packages without asking (as with CI set)";
 
+/// A flag of `run`, and of the process that it starts.
+pub const NATIVE: &str = "--native";
+
 #[derive(Debug, PartialEq, Eq)]
 pub enum Task {
     Help,
@@ -38,11 +42,13 @@ pub enum Task {
     Run {
         yes: bool,
         gpu: Wish,
+        native: bool,
         hobd_args: Vec<String>,
     },
     App {
         yes: bool,
         gpu: Wish,
+        native: bool,
         app_args: Vec<String>,
     },
     Bundle {
@@ -58,6 +64,7 @@ pub enum Task {
     /// Started by `run` beside hobd: waits for the ready file, and prints commands to paste.
     Announce {
         ready_file: PathBuf,
+        native: bool,
         hob_flags: Vec<String>,
     },
     Test {
@@ -105,15 +112,16 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
             let own_args = split_off_after_dashes(&mut rest);
             let yes = take_flag(&mut rest, "--yes");
             let is_app = take_flag(&mut rest, "--app");
+            let native = take_flag(&mut rest, NATIVE);
             let model = take_option(&mut rest, "--model")?;
             let gpu = take_gpu(&mut rest)?;
             nothing_else(&rest)?;
             let model_args = model.into_iter().flat_map(|model| ["--model".to_owned(), model]);
             let own_args = model_args.chain(own_args).collect();
             Ok(if is_app {
-                Task::App { yes, gpu, app_args: own_args }
+                Task::App { yes, gpu, native, app_args: own_args }
             } else {
-                Task::Run { yes, gpu, hobd_args: own_args }
+                Task::Run { yes, gpu, native, hobd_args: own_args }
             })
         }
         "bundle" => {
@@ -126,13 +134,16 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
             let yes = take_flag(&mut rest, "--yes");
             nothing_else(&rest).map(|()| Task::Model { yes, flags })
         }
-        "announce" => match rest.split_first() {
-            Some((ready_file, hob_flags)) => {
-                let (ready_file, hob_flags) = (ready_file.into(), hob_flags.to_vec());
-                Ok(Task::Announce { ready_file, hob_flags })
+        "announce" => {
+            let native = take_flag(&mut rest, NATIVE);
+            match rest.split_first() {
+                Some((ready_file, hob_flags)) => {
+                    let (ready_file, hob_flags) = (ready_file.into(), hob_flags.to_vec());
+                    Ok(Task::Announce { ready_file, native, hob_flags })
+                }
+                None => Err("announce needs the path of a ready file".to_owned()),
             }
-            None => Err("announce needs the path of a ready file".to_owned()),
-        },
+        }
         "test" => {
             let yes = take_flag(&mut rest, "--yes");
             let whole = take_flag(&mut rest, "--whole");
@@ -206,27 +217,21 @@ mod tests {
     #[test]
     fn arguments_after_the_dashes_go_to_hobd() {
         let task = parsed("run --yes -- --ctx 8192 --yes");
-        assert_eq!(
-            task,
-            Ok(Task::Run { yes: true, gpu: Wish::Detect, hobd_args: words("--ctx 8192 --yes") })
-        );
+        assert_eq!(task, Ok(run(true, Wish::Detect, "--ctx 8192 --yes")));
     }
 
     #[test]
     fn a_model_may_be_named_without_the_dashes() {
         let task = parsed("run --model qwen.gguf -- --slots 2");
-        let hobd_args = words("--model qwen.gguf --slots 2");
-        assert_eq!(task, Ok(Task::Run { yes: false, gpu: Wish::Detect, hobd_args }));
+        assert_eq!(task, Ok(run(false, Wish::Detect, "--model qwen.gguf --slots 2")));
         assert_eq!(parsed("run --model"), Err("--model needs a value".to_owned()));
     }
 
     #[test]
     fn the_app_gets_its_own_arguments() {
         let task = parsed("run --app --yes -- --smoke-test");
-        assert_eq!(
-            task,
-            Ok(Task::App { yes: true, gpu: Wish::Detect, app_args: words("--smoke-test") })
-        );
+        let app_args = words("--smoke-test");
+        assert_eq!(task, Ok(Task::App { yes: true, gpu: Wish::Detect, native: false, app_args }));
         assert_eq!(parsed("bundle"), Ok(Task::Bundle { yes: false, headless: false }));
         assert!(parsed("bundle --app").is_err());
     }
@@ -240,12 +245,25 @@ mod tests {
 
     #[test]
     fn the_device_of_a_build_is_named() {
-        let gpu = Wish::Only(Gpu::Vulkan);
         let task = parsed("run --gpu vulkan -- --gpu-layers 4");
-        assert_eq!(task, Ok(Task::Run { yes: false, gpu, hobd_args: words("--gpu-layers 4") }));
+        assert_eq!(task, Ok(run(false, Wish::Only(Gpu::Vulkan), "--gpu-layers 4")));
         assert_eq!(parsed("test --gpu cuda"), Ok(Task::TestGpu { yes: false, gpu: Gpu::Cuda }));
         assert_eq!(parsed("test --gpu none"), Ok(Task::Test { yes: false, whole: false }));
         assert!(parsed("run --gpu voodoo").unwrap_err().contains("choose none, cuda"));
+    }
+
+    #[test]
+    fn a_build_for_this_processor_alone_is_asked_for() {
+        let is_native = |line: &str| match parsed(line) {
+            Ok(Task::Run { native, .. } | Task::App { native, .. }) => native,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert!(is_native("run --native") && is_native("run --app --gpu vulkan --native"));
+        assert!(!is_native("run") && !is_native("run -- --native"));
+        let announced = parsed("announce --native ready.json --data-dir /d");
+        let hob_flags = words("--data-dir /d");
+        let ready_file = "ready.json".into();
+        assert_eq!(announced, Ok(Task::Announce { ready_file, native: true, hob_flags }));
     }
 
     #[test]
@@ -275,6 +293,10 @@ mod tests {
 
     fn parsed(line: &str) -> Result<Task, String> {
         parse(words(line))
+    }
+
+    fn run(yes: bool, gpu: Wish, hobd_args: &str) -> Task {
+        Task::Run { yes, gpu, native: false, hobd_args: words(hobd_args) }
     }
 
     fn words(line: &str) -> Vec<String> {

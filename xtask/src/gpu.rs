@@ -54,6 +54,19 @@ pub struct Choice {
     pub why: String,
     /// Of NVIDIA's cards here, as CMake names them: `90`, or `86;90`.
     pub cuda_architectures: Option<String>,
+    /// With all instructions of this processor. Other machines may not run such a build.
+    pub native: bool,
+}
+
+/// The sys crate hands `native` on to llama.cpp.
+const NATIVE_FLAGS: &str = "-C target-cpu=native";
+
+/// Of its own, because other flags would compile the other build's crates anew.
+const NATIVE_TARGET: &str = "target/native";
+
+/// Where a build leaves its programs.
+pub fn programs(native: bool) -> String {
+    format!("{}/release", if native { NATIVE_TARGET } else { "target" })
 }
 
 impl Gpu {
@@ -185,7 +198,7 @@ fn missing_for_vulkan(found: &Found) -> Vec<&'static str> {
 
 impl Choice {
     fn new(gpu: Option<Gpu>, why: String) -> Self {
-        Self { gpu, why, cuda_architectures: None }
+        Self { gpu, why, cuda_architectures: None, native: false }
     }
 
     /// One sentence for the terminal.
@@ -200,8 +213,13 @@ impl Choice {
         format!("gpu: building for {what}: {}", self.why)
     }
 
-    /// Adds the feature to a build of `package`. llama.cpp for Metal is the default on macOS.
+    /// Adds the feature to a build of `package`, and the flags for this processor alone. llama.cpp for Metal is the
+    /// default on macOS.
     pub fn add_to(&self, build: Line, package: &str) -> Line {
+        let build = match self.native {
+            true => build.env("RUSTFLAGS", NATIVE_FLAGS).env("CARGO_TARGET_DIR", NATIVE_TARGET),
+            false => build,
+        };
         match self.gpu {
             None | Some(Gpu::Metal) => build,
             Some(gpu) => {
@@ -316,6 +334,16 @@ mod tests {
         };
         let line = choice.add_to(Line::new("cargo build"), "hob-daemon").to_string();
         assert!(line.contains("CMAKE_CUDA_ARCHITECTURES=90"), "{line}");
+    }
+
+    #[test]
+    fn a_build_for_this_processor_alone_has_its_own_flags_and_directory() {
+        let choice = Choice { native: true, ..choose(Wish::Only(Gpu::Vulkan), &LINUX) };
+        let line = choice.add_to(Line::new("cargo build"), "p").to_string();
+        let expected = "RUSTFLAGS='-C target-cpu=native' CARGO_TARGET_DIR=target/native cargo build \
+                        --features p/vulkan";
+        assert_eq!(line, expected);
+        assert_eq!([programs(true), programs(false)], ["target/native/release", "target/release"]);
     }
 
     #[test]

@@ -41,7 +41,7 @@ use std::process::ExitCode;
 
 use args::Task;
 use command::{Failure, Line};
-use gpu::Wish;
+use gpu::{Choice, Wish};
 use need::Need;
 
 fn main() -> ExitCode {
@@ -75,17 +75,17 @@ fn perform(task: Task) -> Result<(), Failure> {
             Ok(())
         }
         Task::Setup { yes } => setup::ensure(&Need::all(), yes),
-        Task::Run { yes, gpu, hobd_args } => {
+        Task::Run { yes, gpu, native, hobd_args } => {
             setup::ensure(&Need::BUILD, yes)?;
-            let gpu = setup::for_gpu(gpu, yes)?;
+            let choice = Choice { native, ..setup::for_gpu(gpu, yes)? };
             model::before_start(&hobd_args, yes)?;
-            run::run(&gpu, &hobd_args)
+            run::run(&choice, &hobd_args)
         }
-        Task::App { yes, gpu, app_args } => {
+        Task::App { yes, gpu, native, app_args } => {
             setup::ensure(&Need::app(), yes)?;
-            let gpu = setup::for_gpu(gpu, yes)?;
+            let choice = Choice { native, ..setup::for_gpu(gpu, yes)? };
             model::before_start(&app_args, yes)?;
-            app::run(&gpu, &app_args)
+            app::run(&choice, &app_args)
         }
         Task::Bundle { yes, headless } => {
             let needs = if headless { Need::BUILD.to_vec() } else { Need::bundle() };
@@ -93,7 +93,9 @@ fn perform(task: Task) -> Result<(), Failure> {
             bundle::make(headless)
         }
         Task::Model { yes, flags } => model::fetch(&flags, yes),
-        Task::Announce { ready_file, hob_flags } => run::announce(&ready_file, &hob_flags),
+        Task::Announce { ready_file, native, hob_flags } => {
+            run::announce(&ready_file, native, &hob_flags)
+        }
         Task::Test { yes, whole } => {
             setup::ensure(&Need::all(), yes)?;
             test::run(whole)

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::args::NATIVE;
 use crate::command::{Failure, Line, quoted};
-use crate::gpu::Choice;
+use crate::gpu::{Choice, programs};
 
 /// The command that builds hobd and hob.
 pub const BUILD: &str = "cargo build --release --package hob-daemon --package hob-cli";
@@ -21,8 +22,8 @@ pub const BUILD: &str = "cargo build --release --package hob-daemon --package ho
 const READY_FILE: &str = "target/run/ready.json";
 
 /// Builds, then becomes hobd; returns only after a failure.
-pub fn run(gpu: &Choice, hobd_args: &[String]) -> Result<(), Failure> {
-    gpu.add_to(Line::new(BUILD), "hob-daemon").run()?;
+pub fn run(choice: &Choice, hobd_args: &[String]) -> Result<(), Failure> {
+    choice.add_to(Line::new(BUILD), "hob-daemon").run()?;
     prepare_ready_file().map_err(|e| {
         Failure::new(
             format!("cannot prepare {READY_FILE}: {e}"),
@@ -30,12 +31,14 @@ pub fn run(gpu: &Choice, hobd_args: &[String]) -> Result<(), Failure> {
         )
     })?;
 
-    let hobd = Line::new("target/release/hobd --ready-file").arg(READY_FILE).args(hobd_args);
+    let hobd = format!("{}/hobd --ready-file", programs(choice.native));
+    let hobd = Line::new(&hobd).arg(READY_FILE).args(hobd_args);
 
     let this = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
     let xtask = this.ok_or_else(|| Failure::new("cannot find the path of xtask", "try again"))?;
-    let announcer = Line::new("").arg(xtask).arg("announce").arg(READY_FILE);
-    let announcer = announcer.args(shared_flags(hobd_args));
+    let announcer = Line::new("").arg(xtask).arg("announce");
+    let announcer = announcer.args(choice.native.then_some(NATIVE));
+    let announcer = announcer.arg(READY_FILE).args(shared_flags(hobd_args));
     announcer.command().spawn().map_err(|e| announcer.not_started(&e))?;
 
     println!("$ {hobd}");
@@ -43,8 +46,8 @@ pub fn run(gpu: &Choice, hobd_args: &[String]) -> Result<(), Failure> {
 }
 
 /// Waits for the ready file of the parent process, and prints commands to paste. `hob_flags` let
-/// hob find that hobd.
-pub fn announce(ready_file: &Path, hob_flags: &[String]) -> Result<(), Failure> {
+/// hob find that hobd; `native`: both are built for this processor alone.
+pub fn announce(ready_file: &Path, native: bool, hob_flags: &[String]) -> Result<(), Failure> {
     let hobd = parent_id();
     while parent_id() == hobd {
         // Without the newline at the end, hobd is still writing.
@@ -53,7 +56,7 @@ pub fn announce(ready_file: &Path, hob_flags: &[String]) -> Result<(), Failure> 
             let ready: Value = serde_json::from_str(&line).map_err(|e| {
                 Failure::new(format!("hobd wrote a ready file that is not JSON: {e}"), "report it")
             })?;
-            println!("{}", announcement(&ready, hob_flags));
+            println!("{}", announcement(&ready, &programs(native), hob_flags));
             return Ok(());
         }
         thread::sleep(Duration::from_millis(50));
@@ -97,7 +100,8 @@ pub fn shared_flags(hobd_args: &[String]) -> Vec<String> {
     flags
 }
 
-fn announcement(ready: &Value, hob_flags: &[String]) -> String {
+/// `programs`: the directory of hob.
+fn announcement(ready: &Value, programs: &str, hob_flags: &[String]) -> String {
     let field = |name: &str| ready[name].as_str().unwrap_or("?");
     let (address, token_file, model) = (field("address"), field("token_file"), field("model"));
     let body = serde_json::json!({
@@ -110,8 +114,8 @@ fn announcement(ready: &Value, hob_flags: &[String]) -> String {
         quoted(token_file),
         quoted(&body.to_string()),
     );
-    let chat = Line::new("target/release/hob").args(hob_flags).arg("chat");
-    let open = Line::new("target/release/hob").args(hob_flags).arg("open");
+    let hob = Line::new(&format!("{programs}/hob")).args(hob_flags);
+    let (chat, open) = (hob.clone().arg("chat"), hob.arg("open"));
     format!(
         "\nHob is ready.\n\
          \n  address     http://{address}\
@@ -136,12 +140,14 @@ mod tests {
             "token_file": "/home/ann lee/.local/share/hob/token",
             "model": "/hob/assets/hob-tiny-f16.gguf",
         });
-        let text = announcement(&ready, &[]);
+        let text = announcement(&ready, &programs(false), &[]);
         assert!(text.contains("  address     http://127.0.0.1:8642\n"));
         assert!(text.contains("Bearer $(cat '/home/ann lee/.local/share/hob/token')\""));
         assert!(text.contains(r#"-d '{"conversation":"locker","messages":[{"role":"user","#));
         assert!(text.contains("\n  target/release/hob chat\n"));
         assert!(text.contains("\n  target/release/hob open\n"));
+        let native = announcement(&ready, &programs(true), &[]);
+        assert!(native.contains("\n  target/native/release/hob chat\n"), "{native}");
     }
 
     #[test]
@@ -158,7 +164,7 @@ mod tests {
         let flags = shared_flags(&hobd_args.map(str::to_owned));
         assert_eq!(flags, ["--data-dir", "/my data", "--config=hob.toml"]);
 
-        let text = announcement(&Value::Null, &flags);
+        let text = announcement(&Value::Null, &programs(false), &flags);
         assert!(text.contains("hob --data-dir '/my data' --config=hob.toml chat"));
     }
 }
