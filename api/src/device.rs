@@ -1,8 +1,20 @@
-//! Devices besides the processor, and what of the model they hold.
+//! What the daemon computes with, devices besides the processor, and what of the model they hold.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Text;
+
+/// What this daemon was built to compute with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Build {
+    /// For devices: `cuda`, `metal`, `rocm`, `vulkan`. Empty: the processor alone.
+    pub backends: Vec<Text>,
+    /// What llama.cpp uses of the processor, in its words. Empty without llama.cpp.
+    pub processor: Vec<Text>,
+    /// Instructions that the processor has and this build does not use.
+    pub unused: Vec<Text>,
+}
 
 /// A device that this daemon can use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

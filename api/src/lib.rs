@@ -18,7 +18,7 @@ pub mod status;
 pub mod turn;
 
 pub use conversations::{AnswerMoves, Conversation, ConversationText, Explained, List, Message};
-pub use device::{Device, Offload};
+pub use device::{Build, Device, Offload};
 pub use documents::Document;
 pub use learned::LearnedPrefix;
 pub use status::Status;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Text;
-use crate::device::{Device, Offload};
+use crate::device::{Build, Device, Offload};
 
 /// The daemon, its model, slots, profiles and counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,7 @@ pub struct Status {
     pub context_limit: Text,
     /// With which the model was trained; `None` where it does not say.
     pub trained_tokens: Option<usize>,
+    pub build: Build,
     /// Those besides the processor. Empty where this build can use none, or the machine has none.
     pub devices: Vec<Device>,
     /// `None`: the processor computes all of the model.

@@ -199,6 +199,31 @@ fn devices_their_memory_and_the_layers_on_them_are_said() {
 }
 
 #[test]
+fn doctor_says_what_of_the_processor_hobd_uses_and_what_it_does_not() {
+    let home = Home::new();
+    let status =
+        json!({"build": {"processor": ["AVX2", "FMA"], "unused": ["AVX-512"], "backends": []}});
+    let daemon = Daemon::new(&home).answer("GET /v1/status", 200, status);
+    let check = |name: &str| {
+        let checks = home.run(&["doctor", "--json"], &[("HOB_GPU_LAYERS", "0")], "").json();
+        checks.as_array().unwrap().iter().find(|check| check["name"] == name).unwrap().clone()
+    };
+    let processor = check("processor");
+    assert_eq!(
+        (&processor["state"], &processor["found"]),
+        (&json!("notice"), &json!("used: AVX2, FMA; not used: AVX-512"))
+    );
+    assert!(processor["remedy"].as_str().unwrap().contains("--native"), "{processor}");
+    let devices = check("devices");
+    assert_eq!(
+        (&devices["state"], &devices["found"]),
+        (&json!("good"), &json!("the processor alone"))
+    );
+    let _daemon = daemon.answer("GET /v1/status", 200, json!({"build": {"processor": ["NEON"]}}));
+    assert_eq!(check("processor")["state"], "good");
+}
+
+#[test]
 fn an_address_can_be_named() {
     let home = Home::new();
     let daemon = Daemon::new(&home).answer("GET /v1/status", 200, json!({}));

@@ -70,6 +70,9 @@ fn without_a_device_layers_are_the_processors_and_the_log_says_so() {
     let hobd = launch.start();
     let status = hobd.client.get("/v1/status");
     assert_eq!((&status["offload"], &status["devices"]), (&Value::Null, &json!([])), "{status}");
+    let build = &status["build"];
+    assert_eq!(build["backends"], json!([]), "{build}");
+    assert_ne!(build["processor"], json!([]), "{build}");
     let memory = hobd.client.get("/v1/memory");
     assert_eq!(memory["offload"], Value::Null, "{memory}");
     let log = launch.log();
@@ -88,6 +91,7 @@ fn layers_are_on_a_device_and_what_it_computed_comes_back_after_a_restart() {
         let status = hobd.client.get("/v1/status");
         assert_eq!(status["offload"]["layers"], 2, "{status}");
         assert_ne!(status["devices"], json!([]), "{status}");
+        assert_ne!(status["build"]["backends"], json!([]), "{status}");
         assert_eq!(hobd.client.get("/v1/memory")["offload"]["layers"], 2);
         say(&hobd.client, &"My locker code is 48213. ".repeat(12));
         wait::until("its KV is on disk", || {

@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use hob_api::{Build, Status, Text};
 use hob_config::{GpuLayers, Key, ModelChoice, paths};
 use hob_models::{ModelFile, discover};
 use hob_slots::StoreReader;
@@ -44,6 +45,7 @@ enum State {
 
 pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
     let settings = &context.settings;
+    let status = Client::find(context).and_then(|client| client.status()).ok();
     let checks = [
         configuration(context),
         directory("data directory", &settings.data_dir, Key::DataDir),
@@ -53,7 +55,8 @@ pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
         token(&settings.token_file),
         model(context),
         daemon(context),
-        devices(context),
+        processor(status.as_ref()),
+        devices(status.as_ref(), settings.gpu_layers),
     ];
     if context.json {
         context.write_json(&checks)?;
@@ -239,24 +242,72 @@ fn daemon(context: &Context) -> Check {
 }
 
 /// Only the daemon knows: this program is built without llama.cpp.
-fn devices(context: &Context) -> Check {
+const UNKNOWN: &str = "known while hobd runs";
+
+fn processor(status: Option<&Status>) -> Check {
+    let name = "processor";
+    let Some(Build { processor, unused, .. }) = status.map(|status| &status.build) else {
+        return Check::good(name, UNKNOWN);
+    };
+    if processor.is_empty() {
+        return Check::good(name, "hobd does not say what it uses of it");
+    }
+    let used = format!("used: {}", plain(&processor.join(", ")));
+    if unused.is_empty() {
+        return Check::good(name, used);
+    }
+    let found = format!("{used}; not used: {}", plain(&unused.join(", ")));
+    Check::notice(name, found, "`cargo xtask run --native` builds for this processor alone")
+}
+
+fn devices(status: Option<&Status>, layers: GpuLayers) -> Check {
     let name = "devices";
-    let status = Client::find(context).and_then(|client| client.status());
-    let Ok(status) = status else { return Check::good(name, "known while hobd runs") };
+    let Some(status) = status else { return Check::good(name, UNKNOWN) };
     let found: Vec<_> = status.devices.iter().map(device_words).collect();
     match (found.is_empty(), &status.offload) {
-        (true, _) => Check::good(name, "the processor alone"),
+        (true, _) => without_device(&status.build.backends, layers, has_card()),
         (false, Some(offload)) => {
             Check::good(name, format!("{}; {}", found.join("; "), layer_words(offload)))
         }
         (false, None) => {
             let found = format!("{}; the model has no layer there", found.join("; "));
-            if context.settings.gpu_layers == GpuLayers::Count(0) {
+            if layers == GpuLayers::Count(0) {
                 return Check::good(name, found);
             }
             Check::notice(name, found, "hobd's log says why: mostly too little free memory")
         }
     }
+}
+
+/// hobd finds none. `backends`: those for devices that it has; `has_card`: whether this machine has a graphics card.
+fn without_device(backends: &[Text], layers: GpuLayers, has_card: bool) -> Check {
+    let (name, found) = ("devices", "the processor alone");
+    if !has_card || layers == GpuLayers::Count(0) {
+        return Check::good(name, found);
+    }
+    if backends.is_empty() {
+        return Check::notice(
+            name,
+            format!("{found}: a graphics card is here, and this hobd is built for none"),
+            "`cargo xtask run` builds for it, or says what is missing for that",
+        );
+    }
+    Check::notice(
+        name,
+        format!(
+            "{found}: a graphics card is here, and none answers by {}, for which this hobd is built",
+            plain(&backends.join(" or "))
+        ),
+        "see the card's driver; `cargo xtask run` says what it would build for",
+    )
+}
+
+/// What Linux shows of a graphics card or unit: a render node, NVIDIA's driver, or the card of Windows below WSL.
+fn has_card() -> bool {
+    let nodes = fs::read_dir("/dev/dri").into_iter().flatten().flatten();
+    let mut nodes = nodes.map(|node| node.file_name());
+    nodes.any(|name| name.to_string_lossy().starts_with("renderD"))
+        || ["/dev/nvidiactl", "/dev/dxg"].iter().any(|path| Path::new(path).exists())
 }
 
 fn is_writable(path: &Path) -> bool {
@@ -282,6 +333,25 @@ mod tests {
         assert_eq!(token(&path).state, State::Bad);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(token(&path).state, State::Good);
+    }
+
+    #[test]
+    fn a_card_that_hobd_does_not_use_is_a_notice_with_the_remedy() {
+        let check = |backends: &[&'static str], layers, has_card| {
+            let backends: Vec<Text> = backends.iter().map(|&name| name.into()).collect();
+            without_device(&backends, layers, has_card)
+        };
+        let said = |check: Check| {
+            assert_eq!(check.state, State::Notice, "{check:?}");
+            format!("{} {}", check.found, check.remedy.unwrap_or_default())
+        };
+        let built_for_none = said(check(&[], GpuLayers::Auto, true));
+        assert!(built_for_none.contains("built for none `cargo xtask run`"), "{built_for_none}");
+        let silent = said(check(&["cuda", "vulkan"], GpuLayers::Count(9), true));
+        assert!(silent.contains("cuda or vulkan") && silent.contains("driver"), "{silent}");
+        for (layers, has_card) in [(GpuLayers::Auto, false), (GpuLayers::Count(0), true)] {
+            assert_eq!(check(&[], layers, has_card).state, State::Good, "{layers:?}");
+        }
     }
 
     #[test]

@@ -183,6 +183,7 @@ pub async fn status(
         conversation_tokens,
         context_limit: models.catalogue.current().context.limit.as_str().into(),
         trained_tokens: Some(models.engine.model().facts().trained_context).filter(|it| *it > 0),
+        build: devices::built(),
         devices,
         offload: devices::offload_of(models.engine.model().as_ref()),
         draft_model: models

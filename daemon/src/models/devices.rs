@@ -3,7 +3,7 @@
 use hob_config::{GpuLayers, Settings};
 use hob_models::Available;
 use hob_runtime::Model;
-use hob_runtime::backend::{Device, Offload, devices};
+use hob_runtime::backend::{Build, Device, Offload, build, devices};
 
 /// The settings that decide whether a model's weights and KV are on devices, and on which.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,16 @@ fn asked(layers: GpuLayers, is_split: bool, kv_offload: bool) -> Vec<&'static st
         ("kv_offload", !kv_offload),
     ];
     asked.into_iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| name).collect()
+}
+
+/// What this daemon computes with, as an answer has it.
+pub fn built() -> hob_api::Build {
+    let Build { backends, processor, unused } = build();
+    hob_api::Build {
+        backends: backends.into_iter().map(Into::into).collect(),
+        processor: processor.into_iter().map(Into::into).collect(),
+        unused: unused.into_iter().map(Into::into).collect(),
+    }
 }
 
 /// The devices of this machine, as an answer has them. Asks the drivers.

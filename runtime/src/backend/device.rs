@@ -1,4 +1,4 @@
-//! Devices besides the processor, and how much of a model they hold.
+//! What a build computes with, the devices besides the processor, and how much of a model they hold.
 
 use std::fmt;
 
@@ -33,6 +33,25 @@ impl fmt::Display for Offload {
         let Self { layers, all_layers, devices, .. } = self;
         write!(f, "{layers} of {all_layers} layers on {}", devices.join(" and "))
     }
+}
+
+/// What this build computes with. Empty without `llama`, and where llama.cpp cannot start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Build {
+    /// llama.cpp's backends for devices: `cuda`, `metal`, `rocm`, `vulkan`.
+    pub backends: Vec<&'static str>,
+    /// What llama.cpp uses of this processor, in its words: `AVX2`, `AVX512_VNNI`, …
+    pub processor: Vec<String>,
+    /// Instructions that this processor has and llama.cpp was not compiled with.
+    pub unused: Vec<&'static str>,
+}
+
+/// See [`Build`].
+pub fn build() -> Build {
+    #[cfg(feature = "llama")]
+    return super::llama::build();
+    #[cfg(not(feature = "llama"))]
+    return Build::default();
 }
 
 /// The devices that this build can use and this machine has, in llama.cpp's order. Empty without

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use hob_slots::{Lossy, Token};
 
-pub use device::{Device, Offload, devices};
+pub use device::{Build, Device, Offload, build, devices};
 pub use lossy::Unrounded;
 pub use rotate::{Immovable, Rope};
 pub use state::JoinedState;

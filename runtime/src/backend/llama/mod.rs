@@ -32,8 +32,8 @@ use llama_cpp_sys_2 as sys;
 use parking_lot::RwLock;
 
 use super::{
-    AttentionTile, Backend, ContextShape, JoinedState, LoadError, MemoryKind, Model, ModelFacts,
-    Offload, Progress, Unrounded, lossy, rotate, state,
+    AttentionTile, Backend, Build, ContextShape, JoinedState, LoadError, MemoryKind, Model,
+    ModelFacts, Offload, Progress, Unrounded, lossy, rotate, state,
 };
 use crate::vocabulary::{PairMarks, TokenKind, Vocabulary};
 
@@ -333,23 +333,45 @@ unsafe fn piece(vocab: *const sys::llama_vocab, id: i32) -> Vec<u8> {
     }
 }
 
+/// See [`crate::backend::build`].
+pub fn build() -> Build {
+    match start() {
+        Ok(started) => Build {
+            backends: placement::device_backends(),
+            processor: started.processor.clone(),
+            unused: processor::unused(),
+        },
+        Err(_) => Build::default(), // A load says why.
+    }
+}
+
+/// llama.cpp, started.
+struct Started {
+    /// `None`: another part of the program has started it.
+    _backend: Option<LlamaBackend>,
+    /// What it uses of the processor.
+    processor: Vec<String>,
+}
+
 /// Starts llama.cpp, once per process.
 ///
 /// # Errors
 /// [`LoadError::Processor`], [`LoadError::NoBackend`].
-fn start() -> Result<(), LoadError> {
-    static STARTED: OnceLock<Result<Option<LlamaBackend>, LoadError>> = OnceLock::new();
+fn start() -> Result<&'static Started, LoadError> {
+    static STARTED: OnceLock<Result<Started, LoadError>> = OnceLock::new();
     let started = STARTED.get_or_init(|| {
         check_processor()?;
         send_logs_to_tracing(LogOptions::default());
         // SAFETY: `report_abort` has the callback's signature, is valid for ever and only logs.
         unsafe { sys::ggml_set_abort_callback(Some(report_abort)) };
         backends::load()?;
-        let started = LlamaBackend::init().ok();
-        tracing::info!(processor = backends::features().join(" "), "llama.cpp is started");
-        Ok(started)
+        let backend = LlamaBackend::init().ok();
+        let processor = backends::features();
+        let (used, unused) = (processor.join(" "), processor::unused().join(" "));
+        tracing::info!(processor = used, unused, "llama.cpp is started");
+        Ok(Started { _backend: backend, processor })
     });
-    started.as_ref().map(|_| ()).map_err(Clone::clone)
+    started.as_ref().map_err(Clone::clone)
 }
 
 unsafe extern "C" fn report_abort(message: *const c_char) {

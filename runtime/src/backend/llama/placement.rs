@@ -14,10 +14,6 @@ use tracing::warn;
 use super::start;
 use crate::backend::{ContextShape, Device, LoadError, Offload};
 
-/// The build has a backend for graphics cards, or says so by its file.
-const IS_FOR_DEVICES: bool =
-    cfg!(any(feature = "cuda", feature = "metal", feature = "rocm", feature = "vulkan"));
-
 /// How many layers are computed on devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuLayers {
@@ -93,7 +89,7 @@ impl Placement {
         }
         let wanted = self.wanted(&known)?;
         if wanted.is_empty() {
-            if IS_FOR_DEVICES && self.layers == GpuLayers::Auto {
+            if !device_backends().is_empty() && self.layers == GpuLayers::Auto {
                 warn!(
                     "no device that this build can use is here, so the processor computes all: see the \
                      device's driver, and `hob doctor`"
@@ -195,6 +191,17 @@ pub fn devices() -> Vec<Device> {
         total_bytes: device.memory_total as u64,
     };
     usable().into_iter().map(device).collect()
+}
+
+/// llama.cpp's backends for devices in this build. On macOS it has Metal's, whatever the features are.
+pub(super) fn device_backends() -> Vec<&'static str> {
+    let all = [
+        ("cuda", cfg!(feature = "cuda")),
+        ("metal", cfg!(any(feature = "metal", target_os = "macos"))),
+        ("rocm", cfg!(feature = "rocm")),
+        ("vulkan", cfg!(feature = "vulkan")),
+    ];
+    all.into_iter().filter(|(_, is_in)| *is_in).map(|(name, _)| name).collect()
 }
 
 /// The devices that can hold layers.

@@ -1,4 +1,4 @@
-//! Whether this processor has the instructions that llama.cpp was compiled with.
+//! Whether this processor has the instructions that llama.cpp was compiled with, and which others it has.
 //!
 //! - Without them, SIGILL ends the process at the first one. Of the child that tries a model file, that would be
 //!   remembered as the file's fault.
@@ -13,6 +13,16 @@ use crate::backend::LoadError;
 /// [`LoadError::Processor`].
 pub fn check_processor() -> Result<(), LoadError> {
     check(&compiled(), &detected())
+}
+
+/// Extensions that this processor has and llama.cpp was not compiled with. Of a portable build, which chooses among
+/// all, none.
+pub(super) fn unused() -> Vec<&'static str> {
+    beyond(&compiled(), &detected())
+}
+
+fn beyond(compiled: &[&str], detected: &[&'static str]) -> Vec<&'static str> {
+    detected.iter().filter(|name| !compiled.contains(name)).copied().collect()
 }
 
 /// Extensions of the instruction set: those that llama.cpp was `compiled` with, and those of this processor.
@@ -83,6 +93,13 @@ mod tests {
         assert!(sandy_bridge.contains("without AVX2, F16C, FMA, BMI2:"), "{sandy_bridge}");
         assert!(sandy_bridge.contains("cargo xtask bundle --headless"), "{sandy_bridge}");
         assert_eq!(check(&[], &[]), Ok(()), "a portable build needs none");
+    }
+
+    #[test]
+    fn what_a_processor_has_and_a_build_does_not_use_is_named() {
+        let newer = [&HASWELL[..], &["AVX-512"]].concat();
+        assert_eq!(beyond(&HASWELL, &newer), ["AVX-512"]);
+        assert!(beyond(&newer, &newer).is_empty() && beyond(&newer, &HASWELL).is_empty());
     }
 
     #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
