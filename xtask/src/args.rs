@@ -16,6 +16,7 @@ usage: cargo xtask <task>
                                                  directory; hobd runs it unless another is configured
   bundle [--headless] [--yes]                    set up, and make what others install: an archive with hobd and
                                                  hob, and the desktop app
+         --gpu cuda|vulkan|metal|rocm            with llama.cpp's backend for such devices, too
   test   [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
   test   --gpu cuda|vulkan|metal|rocm [--yes]    check the build for a device, on the device; without a
                                                  card, Vulkan's checks run on Mesa's software device
@@ -55,6 +56,8 @@ pub enum Task {
         yes: bool,
         /// Without the desktop app.
         headless: bool,
+        /// Besides the processor.
+        gpu: Option<Gpu>,
     },
     Model {
         yes: bool,
@@ -127,7 +130,12 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
         "bundle" => {
             let yes = take_flag(&mut rest, "--yes");
             let headless = take_flag(&mut rest, "--headless");
-            nothing_else(&rest).map(|()| Task::Bundle { yes, headless })
+            let gpu = match take_gpu(&mut rest)? {
+                Wish::Only(gpu) => Some(gpu),
+                // What this machine has says nothing of those that install it.
+                Wish::Detect | Wish::None => None,
+            };
+            nothing_else(&rest).map(|()| Task::Bundle { yes, headless, gpu })
         }
         "model" => {
             let flags = split_off_after_dashes(&mut rest);
@@ -232,7 +240,14 @@ mod tests {
         let task = parsed("run --app --yes -- --smoke-test");
         let app_args = words("--smoke-test");
         assert_eq!(task, Ok(Task::App { yes: true, gpu: Wish::Detect, native: false, app_args }));
-        assert_eq!(parsed("bundle"), Ok(Task::Bundle { yes: false, headless: false }));
+    }
+
+    #[test]
+    fn a_bundle_has_a_backend_for_devices_only_where_one_is_named() {
+        let bundle = |gpu, headless| Ok(Task::Bundle { yes: false, headless, gpu });
+        assert_eq!(parsed("bundle"), bundle(None, false));
+        assert_eq!(parsed("bundle --headless --gpu vulkan"), bundle(Some(Gpu::Vulkan), true));
+        assert_eq!(parsed("bundle --gpu none"), bundle(None, false));
         assert!(parsed("bundle --app").is_err());
     }
 

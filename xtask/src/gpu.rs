@@ -82,6 +82,16 @@ impl Gpu {
         }
     }
 
+    /// The name of llama.cpp's shared library for it, without its ending.
+    pub fn library(self) -> &'static str {
+        match self {
+            Self::Cuda => "libggml-cuda",
+            Self::Vulkan => "libggml-vulkan",
+            Self::Metal => "libggml-metal",
+            Self::Rocm => "libggml-hip",
+        }
+    }
+
     /// What a build for it needs besides those of every build. NVIDIA's and AMD's tools come from their
     /// makers, not from a package of the system.
     pub fn needs(self) -> &'static [Need] {

@@ -87,10 +87,13 @@ fn perform(task: Task) -> Result<(), Failure> {
             model::before_start(&app_args, yes)?;
             app::run(&choice, &app_args)
         }
-        Task::Bundle { yes, headless } => {
+        Task::Bundle { yes, headless, gpu } => {
             let needs = if headless { Need::BUILD.to_vec() } else { Need::bundle() };
             setup::ensure(&needs, yes)?;
-            bundle::make(headless)
+            if let Some(gpu) = gpu {
+                setup::for_gpu(Wish::Only(gpu), yes)?;
+            }
+            bundle::make(headless, gpu)
         }
         Task::Model { yes, flags } => model::fetch(&flags, yes),
         Task::Announce { ready_file, native, hob_flags } => {

@@ -5,26 +5,27 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use super::{TARGET, TREE};
+use super::Portable;
 use crate::command::{Failure, Line};
 
 /// The bundled model answers within a second.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Packs the tree, unpacks it elsewhere, and has hobd there answer a question.
-pub fn make() -> Result<(), Failure> {
+pub fn make(build: Portable) -> Result<(), Failure> {
     let failed =
         |error| Failure::new(format!("cannot write the archive: {error}"), "see the free disk");
     for file in ["LICENSE-MIT", "LICENSE-APACHE", "NOTICE.md", "README.md"] {
-        let dir = Path::new(TREE).join("share/doc/hob");
+        let dir = build.tree().join("share/doc/hob");
         fs::create_dir_all(&dir).and_then(|()| fs::copy(file, dir.join(file))).map_err(failed)?;
     }
-    let name = name();
-    let path = format!("{TARGET}/{name}.tar.gz");
+    let (name, target) = (name(build), build.target());
+    let path = format!("{target}/{name}.tar.gz");
     let renamed = format!("s,^\\.,{name},");
-    let pack = format!("tar --owner=0 --group=0 --transform {renamed} -czf {path} -C {TREE} .");
+    let tree = build.tree().display().to_string();
+    let pack = format!("tar --owner=0 --group=0 --transform {renamed} -czf {path} -C {tree} .");
     Line::new(&pack).run()?;
-    let elsewhere = format!("{TARGET}/unpacked");
+    let elsewhere = format!("{target}/unpacked");
     fs::remove_dir_all(&elsewhere).or_else(super::absent).map_err(failed)?;
     fs::create_dir_all(&elsewhere).map_err(failed)?;
     Line::new(&format!("tar -xzf {path} -C {elsewhere}")).run()?;
@@ -35,10 +36,11 @@ pub fn make() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Such as `hob-0.1.0-linux-x86_64`.
-fn name() -> String {
+/// Such as `hob-0.1.0-linux-x86_64`, and `-vulkan` behind it.
+fn name(build: Portable) -> String {
     use std::env::consts::{ARCH, OS};
-    format!("hob-{}-{OS}-{ARCH}", env!("CARGO_PKG_VERSION"))
+    let device = build.gpu.map(|gpu| format!("-{}", gpu.feature())).unwrap_or_default();
+    format!("hob-{}-{OS}-{ARCH}{device}", env!("CARGO_PKG_VERSION"))
 }
 
 /// Without AVX, with it, and with AVX2, as QEMU knows them.

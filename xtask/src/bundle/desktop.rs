@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use std::{fs, io};
 
-use super::{TREE, portable};
+use super::Portable;
 use crate::command::{Failure, Line};
-
-const BUNDLES: &str = "target/portable/release/bundle";
+use crate::gpu::Gpu;
 
 /// How Tauri's own tool may be installed: by cargo, or npm's `@tauri-apps/cli`, for all or for this project.
 const TOOLS: [&str; 3] = ["cargo tauri", "tauri", "npx --no-install tauri"];
@@ -37,17 +36,19 @@ fn usable(version: impl Fn(&str) -> Option<String>) -> Option<&'static str> {
 }
 
 /// Makes the bundles of this system with `tool` and prints their paths.
-pub fn make(tool: &str) -> Result<(), Failure> {
-    let tauri = |line: &str| portable(&format!("{tool} {line}")).arg("--config").arg(files());
-    tauri("build --no-bundle --features portable").run()?;
+pub fn make(build: Portable, tool: &str) -> Result<(), Failure> {
+    let files = files(build);
+    let tauri = |line: &str| build.line(&format!("{tool} {line}")).arg("--config").arg(&files);
+    tauri(&format!("build --no-bundle --features {}", build.features(""))).run()?;
     let begun = SystemTime::now();
+    let bundles = Path::new(&build.target()).join("release/bundle");
     if cfg!(target_os = "macos") {
         tauri("bundle --bundles app,dmg").run()?;
-        return print_bundles(begun);
+        return print_bundles(&bundles, begun);
     }
     tauri("bundle --bundles deb").run()?;
     let made = tauri("bundle --bundles appimage").run();
-    print_bundles(begun)?;
+    print_bundles(&bundles, begun)?;
     made.map_err(|failure| {
         failure.with_remedy(
             "the .deb above is complete. For an AppImage, Tauri fetches tools from GitHub: see its \
@@ -57,16 +58,21 @@ pub fn make(tool: &str) -> Result<(), Failure> {
 }
 
 /// The part of Tauri's configuration that adds the libraries and, to a package, hobd and hob.
-fn files() -> String {
-    let root = std::env::current_dir().unwrap_or_default().join(TREE);
+fn files(build: Portable) -> String {
+    let root = std::env::current_dir().unwrap_or_default().join(build.tree());
     let path = |part: &str| root.join(part).display().to_string();
     let libraries = serde_json::json!({"/usr/lib/hob": path("lib/hob")});
     let mut package = libraries.clone();
     for program in ["hobd", "hob"] {
         package[format!("/usr/bin/{program}")] = path(&format!("bin/{program}")).into();
     }
+    // Without it, the processor computes: so not one that the package depends on.
+    let recommends: &[&str] = if build.gpu == Some(Gpu::Vulkan) { &["libvulkan1"] } else { &[] };
     let bundle = serde_json::json!({
-        "linux": {"deb": {"files": package}, "appimage": {"files": libraries}},
+        "linux": {
+            "deb": {"files": package, "recommends": recommends},
+            "appimage": {"files": libraries},
+        },
         "macOS": {"files": {"lib/hob": path("lib/hob")}},
     });
     serde_json::json!({ "bundle": bundle }).to_string()
@@ -76,10 +82,11 @@ fn is_major_2(version: &str) -> bool {
     version.trim().strip_prefix("tauri-cli ").is_some_and(|version| version.starts_with("2."))
 }
 
-/// Prints the bundles made since `begun`.
-fn print_bundles(begun: SystemTime) -> Result<(), Failure> {
-    let unreadable = |error| Failure::new(format!("cannot read {BUNDLES}: {error}"), "try again");
-    for path in made_since(Path::new(BUNDLES), begun).map_err(unreadable)? {
+/// Prints those of `bundles` that were made since `begun`.
+fn print_bundles(bundles: &Path, begun: SystemTime) -> Result<(), Failure> {
+    let unreadable =
+        |error| Failure::new(format!("cannot read {}: {error}", bundles.display()), "try again");
+    for path in made_since(bundles, begun).map_err(unreadable)? {
         println!("made {}", path.display());
     }
     Ok(())
@@ -124,6 +131,19 @@ mod tests {
             usable(|tool| old.iter().find(|it| it.0 == tool).map(|it| it.1.to_owned())),
             Some("npx --no-install tauri")
         );
+    }
+
+    #[test]
+    fn a_package_recommends_the_loader_of_the_devices_that_it_is_for() {
+        let debian = |gpu| {
+            let config = files(Portable { gpu });
+            let config: serde_json::Value = serde_json::from_str(&config).unwrap();
+            config["bundle"]["linux"]["deb"].clone()
+        };
+        assert_eq!(debian(Some(Gpu::Vulkan))["recommends"], serde_json::json!(["libvulkan1"]));
+        assert_eq!(debian(None)["recommends"], serde_json::json!([]));
+        let libraries = debian(Some(Gpu::Cuda))["files"]["/usr/lib/hob"].clone();
+        assert!(libraries.as_str().unwrap().ends_with("target/portable-cuda/tree/lib/hob"));
     }
 
     #[test]
