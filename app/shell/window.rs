@@ -80,8 +80,6 @@ fn permit(kind: PermissionKind) -> PermissionResponse {
 fn is_ours(url: &Url) -> bool {
     match url.scheme() {
         "tauri" => url.host_str() == Some("localhost"),
-        // Windows and Android use this origin.
-        "http" | "https" => url.host_str() == Some("tauri.localhost"),
         // A file that the page offers for download. Only our scripts can create one.
         "blob" => Url::parse(url.path())
             .is_ok_and(|made_by| made_by.scheme() != "blob" && is_ours(&made_by)),
@@ -111,6 +109,8 @@ mod tests {
         for foreign in [
             "https://example.org/",
             "http://localhost/",
+            // Tauri's origin on Windows; here, whatever serves port 80 of this machine.
+            "http://tauri.localhost/",
             "http://127.0.0.1:8642/",
             "tauri://elsewhere/",
             "data:text/html,x",
