@@ -138,6 +138,25 @@ fn after_a_restart_the_draft_model_reads_nothing_twice_and_a_deletion_takes_its_
     }
 }
 
+#[test]
+fn a_model_with_a_running_state_is_served_without_a_draft_model_and_says_why() {
+    for (model, memory) in [("lfm2", "hybrid"), ("mamba", "recurrent")] {
+        let directory = tempfile::tempdir().unwrap();
+        let model = asset(&format!("fixtures/{model}.gguf")).display().to_string();
+        let drafter = asset("fixtures/qwen3.gguf").display().to_string();
+        let flags = ["--model", &model, "--draft-model", &drafter];
+        let hobd = launch(directory.path(), &flags).start();
+        let its = hobd.client.get("/v1/status")["draft_model"].clone();
+        let refused = its["refused"].as_str().unwrap_or_else(|| panic!("{its}"));
+        assert!(refused.contains(&format!("the model's memory is {memory}")), "{refused}");
+        // With random weights, an answer has no end of its own.
+        let answer = hobd.client.chat(&json!({
+            "messages": [{"role": "user", "content": "What is the capital of Peru?"}], "max_tokens": 8,
+        }));
+        assert_eq!(answer["hob"]["drafts"]["model_drafted"], 0, "{answer}");
+    }
+}
+
 /// A fixture whose vocabulary has one other word.
 fn with_another_word(directory: &Path) -> PathBuf {
     let mut bytes = fs::read(asset("fixtures/qwen3.gguf")).unwrap();
