@@ -15,10 +15,12 @@ test("a device without layers is named as unused, with its memory", () => {
 });
 
 test("the layers on a device are counted, and each device has its memory", () => {
-  const offload = { layers: 20, all_layers: 29 };
+  const offload = { layers: 20, all_layers: 29, kv: true };
   const layers = t("settings.device.layers", { layers: 20, all: 29 });
   equal(layers.includes("20") && layers.includes("29"), true);
   const unnamed = { ...card, description: "" };
   const named = t("settings.device.free", { device: "CUDA0", free: 1024, total: 2048 });
   equal(deviceWords({ devices: [card, unnamed], offload }), `${layers} ${free} ${named}`);
+  const elsewhere = t("settings.device.kv-elsewhere");
+  equal(deviceWords({ devices: [card], offload: { ...offload, kv: false } }), `${layers} ${elsewhere} ${free}`);
 });

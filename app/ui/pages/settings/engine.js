@@ -89,8 +89,9 @@ export function deviceWords({ devices = [], offload }) {
   }));
   if (!devices.length) return t("settings.gpu");
   if (!offload) return [t("settings.device.unused"), ...free].join(" ");
-  const { layers, all_layers: all } = offload;
-  return [t("settings.device.layers", { layers, all }), ...free].join(" ");
+  const { layers, all_layers: all, kv } = offload;
+  const where = kv ? [] : [t("settings.device.kv-elsewhere")];
+  return [t("settings.device.layers", { layers, all }), ...where, ...free].join(" ");
 }
 
 function Context({ setting, value, onChange, models, chats }) {
