@@ -125,6 +125,19 @@ fn each_model_is_estimated_with_the_context_that_would_be_chosen_for_it() {
 }
 
 #[test]
+fn a_model_that_is_too_large_may_fit_a_graphics_card_that_hobd_knows() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("data/models")).unwrap();
+    fs::copy(asset("hob-tiny-f16.gguf"), home.path("data/models/tiny.gguf")).unwrap();
+    let listed = |bytes| home.run(&["models"], &[("HOB_TEST_MEMORY_BYTES", bytes)], "").ok();
+    let hint = "the memory of graphics cards counts while hobd runs";
+    let small = listed("1000000");
+    assert!(small.contains("too large") && small.contains(hint), "{small}");
+    let roomy = listed("1073741824");
+    assert!(roomy.contains("fits") && !roomy.contains(hint), "{roomy}");
+}
+
+#[test]
 fn one_model_is_described_by_name_or_by_path() {
     let home = Home::new();
     let path = asset("hob-tiny-f16.gguf");

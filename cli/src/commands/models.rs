@@ -61,6 +61,8 @@ struct Machine {
     memory: Option<MachineMemory>,
     /// Those that the running daemon knows. This program is built without llama.cpp.
     devices: Vec<Device>,
+    /// Whether a daemon has said which those are.
+    knows_devices: bool,
 }
 
 impl Machine {
@@ -70,6 +72,7 @@ impl Machine {
         let running = RunningDaemon::read(&settings.data_dir).ok().flatten();
         let client = running.and_then(|running| Client::of(&running, Some(PATIENCE)).ok());
         let status = client.and_then(|client| client.status().ok());
+        let knows_devices = status.is_some();
         let mut devices = status.map_or(Vec::new(), |status| status.devices);
         let names = &settings.device;
         let is_named =
@@ -78,7 +81,7 @@ impl Machine {
         let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
         let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
         let settings = ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types);
-        Self { settings, memory: MachineMemory::read(), devices }
+        Self { settings, memory: MachineMemory::read(), devices, knows_devices }
     }
 
     fn usable(&self, host_bytes: u64) -> Available {
@@ -131,8 +134,10 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
         ("WEIGHTS + KV", Align::Right),
         ("", Align::Left),
     ]);
+    let mut is_short = false;
     for model in &found.models {
         let Fit { context, estimate, verdict } = machine.fit(model);
+        is_short |= verdict.is_some_and(|verdict| verdict != Verdict::Fits);
         table.row(vec![
             plain(&model.name),
             model.source.as_str().to_owned(),
@@ -155,6 +160,9 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
     writeln!(context.out, "\nKV for the context of each model, ctx = {ctx}; free memory: {free}")?;
     for device in &machine.devices {
         writeln!(context.out, "device {}", device_words(device))?;
+    }
+    if is_short && !machine.knows_devices {
+        writeln!(context.out, "the memory of graphics cards counts while hobd runs")?;
     }
     context.out.flush()?;
     for problem in &found.problems {
