@@ -82,7 +82,7 @@ pub fn gpu() -> Found {
     Found {
         is_macos: cfg!(target_os = "macos"),
         nvidia_driver: Line::new("nvidia-smi -L").succeeds(),
-        nvcc: env::var_os("CUDACXX").is_some() || has_program(&["nvcc"]),
+        nvcc: is_nvcc_found() || cuda_compiler().is_some(),
         hipcc: has_program(&["hipcc"]) || rocm().join("bin/hipcc").is_file(),
         rocm_libraries: rocm().join("lib").is_dir(),
         xcode: cfg!(target_os = "macos") && Line::new("xcode-select -p").succeeds(),
@@ -91,6 +91,18 @@ pub fn gpu() -> Found {
         vulkan_headers: is_met(Need::VulkanHeaders),
         spirv_headers: is_met(Need::SpirvHeaders),
     }
+}
+
+/// Whether CMake finds NVIDIA's compiler by itself.
+fn is_nvcc_found() -> bool {
+    env::var_os(gpu::CUDA_COMPILER).is_some() || has_program(&["nvcc"])
+}
+
+/// NVIDIA's compiler where its packages install it, if CMake does not find it by itself: those put it on nobody's PATH.
+pub fn cuda_compiler() -> Option<String> {
+    let places = ["/usr/local/cuda", "/opt/cuda"].map(|toolkit| format!("{toolkit}/bin/nvcc"));
+    let is_needed = !is_nvcc_found();
+    places.into_iter().find(|nvcc| is_needed && Path::new(nvcc).is_file())
 }
 
 /// For CMake. `None`: the user has chosen some, or no card answers.

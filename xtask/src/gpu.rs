@@ -54,6 +54,8 @@ pub struct Choice {
     pub why: String,
     /// Of NVIDIA's cards here, as CMake names them: `90`, or `86;90`.
     pub cuda_architectures: Option<String>,
+    /// NVIDIA's, where CMake does not find it by itself.
+    pub cuda_compiler: Option<String>,
     /// With all instructions of this processor. Other machines may not run such a build.
     pub native: bool,
 }
@@ -105,6 +107,9 @@ impl Gpu {
 /// Read by CMake. By default, llama.cpp compiles for seven architectures, and for recent cards to a language
 /// that the driver compiles again at the first start.
 pub const CUDA_ARCHITECTURES: &str = "CMAKE_CUDA_ARCHITECTURES";
+
+/// Read by CMake: the path of NVIDIA's compiler.
+pub const CUDA_COMPILER: &str = "CUDACXX";
 
 /// From what `nvidia-smi` says of each card: `9.0`.
 pub fn cuda_architectures(capabilities: &str) -> Option<String> {
@@ -174,8 +179,8 @@ pub fn makers_tools(gpu: Gpu, found: &Found) -> Option<(String, &'static str)> {
     let (missing, remedy) = match gpu {
         Gpu::Cuda => (
             lacks(&[(found.nvcc, "nvcc, the compiler of NVIDIA's CUDA toolkit")]),
-            "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads) and put nvcc on the PATH, \
-             or name it in CUDACXX; or pass --gpu none",
+            "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads) into /usr/local/cuda, put \
+             nvcc on the PATH, or name it in CUDACXX; or pass --gpu none",
         ),
         Gpu::Rocm => (
             lacks(&[
@@ -208,7 +213,7 @@ fn missing_for_vulkan(found: &Found) -> Vec<&'static str> {
 
 impl Choice {
     fn new(gpu: Option<Gpu>, why: String) -> Self {
-        Self { gpu, why, cuda_architectures: None, native: false }
+        Self { gpu, why, cuda_architectures: None, cuda_compiler: None, native: false }
     }
 
     /// One sentence for the terminal.
@@ -233,8 +238,13 @@ impl Choice {
         match self.gpu {
             None | Some(Gpu::Metal) => build,
             Some(gpu) => {
-                let build = self.cuda_architectures.iter().fold(build, |build, architectures| {
-                    build.env(CUDA_ARCHITECTURES, architectures.clone())
+                let for_cuda = [
+                    (CUDA_ARCHITECTURES, &self.cuda_architectures),
+                    (CUDA_COMPILER, &self.cuda_compiler),
+                ];
+                let build = for_cuda.into_iter().fold(build, |build, (name, value)| match value {
+                    Some(value) => build.env(name, value),
+                    None => build,
                 });
                 build.args(["--features", &format!("{package}/{}", gpu.feature())])
             }
@@ -340,10 +350,12 @@ mod tests {
         assert_eq!(cuda_architectures("[N/A]\n"), None, "an old driver does not say");
         let choice = Choice {
             cuda_architectures: cuda_architectures("9.0"),
+            cuda_compiler: Some("/usr/local/cuda/bin/nvcc".to_owned()),
             ..choose(Wish::Only(Gpu::Cuda), &LINUX)
         };
         let line = choice.add_to(Line::new("cargo build"), "hob-daemon").to_string();
         assert!(line.contains("CMAKE_CUDA_ARCHITECTURES=90"), "{line}");
+        assert!(line.contains("CUDACXX=/usr/local/cuda/bin/nvcc"), "{line}");
     }
 
     #[test]

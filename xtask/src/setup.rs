@@ -52,6 +52,7 @@ pub fn for_gpu(wish: Wish, yes: bool) -> Result<Choice, Failure> {
     let mut choice = gpu::choose(wish, &found);
     if choice.gpu == Some(Gpu::Cuda) {
         choice.cuda_architectures = detect::cuda_architectures();
+        choice.cuda_compiler = detect::cuda_compiler();
     }
     println!("{}", choice.told());
     if let Some((missing, remedy)) = choice.gpu.and_then(|gpu| gpu::makers_tools(gpu, &found)) {

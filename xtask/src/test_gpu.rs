@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::command::{Failure, Line};
-use crate::gpu::{CUDA_ARCHITECTURES, Gpu};
+use crate::gpu::{CUDA_ARCHITECTURES, CUDA_COMPILER, Gpu};
 use crate::need::Need;
 use crate::{detect, setup};
 
@@ -85,10 +85,8 @@ pub fn run(gpu: Gpu, yes: bool) -> Result<(), Failure> {
     exchanged(Line::new(ON_PROCESSOR)).run()?;
     let feature = gpu.feature();
     let features = format!("hob-runtime/{feature},hob-daemon/{feature}");
-    let architectures = (gpu == Gpu::Cuda).then(detect::cuda_architectures).flatten();
     let build = Line::new(ON_DEVICE).args(["--features", &features]);
-    let build =
-        architectures.into_iter().fold(build, |build, it| build.env(CUDA_ARCHITECTURES, it));
+    let build = if gpu == Gpu::Cuda { for_cuda(build) } else { build };
     build.run()?;
     println!("--- built: {:.0} s", begun.elapsed().as_secs_f64());
     let mut rows = Vec::new();
@@ -110,6 +108,15 @@ pub fn run(gpu: Gpu, yes: bool) -> Result<(), Failure> {
     println!("--- checked: {:.0} s", begun.elapsed().as_secs_f64());
     verdict(&rows, is_software)?;
     read
+}
+
+fn for_cuda(build: Line) -> Line {
+    let found = [
+        (CUDA_ARCHITECTURES, detect::cuda_architectures()),
+        (CUDA_COMPILER, detect::cuda_compiler()),
+    ];
+    let found = found.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    found.fold(build, |build, (name, value)| build.env(name, value))
 }
 
 /// Runs the test once more where a signal ended it.

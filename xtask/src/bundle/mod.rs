@@ -13,7 +13,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::command::{Failure, Line};
-use crate::gpu::Gpu;
+use crate::detect;
+use crate::gpu::{CUDA_COMPILER, Gpu};
 
 /// Makes the archive and, unless `headless`, the bundles of the desktop app; prints their paths. `gpu`: with the
 /// backend for such devices.
@@ -59,6 +60,8 @@ impl Portable {
             "-C link-arg=-Wl,-rpath,$ORIGIN:$ORIGIN/../lib/hob"
         };
         let line = Line::new(line).env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", self.target());
+        let nvcc = if self.gpu == Some(Gpu::Cuda) { detect::cuda_compiler() } else { None };
+        let line = nvcc.into_iter().fold(line, |line, nvcc| line.env(CUDA_COMPILER, nvcc));
         // llama.cpp's fit comes with a client of HTTPS, which would need this machine's OpenSSL elsewhere.
         if self.gpu.is_some() { line.env("CMAKE_DISABLE_FIND_PACKAGE_OpenSSL", "ON") } else { line }
     }
