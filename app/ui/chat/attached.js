@@ -55,7 +55,8 @@ export function takePaste(event, attachments) {
   const files = [...event.clipboardData.files];
   const text = event.clipboardData.getData("text/plain");
   const isLong = text.length > MAX_PASTED_CHARS;
-  files.forEach((file) => attachments.add(file));
+  const isBeside = (file) => Boolean(text) && file.type.startsWith("image/");
+  files.forEach((file) => attachments.add(file, { isBeside: isBeside(file) }));
   if (isLong) attachments.add(new Blob([text]), { name: t("attach.pasted"), isPasted: true });
   if (isLong || (files.length && !text)) event.preventDefault();
 }

@@ -4,6 +4,7 @@
 //   in memory.
 // - The first document of a new chat is computed at once: the prompt will begin with it. Others are
 //   computed with their message, because their place is behind what was said before.
+// - A picture beside pasted words is refused and shown, and does not hold the words back.
 
 import { createStore, isCancelled, t } from "/lib.js";
 import { toast } from "/parts.js";
@@ -21,6 +22,8 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
     items: items.map((item) => (item.key === key ? { ...item, ...fields } : item)),
   }));
   const itemOf = (key) => store.get().items.find((item) => item.key === key);
+  const isOfMessage = (item) => !(item.isBeside && item.error);
+  const ofMessage = () => store.get().items.filter(isOfMessage);
 
   function append(fields) {
     const item = { key: ++lastKey, id: null, view: null, progress: null, error: null, ...fields };
@@ -43,8 +46,9 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
 
   const keepOf = (isPasted) => (isPrivate ? "private" : isPasted ? "chat" : "library");
 
-  function add(file, { name = file.name, isPasted = false } = {}) {
-    const key = append({ name, isPasted });
+  /** `isBeside`: pasted with words, of which it may be the picture. */
+  function add(file, { name = file.name, isPasted = false, isBeside = false } = {}) {
+    const key = append({ name, isPasted, isBeside });
     return run(key, async (signal) => {
       const options = { name, keep: keepOf(isPasted), profile: profile(), signal };
       const view = await addDocument(file, options);
@@ -115,18 +119,19 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
     /** The context has another size. */
     lookAgain: () => store.get().items.filter(({ id }) => id).forEach(({ key }) => look(key)),
     /** Whether every one can be sent. */
-    areReady: () => store.get().items.every((item) => item.id && !item.error && documentState(item) !== "too-long"),
-    areRead: () => store.get().items.every((item) => documentState(item) === "ready"),
+    areReady: () => ofMessage().every((item) => item.id && !item.error && documentState(item) !== "too-long"),
+    areRead: () => ofMessage().every((item) => documentState(item) === "ready"),
+    isEmpty: () => ofMessage().length === 0,
     /** The fields by which what is computed while the user types stands behind them. */
     ahead() {
-      const documents = store.get().items.map(({ id }) => id);
+      const documents = ofMessage().map(({ id }) => id);
       return documents.length ? { messages: [{ role: "user", content: "", hob: { documents } }] } : {};
     },
     /** Whether one is not in the library yet. */
     areComing: () => store.get().items.some((item) => !item.id && !item.error),
     /** Those of a message: `{ id, name }` each. */
     send() {
-      const items = take(store.get().items.map(({ key }) => key));
+      const items = take(store.get().items.map(({ key }) => key)).filter(isOfMessage);
       const unfinished = items.find((item, index) => index === 0 && item.progress);
       return { documents: items.map(({ id, name }) => ({ id, name })), unfinished };
     },

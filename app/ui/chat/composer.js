@@ -128,5 +128,5 @@ export function Composer({ conversation }) {
 
 function canSend({ store, attachments }) {
   const { draft, spoken } = store.get();
-  return spoken === null && attachments.areReady() && (draft.trim() || attachments.store.get().items.length > 0);
+  return spoken === null && attachments.areReady() && (draft.trim() || !attachments.isEmpty());
 }

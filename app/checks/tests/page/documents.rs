@@ -184,7 +184,7 @@ fn a_file_that_is_no_text_says_so_and_one_too_long_cannot_be_sent() {
 }
 
 #[test]
-fn a_paste_of_words_and_their_picture_writes_the_words_and_says_that_pictures_are_not_read() {
+fn a_paste_of_words_and_their_picture_sends_the_words_and_says_that_pictures_are_not_read() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.expect_complaint("400");
@@ -203,9 +203,13 @@ fn a_paste_of_words_and_their_picture_writes_the_words_and_says_that_pictures_ar
     };
     assert!(!is_taken("three cells"), "the browser writes the words itself");
     page.reads("@document-chip[data-state=failed]", "Hob reads no images");
-    page.click("@document-chip [aria-label*='Take']");
+    assert_eq!(page.script("return one('@send').disabled"), json!(true), "there is no word yet");
+    assert_eq!(page.ask("Say this: three cells"), "three cells");
+    assert_eq!(page.count("@document-chip"), 0, "it is gone with the words");
     assert!(is_taken(""));
     page.reads("@document-chip[data-state=failed]", "Hob reads no images");
+    page.write("What is in it?");
+    assert_eq!(page.script("return one('@send').disabled"), json!(true), "it was meant");
 }
 
 #[test]
