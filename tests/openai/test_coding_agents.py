@@ -146,6 +146,14 @@ def test_codex_edits_a_file_with_its_custom_tool(codex, tmp_path):
     assert (tmp_path / "work/hello.txt").read_text() == '"Hello"\nthere\n'
 
 
+def test_codex_runs_a_script_whose_tool_is_an_item_of_the_input(codex):
+    script = f"const ran = await tools.exec_command({json.dumps({'cmd': COMMAND})}); text(ran.output)"
+    [command, message], _ = codex(calling("functions__exec", input=script), model="gpt-5.6-sol")
+    assert (command["type"], command["exit_code"]) == ("command_execution", 0)
+    assert command["aggregated_output"] == "Say this: It ran"
+    assert message["text"] == "It ran"
+
+
 def test_claude_code_answers(claude_code):
     answer = claude_code(saying("Hello there"))
     assert (answer["result"], answer["num_turns"], answer["is_error"]) == ("Hello there", 1, False)

@@ -80,6 +80,43 @@ fn a_function_of_a_namespace_is_called_by_both_names() {
     assert_eq!(respond(&world, body)["output"][0]["namespace"], "home");
 }
 
+/// As Codex sends its tools to OpenAI's newest models.
+#[test]
+fn tools_among_the_items_of_the_input_are_offered_as_those_of_the_request() {
+    let world = with_calls();
+    let exec = json!({"type": "custom", "name": "exec", "description": "Runs a script."});
+    let functions = json!({"type": "namespace", "name": "functions", "description": "",
+                           "tools": [exec, light()]});
+    let item = json!({"type": "additional_tools", "id": "at_1", "role": "developer",
+                      "tools": [functions, {"type": "web_search"}]});
+    let asked = calling("functions__exec", json!({"input": "ls -a"}));
+    let question = json!({"role": "user", "content": asked});
+    let ask = |items: Value| respond(&world, json!({"input": items, "store": false}));
+    let response = ask(json!([item, question]));
+    let call = &response["output"][0];
+    assert_eq!((&call["type"], &call["name"]), (&json!("custom_tool_call"), &json!("exec")));
+    assert_eq!((&call["namespace"], &call["input"]), (&json!("functions"), &json!("ls -a")));
+
+    let body = json!({"input": [question], "tools": [functions], "store": false});
+    let prompt_tokens = &response["usage"]["input_tokens"];
+    assert_eq!(&respond(&world, body)["usage"]["input_tokens"], prompt_tokens);
+    // A later item has the same tool in other words, and nothing is offered twice.
+    let exec = json!({"type": "custom", "name": "exec", "description": "Runs one script."});
+    let changed = json!({"type": "namespace", "name": "functions", "tools": [exec]});
+    let later = json!({"type": "additional_tools", "role": "developer", "tools": [changed]});
+    let again = ask(json!([item, question, later]));
+    assert_eq!(again["output"][0]["type"], "custom_tool_call");
+    let grown = again["usage"]["input_tokens"].as_u64().unwrap();
+    assert_eq!(grown, prompt_tokens.as_u64().unwrap() + "one ".len() as u64 - "a ".len() as u64);
+
+    let unknown = json!({"type": "additional_tools", "tools": [{"type": "shell"}]});
+    let refused = world.post(ROUTE, json!({"input": [question, unknown]}));
+    assert_eq!(
+        (refused.status, &refused.error()["param"]),
+        (400, &json!("input[1].tools[0].type"))
+    );
+}
+
 const FREEFORM: &[&str] = &["custom_tool_call_input.delta", "custom_tool_call_input.done"];
 
 #[test]

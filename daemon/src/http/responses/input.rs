@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::client_tools::{Kind, function_name};
+use super::tools::ADDITIONAL;
 use super::{freeform, local_shell};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
@@ -72,6 +73,7 @@ impl Input {
                 self.push(message, path);
                 Ok(())
             }
+            ADDITIONAL => Ok(()),
             other => {
                 let message = format!("items of type `{}` are not supported", other.escape_debug());
                 Err(unsupported(fields.path("type"), message))

@@ -80,7 +80,7 @@ impl Request {
         check_conversation(&fields)?;
         let mut paths = Paths::new();
         let mut echo = echo(&fields)?;
-        let Offered { functions, echo: offered } = tools::tools(&fields, &mut paths)?;
+        let Offered { functions, echo: offered, .. } = tools::tools(&fields, input, &mut paths)?;
         echo.insert("tools".into(), offered.into());
         let choice = tools::tool_choice(&fields, &mut paths)?;
         let mut chat = chat(&fields)?;

@@ -2,6 +2,8 @@
 //!
 //! - Tools that OpenAI's servers run are left out: agents offer them of their own accord, and go on without.
 //!   A choice of one is refused, and so is every other tool that is no function and does not become one.
+//! - Codex sends its tools to OpenAI's newest models as an item of the input, and may send them again when they
+//!   have changed: of two with one name the later one counts.
 
 use hob_runtime::grammar::{GrammarError, lark_pattern, whole_pattern};
 use serde_json::{Map, Value, json};
@@ -12,6 +14,9 @@ use super::local_shell;
 use super::paths::Paths;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
+
+/// The type of items that are tools and no message.
+pub const ADDITIONAL: &str = "additional_tools";
 
 /// What the types of tools that OpenAI's servers run begin with. Some have a date behind it.
 const HOSTED: [&str; 8] = [
@@ -32,26 +37,41 @@ pub struct Offered {
     pub functions: Vec<Value>,
     /// The same as the client sent them: what the response repeats.
     pub echo: Vec<Value>,
+    /// A tool takes the place of an earlier one of its name.
+    replaces: bool,
 }
 
-/// Reads `tools`.
+/// Reads `tools`, and those among the items of the input.
 ///
 /// # Errors
 /// Names the wrong tool.
-pub fn tools(fields: &Fields<'_>, paths: &mut Paths) -> Result<Offered, ApiError> {
+pub fn tools(fields: &Fields<'_>, input: &Value, paths: &mut Paths) -> Result<Offered, ApiError> {
     let mut offered = Offered::default();
-    for (n, sent) in fields.list("tools")?.into_iter().flatten().enumerate() {
-        let path = format!("tools[{n}]");
-        let tool = Fields::of(sent, &path)?;
-        if !is_hosted(tool.required_string("type")?) {
-            offered.add(&tool, &path, None, paths)?;
-            offered.echo.push(sent.clone());
+    offered.add_all(fields, paths)?;
+    offered.replaces = true;
+    for (n, item) in input.as_array().into_iter().flatten().enumerate() {
+        if item["type"] == ADDITIONAL {
+            let path = format!("input[{n}]");
+            offered.add_all(&Fields::of(item, &path)?, paths)?;
         }
     }
     Ok(offered)
 }
 
 impl Offered {
+    /// `holder`: has a list `tools`.
+    fn add_all(&mut self, holder: &Fields<'_>, paths: &mut Paths) -> Result<(), ApiError> {
+        for (n, sent) in holder.list("tools")?.into_iter().flatten().enumerate() {
+            let path = holder.path(&format!("tools[{n}]"));
+            let tool = Fields::of(sent, &path)?;
+            if !is_hosted(tool.required_string("type")?) {
+                self.add(&tool, &path, None, paths)?;
+                self.echo.push(sent.clone());
+            }
+        }
+        Ok(())
+    }
+
     /// `namespace`: that of the tool.
     fn add(
         &mut self,
@@ -81,9 +101,16 @@ impl Offered {
                 return Err(unsupported(tool.path("type"), message));
             }
         };
-        paths.add(format!("tools[{}]", self.functions.len()), path);
-        paths.add(format!("tools[{}].function", self.functions.len()), path);
-        self.functions.push(json!({"type": "function", "function": function}));
+        let has_its_name = |known: &Value| known["function"]["name"] == function["name"];
+        let earlier = self.functions.iter().position(has_its_name).filter(|_| self.replaces);
+        let at = earlier.unwrap_or(self.functions.len());
+        paths.add(format!("tools[{at}]"), path);
+        paths.add(format!("tools[{at}].function"), path);
+        let function = json!({"type": "function", "function": function});
+        match self.functions.get_mut(at) {
+            Some(known) => *known = function,
+            None => self.functions.push(function),
+        }
         Ok(())
     }
 }
@@ -222,7 +249,7 @@ mod tests {
     fn read(body: &Value) -> Result<(Vec<Value>, Option<Value>), ApiError> {
         let fields = Fields::of_body(body)?;
         let mut paths = Paths::new();
-        let tools = tools(&fields, &mut paths)?.functions;
+        let tools = tools(&fields, &body["input"], &mut paths)?.functions;
         Ok((tools, tool_choice(&fields, &mut paths)?))
     }
 
