@@ -117,6 +117,31 @@ fn tools_among_the_items_of_the_input_are_offered_as_those_of_the_request() {
     );
 }
 
+#[test]
+fn what_agents_write_to_each_other_is_a_message_of_the_user() {
+    let world = World::new();
+    let told = |content: Value| {
+        json!({"type": "agent_message", "id": "amsg_1", "author": "/root",
+               "recipient": "/root/child", "content": content})
+    };
+    let ask = |item: Value| {
+        let input = json!([{"role": "user", "content": "Hi"}, item]);
+        respond(&world, json!({"input": input, "store": false, "max_output_tokens": 20}))
+    };
+    // The task is an argument of the call by which an agent has begun this one.
+    let task = json!({"type": "encrypted_content", "encrypted_content": say("Hello.")});
+    assert_eq!(text(&ask(told(json!([task])))), "Hello.");
+    let head = json!({"type": "input_text", "text": "Message Type: NEW_TASK\nPayload:"});
+    let plain = json!({"type": "input_text", "text": say("Hello.")});
+    let as_user = ask(json!({"role": "user", "content": [head, plain]}));
+    let as_agent = ask(told(json!([head, task])));
+    assert_eq!(as_agent["usage"]["input_tokens"], as_user["usage"]["input_tokens"]);
+
+    let body = json!({"input": [{"role": "user", "content": [task]}]});
+    let param = world.post(ROUTE, body).error()["param"].clone();
+    assert_eq!(param, "input[0].content[0].type", "a message of the user has none");
+}
+
 const FREEFORM: &[&str] = &["custom_tool_call_input.delta", "custom_tool_call_input.done"];
 
 #[test]

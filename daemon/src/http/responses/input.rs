@@ -73,6 +73,13 @@ impl Input {
                 self.push(message, path);
                 Ok(())
             }
+            // What Codex' agents write to each other.
+            "agent_message" => {
+                let content = fields.required("content")?;
+                let content = self::content(content, &fields.path("content"), Holder::Agent)?;
+                self.push(json!({"role": "user", "content": content}), path);
+                Ok(())
+            }
             ADDITIONAL => Ok(()),
             other => {
                 let message = format!("items of type `{}` are not supported", other.escape_debug());
@@ -83,7 +90,8 @@ impl Input {
 
     fn message(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
         let role = fields.required_string("role")?;
-        let content = content(fields.required("content")?, &fields.path("content"))?;
+        let content = fields.required("content")?;
+        let content = self::content(content, &fields.path("content"), Holder::Message)?;
         if role == "assistant" {
             self.answer(path, is_silent)["content"] = content;
             return Ok(());
@@ -167,8 +175,17 @@ fn kind<'f>(fields: &Fields<'f>) -> Result<&'f str, ApiError> {
     }
 }
 
-/// The content of a message, with the parts of a chat.
-fn content(content: &Value, path: &str) -> Result<Value, ApiError> {
+/// What a content belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    /// Or a result.
+    Message,
+    /// A message of an agent to another.
+    Agent,
+}
+
+/// The content of an item, with the parts of a chat.
+fn content(content: &Value, path: &str, holder: Holder) -> Result<Value, ApiError> {
     let parts = match content {
         Value::String(_) => return Ok(content.clone()),
         Value::Array(parts) => parts,
@@ -178,10 +195,14 @@ fn content(content: &Value, path: &str) -> Result<Value, ApiError> {
     for (n, part) in parts.iter().enumerate() {
         let path = format!("{path}[{n}]");
         let fields = Fields::of(part, &path)?;
-        let (kind, text) = match fields.required_string("type")? {
-            "input_text" | "output_text" | "text" => ("text", fields.required_string("text")?),
-            "refusal" => ("refusal", fields.required_string("refusal")?),
-            other => {
+        let (kind, text) = match (fields.required_string("type")?, holder) {
+            ("input_text" | "output_text" | "text", _) => ("text", fields.required_string("text")?),
+            ("refusal", _) => ("refusal", fields.required_string("refusal")?),
+            // The argument of a call, which OpenAI's servers encrypt and hobd does not.
+            ("encrypted_content", Holder::Agent) => {
+                ("text", fields.required_string("encrypted_content")?)
+            }
+            (other, _) => {
                 let known = "`input_text` and `output_text`";
                 return Err(unsupported_part(&fields, other, known));
             }
@@ -197,7 +218,7 @@ fn content(content: &Value, path: &str) -> Result<Value, ApiError> {
 /// The output of a tool. Clients that have an object send it as text.
 fn result(output: &Value, path: &str) -> Result<Value, ApiError> {
     match output {
-        Value::String(_) | Value::Array(_) => content(output, path),
+        Value::String(_) | Value::Array(_) => content(output, path, Holder::Message),
         other => Err(wrong_type(path, "a string or an array of parts", other)),
     }
 }
