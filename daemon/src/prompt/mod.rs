@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`template`] (the model's chat template), [`rendering`] (it
 //! runs in a child), [`preamble`] (what a profile adds in
-//! front), [`documents`] (the texts that messages name), [`layout`] (what stands around one), [`render`] (messages to a prompt), [`retokenize`] (text to tokens, reusing known ones),
+//! front), [`documents`] (the texts that messages name), [`layout`] (what stands around one), [`render`] (messages to a prompt), [`strict`] (messages that a template refuses), [`retokenize`] (text to tokens, reusing known ones),
 //! [`segments`] (which part each token belongs to), [`passages`] (where a message is in the text), [`extent`] (the tokens that are certain before
 //! a message is complete), [`infill`] (a prompt of two texts), [`prefix_cache`] (the rendered prefix of a profile).
 
@@ -17,6 +17,7 @@ pub mod render;
 pub mod rendering;
 pub mod retokenize;
 pub mod segments;
+pub mod strict;
 pub mod template;
 
 pub use documents::DocumentTexts;

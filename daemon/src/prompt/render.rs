@@ -16,6 +16,7 @@ use super::documents::{DocumentPlace, DocumentTexts, with_documents};
 use super::preamble::Preamble;
 use super::retokenize::{continue_tokens, ends_in, likeliest};
 use super::segments::{preamble_ends, segments_of_texts, segments_of_turns, with_preamble};
+use super::strict;
 use super::template::{RendersIn, Template};
 use crate::error::ApiError;
 use crate::wire::message::Message;
@@ -121,7 +122,7 @@ impl Renderer {
         Ok(self.written(parts)?.1)
     }
 
-    /// The messages with the preamble in front, and what the template writes for them.
+    /// The messages with the preamble in front, in a form that the template takes, and what it writes for them.
     fn written<'a>(
         &self,
         parts: &PromptParts<'a>,
@@ -132,8 +133,19 @@ impl Renderer {
             Some(preamble) => Cow::Owned(preamble.before(&messages)),
             None => messages,
         };
-        let text = self.template.render(&messages, tools, variables)?;
-        Ok((messages, text))
+        let refusal = match self.template.render(&messages, tools, variables) {
+            Ok(text) => return Ok((messages, text)),
+            Err(refusal) => refusal,
+        };
+        let mut messages = messages.into_owned();
+        for form in strict::FORMS {
+            let Some(formed) = form(&messages) else { continue };
+            messages = formed;
+            if let Ok(text) = self.template.render(&messages, tools, variables) {
+                return Ok((Cow::Owned(messages), text));
+            }
+        }
+        Err(refusal)
     }
 }
 

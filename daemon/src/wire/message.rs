@@ -385,6 +385,12 @@ fn tool_calls(fields: &Fields<'_>, role: Role) -> Result<Option<()>, ApiError> {
     Ok((!calls.is_empty()).then_some(()))
 }
 
+/// Instructions as text of the user: chat templates know instructions at the beginning only. Claude Code marks its
+/// own so.
+pub fn reminder(text: &str) -> String {
+    format!("<system-reminder>\n{text}\n</system-reminder>")
+}
+
 pub fn tool_call(id: &str, name: &str, arguments: &str) -> Value {
     json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
 }

@@ -62,6 +62,77 @@ fn tools_and_variables_of_the_request_are_in_the_prompt_that_is_shown() {
     }
 }
 
+/// The prompt of these messages in a hobd with this template, which also answers them.
+fn prompt_of(template: &Path, messages: &Value) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = launch(directory.path(), "fake", template).start();
+    let body = json!({"messages": messages, "max_tokens": 4});
+    let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let shown = hobd.client.call("POST", "/apply-template").json(&body).send();
+    shown.json()["prompt"].clone()
+}
+
+#[test]
+fn instructions_stand_where_the_template_takes_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let messages = json!([
+        said("system", "Be brief."),
+        said("developer", "Be kind."),
+        said("user", "Hi"),
+        said("assistant", "Hello"),
+        said("developer", "Be funny."),
+        said("user", "Bye"),
+    ]);
+    fs::write(&path, TEMPLATE).unwrap();
+    let as_sent = "[system] Be brief.\n[system] Be kind.\n[user] Hi\n[assistant] Hello\n\
+                   [system] Be funny.\n[user] Bye\n[assistant]";
+    assert_eq!(prompt_of(&path, &messages), as_sent);
+    // As the template of Qwen 3.5 does.
+    let strict = "{% for message in messages %}{% if message.role == 'system' and not loop.first %}\
+                  {{ raise_exception('System message must be at the beginning.') }}{% endif %}{% endfor %}";
+    fs::write(&path, format!("{strict}{TEMPLATE}")).unwrap();
+    let in_front = "[system] Be brief.\n\nBe kind.\n[user] Hi\n[assistant] Hello\n\
+                    [user] <system-reminder>\nBe funny.\n</system-reminder>\n[user] Bye\n[assistant]";
+    assert_eq!(prompt_of(&path, &messages), in_front);
+}
+
+/// Codex sends the user's surroundings in a message of their own, Claude Code its reminders behind results.
+#[test]
+fn the_user_speaks_once_between_answers_where_the_template_wants_that() {
+    let mistral = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../runtime/tests/suite/templates/mistral.jinja");
+    let call = json!({"id": "call00001", "type": "function",
+                      "function": {"name": "light", "arguments": "{}"}});
+    let messages = json!([
+        {"role": "user", "content": "It is noon."},
+        {"role": "user", "content": "Light on"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call00001", "content": "on"},
+        {"role": "user", "content": "Go on"},
+    ]);
+    let prompt = prompt_of(&mistral, &messages);
+    let prompt = prompt.as_str().unwrap();
+    assert!(prompt.contains("[INST] It is noon.\n\nLight on[/INST]"), "{prompt}");
+    assert!(prompt.contains("{\"content\": on\n\nGo on, \"call_id\""), "{prompt}");
+    // No form of these is what the template takes: its own words say why.
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = launch(directory.path(), "fake", &mistral).start();
+    let answers = json!([
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello"},
+        {"role": "assistant", "content": "there"},
+        {"role": "user", "content": "Well"},
+    ]);
+    let body = json!({"messages": answers, "max_tokens": 4});
+    let refused = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert_eq!(refused.error()["code"], "template");
+    assert!(refused.text().contains("Roles must alternate"), "{}", refused.text());
+}
+
 #[test]
 fn a_template_that_cannot_be_used_is_named_at_the_start() {
     let directory = tempfile::tempdir().unwrap();

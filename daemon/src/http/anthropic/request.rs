@@ -16,6 +16,7 @@ use crate::error::ApiError;
 use crate::http::translation::{copied, refuse_response_format};
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::hob::is_detached;
+use crate::wire::message::reminder;
 use crate::wire::sampling::refuse;
 
 /// Further fields that the chat's body has under the same name.
@@ -125,10 +126,8 @@ impl Said {
             let path = format!("messages[{n}]");
             match blocks::messages_of(message, &path, marks)? {
                 blocks::Message::System(text) if said.messages.is_empty() => system.push(text),
-                // Chat templates know instructions at the beginning only. Claude Code marks its own so.
                 blocks::Message::System(text) => {
-                    let text = format!("<system-reminder>\n{text}\n</system-reminder>");
-                    said.push(json!({"role": "user", "content": text}), &path);
+                    said.push(json!({"role": "user", "content": reminder(&text)}), &path);
                 }
                 blocks::Message::Others(others) => {
                     others.into_iter().for_each(|message| said.push(message, &path));

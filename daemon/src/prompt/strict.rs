@@ -1,0 +1,136 @@
+//! Messages in other forms, for a chat template that refuses them as they are.
+//!
+//! - Clients send what the models of OpenAI and Anthropic read: several messages of instructions, also within the
+//!   conversation, and messages of the user in a row. The templates of Qwen 3.5, Mistral and Gemma refuse these.
+//! - One form after the other is tried. Messages that a template takes as they are stay so, and so does their
+//!   prompt.
+//! - Nothing that the model reads is left out. A form changes each message by those around it, so that a longer
+//!   history begins as the shorter one did.
+
+use hob_prewarm::profile::joined;
+
+use crate::wire::label::Label;
+use crate::wire::message::{Message, Role, reminder};
+
+/// Changes messages; `None`: they have the form.
+type Form = fn(&[Message]) -> Option<Vec<Message>>;
+
+/// In the order in which they are tried, each behind the ones before it.
+pub const FORMS: [Form; 2] = [instructions_in_front, no_user_twice];
+
+/// Instructions in one message in front; later ones are text of the user.
+fn instructions_in_front(messages: &[Message]) -> Option<Vec<Message>> {
+    let in_front = messages.iter().take_while(|message| message.role.instructs()).count();
+    let (own, rest) = messages.split_at(in_front);
+    if own.len() <= 1 && !rest.iter().any(|message| message.role.instructs()) {
+        return None;
+    }
+    let of_rest = rest.iter().map(|message| match message.role.instructs() {
+        true => Message::plain(Role::User, &reminder(message.text())).labelled(&message.label()),
+        false => message.clone(),
+    });
+    Some(in_one(own).into_iter().chain(of_rest).collect())
+}
+
+/// `None` without instructions.
+fn in_one(own: &[Message]) -> Option<Message> {
+    let label = own.iter().fold(Label::default(), |label, own| label.or(&own.label()));
+    let text = joined(own.iter().map(Message::text));
+    (!own.is_empty()).then(|| Message::plain(Role::System, &text).labelled(&label))
+}
+
+/// A message of the user joins the one before it, or the result of a tool that it follows.
+fn no_user_twice(messages: &[Message]) -> Option<Vec<Message>> {
+    let mut formed: Vec<Message> = Vec::with_capacity(messages.len());
+    for message in messages {
+        let joins = message.role == Role::User && !is_document(message);
+        match formed.last_mut().filter(|before| joins && takes_more(before)) {
+            Some(before) => {
+                let text = joined([before.text(), message.text()]);
+                let label = before.label().or(&message.label());
+                *before = before.clone().with_text(&text).labelled(&label);
+            }
+            None => formed.push(message.clone()),
+        }
+    }
+    (formed.len() < messages.len()).then_some(formed)
+}
+
+fn takes_more(message: &Message) -> bool {
+    matches!(message.role, Role::User | Role::Tool) && !is_document(message)
+}
+
+/// Its KV is that of a message of its own.
+fn is_document(message: &Message) -> bool {
+    message.written_document().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(messages: &[(&str, &str)]) -> Vec<Message> {
+        let parse = |&(role, content): &(&str, &str)| {
+            let message = json!({"role": role, "content": content, "tool_call_id": "c"});
+            Message::parse(&message, "messages").unwrap()
+        };
+        messages.iter().map(parse).collect()
+    }
+
+    fn said(messages: &[Message]) -> Vec<(&str, &str)> {
+        messages.iter().map(|message| (message.role.as_str(), message.text())).collect()
+    }
+
+    #[test]
+    fn instructions_stand_in_front_in_one_message() {
+        let talk = read(&[
+            ("system", "Be brief."),
+            ("developer", "Be kind."),
+            ("user", "Hi"),
+            ("developer", "Be funny."),
+        ]);
+        let formed = instructions_in_front(&talk).unwrap();
+        let reminder = "<system-reminder>\nBe funny.\n</system-reminder>";
+        let expected = [("system", "Be brief.\n\nBe kind."), ("user", "Hi"), ("user", reminder)];
+        assert_eq!(said(&formed), expected);
+        assert_eq!(instructions_in_front(&formed), None);
+        assert_eq!(instructions_in_front(&talk[2..3]), None);
+        assert_eq!(said(&instructions_in_front(&talk[2..]).unwrap()), expected[1..]);
+    }
+
+    #[test]
+    fn the_user_speaks_once_between_answers() {
+        let talk = read(&[
+            ("user", "Hi"),
+            ("user", "there"),
+            ("assistant", "Hello"),
+            ("tool", "on"),
+            ("user", "Well"),
+        ]);
+        let formed = no_user_twice(&talk).unwrap();
+        let expected = [("user", "Hi\n\nthere"), ("assistant", "Hello"), ("tool", "on\n\nWell")];
+        assert_eq!(said(&formed), expected);
+        assert_eq!(formed[2].to_json()["tool_call_id"], Value::from("c"));
+        assert_eq!(no_user_twice(&formed), None);
+    }
+
+    #[test]
+    fn a_joined_message_has_the_labels_of_both_and_a_document_stays_alone() {
+        let pinned = |text: &str, label: Value| {
+            let message = json!({"role": "user", "content": text, "hob": label});
+            Message::parse(&message, "messages").unwrap()
+        };
+        let document = Message::of_document("document a", "Once.");
+        let talk = [
+            document.clone(),
+            pinned("One", json!({"key": "k"})),
+            pinned("two", json!({"pin": true})),
+        ];
+        let formed = no_user_twice(&talk).unwrap();
+        assert_eq!((&formed[0], formed.len()), (&document, 2));
+        let label = Label { key: Some("k".into()), weight: None, pin: Some(true) };
+        assert_eq!(formed[1].label(), label);
+    }
+}
