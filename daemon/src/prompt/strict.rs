@@ -1,22 +1,25 @@
 //! Messages in other forms, for a chat template that refuses them as they are.
 //!
 //! - Clients send what the models of OpenAI and Anthropic read: several messages of instructions, also within the
-//!   conversation, and messages of the user in a row. The templates of Qwen 3.5, Mistral and Gemma refuse these.
+//!   conversation, messages of the user in a row, and ids that other models gave to calls. The templates of Qwen 3.5,
+//!   Mistral and Gemma refuse these.
 //! - One form after the other is tried. Messages that a template takes as they are stay so, and so does their
 //!   prompt.
 //! - Nothing that the model reads is left out. A form changes each message by those around it, so that a longer
 //!   history begins as the shorter one did.
 
+use std::collections::BTreeMap;
+
 use hob_prewarm::profile::joined;
 
 use crate::wire::label::Label;
-use crate::wire::message::{Message, Role, reminder};
+use crate::wire::message::{Message, Role, id_of_place, reminder};
 
 /// Changes messages; `None`: they have the form.
 type Form = fn(&[Message]) -> Option<Vec<Message>>;
 
 /// In the order in which they are tried, each behind the ones before it.
-pub const FORMS: [Form; 2] = [instructions_in_front, no_user_twice];
+pub const FORMS: [Form; 3] = [instructions_in_front, no_user_twice, short_ids];
 
 /// Instructions in one message in front; later ones are text of the user.
 fn instructions_in_front(messages: &[Message]) -> Option<Vec<Message>> {
@@ -63,6 +66,27 @@ fn takes_more(message: &Message) -> bool {
 /// Its KV is that of a message of its own.
 fn is_document(message: &Message) -> bool {
     message.written_document().is_some()
+}
+
+/// Each call has an id of nine letters and digits, by its place, and so have the results.
+fn short_ids(messages: &[Message]) -> Option<Vec<Message>> {
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut count = 0;
+    let mut id = |old: &str| {
+        let mut next = || {
+            count += 1;
+            count
+        };
+        // Calls without an id are different ones.
+        let place = match old {
+            "" => next(),
+            old => *places.entry(old.to_owned()).or_insert_with(next),
+        };
+        id_of_place(place)
+    };
+    let formed: Vec<Message> =
+        messages.iter().map(|message| message.clone().with_call_ids(&mut id)).collect();
+    (formed != messages).then_some(formed)
 }
 
 #[cfg(test)]
@@ -114,6 +138,31 @@ mod tests {
         assert_eq!(said(&formed), expected);
         assert_eq!(formed[2].to_json()["tool_call_id"], Value::from("c"));
         assert_eq!(no_user_twice(&formed), None);
+    }
+
+    #[test]
+    fn ids_of_calls_are_those_of_their_places() {
+        let call = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
+        let unnamed = json!({"function": {"name": "f", "arguments": "{}"}});
+        let answer = |calls: Value| json!({"role": "assistant", "tool_calls": calls});
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "x"});
+        let talk = [
+            answer(json!([call("toolu_01"), unnamed, call("toolu_02")])),
+            result("toolu_02"),
+            result("toolu_01"),
+            answer(json!([call("toolu_01")])),
+            json!({"role": "user", "content": "Hi"}),
+        ];
+        let talk = talk.map(|message| Message::parse(&message, "messages").unwrap());
+        let formed = short_ids(&talk).unwrap();
+        let ids = |message: &Message| {
+            message.calls_made().map(|call| call.id.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&formed[0]), ["call00001", "call00002", "call00003"]);
+        let answered = |message: &Message| message.to_json()["tool_call_id"].clone();
+        assert_eq!([&formed[1], &formed[2]].map(answered), ["call00003", "call00001"]);
+        assert_eq!(ids(&formed[3]), ["call00001"]);
+        assert_eq!((short_ids(&formed), &formed[4]), (None, &talk[4]));
     }
 
     #[test]

@@ -188,6 +188,21 @@ impl Message {
         Value::Object(self.json.clone())
     }
 
+    /// The same message with other ids of its calls, or of the call that it answers. `new`: the id in place of one; of
+    /// an empty text, where a call has none.
+    #[must_use]
+    pub fn with_call_ids(mut self, mut new: impl FnMut(&str) -> String) -> Self {
+        let calls = self.json.get_mut("tool_calls").and_then(Value::as_array_mut);
+        for call in calls.into_iter().flatten().filter_map(Value::as_object_mut) {
+            let id = new(call.get("id").and_then(Value::as_str).unwrap_or_default());
+            call.insert("id".into(), id.into());
+        }
+        if let Some(id) = self.field("tool_call_id").map(new) {
+            self.json.insert("tool_call_id".into(), id.into());
+        }
+        self
+    }
+
     /// What a chat template sees of it.
     pub fn for_template(&self) -> Value {
         let mut json = self.json.clone();
@@ -383,6 +398,12 @@ fn tool_calls(fields: &Fields<'_>, role: Role) -> Result<Option<()>, ApiError> {
         function.required_string("arguments")?;
     }
     Ok((!calls.is_empty()).then_some(()))
+}
+
+/// The id of a call without one, by its place among all calls: nine letters and digits, as the templates of Mistral's
+/// models demand.
+pub fn id_of_place(place: usize) -> String {
+    format!("call{place:05}")
 }
 
 /// Instructions as text of the user: chat templates know instructions at the beginning only. Claude Code marks its

@@ -133,6 +133,30 @@ fn the_user_speaks_once_between_answers_where_the_template_wants_that() {
     assert!(refused.text().contains("Roles must alternate"), "{}", refused.text());
 }
 
+/// A conversation that another model began.
+#[test]
+fn ids_of_calls_are_as_long_as_the_template_wants_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    let template = "{% for message in messages %}{% for call in message.tool_calls or [] %}{% if call.id|length != 9 \
+                    %}{{ raise_exception('Tool call IDs should have length 9!') }}{% endif %}<{{ call.id }}>\
+                    {% endfor %}{% if message.role == 'tool' %}({{ message.tool_call_id }}){% endif %}\
+                    {{ message.content }}{% endfor %}";
+    fs::write(&path, template).unwrap();
+    let talk = |id: &str| {
+        let call = json!({"id": id, "type": "function",
+                          "function": {"name": "light", "arguments": "{}"}});
+        json!([
+            {"role": "user", "content": "Light on"},
+            {"role": "assistant", "content": "So.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": id, "content": "on"},
+        ])
+    };
+    assert_eq!(prompt_of(&path, &talk("a1B2c3D4e")), "Light on<a1B2c3D4e>So.(a1B2c3D4e)on");
+    let long = talk("call_cc57a5c5119867016966954a");
+    assert_eq!(prompt_of(&path, &long), "Light on<call00001>So.(call00001)on");
+}
+
 #[test]
 fn a_template_that_cannot_be_used_is_named_at_the_start() {
     let directory = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
-use crate::wire::message::tool_call;
+use crate::wire::message::{id_of_place, tool_call};
 
 /// # Errors
 /// Names the field of a message that Hob cannot read.
@@ -41,10 +41,9 @@ struct Calls {
 }
 
 impl Calls {
-    /// Nine letters and digits, as the templates of Mistral's models demand.
     fn next_id(&mut self) -> String {
         self.count += 1;
-        format!("call{:05}", self.count)
+        id_of_place(self.count)
     }
 
     /// The call that a result without an id belongs to.
