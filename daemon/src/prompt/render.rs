@@ -137,12 +137,9 @@ impl Renderer {
             Ok(text) => return Ok((messages, text)),
             Err(refusal) => refusal,
         };
-        let mut messages = messages.into_owned();
-        for form in strict::FORMS {
-            let Some(formed) = form(&messages) else { continue };
-            messages = formed;
-            if let Ok(text) = self.template.render(&messages, tools, variables) {
-                return Ok((Cow::Owned(messages), text));
+        for formed in strict::forms(&messages) {
+            if let Ok(text) = self.template.render(&formed, tools, variables) {
+                return Ok((Cow::Owned(formed), text));
             }
         }
         Err(refusal)

@@ -1,10 +1,10 @@
 //! Messages in other forms, for a chat template that refuses them as they are.
 //!
 //! - Clients send what the models of OpenAI and Anthropic read: several messages of instructions, also within the
-//!   conversation, messages of the user in a row, and ids that other models gave to calls. The templates of Qwen 3.5,
-//!   Mistral and Gemma refuse these.
-//! - One form after the other is tried. Messages that a template takes as they are stay so, and so does their
-//!   prompt.
+//!   conversation, messages of the user in a row, several calls in one answer, and ids that other models gave to
+//!   calls. The templates of Qwen 3.5, Mistral, Gemma and Llama 3 refuse these.
+//! - Messages that a template takes as they are stay so, and so does their prompt. Of the forms, those with fewer
+//!   changes are tried first.
 //! - Nothing that the model reads is left out. A form changes each message by those around it, so that a longer
 //!   history begins as the shorter one did.
 
@@ -18,8 +18,18 @@ use crate::wire::message::{Message, Role, id_of_place, reminder};
 /// Changes messages; `None`: they have the form.
 type Form = fn(&[Message]) -> Option<Vec<Message>>;
 
-/// In the order in which they are tried, each behind the ones before it.
-pub const FORMS: [Form; 3] = [instructions_in_front, no_user_twice, short_ids];
+const FORMS: [Form; 4] = [instructions_in_front, no_user_twice, short_ids, one_call_each];
+
+/// The messages in other forms: in each one, then in more and more of them.
+pub fn forms(messages: &[Message]) -> impl Iterator<Item = Vec<Message>> {
+    let alone = FORMS.into_iter().filter_map(move |form| form(messages));
+    let mut formed = messages.to_vec();
+    let together = FORMS.into_iter().filter_map(move |form| {
+        formed = form(&formed)?;
+        Some(formed.clone())
+    });
+    alone.chain(together)
+}
 
 /// Instructions in one message in front; later ones are text of the user.
 fn instructions_in_front(messages: &[Message]) -> Option<Vec<Message>> {
@@ -87,6 +97,43 @@ fn short_ids(messages: &[Message]) -> Option<Vec<Message>> {
     let formed: Vec<Message> =
         messages.iter().map(|message| message.clone().with_call_ids(&mut id)).collect();
     (formed != messages).then_some(formed)
+}
+
+/// An answer has one call, and its results follow. Results of no call of an answer stand behind the last one.
+fn one_call_each(messages: &[Message]) -> Option<Vec<Message>> {
+    if messages.iter().all(has_one_call) {
+        return None;
+    }
+    let mut formed = Vec::with_capacity(messages.len());
+    let mut rest = messages;
+    while let Some((message, behind)) = rest.split_first() {
+        rest = behind;
+        if has_one_call(message) {
+            formed.push(message.clone());
+            continue;
+        }
+        let count = rest.iter().take_while(|message| message.role == Role::Tool).count();
+        let (results, behind) = rest.split_at(count);
+        rest = behind;
+        let mut results: Vec<&Message> = results.iter().collect();
+        for call in message.with_one_call_each() {
+            let answers = |result: &&Message| {
+                let id = result.answered_call();
+                call.calls_made().any(|call| Some(call.id) == id)
+            };
+            let (own, others): (Vec<_>, Vec<_>) = results.into_iter().partition(answers);
+            results = others;
+            formed.push(call);
+            formed.extend(own.into_iter().cloned());
+        }
+        formed.extend(results.into_iter().cloned());
+    }
+    Some(formed)
+}
+
+/// Or none.
+fn has_one_call(message: &Message) -> bool {
+    message.calls_made().nth(1).is_none()
 }
 
 #[cfg(test)]
@@ -163,6 +210,45 @@ mod tests {
         assert_eq!([&formed[1], &formed[2]].map(answered), ["call00003", "call00001"]);
         assert_eq!(ids(&formed[3]), ["call00001"]);
         assert_eq!((short_ids(&formed), &formed[4]), (None, &talk[4]));
+    }
+
+    #[test]
+    fn each_call_is_followed_by_its_result() {
+        let call = |id: &str| json!({"id": id, "function": {"name": id, "arguments": "{}"}});
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": id});
+        let talk = [
+            json!({"role": "assistant", "content": "So.", "reasoning_content": "hm",
+                   "tool_calls": [call("a"), call("b")]}),
+            result("b"),
+            result("a"),
+            result("lost"),
+            json!({"role": "assistant", "tool_calls": [call("c")]}),
+        ];
+        let talk = talk.map(|message| Message::parse(&message, "messages").unwrap());
+        let formed = one_call_each(&talk).unwrap();
+        let parts = formed.iter().map(|message| {
+            let called = message.calls_made().map(|call| call.id).collect::<Vec<_>>();
+            (called.concat(), message.text(), message.reasoning())
+        });
+        let expected = [
+            ("a", "So.", "hm"),
+            ("", "a", ""),
+            ("b", "", ""),
+            ("", "b", ""),
+            ("", "lost", ""),
+            ("c", "", ""),
+        ];
+        let expected =
+            expected.map(|(called, text, reasoning)| (called.to_owned(), text, reasoning));
+        assert_eq!(parts.collect::<Vec<_>>(), expected);
+        assert_eq!(one_call_each(&formed), None);
+    }
+
+    #[test]
+    fn forms_with_fewer_changes_come_first() {
+        let talk = read(&[("system", "a"), ("system", "b"), ("user", "c"), ("user", "d")]);
+        let lengths = forms(&talk).map(|formed| formed.len()).collect::<Vec<_>>();
+        assert_eq!(lengths, [3, 3, 3, 2]);
     }
 
     #[test]

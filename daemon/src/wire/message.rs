@@ -184,6 +184,24 @@ impl Message {
         calls_made(self.json.get("tool_calls"))
     }
 
+    /// The id of the call that a result answers.
+    pub fn answered_call(&self) -> Option<&str> {
+        self.field("tool_call_id")
+    }
+
+    /// The same answer as messages with one call each. Text and reasoning stand in the first.
+    pub fn with_one_call_each(&self) -> Vec<Self> {
+        let calls = self.json.get("tool_calls").and_then(Value::as_array);
+        let each = calls.into_iter().flatten().enumerate();
+        let message = |(n, call): (usize, &Value)| {
+            let calls = std::slice::from_ref(call);
+            let mut message = if n == 0 { self.clone() } else { Self::answer("", "", calls) };
+            message.json.insert("tool_calls".into(), calls.into());
+            message
+        };
+        each.map(message).collect()
+    }
+
     pub fn to_json(&self) -> Value {
         Value::Object(self.json.clone())
     }

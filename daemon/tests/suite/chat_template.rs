@@ -2,7 +2,7 @@
 //! that is an error of the one request.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hob_testkit::Launch;
 use serde_json::{Value, json};
@@ -62,6 +62,12 @@ fn tools_and_variables_of_the_request_are_in_the_prompt_that_is_shown() {
     }
 }
 
+/// A template after that of a family of models.
+fn template_of(family: &str) -> PathBuf {
+    let templates = "../runtime/tests/suite/templates";
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(templates).join(format!("{family}.jinja"))
+}
+
 /// The prompt of these messages in a hobd with this template, which also answers them.
 fn prompt_of(template: &Path, messages: &Value) -> Value {
     let directory = tempfile::tempdir().unwrap();
@@ -102,8 +108,7 @@ fn instructions_stand_where_the_template_takes_them() {
 /// Codex sends the user's surroundings in a message of their own, Claude Code its reminders behind results.
 #[test]
 fn the_user_speaks_once_between_answers_where_the_template_wants_that() {
-    let mistral = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../runtime/tests/suite/templates/mistral.jinja");
+    let mistral = template_of("mistral");
     let call = json!({"id": "call00001", "type": "function",
                       "function": {"name": "light", "arguments": "{}"}});
     let messages = json!([
@@ -155,6 +160,42 @@ fn ids_of_calls_are_as_long_as_the_template_wants_them() {
     assert_eq!(prompt_of(&path, &talk("a1B2c3D4e")), "Light on<a1B2c3D4e>So.(a1B2c3D4e)on");
     let long = talk("call_cc57a5c5119867016966954a");
     assert_eq!(prompt_of(&path, &long), "Light on<call00001>So.(call00001)on");
+}
+
+/// Llama 3 writes several calls in a row, and its template takes one a message.
+#[test]
+fn calls_stand_in_messages_of_their_own_where_the_template_wants_that() {
+    let call = |id: &str, room: &str| {
+        json!({"id": id, "type": "function", "function":
+            {"name": "light", "arguments": format!("{{\"room\": \"{room}\"}}")}})
+    };
+    let result =
+        |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+    let messages = json!([
+        {"role": "user", "content": "It is dark."},
+        {"role": "user", "content": "Lights on"},
+        {"role": "assistant", "content": null, "tool_calls": [call("a", "hall"), call("b", "attic")]},
+        result("a", "on"),
+        result("b", "broken"),
+    ]);
+    let prompt = prompt_of(&template_of("llama3"), &messages);
+    let prompt = prompt.as_str().unwrap();
+    let turn = |role: &str, text: &str| {
+        format!("<|start_header_id|>{role}<|end_header_id|>\n\n{text}<|eot_id|>")
+    };
+    let called = |room: &str| {
+        let text = format!("{{\"name\": \"light\", \"parameters\": {{\"room\": \"{room}\"}}}}");
+        turn("assistant", &text)
+    };
+    let expected = [
+        turn("user", "It is dark."),
+        turn("user", "Lights on"), // The template takes these as they are.
+        called("hall"),
+        turn("ipython", "\"on\""),
+        called("attic"),
+        turn("ipython", "\"broken\""),
+    ];
+    assert!(prompt.contains(&expected.concat()), "{prompt}");
 }
 
 #[test]
