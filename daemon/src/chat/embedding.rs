@@ -1,5 +1,8 @@
 //! Embeddings, for models that compute them.
 
+use hob_runtime::Vocabulary;
+use hob_slots::Token;
+
 use super::Chat;
 use crate::blocking::compute;
 use crate::error::ApiError;
@@ -12,13 +15,35 @@ impl Chat {
     /// # Errors
     /// When the model computes no embeddings, or the engine's queue is full.
     pub async fn embed(&self, inputs: &[Prompt]) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
+        self.embed_up_to(usize::MAX, inputs).await
+    }
+
+    /// The same, where of an input that is longer than the context its beginning counts.
+    ///
+    /// # Errors
+    /// As [`Self::embed`].
+    pub async fn embed_beginnings(
+        &self,
+        inputs: &[Prompt],
+    ) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
+        self.embed_up_to(self.engine().conversation_tokens(), inputs).await
+    }
+
+    /// An engine at another address gets the whole inputs.
+    async fn embed_up_to(
+        &self,
+        most: usize,
+        inputs: &[Prompt],
+    ) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
         if let Some(upstream) = self.upstream() {
             let _active_turn = self.shared.options.events.turn(None);
             return Ok(upstream.embed(inputs.iter().map(Prompt::to_json).collect()).await?);
         }
         let (model, inputs) = (self.engine().model().clone(), inputs.to_vec());
         let tokenized = compute(move || {
-            let tokenize = |input: &Prompt| embedding_tokens(model.as_ref(), input);
+            let tokenize = |input: &Prompt| {
+                beginning(embedding_tokens(model.as_ref(), input), most, model.vocabulary())
+            };
             inputs.iter().map(tokenize).collect::<Vec<_>>()
         });
         let _active_turn = self.shared.options.events.turn(None);
@@ -29,5 +54,35 @@ impl Chat {
             vectors.push(self.engine().embed(input).await?);
         }
         Ok((vectors, tokens))
+    }
+}
+
+/// The first tokens, up to `most`. A mark at the end stays there, as models like BERT were trained.
+fn beginning(mut tokens: Vec<Token>, most: usize, vocabulary: &Vocabulary) -> Vec<Token> {
+    if tokens.len() <= most {
+        return tokens;
+    }
+    let mark = tokens.last().copied().filter(|&token| vocabulary.is_control(token));
+    tokens.truncate(most.saturating_sub(usize::from(mark.is_some())));
+    tokens.extend(mark);
+    tokens
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_runtime::backend::Model;
+    use hob_runtime::backend::fake::FakeModel;
+
+    use super::*;
+
+    #[test]
+    fn a_mark_stands_behind_the_beginning_of_a_text() {
+        let model = FakeModel::new();
+        let tokens = |text: &str| model.tokenize(text, false, true);
+        for (text, expected) in
+            [("abcd<|im_end|>", "ab<|im_end|>"), ("abcd", "abc"), ("ab<|im_end|>", "ab<|im_end|>")]
+        {
+            assert_eq!(beginning(tokens(text), 3, model.vocabulary()), tokens(expected), "{text}");
+        }
     }
 }

@@ -80,6 +80,23 @@ fn embeddings_are_those_of_openais_route() {
     assert_eq!(status, 400, "a text model makes no embeddings");
 }
 
+#[test]
+fn a_text_that_is_too_long_to_embed_is_cut_unless_the_request_wants_all_of_it() {
+    let world = Plan::new().embeds().context_tokens(1024).start();
+    let long = "tea ".repeat(1000);
+    let whole = world.post("/api/embed", json!({"input": long[..1024], "truncate": false})).json();
+    let cut = world.post("/api/embed", json!({"input": ["milk", long]})).json();
+    assert_eq!(
+        (&cut["embeddings"][1], &cut["prompt_eval_count"]),
+        (&whole["embeddings"][0], &json!(1028))
+    );
+    let old = world.post("/api/embeddings", json!({"prompt": long})).json();
+    assert_eq!(old["embedding"], whole["embeddings"][0]);
+    let (status, message) =
+        error(&world.post("/api/embed", json!({"input": long, "truncate": false})));
+    assert!(status == 400 && message.contains("4000"), "{message}");
+}
+
 fn residency(client: &Client) -> Value {
     client.get("/v1/status")["residency"].clone()
 }

@@ -1,4 +1,7 @@
 //! `/api/embed` and the older `/api/embeddings`, for embedding models.
+//!
+//! - A text that is longer than the context is cut, as Ollama does, unless `truncate` is false: programs that search
+//!   documents rely on it.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +22,7 @@ pub async fn embed(State(chat): State<Chat>, body: OllamaBody) -> Result<Json<Va
     let _keep_alive = KeepAlive::new(chat.clone(), keep_alive(&fields)?);
     let timer = Timer::start(chat.engine());
     let (vectors, tokens) = match fields.get("input") {
-        Some(input) if !is_empty(input) => vectors(&chat, &body.value).await?,
+        Some(input) if !is_empty(input) => vectors(&chat, &fields).await?,
         _ => {
             chat.load_weights().await?;
             (Vec::new(), 0)
@@ -40,7 +43,11 @@ pub async fn embed_one(
     let fields = Fields::of_body(&body.value)?;
     let _keep_alive = KeepAlive::new(chat.clone(), keep_alive(&fields)?);
     let vector = match fields.string("prompt")?.filter(|prompt| !prompt.is_empty()) {
-        Some(prompt) => vectors(&chat, &json!({"input": prompt})).await?.0.into_iter().next(),
+        Some(prompt) => {
+            let body = json!({"input": prompt});
+            let (of_prompt, _) = vectors(&chat, &Fields::of_body(&body)?).await?;
+            of_prompt.into_iter().next()
+        }
         None => {
             chat.load_weights().await?;
             None
@@ -54,11 +61,14 @@ fn is_empty(input: &Value) -> bool {
 }
 
 /// One vector an input, and the tokens of all.
-async fn vectors(chat: &Chat, body: &Value) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
+async fn vectors(chat: &Chat, fields: &Fields<'_>) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
     let vocabulary = chat.token_bound();
-    let asked = json!({"input": body["input"], "dimensions": body["dimensions"]});
+    let asked = json!({"input": fields.get("input"), "dimensions": fields.get("dimensions")});
     let request = EmbeddingRequest::parse(&asked, vocabulary)?;
-    let (vectors, tokens) = chat.embed(&request.inputs).await?;
+    let (vectors, tokens) = match fields.boolean("truncate")? {
+        Some(false) => chat.embed(&request.inputs).await?,
+        _ => chat.embed_beginnings(&request.inputs).await?,
+    };
     let vectors = match request.dimensions {
         Some(dimensions) => shortened(vectors, dimensions)?,
         None => vectors,
