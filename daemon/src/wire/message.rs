@@ -1,7 +1,7 @@
 //! A chat message in OpenAI's shape, checked and normalised.
 //!
 //! - Content is a string or null: text parts are joined by line breaks, other parts are refused by
-//!   their path.
+//!   their path. A picture that a tool returned becomes [`PICTURE`].
 //! - Fields that Hob does not read are preserved.
 //! - Two messages are the *same* if a model reads the same text: clients send an assistant's message
 //!   back without its reasoning, and with fields of their own.
@@ -64,6 +64,10 @@ impl Role {
 /// Marks a message that is a document. A client's field of this name is dropped.
 const DOCUMENT: &str = "hob document";
 
+/// What a model reads in place of a picture that a tool returned. Agents send such a result with each later request: to
+/// refuse it would end their session.
+pub const PICTURE: &str = "(The tool returned a picture. This model reads text alone.)";
+
 /// A call of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallMade<'m> {
@@ -97,7 +101,7 @@ impl Message {
         let fields = Fields::of(value, path)?;
         let role = Role::parse(fields.required_string("role")?, &fields.path("role"))?;
         let tool_calls = tool_calls(&fields, role)?;
-        let content = content(&fields)?;
+        let content = content(&fields, role)?;
         if content.is_none() && tool_calls.is_none() && role != Role::Assistant {
             fields.required("content")?;
         }
@@ -358,7 +362,7 @@ fn hob_fields<'f>(hob: &'f Value, path: &'f str) -> Result<Fields<'f>, ApiError>
     }
 }
 
-fn content(fields: &Fields<'_>) -> Result<Option<String>, ApiError> {
+fn content(fields: &Fields<'_>, role: Role) -> Result<Option<String>, ApiError> {
     let path = fields.path("content");
     match fields.get("content") {
         None => Ok(None),
@@ -366,7 +370,7 @@ fn content(fields: &Fields<'_>) -> Result<Option<String>, ApiError> {
         Some(Value::Array(parts)) => {
             let mut texts = Vec::with_capacity(parts.len());
             for (n, part) in parts.iter().enumerate() {
-                texts.push(text_part(part, &format!("{path}[{n}]"))?);
+                texts.push(text_part(part, &format!("{path}[{n}]"), role)?);
             }
             Ok(Some(texts.join("\n")))
         }
@@ -374,10 +378,11 @@ fn content(fields: &Fields<'_>) -> Result<Option<String>, ApiError> {
     }
 }
 
-fn text_part(part: &Value, path: &str) -> Result<String, ApiError> {
+fn text_part(part: &Value, path: &str, role: Role) -> Result<String, ApiError> {
     let fields = Fields::of(part, path)?;
     match fields.required_string("type")? {
         kind @ ("text" | "refusal") => fields.required_string(kind).map(str::to_owned),
+        "image_url" if role == Role::Tool => Ok(PICTURE.to_owned()),
         other => Err(unsupported_part(&fields, other, "`text`")),
     }
 }
@@ -456,6 +461,9 @@ mod tests {
             {"type": "text", "text": "look"}, {"type": "image_url", "image_url": {}}]}));
         let error = error.unwrap_err();
         assert_eq!(error.param.as_deref(), Some("messages[0].content[1].type"));
+        let result = parse(json!({"role": "tool", "tool_call_id": "c", "content": [
+            {"type": "text", "text": "Seen:"}, {"type": "image_url", "image_url": {}}]}));
+        assert_eq!(result.unwrap().text(), format!("Seen:\n{PICTURE}"));
         let audio = parse(json!({"role": "user", "content": [{"type": "input_audio"}]}));
         let expected = "content parts of type `input_audio` are not supported, only `text`";
         assert_eq!(audio.unwrap_err().message, expected);

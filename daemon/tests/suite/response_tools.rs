@@ -142,6 +142,21 @@ fn what_agents_write_to_each_other_is_a_message_of_the_user() {
     assert_eq!(param, "input[0].content[0].type", "a message of the user has none");
 }
 
+#[test]
+fn a_picture_in_a_result_becomes_words() {
+    let world = with_calls();
+    let call = json!({"type": "function_call", "call_id": "c", "name": "view", "arguments": "{}"});
+    let asked = |part: Value| {
+        let output = json!({"type": "function_call_output", "call_id": "c", "output": [part]});
+        let input = json!([{"role": "user", "content": "Look"}, call, output]);
+        let body = json!({"input": input, "store": false, "max_output_tokens": 4});
+        respond(&world, body)["usage"]["input_tokens"].clone()
+    };
+    let picture = json!({"type": "input_image", "image_url": "data:image/png;base64,AA=="});
+    let words = "(The tool returned a picture. This model reads text alone.)";
+    assert_eq!(asked(picture), asked(json!({"type": "input_text", "text": words})));
+}
+
 const FREEFORM: &[&str] = &["custom_tool_call_input.delta", "custom_tool_call_input.done"];
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::cache::Marks;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
-use crate::wire::message::tool_call;
+use crate::wire::message::{PICTURE, tool_call};
 
 /// A message, in the chat's form.
 pub enum Message {
@@ -141,6 +141,7 @@ fn result_part(value: &Value, path: &str, marks: &mut Marks) -> Result<String, A
     match fields.required_string("type")? {
         "text" => fields.required_string("text").map(str::to_owned),
         "document" => document(&fields),
+        "image" => Ok(PICTURE.to_owned()),
         kind => Err(unknown(&fields, kind)),
     }
 }

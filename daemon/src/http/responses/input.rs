@@ -11,7 +11,7 @@ use super::tools::ADDITIONAL;
 use super::{freeform, local_shell};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
-use crate::wire::message::{tool_call, unsupported_part};
+use crate::wire::message::{PICTURE, tool_call, unsupported_part};
 
 /// The messages of a chat, and the path of the item that each begins with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -178,10 +178,11 @@ fn kind<'f>(fields: &Fields<'f>) -> Result<&'f str, ApiError> {
 /// What a content belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Holder {
-    /// Or a result.
     Message,
     /// A message of an agent to another.
     Agent,
+    /// The result of a tool.
+    Result,
 }
 
 /// The content of an item, with the parts of a chat.
@@ -202,6 +203,7 @@ fn content(content: &Value, path: &str, holder: Holder) -> Result<Value, ApiErro
             ("encrypted_content", Holder::Agent) => {
                 ("text", fields.required_string("encrypted_content")?)
             }
+            ("input_image", Holder::Result) => ("text", PICTURE),
             (other, _) => {
                 let known = "`input_text` and `output_text`";
                 return Err(unsupported_part(&fields, other, known));
@@ -218,7 +220,7 @@ fn content(content: &Value, path: &str, holder: Holder) -> Result<Value, ApiErro
 /// The output of a tool. Clients that have an object send it as text.
 fn result(output: &Value, path: &str) -> Result<Value, ApiError> {
     match output {
-        Value::String(_) | Value::Array(_) => content(output, path, Holder::Message),
+        Value::String(_) | Value::Array(_) => content(output, path, Holder::Result),
         other => Err(wrong_type(path, "a string or an array of parts", other)),
     }
 }

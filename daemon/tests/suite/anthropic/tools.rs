@@ -145,3 +145,20 @@ fn a_call_that_the_limit_cuts_has_no_whole_input() {
         events.iter().filter_map(|event| event["delta"]["partial_json"].as_str()).collect();
     assert!(pieces.starts_with("{\"room\""), "{pieces}");
 }
+
+/// An agent that reads a picture sends it with each later request.
+#[test]
+fn a_picture_in_a_result_becomes_words() {
+    let world = World::new();
+    let call = json!({"type": "tool_use", "id": "a", "name": "read", "input": {}});
+    let image = json!({"type": "image", "source":
+        {"type": "base64", "media_type": "image/png", "data": "aa"}});
+    let seen = json!({"type": "text", "text": "Seen:"});
+    let result = json!({"type": "tool_result", "tool_use_id": "a", "content": [seen, image]});
+    let messages = json!([
+        user(json!("Look")), {"role": "assistant", "content": [call]}, user(json!([result])),
+    ]);
+    world.message(&with(messages, json!({"conversation": "c", "max_tokens": 4})));
+    let words = "Seen:\n(The tool returned a picture. This model reads text alone.)";
+    assert_eq!(world.stored("c")[2]["content"], words);
+}
