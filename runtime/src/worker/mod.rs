@@ -422,6 +422,7 @@ impl<'b> Worker<'b> {
                 self.end_turn(index);
             }
             self.save_all_and_flush(index);
+            self.release_blocks(index); // The tiers outlive the slots, which alone know what they hold.
             self.log_eviction(index, 0, EvictionReason::Unloaded);
         }
         self.core.pulse.begin(Activity::Flushing);

@@ -38,6 +38,20 @@ fn hot_conversations_are_restored_after_a_reload() {
 }
 
 #[test]
+fn what_has_left_the_cells_of_a_conversation_is_no_longer_held_in_memory_after_unloading() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    let text: String = (0..100).map(|n| format!("word {n} ")).collect();
+    let prompt = tokens(&model, &user(&text));
+    let within = TurnRequest { budget: Some(400), ..request("chat", &prompt, 8) };
+    let answer = ask(&engine, within);
+    assert!(answer.cells.resident < answer.timeline.len() - 1, "{:?}", answer.cells);
+    assert!(block_on(engine.unload()));
+    block_on(engine.forget(name("chat"))).unwrap();
+    assert_eq!(status(&engine).memory_bytes, 0);
+}
+
+#[test]
 fn a_running_turn_prevents_unloading() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let engine = engine(&model, None, options());
