@@ -255,11 +255,12 @@ impl Worker<'_> {
 
     /// Adds the tokens of an imported piece to the slot, and those before it that stay away.
     fn append_piece(&mut self, index: usize, piece: &Piece) {
+        if piece.part == Part::Rest {
+            return self.count_before_rest(index);
+        }
         let slot = &mut self.slots[index];
         let len = slot.timeline.len();
-        if piece.part != Part::Rest {
-            slot.peak = slot.peak.max(slot.cells.len() + piece.held.len());
-        }
+        slot.peak = slot.peak.max(slot.cells.len() + piece.held.len());
         let turn = slot.turn.as_mut().expect("it restores");
         let prompt = &turn.request.prompt;
         let away = prompt[len..piece.wanted.start.max(len)].to_vec();
@@ -284,6 +285,15 @@ impl Worker<'_> {
             self.extend_away(index, &away, &views);
         }
         self.extend_restored(index, &tokens, &views, &piece.origins);
+    }
+
+    /// A rest has dropped the restored cells behind its position: the turn computes their tokens.
+    fn count_before_rest(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        let hot = slot.restoring().map_or(0, |restoring| restoring.tokens.shared);
+        let kept = slot.ahead_counts(hot.min(slot.timeline.len()));
+        let counts = &mut slot.restoring_mut().expect("it restores").tokens;
+        (counts.memory, counts.disk) = (kept.memory, kept.disk);
     }
 
     /// Drops what a restore that ended early has imported, where its rest is missing.
