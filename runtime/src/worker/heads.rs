@@ -5,7 +5,7 @@
 //!   a row than one of few.
 //! - A head sees all before it, but the heads of this micro-batch as they were moved. Its view names that.
 //! - Nothing else of the turn is computed before its heads, and no block is saved from the first one on. A turn
-//!   that ends or is preempted before drops the chunks again.
+//!   that ends or is preempted before drops the chunks again, also while one arrives.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -176,11 +176,12 @@ impl Worker<'_> {
         self.report_progress(index);
     }
 
-    /// Drops the slot's chunks whose heads were not computed yet, and all behind them.
+    /// Drops the slot's chunks whose heads were not computed yet, a part of one that still arrives, and all behind
+    /// them.
     pub(super) fn drop_headless(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         let Some(turn) = slot.turn.as_mut() else { return };
-        let Some(start) = turn.heads.first().map(|head| head.start) else { return };
+        let Some(start) = turn.headless_from() else { return };
         turn.heads.clear();
         let dropped = slot.timeline.len().saturating_sub(start);
         turn.report.tokens.moved = turn.report.tokens.moved.saturating_sub(dropped);

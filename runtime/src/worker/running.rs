@@ -120,6 +120,19 @@ impl Running {
         restoring.recalled.is_none() && restoring.chunk.is_none()
     }
 
+    /// Where the first moved chunk begins whose head is not computed yet, also of one that still arrives.
+    pub fn headless_from(&self) -> Option<usize> {
+        let waits = self.heads.first().map(|head| head.start);
+        let arrives = match &self.phase {
+            Phase::Restoring(restoring) => match restoring.chunk {
+                Some(ChunkStage::Moving { head: (start, 1..), .. }) => Some(start),
+                Some(ChunkStage::Moving { .. } | ChunkStage::Finding) | None => None,
+            },
+            Phase::Prefill | Phase::Decoding(_) => None,
+        };
+        waits.into_iter().chain(arrives).min()
+    }
+
     /// Whether to compute the prompt whatever is hot or saved. A turn that was preempted while it
     /// answered continues where it stopped.
     pub fn is_cold(&self) -> bool {

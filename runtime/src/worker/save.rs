@@ -15,6 +15,7 @@ use hob_slots::{Block, Layer, Payload};
 use tracing::warn;
 
 use super::Worker;
+use super::running::Running;
 use super::slot::Slot;
 use crate::heartbeat::Activity;
 use crate::splice;
@@ -155,8 +156,8 @@ impl Worker<'_> {
         let is_idle = slot.turn.is_none() && slot.tail.is_empty();
         let blocks = if is_idle { slot.timeline.blocks() } else { slot.timeline.whole_blocks() };
         let first = blocks.partition_point(|block| block.range.end <= slot.exported);
-        let headless = slot.turn.as_ref().and_then(|turn| turn.heads.first());
-        let unnamed = headless.map_or(usize::MAX, |head| head.start); // Its blocks get other names.
+        let headless = slot.turn.as_ref().and_then(Running::headless_from);
+        let unnamed = headless.unwrap_or(usize::MAX); // Its blocks get other names.
         let end = slot.export_end.unwrap_or(usize::MAX).min(unnamed);
         for block in blocks[first..].iter().take_while(|block| block.range.end <= end) {
             // What is away is in the tiers: its cells left once it was.

@@ -1,11 +1,11 @@
 //! KV that was computed at another place: what of a prompt is moved, what is computed, and who never sees it.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use hob_runtime::backend::fake::{BatchLog, FakeModel, ViewLog};
 use hob_runtime::backend::{MemoryKind, Row};
-use hob_runtime::{EngineOptions, Model, Retention, Reuse, TurnRequest};
+use hob_runtime::{EngineOptions, Model, Retention, Reuse, TurnEvent, TurnRequest};
 use hob_slots::archive::{Archive, ImportOptions, export};
 use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
@@ -379,6 +379,36 @@ fn moved_kv_in_small_caches_budgets_and_beside_other_turns_is_sound() {
     }
 }
 
+/// The cache is full when a part of the first chunk is in its cells. What of it was moved has its own head, which is
+/// not what the turn asks for.
+#[test]
+fn a_turn_that_gives_up_its_cells_within_a_chunk_is_answered_as_if_it_had_room() {
+    let (fast, directory) = (fake(), empty_directory());
+    let (first, other) = (prompt(&fast, &[1, 2, 3]), prompt(&fast, &[3, 1, 2]));
+    let long = vec![Token(97); 744];
+    let expected = {
+        let roomy = engine(&fast, Some(directory.path()), options());
+        ask(&roomy, request("first", &first, 8));
+        ask(&roomy, request("long", &long, 1));
+        settle(&roomy);
+        ask(&roomy, repaired("expected", &other))
+    };
+    assert_eq!(expected.report.tokens.repaired, 2 * HEAD, "{:?}", expected.report.tokens);
+
+    let slow: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(3)));
+    let small = EngineOptions { context_tokens: 1024, ..options() };
+    let full = engine(&slow, Some(directory.path()), small);
+    let endless = TurnRequest { ignore_eog: true, ..request("long", &long, 200) };
+    let mut beside = full.submit(endless).unwrap();
+    let started = beside.next_blocking();
+    assert!(matches!(started, Some(TurnEvent::Started(_))), "{started:?}");
+    let answer = ask(&full, repaired("chat", &other));
+    assert!(status(&full).counters.preempted > 0, "{:?}", answer.report.tokens);
+    check_sum(&answer, &other);
+    assert_eq!(answer.report.tokens.repaired, 2 * HEAD, "{:?}", answer.report.tokens);
+    assert_eq!(answer.tokens, expected.tokens);
+}
+
 #[test]
 fn exact_answers_stay_exact_in_random_histories_of_moved_kv() {
     let mut state = 7_u64;
@@ -387,8 +417,7 @@ fn exact_answers_stay_exact_in_random_histories_of_moved_kv() {
         usize::try_from(state >> 33).unwrap() % below
     };
     // Turns take a while, so that some are cancelled between the import of chunks and their heads.
-    let model: Arc<dyn Model> =
-        Arc::new(FakeModel::new().with_pace(std::time::Duration::from_micros(20)));
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_micros(20)));
     let small = EngineOptions { context_tokens: 2048, slots: 2, ..options() };
     let mut tiers = OnDisk::with(&model, small.clone());
     ask(&tiers.engine, request("source", &prompt(&model, &[1, 2, 3, 4, 5]), 8));
@@ -409,7 +438,7 @@ fn exact_answers_stay_exact_in_random_histories_of_moved_kv() {
         let beside = tiers.engine.submit(repaired(&format!("beside-{round}"), &other)).unwrap();
         let turn = tiers.engine.submit(asked).unwrap();
         if draw(2) == 0 {
-            std::thread::sleep(std::time::Duration::from_millis(draw(12) as u64));
+            std::thread::sleep(Duration::from_millis(draw(12) as u64));
             drop(beside);
         }
         let answer = finish(turn).expect("it is answered");
