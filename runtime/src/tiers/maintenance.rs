@@ -163,8 +163,11 @@ impl LiveRefs for EngineRefs<'_> {
     fn slot_file_replaced(&self, model: ModelHash, conversation: &ConversationId) {
         if let Some(whose) = self.of(model) {
             let conversation = conversation.clone();
-            self.steps
-                .run(move |own| whose.shared(own).records().slot_file_replaced(&conversation));
+            self.steps.run(move |own| {
+                let shared = whose.shared(own);
+                shared.records().slot_file_replaced(&conversation);
+                shared.slot_files_replaced.store(true, Ordering::SeqCst);
+            });
         }
     }
 

@@ -11,7 +11,7 @@ use hob_runtime::sample::Sampling;
 use hob_runtime::{Engine, Model, TurnRequest};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::{Key, Store, StoreReader};
-use hob_slots::{AdjustedTime, ModelHash, Rules, SAVE_GRACE, Sweeper, Timestamp};
+use hob_slots::{AdjustedTime, ModelHash, Rules, SAVE_GRACE, Sweeper, Timestamp, TtlClass};
 use parking_lot::Mutex;
 
 use crate::support::*;
@@ -185,6 +185,37 @@ fn a_deleted_conversation_leaves_no_object_of_any_branch_in_memory_or_on_disk() 
         assert_eq!(files(world.path()), Vec::<PathBuf>::new(), "{memory}");
         assert_eq!(status(&world.engine).memory_bytes, 0, "{memory}: {} tokens", kept.len());
     }
+}
+
+#[test]
+fn a_superseded_snapshot_stays_where_a_slot_file_names_it_that_was_replaced_meanwhile() {
+    let model = of_memory(MemoryKind::Recurrent);
+    let world = OnDisk::new(&model);
+    let say = |conversation: &str, words: &str, turns: usize| {
+        let mut timeline = Vec::new();
+        for _ in 0..turns {
+            let prompt = then(&model, &timeline, words);
+            timeline = ask(&world.engine, request(conversation, &prompt, 5)).timeline;
+        }
+        settle(&world.engine);
+        timeline
+    };
+    // A record has the last four. The first one that is superseded makes the writer read the slot files.
+    say("first", "something else", 6);
+    let timeline = say("named", "a long story", 2);
+    block_on(world.engine.park(name("named")));
+    let replaced = world.engine.maintain(|store, live_refs| {
+        let record = store.get_slot(FINGERPRINT, &name("named")).unwrap();
+        let record = SlotRecord { class: TtlClass::Short, ..record };
+        store.put_slot(FINGERPRINT, &record).unwrap();
+        live_refs.slot_file_replaced(FINGERPRINT, &name("named"));
+    });
+    block_on(replaced).unwrap();
+    say("same", "a long story", 7);
+
+    let prompt = then(&model, &timeline, "and then?");
+    let report = ask(&world.engine, request("named", &prompt, 5)).report;
+    assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{report:?}");
 }
 
 #[test]

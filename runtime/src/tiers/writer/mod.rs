@@ -11,7 +11,7 @@
 mod remove;
 mod save;
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +34,8 @@ pub(super) struct Writer<'s> {
     shared: &'s Shared,
     steps: &'s LockedSteps,
     on_room: Box<dyn Fn() + Send>,
-    named_before: OnceCell<BTreeSet<BlockId>>,
+    /// What slot files name that this process may not have read; `None` until it is asked for.
+    named: RefCell<Option<BTreeSet<BlockId>>>,
     retries: RefCell<Retries>,
     /// What is left unwritten if the work at hand panics.
     at_hand: RefCell<Unwritten>,
@@ -42,8 +43,8 @@ pub(super) struct Writer<'s> {
 
 impl<'s> Writer<'s> {
     pub fn new(shared: &'s Shared, steps: &'s LockedSteps, on_room: Box<dyn Fn() + Send>) -> Self {
-        let (named_before, retries, at_hand) = Default::default();
-        Self { shared, steps, on_room, named_before, retries, at_hand }
+        let (named, retries, at_hand) = Default::default();
+        Self { shared, steps, on_room, named, retries, at_hand }
     }
 
     /// Works at a low priority until the engine stops. From then on a caller waits for the disk, and

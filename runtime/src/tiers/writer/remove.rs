@@ -2,9 +2,11 @@
 //!
 //! - An object leaves memory before disk, while no new record can name it: a slot that still has it
 //!   in cells exports it again.
-//! - An object that a slot file of an earlier process names is not removed.
+//! - An object is not removed that a slot file names of an earlier process, or one that maintenance has written:
+//!   the records do not refer to it before that file is read.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use hob_slots::format::SlotRecord;
 use hob_slots::store::{Miss, Store, StoreError};
@@ -22,9 +24,12 @@ impl Writer<'_> {
     pub(super) fn drop_objects(&self, dropped: &[BlockId]) {
         let shared = self.shared;
         if !dropped.is_empty() {
-            self.remove(dropped, |store, ids| match self.named_before(store) {
-                Some(named) => store.remove_objects(shared.fingerprint, ids.difference(named)),
-                None => Ok(Vec::new()),
+            self.remove(dropped, |store, ids| {
+                self.read_named(store);
+                match &*self.named.borrow() {
+                    Some(named) => store.remove_objects(shared.fingerprint, ids.difference(named)),
+                    None => Ok(Vec::new()),
+                }
             });
         }
     }
@@ -139,14 +144,17 @@ impl Writer<'_> {
         all
     }
 
-    /// The objects that slot files named at the first call; `None` when they cannot be read.
-    fn named_before(&self, store: &Store) -> Option<&BTreeSet<BlockId>> {
-        if self.named_before.get().is_none() {
+    /// Reads what slot files name: at the first call, and after one was replaced.
+    fn read_named(&self, store: &Store) {
+        let mut named = self.named.borrow_mut();
+        if self.shared.slot_files_replaced.swap(false, Ordering::SeqCst) {
+            *named = None;
+        }
+        if named.is_none() {
             match store.needed_objects(self.shared.fingerprint) {
-                Ok(named) => self.named_before.set(named).expect("it was not set before"),
+                Ok(all) => *named = Some(all),
                 Err(error) => warn!(%error, "slot files cannot be read: superseded objects stay"),
             }
         }
-        self.named_before.get()
     }
 }
