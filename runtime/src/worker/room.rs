@@ -171,6 +171,12 @@ impl Worker<'_> {
         self.registry.end(turn.owner.id(), now);
         self.registry.unpin(turn.owner.id());
         self.vacate(index);
+        // No cell has what it restored: a crash from here on is not that KV's.
+        if let (Some(conversation), Some(restore)) =
+            (turn.owner.conversation(), turn.restore.take())
+        {
+            self.core.tiers.use_ended(conversation, restore);
+        }
         self.core.waiting.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
         self.queue.push_front(Waiting::Preempted { turn: Box::new(turn), ended: self.ended });
         self.open_changed = true;

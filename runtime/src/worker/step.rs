@@ -193,9 +193,8 @@ impl Worker<'_> {
     fn begin_answer(&mut self, index: usize, row: usize) {
         let slot = &mut self.slots[index];
         let turn = slot.turn.as_mut().expect("only turns want logits");
-        if let (Some(conversation), Some(restore), false) =
-            (turn.owner.conversation(), turn.restore, turn.started)
-        {
+        // Also of a turn that goes on after it gave up its cells: it has restored them again.
+        if let (Some(conversation), Some(restore)) = (turn.owner.conversation(), turn.restore) {
             self.core.tiers.answering(conversation, restore);
         }
         turn.report.away = slot.cells.away(turn.request.prompt.len());

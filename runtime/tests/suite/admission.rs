@@ -68,6 +68,38 @@ fn turns_of_one_conversation_keep_their_order_when_the_first_is_preempted() {
 }
 
 #[test]
+fn a_turn_that_is_cancelled_while_it_waits_for_cells_leaves_no_mark_of_a_crash() {
+    let (fast, model) = (fake(), slow());
+    let directory = tempfile::tempdir().unwrap();
+    let before = engine(&fast, Some(directory.path()), options());
+    for n in [0, 1] {
+        ask(&before, long(&fast, n));
+    }
+    before.shutdown();
+    drop(before);
+
+    let engine = engine(&model, Some(directory.path()), tight());
+    let first = TurnRequest { max_tokens: 120, ..long(&model, 0) };
+    let first = started(engine.submit(first).unwrap());
+    let preempted = started(engine.submit(long(&model, 1)).unwrap());
+    let since = Instant::now();
+    let is_in_time = || since.elapsed() < Duration::from_secs(10);
+    while status(&engine).counters.preempted == 0 {
+        assert!(is_in_time(), "they do not fit the cache");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(preempted);
+    assert_eq!(tokens_left(first), 120);
+    settle(&engine);
+    let marks = directory.path().join(FINGERPRINT.to_string()).join("crashes");
+    let marks = || std::fs::read_dir(&marks).map_or(0, Iterator::count);
+    while marks() > 0 && is_in_time() {
+        std::thread::sleep(Duration::from_millis(5)); // A thread of its own removes them.
+    }
+    assert_eq!(marks(), 0);
+}
+
+#[test]
 fn a_turn_cancelled_while_it_restores_loses_no_saved_tokens() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new());
     let directory = tempfile::tempdir().unwrap();
