@@ -94,18 +94,20 @@ impl Worker<'_> {
     }
 
     fn take_due_chunk(&mut self, index: usize) -> Option<Import> {
-        let max_rows = self.core.options.max_rows();
-        let room = high(self.budget(index));
+        let (max_rows, budget) = (self.core.options.max_rows(), self.budget(index));
         let slot = &mut self.slots[index];
         let end = slot.timeline.len();
+        let prompt = slot.turn.as_ref()?.request.prompt.len();
         // Otherwise blocks leave before the heads are computed, and the chunks with them.
-        let fits = slot.turn.as_ref()?.request.prompt.len() <= room;
+        let fits = prompt <= high(budget);
+        // A head has cells beside all others while it is computed.
+        let max_head = max_rows.min(budget.saturating_sub(prompt));
         let imports = &mut slot.turn.as_mut()?.imports;
         let is_joined = fits && slot.cells.away(end).is_empty();
         while imports.front()?.at.start <= end {
             // The slot may have got more of the prompt meanwhile, shared by another one.
             let Some(import) = imports.pop_front()?.starting_at(end) else { continue };
-            if import.head == 0 || (is_joined && import.head <= max_rows) {
+            if import.head == 0 || (is_joined && import.head <= max_head) {
                 return Some(import);
             }
             if let Some(behind) = import.behind_head() {

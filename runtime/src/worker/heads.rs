@@ -44,6 +44,8 @@ impl Worker<'_> {
             self.relieve();
             return 0;
         }
+        let slot = &mut self.slots[index];
+        slot.peak = slot.peak.max(slot.cells.len() + plan.rows.len());
         let heads: Vec<_> = plan.rows.chunk_by(|one, next| one.sequence == next.sequence).collect();
         let heads: Vec<_> = heads
             .into_iter()
@@ -144,13 +146,14 @@ impl Worker<'_> {
         deviations(&moved, &anew)
     }
 
-    /// As many heads as a micro-batch may have, one at least.
+    /// As many heads as a micro-batch and the rest of the conversation's budget may have, one at least.
     fn plan_heads(&self, index: usize) -> Plan {
         let turn = self.slots[index].turn.as_ref().expect("it has heads");
         let is_alone = self.backend.can_interrupt() && self.running().len() == 1;
         let max_rows = self.core.options.max_rows();
         // A caller who comes meanwhile cuts it.
         let most = if is_alone { max_rows } else { self.core.pace.rows().min(max_rows) };
+        let most = most.min(self.room_of_budget(index));
         let mut plan = Plan { is_alone, ..Plan::default() };
         for (head, sequence) in turn.heads.iter().zip(self.head_sequences()) {
             if !plan.rows.is_empty() && plan.rows.len() + head.len() > most {

@@ -93,6 +93,30 @@ fn heads_of_chunks_right_behind_each_other_are_computed_together_and_see_all_bef
 }
 
 #[test]
+fn heads_that_are_computed_together_stay_within_the_budget() {
+    let batches = BatchLog::default();
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_batch_log(batches.clone()));
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3, 4, 5, 6]), prompt(&model, &[6, 5, 4, 3, 2, 1]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    batches.lock().clear();
+    // Of which blocks leave from 95 % on: the prompt fits, and four heads beside it do not.
+    let budget = other.len() * 100 / 95 + 1;
+    assert!(other.len() + HEAD < budget && budget < other.len() + 4 * HEAD - 20);
+    let answer =
+        ask(&tiers.engine, TurnRequest { budget: Some(budget), ..repaired("other", &other) });
+    check_sum(&answer, &other);
+    let counts = answer.report.tokens;
+    assert_eq!(counts.repaired, 6 * HEAD, "{counts:?}");
+    let of_heads = |rows: &&Vec<Row>| rows.iter().any(|row| row.sequence != rows[0].sequence);
+    let most = batches.lock().iter().filter(of_heads).map(Vec::len).max().unwrap();
+    // All chunks are in their cells before the first head is computed.
+    assert!(counts.moved + counts.repaired + most <= budget, "{most} rows: {counts:?}");
+    assert!(answer.cells.peak <= budget, "{:?}", answer.cells);
+}
+
+#[test]
 fn more_chunks_than_sequences_for_their_heads_are_repaired_too() {
     let model = fake();
     let tiers = OnDisk::with(&model, EngineOptions { context_tokens: 8192, ..options() });
