@@ -3,8 +3,8 @@
 //!
 //! - A sequence of its own shares the state. llama.cpp copies on write, so a mark copies nothing.
 //! - One slot of a micro-batch is marked: the first that completes its prompt, because "regenerate"
-//!   continues there; the answer with a draft, because it may be wrong; or the prompt that is computed
-//!   alone, where its long micro-batch may be cut.
+//!   continues there; the answer with a draft, because it may be wrong; or what is computed alone, where
+//!   its micro-batch may be cut.
 
 use super::Worker;
 use super::plan::{Plan, Share};

@@ -180,13 +180,16 @@ impl Worker<'_> {
         if self.use_adapters(&adapters).is_err() {
             return; // The next turn computes it.
         }
-        let mut plan = Plan::default();
+        // A stop may cut it: a running state would be lost, and with it all that is about to be saved.
+        let mut plan = Plan { is_alone: true, ..Plan::default() };
         plan.add(&self.slots[index], index, &tail, 0);
+        self.mark_state(&plan);
         match self.backend.decode(&plan.rows) {
             Ok(()) => self.extend(index, &tail, Origin::Generated),
             Err(DecodeError::Interrupted) => self.recover(&plan.shares),
             Err(_) => {} // Without room the next turn computes it, which costs one token.
         }
+        self.drop_mark();
     }
 
     /// The slot's prompt is computed: samples the first token from `row`.

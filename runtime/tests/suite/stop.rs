@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
+use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{EngineOptions, Health, Model};
+use hob_runtime::{EngineOptions, Health, Model, TurnRequest};
 
 use crate::support::{ask, block_on, engine, options, request, then, tokens, user};
 
@@ -36,6 +37,32 @@ fn a_stop_interrupts_a_long_micro_batch_and_saves_what_was_there_before() {
     let after = engine(&model, Some(directory.path()), options());
     let answer = ask(&after, request("chat", &prompt, 4));
     assert_eq!(answer.report.tokens.disk, first.timeline.len(), "{:?}", answer.report);
+}
+
+#[test]
+fn a_stop_saves_an_answer_whose_last_token_waits_behind_a_long_prompt() {
+    for memory in [MemoryKind::Hybrid, MemoryKind::Recurrent] {
+        let of_pace = |pace| -> Arc<dyn Model> {
+            Arc::new(FakeModel::new().with_memory(memory).with_pace(pace))
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let slow = of_pace(Duration::from_millis(5));
+        let options = || EngineOptions { micro_batch: 256, ..options() };
+        let before = engine(&slow, Some(directory.path()), options());
+        let long = tokens(&slow, &"word ".repeat(300));
+        let waits = before.submit(request("long", &long, 4)).unwrap();
+        let short = request("chat", &tokens(&slow, &user("hello")), 2);
+        let first = ask(&before, TurnRequest { ignore_eog: true, ..short });
+        assert!(before.shutdown()); // In a micro-batch of the long prompt, of which each takes 1.3 s.
+        drop((waits, before));
+
+        let model = of_pace(Duration::ZERO);
+        let after = engine(&model, Some(directory.path()), options());
+        let prompt = then(&model, &first.timeline, "and now?");
+        let answer = ask(&after, request("chat", &prompt, 4));
+        let saved = answer.report.tokens.disk;
+        assert!(saved >= first.timeline.len() - 1, "{memory}: {:?}", answer.report);
+    }
 }
 
 #[test]
