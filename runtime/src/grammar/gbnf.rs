@@ -5,9 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::iter::Peekable;
-use std::str::Chars;
 
+use super::cursor::Cursor;
 use super::error::GrammarError;
 use super::lark::quoted;
 
@@ -162,7 +161,7 @@ fn named(choices: &Choices, see: &mut dyn FnMut(usize)) {
 
 /// Reads a grammar.
 struct Reader<'s> {
-    rest: Peekable<Chars<'s>>,
+    cursor: Cursor<'s>,
     /// In the order in which they are named; `root` is the first.
     numbers: BTreeMap<String, usize>,
     rules: Vec<Option<Choices>>,
@@ -170,24 +169,22 @@ struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     fn new(source: &'s str) -> Self {
-        let mut reader =
-            Self { rest: source.chars().peekable(), numbers: BTreeMap::new(), rules: Vec::new() };
+        let cursor = Cursor::new(source, "#", &['\r', '\n']);
+        let mut reader = Self { cursor, numbers: BTreeMap::new(), rules: Vec::new() };
         reader.number("root");
         reader
     }
 
     fn grammar(mut self) -> Result<Vec<Choices>, GrammarError> {
         loop {
-            self.space(true);
-            if self.rest.peek().is_none() {
+            self.cursor.skip_space(true);
+            if self.cursor.peek().is_none() {
                 break;
             }
             let name = self.name()?;
-            self.space(true);
-            for expected in "::=".chars() {
-                if self.rest.next() != Some(expected) {
-                    return refused(format_args!("`::=` is missing behind `{name}`"));
-                }
+            self.cursor.skip_space(true);
+            if !self.cursor.eat("::=") {
+                return refused(format_args!("`::=` is missing behind `{name}`"));
             }
             let choices = self.choices(0)?;
             let number = self.number(&name);
@@ -216,31 +213,10 @@ impl<'s> Reader<'s> {
         self.rules.len() - 1
     }
 
-    /// White space and comments. A line feed ends a rule, except in a group and behind a mark.
-    fn space(&mut self, takes_lines: bool) {
-        while let Some(&next) = self.rest.peek() {
-            match next {
-                ' ' | '\t' => {}
-                '\r' | '\n' if takes_lines => {}
-                '#' => {
-                    while self.rest.next_if(|c| !matches!(c, '\r' | '\n')).is_some() {}
-                    continue;
-                }
-                _ => break,
-            }
-            self.rest.next();
-        }
-    }
-
     fn name(&mut self) -> Result<String, GrammarError> {
-        let mut name = String::new();
-        while let Some(c) =
-            self.rest.next_if(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
-        {
-            name.push(c);
-        }
-        match (name.is_empty(), self.rest.peek()) {
-            (false, _) => Ok(name),
+        let name = self.cursor.eat_while(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+        match (name.is_empty(), self.cursor.peek()) {
+            (false, _) => Ok(name.to_owned()),
             (true, Some(c)) => {
                 refused(format_args!("a name is expected, not `{}`", c.escape_debug()))
             }
@@ -254,40 +230,29 @@ impl<'s> Reader<'s> {
                 "it has more than {MAX_GROUPS} groups inside one another"
             ));
         }
-        self.space(true);
+        self.cursor.skip_space(true);
         let mut choices = vec![self.sequence(depth)?];
-        while self.at_next_choice() {
-            self.space(true);
+        while self.cursor.eat_next_choice() {
+            self.cursor.skip_space(true);
             choices.push(self.sequence(depth)?);
         }
         Ok(choices)
     }
 
-    /// Reads a `|`, also at the beginning of the next line.
-    fn at_next_choice(&mut self) -> bool {
-        let before = self.rest.clone();
-        self.space(true);
-        let is_there = self.rest.next_if_eq(&'|').is_some();
-        if !is_there {
-            self.rest = before;
-        }
-        is_there
-    }
-
     fn sequence(&mut self, depth: usize) -> Result<Vec<Item>, GrammarError> {
         let mut items = Vec::new();
         loop {
-            let item = match self.rest.peek() {
+            let item = match self.cursor.peek() {
                 Some('"') => Item::Text(self.text()?),
                 Some('[') => Item::Class(self.class()?),
                 Some('.') => {
-                    self.rest.next();
+                    self.cursor.bump();
                     Item::Class("(?s:.)".to_owned())
                 }
                 Some('(') => {
-                    self.rest.next();
+                    self.cursor.bump();
                     let choices = self.choices(depth + 1)?;
-                    if self.rest.next() != Some(')') {
+                    if !self.cursor.eat(")") {
                         return refused("a group has no end");
                     }
                     Item::Group(choices)
@@ -300,24 +265,24 @@ impl<'s> Reader<'s> {
                 _ => return Ok(items),
             };
             items.push(self.repeated(item)?);
-            self.space(depth > 0);
+            self.cursor.skip_space(depth > 0);
         }
     }
 
     fn repeated(&mut self, item: Item) -> Result<Item, GrammarError> {
-        self.space(false);
-        let (least, most) = match self.rest.peek() {
+        self.cursor.skip_space(false);
+        let (least, most) = match self.cursor.peek() {
             Some('*') => (0, None),
             Some('+') => (1, None),
             Some('?') => (0, Some(1)),
             Some('{') => self.count()?,
             _ => return Ok(item),
         };
-        if !matches!(self.rest.next(), Some('*' | '+' | '?' | '}')) {
+        if !matches!(self.cursor.bump(), Some('*' | '+' | '?' | '}')) {
             return refused("a count has no end");
         }
-        self.space(false);
-        match self.rest.peek() {
+        self.cursor.skip_space(false);
+        match self.cursor.peek() {
             Some('*' | '+' | '?' | '{') => refused("an item has two marks of repetition"),
             _ => Ok(Item::Repeated(Box::new(item), least, most)),
         }
@@ -325,14 +290,11 @@ impl<'s> Reader<'s> {
 
     /// `{2}`, `{2,}` or `{2,5}`, up to its end.
     fn count(&mut self) -> Result<(u32, Option<u32>), GrammarError> {
-        let mut bounds = String::new();
-        self.rest.next();
-        while let Some(c) = self.rest.next_if(|c| !matches!(c, '}' | '\n')) {
-            bounds.push(c);
-        }
+        self.cursor.bump();
+        let bounds = self.cursor.eat_while(|c| !matches!(c, '}' | '\n'));
         let number = |text: &str| text.trim().parse().ok().filter(|n| *n <= MAX_REPEATS);
         let read = match bounds.split_once(',') {
-            None => number(&bounds).map(|n| (n, Some(n))),
+            None => number(bounds).map(|n| (n, Some(n))),
             Some((least, most)) if most.trim().is_empty() => number(least).map(|n| (n, None)),
             Some((least, most)) => number(least).zip(number(most).map(Some)),
         };
@@ -343,10 +305,10 @@ impl<'s> Reader<'s> {
     }
 
     fn text(&mut self) -> Result<String, GrammarError> {
-        self.rest.next();
+        self.cursor.bump();
         let mut text = String::new();
         loop {
-            match self.rest.next() {
+            match self.cursor.bump() {
                 Some('"') => return Ok(text),
                 Some('\\') => text.push(self.escape()?),
                 Some(c) => text.push(c),
@@ -356,20 +318,20 @@ impl<'s> Reader<'s> {
     }
 
     fn class(&mut self) -> Result<String, GrammarError> {
-        self.rest.next();
+        self.cursor.bump();
         let mut class = "[".to_owned();
-        if self.rest.next_if_eq(&'^').is_some() {
+        if self.cursor.eat("^") {
             class.push('^');
         }
         let begin = class.len();
         loop {
-            match self.rest.next() {
+            match self.cursor.bump() {
                 Some(']') if class.len() > begin => {
                     class.push(']');
                     return Ok(class);
                 }
                 Some(']') => return refused("a class is empty"),
-                Some('-') if class.len() > begin && self.rest.peek() != Some(&']') => {
+                Some('-') if class.len() > begin && self.cursor.peek() != Some(']') => {
                     class.push('-');
                 }
                 Some('\\') => {
@@ -383,7 +345,7 @@ impl<'s> Reader<'s> {
     }
 
     fn escape(&mut self) -> Result<char, GrammarError> {
-        let digits = match self.rest.next() {
+        let digits = match self.cursor.bump() {
             Some('n') => return Ok('\n'),
             Some('r') => return Ok('\r'),
             Some('t') => return Ok('\t'),
@@ -393,9 +355,7 @@ impl<'s> Reader<'s> {
             Some(c) if c.is_ascii_punctuation() => return Ok(c),
             _ => return refused("an escape is unknown"),
         };
-        let code: String = self.rest.by_ref().take(digits).collect();
-        let code = u32::from_str_radix(&code, 16).ok().filter(|_| code.len() == digits);
-        match code.and_then(char::from_u32) {
+        match self.cursor.code_point(digits) {
             Some(c) => Ok(c),
             None => refused("an escape is no character"),
         }

@@ -2,8 +2,8 @@
 //!
 //! Reading order: [`Grammar`] (a description, no model needed), `schema` with `closing` and `pattern` (what of
 //! a schema is followed), `regular` (Lark grammars as patterns of a schema), `gbnf` (llama.cpp's notation),
-//! `tools` (how calls are written), [`GrammarFactory`] (knows a vocabulary, compiles), [`Constraint`] (one
-//! answer's state), `watch` (which constrains calls alone).
+//! `cursor` (reads both), `tools` (how calls are written), [`GrammarFactory`] (knows a vocabulary, compiles),
+//! [`Constraint`] (one answer's state), `watch` (which constrains calls alone).
 //!
 //! - A description is cheap; [`GrammarFactory::start`] compiles it and reports why it cannot.
 //! - White space between JSON tokens is bounded, so an answer always makes progress.
@@ -11,6 +11,7 @@
 
 mod closing;
 mod constraint;
+mod cursor;
 mod error;
 mod factory;
 mod gbnf;

@@ -5,9 +5,8 @@
 //! - No error repeats anything of the grammar, because it is a tool's.
 
 use std::collections::BTreeMap;
-use std::iter::Peekable;
-use std::str::Chars;
 
+use super::cursor::Cursor;
 use super::error::GrammarError;
 use super::lark::expression;
 use super::pattern::{MAX_BYTES, whole_pattern};
@@ -51,7 +50,8 @@ pub fn lark_pattern(source: &str) -> Result<String, GrammarError> {
     if source.len() > MAX_BYTES {
         return refused("it is too long");
     }
-    let rules = Reader { rest: source.chars().peekable(), rules: BTreeMap::new() }.rules()?;
+    let cursor = Cursor::new(source, "//", &['\n']);
+    let rules = Reader { cursor, rules: BTreeMap::new() }.rules()?;
     let mut written = Written { rules: &rules, known: BTreeMap::new(), within: Vec::new() };
     whole_pattern(&written.rule("start")?)
 }
@@ -129,15 +129,15 @@ impl<'r> Written<'r> {
 
 /// Reads a grammar.
 struct Reader<'s> {
-    rest: Peekable<Chars<'s>>,
+    cursor: Cursor<'s>,
     rules: BTreeMap<String, Choices>,
 }
 
 impl Reader<'_> {
     fn rules(mut self) -> Result<BTreeMap<String, Choices>, GrammarError> {
         loop {
-            self.space(true);
-            match self.rest.peek() {
+            self.cursor.skip_space(true);
+            match self.cursor.peek() {
                 None => return Ok(self.rules),
                 Some('%') => self.import()?,
                 Some(_) => self.definition()?,
@@ -146,14 +146,14 @@ impl Reader<'_> {
     }
 
     fn definition(&mut self) -> Result<(), GrammarError> {
-        while self.rest.next_if(|c| matches!(c, '?' | '!')).is_some() {} // They shape Lark's tree.
+        self.cursor.eat_while(|c| matches!(c, '?' | '!')); // They shape Lark's tree.
         let name = self.name()?;
-        self.space(false);
-        if self.rest.next_if_eq(&'.').is_some() {
+        self.cursor.skip_space(false);
+        if self.cursor.eat(".") {
             self.number()?; // Of several terminals that match, Lark takes the one of this priority.
-            self.space(false);
+            self.cursor.skip_space(false);
         }
-        if self.rest.next() != Some(':') {
+        if !self.cursor.eat(":") {
             return refused("a rule has no `:`");
         }
         let choices = self.choices(0)?;
@@ -163,27 +163,27 @@ impl Reader<'_> {
 
     /// `%import common.NAME`, with another name behind `->`, or `%import common (NAME, NAME)`.
     fn import(&mut self) -> Result<(), GrammarError> {
-        self.rest.next();
+        self.cursor.bump();
         if self.name()? != "import" {
             return refused("of its directives, only `%import` is known");
         }
-        self.space(false);
+        self.cursor.skip_space(false);
         if self.name()? != "common" {
             return refused("only `common` can be imported from");
         }
-        self.space(false);
-        match self.rest.next() {
+        self.cursor.skip_space(false);
+        match self.cursor.bump() {
             Some('.') => {
                 let name = self.name()?;
                 let alias = self.alias()?;
                 self.add_common(&name, alias.as_deref().unwrap_or(&name))
             }
             Some('(') => loop {
-                self.space(true);
+                self.cursor.skip_space(true);
                 let name = self.name()?;
                 self.add_common(&name, &name)?;
-                self.space(true);
-                match self.rest.next() {
+                self.cursor.skip_space(true);
+                match self.cursor.bump() {
                     Some(',') => {}
                     Some(')') => return Ok(()),
                     _ => return refused("a list of imports has no end"),
@@ -203,52 +203,26 @@ impl Reader<'_> {
 
     /// `-> name`, if it is there.
     fn alias(&mut self) -> Result<Option<String>, GrammarError> {
-        self.space(false);
-        if self.rest.next_if_eq(&'-').is_none() {
+        self.cursor.skip_space(false);
+        if !self.cursor.eat("-") {
             return Ok(None);
         }
-        if self.rest.next() != Some('>') {
+        if !self.cursor.eat(">") {
             return refused("a `-` has no `>`");
         }
-        self.space(false);
+        self.cursor.skip_space(false);
         self.name().map(Some)
     }
 
-    /// White space and comments. A line feed ends a rule, except in a group.
-    fn space(&mut self, takes_lines: bool) {
-        while let Some(&next) = self.rest.peek() {
-            match next {
-                ' ' | '\t' | '\r' => {}
-                '\n' if takes_lines => {}
-                '/' if self.is_comment() => {
-                    while self.rest.next_if(|c| *c != '\n').is_some() {}
-                    continue;
-                }
-                _ => return,
-            }
-            self.rest.next();
-        }
-    }
-
-    fn is_comment(&self) -> bool {
-        let mut ahead = self.rest.clone();
-        ahead.next() == Some('/') && ahead.next() == Some('/')
-    }
-
     fn name(&mut self) -> Result<String, GrammarError> {
-        let mut name = String::new();
-        while let Some(c) = self.rest.next_if(|c| c.is_ascii_alphanumeric() || *c == '_') {
-            name.push(c);
+        match self.cursor.eat_while(|c| c.is_ascii_alphanumeric() || c == '_') {
+            "" => refused("a name is missing"),
+            name => Ok(name.to_owned()),
         }
-        if name.is_empty() { refused("a name is missing") } else { Ok(name) }
     }
 
     fn number(&mut self) -> Result<u32, GrammarError> {
-        let mut digits = String::new();
-        while let Some(c) = self.rest.next_if(char::is_ascii_digit) {
-            digits.push(c);
-        }
-        match digits.parse() {
+        match self.cursor.eat_while(|c| c.is_ascii_digit()).parse() {
             Ok(number) if number <= MAX_REPEATS => Ok(number),
             _ => refused("a number is missing or too large"),
         }
@@ -259,61 +233,50 @@ impl Reader<'_> {
             return refused("too many groups are inside one another");
         }
         let mut choices = vec![self.sequence(depth)?];
-        while self.is_at_next_choice() {
+        while self.cursor.eat_next_choice() {
             choices.push(self.sequence(depth)?);
         }
         Ok(choices)
     }
 
-    /// Reads a `|`, also at the beginning of the next line.
-    fn is_at_next_choice(&mut self) -> bool {
-        let before = self.rest.clone();
-        self.space(true);
-        let is_there = self.rest.next_if_eq(&'|').is_some();
-        if !is_there {
-            self.rest = before;
-        }
-        is_there
-    }
-
     fn sequence(&mut self, depth: usize) -> Result<Vec<Item>, GrammarError> {
         let mut items = Vec::new();
         loop {
-            self.space(depth > 0);
-            let item = match self.rest.peek() {
+            self.cursor.skip_space(depth > 0);
+            let item = match self.cursor.peek() {
                 Some('"') => self.text()?,
                 Some('/') => self.expression()?,
-                Some('(') => self.group(')', depth)?,
+                Some('(') => self.group(")", depth)?,
                 Some('[') => {
-                    let group = self.group(']', depth)?;
+                    let group = self.group("]", depth)?;
                     Item::Repeated(Box::new(group), "?".to_owned())
                 }
                 Some('-') => {
                     self.alias()?; // It names a branch of Lark's tree.
                     return Ok(items);
                 }
-                Some(c) if c.is_ascii_alphanumeric() || *c == '_' => Item::Name(self.name()?),
+                Some(c) if c.is_ascii_alphanumeric() || c == '_' => Item::Name(self.name()?),
                 _ => return Ok(items),
             };
             items.push(self.repeated(item)?);
         }
     }
 
-    fn group(&mut self, end: char, depth: usize) -> Result<Item, GrammarError> {
-        self.rest.next();
+    fn group(&mut self, end: &str, depth: usize) -> Result<Item, GrammarError> {
+        self.cursor.bump();
         let choices = self.choices(depth + 1)?;
-        self.space(true);
-        if self.rest.next() != Some(end) {
+        self.cursor.skip_space(true);
+        if !self.cursor.eat(end) {
             return refused("a group has no end");
         }
         Ok(Item::Group(choices))
     }
 
     fn repeated(&mut self, item: Item) -> Result<Item, GrammarError> {
-        self.space(false);
-        let mark = match self.rest.peek() {
-            Some(&mark @ ('?' | '*' | '+')) => {
-                self.rest.next();
+        self.cursor.skip_space(false);
+        let mark = match self.cursor.peek() {
+            Some(mark @ ('?' | '*' | '+')) => {
+                self.cursor.bump();
                 mark.to_string()
             }
             Some('~') => self.count()?,
@@ -324,13 +287,13 @@ impl Reader<'_> {
 
     /// `~ 3` or `~ 3..5`
     fn count(&mut self) -> Result<String, GrammarError> {
-        self.rest.next();
-        self.space(false);
+        self.cursor.bump();
+        self.cursor.skip_space(false);
         let least = self.number()?;
-        if self.rest.next_if_eq(&'.').is_none() {
+        if !self.cursor.eat(".") {
             return Ok(format!("{{{least}}}"));
         }
-        if self.rest.next() != Some('.') {
+        if !self.cursor.eat(".") {
             return refused("a count has no `..`");
         }
         let most = self.number()?;
@@ -343,13 +306,13 @@ impl Reader<'_> {
     /// A text, with `i` behind it in letters of any case; or a range of two characters.
     fn text(&mut self) -> Result<Item, GrammarError> {
         let text = self.quoted()?;
-        if self.rest.next_if_eq(&'i').is_some() {
+        if self.cursor.eat("i") {
             return Ok(Item::Expression(format!("(?i:{})", expression(&text))));
         }
-        if self.rest.next_if_eq(&'.').is_none() {
+        if !self.cursor.eat(".") {
             return Ok(Item::Expression(format!("(?:{})", expression(&text))));
         }
-        if self.rest.next() != Some('.') || self.rest.peek() != Some(&'"') {
+        if !self.cursor.eat(".") || self.cursor.peek() != Some('"') {
             return refused("a range has no end");
         }
         let end = self.quoted()?;
@@ -366,10 +329,10 @@ impl Reader<'_> {
     }
 
     fn quoted(&mut self) -> Result<String, GrammarError> {
-        self.rest.next();
+        self.cursor.bump();
         let mut text = String::new();
         loop {
-            match self.rest.next() {
+            match self.cursor.bump() {
                 Some('"') => return Ok(text),
                 Some('\\') => text.push(self.escape()?),
                 Some('\n') | None => return refused("a text has no end"),
@@ -379,7 +342,7 @@ impl Reader<'_> {
     }
 
     fn escape(&mut self) -> Result<char, GrammarError> {
-        let digits = match self.rest.next() {
+        let digits = match self.cursor.bump() {
             Some('n') => return Ok('\n'),
             Some('r') => return Ok('\r'),
             Some('t') => return Ok('\t'),
@@ -390,21 +353,20 @@ impl Reader<'_> {
             Some('U') => 8,
             _ => return refused("an escape is not known"),
         };
-        let code: String = self.rest.by_ref().take(digits).collect();
-        match u32::from_str_radix(&code, 16).ok().and_then(char::from_u32) {
-            Some(c) if code.len() == digits => Ok(c),
-            _ => refused("an escape is no character"),
+        match self.cursor.code_point(digits) {
+            Some(c) => Ok(c),
+            None => refused("an escape is no character"),
         }
     }
 
     /// `/…/` with flags behind it.
     fn expression(&mut self) -> Result<Item, GrammarError> {
-        self.rest.next();
+        self.cursor.bump();
         let mut text = String::new();
         loop {
-            match self.rest.next() {
+            match self.cursor.bump() {
                 Some('/') => break,
-                Some('\\') => match self.rest.next() {
+                Some('\\') => match self.cursor.bump() {
                     Some('/') => text.push('/'),
                     Some(c) => text.extend(['\\', c]),
                     None => return refused("an expression has no end"),
@@ -414,7 +376,7 @@ impl Reader<'_> {
             }
         }
         let mut flags = String::new();
-        while let Some(flag) = self.rest.next_if(char::is_ascii_lowercase) {
+        for flag in self.cursor.eat_while(|c| c.is_ascii_lowercase()).chars() {
             match flag {
                 'i' | 's' => flags.push(flag),
                 'u' => {}
