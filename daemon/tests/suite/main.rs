@@ -3,6 +3,7 @@
 //! process, or run on a device.
 
 mod adapters;
+mod answer_forms;
 mod anthropic;
 mod api;
 mod branches;
@@ -14,6 +15,7 @@ mod chat_template;
 mod chunks;
 mod clients;
 mod common;
+mod connections;
 mod contest;
 mod context;
 mod context_choice;
@@ -50,6 +52,7 @@ mod models;
 mod no_eviction;
 mod ollama;
 mod ollama_models;
+mod origins;
 mod outgrown;
 mod places;
 mod portable;
