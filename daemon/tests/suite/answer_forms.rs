@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{World, user};
+use crate::common::{World, merged, user};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -23,7 +23,7 @@ const FORMED: [(&str, Option<&str>); 7] = [
 fn formed_body(path: &str, extra: &Value) -> Value {
     let messages = json!([user("Tell me something.")]);
     let prompt = "Something: ";
-    let mut body = match path {
+    let body = match path {
         "/v1/completions" => json!({"prompt": prompt, "max_tokens": 200, "seed": 3}),
         "/completion" => json!({"prompt": prompt, "n_predict": 200, "seed": 3}),
         "/v1/responses" => json!({"input": messages, "max_output_tokens": 200, "seed": 3}),
@@ -31,10 +31,7 @@ fn formed_body(path: &str, extra: &Value) -> Value {
         "/api/generate" => json!({"prompt": prompt, "stream": false, "options": {"seed": 3}}),
         _ => json!({"messages": messages, "max_tokens": 200, "seed": 3}),
     };
-    for (name, value) in extra.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
+    merged(body, extra)
 }
 
 /// The text of an answer, as its route has it.
@@ -161,8 +158,7 @@ fn a_protocols_own_form_is_the_only_one() {
         assert_eq!(answer.status, 200, "{own}: {}", answer.text());
         let text = formed_text(path, &answer.json());
         assert!(["1", "2"].contains(&text.as_str()), "{path} {own}: {text}");
-        let mut both = own.clone();
-        both["guided_regex"] = json!("a");
+        let both = merged(own, &json!({"guided_regex": "a"}));
         let answer = world.post(path, formed_body(path, &both));
         assert_eq!(answer.status, 400, "{both}: {}", answer.text());
         assert!(answer.text().contains("`guided_regex`"), "{}", answer.text());

@@ -6,6 +6,8 @@ use std::path::Path;
 use hob_testkit::{Hobd, Launch, wait};
 use serde_json::{Value, json};
 
+use crate::common::{chat_body, merged};
+
 const BUDGET: u64 = 400;
 
 fn start(directory: &Path) -> Hobd {
@@ -22,21 +24,13 @@ fn start_with(directory: &Path, arguments: &[&str]) -> Hobd {
     launch.args(["--profiles-dir"]).args([&profiles]).args(arguments).start()
 }
 
-fn body(messages: &Value, extra: &Value) -> Value {
-    let mut body = json!({"messages": messages, "temperature": 0, "max_tokens": 8});
-    for (name, value) in extra.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
-}
-
 #[test]
 fn a_budget_of_the_request_or_else_of_its_profile_reaches_the_engine() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
     let ask = |hob: Value| {
         let messages = json!([{"role": "user", "content": "Hello"}]);
-        let body = body(&messages, &json!({"hob": hob}));
+        let body = chat_body(messages, json!({"hob": hob}));
         hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
     };
     for (hob, remedy) in [
@@ -67,7 +61,7 @@ fn instructions_that_do_not_fit_the_cache_are_refused_at_once_with_what_needs_ho
         {"role": "system", "content": "word ".repeat(120)}, {"role": "user", "content": "Hello"},
     ]);
     for hob in [json!({}), json!({"budget": 400}), json!({"budget": 10_000})] {
-        let body = body(&messages, &json!({"hob": hob}));
+        let body = chat_body(messages.clone(), json!({"hob": hob}));
         let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
         assert_eq!(answer.status, 400, "{hob}: {}", answer.text());
         let error = answer.error();
@@ -110,7 +104,7 @@ fn a_budget_does_not_count_where_eviction_is_off_and_the_answer_says_so() {
     let hobd = start_with(directory.path(), &["--eviction", "off"]);
     let ask = |hob: Value| {
         let messages = json!([{"role": "user", "content": "Hello"}]);
-        let answer = hobd.client.chat(&body(&messages, &json!({"hob": hob})));
+        let answer = hobd.client.chat(&chat_body(messages, json!({"hob": hob})));
         answer["hob"]["cells"].clone()
     };
     for hob in [json!({"budget": 2}), json!({"budget": BUDGET}), json!({"profile": "tight"})] {
@@ -129,7 +123,7 @@ fn a_label_is_known_in_the_later_turns_of_an_appended_conversation() {
     let hobd = start(directory.path());
     let say = |message: Value| {
         let extra = json!({"conversation": "chat", "hob": {"append": true}});
-        let body = body(&json!([message]), &extra);
+        let body = chat_body(json!([message]), extra);
         let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
         assert_eq!(answer.status, 200, "{}", answer.text());
     };
@@ -147,7 +141,7 @@ fn evoke_s_session_names_a_conversation_where_nothing_else_does() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
     let ask = |extra: Value| {
-        let body = body(&json!([{"role": "user", "content": "Hello"}]), &extra);
+        let body = chat_body(json!([{"role": "user", "content": "Hello"}]), extra);
         let call = hobd.client.call("POST", "/v1/chat/completions");
         call.header("X-Evoke-Session", "acme/keep").json(&body).send().json()["hob"].clone()
     };
@@ -161,7 +155,7 @@ fn outgrow(hobd: &Hobd, hob: &Value) -> Vec<Value> {
     let say = |text: String, label: Value| {
         let message = json!({"role": "user", "content": text, "hob": label});
         let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
-        let body = body(&json!([message]), &extra);
+        let body = chat_body(json!([message]), extra);
         let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
         assert_eq!(answer.status, 200, "{}", answer.text());
         answer.json()
@@ -301,7 +295,7 @@ fn what_was_away_stays_away_over_a_restart_and_comes_back_when_it_is_asked_for()
     let say = |text: &str| {
         let message = json!({"role": "user", "content": text});
         let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
-        hobd.client.chat(&body(&json!([message]), &extra))
+        hobd.client.chat(&chat_body(json!([message]), extra))
     };
     let answer = say("Go on.");
     let tokens = &answer["hob"]["tokens"];
@@ -401,10 +395,10 @@ fn state(hobd: &Hobd, fields: &Value) -> Vec<Value> {
         let text = format!("Statement {n}: there are {} of them in all.", n * 7919);
         let mut message = json!({"role": "user", "content": text});
         if n == 2 {
-            message.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            message = merged(message, fields);
         }
         let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
-        hobd.client.chat(&body(&json!([message]), &extra))
+        hobd.client.chat(&chat_body(json!([message]), extra))
     };
     (0..14).map(say).collect()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Call, Plan, World, chat_body, text, user};
+use crate::common::{Call, Plan, World, chat_body, merged, text, user};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -64,11 +64,8 @@ fn an_unknown_path_is_named_with_the_one_to_use() {
 fn numbers_and_empty_fields_are_read_as_clients_write_them() {
     let world = World::new();
     let said = |extra: Value| {
-        let mut body = json!({"messages": [user("Say this: abcdefghijkl")], "temperature": 0});
-        for (name, value) in extra.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        let answer = world.post(CHAT, body);
+        let body = json!({"messages": [user("Say this: abcdefghijkl")], "temperature": 0});
+        let answer = world.post(CHAT, merged(body, &extra));
         assert_eq!(answer.status, 200, "{extra}: {}", answer.text());
         text(&answer.json())
     };
@@ -188,14 +185,9 @@ fn an_answer_goes_on_with_the_last_message() {
     let world = World::new();
     let ask = user("Say this: One, two, three and four.");
     let body = |begun: &str, extra: Value| {
-        let mut body = chat_body(
-            json!([ask, {"role": "assistant", "content": begun}]),
-            json!({"continue_final_message": true, "max_tokens": 60}),
-        );
-        for (name, value) in extra.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        body
+        let messages = json!([ask, {"role": "assistant", "content": begun}]);
+        let fields = json!({"continue_final_message": true, "max_tokens": 60});
+        chat_body(messages, merged(fields, &extra))
     };
     let whole = world.chat(json!([ask]), json!({"max_tokens": 60}));
     let prompt = world.post("/apply-template", body("One, two", json!({}))).json();

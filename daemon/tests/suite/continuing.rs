@@ -3,17 +3,13 @@
 use hob_testkit::wait;
 use serde_json::{Value, json};
 
-use crate::common::{World, roles_and_texts, text, user};
+use crate::common::{World, chat_body, merged, roles_and_texts, text, user};
 
 const QUESTION: &str = "Say this: one two three four five six seven";
 const ANSWER: &str = "one two three four five six seven";
 
 fn room(extra: Value) -> Value {
-    let mut fields = json!({"conversation": "room", "hob": {"append": true}});
-    for (name, value) in extra.as_object().unwrap() {
-        fields[name] = value.clone();
-    }
-    fields
+    merged(json!({"conversation": "room", "hob": {"append": true}}), &extra)
 }
 
 fn cut_short(world: &World, tokens: usize) {
@@ -139,11 +135,8 @@ fn an_answer_that_is_over_is_asked_for_more() {
 fn only_an_answer_that_nothing_follows_goes_on() {
     let world = World::new();
     let refused = |hob: Value, extra: Value| {
-        let mut body = crate::common::chat_body(json!([]), room(json!({ "hob": hob })));
-        for (name, value) in extra.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        let answer = world.post("/v1/chat/completions", body);
+        let fields = merged(room(json!({ "hob": hob })), &extra);
+        let answer = world.post("/v1/chat/completions", chat_body(json!([]), fields));
         assert_eq!(answer.status, 400, "{}", answer.text());
         answer.json()["error"]["param"].clone()
     };

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use hob_testkit::{Hobd, Launch, files, wait};
 use serde_json::{Value, json};
 
+use crate::common::merged;
+
 const CHAT: &str = "chat";
 
 fn asset(name: &str) -> PathBuf {
@@ -41,12 +43,11 @@ fn talk(hobd: &Hobd) -> Vec<Value> {
         (answer, message)
     };
     let say = |text: &str, more: Value| {
-        let mut request = json!({
+        let request = json!({
             "conversation": CHAT, "hob": {"append": true}, "temperature": 0, "max_tokens": 60,
             "messages": [{"role": "user", "content": text}],
         });
-        request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        asked(request)
+        asked(merged(request, &more))
     };
     let (first, one) = say("My locker code is 48213. What is the capital of Peru?", json!({}));
     let (second, two) = say("What is my locker code?", json!({"temperature": 0.9, "seed": 7}));

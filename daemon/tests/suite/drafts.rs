@@ -7,6 +7,8 @@ use hob_testkit::{Hobd, Launch};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::merged;
+
 fn start(flags: &[&str]) -> (Hobd, TempDir) {
     start_with("bundled", flags)
 }
@@ -76,12 +78,11 @@ fn a_request_or_its_profile_goes_without_guesses_and_has_the_same_answer() {
 
     // One word is likelier than all others, so each guess is right.
     let repeats = |path: &str, prompt: Value, hob: &Value| {
-        let mut body = json!({
+        let body = json!({
             "logit_bias": {"300": 100}, "temperature": 0, "max_tokens": 600, "ignore_eos": true,
             "hob": hob,
         });
-        body.as_object_mut().unwrap().extend(prompt.as_object().unwrap().clone());
-        hobd.client.call("POST", path).json(&body).send()
+        hobd.client.call("POST", path).json(&merged(body, &prompt)).send()
     };
     let chat = json!({"messages": [{"role": "user", "content": "Say it again and again."}]});
     let chat = |hob: &Value| repeats("/v1/chat/completions", chat.clone(), hob);

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use hob_testkit::{Answer, Hobd, Launch};
 use serde_json::{Value, json};
 
+use crate::common::merged;
+
 /// A request that takes longer hangs, also on a busy machine and in a debug build.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -45,8 +47,8 @@ impl Tried {
     }
 
     fn ask(&self, fields: &Value) -> Answer {
-        let mut body = json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4});
-        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let body = json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4});
+        let body = merged(body, fields);
         self.hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
     }
 

@@ -2,16 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Plan, World, user};
+use crate::common::{Plan, World, merged, user};
 
 const COMPLETION: &str = "/completion";
 
 fn body(prompt: Value, extra: Value) -> Value {
-    let mut body = json!({"prompt": prompt, "n_predict": 4, "temperature": 0, "ignore_eos": true});
-    for (name, value) in extra.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
+    let body = json!({"prompt": prompt, "n_predict": 4, "temperature": 0, "ignore_eos": true});
+    merged(body, &extra)
 }
 
 fn complete(world: &World, prompt: Value, extra: Value) -> Value {

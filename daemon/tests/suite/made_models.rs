@@ -9,6 +9,8 @@ use hob_testkit::{Gguf, Hobd, Launch};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::merged;
+
 fn fixture() -> Gguf {
     let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
     Gguf::open(&assets.join("fixtures/qwen3.gguf"))
@@ -123,11 +125,7 @@ fn a_text_is_filled_in_with_the_marks_of_the_vocabulary() {
         assert_eq!(tokens(&fills, mark).len(), 1, "{mark}");
     }
     let common = json!({"temperature": 0, "max_tokens": 8});
-    let with = |fields: Value| {
-        let mut body = common.clone();
-        body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        body
-    };
+    let with = |fields: Value| merged(common.clone(), &fields);
     let marked = format!("{}{prefix}{}{suffix}{}", MARKS[0], MARKS[1], MARKS[2]);
     let expected = fills.client.post("/v1/completions", &with(json!({"prompt": marked})));
     let filled = with(json!({"prompt": prefix, "suffix": suffix}));
@@ -146,9 +144,7 @@ fn a_text_is_filled_in_with_the_marks_of_the_vocabulary() {
     for form in
         [json!({"regex": "(yes|no)"}), json!({"guided_grammar": "root ::= \"yes\" | \"no\""})]
     {
-        let mut formed = infill.clone();
-        formed.as_object_mut().unwrap().extend(form.as_object().unwrap().clone());
-        let formed = fills.client.post("/infill", &formed);
+        let formed = fills.client.post("/infill", &merged(infill.clone(), &form));
         assert!(formed["content"] == "yes" || formed["content"] == "no", "{form}: {formed}");
     }
     let mut begun = infill.clone();

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use serde_json::{Value, json};
 
-use crate::common::{Answer, Plan, World, user};
+use crate::common::{Answer, Plan, World, merged, user};
 
 const CHAT: &str = "/api/chat";
 const GENERATE: &str = "/api/generate";
@@ -25,11 +25,7 @@ fn world() -> World {
 
 /// A greedy request for a model of any name.
 fn request(extra: Value) -> Value {
-    let mut body = json!({"model": "any", "options": {"temperature": 0}});
-    for (name, value) in extra.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
+    merged(json!({"model": "any", "options": {"temperature": 0}}), &extra)
 }
 
 fn say(text: &str, extra: Value) -> Value {

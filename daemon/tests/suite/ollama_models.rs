@@ -8,7 +8,7 @@ use hob_testkit::{Client, Launch, wait};
 use serde_json::{Value, json};
 
 use crate::common::home::{HOUR, Home, MINUTE};
-use crate::common::{Answer, Call, Plan, World, user};
+use crate::common::{Answer, Call, Plan, World, merged, user};
 
 fn error(answer: &Answer) -> (u16, String) {
     let body = answer.json();
@@ -150,11 +150,8 @@ fn keep_alive_frees_the_weights_and_a_request_loads_them() {
 fn what_cannot_be_done_is_refused_by_name() {
     let world = World::new();
     let chat = |extra: Value| {
-        let mut body = json!({"messages": [user("Hi")], "stream": false});
-        for (name, value) in extra.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        error(&world.post("/api/chat", body))
+        let body = json!({"messages": [user("Hi")], "stream": false});
+        error(&world.post("/api/chat", merged(body, &extra)))
     };
     let image = json!([{"role": "user", "content": "look", "images": ["aGk="]}]);
     let tool = json!([{"type": "function", "function": {"name": "a b"}}]);
@@ -175,11 +172,8 @@ fn what_cannot_be_done_is_refused_by_name() {
         assert!(status == 400 && message.contains(named), "{extra}: {status} {message}");
     }
     let generate = |extra: Value| {
-        let mut body = json!({"prompt": "Hi", "stream": false});
-        for (name, value) in extra.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        error(&world.post("/api/generate", body))
+        let body = json!({"prompt": "Hi", "stream": false});
+        error(&world.post("/api/generate", merged(body, &extra)))
     };
     for (extra, named) in [
         (json!({"template": "{{ .Prompt }}"}), "`template`"),

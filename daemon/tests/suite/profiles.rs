@@ -9,7 +9,7 @@ use hob_slots::Token;
 use hob_testkit::{Answer, Hobd, Launch};
 use serde_json::{Value, json};
 
-use crate::common::{Plan, World, user};
+use crate::common::{Plan, World, merged, user};
 
 #[test]
 fn the_first_request_of_each_profile_begins_with_its_prefix() {
@@ -50,13 +50,7 @@ fn two_rooms_share_the_prefix_of_their_profile() {
 #[test]
 fn a_profile_is_named_with_each_request_and_is_no_part_of_the_transcript() {
     let world = world(&[("lights", LIGHTS)]);
-    let with = |extra: Value| {
-        let mut hob = json!({"profile": "lights"});
-        for (name, value) in extra.as_object().unwrap() {
-            hob[name] = value.clone();
-        }
-        json!({"conversation": "a", "hob": hob})
-    };
+    let with = |extra: Value| json!({"conversation": "a", "hob": merged(json!({"profile": "lights"}), &extra)});
     let first = world.chat(json!([user("Light on")]), with(json!({})));
     let second = world.chat(json!([user("And off")]), with(json!({"append": true})));
     let messages = world.conversation("a")["messages"].as_array().unwrap().len();

@@ -4,7 +4,7 @@ use hob_testkit::{Client, wait};
 use serde_json::{Value, json};
 
 use crate::common::home::Home;
-use crate::common::{World, computed, roles_and_texts, text as chat_text, user};
+use crate::common::{World, computed, merged, roles_and_texts, text as chat_text, user};
 
 const ROUTE: &str = "/v1/responses";
 
@@ -98,11 +98,8 @@ fn instructions_are_not_inherited_and_system_messages_of_the_input_are() {
         prompt(&first).starts_with("<|im_start|>system\nIn English.\n\nYou are Ember.<|im_end|>")
     );
     let next = |previous: &Value, extra: Value| {
-        let mut body = json!({"input": say("Two."), "previous_response_id": previous["id"]});
-        for (name, value) in extra.as_object().unwrap() {
-            body[name] = value.clone();
-        }
-        respond(&world, body)
+        let body = json!({"input": say("Two."), "previous_response_id": previous["id"]});
+        respond(&world, merged(body, &extra))
     };
     let second = next(&first, json!({"instructions": "In French."}));
     assert!(

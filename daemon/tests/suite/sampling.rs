@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Plan, World, user};
+use crate::common::{Plan, World, merged, user};
 
 const ROOM: &str = "/v1/conversations/room";
 
@@ -12,16 +12,10 @@ fn tokens(answer: &Value) -> u64 {
 
 /// An answer whose length shows which limit applied.
 fn answer(world: &World, hob: Value, extra: Value) -> u64 {
-    let mut body =
-        json!({"conversation": "room", "messages": [user("Say this: abcdefghijklmnop")]});
-    body["hob"] = json!({"append": true});
-    for (name, value) in hob.as_object().unwrap() {
-        body["hob"][name] = value.clone();
-    }
-    for (name, value) in extra.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    let answer = world.post("/v1/chat/completions", body);
+    let hob = merged(json!({"append": true}), &hob);
+    let messages = json!([user("Say this: abcdefghijklmnop")]);
+    let body = json!({"conversation": "room", "messages": messages, "hob": hob});
+    let answer = world.post("/v1/chat/completions", merged(body, &extra));
     assert_eq!(answer.status, 200, "{}", answer.text());
     tokens(&answer.json())
 }

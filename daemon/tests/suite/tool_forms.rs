@@ -7,6 +7,8 @@ use hob_testkit::{Hobd, Launch};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::merged;
+
 /// What a template of each form has, and of which its form is known. Not gpt-oss's: it may think before,
 /// which this model does without an end.
 const SHOWN: [(&str, &str); 6] = [
@@ -140,13 +142,11 @@ const CALL: &str = "<tool_call>\n{\"name\": \"light\", \"arguments\": \
 
 /// The choice of an answer to a request that asks the fake model to say `text`.
 fn said(hobd: &Hobd, text: &str, extra: Value) -> Value {
-    let mut body = json!({
+    let body = json!({
         "messages": [{"role": "user", "content": format!("Say this: {text}")}],
         "tools": [tool()], "temperature": 0, "max_tokens": 300,
     });
-    for (name, value) in extra.as_object().unwrap() {
-        body[name] = value.clone();
-    }
+    let mut body = merged(body, &extra);
     let answer = hobd.client.call("POST", "/v1/chat/completions").json(&body).send();
     assert_eq!(answer.status, 200, "{}", answer.text());
     let whole = answer.json()["choices"][0].clone();

@@ -14,6 +14,8 @@ use hob_testkit::{Answer, Call, Hobd, Launch, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::merged;
+
 const MESSAGES: &str = "/v1/messages";
 const COUNT: &str = "/v1/messages/count_tokens";
 
@@ -108,12 +110,8 @@ fn say(text: &str, extra: Value) -> Value {
 }
 
 fn with(messages: Value, extra: Value) -> Value {
-    let mut body =
-        json!({"model": "any", "max_tokens": 400, "temperature": 0, "messages": messages});
-    for (name, value) in extra.as_object().unwrap() {
-        body[name] = value.clone();
-    }
-    body
+    let body = json!({"model": "any", "max_tokens": 400, "temperature": 0, "messages": messages});
+    merged(body, &extra)
 }
 
 fn types(events: &[Value]) -> Vec<&str> {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::common::merged;
+
 use super::{World, refused, say, user, with};
 
 const CALL: &str =
@@ -79,13 +81,7 @@ fn a_message_is_continued_twice_on_branches() {
 fn what_cannot_be_continued_is_refused_by_its_code() {
     let world = World::new();
     let message = world.message(&say("One", create()));
-    let with_more = |more: Value| {
-        let mut extra = after(&message);
-        for (name, value) in more.as_object().unwrap() {
-            extra[name] = value.clone();
-        }
-        extra
-    };
+    let with_more = |more: Value| merged(after(&message), &more);
     for id in ["msg_1", "msg_99_conv_unknown", "other"] {
         let asked = say("Two", after(&json!({"id": id})));
         let error = refused(&world.ask(&asked), 404, "not_found_error");

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::common::merged;
+
 use super::{World, say, user, with};
 
 const CALL: &str = "<tool_call>\n{\"name\": \"light\", \"arguments\": {\"room\": \"hall\", \"on\": true}}\n</tool_call>";
@@ -18,11 +20,7 @@ fn light() -> Value {
 }
 
 fn tools(extra: Value) -> Value {
-    let mut fields = json!({"tools": [light()]});
-    for (name, value) in extra.as_object().unwrap() {
-        fields[name] = value.clone();
-    }
-    fields
+    merged(json!({"tools": [light()]}), &extra)
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn what_goes_to_the_shared_tier_is_in_no_log_and_in_no_name_there() {
     let mut flock = Flock(0);
     let chat = |hobd: &Hobd, flock: &mut Flock| {
         let fields = json!({"conversation": "talk", "hob": {"append": true}});
-        hobd.client.call("POST", "/v1/chat/completions").json(&with(say(flock), &fields)).send()
+        hobd.client.call("POST", "/v1/chat/completions").json(&merged(say(flock), &fields)).send()
     };
     succeeds(chat(&first, &mut flock));
     let title = json!({"title": flock.next()});
@@ -135,14 +135,14 @@ fn what_goes_to_an_engine_elsewhere_is_in_no_log_also_where_that_repeats_it_in_a
     engine.answers(said(&answer));
     assert!(succeeds(chat(&say(&mut flock))).text().contains(&answer));
     let stored = json!({"conversation": "a", "hob": {"append": true}});
-    succeeds(chat(&with(say(&mut flock), &stored)));
+    succeeds(chat(&merged(say(&mut flock), &stored)));
 
     let refused = say(&mut flock);
     let message = format!("cannot read {}", refused["messages"][0]["content"]);
     // The client gets the engine's words.
     for status in [400, 429, 500] {
         engine.answers(Script::Status(status, json!({"error": {"message": message}})));
-        let answer = chat(&with(refused.clone(), &stored));
+        let answer = chat(&merged(refused.clone(), &stored));
         assert!(answer.status >= 400, "{}", answer.text());
     }
     for script in [

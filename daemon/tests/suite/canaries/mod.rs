@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use tungstenite::Message;
 use tungstenite::client::IntoClientRequest;
 
+use crate::common::merged;
+
 const COUNT: usize = 64;
 
 /// The number `at`, as a word that no component makes of its own.
@@ -56,11 +58,6 @@ impl Flock {
             "max_tokens": 24, "stop": [self.next()], "user": self.next(), "metadata": {"a": self.next()},
         })
     }
-}
-
-fn with(mut body: Value, fields: &Value) -> Value {
-    body.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    body
 }
 
 fn found(text: &str) -> Vec<String> {
@@ -148,7 +145,7 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
         json!({"stream": true}),
         json!({"response_format": {"type": "json_object"}}),
     ] {
-        heard += &succeeds(post(chat, &with(flock.request(), &fields))).text();
+        heard += &succeeds(post(chat, &merged(flock.request(), &fields))).text();
     }
     assert!(!found(&heard).is_empty(), "the answers repeat canaries: {heard}");
     succeeds(post("/v1/completions", &json!({"prompt": flock.next(), "max_tokens": 4})));
@@ -192,7 +189,7 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
         ),
         ("hob", json!({"poem": flock.next()})),
     ] {
-        is_refused(field, post(chat, &with(flock.request(), &json!({ field: value }))));
+        is_refused(field, post(chat, &merged(flock.request(), &json!({ field: value }))));
     }
     let poet = |flock: &mut Flock| json!([{"role": "poet", "content": flock.next()}]);
     for (path, body) in [
@@ -257,7 +254,7 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
         json!({"regex": format!("({}", flock.next())}),
         json!({"json_schema": {"type": flock.next()}}),
     ] {
-        let answer = post("/completion", &with(json!({"prompt": flock.next()}), &form));
+        let answer = post("/completion", &merged(json!({"prompt": flock.next()}), &form));
         assert_eq!(answer.status, 400, "{}", answer.text());
     }
     expect_none_outside(&launch, hobd);
@@ -316,7 +313,7 @@ fn the_names_and_schemas_of_tools_are_in_no_error() {
     }
     let mut refused = 0;
     for (what, fields) in cases {
-        let body = with(
+        let body = merged(
             json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4}),
             &fields,
         );

@@ -15,12 +15,16 @@ pub use plan::{KV_BYTES_PER_TOKEN, Plan, model};
 use serde_json::{Value, json};
 pub use world::{TOKEN, World};
 
-pub fn chat_body(messages: Value, extra: Value) -> Value {
-    let mut body = json!({"messages": messages, "temperature": 0, "max_tokens": 8});
-    for (name, value) in extra.as_object().expect("extra fields are an object") {
-        body[name] = value.clone();
+/// An object with these fields too, in place of its own of the same names.
+pub fn merged(mut object: Value, fields: &Value) -> Value {
+    for (name, value) in fields.as_object().expect("fields are an object") {
+        object[name] = value.clone();
     }
-    body
+    object
+}
+
+pub fn chat_body(messages: Value, extra: Value) -> Value {
+    merged(json!({"messages": messages, "temperature": 0, "max_tokens": 8}), &extra)
 }
 
 pub fn user(text: &str) -> Value {

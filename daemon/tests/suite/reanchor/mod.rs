@@ -16,6 +16,8 @@ use std::path::Path;
 use hob_testkit::{Hobd, Launch, wait};
 use serde_json::{Value, json};
 
+use crate::common::merged;
+
 const CTX: u64 = 1280;
 const SYSTEM: &str = "You are Ember.";
 const FACT: &str = "My locker code is 48213.";
@@ -51,9 +53,7 @@ impl<'d> Chat<'d> {
     }
 
     fn try_post(&self, messages: &Value, more: &Value) -> hob_testkit::Answer {
-        let mut hob = self.hob.clone();
-        hob["append"] = true.into();
-        hob.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let hob = merged(merged(self.hob.clone(), &json!({"append": true})), more);
         let body = json!({"conversation": "c", "messages": messages, "hob": hob, "temperature": 0,
             "max_tokens": 60});
         self.hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
