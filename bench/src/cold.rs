@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
+use hob_runtime::backend::{ContextShape, Sequence};
 use hob_runtime::{Engine, EngineOptions, Model, TurnReport};
 use hob_slots::Token;
 
 use crate::Subject;
 use crate::measure::{median_ms, time};
+use crate::raw::prefill;
 use crate::turns::{self, Words, request, settle, status, ttft};
 
 #[derive(clap::Args)]
@@ -220,7 +221,7 @@ impl Server {
                 ContextShape { context_tokens: 4096, sequences: 4, micro_batch: SERVER_ROWS };
             let made = model.with_context(shape, &mut |backend| {
                 for prompt in &inbox {
-                    let (took, ()) = time(|| decode(backend, &prompt));
+                    let (took, ()) = time(|| prefill(backend, 0, &prompt, SERVER_ROWS));
                     backend.clear(Sequence(0));
                     outbox.send(took).expect("the benchmark waits");
                 }
@@ -234,19 +235,4 @@ impl Server {
         self.asks.send(prompt)?;
         Ok(self.answers.recv()?)
     }
-}
-
-fn decode(backend: &mut dyn Backend, prompt: &[Token]) {
-    let row = |(position, &token): (usize, &Token)| Row {
-        token,
-        position,
-        sequence: Sequence(0),
-        wants_logits: position + 1 == prompt.len(),
-    };
-    let rows: Vec<Row> = prompt.iter().enumerate().map(row).collect();
-    for batch in rows.chunks(SERVER_ROWS) {
-        backend.decode(batch).expect("there is room");
-    }
-    let logits = backend.logits((prompt.len() - 1) % SERVER_ROWS);
-    std::hint::black_box(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::Result;
 use hob_runtime::Model;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, default_threads};
-use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
+use hob_runtime::backend::{Backend, ContextShape, Sequence};
 use hob_slots::Token;
 
 use crate::measure::{BusyMachine, median_ms, time};
+use crate::raw::rows;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -91,14 +92,9 @@ pub fn timed(backend: &mut dyn Backend, context: usize, tokens: usize) -> Durati
 
 /// Computes `tokens` rows from position `start` on, and reads the last one's logits.
 pub fn decode(backend: &mut dyn Backend, start: usize, tokens: usize) {
-    let rows: Vec<Row> = (0..tokens)
-        .map(|offset| Row {
-            token: Token(i32::try_from(300 + offset % 1000).expect("small")),
-            position: start + offset,
-            sequence: Sequence(0),
-            wants_logits: offset + 1 == tokens,
-        })
-        .collect();
+    let token = |offset: usize| Token(i32::try_from(300 + offset % 1000).expect("small"));
+    let mut rows = rows(start, (0..tokens).map(token));
+    rows[tokens - 1].wants_logits = true;
     backend.decode(&rows).expect("there is room");
     backend.logits(tokens - 1);
 }

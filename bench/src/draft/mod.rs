@@ -26,7 +26,7 @@ use std::time::Duration;
 use anyhow::{Result, bail, ensure};
 use hob_runtime::backend::llama::stock::widen;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
+use hob_runtime::backend::{Backend, ContextShape, Sequence};
 use hob_runtime::grammar::Grammar;
 use hob_runtime::sample::Sampling;
 use hob_runtime::{DraftCounts, DraftModel, Engine, EngineOptions, Model, TurnEvent, TurnRequest};
@@ -34,6 +34,7 @@ use hob_slots::{ModelHash, Token};
 
 use crate::Subject;
 use crate::measure::{median_ms, time};
+use crate::raw::rows;
 use crate::turns::{request, settle, start};
 
 #[derive(clap::Args)]
@@ -319,12 +320,9 @@ fn print_curve(model: &dyn Model) -> Result<()> {
 }
 
 fn decode(backend: &mut dyn Backend, start: usize, tokens: usize) {
-    let row = |offset: usize| Row {
-        token: Token(i32::try_from(300 + offset * 37 % 1000).expect("small")),
-        position: start + offset,
-        sequence: Sequence(0),
-        wants_logits: true,
-    };
-    backend.decode(&(0..tokens).map(row).collect::<Vec<_>>()).expect("there is room");
+    let token = |offset: usize| Token(i32::try_from(300 + offset * 37 % 1000).expect("small"));
+    let mut rows = rows(start, (0..tokens).map(token));
+    rows.iter_mut().for_each(|row| row.wants_logits = true);
+    backend.decode(&rows).expect("there is room");
     backend.logits(tokens - 1);
 }

@@ -10,13 +10,14 @@ use std::ops::Range;
 use anyhow::{Context, Result};
 use hob_runtime::Vocabulary;
 use hob_runtime::backend::state::PlainState;
-use hob_runtime::backend::{Backend, Row, Sequence};
+use hob_runtime::backend::{Backend, Sequence};
 use hob_slots::store::Store;
 use hob_slots::{
     BLOCK_TOKENS, Block, BlockRef, ConversationId, Object, ObjectKind, Payload, SlotRecord,
     Timeline, Timestamp, Token, TtlClass,
 };
 
+use crate::raw::rows;
 use crate::turns::FINGERPRINT;
 
 /// The offset of the cells in a state, and the length of one entry.
@@ -32,13 +33,8 @@ pub struct Fabricator {
 impl Fabricator {
     /// Computes one block.
     pub fn new(backend: &mut dyn Backend) -> Result<Self> {
-        let row = |position| Row {
-            token: Token(300 + position as i32),
-            position,
-            sequence: Sequence(0),
-            wants_logits: false,
-        };
-        backend.decode(&(0..BLOCK_TOKENS).map(row).collect::<Vec<_>>())?;
+        let tokens = (0..BLOCK_TOKENS).map(|position| Token(300 + position as i32));
+        backend.decode(&rows(0, tokens))?;
         let block = backend.export(Sequence(0), Vec::new())?;
         backend.clear(Sequence(0));
         let rows = PlainState::parse(&block).context("the layout is known")?.rows().collect();
