@@ -3,9 +3,9 @@
 mod common;
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use common::Home;
+use hob_testkit::asset;
 
 #[test]
 fn settings_are_shown_with_their_origin() {
@@ -179,10 +179,6 @@ fn doctor_fails_when_others_can_read_the_token() {
     let ran = home.hob(&["doctor"]);
     assert!(ran.out.contains("chmod 600") && !ran.out.contains("secret"), "{ran:?}");
     ran.fails(1, &["1 check failed"]);
-}
-
-fn asset(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(name)
 }
 
 #[test]

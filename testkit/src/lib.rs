@@ -8,8 +8,10 @@
 //! - Every wait has a bound, and its panic says what it waited for.
 //!
 //! Reading order: [`hobd`], [`client`] (requests that must succeed), [`http`] (any request, also a
-//! malformed one), [`process`], [`wait`], [`files`], [`gguf`], [`real_model`], [`registry`].
+//! malformed one), [`process`], [`wait`], [`files`], [`asset`](mod@asset), [`gguf`], [`real_model`](mod@real_model),
+//! [`registry`].
 
+pub mod asset;
 pub mod client;
 pub mod files;
 pub mod gguf;
@@ -20,6 +22,7 @@ pub mod real_model;
 pub mod registry;
 pub mod wait;
 
+pub use asset::asset;
 pub use client::Client;
 pub use gguf::Gguf;
 pub use hobd::{Fault, Hobd, Launch};

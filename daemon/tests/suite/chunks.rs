@@ -340,7 +340,6 @@ fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
 #[cfg(feature = "llama")]
 #[test]
 fn correctness_is_measured_on_a_real_model_and_refused_where_kv_cannot_be_moved() {
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
     let story =
         |name: &str| format!("{name} keeps the key of the old mill by the river. ").repeat(8);
     let stories = |order: [&str; 3]| order.map(story).concat();
@@ -352,7 +351,7 @@ fn correctness_is_measured_on_a_real_model_and_refused_where_kv_cannot_be_moved(
     });
     let compare = |model: &str| {
         let directory = tempfile::tempdir().unwrap();
-        let path = assets.join(model);
+        let path = hob_testkit::asset(model);
         let hobd = start_with(directory.path(), &["--model", path.to_str().unwrap()]);
         hobd.client.call("POST", "/v1/verify/correctness").json(&body).send()
     };
@@ -462,10 +461,9 @@ fn what_is_typed_for_a_profile_that_fell_back_is_computed_ahead_of_its_exact_ans
 #[cfg(feature = "llama")]
 #[test]
 fn the_bundled_model_moves_and_a_sliding_window_is_refused_by_name() {
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
     for (model, moves) in [("hob-tiny-f16.gguf", true), ("fixtures/gemma3.gguf", false)] {
         let directory = tempfile::tempdir().unwrap();
-        let path = assets.join(model);
+        let path = hob_testkit::asset(model);
         let hobd = start_with(directory.path(), &["--model", path.to_str().unwrap()]);
         let story =
             |name: &str| format!("{name} keeps the key of the old mill by the river. ").repeat(8);

@@ -76,5 +76,5 @@ fn kv_that_was_saved_with_one_context_is_restored_with_another() {
 /// The fixture of Qwen 2, whose context is the one of the file.
 #[cfg(feature = "llama")]
 fn fixture() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf")
+    hob_testkit::asset("fixtures/qwen2.gguf")
 }

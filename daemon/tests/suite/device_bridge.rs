@@ -187,7 +187,7 @@ fn requests_run_side_by_side_and_end_with_the_connection() {
 #[test]
 fn an_embedding_model_embeds() {
     let (agent, directory) = (Agent::listen(), TempDir::new().unwrap());
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf");
+    let fixture = hob_testkit::asset("fixtures/qwen2.gguf");
     let model = directory.path().join("embeds.gguf");
     hob_testkit::Gguf::open(&fixture).number("qwen2.pooling_type", 3).write(&model);
     let hobd = agent.start(directory.path(), model.to_str().unwrap());

@@ -9,16 +9,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hob_testkit::{Hobd, Launch, files, wait};
+use hob_testkit::{Hobd, Launch, asset, files, wait};
 use serde_json::{Value, json};
 
 use crate::common::merged;
 
 const CHAT: &str = "chat";
-
-fn asset(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(name)
-}
 
 fn launch(directory: &Path, flags: &[&str]) -> Launch {
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory).ignoring_time();

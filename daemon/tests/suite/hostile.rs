@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use hob_testkit::{Client, Gguf, Hobd, Launch, wait};
+use hob_testkit::{Client, Gguf, Hobd, Launch, asset, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -351,8 +351,7 @@ impl Random {
 }
 
 fn fixture(family: &str) -> Gguf {
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
-    Gguf::open(&assets.join(format!("{family}.gguf")))
+    Gguf::open(&asset(&format!("fixtures/{family}.gguf")))
 }
 
 fn text(value: &Value) -> String {

@@ -179,8 +179,8 @@ fn it_is_off_by_default() {
 #[cfg(feature = "llama")]
 #[test]
 fn a_model_whose_kv_cannot_be_rounded_stays_exact_and_is_named() {
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/gemma3.gguf");
-    let home = Home::empty().with(&["--model", assets.to_str().unwrap(), "--slots-lossy", "q8"]);
+    let model = hob_testkit::asset("fixtures/gemma3.gguf");
+    let home = Home::empty().with(&["--model", model.to_str().unwrap(), "--slots-lossy", "q8"]);
     let hobd = home.start();
     say(&hobd.client, "room", "My locker code is 48213.");
     say_witness(&hobd.client);

@@ -3,17 +3,16 @@
 //! Through the built hobd, on llama.cpp.
 #![cfg(feature = "llama")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use hob_testkit::{Gguf, Hobd, Launch};
+use hob_testkit::{Gguf, Hobd, Launch, asset};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::common::merged;
 
 fn fixture() -> Gguf {
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
-    Gguf::open(&assets.join("fixtures/qwen3.gguf"))
+    Gguf::open(&asset("fixtures/qwen3.gguf"))
 }
 
 fn start(directory: &TempDir, name: &str, model: &Gguf) -> Hobd {

@@ -1,8 +1,9 @@
 //! The local models: their list, and switches that are accepted or refused.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use hob_testkit::asset;
 use serde_json::{Value, json};
 
 use crate::common::{Plan, World, user};
@@ -135,15 +136,11 @@ fn world(plan: Plan) -> World {
     let models = world.directory.join("models");
     fs::create_dir_all(&models).unwrap();
     for name in ["qwen2.gguf", "gemma3.gguf"] {
-        fs::copy(fixtures().join(name), models.join(name)).unwrap();
+        fs::copy(asset("fixtures").join(name), models.join(name)).unwrap();
     }
-    let whole = fs::read(fixtures().join("qwen2.gguf")).unwrap();
+    let whole = fs::read(asset("fixtures/qwen2.gguf")).unwrap();
     fs::write(models.join("torn.gguf"), &whole[..whole.len() / 2]).unwrap();
     world
-}
-
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures")
 }
 
 fn models(list: &Value) -> Vec<&Value> {

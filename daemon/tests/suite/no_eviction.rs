@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use hob_testkit::{Hobd, Launch};
+use hob_testkit::{Hobd, Launch, asset};
 use serde_json::{Value, json};
 
 const CELLS: u64 = 512;
@@ -19,7 +19,7 @@ fn start(directory: &Path, fixture: &str) -> Hobd {
     fs::create_dir_all(&profiles).unwrap();
     let segment = "[[segment]]\nlayer = 'rules'\ntext = 'Be kind.'";
     fs::write(profiles.join("tight.toml"), format!("budget = 2\n{segment}")).unwrap();
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures").join(fixture);
+    let model = asset("fixtures").join(fixture);
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
     let launch = launch.args(["--ctx", &CELLS.to_string(), "--slots", "1", "--threads", "1"]);
     launch.args(["--model"]).args([&model]).args(["--profiles-dir"]).args([&profiles]).start()

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use hob_testkit::{Answer, Call, Client, Launch, Process, wait};
+use hob_testkit::{Answer, Call, Client, Launch, Process, asset, wait};
 use serde_json::{Value, json};
 
 /// A hobd process with a directory of its own.
@@ -98,9 +98,8 @@ fn a_model_in_the_users_data_directory_is_found_whatever_data_dir_is() {
     config(directory.path(), "model = 'fetched'\n");
     let models = directory.path().join(".local/share/hob/models");
     fs::create_dir_all(&models).unwrap();
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf");
     let model = models.join("fetched.gguf");
-    fs::copy(fixture, &model).unwrap();
+    fs::copy(asset("fixtures/qwen2.gguf"), &model).unwrap();
     let hobd = launch(directory.path()).start();
     assert_eq!(hobd.ready["model"], model.to_str().unwrap());
 }
@@ -276,9 +275,8 @@ fn a_model_that_does_not_load_leaves_the_present_one() {
     let hobd = Hobd::as_configured(directory.path());
     hobd.say("Remember me.");
     let model = directory.path().join("data/models/qwen2.gguf");
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
     fs::create_dir_all(model.parent().unwrap()).unwrap();
-    fs::copy(fixtures.join("qwen2.gguf"), &model).unwrap();
+    fs::copy(asset("fixtures/qwen2.gguf"), &model).unwrap();
 
     let error = hobd.refuses(&model);
     assert_eq!(error["model"].as_str(), model.to_str());
@@ -302,12 +300,11 @@ fn a_model_that_a_flag_has_chosen_is_switched_for_this_run() {
 #[cfg(feature = "llama")]
 fn a_switch_to_a_model_that_llama_cpp_refuses_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
     let models = directory.path().join("data/models");
     fs::create_dir_all(&models).unwrap();
-    fs::copy(fixtures.join("qwen3.gguf"), models.join("qwen3.gguf")).unwrap();
+    fs::copy(asset("fixtures/qwen3.gguf"), models.join("qwen3.gguf")).unwrap();
     // The header is valid, but llama.cpp does not know the architecture.
-    let unknown = fs::read(fixtures.join("qwen2.gguf")).unwrap();
+    let unknown = fs::read(asset("fixtures/qwen2.gguf")).unwrap();
     let at = unknown.windows(5).position(|bytes| bytes == b"qwen2").unwrap();
     let unknown = [&unknown[..at], b"qwen!", &unknown[at + 5..]].concat();
     fs::write(models.join("unknown.gguf"), unknown).unwrap();
@@ -329,11 +326,10 @@ fn a_switch_to_a_model_that_llama_cpp_refuses_changes_nothing() {
 #[cfg(feature = "llama")]
 fn replacing_the_model_file_switches_to_the_new_model() {
     let directory = tempfile::tempdir().unwrap();
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
     let model = directory.path().join("model.gguf");
     let put = |name: &str| {
         let new = directory.path().join("new");
-        fs::copy(fixtures.join(name), &new).unwrap();
+        fs::copy(asset("fixtures").join(name), &new).unwrap();
         fs::rename(new, &model).unwrap();
     };
     put("qwen2.gguf");

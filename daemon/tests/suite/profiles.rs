@@ -1,12 +1,11 @@
 //! Profiles over HTTP: the prefix of a chat, and its KV that conversations share.
 
 use std::fs;
-use std::path::Path;
 
 use hob_daemon::profiles::ChangeKind;
 use hob_prewarm::ProfileName;
 use hob_slots::Token;
-use hob_testkit::{Answer, Hobd, Launch};
+use hob_testkit::{Answer, Hobd, Launch, asset};
 use serde_json::{Value, json};
 
 use crate::common::{Plan, World, merged, user};
@@ -14,7 +13,7 @@ use crate::common::{Plan, World, merged, user};
 #[test]
 fn the_first_request_of_each_profile_begins_with_its_prefix() {
     let world = world(&[("short", SHORT), ("lights", LIGHTS)]);
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/profiles");
+    let examples = asset("profiles");
     for name in ["voice.toml", "voice.tools.json"] {
         fs::copy(examples.join(name), world.directory.join("profiles").join(name)).unwrap();
     }

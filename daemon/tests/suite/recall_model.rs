@@ -8,12 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
-use hob_testkit::{Gguf, Hobd, Launch, wait};
+use hob_testkit::{Gguf, Hobd, Launch, asset, wait};
 use serde_json::{Value, json};
-
-fn asset(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(name)
-}
 
 /// A fixture that pools the last token.
 fn embedding_model(directory: &Path) -> PathBuf {

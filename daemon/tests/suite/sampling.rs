@@ -139,8 +139,7 @@ fn templates_are_one_list_that_clients_replace() {
 #[cfg(feature = "llama")]
 fn bundled_with_temperature(directory: &std::path::Path, temperature: f32) -> hob_testkit::Launch {
     const KEY: &[u8] = b"general.sampling.temp";
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
-    let mut file = std::fs::read(path).unwrap();
+    let mut file = std::fs::read(hob_testkit::asset("hob-tiny-f16.gguf")).unwrap();
     let key = file.windows(KEY.len()).position(|bytes| bytes == KEY).unwrap();
     let value = key + KEY.len() + size_of::<u32>(); // The entry's type is between them.
     file[value..value + 4].copy_from_slice(&temperature.to_le_bytes());

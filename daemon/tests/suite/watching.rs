@@ -1,12 +1,13 @@
 //! Files that change while the daemon runs, on a real directory.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
 use hob_daemon::profiles::ChangeKind;
 use hob_daemon::watch::{Change, Mode};
+use hob_testkit::asset;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::common::{Plan, World};
@@ -97,9 +98,8 @@ fn a_changed_segment_costs_its_followers_and_nothing_before_it() {
 #[test]
 fn a_replaced_model_is_reported_once_its_file_is_whole() {
     let world = World::new();
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
-    let (old, new) = (fs::read(assets.join("qwen2.gguf")), fs::read(assets.join("qwen3.gguf")));
-    let (old, new) = (old.unwrap(), new.unwrap());
+    let [old, new] = ["fixtures/qwen2.gguf", "fixtures/qwen3.gguf"]
+        .map(|fixture| fs::read(asset(fixture)).unwrap());
     let model: PathBuf = world.directory.join("models/a.gguf");
     fs::create_dir(world.directory.join("models")).unwrap();
     fs::write(&model, old).unwrap();

@@ -2,11 +2,11 @@
 //! again, replaced with their file. The clock is moved by the tests.
 
 #[cfg(feature = "llama")]
-use std::{fs, path::Path};
+use std::fs;
 
-#[cfg(feature = "llama")]
-use hob_testkit::Gguf;
 use hob_testkit::{Client, Launch, wait};
+#[cfg(feature = "llama")]
+use hob_testkit::{Gguf, asset};
 #[cfg(feature = "llama")]
 use serde_json::Value;
 use serde_json::json;
@@ -73,9 +73,8 @@ fn turns_without_a_conversation_keep_the_weights_loaded() {
 fn embeddings_keep_the_weights_loaded() {
     let directory = tempfile::tempdir().unwrap();
     let model = directory.path().join("embeds.gguf");
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/qwen2.gguf");
     // It pools the last token.
-    Gguf::open(&fixture).number("qwen2.pooling_type", 3).write(&model);
+    Gguf::open(&asset("fixtures/qwen2.gguf")).number("qwen2.pooling_type", 3).write(&model);
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path()).with_clock();
     let launch = launch.args(["--threads", "1", "--ctx", "512", "--unload-after", "10m"]);
     let launch = launch.args(["--model".into(), model.into_os_string()]);
@@ -128,9 +127,8 @@ fn while_the_model_loads_texts_and_health_are_served_and_requests_wait() {
 #[test]
 fn a_replaced_model_file_restarts_hobd_with_it() {
     let directory = tempfile::tempdir().unwrap();
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures");
     let model = directory.path().join("model.gguf");
-    fs::copy(assets.join("qwen2.gguf"), &model).unwrap();
+    fs::copy(asset("fixtures/qwen2.gguf"), &model).unwrap();
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
     let launch = launch.args(["--threads", "1", "--ctx", "512"]);
     let launch = launch.args(["--model".into(), model.clone().into_os_string()]);
@@ -143,7 +141,7 @@ fn a_replaced_model_file_restarts_hobd_with_it() {
     };
     let before = fingerprint().unwrap();
     let new = directory.path().join("new.gguf");
-    fs::copy(assets.join("qwen3.gguf"), &new).unwrap();
+    fs::copy(asset("fixtures/qwen3.gguf"), &new).unwrap();
     fs::rename(&new, &model).unwrap();
     wait::until("hobd serves the new model", || fingerprint().filter(|now| *now != before));
 }

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hob_testkit::gguf::Gguf;
-use hob_testkit::{Hobd, Launch, wait};
+use hob_testkit::{Gguf, Hobd, Launch, asset, wait};
 use serde_json::{Value, json};
 
 use super::{FACT, number, tokens};
@@ -26,10 +25,6 @@ const SMALL_TALK: [&str; 10] = [
     "What is three plus four?",
     "What is the capital of Japan?",
 ];
-
-fn asset(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(name)
-}
 
 /// A copy of the bundled model that says that it was trained with [`TRAINED`] tokens.
 fn short_model(directory: &Path) -> PathBuf {
