@@ -44,13 +44,9 @@ fn device() -> Option<Device> {
     device
 }
 
-fn path(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file)
-}
-
 fn load(file: &str, placement: Placement) -> Arc<dyn Model> {
     let options = LlamaOptions { threads: 1, placement, ..LlamaOptions::default() };
-    Arc::new(LlamaModel::load(&path(file), options).expect("the fixture loads"))
+    Arc::new(LlamaModel::load(&asset(file), options).expect("the fixture loads"))
 }
 
 fn on(layers: GpuLayers) -> Placement {
@@ -86,7 +82,7 @@ fn auto_leaves_a_margin_free() {
 fn a_device_that_is_not_here_is_refused_with_those_that_are() {
     let placement = Placement { devices: vec!["CUDA7".to_owned()], ..Placement::default() };
     let options = LlamaOptions { placement, ..LlamaOptions::default() };
-    let error = LlamaModel::load(&path(FAMILIES[0]), options).err().expect("it is refused");
+    let error = LlamaModel::load(&asset(FAMILIES[0]), options).err().expect("it is refused");
     let told = error.to_string();
     let remedy = device().map_or("leave the setting `device` out".to_owned(), |here| here.name);
     assert!(told.contains("CUDA7") && told.contains(&remedy), "{told}");

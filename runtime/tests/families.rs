@@ -5,7 +5,6 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
@@ -22,12 +21,6 @@ const FAMILIES: [(&str, MemoryKind); 6] = [
     ("fixtures/lfm2.gguf", MemoryKind::Hybrid),
     ("fixtures/mamba.gguf", MemoryKind::Recurrent),
 ];
-
-fn load(file: &str) -> Arc<dyn Model> {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file);
-    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-    Arc::new(LlamaModel::load(&path, options).expect("the fixture loads"))
-}
 
 /// Greedy, and past end tokens, which random weights produce at any time.
 fn endless(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
@@ -54,9 +47,8 @@ fn attention_over_kv_of_16_bit_takes_tiles_where_memory_is_plain() {
         assert_eq!(model.facts().attention_tile.is_some(), takes_tiles, "{file}");
     }
     let [cache_type_k, cache_type_v] = ["q8_0"; 2].map(str::to_owned);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
     let options = LlamaOptions { threads: 1, cache_type_k, cache_type_v, ..Default::default() };
-    let model = LlamaModel::load(&path, options).expect("the model loads");
+    let model = LlamaModel::load(&asset("hob-tiny-f16.gguf"), options).expect("the model loads");
     assert_eq!(model.facts().attention_tile, None);
 }
 
@@ -203,13 +195,12 @@ fn reloaded_weights_give_the_same_answer() {
 fn replaced_weights_are_refused_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("model.gguf");
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
-    std::fs::copy(assets.join("fixtures/qwen2.gguf"), &path).unwrap();
+    std::fs::copy(asset("fixtures/qwen2.gguf"), &path).unwrap();
     let model = Arc::new(LlamaModel::load(&path, LlamaOptions::default()).unwrap());
     let model: Arc<dyn Model> = model;
     let engine = engine(&model, None, options());
     assert!(block_on(engine.unload()));
-    std::fs::copy(assets.join("fixtures/qwen3.gguf"), &path).unwrap();
+    std::fs::copy(asset("fixtures/qwen3.gguf"), &path).unwrap();
     let turn = engine.submit(endless("chat", &story(&model), 4)).unwrap();
     let error = finish(turn).unwrap_err().to_string();
     assert!(error.contains("has changed") && error.contains("model.gguf"), "{error}");
@@ -439,21 +430,21 @@ fn an_invalid_model_file_gives_a_one_line_error_with_its_name() {
 #[test]
 fn an_unknown_cache_type_is_refused_with_the_known_ones() {
     let options = LlamaOptions { cache_type_k: "f17".to_owned(), ..LlamaOptions::default() };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
-    let error = LlamaModel::load(&path, options).err().expect("it is refused");
+    let error =
+        LlamaModel::load(&asset("hob-tiny-f16.gguf"), options).err().expect("it is refused");
     assert!(error.to_string().contains("q8_0"), "{error}");
 }
 
 #[test]
 fn quantised_caches_restore_as_exactly() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
     let options8 = LlamaOptions {
         threads: 1,
         cache_type_k: "q8_0".to_owned(),
         cache_type_v: "q8_0".to_owned(),
         ..LlamaOptions::default()
     };
-    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options8).unwrap());
+    let model = LlamaModel::load(&asset("hob-tiny-f16.gguf"), options8).unwrap();
+    let model: Arc<dyn Model> = Arc::new(model);
     let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
     let first = ask(&engine, endless("one", &story(&model), 16));
     ask(&engine, endless("two", &tokens(&model, &user("Hello.")), 4));

@@ -256,12 +256,8 @@ fn a_reader_hears_of_a_long_micro_batch_while_it_is_computed() {
 #[cfg(feature = "llama")]
 #[test]
 fn gathered_cells_of_llama_cpp_answer_as_restored_ones() {
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
-    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
-    let engine = OnDisk::with(&model, EngineOptions { drafts: false, ..self::options() });
+    let model = load("hob-tiny-f16.gguf");
+    let engine = OnDisk::with(&model, EngineOptions { drafts: false, ..options() });
     let engine = &engine.engine;
     let story = |name: &str, count| {
         tokens(&model, &user(&format!("My locker code is 48213. {name} is large. ").repeat(count)))

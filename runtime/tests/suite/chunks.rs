@@ -483,16 +483,11 @@ fn exact_answers_stay_exact_in_random_histories_of_moved_kv() {
 #[cfg(feature = "llama")]
 #[test]
 fn answers_over_repaired_kv_are_liker_to_exact_ones_than_over_kv_that_is_not_repaired() {
-    use std::path::Path;
-
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
     use hob_runtime::likeness::{Likeness, Measured};
 
     const CODES: [(&str, u32); 4] =
         [("Oslo", 48_213), ("Lima", 90_417), ("Cairo", 35_582), ("Quito", 71_906)];
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
-    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
+    let model = load("hob-tiny-f16.gguf");
     let tiers = OnDisk::new(&model);
     const SENTENCES: [&str; 8] = [
         "The mayor opened the wooden gate at dusk. A baker followed the late ferry before noon.",

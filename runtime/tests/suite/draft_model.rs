@@ -294,18 +294,10 @@ proptest! {
 #[cfg(feature = "llama")]
 #[test]
 fn answers_of_llama_cpp_equal_those_without_a_draft_model() {
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
-    let load = |file: &str| -> Arc<dyn Model> {
-        let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-        let path = assets.join(file).with_extension("gguf");
-        Arc::new(LlamaModel::load(&path, options).unwrap())
-    };
     for (target, drafter, is_right) in [
-        ("hob-tiny-f16", "hob-tiny-f16", true),
-        ("hob-tiny-f16", "fixtures/qwen3", false),
-        ("fixtures/gemma3", "fixtures/qwen2", false),
+        ("hob-tiny-f16.gguf", "hob-tiny-f16.gguf", true),
+        ("hob-tiny-f16.gguf", "fixtures/qwen3.gguf", false),
+        ("fixtures/gemma3.gguf", "fixtures/qwen2.gguf", false),
     ] {
         let (model, drafter_model) = (load(target), load(drafter));
         let prompt = tokens(&model, &user("My locker code is 48213. What is my locker code?"));

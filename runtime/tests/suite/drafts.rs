@@ -188,13 +188,6 @@ proptest! {
 #[cfg(feature = "llama")]
 mod llama {
     use super::*;
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-
-    fn load(file: &str) -> Arc<dyn Model> {
-        let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
-        let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-        Arc::new(LlamaModel::load(&assets.join(file).with_extension("gguf"), options).unwrap())
-    }
 
     fn story() -> String {
         "My locker code is 48213. Paris is large. ".repeat(8)
@@ -212,7 +205,12 @@ mod llama {
 
     #[test]
     fn greedy_answers_equal_those_without_drafts() {
-        for file in ["hob-tiny-f16", "fixtures/qwen2", "fixtures/qwen3", "fixtures/gemma3"] {
+        for file in [
+            "hob-tiny-f16.gguf",
+            "fixtures/qwen2.gguf",
+            "fixtures/qwen3.gguf",
+            "fixtures/gemma3.gguf",
+        ] {
             let model = load(file);
             let answer = TurnRequest {
                 ignore_eog: true,
@@ -227,7 +225,12 @@ mod llama {
     /// The answer copies the text twice, but for each 23rd token. A token that nothing forces follows.
     #[test]
     fn a_copy_with_changes_is_drafted_in_every_family_and_the_same() {
-        for file in ["hob-tiny-f16", "fixtures/gemma3", "fixtures/lfm2", "fixtures/mamba"] {
+        for file in [
+            "hob-tiny-f16.gguf",
+            "fixtures/gemma3.gguf",
+            "fixtures/lfm2.gguf",
+            "fixtures/mamba.gguf",
+        ] {
             let model = load(file);
             let prompt = tokens(&model, &user(&story()));
             let mut copy = tokens(&model, &story()).repeat(2);

@@ -2,28 +2,15 @@
 
 #![cfg(feature = "llama")]
 
-use std::path::Path;
-use std::sync::Arc;
-
-use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-use hob_runtime::{EngineOptions, Model, TurnError};
+use hob_runtime::{EngineOptions, TurnError};
 
 use crate::support::*;
-
-fn load(path: &Path) -> Arc<dyn Model> {
-    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-    Arc::new(LlamaModel::load(path, options).expect("the fixture loads"))
-}
-
-fn fixture(file: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file)
-}
 
 #[test]
 fn an_embedding_model_gives_vectors_of_length_1_and_answers_no_prompts() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("embedder.gguf");
-    let plain = std::fs::read(fixture("fixtures/qwen3.gguf")).unwrap();
+    let plain = std::fs::read(asset("fixtures/qwen3.gguf")).unwrap();
     std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", 3)).unwrap();
 
     let model = load(&path);
@@ -44,7 +31,7 @@ fn a_text_longer_than_a_micro_batch_is_embedded_as_in_one() {
     for (number, pooling) in [(1, "mean"), (3, "last")] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("embedder.gguf");
-        let plain = std::fs::read(fixture("fixtures/qwen3.gguf")).unwrap();
+        let plain = std::fs::read(asset("fixtures/qwen3.gguf")).unwrap();
         std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", number)).unwrap();
         let model = load(&path);
         assert_eq!(model.facts().pooling.as_deref(), Some(pooling));
@@ -70,7 +57,7 @@ fn a_text_longer_than_a_micro_batch_is_embedded_as_in_one() {
 fn a_ranking_model_makes_no_embeddings() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ranker.gguf");
-    let plain = std::fs::read(fixture("fixtures/qwen3.gguf")).unwrap();
+    let plain = std::fs::read(asset("fixtures/qwen3.gguf")).unwrap();
     std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", 4)).unwrap();
     let model = load(&path);
     let engine = engine(&model, None, options());
@@ -82,7 +69,7 @@ fn a_ranking_model_makes_no_embeddings() {
 
 #[test]
 fn a_chat_model_refuses_to_embed() {
-    let model = load(&fixture("hob-tiny-f16.gguf"));
+    let model = load("hob-tiny-f16.gguf");
     let engine = engine(&model, None, options());
     let refused = block_on(engine.embed(tokens(&model, "hello"))).unwrap_err();
     assert_eq!(refused, TurnError::NotEmbedding);

@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::path::Path;
 
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::backend::state::PlainState;
@@ -14,6 +13,8 @@ use hob_runtime::backend::{
 use hob_runtime::splice;
 use hob_slots::Token;
 
+use crate::support::asset;
+
 const LIVE: Sequence = Sequence(0);
 const OTHER: Sequence = Sequence(1);
 const SCRATCH: Sequence = Sequence(2);
@@ -22,9 +23,8 @@ const SCRATCH: Sequence = Sequence(2);
 const BLOCK: usize = 64;
 
 fn load() -> LlamaModel {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/long.gguf");
     let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-    LlamaModel::load(&path, options).expect("the fixture loads")
+    LlamaModel::load(&asset("fixtures/long.gguf"), options).expect("the fixture loads")
 }
 
 /// Runs `test` on an empty cache of `cells`, a multiple of 256: llama.cpp rounds up to one.

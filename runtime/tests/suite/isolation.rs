@@ -6,11 +6,7 @@
 
 #![cfg(feature = "llama")]
 
-use std::path::Path;
-use std::sync::Arc;
-
-use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-use hob_runtime::{EngineOptions, Model};
+use hob_runtime::EngineOptions;
 use hob_slots::Token;
 
 use crate::support::*;
@@ -35,9 +31,7 @@ fn wide() -> EngineOptions {
 
 #[test]
 fn every_answer_equals_that_of_the_same_conversation_run_alone() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
-    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
+    let model = load("hob-tiny-f16.gguf");
     let directory = tempfile::tempdir().unwrap();
     let crowded = engine(&model, Some(directory.path()), wide());
     let alone: Vec<_> = (0..CONVERSATIONS).map(|_| engine(&model, None, wide())).collect();

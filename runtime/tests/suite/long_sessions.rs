@@ -4,22 +4,12 @@
 
 #![cfg(feature = "llama")]
 
-use std::path::Path;
-use std::sync::Arc;
-
-use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
-use hob_runtime::{EngineOptions, FinishReason, Model, TurnError, TurnRequest, Way};
+use hob_runtime::{EngineOptions, FinishReason, TurnError, TurnRequest, Way};
 use hob_slots::Token;
 
 use crate::support::*;
 
 const TRAINED: usize = 131_072;
-
-fn load() -> Arc<dyn Model> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/long.gguf");
-    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-    Arc::new(LlamaModel::load(&path, options).expect("the fixture loads"))
-}
 
 fn of_cells(context_tokens: usize) -> EngineOptions {
     EngineOptions { context_tokens, micro_batch: 512, ..options() }
@@ -39,7 +29,7 @@ fn endless(prompt: &[Token], max_tokens: usize) -> TurnRequest {
 fn a_session_goes_on_beyond_its_cells_and_computes_only_what_is_new() {
     let (tokens, cells) =
         if std::env::var_os("HOB_TEST_ALL").is_some() { (66_000, 8_192) } else { (12_000, 2_048) };
-    let model = load();
+    let model = load("fixtures/long.gguf");
     let disk = OnDisk::with(&model, of_cells(cells));
     let (mut timeline, mut out, mut back) = (Vec::new(), 0, 0);
     while timeline.len() < tokens {
@@ -66,7 +56,7 @@ fn a_session_goes_on_beyond_its_cells_and_computes_only_what_is_new() {
 #[test]
 fn cells_that_llama_cpp_adds_to_the_cache_are_not_used() {
     let cells = 600; // llama.cpp rounds them up to 768.
-    let model = load();
+    let model = load("fixtures/long.gguf");
     let engine = engine(&model, None, of_cells(cells));
     let mut timeline = Vec::new();
     for _ in 0..4 {
@@ -81,7 +71,7 @@ fn cells_that_llama_cpp_adds_to_the_cache_are_not_used() {
 #[test]
 #[ignore = "computes 131,072 tokens: 15 s"]
 fn an_answer_ends_with_the_trained_context() {
-    let model = load();
+    let model = load("fixtures/long.gguf");
     let engine = engine(&model, None, of_cells(8_192));
     let prompt = words(0, TRAINED - 10);
     let answer = ask(&engine, endless(&prompt, 50));

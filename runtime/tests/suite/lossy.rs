@@ -364,8 +364,8 @@ mod real {
     use super::*;
 
     fn bundled() -> Arc<dyn Model> {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/hob-tiny-f16.gguf");
-        Arc::new(LlamaModel::load(&path, LlamaOptions::default()).unwrap())
+        let model = LlamaModel::load(&asset("hob-tiny-f16.gguf"), LlamaOptions::default());
+        Arc::new(model.unwrap())
     }
 
     fn asked(prompt: &[Token]) -> TurnRequest {

@@ -104,7 +104,6 @@ fn saves_do_not_wait_behind_queued_maintenance() {
 
 #[cfg(feature = "llama")]
 mod llama {
-    use std::path::Path;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
@@ -115,6 +114,7 @@ mod llama {
     use tracing::{Level, Metadata, Subscriber};
 
     use super::*;
+    use crate::support::asset;
 
     fn rows(tokens: &[Token], from: usize) -> Vec<Row> {
         let row = |(index, &token): (usize, &Token)| Row {
@@ -165,8 +165,7 @@ mod llama {
         let errors = Arc::new(AtomicUsize::new(0));
         let _counted = tracing::subscriber::set_default(Errors(errors.clone()));
         for file in MODELS {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets").join(file);
-            let model = LlamaModel::load(&path, LlamaOptions::default()).unwrap();
+            let model = LlamaModel::load(&asset(file), LlamaOptions::default()).unwrap();
             let can_drop = model.facts().memory.can_drop_newest();
             let mark = Sequence(1);
             let text = model.tokenize(&"The kettle is hot. ".repeat(80), false, true);

@@ -23,14 +23,8 @@ fn models() -> Vec<(String, Arc<dyn Model>)> {
 
 #[cfg(feature = "llama")]
 fn of_llama_cpp() -> impl Iterator<Item = (String, Arc<dyn Model>)> {
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
     let files = ["hob-tiny-f16.gguf", "fixtures/gemma3.gguf", "fixtures/mamba.gguf"];
-    files.into_iter().map(|file| {
-        let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
-        let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-        let model = LlamaModel::load(&assets.join(file), options).expect("the fixture loads");
-        (file.to_owned(), Arc::new(model) as Arc<dyn Model>)
-    })
+    files.into_iter().map(|file| (file.to_owned(), load(file)))
 }
 
 fn story(model: &Arc<dyn Model>, of: &str) -> Vec<Token> {

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+#[cfg(feature = "llama")]
+pub mod llama_cpp;
 pub mod replay;
 
 use std::ops::{Deref, Range};
@@ -21,6 +23,9 @@ use hob_slots::store::{Store, StoreReader};
 use hob_slots::{BlockId, ConversationId, FileDigest, Lora, ModelHash, Quota, Rules, Token};
 use proptest::prelude::{Strategy, any, prop};
 use tempfile::TempDir;
+
+#[cfg(feature = "llama")]
+pub use llama_cpp::{asset, load};
 
 pub const FINGERPRINT: ModelHash = ModelHash(*b"a model!");
 

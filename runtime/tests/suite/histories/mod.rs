@@ -29,9 +29,9 @@ use hob_runtime::backend::MemoryKind;
 use world::World;
 #[cfg(feature = "llama")]
 use {
+    crate::support::{asset, load},
     hob_runtime::Model,
     hob_runtime::backend::llama::{LlamaModel, LlamaOptions},
-    std::path::Path,
     std::sync::Arc,
 };
 
@@ -58,11 +58,10 @@ fn every_answer_is_the_answer_alone_where_memory_is_recurrent() {
 #[cfg(feature = "llama")]
 #[test]
 fn no_token_is_computed_twice_on_llama_cpp() {
-    let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets");
-    for file in ["hob-tiny-f16", "fixtures/gemma3", "fixtures/lfm2", "fixtures/mamba"] {
-        let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
-        let path = assets.join(file).with_extension("gguf");
-        let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
+    for file in
+        ["hob-tiny-f16.gguf", "fixtures/gemma3.gguf", "fixtures/lfm2.gguf", "fixtures/mamba.gguf"]
+    {
+        let model = load(file);
         for seed in seeds(2) {
             live(World::on(&model, seed));
         }
@@ -73,12 +72,12 @@ fn no_token_is_computed_twice_on_llama_cpp() {
 #[cfg(feature = "llama")]
 #[test]
 fn what_comes_back_on_llama_cpp_has_the_bytes_and_the_logits_of_what_left() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../assets/fixtures/long.gguf");
     // Cells of these types give equal logits wherever they lie in the cache, but for the order of additions.
     let [cache_type_k, cache_type_v] = ["bf16"; 2].map(str::to_owned);
     let options =
         LlamaOptions { threads: 1, cache_type_k, cache_type_v, ..LlamaOptions::default() };
-    let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&path, options).unwrap());
+    let model = LlamaModel::load(&asset("fixtures/long.gguf"), options).unwrap();
+    let model: Arc<dyn Model> = Arc::new(model);
     let lives = if std::env::var_os("HOB_TEST_ALL").is_some() { 500 } else { 150 };
     let mut sums = witness::Sums::default();
     for seed in seeds(lives) {
