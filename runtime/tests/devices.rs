@@ -164,11 +164,11 @@ fn begin(file: &str, placement: Placement, directory: &Path) -> Begun {
     let story = tokens(&model, &user(&story));
     let prompt_of = |timeline: &[Token]| then(&model, timeline, "What is my locker code?");
     let saving = engine(&model, Some(directory), options());
-    let first = ask(&saving, endless(&story, 24));
+    let first = ask(&saving, endless("chat", &story, 24));
     saving.shutdown();
     // The continuation is not saved.
     let going_on = engine(&model, None, options());
-    ask(&going_on, endless(&story, 24));
+    ask(&going_on, endless("chat", &story, 24));
     let prompt = prompt_of(&first.timeline);
     let next = steps(&going_on, &prompt);
     going_on.shutdown();
@@ -180,7 +180,7 @@ fn check(file: &str, placement: Placement, directory: &Path, begun: &Begun) {
     let model = load(file, placement);
     let prompt: Vec<Token> = begun.prompt.iter().map(|&token| Token(token)).collect();
     let engine = engine(&model, Some(directory), options());
-    let report = ask(&engine, endless(&prompt, 0)).report;
+    let report = ask(&engine, endless("chat", &prompt, 0)).report;
     assert_eq!(report.tokens.disk, begun.timeline.len(), "{file}: {report:?}");
     let next = steps(&engine, &prompt);
     engine.shutdown();
@@ -199,7 +199,7 @@ fn check(file: &str, placement: Placement, directory: &Path, begun: &Begun) {
 
 /// 64 greedy tokens, past end tokens.
 fn steps(engine: &hob_runtime::Engine, prompt: &[Token]) -> Vec<Step> {
-    let request = TurnRequest { logprobs: Some(5), ..endless(prompt, 64) };
+    let request = TurnRequest { logprobs: Some(5), ..endless("chat", prompt, 64) };
     let mut turn = engine.submit(request).expect("a valid turn");
     let mut steps = Vec::new();
     while let Some(event) = turn.next_blocking() {
@@ -215,10 +215,6 @@ fn steps(engine: &hob_runtime::Engine, prompt: &[Token]) -> Vec<Step> {
     }
     assert_eq!(steps.len(), 64);
     steps
-}
-
-fn endless(prompt: &[Token], max_tokens: usize) -> TurnRequest {
-    TurnRequest { ignore_eog: true, ..request("chat", prompt, max_tokens) }
 }
 
 fn numbers(tokens: &[Token]) -> Vec<i32> {

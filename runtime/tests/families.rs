@@ -22,11 +22,6 @@ const FAMILIES: [(&str, MemoryKind); 6] = [
     ("fixtures/mamba.gguf", MemoryKind::Recurrent),
 ];
 
-/// Greedy, and past end tokens, which random weights produce at any time.
-fn endless(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
-    TurnRequest { ignore_eog: true, ..request(conversation, prompt, max_tokens) }
-}
-
 /// Longer than gemma3's window of 128.
 fn story(model: &Arc<dyn Model>) -> Vec<Token> {
     tokens(model, &user(&"My locker code is 48213. The capital of France is Paris. ".repeat(12)))

@@ -13,9 +13,6 @@ use hob_slots::{BLOCK_TOKENS, Token};
 
 use crate::support::*;
 
-const MEMORIES: [MemoryKind; 4] =
-    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
-
 /// None, one, the same with another factor, another one, both.
 fn sets() -> [Adapters; 5] {
     let of = |files: &[AdapterFile]| Adapters::new(files.to_vec()).unwrap();

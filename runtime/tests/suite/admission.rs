@@ -22,7 +22,7 @@ fn an_anonymous_turn_cannot_collide_with_a_conversations_name() {
     let model = slow();
     let engine = engine(&model, None, options());
     let prompt = tokens(&model, &user("hello"));
-    let endless = |name: &str| TurnRequest { ignore_eog: true, ..request(name, &prompt, 40) };
+    let endless = |name: &str| endless(name, &prompt, 40);
     let named = started(engine.submit(endless("anonymous-turn-1")).unwrap());
     let anonymous = TurnRequest { conversation: None, ..endless("any") };
     let anonymous = started(engine.submit(anonymous).unwrap());
@@ -244,7 +244,7 @@ fn tight() -> EngineOptions {
 /// Turn `n`, of 150 cells.
 fn long(model: &Arc<dyn Model>, n: usize) -> TurnRequest {
     let prompt = tokens(model, &"0123456789".repeat(10).replace('0', &n.to_string()));
-    TurnRequest { ignore_eog: true, ..request(&format!("chat {n}"), &prompt, 50) }
+    endless(&format!("chat {n}"), &prompt, 50)
 }
 
 /// The turn, once its prompt is computed.

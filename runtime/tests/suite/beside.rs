@@ -262,10 +262,6 @@ fn gathered_cells_of_llama_cpp_answer_as_restored_ones() {
     let story = |name: &str, count| {
         tokens(&model, &user(&format!("My locker code is 48213. {name} is large. ").repeat(count)))
     };
-    let endless = |name, prompt: &[Token], max| TurnRequest {
-        ignore_eog: true,
-        ..request(name, prompt, max)
-    };
     let short = engine.submit(endless("short", &story("Rome", 12), 40)).unwrap();
     let long = engine.submit(endless("long", &story("Paris", 20), 200)).unwrap();
     finish(short).unwrap();

@@ -57,7 +57,7 @@ fn going_back_to_an_earlier_branch_after_sweeps_and_a_restart_restores_it_from_d
         let edited = tokens(&model, &user(&"another story ".repeat(20)));
         let second = ask(&world.engine, request("chat", &edited, 40)).timeline;
         // The same question gets another answer: two branches of one prompt.
-        let again = TurnRequest { ignore_eog: true, ..request("chat", &edited, 90) };
+        let again = endless("chat", &edited, 90);
         let third = ask(&world.engine, again).timeline;
         assert_ne!(second, third);
 
@@ -87,7 +87,7 @@ fn a_prompt_that_is_the_whole_timeline_leaves_its_end_restorable() {
         let kept = ask(&world.engine, request("chat", &story, 20)).timeline;
         settle(&world.engine);
         // It computes the last token again, for the logits, and answers.
-        ask(&world.engine, TurnRequest { ignore_eog: true, ..request("chat", &kept, 5) });
+        ask(&world.engine, endless("chat", &kept, 5));
         world.restart();
         let prompt = then(&model, &kept, "and then?");
         let report = ask(&world.engine, request("chat", &prompt, 5)).report;
@@ -101,7 +101,7 @@ fn an_answer_that_a_longer_branch_begins_with_is_computed_again_and_its_prompt_i
         let model = of_memory(memory);
         let world = OnDisk::new(&model);
         let story = tokens(&model, &user(&"a long story ".repeat(20)));
-        let endless = |most| TurnRequest { ignore_eog: true, ..request("chat", &story, most) };
+        let endless = |most| endless("chat", &story, most);
         let long = ask(&world.engine, endless(60)).timeline;
         let short = ask(&world.engine, endless(20)).timeline;
         assert!(long.starts_with(&short), "{memory}");
@@ -124,7 +124,7 @@ fn a_branch_that_ends_inside_a_block_is_restored_to_its_last_token() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
     let mut world = OnDisk::new(&model);
     let prompt = tokens(&model, &user(&"a long story ".repeat(20)));
-    let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 500) };
+    let endless = endless("chat", &prompt, 500);
     let mut cancelled = world.engine.submit(endless).unwrap();
     for _ in 0..50 {
         cancelled.next_blocking().expect("it runs");
@@ -289,7 +289,7 @@ fn a_deletion_after_a_crash_takes_objects_that_no_slot_file_names_yet() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
     let before = OnDisk::new(&model);
     let prompt = tokens(&model, &user(&"a secret ".repeat(20)));
-    let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 500) };
+    let endless = endless("chat", &prompt, 500);
     let running = before.engine.submit(endless).unwrap();
     while files(before.path()).len() < 3 {
         std::thread::sleep(Duration::from_millis(5));

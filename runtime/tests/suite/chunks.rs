@@ -33,10 +33,6 @@ fn repaired(conversation: &str, prompt: &[Token]) -> TurnRequest {
     TurnRequest { reuse: Reuse::Repaired(Repair::default()), ..request(conversation, prompt, 8) }
 }
 
-fn check_sum(answer: &Answer, prompt: &[Token]) {
-    assert_eq!(answer.report.tokens.prompt(), prompt.len(), "{:?}", answer.report.tokens);
-}
-
 #[test]
 fn documents_in_another_order_are_moved_and_their_heads_computed() {
     let model = fake();

@@ -11,9 +11,6 @@ use hob_slots::{BlockId, Token, TtlClass};
 
 use crate::support::*;
 
-const MEMORIES: [MemoryKind; 4] =
-    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
-
 fn cold(conversation: &str, prompt: &[Token]) -> TurnRequest {
     TurnRequest { cold: true, ..request(conversation, prompt, 20) }
 }

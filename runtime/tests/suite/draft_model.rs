@@ -11,7 +11,7 @@ use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::grammar::Grammar;
 use hob_runtime::{
     Disagreement, DraftCounts, DraftModel, DraftModelCounters, Engine, EngineOptions, Model,
-    Retention, TurnEvent, TurnRequest,
+    Retention, TurnRequest,
 };
 use hob_slots::Token;
 use proptest::prelude::*;
@@ -24,29 +24,12 @@ fn with_drafts(draft_model: Option<DraftModel>) -> EngineOptions {
     EngineOptions { draft_model, ..options() }
 }
 
-/// All events of the turn but its times, and what was drafted.
-fn events(engine: &Engine, request: TurnRequest) -> (Vec<String>, DraftCounts) {
-    let mut turn = engine.submit(request).expect("a valid turn");
-    let (mut seen, mut counts) = (Vec::new(), DraftCounts::default());
-    while let Some(event) = turn.next_blocking() {
-        seen.push(match event {
-            TurnEvent::Started(report) => format!("{:?}", report.tokens),
-            TurnEvent::Finished { reason, text, completion_tokens, drafts, timeline, .. } => {
-                counts = drafts;
-                format!("{reason:?} {text:?} {completion_tokens} {timeline:?}")
-            }
-            other => format!("{other:?}"),
-        });
-    }
-    (seen, counts)
-}
-
 fn counters(engine: &Engine) -> DraftModelCounters {
     status(engine).draft_model.expect("it has one")
 }
 
 fn answer(prompt: &[Token], max_tokens: usize) -> TurnRequest {
-    TurnRequest { ignore_eog: true, ..request("chat", prompt, max_tokens) }
+    endless("chat", prompt, max_tokens)
 }
 
 /// It takes longer for a token than a reader for a block: what is saved arrives while it answers.
@@ -79,7 +62,7 @@ fn a_turn_that_asks_for_no_drafts_asks_the_draft_model_for_none() {
     let without = TurnRequest { drafts: false, ..answer(&prompt, 160) };
     let (_, counts) = events(&engine, without);
     assert_eq!(counts, DraftCounts::default());
-    let with = TurnRequest { ignore_eog: true, ..request("other", &prompt, 160) };
+    let with = endless("other", &prompt, 160);
     let (_, counts) = events(&engine, with);
     assert!(counts.model_accepted > 50, "{counts:?}");
 }
@@ -301,7 +284,7 @@ fn answers_of_llama_cpp_equal_those_without_a_draft_model() {
     ] {
         let (model, drafter_model) = (load(target), load(drafter));
         let prompt = tokens(&model, &user("My locker code is 48213. What is my locker code?"));
-        let greedy = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 200) };
+        let greedy = endless("chat", &prompt, 200);
         let drawn = hob_runtime::sample::Sampling {
             temperature: 0.8,
             seed: Some(11),

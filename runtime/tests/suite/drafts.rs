@@ -7,7 +7,7 @@ use std::time::Duration;
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::grammar::Grammar;
-use hob_runtime::{DraftCounts, Engine, EngineOptions, Model, TurnEvent, TurnRequest};
+use hob_runtime::{DraftCounts, EngineOptions, Model, TurnRequest};
 use proptest::prelude::*;
 
 use crate::support::*;
@@ -24,32 +24,12 @@ fn engine_with(model: &Arc<dyn Model>, drafts: bool) -> Started {
     engine(model, None, EngineOptions { drafts, ..options() })
 }
 
-/// All events of the turn but its times, and how many tokens were drafted and accepted.
-fn events(engine: &Engine, request: TurnRequest) -> (Vec<String>, DraftCounts) {
-    let mut turn = engine.submit(request).expect("a valid turn");
-    let (mut seen, mut counts) = (Vec::new(), DraftCounts::default());
-    while let Some(event) = turn.next_blocking() {
-        seen.push(match event {
-            TurnEvent::Started(report) => format!("{:?}", report.tokens),
-            TurnEvent::Finished { reason, text, completion_tokens, drafts, timeline, .. } => {
-                counts = drafts;
-                format!("{reason:?} {text:?} {completion_tokens} {timeline:?}")
-            }
-            other => format!("{other:?}"),
-        });
-    }
-    (seen, counts)
-}
-
-const MEMORIES: [MemoryKind; 4] =
-    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
-
 #[test]
 fn a_copied_file_is_drafted_and_answered_as_without() {
     for memory in MEMORIES {
         let model = copying(memory);
         let prompt = tokens(&model, &user(FILE));
-        let answer = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 200) };
+        let answer = endless("chat", &prompt, 200);
         let [on, off] = [true, false].map(|drafts| engine_with(&model, drafts));
         let (expected, none) = events(&off, answer.clone());
         let (seen, counts) = events(&on, answer);
@@ -68,7 +48,7 @@ fn a_turn_that_asks_for_no_drafts_has_none_and_the_same_answer() {
     for memory in MEMORIES {
         let model = copying(memory);
         let prompt = tokens(&model, &user(FILE));
-        let with = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 200) };
+        let with = endless("chat", &prompt, 200);
         let without = TurnRequest { drafts: false, ..with.clone() };
         let [(expected, counts), (seen, none)] =
             [with, without].map(|answer| events(&engine_with(&model, true), answer));
@@ -84,8 +64,7 @@ fn the_saved_conversation_is_the_one_without_drafts() {
         let model = copying(memory);
         let mut disk = OnDisk::with(&model, EngineOptions { slots: 1, ..options() });
         let prompt = tokens(&model, &user(FILE));
-        let first =
-            ask(&disk.engine, TurnRequest { ignore_eog: true, ..request("chat", &prompt, 150) });
+        let first = ask(&disk.engine, endless("chat", &prompt, 150));
         assert!(status(&disk.engine).counters.accepted_tokens > 0, "{memory}");
         disk.restart();
         let next = then(&model, &first.timeline, "and now?");
@@ -105,7 +84,7 @@ fn a_cancelled_copy_leaves_its_slot_to_the_next_turn() {
     let on = engine_with(&model, true);
     let prompt = tokens(&model, &user(FILE));
     for after in 1..12 {
-        let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 1_500) };
+        let endless = endless("chat", &prompt, 1_500);
         let mut turn = on.submit(endless).unwrap();
         (0..after * 5).for_each(|_| drop(turn.next_blocking()));
         drop(turn);
@@ -212,10 +191,7 @@ mod llama {
             "fixtures/gemma3.gguf",
         ] {
             let model = load(file);
-            let answer = TurnRequest {
-                ignore_eog: true,
-                ..request("chat", &tokens(&model, &user(&story())), 300)
-            };
+            let answer = endless("chat", &tokens(&model, &user(&story())), 300);
             let [(seen, counts), (expected, _)] = on_and_off(&model, &answer);
             assert_eq!(seen, expected, "{file}");
             assert!(counts.accepted > 0, "{file}: {counts:?}");
@@ -240,12 +216,8 @@ mod llama {
             let grammar = Grammar::lark(format!("start: {} /[a-z ]+/", forced.join(" ")));
             let grammar = Some(Arc::new(grammar));
             let max_tokens = copy.len() + 20;
-            let answer = TurnRequest {
-                grammar,
-                ignore_eog: true,
-                logprobs: Some(1),
-                ..request("chat", &prompt, max_tokens)
-            };
+            let answer =
+                TurnRequest { grammar, logprobs: Some(1), ..endless("chat", &prompt, max_tokens) };
             let [(seen, counts), (expected, _)] = on_and_off(&model, &answer);
             let words = |events: &[String]| -> Vec<String> {
                 events.iter().map(|it| it.split(" logprobs").next().unwrap().to_owned()).collect()

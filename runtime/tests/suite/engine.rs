@@ -117,10 +117,7 @@ fn turns_that_do_not_fit_together_run_in_turn_and_answer_the_same() {
     let engine = engine(&model, None, small);
     let prompts: Vec<Vec<Token>> =
         (0..2).map(|n| tokens(&model, &user(&format!("number {n} ").repeat(12)))).collect();
-    let endless = |n: usize| TurnRequest {
-        ignore_eog: true,
-        ..request(&format!("chat {n}"), &prompts[n], 60)
-    };
+    let endless = |n: usize| endless(&format!("chat {n}"), &prompts[n], 60);
     let turns: Vec<_> = (0..2).map(|n| engine.submit(endless(n)).unwrap()).collect();
     let answers: Vec<_> = turns.into_iter().map(|turn| finish(turn).unwrap()).collect();
 
@@ -138,7 +135,7 @@ fn an_answer_that_fills_the_context_ends_with_length() {
     let options = EngineOptions { context_tokens: 128, away: None, ..options() };
     let engine = engine(&model, None, options);
     let prompt = tokens(&model, &user("talk for ever"));
-    let answer = ask(&engine, TurnRequest { ignore_eog: true, ..request("chat", &prompt, 10_000) });
+    let answer = ask(&engine, endless("chat", &prompt, 10_000));
     assert_eq!(answer.reason, FinishReason::Length);
     assert_eq!(answer.timeline.len(), 128);
 }
@@ -163,10 +160,7 @@ fn a_prompt_that_cannot_fit_is_refused_with_both_numbers() {
 fn the_queue_is_bounded_and_a_cancelled_turn_makes_room() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let engine = engine(&model, None, EngineOptions { slots: 1, queue: 2, ..options() });
-    let endless = |name: &str| TurnRequest {
-        ignore_eog: true,
-        ..request(name, &tokens(&model, &user("go")), 1_500)
-    };
+    let endless = |name: &str| endless(name, &tokens(&model, &user("go")), 1_500);
     let mut running = engine.submit(endless("a")).unwrap();
     running.next_blocking().expect("it runs, so it left the queue");
     let waiting = [engine.submit(endless("b")).unwrap(), engine.submit(endless("c")).unwrap()];

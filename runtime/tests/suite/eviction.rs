@@ -18,11 +18,7 @@ use crate::support::*;
 const BUDGET: usize = 400;
 
 fn with_budget(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
-    TurnRequest {
-        budget: Some(BUDGET),
-        ignore_eog: true,
-        ..request(conversation, prompt, max_tokens)
-    }
+    TurnRequest { budget: Some(BUDGET), ..endless(conversation, prompt, max_tokens) }
 }
 
 /// The user's turn number `n`, of some sixty tokens.
@@ -129,7 +125,7 @@ fn kv_that_did_not_see_everything_is_found_by_no_other_conversation() {
             block_on(disk.engine.park(name("chat")));
         }
         let other = format!("other {parks}");
-        let request = TurnRequest { ignore_eog: true, ..request(&other, &prompt, 24) };
+        let request = endless(&other, &prompt, 24);
         assert_eq!(ask(&disk.engine, request).tokens, expected, "parked: {parks}");
         block_on(disk.engine.forget(name(&other))).unwrap();
     }
@@ -400,7 +396,7 @@ fn a_conversation_without_a_budget_has_the_cells_of_the_cache() {
     let (mut timeline, mut replay) = (Vec::new(), Replay::default());
     for n in 0..16 {
         let prompt = [timeline, tokens(&model, &question(n))].concat();
-        let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 24) };
+        let endless = endless("chat", &prompt, 24);
         let answer = ask(&disk.engine, endless);
         let expected = replay.answer(&*model, &prompt, &answer, &ends(&model));
         assert_eq!(answer.tokens, expected, "turn {n}: {:?}", answer.moved);
@@ -478,7 +474,7 @@ fn a_budget_above_the_cells_of_the_cache_is_as_good_as_none() {
 
 fn alone_ignoring_ends(model: &Arc<dyn Model>, prompt: &[Token]) -> Vec<Token> {
     let engine = engine(model, None, options());
-    let answer = ask(&engine, TurnRequest { ignore_eog: true, ..request("alone", prompt, 24) });
+    let answer = ask(&engine, endless("alone", prompt, 24));
     engine.shutdown();
     answer.tokens
 }

@@ -25,7 +25,7 @@ fn a_running_turn_keeps_the_objects_it_shares_with_a_forgotten_conversation() {
         let before = engine(&model, Some(directory.path()), options());
         let prompt = tokens(&model, &user(&"as one they begin ".repeat(10)));
         ask(&before, request("goes", &prompt, 5));
-        let endless = TurnRequest { ignore_eog: true, ..request("stays", &prompt, 500) };
+        let endless = endless("stays", &prompt, 500);
         let mut stays = before.submit(endless).unwrap();
         for _ in 0..20 {
             stays.next_blocking().expect("it runs"); // Generates a while.
@@ -52,7 +52,7 @@ fn what_has_left_a_running_turn_stays_although_it_was_saved_for_a_forgotten_conv
     ask(&disk.engine, request("goes", &prompt, 5));
     block_on(disk.engine.park(name("goes")));
     let budget = Some(400);
-    let endless = TurnRequest { ignore_eog: true, budget, ..request("stays", &prompt, 100) };
+    let endless = TurnRequest { budget, ..endless("stays", &prompt, 100) };
     let mut stays = disk.engine.submit(endless).unwrap();
     while !matches!(stays.next_blocking().expect("it runs"), TurnEvent::Token { .. }) {}
     block_on(disk.engine.forget(name("goes"))).unwrap();
@@ -77,7 +77,7 @@ fn a_conversation_forgotten_while_it_runs_leaves_nothing_on_disk() {
         let directory = tempfile::tempdir().unwrap();
         let engine = engine(&model, Some(directory.path()), options());
         let prompt = tokens(&model, &user(&"a secret ".repeat(20)));
-        let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 500) };
+        let endless = endless("chat", &prompt, 500);
         let running = engine.submit(endless).unwrap();
         while status(&engine).counters.written_bytes == 0 {
             std::thread::sleep(Duration::from_millis(5));
@@ -218,7 +218,7 @@ fn a_queued_turn_is_forgotten_with_its_conversation() {
     let model = slow(MemoryKind::Plain);
     let engine = engine(&model, None, options());
     let prompt = tokens(&model, &user("hello"));
-    let endless = TurnRequest { ignore_eog: true, ..request("chat", &prompt, 500) };
+    let endless = endless("chat", &prompt, 500);
     let [running, waiting] = [endless.clone(), endless].map(|turn| engine.submit(turn).unwrap());
     block_on(engine.forget(name("chat"))).unwrap();
     assert_eq!(finish(running).map(drop), Err(TurnError::Forgotten));

@@ -4,7 +4,7 @@
 
 #![cfg(feature = "llama")]
 
-use hob_runtime::{EngineOptions, FinishReason, TurnError, TurnRequest, Way};
+use hob_runtime::{EngineOptions, FinishReason, TurnError, Way};
 use hob_slots::Token;
 
 use crate::support::*;
@@ -21,10 +21,6 @@ fn words(from: usize, count: usize) -> Vec<Token> {
     (from..from + count).map(word).collect()
 }
 
-fn endless(prompt: &[Token], max_tokens: usize) -> TurnRequest {
-    TurnRequest { ignore_eog: true, ..request("chat", prompt, max_tokens) }
-}
-
 #[test]
 fn a_session_goes_on_beyond_its_cells_and_computes_only_what_is_new() {
     let (tokens, cells) =
@@ -34,7 +30,7 @@ fn a_session_goes_on_beyond_its_cells_and_computes_only_what_is_new() {
     let (mut timeline, mut out, mut back) = (Vec::new(), 0, 0);
     while timeline.len() < tokens {
         let prompt = [&timeline[..], &words(timeline.len(), 600)].concat();
-        let answer = ask(&disk.engine, endless(&prompt, 32));
+        let answer = ask(&disk.engine, endless("chat", &prompt, 32));
         assert!(answer.cells.peak <= cells, "{:?}", answer.cells);
         let counts = answer.report.tokens;
         assert_eq!(counts.prompt(), prompt.len());
@@ -61,7 +57,7 @@ fn cells_that_llama_cpp_adds_to_the_cache_are_not_used() {
     let mut timeline = Vec::new();
     for _ in 0..4 {
         let prompt = [&timeline[..], &words(timeline.len(), 300)].concat();
-        let answer = ask(&engine, endless(&prompt, 32));
+        let answer = ask(&engine, endless("chat", &prompt, 32));
         assert!(answer.cells.peak <= cells, "{:?}", answer.cells);
         timeline = answer.timeline;
     }
@@ -74,7 +70,7 @@ fn an_answer_ends_with_the_trained_context() {
     let model = load("fixtures/long.gguf");
     let engine = engine(&model, None, of_cells(8_192));
     let prompt = words(0, TRAINED - 10);
-    let answer = ask(&engine, endless(&prompt, 50));
+    let answer = ask(&engine, endless("chat", &prompt, 50));
     assert_eq!((answer.reason, answer.timeline.len()), (FinishReason::Length, TRAINED));
     assert!(answer.cells.peak <= 8_192, "{:?}", answer.cells);
     let refused = engine.submit(request("chat", &words(0, TRAINED + 1), 1)).unwrap_err();

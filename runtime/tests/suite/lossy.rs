@@ -369,7 +369,7 @@ mod real {
     }
 
     fn asked(prompt: &[Token]) -> TurnRequest {
-        TurnRequest { ignore_eog: true, ..request("chat", prompt, 32) }
+        endless("chat", prompt, 32)
     }
 
     #[test]

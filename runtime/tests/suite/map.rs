@@ -45,10 +45,6 @@ fn long(words: &str) -> String {
     user(&words.repeat(200 / words.len()))
 }
 
-fn endless(conversation: &str, prompt: &[hob_slots::Token], max_tokens: usize) -> TurnRequest {
-    TurnRequest { ignore_eog: true, ..request(conversation, prompt, max_tokens) }
-}
-
 #[test]
 fn computed_and_generated_blocks_have_their_origins() {
     let model = fake();

@@ -12,9 +12,6 @@ use crate::support::*;
 
 const ROWS: usize = 32;
 
-const MEMORIES: [MemoryKind; 4] =
-    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
-
 /// A model whose micro-batches take some 6 ms, and the log of them.
 fn slow(memory: MemoryKind) -> (Arc<dyn Model>, BatchLog) {
     let log = BatchLog::default();

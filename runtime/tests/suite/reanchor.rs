@@ -31,10 +31,6 @@ fn reanchored(conversation: &str, prompt: &[Token]) -> TurnRequest {
     TurnRequest { reanchored: true, ..request(conversation, prompt, 8) }
 }
 
-fn check_sum(answer: &Answer, prompt: &[Token]) {
-    assert_eq!(answer.report.tokens.prompt(), prompt.len(), "{:?}", answer.report.tokens);
-}
-
 /// The newest two of `messages`, and the next.
 fn newest(messages: &[usize]) -> Vec<usize> {
     let last = messages[messages.len() - 1];

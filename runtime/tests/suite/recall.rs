@@ -74,7 +74,7 @@ fn talk(
         if budget.is_some() {
             settle(&disk.engine);
         }
-        let mut request = TurnRequest { budget, ignore_eog: true, ..request("chat", &prompt, 24) };
+        let mut request = TurnRequest { budget, ..endless("chat", &prompt, 24) };
         request.keep.segments.clone_from(&segments);
         let answer = ask(&disk.engine, request);
         timeline = answer.timeline.clone();
@@ -172,8 +172,7 @@ fn what_is_next_to_what_came_back_is_in_memory_for_the_next_question() {
     let mut turn = |disk: &OnDisk, text: &str, budget: usize| {
         let prompt = [timeline.clone(), tokens(&model, &user(text))].concat();
         segments.push(message(prompt.len(), Layer::User, segments.len() + 1));
-        let mut request =
-            TurnRequest { budget: Some(budget), ignore_eog: true, ..request("chat", &prompt, 24) };
+        let mut request = TurnRequest { budget: Some(budget), ..endless("chat", &prompt, 24) };
         request.keep.segments.clone_from(&segments);
         let answer = ask(&disk.engine, request);
         timeline.clone_from(&answer.timeline);
@@ -250,8 +249,7 @@ fn say(
     let mut segments = session.segments.clone();
     segments.push(SegmentRef::new(prompt.len() as u32, Layer::User, "the last message"));
     let Session { budget, timeline, .. } = session;
-    let mut request =
-        TurnRequest { budget: *budget, ignore_eog: true, ..request("chat", &prompt, 24) };
+    let mut request = TurnRequest { budget: *budget, ..endless("chat", &prompt, 24) };
     request.keep.segments = segments;
     (ask(&disk.engine, request), timeline.len())
 }

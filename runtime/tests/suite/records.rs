@@ -13,9 +13,6 @@ use hob_slots::{Token, TtlClass};
 
 use crate::support::*;
 
-const MEMORIES: [MemoryKind; 4] =
-    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
-
 /// Some milliseconds a micro-batch.
 fn slow(memory: MemoryKind) -> Arc<dyn Model> {
     let fake = FakeModel::new().with_memory(memory).with_pace(Duration::from_micros(100));
@@ -171,7 +168,7 @@ fn a_shorter_answer_to_the_same_prompt_leaves_the_record_whole() {
     let model = slow(MemoryKind::Plain);
     let disk = OnDisk::new(&model);
     let story = tokens(&model, &user(&"hello ".repeat(60)));
-    let long = TurnRequest { ignore_eog: true, ..request("chat", &story, 60) };
+    let long = endless("chat", &story, 60);
     let first = ask(&disk.engine, long.clone());
     settle(&disk.engine);
     let again = ask(&disk.engine, TurnRequest { max_tokens: 2, ..long });

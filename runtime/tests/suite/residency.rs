@@ -7,7 +7,8 @@ use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Model, Purpose, Residency, TurnError, TurnRequest};
 
 use crate::support::{
-    ask, block_on, engine, fake, finish, name, options, request, status, then, tokens, user,
+    ask, block_on, endless, engine, fake, finish, name, options, request, status, then, tokens,
+    user,
 };
 
 #[test]
@@ -55,7 +56,7 @@ fn what_has_left_the_cells_of_a_conversation_is_no_longer_held_in_memory_after_u
 fn a_running_turn_prevents_unloading() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let engine = engine(&model, None, options());
-    let endless = TurnRequest { ignore_eog: true, ..request("chat", &tokens(&model, "hi"), 100) };
+    let endless = endless("chat", &tokens(&model, "hi"), 100);
     let turn = engine.submit(endless).unwrap();
     assert!(!block_on(engine.unload()));
     assert_eq!(finish(turn).unwrap().tokens.len(), 100);

@@ -83,9 +83,7 @@ fn a_restore_behind_shared_tokens_fits_a_cache_that_has_no_room_for_two_blocks_m
 
 #[test]
 fn a_conversation_resumes_from_disk_after_a_restart_and_computes_only_new_tokens() {
-    for memory in
-        [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent]
-    {
+    for memory in MEMORIES {
         let model = of_memory(memory);
         let mut disk = OnDisk::new(&model);
         let long = "a long story ".repeat(20);
@@ -169,9 +167,7 @@ fn a_record_counts_the_turns_of_its_conversation_also_across_restarts() {
 
 #[test]
 fn regenerate_computes_one_token_or_one_micro_batch_also_after_a_restart() {
-    for memory in
-        [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent]
-    {
+    for memory in MEMORIES {
         let model = of_memory(memory);
         let prompt = tokens(&model, &user(&"tell me something ".repeat(9)));
         let last_batch = (prompt.len() - 1) % options().micro_batch + 1;

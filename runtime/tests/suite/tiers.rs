@@ -32,10 +32,6 @@ fn story(model: &Arc<dyn Model>, of: &str) -> Vec<Token> {
     tokens(model, &user(&text.repeat(12)))
 }
 
-fn endless(conversation: &str, prompt: &[Token]) -> TurnRequest {
-    TurnRequest { ignore_eog: true, ..request(conversation, prompt, 24) }
-}
-
 /// Parks the conversation and waits until it is on disk.
 fn park(engine: &Engine, conversation: &str) -> SavedStatus {
     settle(engine);
@@ -59,7 +55,7 @@ fn goes_on_as_told(
     of: &str,
 ) -> Vec<Token> {
     let prompt = then(model, timeline, "What is my locker code?");
-    let answer = ask(engine, endless(told.conversation.as_str(), &prompt));
+    let answer = ask(engine, endless(told.conversation.as_str(), &prompt, 24));
     let counts = answer.report.tokens;
     let restored = (counts.memory, counts.disk);
     assert_eq!(restored, (told.memory_tokens, told.disk_tokens), "{of}: {told:?}, {counts:?}");
@@ -71,10 +67,10 @@ fn goes_on_as_told(
 fn kv_that_was_restored_from_disk_and_parked_is_told_to_be_on_disk() {
     for (of, model) in models() {
         let mut world = OnDisk::new(&model);
-        let first = ask(&world.engine, endless("chat", &story(&model, "48213"))).timeline;
+        let first = ask(&world.engine, endless("chat", &story(&model, "48213"), 24)).timeline;
         world.restart();
         let prompt = then(&model, &first, "And then?");
-        let second = ask(&world.engine, endless("chat", &prompt)).timeline;
+        let second = ask(&world.engine, endless("chat", &prompt, 24)).timeline;
         let told = park(&world.engine, "chat");
         if model.facts().memory.is_plain() {
             // Only the new turn is in memory: a restore reads the disk.
@@ -89,7 +85,7 @@ fn kv_that_was_restored_from_disk_and_parked_is_told_to_be_on_disk() {
 fn kv_that_a_small_memory_has_evicted_is_told_to_be_on_disk() {
     for (of, model) in models() {
         let one = OnDisk::new(&model);
-        ask(&one.engine, endless("chat", &story(&model, "48213")));
+        ask(&one.engine, endless("chat", &story(&model, "48213"), 24));
         park(&one.engine, "chat");
         let bytes = status(&one.engine).memory_bytes;
         assert_eq!(saved(&one.engine, "chat").tier(), Tier::Memory, "{of}");
@@ -98,7 +94,7 @@ fn kv_that_a_small_memory_has_evicted_is_told_to_be_on_disk() {
         let world = OnDisk::with(&model, budget);
         let names = ["a", "b", "c", "d"];
         let timelines = names.map(|name| {
-            let timeline = ask(&world.engine, endless(name, &story(&model, name))).timeline;
+            let timeline = ask(&world.engine, endless(name, &story(&model, name), 24)).timeline;
             park(&world.engine, name);
             timeline
         });
@@ -122,10 +118,10 @@ fn kv_that_this_process_has_never_read_is_looked_up_on_disk() {
     let model: Arc<dyn Model> = Arc::new(slow);
     let mut world = OnDisk::new(&model);
     let prompt = story(&model, "48213");
-    let first = ask(&world.engine, endless("chat", &prompt)).timeline;
+    let first = ask(&world.engine, endless("chat", &prompt, 24)).timeline;
     world.restart_with(EngineOptions { micro_batch: 16, ..options() });
     // It reads the record alone, and computes a part of the prompt.
-    let cold = TurnRequest { cold: true, ..endless("chat", &prompt) };
+    let cold = TurnRequest { cold: true, ..endless("chat", &prompt, 24) };
     let cancelled = world.engine.submit(cold).unwrap();
     while status(&world.engine).slots.iter().all(|slot| slot.tokens == 0) {
         std::thread::sleep(Duration::from_millis(1));
@@ -141,7 +137,7 @@ fn kv_that_this_process_has_never_read_is_looked_up_on_disk() {
 fn without_memory_for_kv_a_parked_conversation_is_told_to_be_on_disk() {
     for (of, model) in models() {
         let world = OnDisk::with(&model, EngineOptions { memory_budget_bytes: 0, ..options() });
-        let first = ask(&world.engine, endless("chat", &story(&model, "48213"))).timeline;
+        let first = ask(&world.engine, endless("chat", &story(&model, "48213"), 24)).timeline;
         let told = park(&world.engine, "chat");
         assert_eq!(told.tier(), Tier::Disk, "{of}: {told:?}");
         let left = block_on(world.engine.map()).unwrap().left;

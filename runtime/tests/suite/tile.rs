@@ -66,7 +66,7 @@ fn slices_of_a_prompt_beside_an_answer_get_a_tile_once_they_are_behind_many_cell
         ..options()
     };
     let engine = engine(&fake_with_tiles(&log), None, options);
-    let answering = TurnRequest { ignore_eog: true, ..request("one", &words("a", 10), 1_000) };
+    let answering = endless("one", &words("a", 10), 1_000);
     let mut answering = engine.submit(answering).expect("a valid turn");
     for _ in 0..3 {
         answering.next_blocking();

@@ -15,8 +15,8 @@ use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
 use hob_runtime::{
-    CellCounts, DraftModel, Engine, EngineOptions, EngineStatus, FinishReason, Model, Moved, Turn,
-    TurnError, TurnEvent, TurnReport, TurnRequest,
+    CellCounts, DraftCounts, DraftModel, Engine, EngineOptions, EngineStatus, FinishReason, Model,
+    Moved, Turn, TurnError, TurnEvent, TurnReport, TurnRequest,
 };
 use hob_slots::format::SlotRecord;
 use hob_slots::store::{Store, StoreReader};
@@ -30,6 +30,9 @@ pub use llama_cpp::{asset, load};
 pub const FINGERPRINT: ModelHash = ModelHash(*b"a model!");
 
 pub const DRAFT_FINGERPRINT: ModelHash = ModelHash(*b"a draft!");
+
+pub const MEMORIES: [MemoryKind; 4] =
+    [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent];
 
 /// A fake that drafts for another model. `copies`: it repeats its text as a copying one does.
 pub fn draft_model(target: &Arc<dyn Model>, copies: bool) -> DraftModel {
@@ -160,6 +163,11 @@ pub fn request(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnR
     TurnRequest::answer(Some(name(conversation)), prompt.to_vec(), max_tokens)
 }
 
+/// [`request`], past end tokens: random weights and the fake model write them at any time.
+pub fn endless(conversation: &str, prompt: &[Token], max_tokens: usize) -> TurnRequest {
+    TurnRequest { ignore_eog: true, ..request(conversation, prompt, max_tokens) }
+}
+
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub report: TurnReport,
@@ -210,6 +218,28 @@ pub fn answer(events: impl IntoIterator<Item = TurnEvent>) -> Result<Answer, Tur
 
 pub fn ask(engine: &Engine, request: TurnRequest) -> Answer {
     finish(engine.submit(request).expect("a valid turn")).expect("the turn succeeds")
+}
+
+/// All events of a turn but its times, and how many tokens were drafted and accepted.
+pub fn events(engine: &Engine, request: TurnRequest) -> (Vec<String>, DraftCounts) {
+    let mut turn = engine.submit(request).expect("a valid turn");
+    let (mut seen, mut counts) = (Vec::new(), DraftCounts::default());
+    while let Some(event) = turn.next_blocking() {
+        seen.push(match event {
+            TurnEvent::Started(report) => format!("{:?}", report.tokens),
+            TurnEvent::Finished { reason, text, completion_tokens, drafts, timeline, .. } => {
+                counts = drafts;
+                format!("{reason:?} {text:?} {completion_tokens} {timeline:?}")
+            }
+            other => format!("{other:?}"),
+        });
+    }
+    (seen, counts)
+}
+
+/// Every token of the prompt is counted in one place.
+pub fn check_sum(answer: &Answer, prompt: &[Token]) {
+    assert_eq!(answer.report.tokens.prompt(), prompt.len(), "{:?}", answer.report.tokens);
 }
 
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {

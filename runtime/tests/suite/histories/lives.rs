@@ -130,7 +130,7 @@ impl Life {
     fn request(&mut self, chat: usize, prompt: &[Token]) -> TurnRequest {
         let most = 1 + self.random.below(40);
         let Chat { name, budget, .. } = &self.chats[chat];
-        TurnRequest { budget: *budget, ignore_eog: true, ..request(name, prompt, most) }
+        TurnRequest { budget: *budget, ..endless(name, prompt, most) }
     }
 
     /// What the chat says next: behind all of it, or behind an earlier place, as an edit does; or what it said
