@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use hob_testkit::{Answer, Hobd, Launch};
 use serde_json::{Value, json};
 
+use crate::common::chance::Chance;
 use crate::common::merged;
 
 /// A request that takes longer hangs, also on a busy machine and in a debug build.
@@ -190,7 +191,7 @@ fn random_schemas_take_no_gigabytes() {
     let directory = tempfile::tempdir().unwrap();
     let mut hobd = Tried::start(directory.path());
     for seed in 0..count {
-        let mut random = Random(seed);
+        let mut random = Random(Chance(seed));
         let schema = random.schema(7);
         let fields = if seed % 4 == 0 { of_tool(&schema) } else { of_schema(&schema) };
         hobd.expect_an_answer(&format!("seed {seed}: {schema}"), &fields);
@@ -198,24 +199,16 @@ fn random_schemas_take_no_gigabytes() {
     hobd.print();
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014).
-struct Random(u64);
+struct Random(Chance);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-
     fn schemas(&mut self, depth: u32) -> Vec<Value> {
-        (0..1 + self.below(5)).map(|_| self.schema(depth - 1)).collect()
+        (0..1 + self.0.below(5)).map(|_| self.schema(depth - 1)).collect()
     }
 
     fn schema(&mut self, depth: u32) -> Value {
-        let (low, high) = (self.below(40), 40 + self.below(2_000));
-        match if depth == 0 { self.below(5) } else { self.below(11) } {
+        let (low, high) = (self.0.below(40), 40 + self.0.below(2_000));
+        match self.0.below(if depth == 0 { 5 } else { 11 }) {
             0 => json!({"type": "string", "minLength": low, "maxLength": high}),
             1 => {
                 json!({"type": "string", "pattern": format!("^(a|b.{{{low},{high}}}|[c-z]*){{0,{low}}}")})

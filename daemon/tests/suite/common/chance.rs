@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// SplitMix64.
+/// SplitMix64 (Steele, Lea and Flood, 2014).
 pub struct Chance(pub u64);
 
 impl Chance {
@@ -14,8 +14,12 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
     pub fn within(&mut self, range: Range<usize>) -> usize {
-        range.start + (self.next() % (range.end - range.start) as u64) as usize
+        range.start + self.below((range.end - range.start) as u64) as usize
     }
 
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {

@@ -32,6 +32,8 @@ use random::Random;
 use routes::{METHODS, Route};
 use serde_json::json;
 
+use crate::common::chance::Chance;
+
 const CLIENTS: u64 = 4;
 /// Connections: some have several.
 const DEFAULT_REQUESTS: u64 = 20_000;
@@ -142,7 +144,7 @@ fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
     let count = number("HOB_TEST_REQUESTS", DEFAULT_REQUESTS);
     let answered = Mutex::new(Answered::default());
     for_each_seed(count, &mut started, |seed| {
-        let random = &mut Random(seed);
+        let random = &mut Random(Chance(seed));
         let sent = connection(random, &routes, &token, address);
         let parts: Vec<&[u8]> = sent.iter().map(|request| request.bytes.as_slice()).collect();
         let whole = parts.concat();
@@ -181,7 +183,7 @@ fn no_random_message_of_a_web_socket_ends_a_thread_or_gets_an_internal_error() {
     let sockets = number("HOB_TEST_REQUESTS", DEFAULT_REQUESTS) / 2 / MESSAGES;
     let (opened, updated) = (AtomicU64::new(0), AtomicU64::new(0));
     for_each_seed(sockets, &mut started, |seed| {
-        let random = &mut Random(seed);
+        let random = &mut Random(Chance(seed));
         let mut parts = vec![handshake(random, &token, address)];
         parts.extend((0..random.below(2 * MESSAGES + 1)).map(|_| events::frames(random)));
         parts.push(vec![0x88, 0x80, 0, 0, 0, 0]); // Close.

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-/// SplitMix64 (Steele, Lea and Flood, 2014).
-pub struct Random(pub u64);
+use crate::common::chance::Chance;
+
+pub struct Random(pub Chance);
 
 /// What parsers stumble over.
 const TEXTS: [&str; 12] = [
@@ -23,10 +24,7 @@ const TEXTS: [&str; 12] = [
 
 impl Random {
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        self.0.below(bound)
     }
 
     pub fn one_in(&mut self, count: u64) -> bool {
