@@ -15,7 +15,7 @@ use hob_slots::store::{ObjectName, StoreReader};
 use hob_testkit::{Client, Hobd};
 use serde_json::{Value, json};
 
-use crate::common::chance::Chance;
+use crate::common::chance::{Chance, from_env};
 use crate::kill::hobd::{launch, model};
 
 const SEED: u64 = 1357;
@@ -25,7 +25,7 @@ const RUNNING: usize = 4;
 
 #[test]
 fn a_deletion_that_was_answered_never_comes_back() {
-    let rounds = std::env::var("HOB_TEST_KILL_ROUNDS").map_or(10, |n| n.parse().unwrap());
+    let rounds = from_env("HOB_TEST_KILL_ROUNDS", 10);
     let directory = tempfile::tempdir().unwrap();
     let mut chance = Chance(SEED);
     let mut deleted = BTreeSet::new();

@@ -13,6 +13,8 @@ use hob_testkit::{Client, Gguf, Hobd, Launch, asset, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::chance::from_env;
+
 /// Files that the sweep makes; `HOB_TEST_ALL=1` makes the second number.
 const SWEEP: (usize, usize) = (60, 600);
 
@@ -183,8 +185,8 @@ fn no_randomly_changed_file_ends_hangs_or_swells_the_daemon() {
     let world = World::new();
     let pid = world.client().get("/v1/status")["pid"].clone();
     let all = std::env::var_os("HOB_TEST_ALL").is_some();
-    let count = number("HOB_TEST_MODELS").unwrap_or(if all { SWEEP.1 } else { SWEEP.0 });
-    let seed = number("HOB_TEST_SEED").unwrap_or(0) as u64;
+    let count = from_env("HOB_TEST_MODELS", if all { SWEEP.1 } else { SWEEP.0 });
+    let seed = from_env("HOB_TEST_SEED", 0_u64);
     let families = ["qwen2", "qwen3", "gemma3", "lfm2", "mamba"];
     let (mut refused, mut slowest) = (0, Duration::ZERO);
     for at in 0..count {
@@ -218,10 +220,6 @@ fn no_randomly_changed_file_ends_hangs_or_swells_the_daemon() {
         assert!(resident < MAX_RESIDENT_MIB, "{}: {resident} MiB", what());
     }
     println!("{count} files, {refused} refused, {slowest:?} at most, {} MiB", resident_mib(&pid));
-}
-
-fn number(variable: &str) -> Option<usize> {
-    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
 }
 
 fn resident_mib(pid: &Value) -> u64 {

@@ -24,7 +24,7 @@ const ZIP: &str = "application/zip";
 fn chatgpts_tree_keeps_its_branches_instructions_reasoning_and_model() {
     let world = World::new();
 
-    let answer = import(&world, JSON, json!([chatgpt()]).to_string());
+    let answer = world.import(JSON, json!([chatgpt()]).to_string());
 
     let imported = &list(&answer)[0];
     assert_eq!(imported["source"], "ChatGPT");
@@ -49,7 +49,7 @@ fn chatgpts_tree_keeps_its_branches_instructions_reasoning_and_model() {
 fn lm_studios_versions_are_branches_and_its_thinking_is_reasoning() {
     let world = World::new();
 
-    let answer = import(&world, JSON, lm_studio().to_string());
+    let answer = world.import(JSON, lm_studio().to_string());
 
     let imported = &list(&answer)[0];
     assert_eq!(imported["source"], "LM Studio");
@@ -68,7 +68,7 @@ fn lm_studios_versions_are_branches_and_its_thinking_is_reasoning() {
     );
     assert_eq!(head(&world, imported), 5);
     // The file has no id, but it is the same chat when it comes again.
-    let again = import(&world, JSON, lm_studio().to_string());
+    let again = world.import(JSON, lm_studio().to_string());
     assert_eq!(list(&again)[0]["was_here"], true);
 }
 
@@ -76,7 +76,7 @@ fn lm_studios_versions_are_branches_and_its_thinking_is_reasoning() {
 fn open_webuis_history_keeps_its_branches_and_folds_reasoning_away() {
     let world = World::new();
 
-    let answer = import(&world, JSON, json!([open_webui()]).to_string());
+    let answer = world.import(JSON, json!([open_webui()]).to_string());
 
     let imported = &list(&answer)[0];
     assert_eq!(imported["source"], "Open WebUI");
@@ -99,7 +99,7 @@ fn jans_messages_are_read_alone_and_with_their_thread_in_a_zip() {
     let world = World::new();
     let (thread, messages) = jan();
 
-    let alone = import(&world, LINES, messages.clone());
+    let alone = world.import(LINES, messages.clone());
     let alone = &list(&alone)[0];
     assert_eq!((&alone["source"], &alone["id"]), (&json!("Jan"), &json!("jan_1700123404")));
     assert_eq!(tree(&world, alone), ["1 < 0 user: Hi!?", "2 < 1 assistant [A greeting.]: Hello."]);
@@ -109,7 +109,7 @@ fn jans_messages_are_read_alone_and_with_their_thread_in_a_zip() {
         ("threads/jan_1700123404/messages.jsonl", messages),
         ("threads/empty/messages.jsonl", String::new()),
     ]);
-    let whole = import(&world, ZIP, zip);
+    let whole = world.import(ZIP, zip);
     let whole = &list(&whole)[0];
     assert_eq!(whole["conversation"]["title"], "funny physics joke");
     assert_eq!(
@@ -136,7 +136,7 @@ fn chatgpts_zip_is_read_and_a_chat_without_text_is_reported() {
         ("conversations.json", json!([chatgpt(), empty]).to_string()),
     ]);
 
-    let answer = import(&world, ZIP, zip);
+    let answer = world.import(ZIP, zip);
 
     assert_eq!(list(&answer).len(), 1);
     let reason = "it has no message with a text";
@@ -151,7 +151,7 @@ fn an_array_of_hobs_own_documents_is_imported_whole() {
             {"id": 1, "message": {"role": "user", "content": format!("I am {id}")}}]})
     };
 
-    let answer = import(&world, JSON, json!([document("one"), document("two")]).to_string());
+    let answer = world.import(JSON, json!([document("one"), document("two")]).to_string());
 
     let ids: Vec<_> = list(&answer).iter().map(|one| one["id"].clone()).collect();
     assert_eq!(ids, ["one", "two"]);
@@ -176,7 +176,7 @@ fn what_no_app_has_written_is_refused_with_what_it_is_and_what_is_accepted() {
         ),
         (ZIP, zip(&[("conversations.json", "[{".to_owned())]), "the file is not JSON"),
     ] {
-        let answer = import(&world, kind, body);
+        let answer = world.import(kind, body);
         let message = answer.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
         assert_eq!(answer.status, 400, "{message}");
         assert!(message.contains(what), "{message}");
@@ -193,7 +193,7 @@ fn circles_and_strangers_in_a_tree_end_no_import() {
     circle["mapping"]["a1"]["children"] = json!(["q1"]);
     circle["current_node"] = json!("nobody");
 
-    let answer = import(&world, JSON, circle.to_string());
+    let answer = world.import(JSON, circle.to_string());
 
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert!(!tree(&world, &list(&answer)[0]).is_empty());
@@ -212,7 +212,7 @@ fn an_export_larger_than_a_request_may_be_is_imported_from_disk() {
     let body = json!(chats).to_string();
     assert!(body.len() > 40_000, "{}", body.len());
 
-    let answer = import(&world, JSON, body);
+    let answer = world.import(JSON, body);
 
     assert_eq!(list(&answer).len(), 40);
 }
@@ -227,18 +227,14 @@ fn imported_answers_are_no_turns_of_this_daemon() {
         {"id": 1, "message": {"role": "user", "content": "Hi"}},
         {"id": 2, "parent": 1, "message": answer, "finish": finish}]});
 
-    assert_eq!(import(&world, JSON, document.to_string()).status, 200);
-    import(&world, JSON, json!([chatgpt()]).to_string());
+    assert_eq!(world.import(JSON, document.to_string()).status, 200);
+    world.import(JSON, json!([chatgpt()]).to_string());
     assert_eq!(world.get("/v1/turns").json()["data"], json!([]));
     assert_eq!(world.conversation("a")["messages"][1]["finish"], finish);
 
     let extra = json!({"conversation": "a", "hob": {"append": true}});
     world.chat(json!([crate::common::user("And you?")]), extra);
     assert_eq!(world.get("/v1/turns").json()["data"].as_array().unwrap().len(), 1);
-}
-
-fn import(world: &World, kind: &str, body: impl Into<Vec<u8>>) -> Answer {
-    world.call("POST", "/v1/conversations/import").header("content-type", kind).body(body).send()
 }
 
 fn list(answer: &Answer) -> Vec<Value> {

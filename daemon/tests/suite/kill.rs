@@ -26,7 +26,7 @@ use hobd::{conversation, launch, model};
 use serde_json::{Value, json};
 use talk::{MAX_TOKENS, Pending, Talk};
 
-use crate::common::chance::Chance;
+use crate::common::chance::{Chance, from_env};
 
 const SEED: u64 = 8642;
 
@@ -59,7 +59,7 @@ impl Kill {
 
 #[test]
 fn kills_at_random_moments_lose_no_text_and_restore_nothing_wrong() {
-    let rounds = std::env::var("HOB_TEST_KILL_ROUNDS").map_or(20, |n| n.parse().unwrap());
+    let rounds = from_env("HOB_TEST_KILL_ROUNDS", 20);
     let mut world = World::new();
     for round in 0..rounds {
         let moment = Kill::random(&mut world.chance);

@@ -32,10 +32,6 @@ fn exported(world: &World, conversation: &str, format: &str) -> Answer {
     answer
 }
 
-fn import(world: &World, kind: &str, body: impl Into<Vec<u8>>) -> Answer {
-    world.call("POST", "/v1/conversations/import").header("content-type", kind).body(body).send()
-}
-
 /// The message tree. Ids count from the conversation's first message.
 fn tree(world: &World, conversation: &str) -> Vec<Value> {
     let conversation = world.conversation(conversation);
@@ -61,18 +57,18 @@ fn json_has_all_branches_and_comes_back_as_it_was() {
     assert_eq!(file.header("content-type"), Some(JSON));
     let name = "attachment; filename=\"locker.json\"";
     assert_eq!(file.header("content-disposition"), Some(name));
-    let received = import(&there, JSON, file.body.clone()).json();
+    let received = there.import(JSON, file.body.clone()).json();
     assert_eq!((&received["id"], &received["was_here"]), (&json!("locker"), &json!(false)));
     assert_eq!(received["conversation"]["message_count"], 7);
     assert_eq!(tree(&there, "locker"), tree(&here, "locker"));
     assert_eq!(there.get("/v1/conversations?q=48213").json()["data"][0]["id"], "locker");
 
     // An equal file adds nothing. A file that differs is imported as another conversation.
-    let again = import(&there, JSON, file.body.clone()).json();
+    let again = there.import(JSON, file.body.clone()).json();
     assert_eq!((&again["id"], &again["was_here"]), (&json!("locker"), &json!(true)));
     let mut changed: Value = file.json();
     changed["messages"][0]["message"]["content"] = "Hello you".into();
-    let renamed = import(&there, JSON, changed.to_string()).json();
+    let renamed = there.import(JSON, changed.to_string()).json();
     assert_eq!((&renamed["id"], &renamed["renamed_from"]), (&json!("locker-2"), &json!("locker")));
     assert_eq!(
         tree(&there, "locker"),
@@ -89,13 +85,13 @@ fn an_archive_has_the_kv_of_a_conversation_that_was_only_computed_ahead() {
         {"id": 1, "message": user(&said)},
         {"id": 2, "parent": 1, "message": {"role": "assistant", "content": "I know."}},
     ]});
-    import(&here, JSON, text.to_string());
+    here.import(JSON, text.to_string());
     let warmed = here.post("/v1/prewarm", json!({"conversation": "locker"}));
     assert_eq!(warmed.status, 200, "{}", warmed.text());
 
     let file = exported(&here, "locker", "archive");
 
-    let received = import(&there, TAR, file.body).json();
+    let received = there.import(TAR, file.body).json();
     assert_eq!(received["kv"]["imported"], true, "{received}");
     assert_eq!(received["conversation"]["ready"], true, "{received}");
 }
@@ -109,7 +105,7 @@ fn every_format_has_the_instructions_and_the_sampling_of_the_conversation() {
         let set = json!({"instructions": "Be brief.", "sampling": sampling});
         here.call("PATCH", "/v1/conversations/locker").json(&set).send();
         let file = exported(&here, "locker", format);
-        import(&there, kind, file.body.clone());
+        there.import(kind, file.body.clone());
         let imported = there.conversation("locker");
         assert_eq!(imported["instructions"], "Be brief.", "{format}");
         assert_eq!(imported["sampling"], sampling, "{format}");
@@ -118,7 +114,7 @@ fn every_format_has_the_instructions_and_the_sampling_of_the_conversation() {
     let message = json!({"id": 1, "message": {"role": "user", "content": "Hi"}});
     let file =
         json!({"format": "hob conversation", "sampling": {"heat": 1}, "messages": [message]});
-    assert_eq!(import(&world, JSON, file.to_string()).error()["param"], "sampling.heat");
+    assert_eq!(world.import(JSON, file.to_string()).error()["param"], "sampling.heat");
 }
 
 #[test]
@@ -130,8 +126,8 @@ fn a_file_of_many_equal_messages_is_taken_in_and_known_again() {
     let file =
         json!({"format": "hob conversation", "version": 1, "id": "many", "messages": messages});
     let file = file.to_string();
-    assert_eq!(import(&world, JSON, file.clone()).json()["conversation"]["message_count"], 600);
-    assert_eq!(import(&world, JSON, file).json()["was_here"], true);
+    assert_eq!(world.import(JSON, file.clone()).json()["conversation"]["message_count"], 600);
+    assert_eq!(world.import(JSON, file).json()["was_here"], true);
     assert_eq!(world.get("/v1/conversations").json()["data"].as_array().unwrap().len(), 1);
 }
 
@@ -141,7 +137,7 @@ fn an_import_takes_a_conversation_out_of_the_trash() {
     talk(&world, "locker");
     let file = exported(&world, "locker", "json");
     world.call("PATCH", "/v1/conversations/locker").json(&json!({"trashed": true})).send();
-    assert_eq!(import(&world, JSON, file.body).json()["was_here"], true);
+    assert_eq!(world.import(JSON, file.body).json()["was_here"], true);
     assert_eq!(world.conversation("locker")["trashed_at"], Value::Null);
 }
 
@@ -154,10 +150,10 @@ fn markdown_is_the_branch_that_was_used_last_and_can_be_read_back() {
     let markdown = file.text();
     assert!(markdown.contains("## User\n") && markdown.contains("\nHallo\n"), "{markdown}");
     assert!(!markdown.contains("48213"), "the file must not contain another branch");
-    let again = import(&world, "text/markdown; charset=utf-8", file.body).json();
+    let again = world.import("text/markdown; charset=utf-8", file.body).json();
     assert_eq!(again["was_here"], true);
     let edited = markdown.replace("\nHallo\n", "\nGuten Tag\n");
-    let received = import(&world, "text/markdown", edited).json();
+    let received = world.import("text/markdown", edited).json();
     assert_eq!((&received["id"], &received["was_here"]), (&json!("locker-2"), &json!(false)));
     let read = world.conversation("locker-2");
     assert_eq!(read["messages"][0]["content"], "Guten Tag");
@@ -175,7 +171,7 @@ fn an_archive_brings_the_kv_along() {
     here.until("the conversation is saved", |world| saved_count(world) == 1);
     let file = exported(&here, "locker", "archive");
     assert_eq!(file.header("content-type"), Some(TAR));
-    let received = import(&there, TAR, file.body.clone()).json();
+    let received = there.import(TAR, file.body.clone()).json();
     assert_eq!(received["kv"]["imported"], true, "{received}");
     assert_eq!(received["conversation"]["place"], "disk");
     assert_eq!(tree(&there, "locker"), tree(&here, "locker"));
@@ -188,7 +184,7 @@ fn an_archive_brings_the_kv_along() {
     // The KV serves the conversation under another name, too.
     let third = World::new();
     say(&third, "locker", "Something else", json!({"append": true}));
-    let received = import(&third, TAR, file.body).json();
+    let received = third.import(TAR, file.body).json();
     assert_eq!((&received["id"], &received["kv"]["imported"]), (&json!("locker-2"), &json!(true)));
     let next = say(&third, "locker-2", "Go on", json!({"append": true}));
     let cached = &next["usage"]["prompt_tokens_details"]["cached_tokens"];
@@ -207,7 +203,7 @@ fn kv_of_another_model_is_left_out_and_the_text_comes_in() {
         !world.get("/v1/slots").json()["data"].as_array().unwrap().is_empty()
     });
     let file = exported(&here, "locker", "archive");
-    let received = import(&there, TAR, file.body).json();
+    let received = there.import(TAR, file.body).json();
     assert_eq!(received["kv"]["imported"], false);
     assert!(received["kv"]["reason"].as_str().unwrap().contains("cache_type_k"), "{received}");
     assert_eq!(tree(&there, "locker"), tree(&here, "locker"));
@@ -255,7 +251,7 @@ fn a_body_that_is_no_export_is_refused_and_changes_nothing() {
         (TAR, archive(&[text, ("slots/bundle.tar", &foreign)]), "invalid_archive"),
         (TAR, archive(&[("conversation.json", b"{}")]), "missing"),
     ] {
-        let refused = import(&there, kind, body);
+        let refused = there.import(kind, body);
         assert_eq!(refused.error()["code"], code, "{}", refused.text());
     }
     assert_eq!(there.get("/v1/conversations").json()["data"], json!([]));

@@ -14,6 +14,8 @@ use hob_testkit::{Hobd, Launch, real_model, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::computed;
+
 const CTX: &str = "8192";
 const MAX_TOKENS: u32 = 20;
 
@@ -302,8 +304,4 @@ fn tokens_of(answer: &Value) -> Vec<Value> {
     let content = answer["choices"][0]["logprobs"]["content"].as_array().unwrap();
     assert!(!content.is_empty(), "{answer}");
     content.iter().map(|token| token["bytes"].clone()).collect()
-}
-
-fn computed(answer: &Value) -> u64 {
-    answer["hob"]["tokens"]["computed"].as_u64().unwrap()
 }

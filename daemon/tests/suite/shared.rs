@@ -8,6 +8,8 @@ use hob_testkit::{Client, Hobd, Launch, Process, Signal, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::{computed, text};
+
 /// What the fake model reads at 250 tokens a second, so that a fetch is quicker.
 const SLOW: &str = "Read this slowly: ";
 
@@ -251,14 +253,9 @@ fn say(client: &Client, conversation: &str, turn: u64) -> Value {
     }))
 }
 
-fn text(answer: &Value) -> String {
-    answer["choices"][0]["message"]["content"].as_str().unwrap().to_owned()
-}
-
 /// Equal answers, for which equally many tokens were computed.
 fn assert_same(shared: &Value, alone: &Value) {
     assert_eq!(text(shared), text(alone));
-    let computed = |answer: &Value| answer["hob"]["tokens"]["computed"].as_u64().unwrap();
     let tokens = [&shared["hob"]["tokens"], &alone["hob"]["tokens"]];
     assert!(computed(shared) <= computed(alone) + 1, "{tokens:?}");
 }

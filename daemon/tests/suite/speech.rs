@@ -39,20 +39,8 @@ fn tokens(answer: &Value, place: &str) -> usize {
     answer["hob"]["tokens"][place].as_u64().unwrap() as usize
 }
 
-/// Speculative prefills that ended with `outcome`.
-fn outcomes(world: &World, outcome: &str) -> u64 {
-    let page = world.get("/metrics").text();
-    let name = format!("hob_ahead_total{{outcome=\"{outcome}\"}} ");
-    page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(0)
-}
-
-/// Tokens of the slot that holds the most.
-fn hot_tokens(world: &World) -> usize {
-    world.status().slots.iter().map(|slot| slot.tokens).max().unwrap_or(0)
-}
-
 fn until_hot(world: &World, count: u64) {
-    world.until("the prefill is complete", |world| outcomes(world, "hot") >= count);
+    world.until("the prefill is complete", |world| world.ahead("hot") >= count);
 }
 
 fn talk(world: &World, id: &str) {
@@ -80,7 +68,7 @@ fn the_history_is_hot_before_the_text_is_final() {
     let world = Plan::new().directory(directory.path()).start();
     start(&world, "a");
     until_hot(&world, 1);
-    let history = hot_tokens(&world);
+    let history = world.hot_tokens();
     final_text(&world, "a", "What is it?");
     let answer = end(&world, "a");
     assert_eq!((tokens(&answer, "disk"), tokens(&answer, "memory")), (0, 0), "{answer}");
@@ -157,9 +145,9 @@ fn new_speech_cancels_the_prefill_of_the_old() {
     let long = "word ".repeat(400);
     partial(&world, "a", &long);
     partial(&world, "a", &long);
-    world.until("the prefill has begun", |world| hot_tokens(world) > 40);
+    world.until("the prefill has begun", |world| world.hot_tokens() > 40);
     start(&world, "a");
-    world.until("the prefill was replaced", |world| outcomes(world, "replaced") == 1);
+    world.until("the prefill was replaced", |world| world.ahead("replaced") == 1);
     until_hot(&world, 2);
     let nothing = world.post("/v1/conversations/a/speech-end", json!({}));
     assert_eq!((nothing.status, &nothing.error()["code"]), (400, &json!("nothing_heard")));
@@ -176,7 +164,7 @@ fn a_failed_speculative_prefill_only_makes_the_turn_cold() {
     let too_long = "word ".repeat(400);
     partial(&world, "a", &too_long);
     partial(&world, "a", &too_long);
-    world.until("the prefill failed", |world| outcomes(world, "failed") == 1);
+    world.until("the prefill failed", |world| world.ahead("failed") == 1);
     final_text(&world, "a", "Hi");
     let answer = end(&world, "a");
     assert_eq!(answer["usage"]["prompt_tokens"], AROUND + 2, "{answer}");
@@ -207,7 +195,7 @@ fn a_turn_takes_over_the_speculative_prefill_and_repeats_none_of_it() {
     let world = slow();
     post(&world, "a", "speech-start", with_system(700));
     final_text(&world, "a", "Hello");
-    world.until("the prefill has begun", |world| hot_tokens(world) > 60);
+    world.until("the prefill has begun", |world| world.hot_tokens() > 60);
     let answer = end(&world, "a");
     let prompt = answer["usage"]["prompt_tokens"].as_u64().unwrap();
     assert!(tokens(&answer, "shared") > 60, "{answer}");
@@ -236,7 +224,7 @@ fn starting_twice_computes_once() {
     post(&world, "a", "speech-start", with_system(300));
     start(&world, "a");
     until_hot(&world, 1);
-    assert_eq!((outcomes(&world, "hot"), outcomes(&world, "replaced")), (1, 0));
+    assert_eq!((world.ahead("hot"), world.ahead("replaced")), (1, 0));
 }
 
 #[test]
@@ -250,7 +238,7 @@ fn a_prewarm_that_arrives_after_the_start_of_speech_replaces_nothing() {
     body["wait"] = false.into();
     assert_eq!(world.post("/v1/prewarm", body).status, 202, "nobody waits: it is computed anyway");
     until_hot(&world, 1);
-    assert_eq!(outcomes(&world, "replaced"), 0);
+    assert_eq!(world.ahead("replaced"), 0);
 }
 
 #[test]
@@ -263,7 +251,7 @@ fn speech_before_the_last_answer_is_complete_waits_for_it_and_delays_no_request(
     start(&world, "a");
     let other = world.chat(json!([user("Hi")]), json!({"conversation": "b"}));
     assert!(!text(&other).is_empty());
-    assert_eq!(outcomes(&world, "hot"), 0);
+    assert_eq!(world.ahead("hot"), 0);
     stream.collect();
     until_hot(&world, 1);
     final_text(&world, "a", "Go on");
@@ -332,7 +320,7 @@ fn a_prewarm_without_wait_continues() {
     let body = json!({"conversation": "a", "wait": false, "messages": system});
     let accepted = world.post("/v1/prewarm", body);
     assert_eq!((accepted.status, &accepted.json()["hot"]), (202, &json!(false)));
-    world.until("the history is hot", |world| hot_tokens(world) > 200);
+    world.until("the history is hot", |world| world.hot_tokens() > 200);
 }
 
 #[test]
@@ -391,7 +379,7 @@ fn a_profile_is_in_front_of_the_spoken_words() {
     world.reload();
     post(&world, "hob", "speech-start", json!({"profile": "kettle"}));
     until_hot(&world, 1);
-    let prefix = hot_tokens(&world);
+    let prefix = world.hot_tokens();
     assert!(prefix > "Speak like a kettle.".len(), "{prefix}");
     final_text(&world, "hob", "Is it hot?");
     until_hot(&world, 2);

@@ -16,7 +16,7 @@ use hob_testkit::process::Signal;
 use hob_testkit::{Client, Hobd, Launch, Process, Stream, wait};
 use serde_json::{Value, json};
 
-use crate::common::chance::Chance;
+use crate::common::chance::{Chance, from_env};
 
 const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -176,7 +176,7 @@ fn sigterm_ends_a_hobd_whose_model_does_not_load() {
 
 #[test]
 fn sigterm_under_any_load_ends_within_ten_seconds_with_everything_saved() {
-    let rounds = std::env::var("HOB_TEST_STOP_ROUNDS").map_or(3, |n| n.parse().unwrap());
+    let rounds = from_env("HOB_TEST_STOP_ROUNDS", 3);
     let directory = tempfile::tempdir().unwrap();
     configure(directory.path());
     let launch = launch(directory.path());

@@ -31,25 +31,13 @@ fn computed(answer: &Value) -> usize {
     answer["hob"]["tokens"]["computed"].as_u64().unwrap() as usize
 }
 
-/// Tokens of the slot that holds the most.
-fn hot_tokens(world: &World) -> usize {
-    world.status().slots.iter().map(|slot| slot.tokens).max().unwrap_or(0)
-}
-
-/// Speculative prefills that ended with `outcome`.
-fn outcomes(world: &World, outcome: &str) -> u64 {
-    let page = world.get("/metrics").text();
-    let name = format!("hob_ahead_total{{outcome=\"{outcome}\"}} ");
-    page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(0)
-}
-
 /// Types `text` word by word; each prefill is complete before the next word.
 fn type_words(world: &World, id: &str, text: &str) {
-    let hot = outcomes(world, "hot");
+    let hot = world.ahead("hot");
     let ends: Vec<usize> = text.match_indices(' ').map(|(at, _)| at + 1).collect();
     for (count, end) in (1..).zip(ends) {
         assert_eq!(typed(world, id, &text[..end])["ahead"], true);
-        world.until("the word is hot", |world| outcomes(world, "hot") >= hot + count);
+        world.until("the word is hot", |world| world.ahead("hot") >= hot + count);
     }
 }
 
@@ -83,7 +71,7 @@ fn a_new_chat_is_computed_from_its_first_word_with_its_profile() {
     world.reload();
     let profile = json!({"hob": {"profile": "kettle", "append": true}});
     typed_in(&world, "new", "Is it ", profile);
-    world.until("the words are hot", |world| outcomes(world, "hot") == 1);
+    world.until("the words are hot", |world| world.ahead("hot") == 1);
     let body = json!({"conversation": "new", "hob": {"profile": "kettle", "append": true}});
     let answer = world.chat(json!([user("Is it hot?")]), body);
     assert_eq!(computed(&answer), "hot?".len() + END, "{answer}");
@@ -94,9 +82,9 @@ fn an_edit_computes_from_the_first_different_word() {
     let world = World::new();
     type_words(&world, "a", "Turn the kitchen light ");
     assert_eq!(typed(&world, "a", "Turn the ")["ahead"], true); // The user deletes two words.
-    let hot = outcomes(&world, "hot");
+    let hot = world.ahead("hot");
     typed(&world, "a", "Turn the bathroom ");
-    world.until("the new word is hot", |world| outcomes(world, "hot") > hot);
+    world.until("the new word is hot", |world| world.ahead("hot") > hot);
     let answer = world.chat(json!([user("Turn the bathroom light on")]), append("a"));
     assert_eq!(computed(&answer), "light on".len() + END, "{answer}");
 
@@ -114,9 +102,9 @@ fn what_came_back_while_a_message_was_typed_is_named_in_its_answer() {
     for n in 0..12 {
         say(&format!("Question {n} is about number {} alone.", n * 7919));
     }
-    let hot = outcomes(&world, "hot");
+    let hot = world.ahead("hot");
     typed(&world, "a", "What was it about the aardvark ");
-    world.until("the words are hot", |world| outcomes(world, "hot") > hot);
+    world.until("the words are hot", |world| world.ahead("hot") > hot);
     let answer = say("What was it about the aardvark again?");
     let moved = answer["hob"]["moved"].as_array().unwrap();
     let is_back = |it: &Value| it["way"] == "back" && it["key"] == "message 3";
@@ -135,9 +123,9 @@ fn instructions_stay_while_a_message_is_typed() {
             append("a"),
         );
     }
-    let hot = outcomes(&world, "hot");
+    let hot = world.ahead("hot");
     typed(&world, "a", &"Now tell me about something else, ".repeat(6));
-    world.until("the words are hot", |world| outcomes(world, "hot") > hot);
+    world.until("the words are hot", |world| world.ahead("hot") > hot);
     let map = world.get("/v1/memory/map").json();
     let slots = map["slots"].as_array().unwrap().iter();
     let slot = slots.max_by_key(|slot| slot["blocks"].as_array().unwrap().len()).unwrap();
@@ -158,7 +146,7 @@ fn words_that_are_never_sent_are_recorded_nowhere() {
     let words = "secret ".repeat(60);
     typed(&world, "a", &words);
     typed(&world, "new", &words);
-    world.until("the words are hot", |world| outcomes(world, "hot") == 2);
+    world.until("the words are hot", |world| world.ahead("hot") == 2);
     assert_eq!(world.conversation("a")["messages"], stored);
     assert_eq!(world.timeline("a"), timeline);
     assert_eq!(world.get("/v1/conversations").json()["data"].as_array().unwrap().len(), 1);
@@ -182,26 +170,26 @@ fn words_that_are_never_sent_are_recorded_nowhere() {
 fn leaving_the_chat_cancels_the_prefill() {
     let world = Plan::new().pace(Duration::from_millis(5)).micro_batch(8).start();
     typed(&world, "a", &"word ".repeat(400));
-    world.until("the prefill has begun", |world| hot_tokens(world) > 16);
+    world.until("the prefill has begun", |world| world.hot_tokens() > 16);
     let left = world.call("DELETE", "/v1/conversations/a/typing").send();
     assert_eq!((left.status, &left.json()["ahead"]), (200, &json!(false)));
     world.until("it is cancelled", |world| world.status().counters.cancelled == 1);
-    let hot = hot_tokens(&world);
+    let hot = world.hot_tokens();
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(hot_tokens(&world), hot, "nothing more is computed");
+    assert_eq!(world.hot_tokens(), hot, "nothing more is computed");
 }
 
 #[test]
 fn an_answer_elsewhere_is_not_delayed() {
     let world = Plan::new().pace(Duration::from_millis(5)).micro_batch(16).start();
     typed(&world, "a", &"word ".repeat(1000)); // 25 s of prefill.
-    world.until("the prefill has begun", |world| hot_tokens(world) > 32);
+    world.until("the prefill has begun", |world| world.hot_tokens() > 32);
     let asked = Instant::now();
     let answer = world.chat(json!([user("Hi")]), json!({"conversation": "b", "max_tokens": 1}));
     let alone =
         Duration::from_millis(5) * answer["usage"]["prompt_tokens"].as_u64().unwrap() as u32;
     assert!(asked.elapsed() < alone + Duration::from_secs(5), "{:?}", asked.elapsed());
-    assert!(hot_tokens(&world) < 4000, "the words are still being computed");
+    assert!(world.hot_tokens() < 4000, "the words are still being computed");
 }
 
 #[test]
@@ -230,7 +218,7 @@ fn nothing_is_computed_when_the_setting_is_off_or_the_battery_is_low() {
         let answer = typed(&world, "a", "Hello there ");
         assert_eq!((&answer["ahead"], &answer["reason"]), (&json!(false), &json!(reason)));
         world.chat(json!([user("Hi")]), json!({}));
-        assert_eq!(outcomes(&world, "hot"), 0, "{reason}");
+        assert_eq!(world.ahead("hot"), 0, "{reason}");
     }
 }
 

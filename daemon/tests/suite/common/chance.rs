@@ -1,6 +1,13 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that a seed repeats, and what the environment says of seeds and rounds.
 
 use std::ops::Range;
+use std::str::FromStr;
+
+/// The number in this variable.
+pub fn from_env<T: FromStr>(variable: &str, default: T) -> T {
+    let set = std::env::var(variable).ok();
+    set.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
+}
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).
 pub struct Chance(pub u64);

@@ -116,6 +116,11 @@ impl World {
         self.get(&format!("/v1/conversations/{id}?branches=true")).json()
     }
 
+    pub fn import(&self, kind: &str, body: impl Into<Vec<u8>>) -> Answer {
+        let call = self.call("POST", "/v1/conversations/import");
+        call.header("content-type", kind).body(body).send()
+    }
+
     /// The tokens that the transcript records for the conversation.
     pub fn timeline(&self, id: &str) -> Vec<Token> {
         let id = ConversationId::new(id).unwrap();
@@ -169,6 +174,18 @@ impl World {
 
     pub fn status(&self) -> hob_runtime::EngineStatus {
         self.runtime.block_on(self.engine.status()).unwrap()
+    }
+
+    /// Tokens of the slot that holds the most.
+    pub fn hot_tokens(&self) -> usize {
+        self.status().slots.iter().map(|slot| slot.tokens).max().unwrap_or(0)
+    }
+
+    /// Speculative prefills that ended with `outcome`.
+    pub fn ahead(&self, outcome: &str) -> u64 {
+        let page = self.get("/metrics").text();
+        let name = format!("hob_ahead_total{{outcome=\"{outcome}\"}} ");
+        page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or(0)
     }
 
     /// Waits until no turn runs and all KV is on disk.

@@ -32,7 +32,7 @@ use random::Random;
 use routes::{METHODS, Route};
 use serde_json::json;
 
-use crate::common::chance::Chance;
+use crate::common::chance::{Chance, from_env};
 
 const CLIENTS: u64 = 4;
 /// Connections: some have several.
@@ -57,10 +57,6 @@ fn hobd(directory: &Path) -> (Launch, Hobd) {
     let launch = launch.args(["--voice-recognizer", &format!("/bin/sh {}", script.display())]);
     let hobd = launch.start();
     (launch, hobd)
-}
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }
 
 /// Routes of what this hobd lacks: a voice, a recogniser of streams, a model with marks for a gap, and another program's
@@ -90,7 +86,7 @@ fn is_allowed(route: &str, status: u16) -> bool {
 
 /// Sends one thing for each seed, by [`CLIENTS`] at a time, and asserts that hobd is as before.
 fn for_each_seed(count: u64, (launch, hobd): &mut (Launch, Hobd), send: impl Fn(u64) + Sync) {
-    let first = number("HOB_TEST_SEED", 0);
+    let first = from_env("HOB_TEST_SEED", 0_u64);
     let began = Instant::now();
     thread::scope(|scope| {
         for client in 0..CLIENTS {
@@ -141,7 +137,7 @@ fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
     // Requests go on behind this answer.
     let stored = started.1.client.say(STORED, "Say this: one");
     assert_eq!(stored["hob"]["message"], STORED_ROW, "{stored}");
-    let count = number("HOB_TEST_REQUESTS", DEFAULT_REQUESTS);
+    let count = from_env("HOB_TEST_REQUESTS", DEFAULT_REQUESTS);
     let answered = Mutex::new(Answered::default());
     for_each_seed(count, &mut started, |seed| {
         let random = &mut Random(Chance(seed));
@@ -180,7 +176,7 @@ fn no_random_message_of_a_web_socket_ends_a_thread_or_gets_an_internal_error() {
     let mut started = hobd(directory.path());
     let (address, token) = (started.1.client.address, started.1.client.token.clone());
     // Each with as many messages on average.
-    let sockets = number("HOB_TEST_REQUESTS", DEFAULT_REQUESTS) / 2 / MESSAGES;
+    let sockets = from_env("HOB_TEST_REQUESTS", DEFAULT_REQUESTS) / 2 / MESSAGES;
     let (opened, updated) = (AtomicU64::new(0), AtomicU64::new(0));
     for_each_seed(sockets, &mut started, |seed| {
         let random = &mut Random(Chance(seed));

@@ -15,7 +15,7 @@ use grammar::Grammar;
 use hob_testkit::{Hobd, Launch};
 use serde_json::{Value, json};
 
-use crate::common::chance::Chance;
+use crate::common::chance::{Chance, from_env};
 
 const DEFAULT_TEMPLATES: u64 = 40;
 const WORKERS: u64 = 2;
@@ -24,10 +24,6 @@ const WORKERS: u64 = 2;
 const MAX_TIME: Duration = Duration::from_secs(30);
 /// Of the daemon. A prompt has 16 MiB at most, and four bytes a token.
 const MAX_RESIDENT_MIB: u64 = 512;
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
-}
 
 /// How the templates fared.
 #[derive(Default)]
@@ -42,8 +38,8 @@ struct Tally {
 
 #[test]
 fn no_generated_template_ends_hangs_or_swells_the_daemon() {
-    let (count, seed) =
-        (number("HOB_TEST_TEMPLATES", DEFAULT_TEMPLATES), number("HOB_TEST_SEED", 0));
+    let count = from_env("HOB_TEST_TEMPLATES", DEFAULT_TEMPLATES);
+    let seed = from_env("HOB_TEST_SEED", 0_u64);
     let (tally, began) = (Tally::default(), Instant::now());
     thread::scope(|scope| {
         for worker in 0..WORKERS {

@@ -12,6 +12,8 @@ use hob_testkit::{Client, Hobd, Launch, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::common::user;
+
 use engine::{Engine, Script};
 
 /// Two hobds: one that answers, and one in front of it.
@@ -72,10 +74,6 @@ fn front(directory: &Path, url: &str) -> Launch {
     let directory = directory.join("front");
     std::fs::create_dir_all(&directory).unwrap();
     Launch::new(env!("CARGO_BIN_EXE_hobd"), &directory).args(["--upstream", url])
-}
-
-fn user(text: &str) -> Value {
-    json!({"role": "user", "content": text})
 }
 
 fn ask(text: &str) -> Value {
