@@ -12,17 +12,9 @@ use hob_daemon::speech::vad::SpeechDetector;
 use serde_json::{Value, json};
 use tungstenite::Message;
 
+use crate::common::recognizer::{RECOGNIZER, shell};
 use crate::common::socket::{Client, started, stopped};
 use crate::common::{Plan, World, user};
-
-/// Understands more words after each quarter of a second of sound; at the end all of them.
-const RECOGNIZER: &str = "head -c 8000 >/dev/null; echo What is my; \
-                          head -c 8000 >/dev/null; echo What is my locker; cat >/dev/null; \
-                          echo 'What is my locker code?'";
-
-fn shell(script: &str) -> [&str; 3] {
-    ["sh", "-c", script]
-}
 
 /// Appends sound of 24 kHz.
 fn append(client: &mut Client, pcm: &[u8]) {

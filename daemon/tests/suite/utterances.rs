@@ -10,19 +10,11 @@ use hob_testkit::http::Answer;
 use hob_testkit::{Client, Launch, wait};
 use serde_json::{Value, json};
 
+use crate::common::recognizer::{RECOGNIZER, shell};
 use crate::common::{Plan, World, user};
-
-/// Understands more words after each quarter of a second of sound; at the end all of them.
-const RECOGNIZER: &str = "head -c 8000 >/dev/null; echo What is my; \
-                          head -c 8000 >/dev/null; echo What is my locker; cat >/dev/null; \
-                          echo 'What is my locker code?'";
 
 /// Tokens that the fake model's template writes behind a user message and before the answer.
 const END: usize = 13;
-
-fn shell(script: &str) -> [&str; 3] {
-    ["sh", "-c", script]
-}
 
 fn piece(world: &World, query: &str, pcm: &[u8]) -> Answer {
     let call = world.call("POST", &format!("/v1/conversations/a/audio?{query}"));

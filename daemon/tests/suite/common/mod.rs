@@ -1,12 +1,14 @@
 //! A daemon in the test process ([`world`]), opened as hobd opens it, with the fake model and a free
 //! port; [`plan`] has its settings. [`home`]: a directory for built hobds whose clock a test moves.
-//! [`socket`]: a client of `/v1/realtime/events`.
+//! [`socket`]: a client of `/v1/realtime/events`. [`recognizer`]: commands that stand for one. [`chance`]: random
+//! numbers.
 
 #![cfg_attr(not(feature = "llama"), allow(dead_code, reason = "tests on llama.cpp use it"))]
 
 pub mod chance;
 pub mod home;
 pub mod plan;
+pub mod recognizer;
 pub mod socket;
 pub mod world;
 
