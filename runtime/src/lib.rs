@@ -28,6 +28,7 @@ mod miss;
 mod no_eviction;
 mod options;
 mod pace;
+mod position;
 pub mod probe;
 pub mod sample;
 pub mod splice;

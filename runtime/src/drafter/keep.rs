@@ -15,6 +15,7 @@ use hob_slots::{
 use tracing::warn;
 
 use super::{Drafter, Followed, Owner};
+use crate::position::narrow;
 use crate::splice;
 use crate::tiers::{FetchEvent, FetchHandle, FetchRequest, KvTiers, Piece, RecordOptions};
 
@@ -260,9 +261,4 @@ fn record(tiers: &KvTiers, owner: &Owner, timeline: &Timeline, now: Timestamp) -
         branches: Vec::new(), // The tiers know them.
         lineage: Default::default(),
     }
-}
-
-/// Positions and lengths fit 32 bits: llama.cpp's are `i32`.
-fn narrow(value: usize) -> u32 {
-    u32::try_from(value).expect("positions fit 32 bits")
 }

@@ -58,6 +58,7 @@ use hob_slots::{
 use crate::backend::Model;
 use crate::embedder::Embedder;
 use crate::map::Tier;
+use crate::position::narrow;
 
 use ahead::Ahead;
 pub use ahead::AheadHandle;
@@ -212,7 +213,6 @@ impl KvTiers {
         if !self.has_disk() || !self.shared.has(&block.id, false) {
             return false;
         }
-        let narrow = |at| u32::try_from(at).expect("positions fit 32 bits");
         records.put(
             conversation,
             BranchRef {

@@ -27,6 +27,7 @@ use super::{other_model, residence};
 use crate::backend::Model;
 use crate::fault::{self, Place};
 use crate::miss::MissReason;
+use crate::position::narrow;
 
 /// What is imported at once, at most. Answers wait meanwhile.
 #[derive(Clone, Copy)]
@@ -187,7 +188,7 @@ impl Plan {
             let (own, state) = (snapshots.iter().copied(), shared);
             let shared = request.prefix_ends.iter().flat_map(|&position| {
                 let at = timeline.id_at(position);
-                let position = u32::try_from(position).expect("positions fit 32 bits");
+                let position = narrow(position);
                 let bytes = 0; // Not recorded from here.
                 [BlockId::snapshot(at), BlockId::partial(at)].map(|id| SnapshotRef {
                     position,
@@ -303,9 +304,7 @@ fn known_views(
 ) -> Vec<ViewRun> {
     let slots = end_of(&request.views).max(hot);
     let Some(record) = record.filter(|_| slots < expected) else { return request.views.clone() };
-    let within = |views: &[ViewRun], len| {
-        views_within(views, u32::try_from(len).expect("positions fit 32 bits"))
-    };
+    let within = |views: &[ViewRun], len| views_within(views, narrow(len));
     let recorded = within(&record.lineage.views, expected);
     let before = |views: &[ViewRun]| within(views, slots);
     if before(&recorded) == before(&request.views) { recorded } else { request.views.clone() }

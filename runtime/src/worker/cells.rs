@@ -15,6 +15,7 @@ use super::cell_numbers::CellNumbers;
 use super::slot::Slot;
 use crate::backend::{Sequence, StateError};
 use crate::map::{Origin, Origins};
+use crate::position::narrow_range;
 
 impl Worker<'_> {
     /// Cells in use. Shared cells count once.
@@ -90,7 +91,7 @@ impl Worker<'_> {
             let slot = &mut self.slots[index];
             let own = slot.sequence;
             let view = View::repaired(slot.timeline.id_at(range.start));
-            views = with_view(&views, narrow(range), view);
+            views = with_view(&views, narrow_range(range), view);
             slot.cells.remove(range.clone());
             self.backend.remove(own, range.clone()).expect("this memory drops parts of sequences");
             self.backend.share(*sequence, own, range.clone());
@@ -279,9 +280,4 @@ impl Worker<'_> {
         self.hot.remove(slot.root(), slot.id);
         self.cells_changed(index);
     }
-}
-
-fn narrow(range: &Range<usize>) -> Range<u32> {
-    let narrow = |at| u32::try_from(at).expect("positions fit 32 bits");
-    narrow(range.start)..narrow(range.end)
 }

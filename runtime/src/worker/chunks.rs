@@ -19,6 +19,7 @@ use super::budget::high;
 use super::running::{ChunkStage, Phase, Restoring, Running};
 use crate::command::Command;
 use crate::map::EvictionReason;
+use crate::position::narrow;
 use crate::tiers::ChunkRequest;
 use crate::turn::{Reuse, TokenCounts};
 
@@ -121,7 +122,7 @@ impl Worker<'_> {
         self.core.fetches += 1;
         let fetch = self.core.fetches;
         let commands = self.core.commands.clone();
-        let end = u32::try_from(import.at.end).expect("positions fit 32 bits");
+        let end = narrow(import.at.end);
         let (view, repaired) = (import.view, import.repaired);
         let head = (import.at.start, import.head);
         let handle = self.core.tiers.fetch_chunk(import, move |event| {

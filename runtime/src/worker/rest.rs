@@ -14,9 +14,9 @@ use hob_slots::{BlockId, Payload};
 use tracing::warn;
 
 use super::Worker;
-use super::save::narrow;
 use super::slot::Held;
 use crate::backend::StateError;
+use crate::position::narrow;
 use crate::splice;
 
 impl Worker<'_> {

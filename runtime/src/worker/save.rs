@@ -18,6 +18,7 @@ use super::Worker;
 use super::running::Running;
 use super::slot::Slot;
 use crate::heartbeat::Activity;
+use crate::position::narrow;
 use crate::splice;
 use crate::tiers::RecordOptions;
 
@@ -286,9 +287,4 @@ fn segments(of_prompt: &[SegmentRef], len: u32) -> Vec<SegmentRef> {
         segments.push(SegmentRef::new(len, Layer::Assistant, "answer"));
     }
     segments
-}
-
-/// Positions and lengths fit 32 bits: llama.cpp's are `i32`.
-pub(super) fn narrow(value: usize) -> u32 {
-    u32::try_from(value).expect("positions fit 32 bits")
 }

@@ -20,6 +20,7 @@ use crate::adapters::Adapters;
 use crate::backend::Sequence;
 use crate::draft::Lookup;
 use crate::map::{Origin, Origins};
+use crate::position::narrow_range;
 use crate::status::SlotState;
 use crate::tiers::{AheadHandle, Labelled};
 use crate::turn::{AheadCounts, Moved, Purpose, Retention, TurnRequest, Way};
@@ -225,16 +226,12 @@ impl Slot {
 
     /// What its first `len` tokens saw, and which of them are away.
     pub fn lineage(&self, len: usize) -> Lineage {
-        let narrow = |range: Range<usize>| {
-            let narrow = |at| u32::try_from(at).expect("positions fit 32 bits");
-            narrow(range.start)..narrow(range.end)
-        };
         // A block of which a note alone is there is away.
         let is_away = |block: &&Block| !self.view.is_whole() && !self.cells.has(&block.range);
         let blocks = self.timeline.blocks().iter().filter(is_away);
-        let within = blocks.map(|block| block.range.clone()).filter(|range| range.end <= len);
+        let within = blocks.map(|block| &block.range).filter(|range| range.end <= len);
         let mut whole: Vec<Range<u32>> = Vec::new();
-        for range in within.map(narrow) {
+        for range in within.map(narrow_range) {
             match whole.last_mut().filter(|last| last.end == range.start) {
                 Some(last) => last.end = range.end,
                 None => whole.push(range),
