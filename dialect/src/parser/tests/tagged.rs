@@ -1,0 +1,56 @@
+//! Calls in tags, whose arguments are read as JSON.
+
+use super::*;
+
+#[test]
+fn a_text_in_a_tag_is_streamed_and_quoted() {
+    let schema = serde_json::json!({"properties": {"text": {"type": "string"}}});
+    let tools = Signatures::new([("f".to_owned(), schema)]);
+    let mut parser = Parser::new(Dialect::QwenCoder, Some(tools), false);
+    parser.push("<tool_call>\n<function=f>\n<parameter=text>\nsay \"hi\"");
+    let more = Part::ToolCallArguments { index: 0, json_fragment: " to".to_owned() };
+    assert_eq!(parser.push(" to"), [more]);
+}
+
+#[test]
+fn tags_are_read_as_json() {
+    let answer = "Let me see.\n<tool_call>\n<function=f>\n<parameter=text>\n1 \"2\"\n3\n\
+                  </parameter>\n<parameter=n>\n4\n</parameter>\n</function>\n</tool_call>";
+    let mut expected = vec![content("Let me see.")];
+    expected.extend(call(0, "f", r#"{"text": "1 \"2\"\n3", "n": 4}"#));
+    assert_eq!(parts_of_tool(Dialect::QwenCoder, answer), expected);
+    let answer = "<tool_call>f\n<arg_key>text</arg_key>\n<arg_value>4</arg_value>\n</tool_call>";
+    assert_eq!(parts_of_tool(Dialect::Glm, answer), call(0, "f", r#"{"text": "4"}"#));
+}
+
+#[test]
+fn a_section_mark_without_a_call_is_content() {
+    let answer = "The mark <tool_call> opens a call.";
+    assert_eq!(parts_of_tool(Dialect::QwenCoder, answer), [content(answer)]);
+}
+
+#[test]
+fn tags_within_tags_are_lists_and_objects() {
+    let mark = "]<]minimax[>[";
+    let value = format!(
+        "{mark}<o>{mark}<l>{mark}<item>a{mark}</item>{mark}</l>{mark}<o>1{mark}</o>{mark}</o>"
+    );
+    let answer = format!("{mark}<invoke name=\"f\">{value}{mark}</invoke>");
+    let expected = call(0, "f", r#"{"o": {"l":["a"],"o":1}}"#);
+    assert_eq!(parts_of_tool(Dialect::MiniMax3, &answer), expected);
+    // Deeper than any value: a text.
+    let deep = format!("{mark}<o>").repeat(1000) + &format!("{mark}</o>").repeat(1000);
+    let answer = format!("{mark}<invoke name=\"f\">{deep}{mark}</invoke>");
+    assert_eq!(parts_of_tool(Dialect::MiniMax3, &answer).len(), 3);
+}
+
+#[test]
+fn attributes_may_follow_a_name() {
+    let answer = "<|open|>think<|sep|>Hm.<|open|>response<|sep|>On it.<|close|>response<|sep|>\
+                  <|open|>tools<|sep|><|open|>call tool=\"f\" index=\"1\"<|sep|><|open|>argument \
+                  key=\"text\" type=\"string\"<|sep|>1<|close|>argument<|sep|><|close|>call<|sep|>\
+                  <|close|>tools<|sep|><|close|>message<|sep|>";
+    let mut expected = vec![reasoning("Hm."), content("On it.")];
+    expected.extend(call(0, "f", r#"{"text": "1"}"#));
+    assert_eq!(parts_of_tool(Dialect::KimiK3, answer), expected);
+}
