@@ -6,10 +6,10 @@
 //! - Counting waits for a short lock at most.
 
 mod memory;
+mod page;
 mod shared;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hob_prewarm::{PrefixName, PrefixState};
@@ -19,6 +19,7 @@ use hob_slots::MemoryFigures;
 use crate::explain::Reason;
 use crate::shared::SharedFigures;
 use crate::warm::warm_status::WarmStatus;
+use page::Page;
 use parking_lot::Mutex;
 
 /// Upper bounds of the time to first token, in seconds.
@@ -195,186 +196,159 @@ impl Metrics {
 
     pub fn render(&self, gauges: Gauges, warm_status: &WarmStatus) -> String {
         let mut page = Page::default();
-        page.family("hob_requests_total", "counter", "Requests answered, by route and status.");
-        for ((route, status), count) in lock(&self.requests).iter() {
-            page.line(
-                "hob_requests_total",
-                &format!("route=\"{route}\",status=\"{status}\""),
-                count,
-            );
+        self.render_requests(&mut page);
+        self.render_prompts(&mut page);
+        self.render_moved(&mut page);
+        self.render_answers(&mut page);
+        self.render_speculations(&mut page);
+        let help = "Turns that computed tokens again, by reason.";
+        page.counters("hob_misses_total", help, "reason", lock(&self.misses).iter());
+        let help = "Restores that were followed by a full prefill: a bug in Hob.";
+        page.counter("hob_restore_full_prefill_total", help, gauges.wasted_restores);
+        self.ttft.render(&mut page, "hob_ttft_seconds", "Time to the first token.");
+        page.gauge("hob_queue_length", "Waiting turns.", gauges.queue);
+        page.gauge("hob_slots", "Slots.", gauges.slots);
+        page.gauge("hob_slots_in_use", "Slots with a conversation.", gauges.slots_in_use);
+        storage(&mut page, &gauges);
+        recall(&mut page, &gauges);
+        let help =
+            "Profiles that have fallen back to exact KV, because moved KV changed answers too much.";
+        page.gauge("hob_profiles_fallen_back", help, gauges.profiles_fallen_back);
+        page.gauge("hob_warm_bytes", "Bytes of parked KV in memory.", gauges.warm_bytes);
+        memory::render(&mut page, &gauges.memory);
+        if let Some(figures) = &gauges.shared {
+            shared::render(&mut page, figures);
         }
-        page.family("hob_prompt_tokens_total", "counter", "Prompt tokens, by where KV came from.");
-        for (place, count) in [
+        prefixes(&mut page, warm_status);
+        page.into_text()
+    }
+}
+
+impl Metrics {
+    fn render_requests(&self, page: &mut Page) {
+        let name = "hob_requests_total";
+        page.family(name, "counter", "Requests answered, by route and status.");
+        for ((route, status), count) in lock(&self.requests).iter() {
+            page.line(name, &format!("route=\"{route}\",status=\"{status}\""), count);
+        }
+    }
+
+    fn render_prompts(&self, page: &mut Page) {
+        let places = [
             ("shared", &self.shared),
             ("memory", &self.memory),
             ("disk", &self.disk),
             ("away", &self.away),
             ("moved", &self.moved),
             ("computed", &self.computed),
-        ] {
-            page.line("hob_prompt_tokens_total", &format!("place=\"{place}\""), read(count));
-        }
-        page.single(
-            "hob_repaired_tokens_total",
-            "counter",
-            "Computed prompt tokens at the seams of moved text.",
-            read(&self.repaired),
-        );
-        page.single(
-            "hob_lossy_tokens_total",
-            "counter",
-            "Prompt tokens whose KV was rounded while it was saved.",
-            read(&self.lossy),
-        );
-        self.render_moved(&mut page);
-        page.single(
-            "hob_generated_tokens_total",
-            "counter",
-            "Tokens generated.",
-            read(&self.generated),
-        );
-        page.single(
-            "hob_drafted_tokens_total",
-            "counter",
-            "Guessed tokens of answers that were computed ahead.",
-            read(&self.drafted),
-        );
-        page.single(
-            "hob_accepted_tokens_total",
-            "counter",
-            "Guessed tokens that were right, and so part of an answer.",
-            read(&self.accepted),
-        );
-        page.single(
-            "hob_draft_model_drafted_tokens_total",
-            "counter",
-            "Those of the guessed tokens that the draft model guessed.",
-            read(&self.model_drafted),
-        );
-        page.single(
-            "hob_draft_model_accepted_tokens_total",
-            "counter",
-            "Those of the draft model's that were right.",
-            read(&self.model_accepted),
-        );
-        page.family("hob_ahead_total", "counter", "Speculative prefills, by outcome.");
-        for (outcome, count) in lock(&self.speculations).iter() {
-            page.line("hob_ahead_total", &format!("outcome=\"{outcome}\""), count);
-        }
-        page.single(
-            "hob_ahead_tokens_total",
-            "counter",
-            "Prompt tokens computed while the user spoke.",
-            read(&self.speculated),
-        );
-        page.family("hob_misses_total", "counter", "Turns that computed tokens again, by reason.");
-        for (reason, count) in lock(&self.misses).iter() {
-            page.line("hob_misses_total", &format!("reason=\"{reason}\""), count);
-        }
-        page.single(
-            "hob_restore_full_prefill_total",
-            "counter",
-            "Restores that were followed by a full prefill: a bug in Hob.",
-            gauges.wasted_restores,
-        );
-        self.ttft.render(&mut page, "hob_ttft_seconds", "Time to the first token.");
-        page.single("hob_queue_length", "gauge", "Waiting turns.", gauges.queue);
-        page.single("hob_slots", "gauge", "Slots.", gauges.slots);
-        page.single("hob_slots_in_use", "gauge", "Slots with a conversation.", gauges.slots_in_use);
-        for (name, help, count) in [
-            ("hob_disk_written_bytes_total", "Bytes of KV written.", gauges.written_bytes),
-            ("hob_disk_read_bytes_total", "Bytes of KV read and verified.", gauges.read_bytes),
+        ];
+        let help = "Prompt tokens, by where KV came from.";
+        let counts = places.map(|(place, tokens)| (place, read(tokens)));
+        page.counters("hob_prompt_tokens_total", help, "place", counts);
+        for (name, help, tokens) in [
             (
-                "hob_disk_read_ahead_bytes_total",
-                "Of these, KV that is away and was read before a question asked for it.",
-                gauges.read_ahead_bytes,
-            ),
-            ("hob_disk_write_errors_total", "Writes of KV that failed.", gauges.write_errors),
-            (
-                "hob_rejected_files_total",
-                "Slot files that could not be used.",
-                gauges.rejected_files,
+                "hob_repaired_tokens_total",
+                "Computed prompt tokens at the seams of moved text.",
+                &self.repaired,
             ),
             (
-                "hob_lost_blocks_total",
-                "Saved blocks that could not be read back; their tokens are computed again.",
-                gauges.lost_blocks,
-            ),
-            (
-                "hob_tier_panics_total",
-                "Jobs that write or read KV and panicked; their threads went on.",
-                gauges.tier_panics,
-            ),
-            (
-                "hob_dropped_tokens_total",
-                "Tokens whose KV was given up unsaved: the disk was too slow.",
-                gauges.dropped_tokens,
+                "hob_lossy_tokens_total",
+                "Prompt tokens whose KV was rounded while it was saved.",
+                &self.lossy,
             ),
         ] {
-            page.single(name, "counter", help, count);
+            page.counter(name, help, read(tokens));
         }
-        page.single(
-            "hob_longest_lock_microseconds",
-            "gauge",
-            "The longest time for which background work held locks of the engine.",
-            gauges.longest_lock_micros,
-        );
-        let [ahead, late] = gauges.indexed;
-        let name = "hob_recall_blocks_indexed_total";
-        let help = "Blocks whose words were read before a question asked for them, or late.";
-        page.family(name, "counter", help);
-        page.line(name, "when=\"ahead\"", ahead);
-        page.line(name, "when=\"late\"", late);
-        page.single(
-            "hob_recall_blocks_embedded_total",
-            "counter",
-            "Blocks that have got a vector of the recall model.",
-            gauges.embedded,
-        );
-        page.single(
-            "hob_profiles_fallen_back",
-            "gauge",
-            "Profiles that have fallen back to exact KV, because moved KV changed answers too much.",
-            gauges.profiles_fallen_back,
-        );
-        page.single("hob_warm_bytes", "gauge", "Bytes of parked KV in memory.", gauges.warm_bytes);
-        memory::render(&mut page, &gauges.memory);
-        if let Some(figures) = &gauges.shared {
-            shared::render(&mut page, figures);
+    }
+
+    fn render_moved(&self, page: &mut Page) {
+        let ways = [("out", &self.moved_out), ("back", &self.moved_back)];
+        let help = "Blocks that left the cells of live conversations, or came back.";
+        let blocks = ways.map(|(way, counts)| (way, read(&counts.blocks)));
+        page.counters("hob_blocks_moved_total", help, "way", blocks);
+        let help = "Tokens of blocks that left the cells of live conversations, or came back.";
+        let tokens = ways.map(|(way, counts)| (way, read(&counts.tokens)));
+        page.counters("hob_tokens_moved_total", help, "way", tokens);
+        let help = "The most cells that one conversation has had since the start.";
+        page.gauge("hob_conversation_cells_peak", help, read(&self.cells_peak));
+    }
+
+    fn render_answers(&self, page: &mut Page) {
+        for (name, help, tokens) in [
+            ("hob_generated_tokens_total", "Tokens generated.", &self.generated),
+            (
+                "hob_drafted_tokens_total",
+                "Guessed tokens of answers that were computed ahead.",
+                &self.drafted,
+            ),
+            (
+                "hob_accepted_tokens_total",
+                "Guessed tokens that were right, and so part of an answer.",
+                &self.accepted,
+            ),
+            (
+                "hob_draft_model_drafted_tokens_total",
+                "Those of the guessed tokens that the draft model guessed.",
+                &self.model_drafted,
+            ),
+            (
+                "hob_draft_model_accepted_tokens_total",
+                "Those of the draft model's that were right.",
+                &self.model_accepted,
+            ),
+        ] {
+            page.counter(name, help, read(tokens));
         }
-        prefixes(&mut page, warm_status);
-        page.text
+    }
+
+    fn render_speculations(&self, page: &mut Page) {
+        let help = "Speculative prefills, by outcome.";
+        page.counters("hob_ahead_total", help, "outcome", lock(&self.speculations).iter());
+        let help = "Prompt tokens computed while the user spoke.";
+        page.counter("hob_ahead_tokens_total", help, read(&self.speculated));
     }
 }
 
-impl Metrics {
-    fn render_moved(&self, page: &mut Page) {
-        let ways = [("out", &self.moved_out), ("back", &self.moved_back)];
-        let name = "hob_blocks_moved_total";
-        page.family(
-            name,
-            "counter",
-            "Blocks that left the cells of live conversations, or came back.",
-        );
-        for (way, counts) in ways {
-            page.line(name, &format!("way=\"{way}\""), read(&counts.blocks));
-        }
-        let name = "hob_tokens_moved_total";
-        page.family(
-            name,
-            "counter",
-            "Tokens of blocks that left the cells of live conversations, or came back.",
-        );
-        for (way, counts) in ways {
-            page.line(name, &format!("way=\"{way}\""), read(&counts.tokens));
-        }
-        page.single(
-            "hob_conversation_cells_peak",
-            "gauge",
-            "The most cells that one conversation has had since the start.",
-            read(&self.cells_peak),
-        );
+fn storage(page: &mut Page, gauges: &Gauges) {
+    for (name, help, count) in [
+        ("hob_disk_written_bytes_total", "Bytes of KV written.", gauges.written_bytes),
+        ("hob_disk_read_bytes_total", "Bytes of KV read and verified.", gauges.read_bytes),
+        (
+            "hob_disk_read_ahead_bytes_total",
+            "Of these, KV that is away and was read before a question asked for it.",
+            gauges.read_ahead_bytes,
+        ),
+        ("hob_disk_write_errors_total", "Writes of KV that failed.", gauges.write_errors),
+        ("hob_rejected_files_total", "Slot files that could not be used.", gauges.rejected_files),
+        (
+            "hob_lost_blocks_total",
+            "Saved blocks that could not be read back; their tokens are computed again.",
+            gauges.lost_blocks,
+        ),
+        (
+            "hob_tier_panics_total",
+            "Jobs that write or read KV and panicked; their threads went on.",
+            gauges.tier_panics,
+        ),
+        (
+            "hob_dropped_tokens_total",
+            "Tokens whose KV was given up unsaved: the disk was too slow.",
+            gauges.dropped_tokens,
+        ),
+    ] {
+        page.counter(name, help, count);
     }
+    let help = "The longest time for which background work held locks of the engine.";
+    page.gauge("hob_longest_lock_microseconds", help, gauges.longest_lock_micros);
+}
+
+fn recall(page: &mut Page, gauges: &Gauges) {
+    let [ahead, late] = gauges.indexed;
+    let help = "Blocks whose words were read before a question asked for them, or late.";
+    let counts = [("ahead", ahead), ("late", late)];
+    page.counters("hob_recall_blocks_indexed_total", help, "when", counts);
+    let help = "Blocks that have got a vector of the recall model.";
+    page.counter("hob_recall_blocks_embedded_total", help, gauges.embedded);
 }
 
 /// Profile names are label values: the user's own files define them.
@@ -391,11 +365,9 @@ fn prefixes(page: &mut Page, warm_status: &WarmStatus) {
             PrefixName::Learned(_) => learned += tokens as u64,
         }
     }
-    page.single("hob_learned_prefix_tokens", "gauge", "Tokens of warm learned prefixes.", learned);
-    page.family("hob_prewarms_total", "counter", "Prewarms and touches, by outcome.");
-    for (outcome, count) in &warm_status.outcomes {
-        page.line("hob_prewarms_total", &format!("result=\"{}\"", outcome.as_str()), count);
-    }
+    page.gauge("hob_learned_prefix_tokens", "Tokens of warm learned prefixes.", learned);
+    let outcomes = warm_status.outcomes.iter().map(|(outcome, count)| (outcome.as_str(), count));
+    page.counters("hob_prewarms_total", "Prewarms and touches, by outcome.", "result", outcomes);
 }
 
 #[derive(Debug, Default)]
@@ -425,29 +397,6 @@ impl Histogram {
         page.line(&format!("{name}_bucket"), "le=\"+Inf\"", count);
         page.line(&format!("{name}_sum"), "", read(&self.sum_micros) as f64 / 1e6);
         page.line(&format!("{name}_count"), "", count);
-    }
-}
-
-#[derive(Default)]
-struct Page {
-    text: String,
-}
-
-impl Page {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn line(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        let _ = match labels {
-            "" => writeln!(self.text, "{name} {value}"),
-            labels => writeln!(self.text, "{name}{{{labels}}} {value}"),
-        };
-    }
-
-    fn single(&mut self, name: &str, kind: &str, help: &str, value: u64) {
-        self.family(name, kind, help);
-        self.line(name, "", value);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use hob_slots::MemoryFigures;
 
-use super::Page;
+use super::page::Page;
 
 pub(super) fn render(page: &mut Page, figures: &MemoryFigures) {
     let MemoryFigures { evictions, evicted_bytes, declined, guard } = *figures;
@@ -11,7 +11,7 @@ pub(super) fn render(page: &mut Page, figures: &MemoryFigures) {
         ("hob_memory_evicted_bytes_total", "Bytes that left memory for others.", evicted_bytes),
         ("hob_memory_declined_total", "New blocks that the policy declined.", declined),
     ] {
-        page.single(name, "counter", help, count);
+        page.counter(name, help, count);
     }
     let Some(guard) = guard else { return };
     page.family("hob_memory_policy", "gauge", "1 for the policy that chooses now.");
@@ -20,14 +20,12 @@ pub(super) fn render(page: &mut Page, figures: &MemoryFigures) {
         page.line("hob_memory_policy", &format!("policy=\"{policy}\""), u64::from(is_live));
     }
     let name = "hob_memory_shadow_hit_bytes_total";
-    page.family(name, "counter", "Used KV that a memory under each policy alone would have had.");
-    for (policy, bytes) in [("hit-density", guard.density_hit_bytes), ("lru", guard.lru_hit_bytes)]
-    {
-        page.line(name, &format!("policy=\"{policy}\""), bytes);
-    }
+    let help = "Used KV that a memory under each policy alone would have had.";
+    let counts = [("hit-density", guard.density_hit_bytes), ("lru", guard.lru_hit_bytes)];
+    page.counters(name, help, "policy", counts);
     let used = ("hob_memory_used_bytes_total", "KV that answers used, in any tier.");
     let switches = ("hob_memory_policy_switches_total", "Changes of the policy that chooses.");
     for ((name, help), count) in [(used, guard.used_bytes), (switches, guard.switches)] {
-        page.single(name, "counter", help, count);
+        page.counter(name, help, count);
     }
 }
