@@ -133,91 +133,34 @@ impl Plan {
             let (model, conversation) = (shared.fingerprint, &record.conversation);
             shared.marks.restore(store, model, conversation, request.number, &is_wanted);
         }
-        let mut limit = request.limit;
-        let shared_with = |r: &Arc<SlotRecord>| r.shared_with(&request.adapters, &request.prompt);
-        let mut expected = record.as_ref().map_or(0, shared_with);
-        if let Some(record) = &record {
-            let views = &record.lineage.views;
-            let moved = first_moved(views).filter(|_| !request.takes_moved);
-            let lossy = first_lossy(views).filter(|_| !request.takes_lossy);
-            let unwanted = moved.into_iter().chain(lossy).min();
-            expected = expected.min(unwanted.unwrap_or(usize::MAX));
-        }
+        let expected = expected(request, record.as_deref());
         let goes_back = goes_back(request, record.as_deref(), expected);
         let hot = goes_back.unwrap_or(request.hot);
         let room = request.room.saturating_add(request.hot - hot);
         let views = known_views(request, hot, record.as_deref(), expected);
         let timeline = shared.timeline(&request.adapters, &request.prompt, &views);
+        let mut limit = request.limit;
         let branches = record.iter().flat_map(|record| &record.branches);
         let mut branch_ends = branch_ends(branches, &timeline, limit);
         let snapshots = snapshots_of(record.as_deref(), &timeline, expected);
         let mut partials = Vec::new();
+        let known = record.as_deref();
+        let behind = Behind { shared, request, record: known, timeline: &timeline, hot, expected };
         let sought = if request.record_only {
             Sought::Blocks(Vec::new())
         } else if shared.model.facts().memory.is_plain() {
-            let behind = request.prompt.len() - hot;
-            Sought::Blocks(if behind <= room {
-                blocks_between(&timeline, hot, limit)
-            } else if expected <= hot {
-                // Of another conversation or branch, as much as there are cells for.
-                let end = hot.saturating_add(room);
-                blocks_between(&timeline, hot, limit.min(end))
-            } else {
-                // The last one that the record has must be there, not the last one of the prompt. Where
-                // one is lost, all from it on is computed again: it cannot stay away.
-                let mut known = blocks_between(&timeline, hot, limit.min(expected));
-                let lost = known.iter().position(|block| shared.has_lost(&block.id));
-                let end = lost.map_or(expected, |lost| known[lost].range.start);
-                if let Some(lost) = lost {
-                    known.truncate(lost);
-                    miss = Some(MissReason::lost(end));
-                }
-                let new = request.prompt.len() - end.max(hot);
-                let room = room.saturating_sub(new);
-                let chosen =
-                    residence::choose(known.clone(), &request.segments, record.as_deref(), room);
-                if let Some(record) = &record {
-                    learn_away(shared, record, &known, &chosen);
-                }
-                if chosen.len() < known.len() {
-                    learn_words(shared, request, &timeline, limit.min(end), &is_wanted);
-                }
-                chosen
-            })
+            let (blocks, lost) = behind.blocks(room, is_wanted);
+            miss = lost.or(miss);
+            Sought::Blocks(blocks)
         } else {
-            let (own, state) = (snapshots.iter().copied(), shared);
-            let shared = request.prefix_ends.iter().flat_map(|&position| {
-                let at = timeline.id_at(position);
-                let position = narrow(position);
-                let bytes = 0; // Not recorded from here.
-                [BlockId::snapshot(at), BlockId::partial(at)].map(|id| SnapshotRef {
-                    position,
-                    id,
-                    bytes,
-                })
-            });
-            let shared = shared.filter(|snapshot| state.holds(&snapshot.id));
-            let found = snapshots_within(own.chain(shared), &timeline, hot, limit);
-            let is_partial = |snapshot: &SnapshotRef| {
-                snapshot.id == BlockId::partial(timeline.id_at(snapshot.position as usize))
-            };
-            let wholes;
-            (partials, wholes) = found.into_iter().partition(is_partial);
+            let (parts, wholes) = behind.snapshots(&snapshots);
             let end = |snapshots: &[SnapshotRef]| snapshots.last().map_or(0, |it| it.position);
-            if end(&partials) > 0 && end(&partials) >= end(&wholes) {
-                limit = end(&partials) as usize;
-                // Whoever took a snapshot inside a block has exported the block up to there.
-                for partial in &partials {
-                    let end = partial.position as usize;
-                    let within = |block: &&Block| block.range.start < end && end < block.range.end;
-                    if let Some(block) = timeline.blocks().iter().find(within) {
-                        let part = (timeline.id_at(end), block.range.start..end);
-                        branch_ends.push(part);
-                    }
-                }
+            if end(&parts) > 0 && end(&parts) >= end(&wholes) {
+                limit = end(&parts) as usize;
+                branch_ends.extend(parts_of_blocks(&parts, &timeline));
+                partials = parts;
                 Sought::Blocks(blocks_between(&timeline, hot, limit))
             } else {
-                partials.clear();
                 Sought::Snapshots(wholes)
             }
         };
@@ -278,6 +221,87 @@ impl Plan {
     pub fn branch_ends(&self, start: usize) -> impl Iterator<Item = (BlockId, Range<usize>)> {
         self.branch_ends.iter().filter(move |(_, range)| range.start == start).cloned()
     }
+}
+
+/// What of a prompt is looked for behind its first `hot` tokens.
+struct Behind<'p> {
+    shared: &'p Shared,
+    request: &'p FetchRequest,
+    record: Option<&'p SlotRecord>,
+    timeline: &'p Timeline,
+    hot: usize,
+    expected: usize,
+}
+
+impl Behind<'_> {
+    /// Those blocks for which there are cells in `room`, and what is lost of those that the record has.
+    fn blocks(
+        &self,
+        room: usize,
+        is_wanted: impl Fn() -> bool,
+    ) -> (Vec<Block>, Option<MissReason>) {
+        let &Self { shared, request, record, timeline, hot, expected } = self;
+        let limit = request.limit;
+        if request.prompt.len() - hot <= room {
+            return (blocks_between(timeline, hot, limit), None);
+        }
+        if expected <= hot {
+            // Of another conversation or branch, as much as there are cells for.
+            let end = hot.saturating_add(room);
+            return (blocks_between(timeline, hot, limit.min(end)), None);
+        }
+        // The last one that the record has must be there, not the last one of the prompt. Where one is lost, all
+        // from it on is computed again: it cannot stay away.
+        let mut known = blocks_between(timeline, hot, limit.min(expected));
+        let lost = known.iter().position(|block| shared.has_lost(&block.id));
+        let end = lost.map_or(expected, |lost| known[lost].range.start);
+        if let Some(lost) = lost {
+            known.truncate(lost);
+        }
+        let new = request.prompt.len() - end.max(hot);
+        let room = room.saturating_sub(new);
+        let chosen = residence::choose(known.clone(), &request.segments, record, room);
+        if let Some(record) = record {
+            learn_away(shared, record, &known, &chosen);
+        }
+        if chosen.len() < known.len() {
+            learn_words(shared, request, timeline, limit.min(end), is_wanted);
+        }
+        (chosen, lost.map(|_| MissReason::lost(end)))
+    }
+
+    /// The partial snapshots and the whole ones: of `own` and of hot prefixes, each the furthest last.
+    fn snapshots(&self, own: &[SnapshotRef]) -> (Vec<SnapshotRef>, Vec<SnapshotRef>) {
+        let &Self { shared, request, timeline, hot, .. } = self;
+        let of_prefixes = request.prefix_ends.iter().flat_map(|&position| {
+            let at = timeline.id_at(position);
+            let position = narrow(position);
+            let bytes = 0; // Not recorded from here.
+            [BlockId::snapshot(at), BlockId::partial(at)].map(|id| SnapshotRef {
+                position,
+                id,
+                bytes,
+            })
+        });
+        let of_prefixes = of_prefixes.filter(|snapshot| shared.holds(&snapshot.id));
+        let all = own.iter().copied().chain(of_prefixes);
+        let found = snapshots_within(all, timeline, hot, request.limit);
+        let is_partial = |snapshot: &SnapshotRef| {
+            snapshot.id == BlockId::partial(timeline.id_at(snapshot.position as usize))
+        };
+        found.into_iter().partition(is_partial)
+    }
+}
+
+/// Tokens of the prompt that the record covers, up to the first one that the request does not take.
+fn expected(request: &FetchRequest, record: Option<&SlotRecord>) -> usize {
+    let Some(record) = record else { return 0 };
+    let views = &record.lineage.views;
+    let moved = first_moved(views).filter(|_| !request.takes_moved);
+    let lossy = first_lossy(views).filter(|_| !request.takes_lossy);
+    let unwanted = moved.into_iter().chain(lossy).min();
+    let shared = record.shared_with(&request.adapters, &request.prompt);
+    shared.min(unwanted.unwrap_or(usize::MAX))
 }
 
 /// Where the slot goes back to, if its tokens are of another lineage than the record's: they are shared with another
@@ -374,6 +398,20 @@ fn branch_ends<'r>(
         }
     }
     ends.into_values().collect()
+}
+
+/// The blocks in which these snapshots are, up to there: what took a snapshot inside a block has exported the
+/// block so far.
+fn parts_of_blocks(
+    snapshots: &[SnapshotRef],
+    timeline: &Timeline,
+) -> impl Iterator<Item = (BlockId, Range<usize>)> {
+    snapshots.iter().filter_map(move |snapshot| {
+        let end = snapshot.position as usize;
+        let within = |block: &&Block| block.range.start < end && end < block.range.end;
+        let block = timeline.blocks().iter().find(within)?;
+        Some((timeline.id_at(end), block.range.start..end))
+    })
 }
 
 /// Snapshots of the record and of its branches that match this prompt, by position. The one at the
