@@ -6,7 +6,7 @@
 //! - Dropping the [`Turn`] cancels it; the engine notices before its next micro-batch, and cuts a
 //!   long one.
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -289,6 +289,15 @@ pub struct DraftCounts {
     pub model_drafted: usize,
     /// Of `accepted`, those that the draft model guessed.
     pub model_accepted: usize,
+}
+
+impl AddAssign for DraftCounts {
+    fn add_assign(&mut self, more: Self) {
+        self.drafted += more.drafted;
+        self.accepted += more.accepted;
+        self.model_drafted += more.model_drafted;
+        self.model_accepted += more.model_accepted;
+    }
 }
 
 /// What happened to a prompt, known when its first token is sampled.

@@ -4,11 +4,13 @@
 //! - The wait for a piece may be cancelled and repeated without a loss.
 //! - Dropping it cancels the turns; the transcript keeps the text generated so far.
 
+mod upstream;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hob_runtime::backend::Model;
-use hob_runtime::turn::{DraftCounts, FinishReason, Logprobs, TurnEvent, TurnReport};
+use hob_runtime::turn::{FinishReason, Logprobs, TurnEvent, TurnReport};
 use hob_runtime::{Engine, Vocabulary};
 use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
@@ -20,13 +22,12 @@ use super::locks::ConversationGuard;
 use super::progress::{BeforeTheEngine, Report};
 use super::recording::Recording;
 use super::reuse_guard::Watch;
-use super::source::{AnswerEvent, Forwarded, Source, logprobs_of};
+use super::source::{AnswerEvent, Source};
 use super::speed::Speed;
 use crate::conversations::transcript::Pending;
 use crate::error::ApiError;
 use crate::explain::{Explanation, Subject};
 use crate::metrics::Metrics;
-use crate::upstream::Event;
 use crate::warm::events::ActiveTurn;
 use crate::wire::answer::{Head, Usage};
 use crate::wire::message::Message;
@@ -322,25 +323,7 @@ impl Answer {
             TurnEvent::Progress(progress) => {
                 self.ready.push_back(Piece::Progress(progress.into()));
             }
-            TurnEvent::Started(mut report) => {
-                self.before = None;
-                self.context.metrics.started(&report);
-                report.prefill_tokens_per_second = self.context.speed.learn(&report);
-                self.partial[choice].figures.begin(&report);
-                if choice == 0 {
-                    if let Some(watch) = self.reuse_watch.take()
-                        && report.tokens.moved > 0
-                    {
-                        watch.moved();
-                    }
-                    self.account.begin_first(&mut report);
-                    self.explain(&report);
-                }
-                if choice.is_multiple_of(self.choices_per_prompt) {
-                    self.account.add_prompt(report);
-                }
-                self.ready.push_back(Piece::Begin { choice });
-            }
+            TurnEvent::Started(report) => self.begin(choice, report),
             TurnEvent::Moved(moved) => {
                 self.context.metrics.moved(&moved);
                 if choice == 0 {
@@ -364,10 +347,7 @@ impl Answer {
                 self.context.metrics.used_cells(cells);
                 let account = &mut self.account;
                 account.usage.completion += completion_tokens;
-                account.usage.drafts.drafted += drafts.drafted;
-                account.usage.drafts.accepted += drafts.accepted;
-                account.usage.drafts.model_drafted += drafts.model_drafted;
-                account.usage.drafts.model_accepted += drafts.model_accepted;
+                account.usage.drafts += drafts;
                 self.partial[choice].figures.end(End {
                     reason,
                     stop_text: stop_text.clone(),
@@ -388,83 +368,25 @@ impl Answer {
         Ok(())
     }
 
-    /// An event of an engine at another address, which has parsed the text. What it says of a choice that was not
-    /// asked for is dropped.
-    fn take_upstream(&mut self, event: Event) {
-        match event {
-            Event::More { choice, content, reasoning, tool_calls, logprobs } => {
-                if choice >= self.partial.len() {
-                    return;
-                }
-                self.begin_upstream(choice);
-                let partial = &mut self.partial[choice];
-                let delta = partial.assembly.accept(Delta { content, reasoning, tool_calls });
-                partial.logprobs.extend(logprobs_of(logprobs));
-                if choice == 0 {
-                    self.context.recording.flush(|| partial.assembly.message());
-                }
-                self.more(choice, delta);
-            }
-            Event::Usage(usage) => {
-                self.context.metrics.generated(usage.completion, DraftCounts::default());
-                let counted = &mut self.account.usage;
-                counted.prompt = usage.prompt;
-                counted.cached = usage.cached.min(usage.prompt);
-                counted.completion = usage.completion;
-                counted.reasoning = usage.reasoning;
-            }
-            Event::End { choice, reason, stop_text } => {
-                if choice >= self.partial.len() {
-                    return;
-                }
-                self.begin_upstream(choice);
-                self.end_upstream(choice, &reason, stop_text);
-            }
-        }
-    }
-
-    /// The first event of a choice: its prompt is computed.
-    fn begin_upstream(&mut self, choice: usize) {
-        if self.partial[choice].figures.has_begun() {
-            return;
-        }
-        let waited_ms = self.source.upstream().map_or(0.0, Forwarded::elapsed_ms);
-        let report = TurnReport { ttft_ms: waited_ms, ..TurnReport::default() };
+    /// The prompt of a choice is computed.
+    fn begin(&mut self, choice: usize, mut report: TurnReport) {
+        self.before = None;
+        self.context.metrics.started(&report);
+        report.prefill_tokens_per_second = self.context.speed.learn(&report);
         self.partial[choice].figures.begin(&report);
         if choice == 0 {
+            if let Some(watch) = self.reuse_watch.take()
+                && report.tokens.moved > 0
+            {
+                watch.moved();
+            }
+            self.account.begin_first(&mut report);
+            self.explain(&report);
+        }
+        if choice.is_multiple_of(self.choices_per_prompt) {
             self.account.add_prompt(report);
         }
         self.ready.push_back(Piece::Begin { choice });
-    }
-
-    fn end_upstream(&mut self, choice: usize, reason: &str, stop_text: Option<String>) {
-        let is_cut = reason == "length";
-        let (ended, usage) =
-            (if is_cut { FinishReason::Length } else { FinishReason::Stop }, self.account.usage);
-        // The engine counts all choices together.
-        let completion_tokens = if self.partial.len() == 1 { usage.completion } else { 0 };
-        let partial = &mut self.partial[choice];
-        partial.figures.count_prompt(usage.prompt, usage.cached);
-        let generation_ms = partial.figures.generation_so_far_ms();
-        partial.figures.end(End {
-            reason: ended,
-            stop_text: stop_text.clone(),
-            completion_tokens,
-            generation_ms,
-            drafts: DraftCounts::default(),
-            max_tokens: self.max_tokens,
-        });
-        partial.reason = match reason {
-            "length" => "length",
-            "content_filter" => "content_filter",
-            _ if partial.assembly.calls_tools() => "tool_calls",
-            _ => "stop",
-        };
-        if choice == 0 {
-            self.stop_text = stop_text;
-            self.account.end_first(ended, completion_tokens, generation_ms, self.max_tokens);
-        }
-        self.conclude(choice, Delta::default(), Vec::new());
     }
 
     /// Explains why the conversation's tokens were computed again.
