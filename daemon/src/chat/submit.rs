@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use hob_dialect::opens_reasoning;
 use hob_runtime::adapters::Adapters;
+use hob_runtime::grammar::Grammar;
+use hob_runtime::sample::Sampling;
 use hob_runtime::turn::{Retention, TurnError, TurnRequest};
 use hob_slots::format::SegmentRef;
 use hob_slots::{ConversationId, Token, common_prefix};
@@ -243,28 +245,7 @@ impl Chat {
         let Rendered { tokens, segments, .. } = rendered;
         let options = &self.shared.options;
         let reading = grammar::reading(request, options.renderer.template().dialect());
-        let grammar = grammar::grammar(request, reading.dialect)?;
-        if (request.continues || request.continues_final) && grammar.is_some() {
-            let field = request.form.as_ref().map_or("tool_choice", |form| form.field.as_str());
-            let message = format!("an answer that has begun cannot follow `{field}`");
-            return Err(ApiError::field(field, message).code("unsupported"));
-        }
-        let no_call = match reading.drops_calls {
-            true => {
-                let model = options.renderer.model().as_ref();
-                grammar::no_call(model, reading.dialect, &begun.text)
-            }
-            false => NoCall::default(),
-        };
-        let mut sampling = request.shape.sampling.clone();
-        sampling.logit_bias.extend(no_call.tokens.into_iter().map(|token| (token, NEVER)));
-        let grammar = grammar.or(no_call.grammar);
-        let grammar = grammar.map(|grammar| match begun.thinks {
-            true => grammar.after_reasoning(reading.dialect),
-            false => grammar,
-        });
-        let of_calls = || grammar::of_calls(request, &reading, begun.thinks, &begun.text);
-        let grammar = grammar.or_else(of_calls);
+        let (sampling, grammar) = self.form(request, &reading, &begun)?;
         let guard = self.reuse_guard();
         let Takes { reuse, reanchored, is_by_profile, exact_because } =
             guard.takes(&job.resolved, is_part);
@@ -303,6 +284,37 @@ impl Chat {
             reuse_watch,
             exact_because,
         })
+    }
+
+    /// What the answer may be: its grammar, and a sampling that begins no call where none may be.
+    fn form(
+        &self,
+        request: &ChatRequest,
+        reading: &Reading,
+        begun: &Begun,
+    ) -> Result<(Sampling, Option<Grammar>), ApiError> {
+        let grammar = grammar::grammar(request, reading.dialect)?;
+        if (request.continues || request.continues_final) && grammar.is_some() {
+            let field = request.form.as_ref().map_or("tool_choice", |form| form.field.as_str());
+            let message = format!("an answer that has begun cannot follow `{field}`");
+            return Err(ApiError::field(field, message).code("unsupported"));
+        }
+        let no_call = match reading.drops_calls {
+            true => {
+                let model = self.shared.options.renderer.model().as_ref();
+                grammar::no_call(model, reading.dialect, &begun.text)
+            }
+            false => NoCall::default(),
+        };
+        let mut sampling = request.shape.sampling.clone();
+        sampling.logit_bias.extend(no_call.tokens.into_iter().map(|token| (token, NEVER)));
+        let grammar = grammar.or(no_call.grammar);
+        let grammar = grammar.map(|grammar| match begun.thinks {
+            true => grammar.after_reasoning(reading.dialect),
+            false => grammar,
+        });
+        let of_calls = || grammar::of_calls(request, reading, begun.thinks, &begun.text);
+        Ok((sampling, grammar.or_else(of_calls)))
     }
 }
 
