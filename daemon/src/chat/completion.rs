@@ -103,26 +103,13 @@ impl Chat {
                 options.learned.observe(identity.named().cloned(), &subject.prompt, 0);
             }
         }
-        let count = request.prompts.len() * request.shape.choices;
-        let answer = self.begin_answer(
-            "cmpl",
-            &identity,
-            recording,
-            NewAnswer {
-                source: Source::Engine(choices),
-                assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
-                choices_per_prompt: request.shape.choices,
-                prompts,
-                subject,
-                continued: None,
-                extract: Extract::default(),
-                max_tokens: Some(request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS)),
-                reports_progress: request.progress && request.shape.stream,
-                guard: None,
-                reuse_watch: None,
-                exact_because: None,
-            },
-        );
+        let new = NewAnswer {
+            prompts,
+            max_tokens: Some(request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS)),
+            reports_progress: request.progress && request.shape.stream,
+            ..new_answer(&request, Source::Engine(choices), subject)
+        };
+        let answer = self.begin_answer("cmpl", &identity, recording, new);
         Ok((request, answer))
     }
 
@@ -140,23 +127,30 @@ impl Chat {
         let options = &self.shared.options;
         let transcript = options.transcript.of_turn(None);
         let recording = Recording::new(options, transcript, Vec::new(), scope.is_private);
-        let count = request.prompts.len() * request.shape.choices;
-        let new = NewAnswer {
-            source,
-            assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
-            choices_per_prompt: request.shape.choices,
-            prompts: Vec::new(),
-            subject: Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 },
-            continued: None,
-            extract: Extract::default(),
-            max_tokens: Some(request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS)),
-            reports_progress: false,
-            guard: None,
-            reuse_watch: None,
-            exact_because: None,
-        };
+        let subject = Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 };
+        let max_tokens = Some(request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS));
+        let new = NewAnswer { max_tokens, ..new_answer(&request, source, subject) };
         let answer = self.begin_answer("cmpl", &scope.identity, recording, new);
         Ok((request, answer))
+    }
+}
+
+/// Answers whose text is handed out as it is.
+fn new_answer(request: &CompletionRequest, source: Source, subject: Subject) -> NewAnswer {
+    let count = request.prompts.len() * request.shape.choices;
+    NewAnswer {
+        source,
+        assemblies: (0..count).map(|_| Assembly::verbatim()).collect(),
+        choices_per_prompt: request.shape.choices,
+        prompts: Vec::new(),
+        subject,
+        continued: None,
+        extract: Extract::default(),
+        max_tokens: None,
+        reports_progress: false,
+        guard: None,
+        reuse_watch: None,
+        exact_because: None,
     }
 }
 
