@@ -26,7 +26,16 @@ pub fn write(
     titles: &BTreeMap<String, String>,
     context: &mut Context,
 ) -> Result<(), Failure> {
-    let now = context.now_secs();
+    let facts = facts(client, status, context.now_secs()).text(context.columns());
+    context.out.write_all(facts.as_bytes())?;
+    if status.slots.iter().any(|slot| slot.conversation.is_some()) {
+        let slots = slots(status, titles).text(context.columns());
+        write!(context.out, "\n{slots}")?;
+    }
+    Ok(())
+}
+
+fn facts(client: &Client, status: &Status, now: u64) -> Table {
     let mut facts = Table::untitled(2, Align::Left).wrap(1);
     let mut fact = |name: &str, text: String| facts.row(vec![name.to_owned(), text]);
     let version = plain(&status.version);
@@ -93,9 +102,10 @@ pub fn write(
         let at = at.unwrap_or_default();
         fact("crashes", format!("{}, the last{at}: {}", status.crashes, plain(reason)));
     }
-    let text = facts.text(context.columns());
-    context.out.write_all(text.as_bytes())?;
+    facts
+}
 
+fn slots(status: &Status, titles: &BTreeMap<String, String>) -> Table {
     let mut slots =
         Table::new(&[("CHAT", Align::Left), ("TOKENS", Align::Right), ("STATE", Align::Left)])
             .cut(0);
@@ -106,11 +116,7 @@ pub fn write(
             slots.row(vec![name, count(slot.tokens as u64), slot_state(slot)]);
         }
     }
-    if status.slots.iter().any(|slot| slot.conversation.is_some()) {
-        let text = slots.text(context.columns());
-        write!(context.out, "\n{text}")?;
-    }
-    Ok(())
+    slots
 }
 
 /// The state, what of the chat has no cells, and the adapters of its requests.
