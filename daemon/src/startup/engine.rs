@@ -6,11 +6,11 @@ use std::sync::Arc;
 use anyhow::Result;
 use hob_config::{DraftChoice, EvictionChoice, Resolved, Settings};
 use hob_models::{ChosenContext, Estimate, Limit, MachineMemory, Roots};
-use hob_runtime::{Engine, EngineOptions, Recovery};
-use hob_slots::ModelHash;
+use hob_runtime::{DraftModel, Engine, EngineOptions, Recovery};
 use hob_slots::away::Policy;
 use hob_slots::fingerprint::Lora;
 use hob_slots::store::{Key, Store, StoreError};
+use hob_slots::{Fingerprint, ModelHash};
 
 use super::model::{self, Loaded};
 use super::model_file::prefix_slots;
@@ -89,35 +89,13 @@ pub(super) fn open(
         (None, Some(url)) => upstream::stand_in(resolved, url),
         (None, None) => model::load(resolved, report)?,
     };
-    let drafter = loaded.drafter.as_ref();
-    let drafting = drafter.and_then(|drafter| drafter.model.as_ref().ok());
+    let drafting = drafting(&loaded);
     for fingerprint in [Some(&loaded.fingerprint), drafting.map(|(_, fingerprint)| fingerprint)] {
         let Some(fingerprint) = fingerprint else { continue };
         store.write_model_toml(fingerprint)?;
         give_up_crashing(&store, fingerprint.hash(), after_crash);
     }
-    let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
-    let options = options.unwrap_or_else(|| EngineOptions {
-        context_tokens: loaded.context.tokens as usize,
-        slots: settings.slots as usize,
-        prefixes: prefix_slots(settings),
-        // The fake model, which has no file, answers at a pace that tests wait for.
-        drafts: settings.draft == DraftChoice::Auto && !loaded.files.is_empty(),
-        draft_model: drafting.map(|(model, _)| model.clone()),
-        away: (settings.eviction != EvictionChoice::Off).then(Policy::default),
-        recovery: match settings.eviction {
-            EvictionChoice::Breadcrumb => Recovery::Breadcrumb,
-            EvictionChoice::Discard => Recovery::Discard,
-            EvictionChoice::Restore | EvictionChoice::Off => Recovery::Restore,
-        },
-        lossy: sweep::lossy(settings),
-        embedder: loaded.recall_model.as_ref().and_then(|it| it.embedder.clone().ok()),
-        queue: settings.queue,
-        memory_budget_bytes: settings.warm_budget_bytes(memory),
-        unsaved_budget_bytes: settings.unsaved_budget_bytes(memory),
-        clock,
-        ..EngineOptions::default()
-    });
+    let options = options.unwrap_or_else(|| engine_options(settings, &loaded, clock));
     let fingerprint = loaded.fingerprint.hash();
     let loras = loaded.fingerprint.loras.clone();
     let draft_model = loaded.drafter.as_ref().map(|drafter| drafter.current());
@@ -139,6 +117,36 @@ pub(super) fn open(
         draft_model,
         recall_model,
     })
+}
+
+/// The draft model and its fingerprint, where it can be used.
+fn drafting(loaded: &Loaded) -> Option<&(DraftModel, Fingerprint)> {
+    loaded.drafter.as_ref()?.model.as_ref().ok()
+}
+
+fn engine_options(settings: &Settings, loaded: &Loaded, clock: Clock) -> EngineOptions {
+    let memory = MachineMemory::read().map_or(ASSUMED_MEMORY_BYTES, |memory| memory.total_bytes);
+    EngineOptions {
+        context_tokens: loaded.context.tokens as usize,
+        slots: settings.slots as usize,
+        prefixes: prefix_slots(settings),
+        // The fake model, which has no file, answers at a pace that tests wait for.
+        drafts: settings.draft == DraftChoice::Auto && !loaded.files.is_empty(),
+        draft_model: drafting(loaded).map(|(model, _)| model.clone()),
+        away: (settings.eviction != EvictionChoice::Off).then(Policy::default),
+        recovery: match settings.eviction {
+            EvictionChoice::Breadcrumb => Recovery::Breadcrumb,
+            EvictionChoice::Discard => Recovery::Discard,
+            EvictionChoice::Restore | EvictionChoice::Off => Recovery::Restore,
+        },
+        lossy: sweep::lossy(settings),
+        embedder: loaded.recall_model.as_ref().and_then(|it| it.embedder.clone().ok()),
+        queue: settings.queue,
+        memory_budget_bytes: settings.warm_budget_bytes(memory),
+        unsaved_budget_bytes: settings.unsaved_budget_bytes(memory),
+        clock,
+        ..EngineOptions::default()
+    }
 }
 
 /// What was chosen, and why it is not larger.
