@@ -39,6 +39,21 @@ struct Value {
 }
 
 impl Value {
+    /// Removes what opens the value. `false`: it needs more text.
+    fn begin(&mut self, text: &mut String, is_framed: bool) -> bool {
+        if is_framed && text.is_empty() || awaits_any(text.trim_start(), [CDATA.0]) {
+            return false;
+        }
+        if let Some(inner) = text.trim_start().strip_prefix(CDATA.0) {
+            *text = inner.to_owned();
+            self.end = format!("{}{}", CDATA.1, self.end);
+        } else if is_framed && text.starts_with('\n') {
+            text.remove(0);
+        }
+        self.is_new = false;
+        true
+    }
+
     /// Where the value ends. Reads each byte once, and those of half a mark again.
     fn find_end(&mut self, text: &str) -> Option<usize> {
         let mut from = self.searched.min(text.len());
@@ -169,17 +184,8 @@ impl Parser {
         let State::Tags(tags) = &mut self.state else { return false };
         let is_framed = tags.form.is_framed;
         let Some(value) = &mut tags.value else { return false };
-        if value.is_new {
-            if is_framed && self.text.is_empty() || awaits_any(self.text.trim_start(), [CDATA.0]) {
-                return false;
-            }
-            if let Some(inner) = self.text.trim_start().strip_prefix(CDATA.0) {
-                self.text = inner.to_owned();
-                value.end = format!("{}{}", CDATA.1, value.end);
-            } else if is_framed && self.text.starts_with('\n') {
-                self.text.remove(0);
-            }
-            value.is_new = false;
+        if value.is_new && !value.begin(&mut self.text, is_framed) {
+            return false;
         }
         let is_nested = tags.form.nests
             && value.kind != Kind::Text
