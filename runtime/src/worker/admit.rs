@@ -210,17 +210,8 @@ impl Worker<'_> {
             Waiting::New(turn) => self.first_run(owner, *turn),
             Waiting::Preempted { turn, .. } => Running { owner, ..*turn },
         };
-        let request = &running.request;
-        let speculates = request.purpose == Purpose::Speculate && !request.is_stored;
-        // Such a speculation is not saved, a cold turn computes these cells again, a memory that is not
-        // plain cannot go back to its present state, and a prompt that differs, or of which a token is
-        // computed again, leaves a branch.
-        let slot = &self.slots[index];
         let unwanted = self.unwanted_impure(index, &running, had_slot);
-        let shared = slot.shared_with(&request.adapters, &request.prompt);
-        let differs =
-            unwanted.is_some() || shared.min(running.reusable_tokens()) < slot.timeline.len();
-        let overwrites = speculates || running.is_cold() || !self.is_plain() || differs;
+        let overwrites = unwanted.is_some() || self.overwrites(index, &running);
         if overwrites && self.slots[index].will_need_record() {
             self.save(index);
         }
@@ -269,6 +260,17 @@ impl Worker<'_> {
         let continues = had_slot && whole && hot > 0 && hot == hot_before;
         self.park_before(index);
         self.restore(index, continues && !self.may_hold_more(index));
+    }
+
+    /// Whether KV of the slot is lost or left behind unless it is saved before: a speculation without stored text is not
+    /// saved, a cold turn computes these cells again, a memory that is not plain cannot go back to its present
+    /// state, and a prompt that differs, or of which a token is computed again, leaves a branch.
+    fn overwrites(&self, index: usize, running: &Running) -> bool {
+        let (slot, request) = (&self.slots[index], &running.request);
+        let speculates = request.purpose == Purpose::Speculate && !request.is_stored;
+        let shared = slot.shared_with(&request.adapters, &request.prompt);
+        let differs = shared.min(running.reusable_tokens()) < slot.timeline.len();
+        speculates || running.is_cold() || !self.is_plain() || differs
     }
 
     /// Whether the tiers hold more of the turn's prompt for its conversation than the cells.
