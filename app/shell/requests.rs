@@ -101,7 +101,6 @@ fn bytes(body: &InvokeBody) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Cancels a request.
 #[tauri::command]
 pub fn cancel(requests: State<'_, Requests>, id: u64) {
     requests.drop_one(id);

@@ -96,7 +96,6 @@ impl Hobd {
         serde_json::from_str(&answer.body).with_context(|| format!("{path}: {}", answer.body))
     }
 
-    /// Tokens of a text.
     pub fn count_tokens(&self, text: &str) -> Result<usize> {
         let answer = self.post("/tokenize", &json!({"content": text}))?;
         let Some(tokens) = answer["tokens"].as_array() else { bail!("no tokens: {answer}") };

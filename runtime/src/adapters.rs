@@ -19,7 +19,6 @@ impl FileIdentity {
     }
 }
 
-/// An adapter in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdapterFile {
     /// As people know it.

@@ -54,7 +54,6 @@ impl Default for Setup {
 /// A disk tier below memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk {
-    /// Capacity.
     pub capacity_blocks: u64,
     /// Time to read and verify one block.
     pub block_millis: f64,

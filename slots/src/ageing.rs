@@ -103,12 +103,10 @@ impl AdjustedTime {
         Duration::from_millis(passed.saturating_sub(jumped).max(0).unsigned_abs())
     }
 
-    /// Whether `then` may precede the jump.
     fn may_precede(&self, then: Timestamp, jump: usize) -> bool {
         self.jumps[..=jump].iter().any(|jump| then.0 <= jump.before_ms)
     }
 
-    /// Whether `then` must precede the jump.
     fn must_precede(&self, then: Timestamp, jump: usize) -> bool {
         let earliest = self.jumps[jump..].iter().map(|jump| jump.after_ms).min();
         let latest = self.jumps[jump + 1..].iter().map(|jump| jump.before_ms).max();

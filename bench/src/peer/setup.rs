@@ -29,7 +29,6 @@ impl Setup {
         Self { unload_after: Some(after), ..self.clone() }
     }
 
-    /// The flags of hobd.
     pub fn hobd_flags(&self) -> Vec<String> {
         let mut flags = vec!["--model".to_owned(), self.model.display().to_string()];
         let mut with = |flag: &str, value: String| flags.extend([flag.to_owned(), value]);

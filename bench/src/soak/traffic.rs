@@ -41,7 +41,6 @@ pub enum Outcome {
 
 pub struct Client {
     pub access: Access,
-    /// Its conversations.
     pub conversations: Vec<usize>,
     /// Between the beginnings of two requests, unless one takes longer.
     pub every: Duration,

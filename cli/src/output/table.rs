@@ -119,7 +119,6 @@ impl Table {
 }
 
 impl Fit {
-    /// The lines of a cell.
     fn lines(self, cell: &str, width: usize) -> Vec<String> {
         match self {
             Self::Whole => vec![cell.to_owned()],

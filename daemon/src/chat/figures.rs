@@ -33,7 +33,6 @@ pub struct Figures {
     drafts: DraftCounts,
     /// `None`: it goes on.
     pub stop: Option<Stop>,
-    /// The context was full.
     pub is_context_full: bool,
 }
 

@@ -17,7 +17,6 @@ pub enum Source {
     Upstream(Box<Forwarded>),
 }
 
-/// An event of an answer.
 #[derive(Debug)]
 pub enum AnswerEvent {
     /// Of a choice.

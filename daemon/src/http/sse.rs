@@ -33,7 +33,6 @@ pub trait Source: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Self::Object>> + Send;
 }
 
-/// The response that streams `source`.
 pub fn stream<S: Source>(source: S) -> Response {
     let events = stream::unfold(Some(source), |source| async {
         let mut source = source?;

@@ -220,7 +220,6 @@ impl Learned {
     }
 }
 
-/// The error for a name that is not learned.
 pub fn not_learned(name: &LearnedName) -> ApiError {
     let message = format!("no learned prefix is called `{name}`: GET /v1/learned lists them");
     ApiError::new(ErrorKind::NotFound, message).code("prefix_not_found")

@@ -148,7 +148,6 @@ impl Entry {
         self.file.as_ref().is_some_and(|file| is_same(&file.model.path, path))
     }
 
-    /// Whether its file has this name.
     pub fn is_named(&self, file_name: &str) -> bool {
         let name = self.file.as_ref().and_then(|file| file.model.path.file_name());
         name.is_some_and(|name| name == file_name)

@@ -175,7 +175,6 @@ fn marks(vocabulary: &Vocabulary) -> Vec<String> {
     written.filter(|mark| mark.chars().nth(1).is_some()).map(str::to_owned).collect()
 }
 
-/// The input of an embedding model.
 pub fn embedding_tokens(model: &dyn Model, input: &Prompt) -> Vec<Token> {
     match input {
         Prompt::Text(text) => model.tokenize(text, true, false),

@@ -86,7 +86,6 @@ impl Upstream {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Its URL.
     pub fn url(&self) -> &str {
         self.inner.web.url()
     }

@@ -24,7 +24,6 @@ fn story() -> String {
     "The locker code of Ann is 48213, and her door code is 7. ".repeat(40)
 }
 
-/// Bytes of all objects.
 fn object_bytes(slots: &Path) -> u64 {
     let files = files::with_extension(slots, "kv");
     files.iter().filter_map(|path| fs::metadata(path).ok()).map(|facts| facts.len()).sum()

@@ -82,7 +82,6 @@ pub struct Lesson {
     pub is_new: bool,
 }
 
-/// A learned prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnedPrefix {
     pub name: LearnedName,

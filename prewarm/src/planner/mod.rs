@@ -235,7 +235,6 @@ impl Planner {
         self.unload.next_wake()
     }
 
-    /// Each prefix, by name.
     pub fn prefixes(&self) -> impl Iterator<Item = (&PrefixName, TrackedPrefix)> {
         self.prefixes.list()
     }

@@ -15,7 +15,6 @@ use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{Miss, StoreReader};
 use crate::time::Timestamp;
 
-/// What was exported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
     /// The model that computed the KV.

@@ -46,7 +46,6 @@ pub struct ImportOptions {
 pub struct Imported {
     /// The model that computed the KV.
     pub fingerprint: ModelHash,
-    /// The conversations imported.
     pub imported: Vec<ImportedConversation>,
     pub skipped: Vec<Skipped>,
     /// Bytes written; what the directory has already is not written again.

@@ -215,7 +215,6 @@ impl<Id: Name, C: Content> Pool<Id, C> {
         self.bytes
     }
 
-    /// Unsaved bytes.
     pub fn unsaved_bytes(&self) -> u64 {
         self.unsaved_bytes
     }

@@ -10,7 +10,6 @@ use hob_slots::store::files::{Disk, Entry, Facts, Files, Lock, LockError, NewFil
 /// The kinds of system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Reads.
     Read,
     /// Allocates space.
     Grow,

@@ -132,7 +132,6 @@ impl World {
         self.speaks(name, words);
     }
 
-    /// A fork.
     fn fork(&mut self, name: ConversationId) {
         let other = id(NAMES[self.random.below(NAMES.len())]);
         let mut words = self.talks[&other].now.as_ref().map_or(Vec::new(), words_of);

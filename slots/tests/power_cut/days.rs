@@ -26,7 +26,6 @@ impl Day {
         Self { random: Random::new(number), start, minute: 0 }
     }
 
-    /// One step.
     pub fn step(&mut self, store: &Store) {
         let name = *self.random.choose(&TALKS);
         self.minute += self.random.below(40) as u64;

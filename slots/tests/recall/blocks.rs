@@ -10,7 +10,6 @@ use hob_slots::recall::Passage;
 pub enum Ends {
     /// With a message, as where the chat template has an end-of-turn token.
     AtMessages,
-    /// Nowhere.
     Nowhere,
 }
 

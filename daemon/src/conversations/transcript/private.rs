@@ -95,7 +95,6 @@ impl Transcript {
         Ok(PrivateRequest::new(self, conversation, has_text))
     }
 
-    /// Private conversations.
     pub fn private(&self) -> Vec<ConversationId> {
         self.private.conversations.lock().keys().cloned().collect()
     }

@@ -12,7 +12,6 @@ use futures_util::stream;
 
 use super::super::sse::Source;
 
-/// The response that streams `source`.
 pub fn stream(source: impl Source) -> Response {
     let lines = stream::unfold(source, |mut source| async {
         let object = source.next().await?;

@@ -9,7 +9,6 @@ use std::time::Duration;
 /// The number of buckets.
 pub const AGES: usize = 36;
 
-/// The bucket of an age.
 pub fn bucket(age: Duration) -> usize {
     let millis = age.as_millis() as u64;
     ENDS_MILLIS.partition_point(|&end| end <= millis)

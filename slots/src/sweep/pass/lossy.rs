@@ -246,7 +246,6 @@ impl Pass<'_> {
 }
 
 impl Chain {
-    /// The rounded blocks.
     fn rounded(&self) -> impl Iterator<Item = BlockId> {
         let named = &self.done[self.done.len() - self.views.len()..];
         let pairs = named.iter().zip(&self.views);
