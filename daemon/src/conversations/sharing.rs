@@ -308,7 +308,7 @@ impl Sharing {
         if found != model || record.conversation != *id {
             return Err(foreign("it is another conversation's".to_owned()));
         }
-        // The next prompt is then cut into the tokens that the KV is of, whoever computes it.
+        // The next prompt is then cut into the tokens of this KV, also where this daemon computes it.
         transcript.put_tokens(id, model, record.tokens.clone(), true, self.now());
 
         let (record, missing) = compute(move || {

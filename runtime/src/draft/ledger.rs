@@ -5,7 +5,7 @@
 //!   answers are slower by that part, and a useful draft model pays for itself.
 //! - Estimates decide what is allowed, measured times are charged: the difference is a debt that is earned back
 //!   before the next guess. At first, when no time is known, that is a micro-batch of the draft model.
-//! - What it reads while no answer is made is free: nobody waits for it.
+//! - What it reads while no answer is made is free: no caller waits for it.
 //! - Pure: durations in, a yes or no out.
 
 use std::time::Duration;

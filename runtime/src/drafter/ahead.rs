@@ -1,7 +1,7 @@
 //! Reads what was said while no answer is made.
 //!
-//! - Nobody waits for it, so the [`Ledger`] is not charged: the next answer begins with a draft model
-//!   that has read all but the newest message.
+//! - No caller waits for it, so the [`Ledger`] is not charged: the next answer begins with a draft model that
+//!   has read all but the newest message.
 //! - The end of an answer is guessed token by token, as the next one will be: so the draft model's
 //!   [`Confidence`] and the time of a guess are known before they cost an answer anything.
 //!

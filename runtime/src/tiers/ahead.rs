@@ -2,8 +2,8 @@
 //!
 //! - A thread of its own, which reads one object at a time and looks then whether they are still wanted: they
 //!   are until the conversation's next question. Its priority is normal, because it takes locks.
-//! - What is read lies in memory as any block that is on disk: within the budget, and the policy may
-//!   decline it or let it go.
+//! - A block that is read is in memory as any block that is on disk: within the budget, and the policy may
+//!   decline or evict it.
 //! - What is cancelled before its conversation is forgotten is not in memory afterwards.
 //! - At most [`MAX_BYTES`] for a question, and an eighth of the memory budget.
 

@@ -70,7 +70,7 @@ fn axe_finds_nothing_serious_on_any_page() {
         page.shows("@help");
         check(&page, "help", dark);
 
-        page.expect_complaint("401"); // Somebody may ask between the two.
+        page.expect_complaint("401"); // The page may send a request between the two.
         page.script("localStorage.clear(); location.reload()");
         page.shows("@connect");
         check(&page, "connect", dark);

@@ -81,7 +81,7 @@ fn a_question_mark_lists_the_shortcuts() {
     page.shows("@composer");
 
     page.write("what?");
-    page.hides("@help"); // Whoever types it means it.
+    page.hides("@help"); // A question mark in a text is no key for help.
     tab_to(&page, "button", "New chat");
     page.press("?");
     page.reads("@help", "Search chats");
@@ -97,7 +97,7 @@ fn the_first_tab_stop_skips_the_list() {
     let page = Page::open(&hobd);
     page.shows("@composer");
     page.click("@to-settings");
-    page.script("location.reload()"); // Whoever comes to a chat can write at once; not so elsewhere.
+    page.script("location.reload()"); // A chat focuses its composer; other pages focus nothing.
     page.shows("@page-settings .page-width > *");
 
     page.press("Tab");

@@ -1,9 +1,9 @@
 //! Renders a model's chat template in a child process.
 //!
-//! - Whoever made the model file wrote the template, which is a program. `ChatTemplate` bounds its steps
-//!   and its output; it bounds neither the memory of a text that the template doubles nor the stack of
-//!   nested terms. The child limits its own memory, stack and time: where it ends, the parent answers
-//!   the one request with the reason, and starts another child for the next one.
+//! - The template is a program that came with the model file. `ChatTemplate` bounds its steps and its output; it
+//!   bounds neither the memory of a text that the template doubles nor the stack of nested terms. The child
+//!   limits its own memory, stack and time: where it ends, the parent answers the one request with the reason,
+//!   and starts another child for the next one.
 //! - The child compiles the template once and waits for messages, so that a turn costs two copies over
 //!   a pipe (`cargo xtask bench template`).
 

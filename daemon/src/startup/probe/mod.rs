@@ -54,7 +54,7 @@ const NO_DEVICES: [(&str, &str); 3] = [
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Usable,
-    /// For a reason that lies in the file.
+    /// For a reason in the file.
     Refused(String),
     /// For a reason that may be gone at the next try.
     Failed(String),
