@@ -211,8 +211,7 @@ impl Metrics {
         page.gauge("hob_slots_in_use", "Slots with a conversation.", gauges.slots_in_use);
         storage(&mut page, &gauges);
         recall(&mut page, &gauges);
-        let help =
-            "Profiles that have fallen back to exact KV, because moved KV changed answers too much.";
+        let help = "Profiles that have fallen back to exact KV, because moved KV changed answers too much.";
         page.gauge("hob_profiles_fallen_back", help, gauges.profiles_fallen_back);
         page.gauge("hob_warm_bytes", "Bytes of parked KV in memory.", gauges.warm_bytes);
         memory::render(&mut page, &gauges.memory);
