@@ -38,7 +38,7 @@ macro_rules! settings_table {
         #[setting(Daemon, "URL")]
         Upstream => upstream: Option<String> = optional(parse::upstream);
 
-        /// File that holds the token of that engine, which it is sent as a bearer token
+        /// File that holds the token of that engine; hobd sends it as a bearer token
         #[setting(Daemon, "FILE")]
         UpstreamTokenFile => upstream_token_file: Option<PathBuf> = optional_path();
 
@@ -46,7 +46,7 @@ macro_rules! settings_table {
         #[setting(Daemon, "SECS", name = "upstream_timeout_secs", default = "600")]
         UpstreamTimeout => upstream_timeout: Duration = seconds();
 
-        /// Generate for the elizaOS agent at this address, which calls it a device bridge
+        /// Generate for the elizaOS agent at this address, through the agent's device bridge
         #[setting(Daemon, "URL")]
         DeviceBridge => device_bridge: Option<String> = optional(parse::device_bridge);
 
@@ -54,12 +54,12 @@ macro_rules! settings_table {
         #[setting(Daemon, "FILE")]
         DeviceBridgeTokenFile => device_bridge_token_file: Option<PathBuf> = optional_path();
 
-        /// Write prompts by the Jinja template in this file instead of the model's own
+        /// Render prompts with the Jinja template in this file instead of the model's own
         #[setting(Daemon, "FILE")]
         ChatTemplate => chat_template: Option<PathBuf> = optional_path();
 
-        /// Add the LoRA adapter in this GGUF file to the model; FILE=0.5 weighs it (repeat or separate
-        /// by commas)
+        /// Add the LoRA adapter in this GGUF file to the model; FILE=0.5 adds it with this factor (repeat
+        /// or separate by commas)
         #[setting(Daemon, "FILE[=SCALE]", is_list = true)]
         Lora => lora: Vec<Adapter> = adapters();
 
@@ -68,16 +68,16 @@ macro_rules! settings_table {
         #[setting(Daemon, "[NAME=]FILE", is_list = true)]
         Adapters => adapters: Vec<NamedAdapter> = named_adapters();
 
-        /// Keep transcripts, token and hashes here
+        /// Store texts of conversations, the token, models and saved KV here
         #[setting(Everyone, "DIR")]
         DataDir => data_dir: PathBuf = path(|user_dirs| user_dirs.data_dir.clone());
 
-        /// Save KV here
+        /// Save KV here instead of below the data directory
         #[setting(Everyone, "DIR")]
         SlotsDir => slots_dir: PathBuf = path(|_| paths::slots_dir(&data_dir));
 
-        /// Tokens of context that all slots share; auto takes what the model was trained with, as far
-        /// as memory allows
+        /// Tokens of context that all slots share; auto takes as many as the model was trained with, if
+        /// memory allows
         #[setting(Daemon, "TOKENS|auto", default = "auto")]
         Ctx => ctx: ContextChoice = context();
 
@@ -121,7 +121,7 @@ macro_rules! settings_table {
         #[setting(Daemon, "N", default = "32")]
         Queue => queue: usize = number(1..=100_000);
 
-        /// Park a conversation after this idle time
+        /// Park a conversation after this idle time: it leaves llama.cpp's cache, and its next turn restores it
         #[setting(Daemon, "SECS", name = "idle_park_secs", default = "3600")]
         IdlePark => idle_park: Duration = seconds();
 
@@ -151,23 +151,23 @@ macro_rules! settings_table {
         #[setting(Daemon, "BOOL", default = "true")]
         KvOffload => kv_offload: bool = switch();
 
-        /// Compute guessed tokens of answers ahead, where that is faster: auto or off
+        /// Speculative decoding: compute guessed tokens of answers ahead, where that is faster: auto or off
         #[setting(Daemon, "auto|off", default = "auto")]
         Draft => draft: DraftChoice = draft();
 
-        /// Guess them with this small model too, which has the model's vocabulary; a GGUF file, or the
-        /// name of one that `hob models` lists
+        /// Guess tokens of answers with this small model too, which must have the model's vocabulary; a GGUF
+        /// file, or the name of one that `hob models` lists
         #[setting(Daemon, "PATH|NAME")]
         DraftModel => draft_model: Option<ModelChoice> = optional_model();
 
-        /// Parts of a conversation that is longer than its cells leave them and come back when they
-        /// are needed, stay away (but for a note of each), or the conversation is refused: restore,
-        /// breadcrumb, discard or off
+        /// What happens to a conversation that has more tokens than cells: parts of it leave the cells and come
+        /// back when they are needed (restore), leave but for a note of each (breadcrumb), leave for good
+        /// (discard), or the conversation is refused (off)
         #[setting(Daemon, "restore|breadcrumb|discard|off", default = "restore")]
         Eviction => eviction: EvictionChoice = eviction();
 
-        /// Find what left by its meaning too, with this embedding model; a GGUF file, or the name of
-        /// one that `hob models` lists
+        /// Find evicted parts of conversations by meaning too, with this embedding model; a GGUF file, or the
+        /// name of one that `hob models` lists
         #[setting(Daemon, "PATH|NAME")]
         RecallModel => recall_model: Option<ModelChoice> = optional_model();
 
@@ -184,7 +184,7 @@ macro_rules! settings_table {
         RequestTimeout => request_timeout: Duration = seconds();
 
         // The minimum: a sweep reads every slot file.
-        /// Sweep saved KV this often: expire, collect, compress, hold the quota; 60s at least
+        /// Sweep saved KV this often: expire, collect, round, compress, enforce the quota; 60s at least
         #[setting(Daemon, "TIME", default = "5m",
             eliza_variable_ms = Some("ELIZA_LOCAL_EVICTION_INTERVAL_MS"))]
         SweepInterval => sweep_interval: Duration = duration_of_at_least(Duration::from_secs(60));
@@ -196,7 +196,7 @@ macro_rules! settings_table {
         KeepaliveInterval => keepalive_interval: Duration =
             duration_of_at_least(Duration::from_secs(30));
 
-        /// Free the weights after this idle time, the KV being saved on disk; 0 never does
+        /// Free the weights after this idle time, once all KV is on disk; 0 never does
         #[setting(Daemon, "TIME", default = "0")]
         UnloadAfter => unload_after: Option<Duration> = duration_unless_zero();
 
@@ -205,8 +205,8 @@ macro_rules! settings_table {
         #[setting(Daemon, "N", default = "20")]
         KeepaliveBatteryPercent => keepalive_battery_percent: u8 = number(0..=100);
 
-        /// Maximum number of learned prefixes: what many prompts begin with stays warm without a
-        /// profile; 0 learns and keeps none
+        /// Maximum number of learned prefixes: beginnings that many prompts share stay warm without a
+        /// profile; 0 learns none and drops those that were learned
         #[setting(Daemon, "N", default = "4")]
         LearnedPrefixes => learned_prefixes: usize = number(0..=64);
 
@@ -234,8 +234,8 @@ macro_rules! settings_table {
         #[setting(Daemon, "CLASS", default = "permanent")]
         DefaultTtl => default_ttl: TtlClass = ttl_class();
 
-        /// Maximum KV on disk; 0 means a tenth of the free disk, 32 GiB at most, and none of
-        /// its last 10 GiB
+        /// Maximum KV on disk; 0 means a tenth of the free disk, 32 GiB at most, and leaves the last
+        /// 10 GiB free
         #[setting(Daemon, "BYTES", default = "0")]
         SlotsQuotaBytes => slots_quota_bytes: u64 = bytes(0);
 
@@ -247,8 +247,8 @@ macro_rules! settings_table {
         #[setting(Daemon, "TIME", default = "1h")]
         CompressAfter => compress_after: Option<Duration> = duration_unless_zero();
 
-        /// Round the KV of conversations that were unused for as long, to half the bytes or a quarter: off,
-        /// q8 or q4
+        /// Round the KV of conversations that were unused for the idle time of compress-after, to half the bytes
+        /// or a quarter: off, q8 or q4
         #[setting(Daemon, "off|q8|q4", default = "off")]
         SlotsLossy => slots_lossy: LossyChoice = lossy();
 
@@ -299,7 +299,7 @@ macro_rules! settings_table {
         #[setting(Daemon, "COMMAND", default = "off")]
         VoiceRecognizerStream => voice_recognizer_stream: Vec<String> = texts(voice::command);
 
-        /// Read profiles, the first parts of prompts, from here
+        /// Read profiles, the reusable beginnings of prompts, from here
         #[setting(Everyone, "DIR")]
         ProfilesDir => profiles_dir: PathBuf = path(UserDirs::profiles_dir);
     } };

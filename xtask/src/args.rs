@@ -14,18 +14,18 @@ usage: cargo xtask <task>
          --native                                build for this processor alone, in target/native
   model  [--yes] [-- HOBD ARGS]                  fetch a real model, SmolLM2 (98 MB), into Hob's models
                                                  directory; hobd runs it unless another is configured
-  bundle [--headless] [--yes]                    set up, and make what others install: an archive with hobd and
-                                                 hob, and the desktop app
+  bundle [--headless] [--yes]                    set up, and make packages to install elsewhere: an archive with
+                                                 hobd and hob, and, without --headless, the desktop app
          --gpu cuda|vulkan|metal|rocm            with llama.cpp's backend for such devices, too
   test   [--yes] [--whole]                       set up, and run every check; --whole: the slow tests too
   test   --gpu cuda|vulkan|metal|rocm [--yes]    check the build for a device, on the device; without a
                                                  card, Vulkan's checks run on Mesa's software device
   bench  [--yes] NAME [ARGS]                     set up, and measure; `bench --help` lists the names; `page`
                                                  measures the app's page, `page --app` its window
-  clients [--yes] [--write]                      build, and run the clients of others; --write: make
-                                                 docs/CLIENTS.md anew
-  soak   [--yes] --hours N [ARGS]                set up, and let 1,000 conversations talk to hobd for hours: fails
-                                                 when memory, descriptors, disk or latency grow
+  clients [--yes] [--write]                      build, and run the clients of others; --write: write
+                                                 docs/CLIENTS.md from the run
+  soak   [--yes] --hours N [ARGS]                set up, and send requests of 1,000 conversations to hobd for hours:
+                                                 fails if memory, descriptors, disk or latency grow
   peer   [--yes]                                 build llama-server, which `bench peer` compares hobd with
   setup  [--yes]                                 install the packages for building and testing
 

@@ -14,8 +14,8 @@ const PATH: &str = "/v1/verify/correctness";
 
 /// Compare answers over KV that was computed at another place with exact ones
 ///
-/// FILE is JSON: {"sources": [...], "prompts": [...]}. Each entry is a text, or the body of a chat. Sources are computed first;
-/// chunks of the prompts come from there, and from saved conversations. A list is that of the prompts.
+/// FILE is JSON: {"sources": [...], "prompts": [...]}, or a list of prompts. Each entry is a text, or the body of a chat. Sources
+/// are computed first; KV for parts of the prompts is moved from them, and from saved conversations.
 #[derive(clap::Args)]
 pub struct Args {
     /// The prompts; `-` reads them from the standard input
