@@ -328,7 +328,7 @@ fn a_message_longer_than_its_budget_or_than_the_cache_is_taken_in() {
         let text: String = (0..400).map(|n| format!("word{n} ")).collect();
         let extra = json!({"conversation": "chat", "hob": {"budget": budget}});
         let messages = json!([{"role": "user", "content": text}]);
-        let answer = hobd.client.chat(&body(&messages, &extra));
+        let answer = hobd.client.chat(&chat_body(messages, extra));
         let hob = &answer["hob"];
         let [most, peak] = ["budget", "peak"].map(|it| hob["cells"][it].as_u64().unwrap());
         assert!(answer["usage"]["prompt_tokens"].as_u64().unwrap() > 5 * most, "{answer}");
@@ -350,7 +350,7 @@ fn an_idle_conversation_is_parked_before_parts_of_another_leave() {
     let say = |conversation: &str, text: &str| {
         let messages = json!([{"role": "user", "content": text}]);
         let extra = json!({"conversation": conversation, "hob": {"append": true}});
-        hobd.client.chat(&body(&messages, &extra))
+        hobd.client.chat(&chat_body(messages, extra))
     };
     say("idle", &"It is late. ".repeat(25));
     let other = say("other", &"It is early. ".repeat(34));
@@ -444,7 +444,7 @@ fn a_message_that_is_pinned_after_it_left_comes_back() {
     // It shares no word with the statement.
     messages.push(json!({"role": "user", "content": "Thank you"}));
     let extra = json!({"conversation": "chat", "hob": {"budget": BUDGET}});
-    let answer = hobd.client.chat(&body(&json!(messages), &extra));
+    let answer = hobd.client.chat(&chat_body(json!(messages), extra));
     let back = moved(std::slice::from_ref(&answer), "back");
     let is_it = |moved: &&Value| moved["key"] == "it" && moved["why"] == "stays";
     assert!(back.iter().any(is_it), "{answer}");
