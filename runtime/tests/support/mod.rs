@@ -25,7 +25,7 @@ use proptest::prelude::{Strategy, any, prop};
 use tempfile::TempDir;
 
 #[cfg(feature = "llama")]
-pub use llama_cpp::{asset, load};
+pub use llama_cpp::*;
 
 pub const FINGERPRINT: ModelHash = ModelHash(*b"a model!");
 

@@ -1,5 +1,6 @@
 //! Calls in Python's notation, and in Gemma's.
 
+use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::*;
