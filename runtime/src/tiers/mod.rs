@@ -190,15 +190,15 @@ impl KvTiers {
         in_memory: bool,
     ) {
         let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory };
-        self.shared.learn_names([id]);
+        if !in_memory {
+            self.shared.learn_names([id]);
+        }
         self.shared.records().put(conversation, placed(id, &object));
         self.shared.objects().insert(id, known);
         self.shared.learn_size(&object);
         if in_memory || self.shared.store.is_none() {
             self.shared.pool().insert_saved(id, after, object.payload, usage);
-            if self.shared.store.is_none() {
-                self.shared.forget_evicted();
-            }
+            self.shared.forget_evicted();
             return;
         }
         self.shared.pool().insert(id, after, object.payload.clone(), usage);

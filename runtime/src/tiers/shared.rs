@@ -46,7 +46,9 @@ pub(super) struct Shared {
     pub fewer_unsaved: Condvar,
     records: Mutex<Records>,
     objects: Mutex<HashMap<BlockId, Known>>,
-    /// Which object a file name of a sealed directory is of: every object that this process knows.
+    /// Known objects beyond which [`Shared::forget_evicted`] looks for those to drop.
+    max_known: AtomicUsize,
+    /// Which object a file name of a sealed directory is of: each that this process has seen there or writes.
     names: Mutex<HashMap<ObjectName, BlockId>>,
     /// Written by the writer while it removes objects, read by readers around I/O: an object that
     /// was read still exists. The engine's thread never takes it.
@@ -127,6 +129,7 @@ impl Shared {
             fewer_unsaved: Condvar::new(),
             records: Mutex::default(),
             objects: Mutex::default(),
+            max_known: AtomicUsize::new(MIN_KNOWN),
             names: Mutex::default(),
             removal: RwLock::default(),
             open: Mutex::default(),
@@ -229,14 +232,22 @@ impl Shared {
         (self.pool().unsaved_bytes(), self.unsaved_budget_bytes)
     }
 
-    /// Drops what is known of objects that have left memory, where there is no disk, once they are
-    /// as many as those in memory.
+    /// Drops what is known of objects that were in memory alone and have left it. Walks the known objects each time
+    /// they have doubled. Beside a disk, those stay to which a conversation refers: a plan must know that they are
+    /// lost, and not look for them there.
     pub fn forget_evicted(&self) {
+        if self.objects().len() <= self.max_known.load(Ordering::Relaxed) {
+            return;
+        }
+        let records = self.records();
         let mut objects = self.objects();
         let pool = self.pool();
-        if objects.len() > 2 * pool.len() + MIN_KNOWN {
-            objects.retain(|id, _| pool.contains(id));
-        }
+        let has_disk = self.store.is_some();
+        objects.retain(|id, known| {
+            let is_needed = has_disk && (!known.in_memory || records.refers_to(id));
+            is_needed || pool.contains(id)
+        });
+        self.max_known.store(2 * objects.len() + MIN_KNOWN, Ordering::Relaxed);
     }
 
     /// Waits until the writer has made room, or has nothing left to write.
@@ -304,24 +315,59 @@ pub(super) fn cleared(bytes: usize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use hob_slots::format::BranchRef;
     use hob_slots::{Payload, Use};
 
     use super::*;
     use crate::backend::fake::FakeModel;
 
-    #[test]
-    fn what_has_left_memory_is_not_known_for_ever() {
+    fn shared(store: Option<Arc<Store>>) -> Shared {
         let budget = Budget { memory_bytes: 100, unsaved_bytes: 0 };
-        let shared = Shared::new(Arc::new(FakeModel::new()), ModelHash([0; 8]), None, budget, None);
-        for n in 0..1_000_u32 {
-            let mut id = [0; 32];
-            id[..4].copy_from_slice(&n.to_le_bytes());
-            shared.objects().insert(BlockId(id), Known { on_disk: false, ..Known::on_disk(50) });
+        Shared::new(Arc::new(FakeModel::new()), ModelHash([0; 8]), store, budget, None)
+    }
+
+    fn id(number: u32) -> BlockId {
+        let mut id = [0; 32];
+        id[..4].copy_from_slice(&number.to_le_bytes());
+        BlockId(id)
+    }
+
+    fn in_memory() -> Known {
+        Known { on_disk: false, in_memory: true, ..Known::on_disk(50) }
+    }
+
+    /// Puts 1,000 objects of 50 bytes into memory alone.
+    fn put_many(shared: &Shared) {
+        for number in 0..1_000 {
+            shared.objects().insert(id(number), in_memory());
             let payload = Payload::from(vec![0; 50]);
-            shared.pool().insert_saved(BlockId(id), None, payload, Use::default());
+            shared.pool().insert_saved(id(number), None, payload, Use::default());
             shared.forget_evicted();
         }
+    }
+
+    #[test]
+    fn what_has_left_memory_is_not_known_for_ever() {
+        let shared = shared(None);
+        put_many(&shared);
         assert!(shared.objects().len() <= MIN_KNOWN + 4, "{}", shared.objects().len());
         assert!(shared.pool().len() <= 2);
+    }
+
+    #[test]
+    fn beside_a_disk_what_has_left_memory_is_known_while_a_conversation_refers_to_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = shared(Some(Arc::new(Store::open(directory.path()).unwrap())));
+        let [referred, other, on_disk] = [1_001, 1_002, 1_003].map(id);
+        let object =
+            BranchRef { kind: ObjectKind::Block, start: 0, end: 64, id: referred, bytes: 50 };
+        shared.records().put(&ConversationId::new("chat").unwrap(), object);
+        let known = [in_memory(), in_memory(), Known::on_disk(50)];
+        shared.objects().extend([referred, other, on_disk].into_iter().zip(known));
+
+        put_many(&shared);
+        assert!(shared.objects().len() <= MIN_KNOWN + 8, "{}", shared.objects().len());
+        assert!(shared.has_lost(&referred) && !shared.has_lost(&other));
+        assert!(shared.holds(&on_disk));
     }
 }
