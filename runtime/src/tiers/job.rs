@@ -6,6 +6,7 @@ use hob_slots::format::{Object, SlotRecord};
 use hob_slots::{BlockId, ConversationId, Timestamp};
 
 use super::locked::LockedSteps;
+use super::records::Unread;
 use super::shared::Shared;
 
 pub(super) enum Job {
@@ -29,13 +30,6 @@ pub(super) enum Job {
     Flush(Box<dyn FnOnce() + Send>),
     /// Ends the thread; later jobs are dropped.
     Close,
-}
-
-/// A record that was made without the one before.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Unread {
-    /// No class was asked for, as far as is known.
-    pub is_default_class: bool,
 }
 
 /// Runs on the writer thread.

@@ -67,7 +67,7 @@ pub use counters::Counters;
 pub use fetch::{FetchEvent, FetchHandle, FetchSummary};
 use fetch::{Queue, Request};
 pub use index::TierIndex;
-use job::{Job, Unread};
+use job::Job;
 use locked::LockedSteps;
 pub use maintenance::Maintainer;
 use marks::{NumberedChange, UseChange};
@@ -76,7 +76,7 @@ pub use plan::FetchRequest;
 pub(crate) use plan::MaxGroup;
 pub use read::{Part, Piece};
 pub use recall::{RecallRequest, Recalled};
-use records::Summary;
+use records::{Summary, Unread};
 pub use shared::Budget;
 use shared::{Known, Shared};
 pub use usage::UsedObject;
@@ -280,10 +280,17 @@ impl KvTiers {
         let mut records = self.shared.records();
         let summary = records.summary(&record.conversation);
         let leaves_memory = !in_memory && summary.is_some_and(|before| before.in_memory);
-        let before = records.lookup(&record.conversation).filter(|_| !leaves_memory);
+        let (is_known, unread) = (summary.is_some(), summary.and_then(|before| before.unread));
+        let before = records.lookup(&record.conversation);
+        let names_branches =
+            unread.map_or(is_known && before.is_none(), |before| before.names_branches);
+        let before = before.filter(|_| !leaves_memory);
         // The writer reads the slot file that this process has not read, or has dropped.
-        let is_before_read = before.is_some();
+        let is_before_read = before.is_some() && unread.is_none();
         let has = |id: &BlockId| self.shared.has(id, in_memory);
+        let known_class = before.iter().flatten().map(|known| known.class).next();
+        let class = known_class.filter(|_| is_default_class).unwrap_or(record.class);
+        let record = SlotRecord { class, ..record };
         let covering =
             before.flatten().filter(|before| before.covers(&record.adapters, &record.tokens));
         let (record, dropped) = match covering {
@@ -306,7 +313,9 @@ impl KvTiers {
             records.keep_in_memory(&record);
             self.send(Job::Drop(dropped));
         } else {
-            let unread = (!is_before_read).then_some(Unread { is_default_class });
+            let unread = Unread { is_default_class, names_branches };
+            let unread = (!is_before_read).then_some(unread);
+            unread.into_iter().for_each(|unread| records.mark_unread(&record, unread));
             self.send(Job::Record { record, dropped, unread });
         }
         Ok(())
@@ -546,16 +555,24 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use hob_slots::{Payload, TtlClass};
+
+    use super::empty_record::empty_record;
     use super::*;
     use crate::backend::fake::FakeModel;
     use crate::background;
 
+    const MODEL: ModelHash = ModelHash([0; 8]);
+
+    fn tiers(store: Option<Arc<Store>>) -> KvTiers {
+        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        KvTiers::new(Arc::new(FakeModel::new()), MODEL, store, budget, None, || {})
+    }
+
     #[test]
     fn the_writer_works_behind_answers_until_the_engine_stops() {
         let niceness = || rustix::process::nice(0).unwrap();
-        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
-        let model = Arc::new(FakeModel::new());
-        let tiers = KvTiers::new(model, ModelHash([0; 8]), None, budget, None, || {});
+        let tiers = tiers(None);
         let of_writer = || {
             let (send, receive) = mpsc::channel();
             tiers.when_flushed(move || send.send(niceness()).unwrap());
@@ -565,5 +582,42 @@ mod tests {
         assert_eq!(of_writer(), normal + background::BEHIND_ANSWERS);
         tiers.maintainer().stop();
         assert_eq!((of_writer(), of_writer()), (normal, normal));
+    }
+
+    #[test]
+    fn records_that_no_read_came_before_keep_the_class_and_the_branches_of_the_slot_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Arc::new(Store::open(directory.path()).unwrap());
+        let object = Object {
+            kind: ObjectKind::Block,
+            model: MODEL,
+            parent: AdapterSet::default().root(MODEL),
+            start: 0,
+            tokens: vec![Token(9); 64],
+            payload: Payload::from(vec![9; 64]),
+        };
+        store.put_object(MODEL, object.id(), &object).unwrap();
+        let earlier = SlotRecord {
+            class: TtlClass::Short,
+            tokens: vec![Token(1)],
+            branches: vec![placed(object.id(), &object)],
+            ..empty_record("chat")
+        };
+        store.put_slot(MODEL, &earlier).unwrap();
+
+        let tiers = tiers(Some(store.clone()));
+        let (busy, is_busy) = mpsc::channel::<()>();
+        tiers.maintainer().run(move |_, _| is_busy.recv().unwrap_or(()));
+        for tokens in [2, 3] {
+            let record = SlotRecord { tokens: vec![Token(1); tokens], ..empty_record("chat") };
+            let timeline = tiers.shared.timeline(&record.adapters, &record.tokens, &[]);
+            let options = RecordOptions { in_memory: false, is_default_class: true };
+            tiers.record(record, &timeline, options).unwrap();
+        }
+        drop(busy);
+        tiers.flush();
+        let saved = store.get_slot(MODEL, &earlier.conversation).unwrap();
+        assert_eq!((saved.tokens.len(), saved.class), (3, TtlClass::Short));
+        assert_eq!(saved.branches, earlier.branches);
     }
 }

@@ -351,15 +351,7 @@ fn find_record(
     let _present = shared.reading();
     match store.get_slot(shared.fingerprint, conversation) {
         Ok(record) => {
-            shared.learn_names(record.objects().map(|(id, _)| id));
-            // The next record names them again; a missing one shows when it is read.
-            let branches = record.branches.iter().filter(|it| it.kind == ObjectKind::Snapshot);
-            let branches = branches.map(|snapshot| (snapshot.id, snapshot.bytes));
-            let snapshots = record.snapshots.iter().map(|snapshot| (snapshot.id, snapshot.bytes));
-            for (id, file_bytes) in snapshots.chain(branches) {
-                let known = Known::on_disk(file_bytes);
-                shared.objects().entry(id).or_insert(known);
-            }
+            shared.learn(&record);
             shared.records().read(record)
         }
         Err(Miss::Absent) => {

@@ -36,6 +36,18 @@ pub struct Summary {
     pub tokens: usize,
     /// The record must not reach the disk.
     pub in_memory: bool,
+    /// It is not on disk yet, and was made without the slot file before it, which was not read. So is the next
+    /// record, if that comes first.
+    pub unread: Option<Unread>,
+}
+
+/// A record that was made without the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// No class was asked for, as far as is known.
+    pub is_default_class: bool,
+    /// It names the branches of the one before: their names had stayed in memory.
+    pub names_branches: bool,
 }
 
 /// Where a conversation's newest record is.
@@ -188,6 +200,13 @@ impl Records {
         }
     }
 
+    /// This very record was made without the slot file before it.
+    pub fn mark_unread(&mut self, record: &SlotRecord, unread: Unread) {
+        if let Some(Entry::InMemory { summary, .. }) = self.entries.get_mut(&record.conversation) {
+            summary.unread = Some(unread);
+        }
+    }
+
     /// This very record must not reach the disk; it may be dropped.
     pub fn keep_in_memory(&mut self, record: &Arc<SlotRecord>) {
         if let Some(Entry::InMemory { summary, .. }) = self.entries.get_mut(&record.conversation) {
@@ -205,6 +224,11 @@ impl Records {
             *disk = Disk::Saved { last_use: now };
             self.bytes += bytes(written);
             self.droppable.insert(now, written.conversation.clone());
+            if let Some(Entry::InMemory { summary, .. }) =
+                self.entries.get_mut(&written.conversation)
+            {
+                summary.unread = None;
+            }
             self.shrink_to_budget();
         }
     }
@@ -397,7 +421,8 @@ impl Records {
     }
 }
 
-fn split(record: &SlotRecord) -> (Vec<BranchRef>, Vec<BranchRef>) {
+/// The objects of the record's timeline, and those of earlier branches.
+pub(super) fn split(record: &SlotRecord) -> (Vec<BranchRef>, Vec<BranchRef>) {
     let mut own: Vec<BranchRef> = record.placed().collect();
     let older = own.split_off(own.len() - record.branches.len());
     (own, older)
@@ -416,6 +441,7 @@ fn release(references: &mut HashMap<BlockId, u32>, objects: impl Iterator<Item =
 fn summary(record: &SlotRecord) -> Summary {
     Summary {
         in_memory: false,
+        unread: None,
         class: record.class,
         created_at: record.created_at,
         turns: record.turns,

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use hob_slots::format::{Object, SlotRecord};
 use hob_slots::{BlockId, ConversationId, Payload};
 
-use super::job::{Job, Unread};
+use super::job::Job;
+use super::records::Unread;
 
 /// Objects that wait for another attempt.
 const MAX_OBJECTS: usize = 1024;

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use hob_slots::evict::History;
-use hob_slots::format::{Object, ObjectKind};
+use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::{ObjectName, Store};
 use hob_slots::{
     AdapterSet, BlockId, ConversationId, ModelHash, Timeline, Token, ViewRun, WarmPool,
@@ -194,6 +194,17 @@ impl Shared {
         for id in ids {
             let name = store.name(id); // Takes a microsecond, without the lock.
             self.names.lock().insert(name, id);
+        }
+    }
+
+    /// A record was read from disk. The next one names its snapshots again; a missing one shows when it is read.
+    pub fn learn(&self, record: &SlotRecord) {
+        self.learn_names(record.objects().map(|(id, _)| id));
+        let branches = record.branches.iter().filter(|it| it.kind == ObjectKind::Snapshot);
+        let branches = branches.map(|snapshot| (snapshot.id, snapshot.bytes));
+        let snapshots = record.snapshots.iter().map(|snapshot| (snapshot.id, snapshot.bytes));
+        for (id, file_bytes) in snapshots.chain(branches) {
+            self.objects().entry(id).or_insert(Known::on_disk(file_bytes));
         }
     }
 

@@ -7,9 +7,12 @@
 
 use std::collections::BTreeSet;
 
-use hob_slots::BlockId;
+use hob_slots::branches::carry;
 use hob_slots::format::SlotRecord;
 use hob_slots::lineage::views_within;
+use hob_slots::{BlockId, Timeline};
+
+use super::records::split;
 
 /// Snapshots of a covering record: the lowest positions leave.
 const MAX_SNAPSHOTS: usize = 2 * hob_slots::branches::MAX_SNAPSHOTS;
@@ -42,27 +45,48 @@ pub(super) fn of_covering(
     }
 }
 
-/// The same for a record that was written without knowing `before`: what it took for an earlier
+/// The same for a record that was made without reading `before`: what it took for an earlier
 /// branch is on the timeline again.
 pub(super) fn of_unread(
     before: &SlotRecord,
     record: SlotRecord,
     holds: impl Fn(&BlockId) -> bool,
 ) -> SlotRecord {
-    let created_at = before.created_at.min(record.created_at);
-    let turns = before.turns.max(record.turns);
-    let branches = [record.branches.as_slice(), &before.branches].concat();
-    let record = SlotRecord { created_at, turns, branches: Vec::new(), ..record };
+    let mut record = with_history(before, record);
+    let since = std::mem::take(&mut record.branches);
     let mut covering = of_covering(before, record, holds);
     let mut named: BTreeSet<BlockId> = covering.objects().map(|(id, _)| id).collect();
-    covering.branches = branches.into_iter().filter(|object| named.insert(object.id)).collect();
+    let branches = since.iter().chain(&before.branches).copied();
+    covering.branches = branches.filter(|object| named.insert(object.id)).collect();
     covering
+}
+
+/// The record that replaces `before`, which does not cover `record`, where that was made without reading it: it
+/// names what `before` has of other branches. `timeline`: the record's tokens. What is surplus is left to
+/// the sweep.
+pub(super) fn beside_unread(
+    before: &SlotRecord,
+    record: SlotRecord,
+    timeline: &Timeline,
+    holds: impl Fn(&BlockId) -> bool,
+) -> SlotRecord {
+    let mut record = with_history(before, record);
+    let since = std::mem::take(&mut record.branches);
+    let (own, older) = split(before);
+    carry(&mut record, timeline, own, [since, older].concat(), holds);
+    record
+}
+
+fn with_history(before: &SlotRecord, record: SlotRecord) -> SlotRecord {
+    let created_at = before.created_at.min(record.created_at);
+    let turns = before.turns.max(record.turns);
+    SlotRecord { created_at, turns, ..record }
 }
 
 #[cfg(test)]
 mod tests {
-    use hob_slots::format::SnapshotRef;
-    use hob_slots::{Lineage, Token, View, ViewRun};
+    use hob_slots::format::{BlockRef, BranchRef, ObjectKind, SnapshotRef};
+    use hob_slots::{Lineage, ModelHash, Token, View, ViewRun};
 
     use super::super::empty_record::empty_record;
     use super::*;
@@ -97,5 +121,33 @@ mod tests {
         let computed_whole = record(150, Vec::new(), &[(90, 2), (140, 3)]);
         let next = of_unread(&before, computed_whole, |_| true);
         assert_eq!((&next.lineage, ids(&next)), (&before.lineage, vec![2, 1]));
+    }
+
+    #[test]
+    fn a_record_beside_one_that_was_not_read_names_its_blocks_and_branches_as_branches() {
+        let block = |digit| BranchRef {
+            kind: ObjectKind::Block,
+            start: 0,
+            end: 64,
+            id: BlockId([digit; 32]),
+            bytes: 1,
+        };
+        let of_timeline = BlockRef { end: 64, id: BlockId([1; 32]), bytes: 1 };
+        let before = SlotRecord {
+            turns: 7,
+            blocks: vec![of_timeline],
+            branches: vec![block(3)],
+            ..record(64, Vec::new(), &[])
+        };
+        let edited = SlotRecord {
+            tokens: vec![Token(2); 10],
+            branches: vec![block(2)],
+            ..empty_record("chat")
+        };
+        let mut timeline = Timeline::new(ModelHash([0; 8]));
+        timeline.push(&edited.tokens, |_| false);
+        let next = beside_unread(&before, edited, &timeline, |_| true);
+        assert_eq!((next.turns, next.tokens.len()), (7, 10));
+        assert_eq!(next.branches, [1, 2, 3].map(block));
     }
 }

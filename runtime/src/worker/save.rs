@@ -244,7 +244,9 @@ impl Worker<'_> {
             id: block.id,
             bytes: self.core.tiers.file_bytes(&block.id),
         });
-        let known_class = known.as_ref().map(|known| known.class);
+        // That of a record which is not on disk yet may be a default where the slot file has another.
+        let asked = known.as_ref().filter(|it| it.unread.is_none_or(|it| !it.is_default_class));
+        let known_class = asked.map(|known| known.class);
         let class = slot.keep.class.or(known_class);
         let record = SlotRecord {
             conversation,

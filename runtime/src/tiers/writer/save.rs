@@ -9,7 +9,7 @@ use tracing::{debug, warn};
 use super::Writer;
 use crate::fault::{self, Place};
 use crate::tiers::counters::Counters;
-use crate::tiers::job::Unread;
+use crate::tiers::records::Unread;
 use crate::tiers::retries::Unwritten;
 use crate::tiers::shared::{Known, Shared, cleared};
 use crate::tiers::successor;
@@ -57,28 +57,33 @@ impl Writer<'_> {
         self.write_record(record, unread, dropped)
     }
 
-    /// The record to write in place of `record`, given the slot file, which may cover it and has
-    /// the class that was asked for.
+    /// The record to write in place of `record`, given the slot file, which may cover it, names other branches
+    /// and has the class that was asked for.
     fn successor(&self, record: Arc<SlotRecord>, unread: Unread) -> Arc<SlotRecord> {
         let shared = self.shared;
         let Some(store) = &shared.store else { return record };
         let before = store.get_slot(shared.fingerprint, &record.conversation);
         let Ok(before) = before else { return record };
         let class = if unread.is_default_class { before.class } else { record.class };
-        let covers = before.covers(&record.adapters, &record.tokens);
-        if !covers && class == record.class {
-            return record;
-        }
-        self.steps.run(move |shared| {
-            let mut next = SlotRecord { class, ..(*record).clone() };
-            if covers {
-                shared.learn_names(before.objects().map(|(id, _)| id));
-                next = successor::of_unread(&before, next, |id| shared.holds(id));
-            }
-            let next = Arc::new(next);
-            shared.records().replace(&record, next.clone());
+        let next = SlotRecord { class, ..(*record).clone() };
+        let holds = |&id: &BlockId| {
+            store.has_object(shared.fingerprint, id) || self.steps.run(move |it| it.holds(&id))
+        };
+        let next = if before.covers(&record.adapters, &record.tokens) {
+            successor::of_unread(&before, next, holds)
+        } else if unread.names_branches {
             next
-        })
+        } else {
+            let timeline = shared.timeline(&next.adapters, &next.tokens, &next.lineage.views);
+            successor::beside_unread(&before, next, &timeline, holds)
+        };
+        let next = Arc::new(next);
+        let newest = next.clone();
+        self.steps.run(move |shared| {
+            shared.learn(&before);
+            shared.records().replace(&record, newest);
+        });
+        next
     }
 
     fn write_record(
