@@ -296,9 +296,9 @@ pub trait Backend {
     /// Computes `rows` in one micro-batch.
     ///
     /// # Errors
-    /// See [`DecodeError`]; the cache is as it was before. Only of [`DecodeError::Interrupted`], and where not
-    /// [`MemoryKind::can_drop_newest`], the sequences of `rows` hold a part: they must be cleared. Others that
-    /// share their cells keep them as they were.
+    /// See [`DecodeError`]; the cache is as it was before. Only of [`DecodeError::Interrupted`] and
+    /// [`DecodeError::Failed`], and where not [`MemoryKind::can_drop_newest`], the sequences of `rows` hold a part: they
+    /// must be cleared. Others that share their cells keep them as they were.
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError>;
 
     /// Computes later micro-batches with these adapters and those of the model, and with no others. Cells

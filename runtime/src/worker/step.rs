@@ -186,8 +186,10 @@ impl Worker<'_> {
         self.mark_state(&plan);
         match self.backend.decode(&plan.rows) {
             Ok(()) => self.extend(index, &tail, Origin::Generated),
-            Err(DecodeError::Interrupted) => self.recover(&plan.shares),
-            Err(_) => {} // Without room the next turn computes it, which costs one token.
+            // What is about to be saved is what came before it.
+            Err(DecodeError::Interrupted | DecodeError::Failed(_)) => self.recover(&plan.shares),
+            // The next turn computes it, which costs one token.
+            Err(DecodeError::NoRoom { .. }) => {}
         }
         self.drop_mark();
     }
@@ -332,7 +334,7 @@ impl Worker<'_> {
         self.end_turn(index);
     }
 
-    /// A micro-batch was cut, or the engine stops. A slot whose running state was marked goes back.
+    /// A micro-batch was cut or has failed, or the engine stops. A slot whose running state was marked goes back.
     /// Others may not have dropped the cells of the micro-batch: they are cleared, and what is saved of
     /// them stays.
     fn recover(&mut self, shares: &[Share]) {

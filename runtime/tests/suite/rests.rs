@@ -1,8 +1,12 @@
 //! Memories that are saved in blocks and snapshots of the rest: what is missing costs time alone.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
+use hob_runtime::backend::fake::{FailsAt, FakeModel};
+use hob_runtime::{EngineOptions, Model, TurnRequest};
 
 use crate::support::*;
 
@@ -43,6 +47,31 @@ fn any_one_damaged_object_is_computed_again_and_the_answer_is_the_same() {
         assert!(restored.contains(&second.len()), "{memory}: an unused snapshot: {restored:?}");
         assert!(restored.contains(&first.len()), "{memory}: the turn before: {restored:?}");
         assert!(restored.contains(&0), "{memory}: the first block: {restored:?}");
+    }
+}
+
+#[test]
+fn the_last_token_of_an_answer_that_a_device_fails_to_compute_leaves_those_before_it_saved() {
+    for memory in [MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent] {
+        let fails_at = FailsAt::default();
+        let fake = FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(1));
+        let model: Arc<dyn Model> = Arc::new(fake.with_failure(fails_at.clone()));
+        let world = OnDisk::with(&model, EngineOptions { slots: 1, ..options() });
+        let story = tokens(&model, &user("a short story"));
+        let undrafted = TurnRequest { drafts: false, ..endless("chat", &story, 2) };
+        let first = world.engine.submit(undrafted).unwrap();
+        // It takes the slot as soon as the answer ends, whose last token is computed before it is saved.
+        let other = world.engine.submit(request("other", &story, 2)).unwrap();
+        let computed = story.len() + 1;
+        *fails_at.lock() = Some(computed);
+        let first = finish(first).unwrap();
+        finish(other).unwrap();
+        assert_eq!(*fails_at.lock(), None, "{memory}: it has failed");
+
+        let prompt = then(&model, &first.timeline, "go on");
+        let answer = ask(&world.engine, request("chat", &prompt, 20));
+        assert_eq!(answer.report.tokens.cached(), computed, "{memory}: {:?}", answer.report);
+        assert_eq!(answer.tokens, alone(&model, &prompt, 20), "{memory}");
     }
 }
 

@@ -110,7 +110,13 @@ impl<'m> FakeContext<'m> {
         Ok(())
     }
 
-    /// An interrupted micro-batch has changed running states, and has left cells.
+    fn fails(&self, rows: &[Row]) -> bool {
+        let first = rows.first().map(|row| row.position);
+        let fails_at = self.model.fails_at.as_ref();
+        fails_at.is_some_and(|at| at.lock().take_if(|at| Some(*at) == first).is_some())
+    }
+
+    /// A micro-batch that was interrupted or has failed has changed running states, and has left cells.
     fn spoil(&mut self, rows: &[Row]) {
         if self.model.facts.memory.can_drop_newest() {
             return;
@@ -213,7 +219,9 @@ impl Backend for FakeContext<'_> {
         if let Some(log) = &self.model.batches {
             log.lock().push(rows.to_vec());
         }
-        if let Err(error) = self.compute(rows) {
+        let computed = self.compute(rows);
+        let failed = self.fails(rows).then(|| DecodeError::Failed("a test asks for it".to_owned()));
+        if let Some(error) = failed.or(computed.err()) {
             self.spoil(rows);
             return Err(error);
         }

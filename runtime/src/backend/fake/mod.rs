@@ -54,6 +54,9 @@ pub type BatchLog = Arc<Mutex<Vec<Vec<Row>>>>;
 /// The positions that a token saw when it was computed, by the content of its cell.
 pub type ViewLog = Arc<Mutex<HashMap<u64, Vec<usize>>>>;
 
+/// The next micro-batch that begins with a token at this position fails.
+pub type FailsAt = Arc<Mutex<Option<usize>>>;
+
 /// A model that needs no file.
 #[derive(Debug)]
 pub struct FakeModel {
@@ -67,6 +70,7 @@ pub struct FakeModel {
     tokenized_bytes: Arc<AtomicUsize>,
     batches: Option<BatchLog>,
     views: Option<ViewLog>,
+    fails_at: Option<FailsAt>,
 }
 
 impl Default for FakeModel {
@@ -107,6 +111,7 @@ impl FakeModel {
             tokenized_bytes: Arc::default(),
             batches: None,
             views: None,
+            fails_at: None,
         }
     }
 
@@ -180,6 +185,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_view_log(mut self, log: ViewLog) -> Self {
         self.views = Some(log);
+        self
+    }
+
+    /// The same with a device that fails where `at` says, once each time.
+    #[must_use]
+    pub fn with_failure(mut self, at: FailsAt) -> Self {
+        self.fails_at = Some(at);
         self
     }
 
