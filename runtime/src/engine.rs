@@ -171,7 +171,10 @@ impl Engine {
             self.inner.waiting.fetch_sub(1, Ordering::AcqRel);
             return Err(TurnError::Busy { waiting });
         }
-        let (events, turn) = Turn::channel(self.inner.heartbeat.clone());
+        let commands = self.inner.commands.clone();
+        // An error: the engine has stopped, and the turn with it.
+        let wake = move || commands.send(Command::Cancelled).unwrap_or(());
+        let (events, turn) = Turn::channel(self.inner.heartbeat.clone(), wake);
         let answers = !request.purpose.is_background();
         let submitted = Submitted { request, constraint, events, at: Instant::now() };
         self.send(Command::Turn(Box::new(submitted)))?;

@@ -3,13 +3,14 @@
 //! - A [`TurnRequest`] carries tokens, never text: templates and tokenizers run before the engine.
 //! - Events arrive in order: any number of `Progress`, one `Started`, any number of `Token`, one
 //!   `Finished` or `Failed`; `Moved` at any place between.
-//! - Dropping the [`Turn`] cancels it; the engine notices before its next micro-batch, and cuts a
-//!   long one.
+//! - Dropping the [`Turn`] cancels it; the engine notices before its next micro-batch, cuts a long one, and
+//!   wakes where it waits for the disk.
 
 mod error;
 mod report;
 mod request;
 
+use std::fmt;
 use std::sync::Arc;
 
 use hob_slots::Token;
@@ -93,16 +94,29 @@ pub struct Turn {
     events: mpsc::UnboundedReceiver<TurnEvent>,
     death: watch::Receiver<Option<Death>>,
     heartbeat: Arc<Heartbeat>,
+    wake: Wake,
     /// The last event was received.
     over: bool,
 }
 
+/// Wakes the engine's thread where that waits for a command.
+struct Wake(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Wake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wake")
+    }
+}
+
 impl Turn {
-    /// `heartbeat`: of the engine that runs the turn.
-    pub(crate) fn channel(heartbeat: Arc<Heartbeat>) -> (EventSender, Self) {
+    /// `heartbeat`: of the engine that runs the turn, which `wake` wakes.
+    pub(crate) fn channel(
+        heartbeat: Arc<Heartbeat>,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> (EventSender, Self) {
         let (send, events) = mpsc::unbounded_channel();
-        let death = heartbeat.death();
-        (EventSender(send), Self { events, death, heartbeat, over: false })
+        let (death, wake) = (heartbeat.death(), Wake(Box::new(wake)));
+        (EventSender(send), Self { events, death, heartbeat, wake, over: false })
     }
 
     /// The next event; `None` after the last one.
@@ -142,6 +156,7 @@ impl Drop for Turn {
         if !self.over {
             self.events.close(); // The engine sees it as soon as it is called.
             self.heartbeat.attention.call();
+            (self.wake.0)();
         }
     }
 }

@@ -369,7 +369,8 @@ impl<'b> Worker<'b> {
                 done.send(self.set_class(&conversation, class));
             }
             Command::CalledTools(conversation) => self.called_tools(&conversation),
-            Command::Room => {} // It has woken the thread; housekeeping and stalled turns go on.
+            // It has woken the thread: housekeeping and stalled turns go on, and cancelled ones end.
+            Command::Room | Command::Cancelled => {}
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),
             Command::UnnamedTokens { slot, reply } => reply.send(self.unnamed_tokens(slot)),

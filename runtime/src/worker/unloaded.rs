@@ -35,7 +35,10 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
                 return Wake::By(command);
             }
             Command::Stop => return Wake::ToStop,
-            Command::Fetched { .. } | Command::Room | Command::CalledTools(_) => {}
+            Command::Fetched { .. }
+            | Command::Room
+            | Command::Cancelled
+            | Command::CalledTools(_) => {}
             Command::Park { done, .. } => done.send(()),
             Command::Forget { conversation, done } => {
                 core.forget(&conversation, |removed| done.send(removed));

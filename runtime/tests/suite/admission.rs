@@ -1,11 +1,11 @@
 //! Admission and preemption: order, ids, room, and cancelled callers.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::format::{Object, ObjectKind};
 use hob_slots::store::Store;
 use hob_slots::{Payload, Token};
@@ -123,6 +123,44 @@ fn a_turn_cancelled_while_it_restores_loses_no_saved_tokens() {
         }
         after.shutdown();
     }
+}
+
+#[test]
+fn a_turn_cancelled_while_the_disk_does_not_answer_gives_its_slot_to_the_one_that_waits() {
+    let model = fake();
+    let mut world = OnDisk::new(&model);
+    let story = tokens(&model, &user(&"a long story ".repeat(9)));
+    let saved = ask(&world.engine, request("chat", &story, 4)).timeline;
+    let hour = Duration::from_secs(3600);
+    world.restart_with(EngineOptions { slots: 1, restore_patience: hour, ..options() });
+
+    // While maintenance removes objects, none is read.
+    let ((busy, is_busy), (release, is_released)) = (mpsc::channel(), mpsc::channel::<()>());
+    let engine = Engine::clone(&world.engine);
+    let maintenance = std::thread::spawn(move || {
+        block_on(engine.maintain(move |store, live_refs| {
+            let objects = store.object_files(FINGERPRINT).unwrap().into_iter().collect();
+            live_refs.with_unreferenced(store, FINGERPRINT, objects, &mut |_| {
+                busy.send(()).unwrap_or(());
+                is_released.recv().unwrap_or(());
+            });
+        }))
+    });
+    is_busy.recv().unwrap();
+    let cancelled =
+        world.engine.submit(request("chat", &then(&model, &saved, "go on"), 4)).unwrap();
+    let anonymous = TurnRequest { conversation: None, ..request("any", &story[..1], 1) };
+    let waits = world.engine.submit(anonymous).unwrap(); // A token is looked for nowhere.
+    while status(&world.engine).waiting == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(50)); // The engine's thread sleeps again.
+    drop(cancelled);
+    let (done, answer) = mpsc::channel();
+    std::thread::spawn(move || done.send(finish(waits).is_ok()));
+    assert_eq!(answer.recv_timeout(Duration::from_secs(10)), Ok(true));
+    drop(release);
+    maintenance.join().unwrap().unwrap();
 }
 
 #[test]
