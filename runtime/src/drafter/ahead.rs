@@ -59,3 +59,51 @@ impl Drafter<'_> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use hob_slots::{ConversationId, ModelHash, Token, TtlClass};
+
+    use super::*;
+    use crate::backend::fake::FakeModel;
+    use crate::backend::{Backend, Model};
+    use crate::draft_model::DraftModel;
+    use crate::drafter::{DrafterCore, Owner};
+    use crate::options::EngineOptions;
+
+    fn text<'t>(conversation: &str, timeline: &'t [Token]) -> Followed<'t> {
+        let owner = Owner {
+            conversation: ConversationId::new(conversation).unwrap(),
+            class: TtlClass::Long,
+            in_memory: conversation == "private",
+        };
+        Followed { slot: 0, timeline, owner: Some(owner) }
+    }
+
+    #[test]
+    fn what_is_restored_of_another_conversation_does_not_reach_the_one_that_took_its_slot() {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+        let options = EngineOptions { slots: 1, micro_batch_target: None, ..Default::default() };
+        let shape = options.shape(model.facts());
+        let mut run = |backend: &mut dyn Backend| {
+            let draft_model = DraftModel::new(model.clone(), ModelHash([0; 8]), &*model).unwrap();
+            let core = DrafterCore::new(draft_model, None, &options);
+            let mut drafter = Drafter::new(backend, core, model.vocabulary().len());
+            let [private, other] = [7, 8].map(|token| vec![Token(token); 200]);
+            drafter.turn_to(&text("private", &private));
+            assert!(drafter.read(0, &private, false));
+            drafter.save(0);
+            drafter.clear(0);
+            drafter.restore(&text("private", &private));
+            while drafter.tracks[0].restoring.is_some() {
+                std::thread::sleep(Duration::from_millis(1)); // The reader delivers meanwhile.
+                drafter.read_ahead(&text("other", &other), 200);
+                assert!(other.starts_with(drafter.tracks[0].timeline.tokens()));
+            }
+        };
+        model.with_context(shape, &mut run).unwrap();
+    }
+}

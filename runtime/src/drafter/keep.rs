@@ -32,6 +32,13 @@ pub(super) struct Restoring {
     handle: FetchHandle,
 }
 
+impl Restoring {
+    /// Whether its pieces are of a text that has grown to `timeline`.
+    pub fn is_of(&self, timeline: &[Token]) -> bool {
+        timeline.starts_with(&self.tokens)
+    }
+}
+
 impl Drafter<'_> {
     /// Fetches what is saved of the timeline beyond the cells, unless that is less than a block.
     pub(super) fn restore(&mut self, wanted: &Followed<'_>) {

@@ -223,9 +223,13 @@ impl<'b> Drafter<'b> {
         Some(lacks - rows).filter(|&lacks| is_read && lacks <= max_lacks)
     }
 
-    /// Cuts the slot's cells back to what they share with the text.
+    /// Cuts the slot's cells back to what they share with the text, and ends the restore of another one.
     fn turn_to(&mut self, text: &Followed<'_>) {
         self.uses += 1;
+        let restoring = self.tracks[text.slot].restoring.as_ref();
+        if restoring.is_some_and(|restoring| !restoring.is_of(text.timeline)) {
+            self.end_restore(text.slot);
+        }
         let track = &mut self.tracks[text.slot];
         track.used = self.uses;
         track.set_owner(text.owner.clone());
