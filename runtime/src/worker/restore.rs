@@ -434,10 +434,12 @@ impl Worker<'_> {
     }
 
     fn import_with_room(&mut self, index: usize, piece: &Piece) -> Import {
+        // A rest has its cells already.
+        let needed = if piece.part == Part::Rest { 0 } else { piece.held.len() };
         loop {
             let Err(error) = self.import(index, piece) else { return Import::Done };
             // llama.cpp reports a full cache and a refused state alike.
-            if self.free_cells() >= piece.held.len() {
+            if self.free_cells() >= needed {
                 return Import::Refused(error);
             }
             if self.evict_idle(Some(index)) {

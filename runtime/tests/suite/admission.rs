@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
-use hob_slots::format::{Object, ObjectKind};
+use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
 use hob_slots::{Payload, Token};
 
@@ -212,19 +212,7 @@ fn a_refused_state_parks_nobody_where_conversations_share_cells() {
         let first = ask(&before, request("refused", &story, 4));
         before.shutdown();
         drop(before);
-        // The same names with a state that the backend refuses.
-        let store = Store::open(directory.path()).unwrap();
-        let record = store.get_slot(FINGERPRINT, &name("refused")).unwrap();
-        let read = |id| store.get_object(FINGERPRINT, id, ObjectKind::Block).unwrap();
-        let objects: Vec<_> =
-            record.blocks.iter().map(|block| (block.id, read(block.id))).collect();
-        for file in files_named(directory.path(), "kv") {
-            std::fs::remove_file(file).unwrap();
-        }
-        for (id, object) in objects {
-            let object = Object { payload: Payload::from(vec![1; 7]), ..object };
-            store.put_object(FINGERPRINT, id, &object).unwrap();
-        }
+        let record = refuse(directory.path(), ObjectKind::Block);
         assert_eq!(record.tokens, first.timeline);
     }
     let engine = engine(&model, Some(directory.path()), roomy);
@@ -241,6 +229,30 @@ fn a_refused_state_parks_nobody_where_conversations_share_cells() {
     assert_eq!(status.counters.parked, 0, "{status:?}");
     assert!(status.used_tokens < 500, "{status:?}");
     engine.shutdown();
+}
+
+#[test]
+fn a_refused_rest_parks_nobody() {
+    let model = of_memory(MemoryKind::Hybrid);
+    let directory = tempfile::tempdir().unwrap();
+    let tight = EngineOptions { context_tokens: 400, memory_budget_bytes: 0, ..options() };
+    let before = engine(&model, Some(directory.path()), tight.clone());
+    let story = tokens(&model, &user(&"a long story ".repeat(9)));
+    let first = ask(&before, request("refused", &story, 4)).timeline;
+    before.shutdown();
+    drop(before);
+    refuse(directory.path(), ObjectKind::Partial);
+
+    let engine = engine(&model, Some(directory.path()), tight);
+    let other = tokens(&model, &user(&"another tale ".repeat(9)));
+    ask(&engine, request("other", &other, 2));
+    settle(&engine);
+    let prompt = then(&model, &first, "go on");
+    let report = ask(&engine, request("refused", &prompt, 2)).report;
+    assert_eq!(report.tokens.computed, prompt.len(), "{report:?}");
+    let status = status(&engine);
+    assert_eq!(status.counters.import_failures, 1, "{report:?}");
+    assert_eq!(status.counters.parked, 0, "{status:?}");
 }
 
 #[test]
@@ -296,6 +308,25 @@ fn started(mut turn: Turn) -> Turn {
 fn tokens_left(mut turn: Turn) -> usize {
     let events = std::iter::from_fn(|| turn.next_blocking());
     events.filter(|event| matches!(event, TurnEvent::Token { .. })).count()
+}
+
+/// Gives the saved objects of `kind` of the conversation "refused" states that the backend refuses. Returns its record.
+fn refuse(directory: &std::path::Path, kind: ObjectKind) -> SlotRecord {
+    let store = Store::open(directory).unwrap();
+    let record = store.get_slot(FINGERPRINT, &name("refused")).unwrap();
+    let blocks = record.blocks.iter().map(|block| (block.id, ObjectKind::Block));
+    let rests = record.snapshots.iter().map(|snapshot| (snapshot.id, ObjectKind::Partial));
+    let read = |(id, kind)| (id, store.get_object(FINGERPRINT, id, kind).unwrap());
+    let objects: Vec<_> = blocks.chain(rests).map(read).collect();
+    for file in files_named(directory, "kv") {
+        std::fs::remove_file(file).unwrap();
+    }
+    for (id, object) in objects {
+        let refused = Object { payload: Payload::from(vec![1; 7]), ..object.clone() };
+        let object = if object.kind == kind { refused } else { object };
+        store.put_object(FINGERPRINT, id, &object).unwrap();
+    }
+    record
 }
 
 fn files_named(directory: &std::path::Path, extension: &str) -> Vec<std::path::PathBuf> {
