@@ -340,7 +340,7 @@ impl Worker<'_> {
     }
 
     /// Leaves the longest hot beginning of the prompt in the slot: its own, or cells shared from
-    /// another slot. Returns how many tokens the slot held before.
+    /// another slot. Returns how many tokens the slot held before; 0 where those of another slot take their place.
     fn reuse_hot(&mut self, index: usize, leftover: Leftover, running: &Running) -> usize {
         let prompt = &running.request.prompt;
         let limit = running.reusable_tokens();
@@ -373,6 +373,7 @@ impl Worker<'_> {
                 self.share(other.0 as usize, index, 0..length, &prompt[..length]);
                 // What follows in the tiers did not see less than these cells did.
                 self.slots[index].views_before.clear();
+                return 0;
             }
             _ => {
                 self.log_unused(index, leftover, own);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hob_runtime::{Model, Purpose, TurnRequest, Way};
+use hob_runtime::{EngineOptions, Model, Purpose, TurnRequest, Way};
 use hob_slots::Token;
 
 use crate::support::replay::Replay;
@@ -53,6 +53,23 @@ fn what_a_branch_did_not_see_is_not_restored_behind_cells_that_saw_everything() 
     let answer = ask(&disk.engine, endless("chat", back, None));
 
     assert_eq!(answer.tokens, expected(&model, back), "{:?}", answer.report.tokens);
+}
+
+#[test]
+fn what_is_saved_behind_shared_cells_is_restored_where_the_slot_had_as_many_tokens_before() {
+    let model = fake();
+    let engine = engine(&model, None, EngineOptions { slots: 3, ..options() });
+    let read = |conversation, prompt: &[Token]| ask(&engine, request(conversation, prompt, 0));
+    let saved = words(&model, 0, 192);
+    read("saved", &saved);
+    block_on(engine.park(name("saved")));
+    read("chat", &words(&model, 1_000, 64));
+    read("hot", &[&saved[..64], &words(&model, 2_000, 5)].concat());
+    settle(&engine);
+
+    let prompt = [&saved[..], &words(&model, 3_000, 5)].concat();
+    let report = ask(&engine, request("chat", &prompt, 1)).report;
+    assert_eq!((report.tokens.shared, report.tokens.memory), (64, 128), "{report:?}");
 }
 
 #[test]
