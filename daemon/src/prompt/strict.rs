@@ -144,7 +144,8 @@ mod tests {
 
     fn read(messages: &[(&str, &str)]) -> Vec<Message> {
         let parse = |&(role, content): &(&str, &str)| {
-            let message = json!({"role": role, "content": content, "tool_call_id": "c"});
+            let id = (role == "tool").then_some("c");
+            let message = json!({"role": role, "content": content, "tool_call_id": id});
             Message::parse(&message, "messages").unwrap()
         };
         messages.iter().map(parse).collect()
