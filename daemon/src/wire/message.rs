@@ -2,6 +2,7 @@
 //!
 //! - Content is a string or null: text parts are joined by line breaks, other parts are refused by
 //!   their path. A picture that a tool returned becomes [`PICTURE`].
+//! - Arguments of a call are a text of JSON. An object becomes one; an empty list of calls counts as absent.
 //! - Fields that Hob does not read are preserved.
 //! - Two messages are the *same* if a model reads the same text: clients send an assistant's message
 //!   back without its reasoning, and with fields of their own.
@@ -100,7 +101,7 @@ impl Message {
     pub fn parse(value: &Value, path: &str) -> Result<Self, ApiError> {
         let fields = Fields::of(value, path)?;
         let role = Role::parse(fields.required_string("role")?, &fields.path("role"))?;
-        let tool_calls = tool_calls(&fields, role)?;
+        let mut tool_calls = tool_calls(&fields, role)?;
         let content = content(&fields, role)?;
         if content.is_none() && tool_calls.is_none() && role != Role::Assistant {
             fields.required("content")?;
@@ -121,9 +122,14 @@ impl Message {
         json.insert("content".into(), content.map_or(Value::Null, Value::String));
         for (name, value) in fields.object() {
             let is_read = [DOCUMENT, "hob"].contains(&&**name) || label::EVOKE.contains(&&**name);
-            if !value.is_null() && !json.contains_key(name) && !is_read {
-                json.insert(name.clone(), value.clone());
+            if value.is_null() || json.contains_key(name) || is_read {
+                continue;
             }
+            let value = match name.as_str() {
+                "tool_calls" => tool_calls.take().map(Value::Array),
+                _ => Some(value.clone()),
+            };
+            json.extend(value.map(|value| (name.clone(), value)));
         }
         let mut message = Self { role, json };
         message.set_documents(&documents);
@@ -400,27 +406,37 @@ pub fn unsupported_part(part: &Fields<'_>, kind: &str, known: &str) -> ApiError 
     unsupported(part.path("type"), message)
 }
 
-fn tool_calls(fields: &Fields<'_>, role: Role) -> Result<Option<()>, ApiError> {
-    let Some(calls) = fields.list("tool_calls")? else { return Ok(None) };
+/// `None` without a call. Clients write an empty list in messages of every role.
+fn tool_calls(fields: &Fields<'_>, role: Role) -> Result<Option<Vec<Value>>, ApiError> {
+    let calls = fields.list("tool_calls")?.filter(|calls| !calls.is_empty());
+    let Some(calls) = calls else { return Ok(None) };
     let path = fields.path("tool_calls");
     if role != Role::Assistant {
         return Err(ApiError::field(path, "only assistant messages have `tool_calls`"));
     }
-    for (n, call) in calls.iter().enumerate() {
-        let path = format!("{path}[{n}]");
-        let call = Fields::of(call, &path)?;
-        call.string("id")?;
-        if let Some(kind) = call.string("type")?
-            && kind != "function"
-        {
-            return Err(unsupported(call.path("type"), "only tools of type `function` exist"));
-        }
-        let function_path = call.path("function");
-        let function = Fields::of(call.required("function")?, &function_path)?;
-        function.required_string("name")?;
-        function.required_string("arguments")?;
+    let call = |(n, call)| checked_call(call, &format!("{path}[{n}]"));
+    calls.iter().enumerate().map(call).collect::<Result<_, _>>().map(Some)
+}
+
+/// The call with its arguments as a text.
+fn checked_call(call: &Value, path: &str) -> Result<Value, ApiError> {
+    let fields = Fields::of(call, path)?;
+    fields.string("id")?;
+    if let Some(kind) = fields.string("type")?
+        && kind != "function"
+    {
+        return Err(unsupported(fields.path("type"), "only tools of type `function` exist"));
     }
-    Ok((!calls.is_empty()).then_some(()))
+    let function_path = fields.path("function");
+    let function = Fields::of(fields.required("function")?, &function_path)?;
+    function.required_string("name")?;
+    let arguments = match function.required("arguments")? {
+        object @ Value::Object(_) => object.to_string(),
+        _ => function.required_string("arguments")?.to_owned(),
+    };
+    let mut call = call.clone();
+    call["function"]["arguments"] = arguments.into();
+    Ok(call)
 }
 
 /// The id of a call without one, by its place among all calls: nine letters and digits, as the templates of Mistral's
@@ -484,6 +500,26 @@ mod tests {
         let sent = json!({"role": "assistant", "content": null, "tool_calls": [
             {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{ \"a\": 1 }"}}]});
         assert!(stored.is_same(&parse(sent).unwrap()));
+    }
+
+    #[test]
+    fn arguments_that_are_an_object_become_a_text_and_no_calls_are_none() {
+        let with = |arguments: Value| {
+            let call = json!({"id": "c1", "function": {"name": "f", "arguments": arguments}});
+            parse(json!({"role": "assistant", "tool_calls": [call]}))
+        };
+        assert_eq!(with(json!({"b": 1, "a": [2]})), with(json!(r#"{"b":1,"a":[2]}"#)));
+        assert_eq!(
+            with(json!([1])).unwrap_err().param.as_deref(),
+            Some("messages[0].tool_calls[0].function.arguments")
+        );
+        for role in ["system", "user", "assistant"] {
+            let plain = json!({"role": role, "content": "x"});
+            for none in [json!([]), Value::Null] {
+                let said = json!({"role": role, "content": "x", "tool_calls": none});
+                assert_eq!(parse(said), parse(plain.clone()), "{role}");
+            }
+        }
     }
 
     #[test]

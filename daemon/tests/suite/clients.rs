@@ -95,6 +95,41 @@ fn numbers_and_empty_fields_are_read_as_clients_write_them() {
 }
 
 #[test]
+fn calls_of_a_history_are_read_as_clients_write_them() {
+    let world = World::new();
+    let history = |arguments: Value| {
+        let call = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}});
+        json!([
+            {"role": "user", "content": "Look", "tool_calls": []},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "on", "tool_calls": null},
+            {"role": "assistant", "content": "It is on.", "tool_calls": []},
+            user("Say this: Good"),
+        ])
+    };
+    let named = json!({"conversation": "c"});
+    for arguments in [json!({"at": {"x": 1}}), json!("{\"at\": {\"x\": 1}}")] {
+        assert_eq!(text(&world.chat(history(arguments), named.clone())), "Good");
+    }
+    let messages = world.conversation("c")["messages"].clone();
+    let messages = messages.as_array().unwrap();
+    let results = messages.iter().filter(|message| message["role"] == "tool").count();
+    assert_eq!(results, 1, "the second request has the same history");
+    let stored = &messages[1]["tool_calls"][0]["function"]["arguments"];
+    assert_eq!(stored, &json!("{\"at\":{\"x\":1}}"));
+    let calls = messages.iter().filter(|message| message.get("tool_calls").is_some());
+    assert_eq!(calls.count(), 1);
+    let wrong = world.post(CHAT, json!({"messages": history(json!([1]))}));
+    let param = "messages[1].tool_calls[0].function.arguments";
+    assert_eq!((wrong.status, &wrong.error()["param"]), (400, &json!(param)));
+    let called = json!([{"role": "user", "content": "x", "tool_calls": [{}]}]);
+    assert_eq!(
+        world.post(CHAT, json!({"messages": called})).error()["param"],
+        "messages[0].tool_calls"
+    );
+}
+
+#[test]
 fn a_completion_without_a_limit_goes_on_to_its_end() {
     let world = Plan::new().context_tokens(256).start();
     let answer = world.post("/v1/completions", json!({"prompt": "a", "max_tokens": -1})).json();
