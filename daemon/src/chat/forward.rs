@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use hob_slots::ConversationId;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -24,9 +24,11 @@ use crate::error::{ApiError, ErrorKind};
 use crate::explain::Subject;
 use crate::prompt::documents::{DocumentPlace, with_documents};
 use crate::upstream::{CacheHint, Upstream, request};
+use crate::wire::chat::ChatRequest;
 use crate::wire::completion::{CompletionRequest, DEFAULT_TOKENS};
 use crate::wire::message::Message;
 use crate::wire::sampling::Shape;
+use crate::wire::tools::ToolChoice;
 
 /// An engine that is down, or refuses a request, says so within this.
 const MOMENT: Duration = Duration::from_secs(5);
@@ -80,6 +82,7 @@ impl Chat {
         } else {
             let tools = request.tools.iter().map(|tool| tool.definition.clone());
             forwarded.insert("tools".into(), tools.collect());
+            set_choice(&mut forwarded, request);
         }
         if job.continued().is_some() {
             forwarded.insert("continue_final_message".into(), true.into());
@@ -164,6 +167,23 @@ fn messages(job: &Job) -> Vec<Value> {
 fn begun_with(job: &Job) -> String {
     let stored = job.start.continuation.as_ref().and_then(|it| it.continued.as_ref());
     stored.map(|continued| continued.message.text().to_owned()).unwrap_or_default()
+}
+
+/// Writes a choice among custom tools, or of a client that sent `functions`, as that among functions.
+fn set_choice(body: &mut Map<String, Value>, request: &ChatRequest) {
+    let function = |name: &String| json!({"type": "function", "function": {"name": name}});
+    let allowed = request.allowed_tools.as_ref().map(|names| names.iter().map(function));
+    let choice = match (&request.tool_choice, allowed) {
+        (ToolChoice::Named(name), _) => function(name),
+        (choice, Some(names)) => {
+            let mode = if *choice == ToolChoice::Required { "required" } else { "auto" };
+            let names: Vec<Value> = names.collect();
+            json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": names}})
+        }
+        (ToolChoice::None, None) if request.calls_functions => "none".into(),
+        _ => return,
+    };
+    body.insert("tool_choice".into(), choice);
 }
 
 /// Sets the parameters that anyone has set, under the client's name of the limit.

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
+use super::call_form::CallForm;
 use super::chat_stream::stream_of;
 use super::detached;
 use super::sse;
@@ -36,7 +37,9 @@ pub(super) async fn respond(
     }
     let choices = answer.collect().await?;
     let choices = choices.iter().enumerate();
-    let choices = choices.map(|(index, choice)| whole(index, choice, with_logprobs)).collect();
+    let form = CallForm::of(request);
+    let whole = |(index, choice)| whole(index, choice, with_logprobs, &form);
+    let choices = choices.map(whole).collect();
     let (usage, hob) = (answer.usage(), answer.hob());
     let mut body = answer.head().whole("chat.completion", choices, usage, hob);
     body["timings"] = answer.figures(0).timings();
@@ -46,11 +49,11 @@ pub(super) async fn respond(
     Ok(Json(body).into_response())
 }
 
-fn whole(index: usize, choice: &Choice, with_logprobs: bool) -> Value {
+fn whole(index: usize, choice: &Choice, with_logprobs: bool, form: &CallForm) -> Value {
     json!({
         "index": index,
-        "message": choice.message.to_json(),
+        "message": form.message(choice.message.to_json()),
         "logprobs": with_logprobs.then(|| chat_logprobs(&choice.logprobs)),
-        "finish_reason": choice.reason,
+        "finish_reason": form.reason(choice.reason),
     })
 }

@@ -3,6 +3,7 @@
 use hob_runtime::turn::Logprobs;
 use serde_json::{Map, Value, json};
 
+use super::call_form::{CallForm, StreamedCalls};
 use super::chunks::{Chunks, Face};
 use super::sse::Source;
 use crate::chat::answer::{Answer, Piece};
@@ -12,12 +13,14 @@ use crate::wire::chat::ChatRequest;
 
 /// The answer to a request that asks for a stream.
 pub(super) fn stream_of(request: &ChatRequest, answer: Answer) -> impl Source<Object = Value> {
-    let face = ChatFace { with_logprobs: request.logprobs.is_some() };
+    let calls = StreamedCalls::new(CallForm::of(request));
+    let face = ChatFace { with_logprobs: request.logprobs.is_some(), calls };
     Chunks::new(face, answer, &request.shape, request.shape.choices)
 }
 
 struct ChatFace {
     with_logprobs: bool,
+    calls: StreamedCalls,
 }
 
 impl ChatFace {
@@ -48,23 +51,27 @@ impl Face for ChatFace {
                 self.entry(choice, json!({"role": "assistant", "content": null}), &[], None)
             }
             Piece::More { choice, delta, logprobs, .. } => {
-                self.entry(choice, fields(delta), &logprobs, None)
+                let mut fields = text_of(&delta);
+                self.calls.add(choice, delta.tool_calls, &mut fields);
+                self.entry(choice, fields, &logprobs, None)
             }
-            Piece::End { choice, reason } => self.entry(choice, json!({}), &[], Some(reason)),
+            Piece::End { choice, reason } => {
+                let mut fields = json!({});
+                self.calls.end(choice, &mut fields);
+                self.entry(choice, fields, &[], Some(self.calls.form().reason(reason)))
+            }
         })
     }
 }
 
-fn fields(delta: Delta) -> Value {
+/// Without its calls.
+fn text_of(delta: &Delta) -> Value {
     let mut fields = Map::new();
     if !delta.reasoning.is_empty() {
-        fields.insert("reasoning_content".into(), delta.reasoning.into());
+        fields.insert("reasoning_content".into(), delta.reasoning.as_str().into());
     }
     if !delta.content.is_empty() {
-        fields.insert("content".into(), delta.content.into());
-    }
-    if !delta.tool_calls.is_empty() {
-        fields.insert("tool_calls".into(), delta.tool_calls.into());
+        fields.insert("content".into(), delta.content.as_str().into());
     }
     Value::Object(fields)
 }

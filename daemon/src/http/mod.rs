@@ -2,13 +2,14 @@
 //! protocol.
 //!
 //! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
-//! refused), `sse` (streams), the endpoints, `translation` and the protocols
+//! refused), `sse` (streams), the endpoints, with `call_form` (the calls of a chat), `translation` and the protocols
 //! `responses`, `anthropic`, `ollama` and `llama_server`; `serve` (the
 //! socket), `head_waits` (who makes room there), `drain` and `paths` (in front of every route), `texts` and `gate` (while the model loads), `upstream` (with an engine at another address).
 
 mod anthropic;
 mod audio;
 pub mod body;
+mod call_form;
 mod chat;
 mod chat_stream;
 mod chunks;

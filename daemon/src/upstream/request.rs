@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::engine::EngineKind;
 
 /// Fields that only Hob reads, and those that it sets itself.
-const OWN: [&str; 27] = [
+const OWN: [&str; 29] = [
     "cache_prompt",
     "cache_salt",
     "compute",
@@ -16,6 +16,8 @@ const OWN: [&str; 27] = [
     "eliza",
     "evoke_pinned",
     "evoke_priority",
+    "function_call",
+    "functions",
     "hob",
     "id_slot",
     "keep_alive",

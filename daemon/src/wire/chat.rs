@@ -7,8 +7,10 @@ use hob_slots::content::Accepted;
 use hob_slots::reanchor::Beyond;
 use serde_json::{Map, Value};
 
+use super::call_ids::CallIds;
 use super::fields::{Fields, wrong_type};
 use super::form::{AnswerForm, answer_form};
+use super::functions::{self, FUNCTION_CALL};
 use super::hob::{
     after, append, beyond, budget, cold, continues, defaults, draft, in_memory, instructions,
     newest, private, progress, reuse, ttl,
@@ -66,6 +68,8 @@ pub struct ChatRequest {
     pub allowed_tools: Option<Vec<String>>,
     /// An answer may have several calls.
     pub parallel_tool_calls: bool,
+    /// The client knows functions, and no tools: a call is a `function_call`.
+    pub calls_functions: bool,
     pub template_variables: Map<String, Value>,
     /// The TTL class of the conversation's saved KV.
     pub ttl: Option<TtlClass>,
@@ -92,15 +96,20 @@ impl ChatRequest {
         let fields = Fields::of_body(body)?;
         refuse(
             &fields,
-            &[
-                ("functions", "use `tools`"),
-                ("function_call", "use `tool_choice`"),
-                ("audio", "Hob speaks text"),
-                ("web_search_options", "Hob reaches no network"),
-            ],
+            &[("audio", "Hob speaks text"), ("web_search_options", "Hob reaches no network")],
         )?;
+        let functions = functions::functions(&fields)?;
+        if functions.is_none() {
+            refuse(
+                &fields,
+                &[(FUNCTION_CALL, "it needs `functions`; with `tools` use `tool_choice`")],
+            )?;
+        }
         let append = append(&fields)?;
-        let own = Tool::list(fields.list("tools")?.map_or(&[][..], Vec::as_slice), "tools")?;
+        let own = match functions {
+            Some(functions) => functions::as_tools(&fields, functions)?,
+            None => Tool::list(fields.list("tools")?.map_or(&[][..], Vec::as_slice), "tools")?,
+        };
         let tools = with_own(tools, own)?;
         let messages = messages(&fields, append)?;
         Ok(Self {
@@ -120,10 +129,15 @@ impl ChatRequest {
             shape: Shape::parse(&fields, vocabulary)?,
             logprobs: logprobs(&fields)?,
             form: answer_form(&fields)?,
-            tool_choice: tool_choice(&fields, &tools)?,
+            tool_choice: match functions {
+                Some(_) => functions::choice(&fields, &tools)?,
+                None => tool_choice(&fields, &tools)?,
+            },
             allowed_tools: allowed_tools(&fields, &tools)?,
             tools,
-            parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true),
+            parallel_tool_calls: fields.boolean("parallel_tool_calls")?.unwrap_or(true)
+                && functions.is_none(),
+            calls_functions: functions.is_some(),
             template_variables: template_variables(&fields)?,
             ttl: ttl(&fields)?,
             in_memory: in_memory(&fields)?,
@@ -151,7 +165,11 @@ fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError>
     if list.is_empty() && !append {
         return Err(ApiError::field("messages", "`messages` must not be empty"));
     }
-    let parse = |(n, message)| Message::parse(message, &format!("messages[{n}]"));
+    let mut ids = CallIds::default();
+    let parse = |(n, message)| {
+        let path = format!("messages[{n}]");
+        Message::parse(&functions::read(message, &path, &mut ids)?, &path)
+    };
     let mut messages = list.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
     let of_request = Label::of_request(fields)?;
     let newest = messages.iter_mut().rev().take_while(|message| message.role != Role::Assistant);
@@ -340,8 +358,25 @@ mod tests {
                     "allowed_tools": {"mode": "auto", "tools": [tool("g")]}}}),
                 "tool_choice.allowed_tools.tools[0].function.name",
             ),
-            (json!({"functions": [{"name": "f"}]}), "functions"),
+            (json!({"functions": [{"name": "a b"}]}), "functions[0].name"),
+            (json!({"functions": [{"name": "f"}, {"name": "f"}]}), "functions[1].name"),
+            (json!({"functions": [{"name": "f"}], "tools": [tool("f")]}), "functions"),
+            (
+                json!({"functions": [{"name": "f"}], "function_call": {"name": "g"}}),
+                "function_call.name",
+            ),
             (json!({"function_call": {"name": "f"}}), "function_call"),
+            (json!({"tools": [{"type": "custom", "custom": {}}]}), "tools[0].custom.name"),
+            (
+                json!({"tools": [{"type": "custom", "custom": {"name": "x", "format":
+                    {"type": "grammar", "grammar": {"syntax": "ebnf", "definition": "a"}}}}]}),
+                "tools[0].custom.format.grammar.syntax",
+            ),
+            (
+                json!({"tools": [tool("f")], "tool_choice":
+                    {"type": "custom", "custom": {"name": "g"}}}),
+                "tool_choice.custom.name",
+            ),
             (json!({"web_search_options": {}}), "web_search_options"),
         ] {
             let error = with(extra.clone()).expect_err(&extra.to_string());

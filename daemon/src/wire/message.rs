@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::document::{self, DocumentRef};
 use super::fields::{Fields, unsupported, wrong_type};
+use super::freeform;
 use super::label::{self, Label};
+use super::tools::CUSTOM;
 use crate::error::ApiError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -418,14 +420,17 @@ fn tool_calls(fields: &Fields<'_>, role: Role) -> Result<Option<Vec<Value>>, Api
     calls.iter().enumerate().map(call).collect::<Result<_, _>>().map(Some)
 }
 
-/// The call with its arguments as a text.
+/// The call of a function with its arguments as a text.
 fn checked_call(call: &Value, path: &str) -> Result<Value, ApiError> {
     let fields = Fields::of(call, path)?;
     fields.string("id")?;
-    if let Some(kind) = fields.string("type")?
-        && kind != "function"
-    {
-        return Err(unsupported(fields.path("type"), "only tools of type `function` exist"));
+    match fields.string("type")? {
+        None | Some("function") => {}
+        Some(CUSTOM) => return custom_call(&fields),
+        Some(_) => {
+            let message = "only calls of the types `function` and `custom` exist";
+            return Err(unsupported(fields.path("type"), message));
+        }
     }
     let function_path = fields.path("function");
     let function = Fields::of(fields.required("function")?, &function_path)?;
@@ -437,6 +442,15 @@ fn checked_call(call: &Value, path: &str) -> Result<Value, ApiError> {
     let mut call = call.clone();
     call["function"]["arguments"] = arguments.into();
     Ok(call)
+}
+
+/// The call of the function that stands for a custom tool.
+fn custom_call(fields: &Fields<'_>) -> Result<Value, ApiError> {
+    let path = fields.path(CUSTOM);
+    let custom = Fields::of(fields.required(CUSTOM)?, &path)?;
+    let (name, input) = (custom.required_string("name")?, custom.required_string("input")?);
+    let id = fields.string("id")?.unwrap_or_default();
+    Ok(tool_call(id, name, &freeform::arguments_of(input)))
 }
 
 /// The id of a call without one, by its place among all calls: nine letters and digits, as the templates of Mistral's

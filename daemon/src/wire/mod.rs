@@ -3,15 +3,19 @@
 //! - Touches no model, no file and no socket.
 //!
 //! Reading order: `fields` (reading and refusing a field), `message`, `sampling` with `lora`, one file per request
-//! (`chat` with `hob`, `document`, `form`, `label`, `thinking` and `tools`, `completion`, `embedding`), `answer`.
+//! (`chat` with `hob`, `document`, `form`, `label`, `thinking`, `tools` with `freeform`, and `functions` with `call_ids`;
+//! `completion`, `embedding`), `answer`.
 
 pub mod answer;
+pub mod call_ids;
 pub mod chat;
 pub mod completion;
 pub mod document;
 pub mod embedding;
 pub mod fields;
 pub mod form;
+pub mod freeform;
+pub mod functions;
 pub mod hob;
 pub mod label;
 pub mod lora;

@@ -1,8 +1,11 @@
 //! The tools that a request offers, and which of them its answer may or must call.
+//!
+//! - The prompt offers functions alone: one stands for a custom tool, see [`super::freeform`].
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::fields::{Fields, unsupported};
+use super::freeform;
 use crate::error::ApiError;
 
 const MAX_TOOLS: usize = 256;
@@ -10,13 +13,18 @@ const MAX_TOOLS: usize = 256;
 /// The choice among some of the tools.
 const ALLOWED: &str = "allowed_tools";
 
+const FUNCTION: &str = "function";
+pub const CUSTOM: &str = "custom";
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
     pub name: String,
-    /// The whole object, for the template.
+    /// The whole object of the function, for the template.
     pub definition: Value,
     /// Its parameters are refused where they cannot be followed.
     pub is_strict: bool,
+    /// The client reads and writes its calls with a text in place of arguments.
+    pub is_custom: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,13 +50,18 @@ impl Tool {
             let path = format!("{path}[{n}]");
             let tool = tool(definition, &path)?;
             if tools.iter().any(|known| known.name == tool.name) {
-                let path = format!("{path}.function.name");
+                let path = format!("{path}.{}.name", tool.kind());
                 let message = format!("`{path}` is the name of an earlier tool, too: rename one");
                 return Err(ApiError::field(path, message));
             }
             tools.push(tool);
         }
         Ok(tools)
+    }
+
+    /// The client's type of it, which is the field with its name, too.
+    fn kind(&self) -> &'static str {
+        if self.is_custom { CUSTOM } else { FUNCTION }
     }
 }
 
@@ -59,7 +72,7 @@ pub(super) fn with_own(profile: &[Tool], own: Vec<Tool>) -> Result<Vec<Tool>, Ap
         match profile.iter().find(|known| known.name == tool.name) {
             Some(known) if *known == tool => {}
             Some(_) => {
-                let path = format!("tools[{n}].function.name");
+                let path = format!("tools[{n}].{}.name", tool.kind());
                 let message = format!("`{path}` is that of another tool of the profile: rename it");
                 return Err(ApiError::field(path, message));
             }
@@ -75,21 +88,38 @@ pub(super) fn with_own(profile: &[Tool], own: Vec<Tool>) -> Result<Vec<Tool>, Ap
 
 fn tool(definition: &Value, path: &str) -> Result<Tool, ApiError> {
     let fields = Fields::of(definition, path)?;
-    if fields.required_string("type")? != "function" {
-        return Err(unsupported(fields.path("type"), "only tools of type `function` exist"));
-    }
-    let function_path = fields.path("function");
-    let function = Fields::of(fields.required("function")?, &function_path)?;
-    let name = function.required_string("name")?;
+    let kind = kind(&fields)?;
+    let own_path = fields.path(kind);
+    let own = Fields::of(fields.required(kind)?, &own_path)?;
+    let name = own.required_string("name")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
     if name.is_empty() || name.len() > 128 || !name.chars().all(plain) {
         let message = "a tool's name has 1 to 128 letters, digits, `_`, `-`, `.` or `:`";
-        return Err(ApiError::field(function.path("name"), message));
+        return Err(ApiError::field(own.path("name"), message));
     }
-    function.string("description")?;
-    function.map("parameters")?;
-    let is_strict = function.boolean("strict")?.unwrap_or(false);
-    Ok(Tool { name: name.to_owned(), definition: definition.clone(), is_strict })
+    own.string("description")?;
+    let name = name.to_owned();
+    if kind == CUSTOM {
+        let function = freeform::function(&name, &own)?;
+        let is_strict = function["strict"] == true;
+        let definition = json!({"type": FUNCTION, FUNCTION: function});
+        return Ok(Tool { name, definition, is_strict, is_custom: true });
+    }
+    own.map("parameters")?;
+    let is_strict = own.boolean("strict")?.unwrap_or(false);
+    Ok(Tool { name, definition: definition.clone(), is_strict, is_custom: false })
+}
+
+/// The type of a tool.
+fn kind(tool: &Fields<'_>) -> Result<&'static str, ApiError> {
+    match tool.required_string("type")? {
+        FUNCTION => Ok(FUNCTION),
+        CUSTOM => Ok(CUSTOM),
+        _ => {
+            let message = "only tools of the types `function` and `custom` exist";
+            Err(unsupported(tool.path("type"), message))
+        }
+    }
 }
 
 pub(super) fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
@@ -114,7 +144,7 @@ pub(super) fn tool_choice(fields: &Fields<'_>, tools: &[Tool]) -> Result<ToolCho
 fn named_choice(object: &Value, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
     let fields = Fields::of(object, "tool_choice")?;
     match fields.required_string("type")? {
-        "function" => Ok(ToolChoice::Named(named(&fields, tools)?)),
+        FUNCTION | CUSTOM => Ok(ToolChoice::Named(named(&fields, tools)?)),
         ALLOWED => {
             let allowed = Fields::of(fields.required(ALLOWED)?, "tool_choice.allowed_tools")?;
             match allowed.required_string("mode")? {
@@ -131,10 +161,11 @@ fn named_choice(object: &Value, tools: &[Tool]) -> Result<ToolChoice, ApiError> 
     }
 }
 
-/// The name of a function that is one of `tools`.
+/// The name of a tool that is one of `tools`.
 fn named(fields: &Fields<'_>, tools: &[Tool]) -> Result<String, ApiError> {
-    let path = fields.path("function");
-    let function = Fields::of(fields.required("function")?, &path)?;
+    let kind = kind(fields)?;
+    let path = fields.path(kind);
+    let function = Fields::of(fields.required(kind)?, &path)?;
     let name = function.required_string("name")?;
     if !tools.iter().any(|tool| tool.name == name) {
         let path = function.path("name");
@@ -160,11 +191,7 @@ pub(super) fn allowed_tools(
     let mut names = Vec::new();
     for (n, tool) in allowed.list("tools")?.into_iter().flatten().enumerate() {
         let path = format!("tool_choice.allowed_tools.tools[{n}]");
-        let tool = Fields::of(tool, &path)?;
-        if tool.required_string("type")? != "function" {
-            return Err(unsupported(tool.path("type"), "only tools of type `function` exist"));
-        }
-        names.push(named(&tool, tools)?);
+        names.push(named(&Fields::of(tool, &path)?, tools)?);
     }
     if names.is_empty() {
         let path = allowed.path("tools");
@@ -175,6 +202,7 @@ pub(super) fn allowed_tools(
 
 /// Clients send the name of a tool in its place, so it is not repeated.
 fn unknown_choice() -> ApiError {
-    const MESSAGE: &str = "`tool_choice` must be none, auto, required, a function or allowed_tools";
+    const MESSAGE: &str =
+        "`tool_choice` must be none, auto, required, a function, a custom tool or allowed_tools";
     ApiError::field("tool_choice", MESSAGE)
 }

@@ -12,6 +12,7 @@ mod canaries;
 mod changes;
 mod chat;
 mod chat_template;
+mod chat_tools;
 mod chunks;
 mod clients;
 mod common;

@@ -14,12 +14,12 @@ const TEMPLATE: &str = "{# <tool_call> #}{% if tools %}<|im_start|>system\n{{ to
     \"arguments\": {{ call.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n{% endfor %}\
     {{ '<|im_start|>assistant\n' }}";
 
-fn with_calls() -> World {
+pub(crate) fn with_calls() -> World {
     Plan::new().chat_template(TEMPLATE).start()
 }
 
 /// The question that makes the fake model call this function.
-fn calling(name: &str, arguments: Value) -> String {
+pub(crate) fn calling(name: &str, arguments: Value) -> String {
     let call = format!("{{\"name\": \"{name}\", \"arguments\": {arguments}}}");
     say(&format!("<tool_call>\n{call}\n</tool_call>"))
 }

@@ -1,19 +1,19 @@
 //! Ollama's messages in OpenAI's form.
 //!
 //! - Arguments of calls are objects in Ollama's form, and texts in OpenAI's.
-//! - Ollama's clients send calls and results without ids. A call gets one by its place, so that the same history
-//!   is always the same prompt; a result gets that of the first call of its tool without a result.
+//! - Ollama's clients send calls and results without ids: [`CallIds`] gives them some.
 
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
+use crate::wire::call_ids::CallIds;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
-use crate::wire::message::{id_of_place, tool_call};
+use crate::wire::message::tool_call;
 
 /// # Errors
 /// Names the field of a message that Hob cannot read.
 pub fn translated(messages: &[Value]) -> Result<Vec<Value>, ApiError> {
-    let mut calls = Calls::default();
+    let mut calls = CallIds::default();
     let mut read = Vec::with_capacity(messages.len());
     for (n, message) in messages.iter().enumerate() {
         read.push(translated_one(message, &format!("messages[{n}]"), &mut calls)?);
@@ -32,31 +32,7 @@ pub fn refuse_images(fields: &Fields<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The calls so far.
-#[derive(Default)]
-struct Calls {
-    count: usize,
-    /// Id and tool of each call without a result.
-    open: Vec<(String, String)>,
-}
-
-impl Calls {
-    fn next_id(&mut self) -> String {
-        self.count += 1;
-        id_of_place(self.count)
-    }
-
-    /// The call that a result without an id belongs to.
-    fn answered(&mut self, tool: Option<&str>) -> String {
-        let of_tool = |(_, name): &(String, String)| tool.is_none_or(|tool| tool == name);
-        match self.open.iter().position(of_tool) {
-            Some(at) => self.open.remove(at).0,
-            None => self.next_id(),
-        }
-    }
-}
-
-fn translated_one(message: &Value, path: &str, calls: &mut Calls) -> Result<Value, ApiError> {
+fn translated_one(message: &Value, path: &str, calls: &mut CallIds) -> Result<Value, ApiError> {
     let fields = Fields::of(message, path)?;
     refuse_images(&fields)?;
     let mut read = fields.object().clone();
@@ -78,7 +54,7 @@ fn translated_one(message: &Value, path: &str, calls: &mut Calls) -> Result<Valu
     Ok(read.into())
 }
 
-fn call_of(call: &Value, path: &str, calls: &mut Calls) -> Result<Value, ApiError> {
+fn call_of(call: &Value, path: &str, calls: &mut CallIds) -> Result<Value, ApiError> {
     let fields = Fields::of(call, path)?;
     let function_path = fields.path("function");
     let function = Fields::of(fields.required("function")?, &function_path)?;
@@ -91,7 +67,7 @@ fn call_of(call: &Value, path: &str, calls: &mut Calls) -> Result<Value, ApiErro
     };
     let id = fields.string("id")?.filter(|id| !id.is_empty());
     let id = id.map_or_else(|| calls.next_id(), str::to_owned);
-    calls.open.push((id.clone(), name.to_owned()));
+    calls.called(&id, name);
     Ok(tool_call(&id, name, &arguments))
 }
 
@@ -99,17 +75,17 @@ fn call_of(call: &Value, path: &str, calls: &mut Calls) -> Result<Value, ApiErro
 fn name_result(
     fields: &Fields<'_>,
     read: &mut Map<String, Value>,
-    calls: &mut Calls,
+    calls: &mut CallIds,
 ) -> Result<(), ApiError> {
     let tool = fields.string("tool_name")?.or(fields.string("name")?);
     let tool = tool.filter(|tool| !tool.is_empty());
     let id = fields.string("tool_call_id")?.filter(|id| !id.is_empty());
     let id = match id {
         Some(id) => {
-            calls.open.retain(|(open, _)| open != id);
+            calls.answered(id);
             id.to_owned()
         }
-        None => calls.answered(tool),
+        None => calls.of_result(tool),
     };
     read.insert("tool_call_id".into(), id.into());
     if let Some(tool) = tool {

@@ -1,7 +1,7 @@
 //! The client's tools, by the names of the functions that stand for them in the chat.
 //!
 //! - A chat has no namespaces: a function of one has its name in front of its own.
-//! - A chat has no custom tools: a function with the argument `input` stands for one, see [`super::freeform`],
+//! - A chat has no custom tools: a function with the argument `input` stands for one, see [`crate::wire::freeform`],
 //!   and one with the fields of an action for the local shell, see [`super::local_shell`].
 //! - Read from the tools that a response repeats, which are stored with it.
 

@@ -7,10 +7,11 @@
 use serde_json::{Map, Value, json};
 
 use super::client_tools::{Kind, function_name};
+use super::local_shell;
 use super::tools::ADDITIONAL;
-use super::{freeform, local_shell};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
+use crate::wire::freeform;
 use crate::wire::message::{PICTURE, tool_call, unsupported_part};
 
 /// The messages of a chat, and the path of the item that each begins with.

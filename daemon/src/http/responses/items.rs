@@ -5,10 +5,10 @@
 use serde_json::{Value, json};
 
 use super::client_tools::{ClientTool, ClientTools, Kind as Called};
-use super::freeform::InputReader;
 use super::object::{self, Status};
 use super::place::Ids;
 use crate::chat::assembly::Delta;
+use crate::wire::freeform::InputReader;
 
 /// What the events of a call are called.
 const FUNCTION: &str = "function_call_arguments";

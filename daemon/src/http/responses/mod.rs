@@ -1,8 +1,7 @@
 //! `/v1/responses`: OpenAI's Responses API, as chats of stored conversations.
 //!
 //! Reading order: `request` (the body as that of a chat) with `input`, `tools`, `client_tools` (what the
-//! chat's functions are to the client) with `freeform` (custom tools) and
-//! `local_shell`, `echo` (what the response repeats) and `paths` (errors); `place` (ids),
+//! chat's functions are to the client) with `local_shell`, `echo` (what the response repeats) and `paths` (errors); `place` (ids),
 //! `references` and `origin` (what a response continues, and where it is stored); `object` (a response),
 //! `create` (the answer), `stream` with `items` (its events); `stored` (reading and deleting), `conversation`
 //! (a new one).
@@ -11,7 +10,6 @@ mod client_tools;
 mod conversation;
 mod create;
 mod echo;
-mod freeform;
 mod input;
 mod items;
 mod local_shell;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::client_tools::{ClientTool, ClientTools, Kind};
+use super::local_shell;
 use super::place::Ids;
-use super::{freeform, local_shell};
 use crate::chat::answer::Answer;
 use crate::error::ApiError;
+use crate::wire::freeform;
 use crate::wire::message::{CallMade, calls_made};
 
 /// How far a response is.

@@ -5,15 +5,14 @@
 //! - Codex sends its tools to OpenAI's newest models as an item of the input, and may send them again when they
 //!   have changed: of two with one name the later one counts.
 
-use hob_runtime::grammar::{GrammarError, lark_pattern, whole_pattern};
 use serde_json::{Map, Value, json};
 
 use super::client_tools::function_name;
-use super::freeform::INPUT;
 use super::local_shell;
 use super::paths::Paths;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
+use crate::wire::freeform;
 
 /// The type of items that are tools and no message.
 pub const ADDITIONAL: &str = "additional_tools";
@@ -82,7 +81,9 @@ impl Offered {
     ) -> Result<(), ApiError> {
         let function = match (tool.required_string("type")?, namespace) {
             ("function", _) => function(tool, namespace)?,
-            ("custom", _) => custom(tool, namespace)?,
+            ("custom", _) => {
+                freeform::function(&function_name(namespace, tool.required_string("name")?), tool)?
+            }
             (local_shell::NAME, None) => local_shell::function(),
             ("namespace", None) => {
                 let name = tool.required_string("name")?;
@@ -124,56 +125,6 @@ fn function(tool: &Fields<'_>, namespace: Option<&str>) -> Result<Value, ApiErro
         function.insert("name".into(), name.into());
     }
     Ok(function.into())
-}
-
-/// A function with the one argument [`INPUT`].
-fn custom(tool: &Fields<'_>, namespace: Option<&str>) -> Result<Value, ApiError> {
-    let name = function_name(namespace, tool.required_string("name")?);
-    let pattern = match tool.get("format") {
-        Some(format) => pattern(&Fields::of(format, &tool.path("format"))?)?,
-        None => None,
-    };
-    let mut input = json!({"type": "string"});
-    let is_strict = pattern.is_some();
-    if let Some(pattern) = pattern {
-        input["pattern"] = pattern.into();
-    }
-    let parameters = json!({"type": "object", "properties": {INPUT: input}, "required": [INPUT],
-                            "additionalProperties": false});
-    let mut function = json!({"name": name});
-    if let Some(description) = tool.string("description")? {
-        function["description"] = description.into();
-    }
-    function["parameters"] = parameters;
-    if is_strict {
-        function["strict"] = true.into();
-    }
-    Ok(function)
-}
-
-/// What the text of a custom tool must match; `None`: it is free.
-fn pattern(format: &Fields<'_>) -> Result<Option<String>, ApiError> {
-    match format.required_string("type")? {
-        "text" => return Ok(None),
-        "grammar" => {}
-        _ => {
-            let path = format.path("type");
-            return Err(ApiError::field(&path, format!("`{path}` must be text or grammar")));
-        }
-    }
-    let definition = format.required_string("definition")?;
-    let pattern = match format.required_string("syntax")? {
-        "regex" => whole_pattern(definition),
-        "lark" => lark_pattern(definition),
-        _ => {
-            let path = format.path("syntax");
-            return Err(ApiError::field(&path, format!("`{path}` must be lark or regex")));
-        }
-    };
-    let refused = |error: GrammarError| {
-        ApiError::field(format.path("definition"), error.to_string()).code("grammar")
-    };
-    pattern.map(Some).map_err(refused)
 }
 
 fn is_hosted(kind: &str) -> bool {

@@ -1,12 +1,75 @@
-//! The text of a call of a custom tool, which the model writes as the argument `input` of a function.
+//! Custom tools, whose calls have a text. The model writes it as the argument `input` of a function.
 //!
+//! - A text that must follow a grammar follows it as the pattern of that argument.
 //! - The text is known while the model writes the JSON around it, up to an escape that is not whole.
 //! - Arguments of another form are the text as they are.
 
+use hob_runtime::grammar::{GrammarError, lark_pattern, whole_pattern};
 use serde_json::{Value, json};
 
+use super::fields::Fields;
+use crate::error::ApiError;
+
 /// The only argument.
-pub const INPUT: &str = "input";
+const INPUT: &str = "input";
+
+/// The function that stands for a custom tool. `tool`: has its `description` and its `format`.
+///
+/// # Errors
+/// When the grammar of its text is wrong, or cannot be followed.
+pub fn function(name: &str, tool: &Fields<'_>) -> Result<Value, ApiError> {
+    let pattern = match tool.get("format") {
+        Some(format) => pattern(&Fields::of(format, &tool.path("format"))?)?,
+        None => None,
+    };
+    let mut input = json!({"type": "string"});
+    let is_strict = pattern.is_some();
+    if let Some(pattern) = pattern {
+        input["pattern"] = pattern.into();
+    }
+    let parameters = json!({"type": "object", "properties": {INPUT: input}, "required": [INPUT],
+                            "additionalProperties": false});
+    let mut function = json!({"name": name});
+    if let Some(description) = tool.string("description")? {
+        function["description"] = description.into();
+    }
+    function["parameters"] = parameters;
+    if is_strict {
+        function["strict"] = true.into();
+    }
+    Ok(function)
+}
+
+/// What the text must match; `None`: it is free.
+fn pattern(format: &Fields<'_>) -> Result<Option<String>, ApiError> {
+    match format.required_string("type")? {
+        "text" => return Ok(None),
+        "grammar" => {}
+        _ => {
+            let path = format.path("type");
+            return Err(ApiError::field(&path, format!("`{path}` must be text or grammar")));
+        }
+    }
+    // A chat has an object here, a response its fields.
+    let path = format.path("grammar");
+    let grammar = match format.get("grammar") {
+        Some(grammar) => Fields::of(grammar, &path)?,
+        None => *format,
+    };
+    let definition = grammar.required_string("definition")?;
+    let pattern = match grammar.required_string("syntax")? {
+        "regex" => whole_pattern(definition),
+        "lark" => lark_pattern(definition),
+        _ => {
+            let path = grammar.path("syntax");
+            return Err(ApiError::field(&path, format!("`{path}` must be lark or regex")));
+        }
+    };
+    let refused = |error: GrammarError| {
+        ApiError::field(grammar.path("definition"), error.to_string()).code("grammar")
+    };
+    pattern.map(Some).map_err(refused)
+}
 
 /// Reads the text of arguments that arrive in pieces.
 #[derive(Debug, Default)]
