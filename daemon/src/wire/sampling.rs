@@ -10,8 +10,11 @@ use crate::error::ApiError;
 
 /// Each choice needs its own sequence of llama.cpp.
 const MAX_CHOICES: i64 = 16;
-const MAX_STOPS: usize = 16;
+/// Each token of an answer is compared with all of them.
+const MAX_STOPS: usize = 512;
 const MAX_STOP_BYTES: usize = 1024;
+/// Of all texts together.
+const MAX_STOPS_BYTES: usize = 16 * 1024;
 
 /// Longer than any context: what -1 stands for in `max_tokens`.
 const NO_LIMIT: usize = i32::MAX as usize;
@@ -259,7 +262,7 @@ fn stop(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
         let message = format!("`stop` may have {MAX_STOPS} texts, not {}", texts.len());
         return Err(ApiError::field("stop", message));
     }
-    let mut read = Vec::with_capacity(texts.len());
+    let mut read: Vec<String> = Vec::with_capacity(texts.len());
     for (n, text) in texts.iter().enumerate() {
         let path = if texts.len() == 1 { "stop".to_owned() } else { format!("stop[{n}]") };
         let text = text.as_str().ok_or_else(|| wrong_type(&path, "a string", text))?;
@@ -270,6 +273,11 @@ fn stop(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
         if !text.is_empty() {
             read.push(text.to_owned());
         }
+    }
+    let bytes: usize = read.iter().map(String::len).sum();
+    if bytes > MAX_STOPS_BYTES {
+        let message = format!("`stop` may have {MAX_STOPS_BYTES} bytes in all, not {bytes}");
+        return Err(ApiError::field("stop", message));
     }
     Ok(read)
 }
@@ -355,6 +363,9 @@ mod tests {
             (json!({"seed": 1e300}), "seed"),
             (json!({"stop": [1]}), "stop"),
             (json!({"stop": ["a", 1]}), "stop[1]"),
+            (json!({"stop": ["a", "b".repeat(1025)]}), "stop[1]"),
+            (json!({"stop": vec!["a"; 513]}), "stop"),
+            (json!({"stop": vec!["a".repeat(1024); 17]}), "stop"),
             (json!({"logit_bias": {"100": 1}}), "logit_bias.100"),
             (json!({"logit_bias": {"x": 1}}), "logit_bias.x"),
             (json!({"logit_bias": {"1": 101}}), "logit_bias.1"),

@@ -86,6 +86,12 @@ fn numbers_and_empty_fields_are_read_as_clients_write_them() {
     ] {
         assert_eq!(said(extra.clone()), expected, "{extra}");
     }
+    // Role-play clients send one for each name.
+    let mut names: Vec<String> = (0..400).map(|n| format!("\nGuest {n}:")).collect();
+    names.push("d".to_owned());
+    assert_eq!(said(json!({"stop": names})), "abc");
+    let wrong = world.post(CHAT, json!({"messages": [user("Hi")], "stop": vec!["a"; 513]}));
+    assert_eq!((wrong.status, &wrong.error()["param"]), (400, &json!("stop")));
     let wrong = world.post(CHAT, json!({"messages": [user("Hi")], "repetition_penalty": 0}));
     assert_eq!(wrong.error()["param"], "repetition_penalty");
     let completed = world.post("/v1/completions", json!({"prompt": [97.0, 98.0], "suffix": ""}));
