@@ -223,6 +223,93 @@ fn the_local_shell_is_called_with_an_action() {
     assert_eq!(respond(&world, body)["output"][0]["type"], "local_shell_call");
 }
 
+/// As Codex finds the tools of its servers.
+#[test]
+fn a_search_for_tools_that_the_client_runs_offers_what_it_finds() {
+    let world = with_calls();
+    let parameters = json!({"type": "object", "properties": {"query": {"type": "string"}},
+                            "required": ["query"]});
+    let search = json!({"type": "tool_search", "execution": "client", "description": "Finds tools.",
+                        "parameters": parameters});
+    let body = json!({"input": calling("tool_search", json!({"query": "mail"})),
+                      "tools": [light(), search]});
+    let response = respond(&world, body.clone());
+    let call = &response["output"][0];
+    assert_eq!(
+        (&call["type"], &call["execution"]),
+        (&json!("tool_search_call"), &json!("client")),
+        "{response}"
+    );
+    assert_eq!(call["arguments"], json!({"query": "mail"}));
+    assert_eq!(response["tools"], body["tools"]);
+    const WITHOUT_EVENTS: &[&str] = &[];
+    let events = events(&world, body.clone());
+    assert_eq!(kinds(&events), stream_of(&[WITHOUT_EVENTS]));
+    assert_eq!(events[3]["item"]["arguments"], json!({"query": "mail"}));
+
+    let send = json!({"type": "function", "name": "send", "parameters": {"type": "object"}});
+    let mail = json!({"type": "namespace", "name": "mail", "tools": [send]});
+    let found = json!({"type": "tool_search_output", "call_id": call["call_id"], "status": "completed",
+                       "execution": "client", "tools": [mail]});
+    let asked = json!({"role": "user", "content": calling("mail__send", json!({}))});
+    let input = json!([{"role": "user", "content": body["input"]}, call, found, asked]);
+    let next = json!({"input": input, "tools": body["tools"], "store": false});
+    let called = respond(&world, next)["output"][0].clone();
+    assert_eq!(
+        (&called["type"], &called["namespace"], &called["name"]),
+        (&json!("function_call"), &json!("mail"), &json!("send")),
+        "{called}"
+    );
+}
+
+/// A conversation that another server began.
+#[test]
+fn items_of_tools_that_another_server_ran_are_read_as_far_as_they_have_text() {
+    let world = with_calls();
+    let tokens = |items: Vec<Value>| {
+        let mut input = vec![json!({"role": "user", "content": "Look"})];
+        input.extend(items);
+        input.push(json!({"role": "user", "content": say("Well.")}));
+        let response = respond(&world, json!({"input": input, "store": false}));
+        assert_eq!(text(&response), "Well.");
+        response["usage"]["input_tokens"].as_u64().unwrap()
+    };
+    let plain = tokens(vec![]);
+    for left_out in [
+        json!({"type": "web_search_call", "id": "ws_1", "status": "completed",
+               "action": {"type": "search", "query": "lamps"}}),
+        json!({"type": "file_search_call", "id": "fs_1", "queries": ["lamps"], "results": null}),
+        json!({"type": "code_interpreter_call", "id": "ci_1", "code": "1", "outputs": null}),
+        json!({"type": "image_generation_call", "id": "ig_1", "result": "AA=="}),
+        json!({"type": "computer_call", "id": "cu_1", "call_id": "c", "action": {"type": "wait"}}),
+        json!({"type": "tool_search_call", "execution": "server", "call_id": null, "arguments": {}}),
+        json!({"type": "mcp_list_tools", "id": "l", "server_label": "x", "tools": []}),
+        json!({"type": "of_tomorrow", "id": "x", "encrypted_content": "AA=="}),
+    ] {
+        assert_eq!(tokens(vec![left_out.clone()]), plain, "{left_out}");
+    }
+    let called = |name: &str, arguments: Value, output: &str| {
+        let arguments = arguments.to_string();
+        let call =
+            json!({"type": "function_call", "call_id": "c", "name": name, "arguments": arguments});
+        tokens(vec![
+            call,
+            json!({"type": "function_call_output", "call_id": "c", "output": output}),
+        ])
+    };
+    let results = json!([{"filename": "a.md", "text": "The lamp is on.", "score": 0.5}]);
+    let searched = json!({"type": "file_search_call", "id": "fs_1", "queries": ["lamps"],
+                          "status": "completed", "results": results});
+    let expected = called("file_search", json!({"queries": ["lamps"]}), "a.md\nThe lamp is on.");
+    assert_eq!(tokens(vec![searched]), expected);
+    let asked = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "home", "name": "light",
+                       "arguments": "{\"room\":\"hall\"}", "output": "on", "error": null});
+    assert_eq!(tokens(vec![asked]), called("light", json!({"room": "hall"}), "on"));
+    let unknown = json!({"type": "of_tomorrow", "id": "x", "text": "It is late."});
+    let said = json!({"role": "user", "content": "It is late."});
+    assert_eq!(tokens(vec![unknown]), tokens(vec![said]));
+}
+
 #[test]
 fn the_text_of_a_cut_call_is_what_the_model_wrote() {
     let world = with_calls();

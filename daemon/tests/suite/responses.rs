@@ -439,7 +439,7 @@ fn what_is_wrong_is_named_as_the_client_wrote_it() {
             "input[0].content[0].type",
             "unsupported",
         ),
-        (json!({"input": [{"type": "web_search_call"}]}), "input[0].type", "unsupported"),
+        (json!({"input": [{"type": "web_search_call"}]}), "input", "invalid_value"),
         (
             json!({"input": [{"type": "item_reference", "id": "msg_1"}]}),
             "input[0].id",

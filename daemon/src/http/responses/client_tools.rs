@@ -2,7 +2,8 @@
 //!
 //! - A chat has no namespaces: a function of one has its name in front of its own.
 //! - A chat has no custom tools: a function with the argument `input` stands for one, see [`crate::wire::freeform`],
-//!   and one with the fields of an action for the local shell, see [`super::local_shell`].
+//!   one with the fields of an action for the local shell, see [`super::local_shell`], and one for the search for
+//!   tools, see [`super::tool_search`].
 //! - Read from the tools that a response repeats, which are stored with it.
 
 use std::collections::BTreeMap;
@@ -12,6 +13,9 @@ use serde_json::Value;
 use super::local_shell;
 use crate::wire::message::calls_made;
 
+/// The search for tools, which [`super::tool_search`] reads.
+pub const SEARCH: &str = "tool_search";
+
 /// What a call and its result are to the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
@@ -19,6 +23,7 @@ pub enum Kind {
     Function,
     Custom,
     LocalShell,
+    ToolSearch,
 }
 
 /// A tool as the client calls it.
@@ -64,6 +69,7 @@ impl ClientTools {
                 ("function", Some(_)) => (Kind::Function, named),
                 ("custom", _) => (Kind::Custom, named),
                 (local_shell::NAME, None) => (Kind::LocalShell, local_shell::NAME),
+                (SEARCH, None) => (Kind::ToolSearch, SEARCH),
                 _ => continue,
             };
             let namespace = namespace.map(str::to_owned);

@@ -3,14 +3,17 @@
 //! - An answer is one message of a chat and several items: its reasoning, its text and its calls. Items in a
 //!   row become one message again.
 //! - Reasoning that neither a text nor a call follows is left out.
+//! - Of items of tools that another server ran, and of unknown ones, what a model can read is read, see
+//!   [`super::hosted`].
 
 use serde_json::{Map, Value, json};
 
-use super::client_tools::{Kind, function_name};
-use super::local_shell;
+use super::client_tools::{Kind, SEARCH, function_name};
+use super::hosted::{self, Ran};
 use super::tools::ADDITIONAL;
+use super::{local_shell, tool_search};
 use crate::error::ApiError;
-use crate::wire::fields::{Fields, unsupported, wrong_type};
+use crate::wire::fields::{Fields, wrong_type};
 use crate::wire::freeform;
 use crate::wire::message::{PICTURE, tool_call, unsupported_part};
 
@@ -82,10 +85,30 @@ impl Input {
                 Ok(())
             }
             ADDITIONAL => Ok(()),
-            other => {
-                let message = format!("items of type `{}` are not supported", other.escape_debug());
-                Err(unsupported(fields.path("type"), message))
+            "tool_search_call" if tool_search::is_of_client(item) => {
+                self.call(&fields, path, Kind::ToolSearch)
             }
+            tool_search::OUTPUT if tool_search::is_of_client(item) => {
+                let id = fields.required_string("call_id")?;
+                let content =
+                    tool_search::result(fields.list("tools")?.map_or(&[][..], Vec::as_slice));
+                let message = json!({"role": "tool", "tool_call_id": id, "content": content});
+                self.push(message, path);
+                Ok(())
+            }
+            other => {
+                self.of_another_server(other, item, path);
+                Ok(())
+            }
+        }
+    }
+
+    fn of_another_server(&mut self, kind: &str, item: &Value, path: &str) {
+        if let Some(Ran { id, name, arguments, result }) = hosted::ran(kind, item) {
+            self.add_call(tool_call(&id, &name, &arguments), path);
+            self.push(json!({"role": "tool", "tool_call_id": id, "content": result}), path);
+        } else if let Some(text) = hosted::text(item) {
+            self.push(json!({"role": "user", "content": text}), path);
         }
     }
 
@@ -133,7 +156,10 @@ impl Input {
         let id = fields.required_string("call_id")?;
         let name = match kind {
             Kind::LocalShell => local_shell::NAME.to_owned(),
-            _ => function_name(fields.string("namespace")?, fields.required_string("name")?),
+            Kind::ToolSearch => SEARCH.to_owned(),
+            Kind::Function | Kind::Custom => {
+                function_name(fields.string("namespace")?, fields.required_string("name")?)
+            }
         };
         let arguments = match kind {
             Kind::Function => fields.required_string("arguments")?.to_owned(),
@@ -142,14 +168,21 @@ impl Input {
                 let path = fields.path("action");
                 local_shell::arguments(&Fields::of(fields.required("action")?, &path)?)?
             }
+            Kind::ToolSearch => {
+                fields.required("arguments")?;
+                Value::Object(fields.map("arguments")?.cloned().unwrap_or_default()).to_string()
+            }
         };
-        let call = tool_call(id, &name, &arguments);
+        self.add_call(tool_call(id, &name, &arguments), path);
+        Ok(())
+    }
+
+    fn add_call(&mut self, call: Value, path: &str) {
         let calls = &mut self.answer(path, |_| true)["tool_calls"];
         match calls.as_array_mut() {
             Some(calls) => calls.push(call),
             None => *calls = json!([call]),
         }
-        Ok(())
     }
 
     /// The last message, if it is an answer that `fits`, or a new answer.
@@ -295,11 +328,60 @@ mod tests {
     }
 
     #[test]
+    fn of_what_another_server_ran_the_text_is_read() {
+        let read = read(json!([
+            {"role": "user", "content": "Hi"},
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+            {"type": "file_search_call", "id": "fs_1", "queries": ["q"], "status": "completed",
+             "results": [{"filename": "a.md", "text": "A", "score": 1}, {"text": "B"}]},
+            {"type": "web_search_call", "id": "ws_1", "action": {"type": "search", "query": "q"}},
+            {"type": "code_interpreter_call", "id": "ci_1", "code": "1+1",
+             "outputs": [{"type": "image", "url": "x"}, {"type": "logs", "logs": "2"}]},
+            {"type": "code_interpreter_call", "id": "ci_2", "code": "1+1", "outputs": null},
+            {"type": "mcp_call", "id": "mcp_1", "name": "f", "arguments": "{}", "error": "down"},
+            {"type": "mcp_list_tools", "id": "l", "server_label": "x", "tools": []},
+            {"type": "image_generation_call", "id": "ig_1", "result": "AA=="},
+            {"type": "computer_call", "id": "c", "call_id": "c", "action": {"type": "click"}},
+            {"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot"}},
+            {"type": "tool_search_call", "execution": "server", "call_id": null, "arguments": {}},
+            {"type": "tool_search_output", "execution": "server", "call_id": null, "tools": []},
+            {"type": "compaction", "encrypted_content": "x"},
+            {"type": "note", "content": [{"type": "x", "text": "Noted."}]},
+            {"role": "assistant", "content": "So."},
+        ]));
+        let told: Vec<(&str, &str)> = read
+            .messages
+            .iter()
+            .map(|it| (it["role"].as_str().unwrap(), it["content"].as_str().unwrap_or_default()))
+            .collect();
+        let expected = [
+            ("user", "Hi"),
+            ("assistant", ""),
+            ("tool", "a.md\nA\n\nB"),
+            ("assistant", ""),
+            ("tool", "2"),
+            ("assistant", ""),
+            ("tool", "Error: down"),
+            ("user", "Noted."),
+            ("assistant", "So."),
+        ];
+        assert_eq!(told, expected);
+        let call = tool_call("fs_1", "file_search", r#"{"queries":["q"]}"#);
+        assert_eq!(read.messages[1]["tool_calls"], json!([call]));
+        assert_eq!(read.messages[1]["reasoning_content"], "hm");
+        assert_eq!(read.paths[7], "input[14]");
+    }
+
+    #[test]
     fn each_wrong_item_is_named() {
         for (item, param) in [
             (json!(1), "input[0]"),
             (json!({}), "input[0].type"),
-            (json!({"type": "computer_call"}), "input[0].type"),
+            (
+                json!({"type": "tool_search_call", "execution": "client", "call_id": "c",
+                       "arguments": "x"}),
+                "input[0].arguments",
+            ),
             (json!({"role": "user"}), "input[0].content"),
             (json!({"role": "user", "content": 1}), "input[0].content"),
             (

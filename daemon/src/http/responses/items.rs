@@ -129,14 +129,14 @@ impl Items {
         self.done.push(item);
     }
 
-    /// The event of the whole text; a call of the local shell has none.
+    /// The event of the whole text; calls of the local shell and of the search for tools have none.
     fn done(&self, open: &Open) -> Option<Value> {
         let text = &open.text;
         let (what, fields) = match &open.kind {
             Kind::Call { tool, .. } => match tool.kind {
                 Called::Function => (FUNCTION, json!({"name": tool.name, "arguments": text})),
                 Called::Custom => (CUSTOM, json!({"input": text})),
-                Called::LocalShell => return None,
+                Called::LocalShell | Called::ToolSearch => return None,
             },
             Kind::Message => (
                 "output_text",
@@ -170,7 +170,7 @@ impl Items {
             Kind::Call { tool, .. } => match tool.kind {
                 Called::Function => (FUNCTION, json!({"delta": text})),
                 Called::Custom => (CUSTOM, json!({"delta": text})),
-                Called::LocalShell => return None,
+                Called::LocalShell | Called::ToolSearch => return None,
             },
             Kind::Message => {
                 ("output_text", json!({"content_index": 0, "delta": text, "logprobs": logprobs}))

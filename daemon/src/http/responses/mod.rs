@@ -1,7 +1,8 @@
 //! `/v1/responses`: OpenAI's Responses API, as chats of stored conversations.
 //!
-//! Reading order: `request` (the body as that of a chat) with `input`, `tools`, `client_tools` (what the
-//! chat's functions are to the client) with `local_shell`, `echo` (what the response repeats) and `paths` (errors); `place` (ids),
+//! Reading order: `request` (the body as that of a chat) with `input` and `hosted` (items of other servers), `tools`,
+//! `client_tools` (what the chat's functions are to the client) with `local_shell` and `tool_search`, `echo` (what the
+//! response repeats) and `paths` (errors); `place` (ids),
 //! `references` and `origin` (what a response continues, and where it is stored); `object` (a response),
 //! `create` (the answer), `stream` with `items` (its events); `stored` (reading and deleting), `conversation`
 //! (a new one).
@@ -10,6 +11,7 @@ mod client_tools;
 mod conversation;
 mod create;
 mod echo;
+mod hosted;
 mod input;
 mod items;
 mod local_shell;
@@ -21,6 +23,7 @@ mod references;
 mod request;
 pub(super) mod stored;
 mod stream;
+mod tool_search;
 mod tools;
 
 use axum::Router;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::client_tools::{ClientTool, ClientTools, Kind};
-use super::local_shell;
 use super::place::Ids;
+use super::{local_shell, tool_search};
 use crate::chat::answer::Answer;
 use crate::error::ApiError;
 use crate::wire::freeform;
@@ -174,7 +174,7 @@ pub fn output(
         let CallMade { id, name, arguments } = made;
         let tool = tools.get(name);
         let text = match tool.kind {
-            Kind::Function | Kind::LocalShell => arguments.to_owned(),
+            Kind::Function | Kind::LocalShell | Kind::ToolSearch => arguments.to_owned(),
             Kind::Custom => freeform::input_of(arguments),
         };
         items.push(call(&ids.call(n), id, &tool, &text, Status::Completed));
@@ -222,6 +222,12 @@ pub fn call(id: &str, call_id: &str, tool: &ClientTool, text: &str, status: Stat
                 "action": local_shell::action(text),
             });
         }
+        Kind::ToolSearch => {
+            return json!({
+                "id": id, "type": "tool_search_call", "status": status, "call_id": call_id,
+                "execution": tool_search::CLIENT, "arguments": tool_search::arguments(text),
+            });
+        }
     };
     let mut item = json!({
         "id": id, "type": kind, "status": status, "call_id": call_id, "name": tool.name, field: text,
@@ -248,6 +254,13 @@ pub fn items(
                 Kind::Function => "function_call_output",
                 Kind::Custom => "custom_tool_call_output",
                 Kind::LocalShell => "local_shell_call_output",
+                // What it found is in the tools of the response.
+                Kind::ToolSearch => {
+                    return vec![json!({
+                        "id": ids.result(), "type": tool_search::OUTPUT, "status": "completed",
+                        "call_id": call, "execution": tool_search::CLIENT, "tools": [],
+                    })];
+                }
             };
             vec![json!({
                 "id": ids.result(), "type": kind, "status": "completed", "call_id": call,

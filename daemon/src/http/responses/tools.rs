@@ -2,14 +2,15 @@
 //!
 //! - Tools that OpenAI's servers run are left out: agents offer them of their own accord, and go on without.
 //!   A choice of one is refused, and so is every other tool that is no function and does not become one.
+//! - What a search for tools has found is offered, too, see [`super::tool_search`].
 //! - Codex sends its tools to OpenAI's newest models as an item of the input, and may send them again when they
 //!   have changed: of two with one name the later one counts.
 
 use serde_json::{Map, Value, json};
 
-use super::client_tools::function_name;
-use super::local_shell;
+use super::client_tools::{SEARCH, function_name};
 use super::paths::Paths;
+use super::{local_shell, tool_search};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
 use crate::wire::freeform;
@@ -49,7 +50,7 @@ pub fn tools(fields: &Fields<'_>, input: &Value, paths: &mut Paths) -> Result<Of
     offered.add_all(fields, paths)?;
     offered.replaces = true;
     for (n, item) in input.as_array().into_iter().flatten().enumerate() {
-        if item["type"] == ADDITIONAL {
+        if item["type"] == ADDITIONAL || item["type"] == tool_search::OUTPUT {
             let path = format!("input[{n}]");
             offered.add_all(&Fields::of(item, &path)?, paths)?;
         }
@@ -63,7 +64,9 @@ impl Offered {
         for (n, sent) in holder.list("tools")?.into_iter().flatten().enumerate() {
             let path = holder.path(&format!("tools[{n}]"));
             let tool = Fields::of(sent, &path)?;
-            if !is_hosted(tool.required_string("type")?) {
+            let kind = tool.required_string("type")?;
+            let is_search = kind == SEARCH && tool_search::is_of_client(sent);
+            if is_search || !is_hosted(kind) {
                 self.add(&tool, &path, None, paths)?;
                 self.echo.push(sent.clone());
             }
@@ -85,6 +88,7 @@ impl Offered {
                 freeform::function(&function_name(namespace, tool.required_string("name")?), tool)?
             }
             (local_shell::NAME, None) => local_shell::function(),
+            (SEARCH, None) => tool_search::function(tool)?,
             ("namespace", None) => {
                 let name = tool.required_string("name")?;
                 tool.required("tools")?;
