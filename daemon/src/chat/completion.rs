@@ -16,6 +16,7 @@ use super::assembly::Assembly;
 use super::choices;
 use super::grammar;
 use super::identity::{Identity, Session};
+use super::privacy::Wishes;
 use super::recording::Recording;
 use super::request::{purpose, reuse_of};
 use super::source::Source;
@@ -51,7 +52,7 @@ impl Chat {
         }
         let adapters = self.adapters(&request.shape).await?;
         let identity = Identity::of(body, session)?;
-        let scope = self.scope(identity, request.private, None, false).await?;
+        let scope = self.scope(identity, wishes(&request), false).await?;
         let (identity, in_memory) = (scope.identity.clone(), scope.in_memory);
         let ticket = self.ticket(&identity)?;
         let transcript = options.transcript.of_turn(ticket.clone());
@@ -122,7 +123,7 @@ impl Chat {
         session: &Session,
     ) -> Result<(CompletionRequest, Answer), ApiError> {
         let identity = Identity::of(body, session)?;
-        let scope = self.scope(identity, request.private, None, false).await?;
+        let scope = self.scope(identity, wishes(&request), false).await?;
         let source = self.forward_completion(upstream, body, &request, &scope).await?;
         let options = &self.shared.options;
         let transcript = options.transcript.of_turn(None);
@@ -133,6 +134,10 @@ impl Chat {
         let answer = self.begin_answer("cmpl", &scope.identity, recording, new);
         Ok((request, answer))
     }
+}
+
+fn wishes(request: &CompletionRequest) -> Wishes {
+    Wishes { private: request.private, unstored: request.unstored, in_memory: None }
 }
 
 /// Answers whose text is handed out as it is.

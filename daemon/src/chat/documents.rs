@@ -94,7 +94,9 @@ impl Chat {
 
     pub(super) fn is_private(&self, request: &ChatRequest, identity: &Identity) -> bool {
         let transcript = &self.shared.options.transcript;
-        request.private || identity.named().is_some_and(|id| transcript.is_private(id))
+        request.private
+            || request.unstored
+            || identity.named().is_some_and(|id| transcript.is_private(id))
     }
 
     /// Counts an answer as a use of its documents' KV.

@@ -23,7 +23,7 @@ use super::submit::{Begun, Job, NextWindow, Submitted};
 use crate::error::{ApiError, ErrorKind};
 use crate::explain::Subject;
 use crate::prompt::documents::{DocumentPlace, with_documents};
-use crate::upstream::{CacheHint, Upstream, request};
+use crate::upstream::{CacheHint, Privacy, Upstream, request};
 use crate::wire::chat::ChatRequest;
 use crate::wire::completion::{CompletionRequest, DEFAULT_TOKENS};
 use crate::wire::message::Message;
@@ -136,7 +136,12 @@ impl Chat {
     ) -> Result<Source, ApiError> {
         let id = scope.identity.pinned().map(ConversationId::as_str);
         let random = || super::names::answer("private");
-        let hint = CacheHint::of(id, scope.is_private, random);
+        let privacy = match (scope.is_private, scope.in_memory) {
+            (true, _) => Privacy::Alone,
+            (false, Some(true)) => Privacy::InMemory,
+            (false, _) => Privacy::None,
+        };
+        let hint = CacheHint::of(id, privacy, random);
         let model = upstream.served().await?.model(body["model"].as_str()).to_owned();
         let (asked, url) = (upstream.clone(), upstream.url().to_owned());
         let begun = Instant::now();

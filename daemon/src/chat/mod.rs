@@ -89,7 +89,7 @@ use detached::DetachedAnswers;
 pub use forward::NEEDS_ENGINE;
 use identity::{Identity, Session};
 use locks::{ConversationGuard, ConversationLocks};
-use privacy::Scope;
+use privacy::{Scope, Wishes};
 use recording::Recording;
 use request::ResolvedRequest;
 use reuse_guard::ReuseGuard;
@@ -211,7 +211,9 @@ impl Chat {
         self.name_documents(&mut resolved.request, &identity).await?;
         let request = &resolved.request;
         let opens = !request.shape.is_prewarm();
-        let scope = self.scope(identity, request.private, request.in_memory, opens).await?;
+        let ChatRequest { private, unstored, in_memory, .. } = *request;
+        let wishes = Wishes { private, unstored, in_memory };
+        let scope = self.scope(identity, wishes, opens).await?;
         if request.continues_final && scope.identity.named().is_some() {
             let message = "a conversation goes on with `hob.continue`";
             return Err(ApiError::field("continue_final_message", message).code("unsupported"));

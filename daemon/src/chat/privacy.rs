@@ -1,16 +1,32 @@
 //! Whether a request's text and KV may reach the disk.
 //!
-//! - A private request never touches the disk: `store: false`, or `hob.private`.
+//! - A private request never touches the disk: `hob.private`, or `store: false` in a conversation.
 //! - A private conversation stays private, whatever later requests say; its text is in the
 //!   transcript's memory until it is deleted.
 //! - A private request without a conversation leaves nothing at its end.
+//! - `store: false` without a conversation has no text, and its KV stays in memory alone: clients send it with each
+//!   request of a history, and mean that nothing is kept for the server's owner.
 
-use hob_slots::ConversationId;
+use hob_slots::{CacheKey, ConversationId};
 
 use super::Chat;
 use super::identity::Identity;
 use crate::conversations::transcript::{PrivateRequest, TranscriptError};
 use crate::error::{ApiError, ErrorKind};
+
+/// The hint of unstored requests that have no cache key.
+const UNSTORED: &str = "unstored";
+
+/// What a request says of where its text and its KV may be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wishes {
+    /// `hob.private`
+    pub private: bool,
+    /// `store: false`
+    pub unstored: bool,
+    /// Its KV must not reach the disk; `None`: as recorded.
+    pub in_memory: Option<bool>,
+}
 
 /// What a request names, and whether it is private.
 #[derive(Debug)]
@@ -39,18 +55,18 @@ impl Scope {
 }
 
 impl Chat {
-    /// `in_memory`: what the request says of its KV. With `opens` a private request makes its
-    /// conversation private; without, a conversation that is not private counts as absent.
+    /// With `opens` a private request makes its conversation private; without, a conversation that is not private
+    /// counts as absent.
     ///
     /// # Errors
     /// When the request is private and its conversation is on disk.
     pub(super) async fn scope(
         &self,
         identity: Identity,
-        asks_privacy: bool,
-        in_memory: Option<bool>,
+        wishes: Wishes,
         opens: bool,
     ) -> Result<Scope, ApiError> {
+        let asks_privacy = wishes.private || wishes.unstored && identity.named().is_some();
         let transcript = &self.shared.options.transcript;
         let mut private = identity.named().and_then(|id| transcript.enter_private(id));
         let identity = match identity {
@@ -60,10 +76,14 @@ impl Chat {
                 Identity::Named(id)
             }
             _ if asks_privacy => Identity::Ephemeral,
+            Identity::Ephemeral if wishes.unstored => {
+                Identity::Hint(CacheKey::V5(UNSTORED.to_owned()).id())
+            }
             identity => identity,
         };
         let is_private = private.is_some() || asks_privacy;
-        let in_memory = if is_private { Some(true) } else { in_memory };
+        let stays = is_private || wishes.unstored;
+        let in_memory = if stays { Some(true) } else { wishes.in_memory };
         Ok(Scope { identity, is_private, private, in_memory })
     }
 }

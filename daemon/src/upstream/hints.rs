@@ -1,12 +1,12 @@
 //! What an engine is told of its cache: which requests belong together, and which must share nothing.
 //!
-//! | engine | a conversation or a hint | a private request |
-//! |---|---|---|
-//! | llama-server | `cache_prompt` | the same |
-//! | vLLM | header `X-Session-Id`, for a router in front of several | `cache_salt` of its own |
-//! | SGLang | header `X-SMG-Routing-Key`, for its gateway | `cache_salt` of its own |
-//! | hobd | `prompt_cache_key` | its KV stays in memory |
-//! | others | `prompt_cache_key` and header `X-Session-Id` | `store: false` |
+//! | engine | a conversation or a hint | a private request | one whose KV stays in memory |
+//! |---|---|---|---|
+//! | llama-server | `cache_prompt` | the same | the same |
+//! | vLLM | header `X-Session-Id`, for a router in front of several | `cache_salt` of its own | no further hint |
+//! | SGLang | header `X-SMG-Routing-Key`, for its gateway | `cache_salt` of its own | no further hint |
+//! | hobd | `prompt_cache_key` | its KV stays in memory | the same |
+//! | others | `prompt_cache_key` and header `X-Session-Id` | `store: false` | the same |
 //!
 //! - vLLM and SGLang share equal beginnings between all requests without a salt, as Hob does between
 //!   conversations: a salt for each conversation would compute every system prompt again.
@@ -22,25 +22,36 @@ use super::engine::EngineKind;
 const SESSION: HeaderName = HeaderName::from_static("x-session-id");
 const ROUTING_KEY: HeaderName = HeaderName::from_static("x-smg-routing-key");
 
+/// Where the KV of a request may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Privacy {
+    #[default]
+    None,
+    /// Not on disk.
+    InMemory,
+    /// Not on disk, and shared with no other request.
+    Alone,
+}
+
 /// Of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheHint {
     key: Option<String>,
-    is_private: bool,
+    privacy: Privacy,
 }
 
 impl CacheHint {
     /// `id`: of the conversation or the hint. Of a private request without one, `random` keeps it from all others.
-    pub fn of(id: Option<&str>, is_private: bool, random: impl FnOnce() -> String) -> Self {
+    pub fn of(id: Option<&str>, privacy: Privacy, random: impl FnOnce() -> String) -> Self {
         let digest = |text: &str| {
             let digest = Sha256::digest(text.as_bytes());
             digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>()
         };
         let key = match id {
             Some(id) => Some(digest(id)),
-            None => is_private.then(|| digest(&random())),
+            None => (privacy == Privacy::Alone).then(|| digest(&random())),
         };
-        Self { key, is_private }
+        Self { key, privacy }
     }
 
     /// Adds the fields, and returns the headers.
@@ -56,21 +67,21 @@ impl CacheHint {
         match kind {
             EngineKind::LlamaServer => Vec::new(),
             EngineKind::Vllm | EngineKind::Sglang => {
-                if self.is_private {
+                if self.privacy == Privacy::Alone {
                     body["cache_salt"] = key.as_str().into();
                 }
                 header(if kind == EngineKind::Vllm { SESSION } else { ROUTING_KEY })
             }
             EngineKind::Hob => {
                 body["prompt_cache_key"] = key.as_str().into();
-                if self.is_private {
+                if self.privacy != Privacy::None {
                     body["prompt_cache_retention"] = "in_memory".into();
                 }
                 Vec::new()
             }
             EngineKind::Other => {
                 body["prompt_cache_key"] = key.as_str().into();
-                if self.is_private {
+                if self.privacy != Privacy::None {
                     body["store"] = false.into();
                 }
                 header(SESSION)
@@ -94,7 +105,7 @@ mod tests {
 
     #[test]
     fn each_engine_gets_the_hints_that_it_knows_and_no_name() {
-        let hint = CacheHint::of(Some("my diary"), false, String::new);
+        let hint = CacheHint::of(Some("my diary"), Privacy::None, String::new);
         let key = hint.key.clone().unwrap();
         assert!(!key.contains("diary") && key.len() == 32);
         let llama = given(&hint, EngineKind::LlamaServer);
@@ -109,8 +120,8 @@ mod tests {
 
     #[test]
     fn a_private_request_shares_nothing_where_the_engine_can_be_told() {
-        let named = CacheHint::of(Some("talk"), true, || unreachable!("it has a name"));
-        let anonymous = CacheHint::of(None, true, || "random".into());
+        let named = CacheHint::of(Some("talk"), Privacy::Alone, || unreachable!("it has a name"));
+        let anonymous = CacheHint::of(None, Privacy::Alone, || "random".into());
         for kind in [EngineKind::Vllm, EngineKind::Sglang] {
             let salts = [&named, &anonymous].map(|hint| given(hint, kind).0);
             let salts = salts.map(|body| body["cache_salt"].as_str().unwrap().to_owned());
@@ -119,7 +130,10 @@ mod tests {
         let hob = given(&named, EngineKind::Hob).0;
         assert_eq!(hob["prompt_cache_retention"], "in_memory");
         assert_eq!(given(&anonymous, EngineKind::Other).0["store"], false);
-        let plain = CacheHint::of(None, false, || unreachable!("it is not private"));
+        let in_memory = CacheHint::of(Some("talk"), Privacy::InMemory, || unreachable!());
+        assert_eq!(given(&in_memory, EngineKind::Vllm).0, json!({}));
+        assert_eq!(given(&in_memory, EngineKind::Hob).0, hob);
+        let plain = CacheHint::of(None, Privacy::None, || unreachable!("it is not private"));
         assert_eq!(given(&plain, EngineKind::Vllm), (json!({}), vec![]));
     }
 }

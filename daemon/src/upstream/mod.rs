@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 pub use answer::{Event, UpstreamAnswer};
 pub use engine::EngineKind;
 pub use error::UpstreamError;
-pub use hints::CacheHint;
+pub use hints::{CacheHint, Privacy};
 use web::Web;
 
 /// How long a list of models may take that the state of the daemon is asked for.

@@ -13,7 +13,7 @@ use super::form::{AnswerForm, answer_form};
 use super::functions::{self, FUNCTION_CALL};
 use super::hob::{
     after, append, beyond, budget, cold, continues, defaults, draft, in_memory, instructions,
-    newest, private, progress, reuse, ttl,
+    newest, private, progress, reuse, ttl, unstored,
 };
 use super::label::Label;
 use super::message::{Message, Role};
@@ -75,8 +75,10 @@ pub struct ChatRequest {
     pub ttl: Option<TtlClass>,
     /// Whether the KV must stay in memory; `None`: as before.
     pub in_memory: Option<bool>,
-    /// Neither text nor KV may reach the disk.
+    /// Neither text nor KV may reach the disk, or stay in memory without a conversation.
     pub private: bool,
+    /// Neither text nor KV may reach the disk.
+    pub unstored: bool,
     /// Of a request that generates nothing: restore what is saved, compute nothing.
     pub restores_only: bool,
     /// The stream says how far the prompt is.
@@ -142,6 +144,7 @@ impl ChatRequest {
             ttl: ttl(&fields)?,
             in_memory: in_memory(&fields)?,
             private: private(&fields)?,
+            unstored: unstored(&fields)?,
             restores_only: fields.boolean("compute")? == Some(false),
             progress: progress(&fields)?,
             verbose: fields.boolean("verbose")?.unwrap_or(false),

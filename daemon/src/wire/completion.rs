@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::fields::{Fields, unsupported, whole, wrong_type};
 use super::form::{AnswerForm, answer_form};
-use super::hob::{budget, check_of_completion, cold, draft, private, progress, reuse};
+use super::hob::{budget, check_of_completion, cold, draft, private, progress, reuse, unstored};
 use super::sampling::Shape;
 use crate::error::ApiError;
 
@@ -38,6 +38,7 @@ pub struct CompletionRequest {
     /// Tokens of the answer may be guessed, where the settings allow it.
     pub draft: bool,
     pub private: bool,
+    pub unstored: bool,
     /// Reuse no KV for this answer.
     pub cold: bool,
     /// The stream says how far the prompt is.
@@ -91,6 +92,7 @@ impl CompletionRequest {
             reuse: reuse(&fields)?,
             draft: draft(&fields)?.unwrap_or(true),
             private: private(&fields)?,
+            unstored: unstored(&fields)?,
             cold,
             progress,
         })

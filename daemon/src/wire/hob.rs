@@ -179,14 +179,15 @@ pub(super) fn progress(fields: &Fields<'_>) -> Result<bool, ApiError> {
     Ok(ours.unwrap_or(false) || fields.boolean("return_progress")?.unwrap_or(false))
 }
 
-/// `hob.private`, or OpenAI's `store: false`.
+/// `hob.private`: nothing may stay.
 pub(super) fn private(fields: &Fields<'_>) -> Result<bool, ApiError> {
-    let ours = match hob(fields)? {
-        Some(hob) => hob.boolean("private")?,
-        None => None,
-    };
-    let store = fields.boolean("store")?;
-    Ok(ours.unwrap_or(false) || store == Some(false))
+    let Some(hob) = hob(fields)? else { return Ok(false) };
+    Ok(hob.boolean("private")?.unwrap_or(false))
+}
+
+/// OpenAI's `store: false`: nothing may reach the disk.
+pub(super) fn unstored(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    Ok(fields.boolean("store")? == Some(false))
 }
 
 /// Whether the request says that its KV stays in memory, or gives it a TTL class on disk.

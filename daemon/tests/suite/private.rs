@@ -71,10 +71,10 @@ fn the_search_finds_the_text_and_the_tokens_of_what_is_saved() {
 #[test]
 fn a_private_request_without_a_conversation_leaves_nothing() {
     for extra in [
-        json!({"store": false}),
         json!({"hob": {"private": true}}),
-        json!({"store": false, "prompt_cache_key": "app"}),
-        json!({"store": false, "n": 2}),
+        json!({"hob": {"private": true}, "store": false}),
+        json!({"hob": {"private": true}, "prompt_cache_key": "app"}),
+        json!({"hob": {"private": true}, "n": 2}),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let hobd = hobd(directory.path());
@@ -87,6 +87,31 @@ fn a_private_request_without_a_conversation_leaves_nothing() {
         let again = say(&hobd, &secret(), extra.clone());
         assert_eq!(again["hob"]["tokens"]["shared"], 0, "{again}");
         assert_eq!(hobd.client.get("/v1/conversations")["data"], json!([]));
+        assert_eq!(canary_after_stop(hobd, directory.path()), [""; 0], "{extra}");
+    }
+}
+
+/// As OpenAI's clients and agents send it with each request.
+#[test]
+fn a_request_that_is_not_stored_is_reused_from_memory_and_leaves_nothing_on_disk() {
+    for extra in [
+        json!({"store": false}),
+        json!({"store": false, "prompt_cache_key": "app"}),
+        json!({"store": false, "hob": {"ttl": "permanent"}}),
+        json!({"store": false, "n": 2}),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let hobd = hobd(directory.path());
+        say(&hobd, &secret(), extra.clone());
+        let again = say(&hobd, &secret(), extra.clone());
+        assert!(again["hob"]["tokens"]["computed"].as_u64().unwrap() < 4, "{extra}: {again}");
+        for other in ["b", "c", "d", "e", "f"] {
+            say(&hobd, "Hello", json!({"conversation": other})); // They need its slot.
+        }
+        let again = say(&hobd, &secret(), extra.clone());
+        assert!(again["hob"]["tokens"]["memory"].as_u64().unwrap() > 64, "{extra}: {again}");
+        let listed = hobd.client.get("/v1/conversations")["data"].clone();
+        assert_eq!(listed.as_array().unwrap().len(), 5, "no text is stored: {listed}");
         assert_eq!(canary_after_stop(hobd, directory.path()), [""; 0], "{extra}");
     }
 }
@@ -120,7 +145,7 @@ fn a_private_conversation_is_remembered_in_memory_and_gone_when_it_is_deleted() 
     assert_eq!(deleted.status, 200, "{}", deleted.text());
     assert_eq!(hobd.client.call("GET", "/v1/conversations/a").send().status, 404);
     wait::until("its KV is gone", || {
-        let fresh = say(&hobd, &secret(), json!({"store": false}));
+        let fresh = say(&hobd, &secret(), json!({"hob": {"private": true}}));
         let tokens = &fresh["hob"]["tokens"];
         (tokens["memory"] == 0 && tokens["disk"] == 0).then_some(())
     });
@@ -172,7 +197,7 @@ fn a_private_conversation_ends_a_day_after_its_last_message() {
     });
     assert_eq!(hobd.client.call("GET", "/v1/conversations/a").send().status, 404);
     wait::until("its KV is gone", || {
-        let fresh = say(&hobd, &secret(), json!({"store": false}));
+        let fresh = say(&hobd, &secret(), json!({"hob": {"private": true}}));
         let tokens = &fresh["hob"]["tokens"];
         (tokens["memory"] == 0 && tokens["disk"] == 0).then_some(())
     });

@@ -5,8 +5,8 @@
 //! - A client that sends the whole history, with the ids of earlier items, goes on in their conversation.
 //! - Instructions are those of one request: the next one does not inherit them from a response. System
 //!   messages of the input stay.
-//! - What is not stored stays in memory, under a hint, so that a client that sends the whole history each
-//!   time computes only what is new.
+//! - What is not stored is a chat with `store: false`: its KV stays in memory, so that a client that sends the whole
+//!   history each time computes only what is new.
 
 use hob_prewarm::profile::joined;
 use serde_json::{Value, json};
@@ -18,9 +18,6 @@ use crate::chat::identity::{Identity, Session};
 use crate::chat::names;
 use crate::conversations::Conversations;
 use crate::error::ApiError;
-
-/// The hint of responses that are not stored and have no cache key.
-const UNSTORED: &str = "responses";
 
 /// Puts the request into its conversation. Returns the body of the chat.
 ///
@@ -38,7 +35,7 @@ pub async fn chat_body(
         let Answered { text, row, .. } = stored::previous(&previous, conversations).await?;
         let history = text.path_to(row).into_iter().map(|saved| saved.message.clone()).collect();
         if !stores {
-            return Ok(unstored(request, &identity, history));
+            return Ok(unstored(request, history));
         }
         instruct(request, &history, text.instructions.is_some());
         request.paths.add("hob.after".to_owned(), "previous_response_id");
@@ -60,7 +57,7 @@ pub async fn chat_body(
         return Ok(append(request, id.as_str(), None));
     }
     if !stores {
-        return Ok(unstored(request, &identity, Vec::new()));
+        return Ok(unstored(request, Vec::new()));
     }
     let history = sent(request);
     match references::conversation(body, conversations).await? {
@@ -122,8 +119,8 @@ fn append(request: &mut Request, conversation: &str, after: Option<i64>) -> Valu
     request.body(Vec::new())
 }
 
-/// A chat that carries its whole history. `identity`: of the request.
-fn unstored(request: &mut Request, identity: &Identity, mut history: Vec<Value>) -> Value {
+/// A chat that carries its whole history.
+fn unstored(request: &mut Request, mut history: Vec<Value>) -> Value {
     if let Some(own) = &request.instructions {
         let is_sent = history.is_empty();
         let begun = if is_sent { &request.input.messages } else { &history };
@@ -135,9 +132,6 @@ fn unstored(request: &mut Request, identity: &Identity, mut history: Vec<Value>)
         }
         history.insert(0, json!({"role": "system", "content": text}));
     }
-    if *identity == Identity::Ephemeral {
-        request.chat.insert("prompt_cache_key".into(), UNSTORED.into());
-    }
-    request.chat.insert("prompt_cache_retention".into(), "in_memory".into());
+    request.chat.insert("store".into(), false.into());
     request.body(history)
 }

@@ -71,7 +71,8 @@ fn a_mark_names_the_kv_by_its_user_or_by_what_stands_in_front() {
         (&answer["hob"]["conversation"], &answer["hob"]["cache_key"]),
         (&json!("c"), &Value::Null)
     );
-    let private = json!({"system": system(None), "store": false});
+    assert_eq!(key(json!({"system": system(None), "store": false})), hashed, "it stays in memory");
+    let private = json!({"system": system(None), "hob": {"private": true}});
     assert_eq!(key(private), Value::Null);
 }
 

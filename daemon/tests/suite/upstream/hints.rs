@@ -71,7 +71,7 @@ fn vllm_gets_a_session_and_a_salt_for_what_is_private() {
 
     let mut private = ask("Hi");
     private["model"] = "gpt-4o".into();
-    private["store"] = false.into();
+    private["hob"] = json!({"private": true});
     let salts = [world.asked(&private), world.asked(&private)];
     assert_eq!(salts[0].body["model"], "first", "an unknown name is that of the first");
     assert_ne!(salts[0].body["cache_salt"], salts[1].body["cache_salt"]);

@@ -454,6 +454,10 @@ fn a_private_chat_leaves_nothing_in_front_or_behind() {
     assert_eq!(text(&world.front().chat(&request)), "secret");
     let listed = world.front().get("/v1/conversations");
     assert_eq!(listed["data"][0]["private"], true, "{listed}");
+    let mut unstored = ask("Say this: hidden");
+    unstored["store"] = false.into();
+    assert_eq!(text(&world.front().chat(&unstored)), "hidden");
+    assert_eq!(world.front().get("/v1/conversations")["data"].as_array().map(Vec::len), Some(1));
     let slots = world.behind().get("/v1/slots");
     assert_eq!(slots["data"], json!([]), "{slots}");
 }
