@@ -4,7 +4,7 @@
 //! Runs on the bundled model; without llama.cpp on the fake one.
 
 #[path = "documents/pdf.rs"]
-mod pdf;
+pub(crate) mod pdf;
 #[path = "documents/views.rs"]
 mod views;
 

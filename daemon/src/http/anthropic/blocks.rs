@@ -2,12 +2,15 @@
 //!
 //! - A message of the user with results of tools becomes one chat message a result, and one of its text
 //!   behind them.
+//! - A call of a tool that Anthropic's servers ran is one of the chat, with its result behind it, where the result
+//!   can be read; else it is left out.
 //! - Texts of one message are joined by line breaks, those of an answer without: it was one text, with
 //!   calls in between.
 
 use serde_json::{Map, Value, json};
 
 use super::cache::Marks;
+use super::ran;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::{PICTURE, tool_call};
@@ -30,6 +33,8 @@ enum Block {
     Reasoning(String),
     /// As an answer has it.
     Call(Value),
+    /// The same of a tool that the server ran.
+    Ran(Value),
     Result {
         id: String,
         text: String,
@@ -55,7 +60,7 @@ pub fn messages_of(value: &Value, path: &str, marks: &mut Marks) -> Result<Messa
     let mut messages = match role {
         Role::System => return Ok(Message::System(joined(blocks))),
         Role::User => of_user(blocks),
-        Role::Assistant => vec![of_assistant(blocks)],
+        Role::Assistant => of_assistant(blocks),
     };
     if let (Some(hob), Some(last)) = (fields.get("hob"), messages.last_mut()) {
         last["hob"] = hob.clone();
@@ -91,8 +96,15 @@ fn block(value: &Value, path: &str, role: Role, marks: &mut Marks) -> Result<Blo
     Ok(match (fields.required_string("type")?, role) {
         ("text", _) => Block::Text(fields.required_string("text")?.to_owned()),
         ("document", Role::User) => Block::Text(document(&fields)?),
+        ("search_result", Role::User) => Block::Text(search_result(&fields)?),
         ("tool_result", Role::User) => result(&fields, marks)?,
-        ("tool_use", Role::Assistant) => call(&fields)?,
+        ("tool_use", Role::Assistant) => Block::Call(call(&fields)?),
+        ("server_tool_use" | "mcp_tool_use", Role::Assistant) => Block::Ran(call(&fields)?),
+        (kind, Role::Assistant) if kind.ends_with("_tool_result") => {
+            let id = fields.required_string("tool_use_id")?.to_owned();
+            let text = fields.get("content").and_then(ran::text);
+            text.map_or(Block::Sealed, |text| Block::Result { id, text })
+        }
         ("thinking", Role::Assistant) => {
             Block::Reasoning(fields.required_string("thinking")?.to_owned())
         }
@@ -110,12 +122,12 @@ fn unknown(fields: &Fields<'_>, kind: &str) -> ApiError {
     unsupported(path, message)
 }
 
-fn call(fields: &Fields<'_>) -> Result<Block, ApiError> {
+fn call(fields: &Fields<'_>) -> Result<Value, ApiError> {
     let (id, name) = (fields.required_string("id")?, fields.required_string("name")?);
     fields.required("input")?;
     let input = fields.map("input")?.expect("it is not null");
     let arguments = Value::Object(input.clone()).to_string();
-    Ok(Block::Call(tool_call(id, name, &arguments)))
+    Ok(tool_call(id, name, &arguments))
 }
 
 fn result(fields: &Fields<'_>, marks: &mut Marks) -> Result<Block, ApiError> {
@@ -141,6 +153,7 @@ fn result_part(value: &Value, path: &str, marks: &mut Marks) -> Result<String, A
     match fields.required_string("type")? {
         "text" => fields.required_string("text").map(str::to_owned),
         "document" => document(&fields),
+        "search_result" => search_result(&fields),
         "image" => Ok(PICTURE.to_owned()),
         kind => Err(unknown(&fields, kind)),
     }
@@ -150,16 +163,30 @@ fn result_part(value: &Value, path: &str, marks: &mut Marks) -> Result<String, A
 fn document(fields: &Fields<'_>) -> Result<String, ApiError> {
     let path = fields.path("source");
     let source = Fields::of(fields.required("source")?, &path)?;
-    let kind = source.required_string("type")?;
-    if kind != "text" {
-        let (path, kind) = (source.path("type"), kind.escape_debug());
-        let message =
-            format!("`{path}`: documents of type `{kind}` are not supported, only `text`");
-        return Err(unsupported(path, message));
-    }
-    let text = source.required_string("data")?;
+    let text = match source.required_string("type")? {
+        "text" => source.required_string("data")?.to_owned(),
+        "content" => texts(&source, "content")?,
+        kind => {
+            let (path, kind) = (source.path("type"), kind.escape_debug());
+            let message = format!(
+                "`{path}`: documents of type `{kind}` are not supported, only `text`, `content` and `base64`"
+            );
+            return Err(unsupported(path, message));
+        }
+    };
     let title = fields.string("title")?.map(|title| format!("{title}\n"));
-    Ok(title.unwrap_or_default() + text)
+    Ok(title.unwrap_or_default() + &text)
+}
+
+/// The text of a result of a search, behind its title and its source.
+fn search_result(fields: &Fields<'_>) -> Result<String, ApiError> {
+    let (title, source) = (fields.required_string("title")?, fields.required_string("source")?);
+    Ok(format!("{title}\n{source}\n{}", texts(fields, "content")?))
+}
+
+/// A text, or the texts of blocks.
+fn texts(fields: &Fields<'_>, name: &str) -> Result<String, ApiError> {
+    text_of(fields, name, &mut Marks::default())
 }
 
 fn joined(blocks: Vec<Block>) -> String {
@@ -187,24 +214,54 @@ fn of_user(blocks: Vec<Block>) -> Vec<Value> {
     messages
 }
 
-fn of_assistant(blocks: Vec<Block>) -> Value {
-    let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
+/// One message, or more where a tool of the server ran within it.
+fn of_assistant(blocks: Vec<Block>) -> Vec<Value> {
+    let (mut messages, mut said, mut ran) = (Vec::new(), Said::default(), Vec::new());
     for block in blocks {
         match block {
-            Block::Text(more) => text.push_str(&more),
-            Block::Reasoning(more) => reasoning.push_str(&more),
-            Block::Call(call) => calls.push(call),
-            Block::Result { .. } | Block::Sealed => {}
+            Block::Text(more) => said.text.push_str(&more),
+            Block::Reasoning(more) => said.reasoning.push_str(&more),
+            Block::Call(call) => said.calls.push(call),
+            Block::Ran(call) => ran.push(call),
+            Block::Result { id, text } => {
+                if let Some(at) = ran.iter().position(|call: &Value| call["id"] == id.as_str()) {
+                    said.calls.push(ran.remove(at));
+                    messages.push(std::mem::take(&mut said).message());
+                    messages.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
+                }
+            }
+            Block::Sealed => {}
         }
     }
-    let mut message = Map::new();
-    message.insert("role".into(), "assistant".into());
-    message.insert("content".into(), text.into());
-    if !reasoning.is_empty() {
-        message.insert("reasoning_content".into(), reasoning.into());
+    if messages.is_empty() || !said.is_empty() {
+        messages.push(said.message());
     }
-    if !calls.is_empty() {
-        message.insert("tool_calls".into(), calls.into());
+    messages
+}
+
+/// A message of the assistant's.
+#[derive(Default)]
+struct Said {
+    text: String,
+    reasoning: String,
+    calls: Vec<Value>,
+}
+
+impl Said {
+    fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
     }
-    Value::Object(message)
+
+    fn message(self) -> Value {
+        let mut message = Map::new();
+        message.insert("role".into(), "assistant".into());
+        message.insert("content".into(), self.text.into());
+        if !self.reasoning.is_empty() {
+            message.insert("reasoning_content".into(), self.reasoning.into());
+        }
+        if !self.calls.is_empty() {
+            message.insert("tool_calls".into(), self.calls.into());
+        }
+        Value::Object(message)
+    }
 }

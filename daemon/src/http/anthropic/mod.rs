@@ -4,7 +4,8 @@
 //! - Errors name the fields of Anthropic's request.
 //! - Errors of every layer in front of the routes, such as a missing token, have Anthropic's form.
 //!
-//! Reading order: `request` (the body), with `blocks` (contents of messages), `tools`, `thinking`, `cache`
+//! Reading order: `files` (texts in place of files), `request` (the body), with `blocks` (contents of messages) and `ran`
+//! (results of Anthropic's tools), `tools`, `thinking`, `cache`
 //! (`cache_control`) and `thread` (what the server holds); `names` (fields in errors); `answer` (a whole message, its usage, why it
 //! ended), `events` (a stream), `errors`.
 
@@ -13,7 +14,9 @@ mod blocks;
 mod cache;
 pub mod errors;
 mod events;
+mod files;
 mod names;
+mod ran;
 mod request;
 mod thinking;
 mod thread;
@@ -44,8 +47,9 @@ pub fn routes() -> Router<Shared> {
 async fn create(
     State(chat): State<Chat>,
     State(conversations): State<Conversations>,
-    asked: JsonBody,
+    mut asked: JsonBody,
 ) -> Result<Response, ApiError> {
+    files::read(&mut asked.value).await?;
     let request = Request::of(&asked.value, &asked.session, Purpose::Answer)?;
     let Request { mut body, names, form, thread } = request;
     if let Some(thread) = &thread {
@@ -68,8 +72,9 @@ async fn create(
 async fn count_tokens(
     State(chat): State<Chat>,
     State(conversations): State<Conversations>,
-    asked: JsonBody,
+    mut asked: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
+    files::read(&mut asked.value).await?;
     let request = Request::of(&asked.value, &asked.session, Purpose::Count)?;
     let Request { mut body, names, thread, .. } = request;
     if let Some(thread @ Thread::Continue(_)) = &thread {

@@ -6,12 +6,14 @@ use crate::http::translation::renamed;
 pub struct Names {
     /// The path of the origin of each chat message.
     messages: Vec<String>,
+    /// The place of each chat tool in the client's list.
+    tools: Vec<usize>,
 }
 
 impl Names {
-    /// `messages`: the path of the origin of each chat message.
-    pub fn of(messages: Vec<String>) -> Self {
-        Self { messages }
+    /// `messages`: the path of the origin of each chat message. `tools`: the place of each chat tool in the client's list.
+    pub fn of(messages: Vec<String>, tools: Vec<usize>) -> Self {
+        Self { messages, tools }
     }
 
     /// The same error of a field as the client wrote it.
@@ -28,6 +30,7 @@ impl Names {
         let (field, rest) = param.split_at(param.find(['.', '[']).unwrap_or(param.len()));
         Some(match field {
             "tools" | "tool_choice" => {
+                let rest = self.of_tool(rest).unwrap_or_else(|| rest.to_owned());
                 let rest = rest.replace(".function.parameters", ".input_schema");
                 format!("{field}{}", rest.replace(".function", ""))
             }
@@ -39,6 +42,13 @@ impl Names {
             _ => return None,
         })
     }
+
+    /// `rest`: of the path, behind `tools`. `None`: it names no tool by its place.
+    fn of_tool(&self, rest: &str) -> Option<String> {
+        let (index, behind) = rest.strip_prefix('[')?.split_once(']')?;
+        let place = self.tools.get(index.parse::<usize>().ok()?)?;
+        Some(format!("[{place}]{behind}"))
+    }
 }
 
 #[cfg(test)]
@@ -47,15 +57,17 @@ mod tests {
 
     #[test]
     fn an_error_names_the_field_that_the_client_sent() {
-        let names = Names::of(vec!["system".into(), "messages[0]".into(), "messages[0]".into()]);
+        let messages = ["system", "messages[0]", "messages[0]"].map(str::to_owned);
+        let names = Names::of(messages.to_vec(), vec![0, 2]);
         for (chat, own) in [
             ("messages[0]", "system"),
             ("messages[2].hob.key", "messages[0].hob.key"),
             ("messages[9]", "messages[9]"),
             ("messages", "messages"),
-            ("tools[1].function.name", "tools[1].name"),
-            ("tools[1].function.parameters", "tools[1].input_schema"),
-            ("tools[1]", "tools[1]"),
+            ("tools[1].function.name", "tools[2].name"),
+            ("tools[1].function.parameters", "tools[2].input_schema"),
+            ("tools[1]", "tools[2]"),
+            ("tools", "tools"),
             ("tool_choice.function.name", "tool_choice.name"),
             ("stop[3]", "stop_sequences[3]"),
             ("response_format.json_schema.schema", "output_config.format.schema"),

@@ -78,10 +78,10 @@ impl Request {
         let mut marks = Marks::default();
         marks.read(&fields)?;
 
-        let tools = tools::tools(&fields, &mut marks)?;
+        let (tools, places) = tools::tools(&fields, &mut marks)?;
         let said = Said::read(&fields, &mut marks)?;
         let keys = cache_keys(&fields, &tools, said.system.as_deref())?;
-        let names = said.put_into(&mut chat);
+        let names = Names::of(said.put_into(&mut chat), places);
         if !tools.is_empty() {
             chat.insert("tools".into(), tools.into());
         }
@@ -145,8 +145,8 @@ impl Said {
     }
 
     /// Writes the messages of the chat. With `hob.append` the system prompt is the conversation's own
-    /// from now on.
-    fn put_into(mut self, chat: &mut Map<String, Value>) -> Names {
+    /// from now on. Returns the path of the origin of each message.
+    fn put_into(mut self, chat: &mut Map<String, Value>) -> Vec<String> {
         match (self.system, chat.get_mut("hob")) {
             (Some(text), Some(Value::Object(hob))) if hob.get("append") == Some(&json!(true)) => {
                 hob.entry("instructions").or_insert(text.into());
@@ -158,7 +158,7 @@ impl Said {
             (None, _) => {}
         }
         chat.insert("messages".into(), self.messages.into());
-        Names::of(self.paths)
+        self.paths
     }
 }
 

@@ -1,4 +1,7 @@
 //! The tools of a request, and which of them the answer may or must call.
+//!
+//! - Tools that Anthropic's servers run are left out: agents offer them of their own accord, and go on without. Its
+//!   own tools that the client runs are refused: they have no schema.
 
 use serde_json::{Map, Value, json};
 
@@ -6,17 +9,30 @@ use super::cache::Marks;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
 
-/// The tools in the chat's form; empty without any.
-pub fn tools(fields: &Fields<'_>, marks: &mut Marks) -> Result<Vec<Value>, ApiError> {
-    let list = fields.list("tools")?.map_or(&[][..], Vec::as_slice);
-    let tool = |(n, tool)| self::tool(tool, &format!("tools[{n}]"), marks);
-    list.iter().enumerate().map(tool).collect()
+/// The tools in the chat's form, and the place of each in the client's list; empty without any.
+pub fn tools(fields: &Fields<'_>, marks: &mut Marks) -> Result<(Vec<Value>, Vec<usize>), ApiError> {
+    let (mut tools, mut places) = (Vec::new(), Vec::new());
+    for (n, sent) in fields.list("tools")?.into_iter().flatten().enumerate() {
+        if let Some(tool) = tool(sent, &format!("tools[{n}]"), marks)? {
+            tools.push(tool);
+            places.push(n);
+        }
+    }
+    Ok((tools, places))
 }
 
-fn tool(value: &Value, path: &str, marks: &mut Marks) -> Result<Value, ApiError> {
+/// What the types of tools that Anthropic's servers run begin with. A date is behind it.
+const HOSTED: [&str; 4] = ["code_execution_", "tool_search_tool_", "web_fetch_", "web_search_"];
+
+/// `None`: it is left out.
+fn tool(value: &Value, path: &str, marks: &mut Marks) -> Result<Option<Value>, ApiError> {
     let fields = Fields::of(value, path)?;
     marks.read(&fields)?;
-    if let Some(kind) = fields.string("type")?
+    let kind = fields.string("type")?;
+    if kind.is_some_and(|kind| HOSTED.iter().any(|hosted| kind.starts_with(hosted))) {
+        return Ok(None);
+    }
+    if let Some(kind) = kind
         && kind != "custom"
     {
         let kind = kind.escape_debug();
@@ -35,7 +51,7 @@ fn tool(value: &Value, path: &str, marks: &mut Marks) -> Result<Value, ApiError>
     if let Some(strict) = fields.boolean("strict")? {
         function.insert("strict".into(), strict.into());
     }
-    Ok(json!({"type": "function", "function": function}))
+    Ok(Some(json!({"type": "function", "function": function})))
 }
 
 /// Writes `tool_choice` in the chat's form.

@@ -1,5 +1,7 @@
 //! Refusals, in Anthropic's form.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use hob_testkit::Call;
 use serde_json::{Value, json};
 
@@ -43,9 +45,10 @@ fn a_wrong_field_is_named_as_the_client_sent_it() {
         (json!({"tools": [{"name": "f"}]}), "tools[0].input_schema"),
         (json!({"tools": [tool("a b")]}), "tools[0].name"),
         (json!({"tools": [tool("f"), tool("f")]}), "tools[1].name"),
+        (json!({"tools": [{"type": "bash_20250124", "name": "bash"}]}), "tools[0].type"),
         (
-            json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}),
-            "tools[0].type",
+            json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}, tool("a b")]}),
+            "tools[1].name",
         ),
         (
             json!({"tools": [tool("f")], "tool_choice": {"type": "tool", "name": "g"}}),
@@ -80,14 +83,27 @@ fn a_wrong_field_is_named_as_the_client_sent_it() {
 fn images_of_the_user_are_refused_by_name() {
     let world = World::new();
     let image = json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aa"}});
-    let pdf = json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "aa"}});
-    for (block, param) in
-        [(image, "messages[0].content[1].type"), (pdf, "messages[0].content[1].source.type")]
-    {
+    let elsewhere = json!({"type": "document", "source": {"type": "url", "url": "http://a/b.pdf"}});
+    let asked = |block: Value| {
         let body = with(json!([user(json!([{"type": "text", "text": "Look"}, block]))]), json!({}));
-        let error = refused(&world.ask(&body), 400, "invalid_request_error");
+        refused(&world.ask(&body), 400, "invalid_request_error")
+    };
+    for (block, param) in
+        [(image, "messages[0].content[1].type"), (elsewhere, "messages[0].content[1].source.type")]
+    {
+        let error = asked(block);
         assert_eq!((&error["param"], &error["code"]), (&json!(param), &json!("unsupported")));
         assert!(error["message"].as_str().unwrap().contains("not supported"), "{error}");
+    }
+    let pdf = |data: &str| json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}});
+    let broken = BASE64.encode("%PDF-1.4\n");
+    for (data, param) in [
+        ("a", "messages[0].content[1].source.data"),
+        (broken.as_str(), "messages[0].content[1].source"),
+    ] {
+        let error = asked(pdf(data));
+        assert_eq!(error["param"], param, "{error}");
+        assert!(error["message"].as_str().unwrap().contains(param), "{error}");
     }
 }
 

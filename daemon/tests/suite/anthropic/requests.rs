@@ -1,8 +1,11 @@
 //! What of a request reaches the model, and what of its answer the client.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use super::{World, say, user, with};
+use crate::documents::pdf::pdf;
 
 #[test]
 fn an_answer_is_a_message() {
@@ -94,6 +97,40 @@ fn contents_are_texts_or_blocks_and_thoughts_come_back() {
         ]
     );
     assert_eq!(stored[1]["reasoning_content"], "Hm.");
+}
+
+#[test]
+fn documents_and_results_of_searches_are_their_texts() {
+    let world = World::new();
+    let file = BASE64.encode(pdf(&["The castle has seven doors."]));
+    let document = |source: Value| json!({"type": "document", "title": "a", "source": source});
+    let found = json!({"type": "search_result", "title": "Mills", "source": "http://a",
+                       "content": [{"type": "text", "text": "One"}, {"type": "text", "text": "door."}],
+                       "citations": {"enabled": true}});
+    let call = json!({"type": "tool_use", "id": "c", "name": "search", "input": {}});
+    let base64 = json!({"type": "base64", "media_type": "application/pdf", "data": file});
+    let result = json!({"type": "tool_result", "tool_use_id": "c",
+                        "content": [found, document(base64.clone())]});
+    let messages = json!([
+        user(json!([
+            document(base64),
+            document(json!({"type": "content", "content": [{"type": "text", "text": "In parts."}]})),
+            document(json!({"type": "content", "content": "Whole."})),
+            found,
+        ])),
+        {"role": "assistant", "content": [call]},
+        user(json!([result, {"type": "text", "text": "Say this: five"}])),
+    ]);
+    let body = with(messages, json!({"conversation": "c"}));
+    assert_eq!(world.message(&body)["content"][0]["text"], "five");
+    let stored = world.stored("c");
+    let found = "Mills\nhttp://a\nOne\ndoor.";
+    let told = |n: usize| stored[n]["content"].as_str().unwrap();
+    let castle = "The castle has seven doors.";
+    assert!(told(0).starts_with("a\n") && told(0).contains(castle), "{}", told(0));
+    assert!(told(0).ends_with(&format!("\na\nIn parts.\na\nWhole.\n{found}")), "{}", told(0));
+    assert!(told(2).starts_with(found) && told(2).contains(castle), "{}", told(2));
+    assert!(world.count(&body) > 0);
 }
 
 #[test]

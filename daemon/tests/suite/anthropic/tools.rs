@@ -144,6 +144,48 @@ fn a_call_that_the_limit_cuts_has_no_whole_input() {
     assert!(pieces.starts_with("{\"room\""), "{pieces}");
 }
 
+/// A conversation that Anthropic's servers began, with tools that they ran.
+#[test]
+fn tools_that_another_server_ran_are_read_as_far_as_they_have_text() {
+    let world = World::new();
+    let text = |text: &str| json!({"type": "text", "text": text, "citations": null});
+    let ran = |id: &str| json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "lamps"}});
+    let result = json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": [
+        {"type": "web_search_result", "title": "Lamps", "url": "http://a", "encrypted_content": "x"}]});
+    let sealed = json!({"type": "code_execution_tool_result", "tool_use_id": "s2", "content": []});
+    let call = json!({"type": "tool_use", "id": "c1", "name": "light", "input": {}});
+    let messages = json!([
+        user(json!("Look")),
+        {"role": "assistant", "content": [text("I look."), ran("s1"), result, ran("s2"), sealed,
+                                          text("It"), text(" is on."), call]},
+        user(json!([{"type": "tool_result", "tool_use_id": "c1", "content": "on"}, text("Say this: Well")])),
+    ]);
+    let hosted =
+        json!([{"type": "web_search_20250305", "name": "web_search", "max_uses": 5}, light()]);
+    let body = with(messages, json!({"conversation": "c", "tools": hosted}));
+    assert_eq!(world.message(&body)["content"][0]["text"], "Well");
+    let stored = world.stored("c");
+    let said = stored
+        .iter()
+        .map(|it| (it["role"].as_str().unwrap(), it["content"].as_str().unwrap_or_default()));
+    let expected = [
+        ("user", "Look"),
+        ("assistant", "I look."),
+        ("tool", "Lamps\nhttp://a"),
+        ("assistant", "It is on."),
+        ("tool", "on"),
+        ("user", "Say this: Well"),
+        ("assistant", "Well"),
+    ];
+    assert_eq!(said.collect::<Vec<_>>(), expected);
+    let called = |n: usize| stored[n]["tool_calls"][0]["function"]["name"].clone();
+    assert_eq!((called(1), called(3)), (json!("web_search"), json!("light")));
+    assert_eq!(stored[1]["tool_calls"].as_array().map(Vec::len), Some(1));
+
+    let tokens = |tools: Value| world.count(&say("x", json!({"tools": tools})));
+    assert_eq!(tokens(hosted), tokens(json!([light()])), "a hosted tool is left out");
+}
+
 /// An agent that reads a picture sends it with each later request.
 #[test]
 fn a_picture_in_a_result_becomes_words() {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::common::home::Home;
 
 /// A PDF of one page a text, written by hand.
-fn pdf(pages: &[&str]) -> Vec<u8> {
+pub(crate) fn pdf(pages: &[&str]) -> Vec<u8> {
     let kids: Vec<String> = (0..pages.len()).map(|n| format!("{} 0 R", 4 + 2 * n)).collect();
     let mut objects = vec![
         "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
