@@ -1,8 +1,9 @@
 //! Messages in other forms, for a chat template that refuses them as they are.
 //!
 //! - Clients send what the models of OpenAI and Anthropic read: several messages of instructions, also within the
-//!   conversation, messages of the user in a row, several calls in one answer, and ids that other models gave to
-//!   calls. The templates of Qwen 3.5, Mistral, Gemma and Llama 3 refuse these.
+//!   conversation, messages of the user or of the assistant in a row, several calls in one answer, and ids that other
+//!   models gave to calls. The templates of Qwen 3.5, Mistral, Gemma and Llama 3 refuse these; that of Gemma 2 all
+//!   instructions.
 //! - Messages that a template takes as they are stay so, and so does their prompt. Of the forms, those with fewer
 //!   changes are tried first.
 //! - Nothing that the model reads is left out. A form changes each message by those around it, so that a longer
@@ -18,7 +19,14 @@ use crate::wire::message::{Message, Role, id_of_place, reminder};
 /// Changes messages; `None`: they have the form.
 type Form = fn(&[Message]) -> Option<Vec<Message>>;
 
-const FORMS: [Form; 4] = [instructions_in_front, no_user_twice, short_ids, one_call_each];
+const FORMS: [Form; 6] = [
+    instructions_in_front,
+    no_user_twice,
+    short_ids,
+    one_call_each,
+    no_assistant_twice,
+    instructions_of_user,
+];
 
 /// The messages in other forms: in each one, then in more and more of them.
 pub fn forms(messages: &[Message]) -> impl Iterator<Item = Vec<Message>> {
@@ -76,6 +84,44 @@ fn takes_more(message: &Message) -> bool {
 /// Its KV is that of a message of its own.
 fn is_document(message: &Message) -> bool {
     message.written_document().is_some()
+}
+
+/// An answer joins the one before it, unless that one has calls.
+fn no_assistant_twice(messages: &[Message]) -> Option<Vec<Message>> {
+    let mut formed: Vec<Message> = Vec::with_capacity(messages.len());
+    for message in messages {
+        let joins = |before: &&mut Message| {
+            message.role == Role::Assistant && before.role == Role::Assistant && !before.has_calls()
+        };
+        match formed.last_mut().filter(joins) {
+            Some(before) => {
+                let text = joined([before.text(), message.text()]);
+                let reasoning = joined([before.reasoning(), message.reasoning()]);
+                let label = before.label().or(&message.label());
+                let both = message.clone().with_text(&text).with_reasoning(&reasoning);
+                *before = both.labelled(&label);
+            }
+            None => formed.push(message.clone()),
+        }
+    }
+    (formed.len() < messages.len()).then_some(formed)
+}
+
+/// Instructions join the first message of the user, or are one. It stays in the cells as they do.
+fn instructions_of_user(messages: &[Message]) -> Option<Vec<Message>> {
+    let formed = instructions_in_front(messages).unwrap_or_else(|| messages.to_vec());
+    let (own, rest) = formed.split_first().filter(|(own, _)| own.role.instructs())?;
+    let first = rest.first().filter(|first| first.role == Role::User && !is_document(first));
+    let (told, behind) = match first {
+        Some(first) => {
+            let text = joined([own.text(), first.text()]);
+            let label = own.label().or(&first.label());
+            (first.clone().with_text(&text).labelled(&label), &rest[1..])
+        }
+        None => (Message::plain(Role::User, own.text()).labelled(&own.label()), rest),
+    };
+    let label = Label { pin: Some(true), ..told.label() };
+    Some(std::iter::once(told.labelled(&label)).chain(behind.iter().cloned()).collect())
 }
 
 /// Each call has an id of nine letters and digits, by its place, and so have the results.
@@ -189,6 +235,32 @@ mod tests {
     }
 
     #[test]
+    fn the_assistant_speaks_once_between_questions() {
+        let thought = json!({"role": "assistant", "content": "Hello", "reasoning_content": "hm"});
+        let call = json!({"id": "c", "function": {"name": "f", "arguments": "{}"}});
+        let called = json!({"role": "assistant", "content": "there", "tool_calls": [call]});
+        let again = json!({"role": "assistant", "content": "So."});
+        let talk =
+            [thought, called, again].map(|message| Message::parse(&message, "messages").unwrap());
+        let formed = no_assistant_twice(&talk).unwrap();
+        assert_eq!(said(&formed), [("assistant", "Hello\n\nthere"), ("assistant", "So.")]);
+        assert_eq!((formed[0].reasoning(), formed[0].calls_made().count()), ("hm", 1));
+        assert_eq!(no_assistant_twice(&formed), None);
+    }
+
+    #[test]
+    fn instructions_are_the_begin_of_what_the_user_says() {
+        let talk = read(&[("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello")]);
+        let formed = instructions_of_user(&talk).unwrap();
+        assert_eq!(said(&formed), [("user", "Be brief.\n\nHi"), ("assistant", "Hello")]);
+        assert_eq!(formed[0].label().pin, Some(true));
+        assert_eq!(instructions_of_user(&formed), None);
+        let begun = read(&[("system", "Be brief."), ("assistant", "Hello")]);
+        let formed = instructions_of_user(&begun).unwrap();
+        assert_eq!(said(&formed), [("user", "Be brief."), ("assistant", "Hello")]);
+    }
+
+    #[test]
     fn ids_of_calls_are_those_of_their_places() {
         let call = |id: &str| json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
         let unnamed = json!({"function": {"name": "f", "arguments": "{}"}});
@@ -249,7 +321,7 @@ mod tests {
     fn forms_with_fewer_changes_come_first() {
         let talk = read(&[("system", "a"), ("system", "b"), ("user", "c"), ("user", "d")]);
         let lengths = forms(&talk).map(|formed| formed.len()).collect::<Vec<_>>();
-        assert_eq!(lengths, [3, 3, 3, 2]);
+        assert_eq!(lengths, [3, 3, 2, 3, 2, 1]);
     }
 
     #[test]

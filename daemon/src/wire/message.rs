@@ -167,6 +167,17 @@ impl Message {
         self
     }
 
+    /// The same answer with other reasoning; with none, where the text is empty.
+    #[must_use]
+    pub fn with_reasoning(mut self, text: &str) -> Self {
+        if text.is_empty() {
+            self.json.shift_remove("reasoning_content");
+        } else {
+            self.json.insert("reasoning_content".into(), text.into());
+        }
+        self
+    }
+
     /// Reads a message of the transcript.
     pub fn from_stored(text: &str) -> Option<Self> {
         let Ok(Value::Object(json)) = serde_json::from_str(text) else { return None };

@@ -126,9 +126,7 @@ fn the_user_speaks_once_between_answers_where_the_template_wants_that() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = launch(directory.path(), "fake", &mistral).start();
     let answers = json!([
-        {"role": "user", "content": "Hi"},
         {"role": "assistant", "content": "Hello"},
-        {"role": "assistant", "content": "there"},
         {"role": "user", "content": "Well"},
     ]);
     let body = json!({"messages": answers, "max_tokens": 4});
@@ -136,6 +134,33 @@ fn the_user_speaks_once_between_answers_where_the_template_wants_that() {
     assert_eq!(refused.status, 400, "{}", refused.text());
     assert_eq!(refused.error()["code"], "template");
     assert!(refused.text().contains("Roles must alternate"), "{}", refused.text());
+}
+
+/// As the template of Gemma 2 does, which knows no instructions.
+#[test]
+fn instructions_and_answers_join_where_the_template_has_no_place_for_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    let strict = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}\
+                  {% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}\
+                  {{ raise_exception('Conversation roles must alternate') }}{% endif %}{% endfor %}";
+    fs::write(&path, format!("{strict}{TEMPLATE}")).unwrap();
+    let said = |role: &str, text: &str| json!({"role": role, "content": text});
+    let mut messages = vec![said("system", "Be brief."), said("user", "Hi")];
+    let prompt = prompt_of(&path, &json!(messages));
+    assert_eq!(prompt, "[user] Be brief.\n\nHi\n[assistant]");
+    messages.extend([said("assistant", "Hello"), said("assistant", "Friend"), said("user", "Bye")]);
+    let prompt = prompt_of(&path, &json!(messages));
+    let expected = "[user] Be brief.\n\nHi\n[assistant] Hello\n\nFriend\n[user] Bye\n[assistant]";
+    assert_eq!(prompt, expected);
+    let alone = json!([
+        said("user", "Hi"),
+        said("assistant", "Hello"),
+        said("assistant", "Friend"),
+        said("user", "Bye")
+    ]);
+    let expected = "[user] Hi\n[assistant] Hello\n\nFriend\n[user] Bye\n[assistant]";
+    assert_eq!(prompt_of(&path, &alone), expected);
 }
 
 /// A conversation that another model began.
