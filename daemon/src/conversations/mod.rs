@@ -27,6 +27,7 @@ use crate::learned::Learned;
 use crate::storage::Storage;
 use crate::warm::events::WarmEvents;
 use crate::wire::document::document_key;
+use crate::wire::message::Message;
 pub use location::KvLocation;
 use sharing::Sharing;
 use tokio::sync::MutexGuard;
@@ -139,6 +140,23 @@ impl Conversations {
             }
             changed => Ok(changed?),
         }
+    }
+
+    /// Stores messages behind the last one, with no answer. Returns their ids.
+    ///
+    /// # Errors
+    /// When the conversation is being answered or deleted, or the database cannot be written.
+    pub async fn add_messages(
+        &self,
+        id: &ConversationId,
+        messages: Vec<Message>,
+    ) -> Result<Vec<i64>, ApiError> {
+        let transcript = self.transcript.of_turn(Some(self.transcript.ticket(id)?));
+        let added = transcript.add_messages(id, messages, self.now()).done().await;
+        if !self.transcript.is_private(id) {
+            self.republish(id);
+        }
+        added.map_err(of_message)
     }
 
     /// Gives a message another text, as a sibling. Returns its id.

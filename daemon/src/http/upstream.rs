@@ -143,6 +143,8 @@ mod tests {
         "/v1/conversations/{id}/answer",
         "/v1/conversations/{id}/export",
         "/v1/conversations/{id}/fork",
+        "/v1/conversations/{id}/items",
+        "/v1/conversations/{id}/items/{item}",
         "/v1/conversations/{id}/messages/{message}",
         "/v1/conversations/{id}/messages/{message}/restore",
         "/v1/documents",

@@ -142,6 +142,70 @@ fn a_conversation_is_named_by_the_client_and_is_that_of_chats() {
     assert_eq!(world.get(&format!("/v1/conversations/{id}")).status, 200);
 }
 
+/// As the sessions of openai-agents keep a conversation.
+#[test]
+fn items_of_a_conversation_are_added_listed_and_deleted() {
+    let world = World::new();
+    let said = |role: &str, text: &str| json!({"type": "message", "role": role, "content": text});
+    let called =
+        json!({"type": "function_call", "call_id": "c1", "name": "light", "arguments": "{}"});
+    let result = json!({"type": "function_call_output", "call_id": "c1", "output": "on"});
+    let begun =
+        json!({"items": [said("user", "Light?"), called, result, said("assistant", "It is on.")]});
+    let created = world.post("/v1/conversations", begun).json();
+    let id = created["id"].as_str().unwrap();
+    let route = format!("/v1/conversations/{id}/items");
+    let list = |query: &str| {
+        let page = world.get(&format!("{route}{query}"));
+        assert_eq!(page.status, 200, "{}", page.text());
+        page.json()
+    };
+    let kinds = |page: &Value| {
+        let items = page["data"].as_array().unwrap().iter();
+        items.map(|item| item["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let all = list("?order=asc");
+    assert_eq!(kinds(&all), ["message", "function_call", "function_call_output", "message"]);
+    assert_eq!(all["data"][3]["content"][0]["text"], "It is on.");
+    let last = list("?limit=1");
+    assert_eq!((&last["data"][0], &last["has_more"]), (&all["data"][3], &json!(true)));
+
+    // A response follows them.
+    let response = respond(&world, json!({"input": say("Good."), "conversation": id}));
+    assert_eq!(texts(&world, &response)[3..], ["It is on.", &say("Good."), "Good."]);
+    let added =
+        world.post(&route, json!({"items": [said("user", "Bye"), said("assistant", "Bye!")]}));
+    assert_eq!(added.status, 200, "{}", added.text());
+    let added = added.json();
+    assert_eq!(
+        (added["data"].as_array().map(Vec::len), &added["has_more"]),
+        (Some(2), &json!(false))
+    );
+    let newest = list("?limit=1")["data"][0].clone();
+    assert_eq!(newest, added["data"][1]);
+    let item = format!("{route}/{}", newest["id"].as_str().unwrap());
+    assert_eq!(world.get(&item).json(), newest);
+    let deleted = world.call("DELETE", &item).send();
+    assert_eq!((deleted.status, &deleted.json()["id"]), (200, &json!(id)));
+    assert_eq!(world.get(&item).status, 404);
+    assert_eq!(list("?limit=1")["data"][0], added["data"][0]);
+
+    let empty = world.post("/v1/conversations", json!({})).json();
+    let path = format!("/v1/conversations/{}/items", empty["id"].as_str().unwrap());
+    assert_eq!(world.get(&path).json()["data"], json!([]));
+    assert_eq!(world.post(&path, json!({"items": [said("user", "Hi")]})).status, 200);
+    assert_eq!(world.get(&path).json()["data"][0]["content"][0]["text"], "Hi");
+    for (body, param) in [
+        (json!({}), "items"),
+        (json!({"items": []}), "items"),
+        (json!({"items": [said("pope", "x")]}), "items[0].role"),
+        (json!({"items": [{"type": "item_reference", "id": "x"}]}), "items[0].type"),
+    ] {
+        let refused = world.post(&path, body.clone());
+        assert_eq!((refused.status, &refused.error()["param"]), (400, &json!(param)), "{body}");
+    }
+}
+
 #[test]
 fn a_client_that_sends_the_history_stays_in_its_conversation() {
     let world = World::new();

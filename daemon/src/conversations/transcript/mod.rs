@@ -206,6 +206,18 @@ impl Transcript {
         OpenAnswer::open(self.writer_of(conversation).clone(), conversation.clone(), grow)
     }
 
+    /// Stores messages behind the last one, or as the first ones, with no answer. Returns their ids.
+    pub fn add_messages(
+        &self,
+        conversation: &ConversationId,
+        messages: Vec<Message>,
+        now: Timestamp,
+    ) -> Pending<Vec<i64>> {
+        let id = conversation.clone();
+        let add = move |connection: &mut Connection| tree::add(connection, &id, &messages, now);
+        self.writer_of(conversation).write(self.unless_deleted(add))
+    }
+
     /// Lets later prompts begin with the message `start`, behind the instructions and a summary of
     /// the older ones.
     pub fn shorten(

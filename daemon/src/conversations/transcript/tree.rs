@@ -9,7 +9,7 @@ use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::continuation::{Continuation, Continued};
-use super::read::{check_message, child_like};
+use super::read::{check_idle, check_message, child_like};
 use super::titles::title;
 use super::{Status, TranscriptError};
 use crate::wire::message::Message;
@@ -140,12 +140,7 @@ fn grow(
     marks: &[Mark<'_>],
     now: Timestamp,
 ) -> Result<Grown, TranscriptError> {
-    connection
-        .prepare_cached(
-            "INSERT INTO conversations (id, created_at, updated_at) VALUES (?1, ?2, ?2)
-             ON CONFLICT DO UPDATE SET updated_at = excluded.updated_at, trashed_at = NULL",
-        )?
-        .execute((conversation.as_str(), millis(now)))?;
+    begin(connection, conversation, now)?;
     let mut at = base;
     Mark::write_saved(marks, connection)?;
     for (n, message) in messages.iter().enumerate() {
@@ -169,6 +164,49 @@ fn grow(
         )?
         .execute((conversation.as_str(), answer, title(messages)))?;
     Ok(Grown { answer, parent })
+}
+
+/// Adds messages behind those of the branch that is shown, with no answer. Returns their ids.
+pub fn add(
+    connection: &mut Connection,
+    conversation: &ConversationId,
+    messages: &[Message],
+    now: Timestamp,
+) -> Result<Vec<i64>, TranscriptError> {
+    let transaction = connection.transaction()?;
+    check_idle(&transaction, conversation)?;
+    begin(&transaction, conversation, now)?;
+    let mut head: Option<i64> = transaction
+        .prepare_cached("SELECT head FROM conversations WHERE id = ?1")?
+        .query_row([conversation.as_str()], |row| row.get(0))?;
+    let mut added = Vec::with_capacity(messages.len());
+    for message in messages {
+        let id = insert(&transaction, conversation, head, message, Status::Complete, now)?;
+        head = Some(id);
+        added.push(id);
+    }
+    transaction
+        .prepare_cached(
+            "UPDATE conversations SET head = ?2, title = coalesce(title, ?3) WHERE id = ?1",
+        )?
+        .execute((conversation.as_str(), head, title(messages)))?;
+    transaction.commit()?;
+    Ok(added)
+}
+
+/// Stores a conversation that is not stored yet, or takes it out of the trash.
+fn begin(
+    connection: &Connection,
+    conversation: &ConversationId,
+    now: Timestamp,
+) -> Result<(), TranscriptError> {
+    connection
+        .prepare_cached(
+            "INSERT INTO conversations (id, created_at, updated_at) VALUES (?1, ?2, ?2)
+             ON CONFLICT DO UPDATE SET updated_at = excluded.updated_at, trashed_at = NULL",
+        )?
+        .execute((conversation.as_str(), millis(now)))?;
+    Ok(())
 }
 
 /// Opens an answer once more.

@@ -5,7 +5,7 @@
 //! response repeats) and `paths` (errors); `place` (ids),
 //! `references` and `origin` (what a response continues, and where it is stored); `object` (a response),
 //! `create` (the answer), `stream` with `items` (its events); `stored` (reading and deleting), `conversation`
-//! (a new one).
+//! (a new one, and its items).
 
 mod client_tools;
 mod conversation;
@@ -39,4 +39,9 @@ pub fn routes() -> Router<Shared> {
         .route("/v1/responses/{id}/cancel", post(stored::cancel))
         .route("/v1/responses/{id}/input_items", get(stored::input_items))
         .route("/v1/conversations", post(conversation::create))
+        .route("/v1/conversations/{id}/items", get(conversation::items).post(conversation::add))
+        .route(
+            "/v1/conversations/{id}/items/{item}",
+            get(conversation::item).delete(conversation::delete),
+        )
 }

@@ -202,7 +202,7 @@ pub async fn input_items(
     page(items.collect(), &query).map(Json)
 }
 
-fn page(mut items: Vec<Value>, query: &ItemsQuery) -> Result<Value, ApiError> {
+pub(super) fn page(mut items: Vec<Value>, query: &ItemsQuery) -> Result<Value, ApiError> {
     match query.order.as_deref() {
         None | Some("desc") => items.reverse(),
         Some("asc") => {}
@@ -222,12 +222,16 @@ fn page(mut items: Vec<Value>, query: &ItemsQuery) -> Result<Value, ApiError> {
     }
     let has_more = items.len() > limit;
     items.truncate(limit);
+    Ok(list(items, has_more))
+}
+
+pub(super) fn list(items: Vec<Value>, has_more: bool) -> Value {
     let id_of = |item: Option<&Value>| item.map(|item| item["id"].clone());
-    Ok(json!({
+    json!({
         "object": "list",
         "first_id": id_of(items.first()),
         "last_id": id_of(items.last()),
         "has_more": has_more,
         "data": items,
-    }))
+    })
 }
