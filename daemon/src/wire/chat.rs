@@ -171,7 +171,8 @@ fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError>
     let mut ids = CallIds::default();
     let parse = |(n, message)| {
         let path = format!("messages[{n}]");
-        Message::parse(&functions::read(message, &path, &mut ids)?, &path)
+        let message = functions::read(message, &path, &mut ids)?;
+        Message::parse(&message, &path)
     };
     let mut messages = list.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
     let of_request = Label::of_request(fields)?;
