@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     /// The engine elsewhere answers, or nothing of an engine is needed.
-    const SERVED: [&str; 54] = [
+    const SERVED: [&str; 56] = [
         "/api/blobs/{digest}",
         "/api/chat",
         "/api/copy",
