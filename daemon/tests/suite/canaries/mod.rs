@@ -196,7 +196,10 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
         ("/v1/messages", json!({"max_tokens": 8, "messages": poet(&mut flock)})),
         ("/v1/messages", json!({"max_tokens": flock.next(), "messages": []})),
         ("/v1/responses", json!({"input": poet(&mut flock)})),
-        ("/v1/responses", json!({"input": [{"type": "poem", "text": flock.next()}]})),
+        (
+            "/v1/responses",
+            json!({"input": [{"type": "function_call_output", "output": flock.next()}]}),
+        ),
         (
             "/v1/responses",
             json!({"input": "a", "text": {"format": {"type": "poem", "name": flock.next()}}}),
