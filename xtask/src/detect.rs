@@ -98,7 +98,8 @@ fn is_nvcc_found() -> bool {
     env::var_os(gpu::CUDA_COMPILER).is_some() || has_program(&["nvcc"])
 }
 
-/// NVIDIA's compiler where its packages install it, if CMake does not find it by itself: those put it on nobody's PATH.
+/// NVIDIA's compiler in the directories in which NVIDIA's packages install it, if CMake does not find it: the packages do not
+/// change `PATH`.
 pub fn cuda_compiler() -> Option<String> {
     let places = ["/usr/local/cuda", "/opt/cuda"].map(|toolkit| format!("{toolkit}/bin/nvcc"));
     let is_needed = !is_nvcc_found();

@@ -29,7 +29,7 @@ pub struct Session {
     pub probes: Vec<Probe>,
 }
 
-/// How facts are told and asked for: as a model does it best.
+/// How a session tells facts, and how its probes begin the answers: in the way in which the model answers most.
 #[derive(Clone, Copy)]
 pub enum Form {
     /// Answers begin as the bundled model was trained.
