@@ -1,19 +1,28 @@
 //! Reads the text of a grammar, for `regular` and `gbnf`.
 //!
 //! - It moves past what it returns or accepts, and past nothing else.
-//! - It has no errors: each notation words its own.
+//! - An error is the reason alone: the caller adds which notation it reads.
+
+/// How a notation differs from others in white space and texts.
+pub(super) struct Notation {
+    /// Begins a comment, which ends with its line.
+    pub comment: &'static str,
+    pub line_ends: &'static [char],
+    /// Whether a text may contain line ends.
+    pub has_multiline_texts: bool,
+    /// The character of an escape that not every notation has.
+    pub own_escape: fn(char) -> Option<char>,
+}
 
 /// A place in the text of a grammar.
 pub(super) struct Cursor<'s> {
     rest: &'s str,
-    /// Begins a comment, which ends with its line.
-    comment: &'static str,
-    line_ends: &'static [char],
+    notation: &'static Notation,
 }
 
 impl<'s> Cursor<'s> {
-    pub(super) fn new(text: &'s str, comment: &'static str, line_ends: &'static [char]) -> Self {
-        Self { rest: text, comment, line_ends }
+    pub(super) fn new(text: &'s str, notation: &'static Notation) -> Self {
+        Self { rest: text, notation }
     }
 
     pub(super) fn peek(&self) -> Option<char> {
@@ -43,13 +52,13 @@ impl<'s> Cursor<'s> {
 
     /// White space and comments; line ends only if `takes_lines`, because they end a rule.
     pub(super) fn skip_space(&mut self, takes_lines: bool) {
-        let line_ends = self.line_ends;
+        let Notation { comment, line_ends, .. } = self.notation;
         let is_space = |c: char| match line_ends.contains(&c) {
             true => takes_lines,
             false => matches!(c, ' ' | '\t' | '\r'),
         };
         self.eat_while(is_space);
-        while self.rest.starts_with(self.comment) {
+        while self.rest.starts_with(comment) {
             self.eat_while(|c| !line_ends.contains(&c));
             self.eat_while(is_space);
         }
@@ -66,8 +75,37 @@ impl<'s> Cursor<'s> {
         is_there
     }
 
+    /// A text in quotation marks, of which the first is next.
+    pub(super) fn text(&mut self) -> Result<String, &'static str> {
+        self.bump();
+        let Notation { line_ends, has_multiline_texts, .. } = self.notation;
+        let mut text = String::new();
+        loop {
+            match self.bump() {
+                Some('"') => return Ok(text),
+                Some('\\') => text.push(self.escape()?),
+                Some(c) if *has_multiline_texts || !line_ends.contains(&c) => text.push(c),
+                _ => return Err("a text has no end"),
+            }
+        }
+    }
+
+    /// The character of an escape, behind its `\`.
+    pub(super) fn escape(&mut self) -> Result<char, &'static str> {
+        let digits = match self.bump() {
+            Some('n') => return Ok('\n'),
+            Some('r') => return Ok('\r'),
+            Some('t') => return Ok('\t'),
+            Some('x') => 2,
+            Some('u') => 4,
+            Some('U') => 8,
+            other => return other.and_then(self.notation.own_escape).ok_or("an escape is unknown"),
+        };
+        self.code_point(digits).ok_or("an escape is no character")
+    }
+
     /// The character of a code with so many hexadecimal digits.
-    pub(super) fn code_point(&mut self, digits: usize) -> Option<char> {
+    fn code_point(&mut self, digits: usize) -> Option<char> {
         let (code, rest) = self.rest.split_at_checked(digits)?;
         self.rest = rest;
         u32::from_str_radix(code, 16).ok().and_then(char::from_u32)

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Notation};
 use super::error::GrammarError;
 use super::lark::quoted;
 
@@ -18,6 +18,13 @@ const MAX_GROUPS: usize = 32;
 /// takes up to 8 kB of stack each.
 const MAX_DEPTH: usize = 100;
 const MAX_REPEATS: u32 = 10_000;
+
+static GBNF: Notation = Notation {
+    comment: "#",
+    line_ends: &['\r', '\n'],
+    has_multiline_texts: true,
+    own_escape: |c| c.is_ascii_punctuation().then_some(c),
+};
 
 /// The same language in llguidance's notation.
 pub(super) fn to_lark(source: &str) -> Result<String, GrammarError> {
@@ -169,7 +176,7 @@ struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     fn new(source: &'s str) -> Self {
-        let cursor = Cursor::new(source, "#", &['\r', '\n']);
+        let cursor = Cursor::new(source, &GBNF);
         let mut reader = Self { cursor, numbers: BTreeMap::new(), rules: Vec::new() };
         reader.number("root");
         reader
@@ -243,7 +250,7 @@ impl<'s> Reader<'s> {
         let mut items = Vec::new();
         loop {
             let item = match self.cursor.peek() {
-                Some('"') => Item::Text(self.text()?),
+                Some('"') => Item::Text(self.cursor.text().or_else(refused)?),
                 Some('[') => Item::Class(self.class()?),
                 Some('.') => {
                     self.cursor.bump();
@@ -304,19 +311,6 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn text(&mut self) -> Result<String, GrammarError> {
-        self.cursor.bump();
-        let mut text = String::new();
-        loop {
-            match self.cursor.bump() {
-                Some('"') => return Ok(text),
-                Some('\\') => text.push(self.escape()?),
-                Some(c) => text.push(c),
-                None => return refused("a text has no end"),
-            }
-        }
-    }
-
     fn class(&mut self) -> Result<String, GrammarError> {
         self.cursor.bump();
         let mut class = "[".to_owned();
@@ -335,29 +329,12 @@ impl<'s> Reader<'s> {
                     class.push('-');
                 }
                 Some('\\') => {
-                    let c = self.escape()?;
+                    let c = self.cursor.escape().or_else(refused)?;
                     push_code(&mut class, c);
                 }
                 Some(c) => push_code(&mut class, c),
                 None => return refused("a class has no end"),
             }
-        }
-    }
-
-    fn escape(&mut self) -> Result<char, GrammarError> {
-        let digits = match self.cursor.bump() {
-            Some('n') => return Ok('\n'),
-            Some('r') => return Ok('\r'),
-            Some('t') => return Ok('\t'),
-            Some('x') => 2,
-            Some('u') => 4,
-            Some('U') => 8,
-            Some(c) if c.is_ascii_punctuation() => return Ok(c),
-            _ => return refused("an escape is unknown"),
-        };
-        match self.cursor.code_point(digits) {
-            Some(c) => Ok(c),
-            None => refused("an escape is no character"),
         }
     }
 }

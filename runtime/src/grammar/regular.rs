@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Notation};
 use super::error::GrammarError;
 use super::lark::expression;
 use super::pattern::{MAX_BYTES, whole_pattern};
@@ -14,6 +14,17 @@ use super::pattern::{MAX_BYTES, whole_pattern};
 /// Rules, or groups, inside one another.
 const MAX_DEPTH: usize = 50;
 const MAX_REPEATS: u32 = 1_000;
+
+static LARK: Notation = Notation {
+    comment: "//",
+    line_ends: &['\n'],
+    has_multiline_texts: false,
+    own_escape: |c| match c {
+        'f' => Some('\u{c}'),
+        '\\' | '"' | '\'' | '/' => Some(c),
+        _ => None,
+    },
+};
 
 /// What Lark's library `common` has.
 const COMMON: [(&str, &str); 20] = [
@@ -50,7 +61,7 @@ pub fn lark_pattern(source: &str) -> Result<String, GrammarError> {
     if source.len() > MAX_BYTES {
         return refused("it is too long");
     }
-    let cursor = Cursor::new(source, "//", &['\n']);
+    let cursor = Cursor::new(source, &LARK);
     let rules = Reader { cursor, rules: BTreeMap::new() }.rules()?;
     let mut written = Written { rules: &rules, known: BTreeMap::new(), within: Vec::new() };
     whole_pattern(&written.rule("start")?)
@@ -305,7 +316,7 @@ impl Reader<'_> {
 
     /// A text, with `i` behind it in letters of any case; or a range of two characters.
     fn text(&mut self) -> Result<Item, GrammarError> {
-        let text = self.quoted()?;
+        let text = self.cursor.text().or_else(refused)?;
         if self.cursor.eat("i") {
             return Ok(Item::Expression(format!("(?i:{})", expression(&text))));
         }
@@ -315,7 +326,7 @@ impl Reader<'_> {
         if !self.cursor.eat(".") || self.cursor.peek() != Some('"') {
             return refused("a range has no end");
         }
-        let end = self.quoted()?;
+        let end = self.cursor.text().or_else(refused)?;
         let code = |text: &str| {
             let mut characters = text.chars();
             characters.next().filter(|_| characters.as_str().is_empty()).map(u32::from)
@@ -325,37 +336,6 @@ impl Reader<'_> {
                 Ok(Item::Expression(format!("[\\x{{{first:X}}}-\\x{{{last:X}}}]")))
             }
             _ => refused("a range is none of characters"),
-        }
-    }
-
-    fn quoted(&mut self) -> Result<String, GrammarError> {
-        self.cursor.bump();
-        let mut text = String::new();
-        loop {
-            match self.cursor.bump() {
-                Some('"') => return Ok(text),
-                Some('\\') => text.push(self.escape()?),
-                Some('\n') | None => return refused("a text has no end"),
-                Some(c) => text.push(c),
-            }
-        }
-    }
-
-    fn escape(&mut self) -> Result<char, GrammarError> {
-        let digits = match self.cursor.bump() {
-            Some('n') => return Ok('\n'),
-            Some('r') => return Ok('\r'),
-            Some('t') => return Ok('\t'),
-            Some('f') => return Ok('\u{c}'),
-            Some(c @ ('\\' | '"' | '\'' | '/')) => return Ok(c),
-            Some('x') => 2,
-            Some('u') => 4,
-            Some('U') => 8,
-            _ => return refused("an escape is not known"),
-        };
-        match self.cursor.code_point(digits) {
-            Some(c) => Ok(c),
-            None => refused("an escape is no character"),
         }
     }
 
