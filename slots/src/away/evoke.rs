@@ -28,7 +28,7 @@
 //! - the signals of attention and of its probe are left out: nothing captures them.
 
 use super::sketch::Sketch;
-use super::{BlockFacts, Scene, Scorer};
+use super::{BlockFacts, Scorer, ScorerInput};
 use crate::layer::Layer;
 
 const RECENCY_WEIGHT: f32 = 0.4;
@@ -48,12 +48,12 @@ pub const FOCUS_BLOCKS: usize = 32;
 pub struct Evoke;
 
 impl Scorer for Evoke {
-    fn scores(&self, scene: &Scene<'_>) -> Vec<f32> {
-        let focus = focus(scene.blocks);
-        let end = scene.tokens();
+    fn scores(&self, input: &ScorerInput<'_>) -> Vec<f32> {
+        let focus = focus(input.blocks);
+        let end = input.tokens();
         let score = |&at: &usize| {
-            let block = &scene.blocks[at];
-            let back = block.brought_back.map(|turn| scene.turns_since(turn));
+            let block = &input.blocks[at];
+            let back = block.brought_back.map(|turn| input.turns_since(turn));
             let signals = Signals {
                 recency: recency(end - block.range.end),
                 coherence: (block.sketch.similarity(&focus) + 1.0) / 2.0,
@@ -61,7 +61,7 @@ impl Scorer for Evoke {
             };
             signals.score(floor(block.layer), block.priority())
         };
-        scene.candidates.iter().map(score).collect()
+        input.candidates.iter().map(score).collect()
     }
 }
 
@@ -121,7 +121,7 @@ fn focus(blocks: &[BlockFacts]) -> Sketch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{choose, scenes};
+    use super::super::{choose, fixtures};
     use super::*;
 
     fn assert_near(score: f32, expected: f32) {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn score(blocks: &[BlockFacts], at: usize, turn: u32) -> f32 {
-        Evoke.scores(&Scene { blocks, candidates: &[at], turn })[0]
+        Evoke.scores(&ScorerInput { blocks, candidates: &[at], turn })[0]
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_block_is_scored_by_its_distance_its_source_and_its_weight() {
-        let mut blocks = scenes::chat(4);
+        let mut blocks = fixtures::chat(4);
         for block in &mut blocks {
             (block.layer, block.sketch) = (Layer::Document, Sketch::default());
         }
@@ -181,34 +181,34 @@ mod tests {
 
     #[test]
     fn what_the_user_writes_about_stays() {
-        let mut blocks = scenes::chat(40);
+        let mut blocks = fixtures::chat(40);
         for (at, block) in blocks.iter_mut().enumerate() {
-            (block.layer, block.sketch) = (Layer::Document, scenes::sketch(at));
+            (block.layer, block.sketch) = (Layer::Document, fixtures::sketch(at));
         }
-        blocks[5].sketch = scenes::sketch(1_000);
+        blocks[5].sketch = fixtures::sketch(1_000);
         blocks[39].layer = Layer::User;
-        blocks[39].sketch = scenes::sketch(1_000);
+        blocks[39].sketch = fixtures::sketch(1_000);
         let candidates: Vec<usize> = (1..30).collect();
-        let scene = Scene { blocks: &blocks, candidates: &candidates, turn: 40 };
+        let input = ScorerInput { blocks: &blocks, candidates: &candidates, turn: 40 };
 
-        let leave = choose(&Evoke, &scene, 64 * 29);
+        let leave = choose(&Evoke, &input, 64 * 29);
         assert_eq!((leave.len(), leave.last()), (29, Some(&5)));
     }
 
     #[test]
     fn a_message_about_something_else_starts_a_new_focus() {
-        let mut blocks = scenes::chat(3);
+        let mut blocks = fixtures::chat(3);
         for (block, topic) in blocks.iter_mut().zip([1, 1, 2]) {
-            (block.layer, block.sketch) = (Layer::User, scenes::sketch(topic));
+            (block.layer, block.sketch) = (Layer::User, fixtures::sketch(topic));
         }
-        assert_eq!(focus(&blocks[..2]), scenes::sketch(1));
-        assert_eq!(focus(&blocks), scenes::sketch(2));
+        assert_eq!(focus(&blocks[..2]), fixtures::sketch(1));
+        assert_eq!(focus(&blocks), fixtures::sketch(2));
     }
 
     #[test]
     fn a_related_message_shifts_the_focus_a_little() {
         // Half of the tokens are equal: a cosine of 0.5, of 256 bits a third differs.
-        let mut blocks = scenes::chat(2);
+        let mut blocks = fixtures::chat(2);
         let text = |start: i32| (start..start + 64).map(crate::Token).collect::<Vec<_>>();
         blocks[0].sketch = Sketch::of(&text(0));
         blocks[1].sketch = Sketch::of(&text(32));

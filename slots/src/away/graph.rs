@@ -30,7 +30,7 @@
 //! `FOCUS_BLOCKS` blocks.
 
 use super::sketch::Sketch;
-use super::{BlockFacts, Scene, Scorer};
+use super::{BlockFacts, Scorer, ScorerInput};
 use crate::layer::Layer;
 
 /// The seconds that a turn counts for.
@@ -46,15 +46,15 @@ pub const FOCUS_BLOCKS: usize = 4;
 pub struct Graph;
 
 impl Scorer for Graph {
-    fn scores(&self, scene: &Scene<'_>) -> Vec<f32> {
-        let relations = Relations::of(scene.blocks);
+    fn scores(&self, input: &ScorerInput<'_>) -> Vec<f32> {
+        let relations = Relations::of(input.blocks);
         let keep = |&at: &usize| {
-            let block = &scene.blocks[at];
+            let block = &input.blocks[at];
             let edges = relations.edges(at);
-            let age = scene.turns_since(block.last_used_turn) as f32 * TURN_SECS;
+            let age = input.turns_since(block.last_used_turn) as f32 * TURN_SECS;
             -score(age, edges.degree, edges.weight, importance(block), block.hits)
         };
-        scene.candidates.iter().map(keep).collect()
+        input.candidates.iter().map(keep).collect()
     }
 }
 
@@ -203,21 +203,21 @@ impl Edges {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{choose, scenes};
+    use super::super::{choose, fixtures};
     use super::*;
 
     /// Unrelated documents, one a turn.
     fn documents(n: usize) -> Vec<BlockFacts> {
-        let mut blocks = scenes::chat(n);
+        let mut blocks = fixtures::chat(n);
         for (at, block) in blocks.iter_mut().enumerate() {
-            (block.layer, block.sketch) = (Layer::Document, scenes::sketch(at));
+            (block.layer, block.sketch) = (Layer::Document, fixtures::sketch(at));
         }
         blocks
     }
 
     fn score_of(blocks: &[BlockFacts], at: usize) -> f32 {
         let turn = blocks.len() as u32;
-        Graph.scores(&Scene { blocks, candidates: &[at], turn })[0]
+        Graph.scores(&ScorerInput { blocks, candidates: &[at], turn })[0]
     }
 
     #[test]
@@ -284,10 +284,10 @@ mod tests {
         }
         blocks[5].hits = 1;
         let candidates: Vec<usize> = (1..10).collect();
-        let scene = Scene { blocks: &blocks, candidates: &candidates, turn: 12 };
+        let input = ScorerInput { blocks: &blocks, candidates: &candidates, turn: 12 };
 
         // Alike but for their age: 1, 3, 6, 7, 9. Then one hit (3), the user's (6), a group (7).
-        assert_eq!(choose(&Graph, &scene, 64 * 9), [1, 3, 6, 7, 9, 5, 2, 4, 8]);
+        assert_eq!(choose(&Graph, &input, 64 * 9), [1, 3, 6, 7, 9, 5, 2, 4, 8]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who leaves a live conversation that outgrows its budget of cells: one policy a file.
+//! Which blocks leave a live conversation that outgrows its budget of cells: one policy a file.
 //!
 //! - Pure: no clock, no I/O. The same blocks always give the same choice, whatever was asked
 //!   before.
@@ -8,7 +8,7 @@
 //! - A protected block never leaves, see [`protect`]; what is left is ranked by a [`Scorer`].
 //! - A decision about 2,000 blocks takes less than 200 us: no policy compares all pairs of blocks.
 //!
-//! Reading order: [`BlockFacts`]; [`protect`], who may leave; [`leaving`], who does; [`Policy`] and
+//! Reading order: [`BlockFacts`]; [`protect`], which may leave; [`leaving`], which do; [`Policy`] and
 //! [`recency`], the simplest one; [`sketch`], by which [`evoke`] and [`graph`] compare texts.
 
 pub mod evoke;
@@ -21,7 +21,7 @@ pub mod sketch;
 pub mod streaming;
 
 #[cfg(test)]
-mod scenes;
+mod fixtures;
 #[cfg(test)]
 mod tests;
 
@@ -94,9 +94,9 @@ impl BlockFacts {
     }
 }
 
-/// What a scorer sees.
+/// What a [`Scorer`] sees of a conversation.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub struct ScorerInput<'a> {
     /// All blocks of the conversation in order, resident or not.
     pub blocks: &'a [BlockFacts],
     /// The indexes of those that may leave, ascending.
@@ -105,7 +105,7 @@ pub struct Scene<'a> {
     pub turn: u32,
 }
 
-impl Scene<'_> {
+impl ScorerInput<'_> {
     /// The length of the timeline.
     fn tokens(&self) -> usize {
         self.blocks.last().map_or(0, |block| block.range.end)
@@ -117,28 +117,28 @@ impl Scene<'_> {
     }
 }
 
-/// Ranks the candidates of a scene.
+/// Ranks the candidates.
 pub trait Scorer: fmt::Debug + Send {
     /// One finite score for each candidate, in their order. The lowest leaves first; of equal ones
     /// the older block does.
-    fn scores(&self, scene: &Scene<'_>) -> Vec<f32>;
+    fn scores(&self, input: &ScorerInput<'_>) -> Vec<f32>;
 }
 
 /// The candidates that leave, in this order, so that they free at least `cells` cells; all that
 /// free any where these are fewer.
-pub fn choose(scorer: &dyn Scorer, scene: &Scene<'_>, cells: usize) -> Vec<usize> {
+pub fn choose(scorer: &dyn Scorer, input: &ScorerInput<'_>, cells: usize) -> Vec<usize> {
     if cells == 0 {
         return Vec::new();
     }
-    let scores = scorer.scores(scene);
-    assert_eq!(scores.len(), scene.candidates.len(), "a score for each candidate");
+    let scores = scorer.scores(input);
+    assert_eq!(scores.len(), input.candidates.len(), "a score for each candidate");
     let mut ranked: Vec<(u32, usize)> =
-        scores.into_iter().map(sortable).zip(scene.candidates.iter().copied()).collect();
+        scores.into_iter().map(sortable).zip(input.candidates.iter().copied()).collect();
     ranked.sort_unstable();
     let mut freed = 0;
     let mut chosen = Vec::new();
     for (_, at) in ranked {
-        let own_cells = scene.blocks[at].own_cells;
+        let own_cells = input.blocks[at].own_cells;
         if freed >= cells {
             break;
         }
@@ -182,7 +182,8 @@ pub fn leaving(
         }
         let mut candidates = candidates(blocks, limits, turn, protection);
         candidates.retain(|&at| !leaves[at]);
-        for at in choose(scorer, &Scene { blocks, candidates: &candidates, turn }, cells - freed) {
+        let input = ScorerInput { blocks, candidates: &candidates, turn };
+        for at in choose(scorer, &input, cells - freed) {
             freed += blocks[at].own_cells;
             leaves[at] = true;
             chosen.push(at);

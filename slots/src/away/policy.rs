@@ -10,7 +10,7 @@ use super::random::Random;
 use super::recency::Recency;
 use super::streaming::Streaming;
 
-/// Who leaves first.
+/// Which blocks leave first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
     /// What was used longest ago.

@@ -176,20 +176,20 @@ fn tail_of(blocks: &[BlockFacts], tokens: usize, cells: usize) -> usize {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::scenes;
+    use super::super::fixtures;
     use super::*;
 
     const LIMITS: Limits = Limits { budget: 64 * 8, micro_batch: 64 };
 
     #[test]
     fn the_first_block_and_the_last_quarter_of_the_budget_stay() {
-        let blocks = scenes::chat(10);
+        let blocks = fixtures::chat(10);
         assert_eq!(candidates(&blocks, LIMITS, 10, Protection::Full), [1, 2, 3, 4, 5, 6, 7]);
     }
 
     #[test]
     fn short_blocks_stay_together_while_they_cover_the_sinks() {
-        let mut blocks = scenes::of_lengths(&[2, 1, 3, 64, 64, 64, 64, 64, 64]);
+        let mut blocks = fixtures::of_lengths(&[2, 1, 3, 64, 64, 64, 64, 64, 64]);
         blocks[3].resident = false;
         let limits = Limits { budget: 64 * 4, micro_batch: 64 };
         assert_eq!(candidates(&blocks, limits, 9, Protection::Full), [4, 5, 6, 7]);
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn rules_and_pinned_blocks_never_leave() {
-        let mut blocks = scenes::chat(10);
+        let mut blocks = fixtures::chat(10);
         blocks[2].layer = Layer::Axioms;
         blocks[3].layer = Layer::Identity;
         blocks[4].layer = Layer::Rules;
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_block_that_was_brought_back_stays_for_two_turns() {
-        let mut blocks = scenes::chat(10);
+        let mut blocks = fixtures::chat(10);
         blocks[1].brought_back = Some(10);
         let stays = |turn| !candidates(&blocks, LIMITS, turn, Protection::Full).contains(&1);
         assert_eq!([10, 11, 12].map(stays), [true, true, false]);
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn at_least_protection_the_tail_is_one_micro_batch() {
-        let blocks = scenes::chat(10);
+        let blocks = fixtures::chat(10);
         let leave = |protection| candidates(&blocks, LIMITS, 10, protection).len();
         assert_eq!(Protection::ALL.map(leave), [7, 7, 8]);
     }
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_message_longer_than_the_budget_loses_its_oldest_part() {
         // Rules of 3 blocks and one message: the tail has 8 - 1 - 3 - 1 blocks at most.
-        let mut blocks = scenes::chat(40);
+        let mut blocks = fixtures::chat(40);
         for block in &mut blocks[1..4] {
             block.layer = Layer::Rules;
         }
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_budget_below_the_minimum_is_refused_with_all_four_numbers() {
-        let mut blocks = scenes::of_lengths(&[64, 60, 60, 64, 64, 50]);
+        let mut blocks = fixtures::of_lengths(&[64, 60, 60, 64, 64, 50]);
         blocks[1].layer = Layer::Rules;
         blocks[2].pinned = true;
         let minimum = Minimum::of(&blocks, 64);
@@ -260,7 +260,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_level_allows_all_that_the_one_before_does(
-            (blocks, turn) in scenes::conversations(),
+            (blocks, turn) in fixtures::conversations(),
             budget in 0_usize..4_000,
             micro_batch in 1_usize..200,
         ) {
@@ -275,7 +275,7 @@ mod tests {
 
         #[test]
         fn within_the_smallest_budget_a_micro_batch_finds_room(
-            (mut blocks, turn) in scenes::conversations(),
+            (mut blocks, turn) in fixtures::conversations(),
             micro_batch in 1_usize..200,
             more in 0_usize..1_000,
         ) {

@@ -3,7 +3,7 @@
 //! - A block's score depends on the seed, its position and the turn alone. So the choice can be
 //!   repeated, and does not depend on what was asked before.
 
-use super::{Scene, Scorer};
+use super::{Scorer, ScorerInput};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Random {
@@ -17,13 +17,13 @@ impl Random {
 }
 
 impl Scorer for Random {
-    fn scores(&self, scene: &Scene<'_>) -> Vec<f32> {
-        let turn = mix(self.seed ^ mix(u64::from(scene.turn)));
+    fn scores(&self, input: &ScorerInput<'_>) -> Vec<f32> {
+        let turn = mix(self.seed ^ mix(u64::from(input.turn)));
         let draw = |&at: &usize| {
-            let bits = mix(turn ^ scene.blocks[at].range.start as u64);
+            let bits = mix(turn ^ input.blocks[at].range.start as u64);
             (bits >> 40) as f32 // 24 bits: those of a float
         };
-        scene.candidates.iter().map(draw).collect()
+        input.candidates.iter().map(draw).collect()
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) fn mix(state: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{choose, scenes};
+    use super::super::{choose, fixtures};
     use super::*;
 
     #[test]
@@ -51,11 +51,11 @@ mod tests {
 
     #[test]
     fn each_seed_and_each_turn_draws_anew_and_repeats_itself() {
-        let blocks = scenes::chat(200);
+        let blocks = fixtures::chat(200);
         let candidates: Vec<usize> = (1..190).collect();
         let drawn = |seed, turn| {
-            let scene = Scene { blocks: &blocks, candidates: &candidates, turn };
-            choose(&Random::new(seed), &scene, 64 * 20)
+            let input = ScorerInput { blocks: &blocks, candidates: &candidates, turn };
+            choose(&Random::new(seed), &input, 64 * 20)
         };
 
         assert_eq!(drawn(1, 200), drawn(1, 200));
@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn every_block_is_drawn_about_as_often() {
-        let blocks = scenes::chat(10);
+        let blocks = fixtures::chat(10);
         let candidates: Vec<usize> = (0..10).collect();
-        let scene = Scene { blocks: &blocks, candidates: &candidates, turn: 10 };
+        let input = ScorerInput { blocks: &blocks, candidates: &candidates, turn: 10 };
         let mut first = [0; 10];
         for seed in 0..10_000 {
-            first[choose(&Random::new(seed), &scene, 1)[0]] += 1;
+            first[choose(&Random::new(seed), &input, 1)[0]] += 1;
         }
         // 1,000 each, standard deviation 30.
         assert!(first.iter().all(|times| (850..1_150).contains(times)), "{first:?}");

@@ -128,7 +128,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::scenes;
+    use super::super::fixtures;
     use super::*;
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_sketch_of_no_tokens_is_similar_to_nothing() {
-        let some = scenes::sketch(1);
+        let some = fixtures::sketch(1);
         assert_eq!(Sketch::of(&[]), Sketch::default());
         assert_eq!(Sketch::default().similarity(&some), 0.0);
         assert_eq!(Sketch::default().similarity(&Sketch::default()), 0.0);

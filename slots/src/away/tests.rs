@@ -17,17 +17,17 @@ fn freed(blocks: &[BlockFacts], leave: &[usize]) -> usize {
 
 #[test]
 fn a_block_of_which_all_cells_are_shared_does_not_leave() {
-    let mut blocks = scenes::chat(6);
+    let mut blocks = fixtures::chat(6);
     blocks[1].own_cells = 0;
     blocks[2].own_cells = 10;
-    let scene = Scene { blocks: &blocks, candidates: &[1, 2, 3, 4], turn: 6 };
+    let input = ScorerInput { blocks: &blocks, candidates: &[1, 2, 3, 4], turn: 6 };
 
-    assert_eq!(choose(&recency::Recency, &scene, 64), [2, 3]);
+    assert_eq!(choose(&recency::Recency, &input, 64), [2, 3]);
 }
 
 #[test]
 fn nothing_leaves_when_nothing_is_needed() {
-    let blocks = scenes::chat(6);
+    let blocks = fixtures::chat(6);
     for policy in Policy::ALL {
         assert_eq!(leaving(&*policy.scorer(1), &blocks, LIMITS, 6, exactly(0)), [] as [usize; 0]);
     }
@@ -35,7 +35,7 @@ fn nothing_leaves_when_nothing_is_needed() {
 
 #[test]
 fn protection_is_given_up_in_order() {
-    let mut blocks = scenes::chat(8);
+    let mut blocks = fixtures::chat(8);
     blocks[2].brought_back = Some(8);
     blocks[4].pinned = true;
     let leave = |cells| leaving(&streaming::Streaming, &blocks, LIMITS, 8, exactly(cells));
@@ -49,7 +49,7 @@ fn protection_is_given_up_in_order() {
 
 #[test]
 fn protection_is_given_up_for_what_is_needed_alone() {
-    let mut blocks = scenes::chat(8);
+    let mut blocks = fixtures::chat(8);
     blocks[2].brought_back = Some(8);
     let leave = |needed| {
         let demand = Demand { needed, wanted: 64 * 100 };
@@ -70,7 +70,7 @@ fn scores_sort_as_their_bits() {
 proptest! {
     #[test]
     fn what_leaves_frees_enough_or_all_that_it_can(
-        (blocks, turn) in scenes::conversations(),
+        (blocks, turn) in fixtures::conversations(),
         budget in 0_usize..3_000,
         micro_batch in 1_usize..128,
         needed in 0_usize..2_000,
@@ -97,9 +97,9 @@ proptest! {
     }
 
     #[test]
-    fn a_choice_depends_on_its_scene_alone(
-        (blocks, turn) in scenes::conversations(),
-        (other_blocks, other_turn) in scenes::conversations(),
+    fn a_choice_depends_on_its_input_alone(
+        (blocks, turn) in fixtures::conversations(),
+        (other_blocks, other_turn) in fixtures::conversations(),
         cells in 1_usize..1_000,
         policy in prop::sample::select(Policy::ALL.to_vec()),
         seed in any::<u64>(),
@@ -113,18 +113,18 @@ proptest! {
 
     #[test]
     fn the_lowest_scores_leave_and_of_equal_ones_the_oldest(
-        (blocks, turn) in scenes::conversations(),
+        (blocks, turn) in fixtures::conversations(),
         cells in 1_usize..1_000,
         policy in prop::sample::select(Policy::ALL.to_vec()),
     ) {
         let candidates = candidates(&blocks, LIMITS, turn, Protection::Full);
-        let scene = Scene { blocks: &blocks, candidates: &candidates, turn };
+        let input = ScorerInput { blocks: &blocks, candidates: &candidates, turn };
         let scorer = policy.scorer(1);
-        let mut naive: Vec<_> = candidates.iter().copied().zip(scorer.scores(&scene)).collect();
+        let mut naive: Vec<_> = candidates.iter().copied().zip(scorer.scores(&input)).collect();
         naive.sort_by(|(_, one), (_, other)| one.partial_cmp(other).expect("finite scores"));
         naive.retain(|&(at, _)| blocks[at].own_cells > 0);
 
-        let leave = choose(&*scorer, &scene, cells);
+        let leave = choose(&*scorer, &input, cells);
         prop_assert!(naive.iter().map(|&(at, _)| at).take(leave.len()).eq(leave));
     }
 }
