@@ -3,9 +3,15 @@
 //! Preconditions of each call, because llama.cpp checks few and aborts on the rest:
 //! sequence ids are below `n_seq_max`; a batch begins at the end of its sequence; ranges satisfy
 //! `0 <= start < end <= end of sequence`; imported bytes were verified by the caller.
+//!
+//! Below it: `batch` (the rows of a micro-batch), `state` (exports and imports), `split` (states of memories
+//! with more than attention), `embedding`, `quiet` (the log of an interrupted micro-batch).
 
+mod batch;
+mod embedding;
 mod quiet;
 mod split;
+mod state;
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -15,6 +21,7 @@ use std::sync::Arc;
 use hob_slots::Token;
 use llama_cpp_sys_2 as sys;
 
+use self::batch::Batch;
 use self::split::Split;
 use super::LlamaModel;
 use super::adapters::TurnAdapters;
@@ -25,7 +32,7 @@ use super::weights::Weights;
 use crate::adapters::Adapters;
 use crate::backend::state::PlainState;
 use crate::backend::{
-    Backend, ContextShape, DecodeError, LoadError, Offload, RANK, Row, Sequence, StateError,
+    Backend, ContextShape, DecodeError, LoadError, Offload, Row, Sequence, StateError,
 };
 use crate::heartbeat::Heartbeat;
 
@@ -38,7 +45,7 @@ const ABORTED: i32 = 2;
 /// A layer has more nodes. Beside another device, the processor computes a few of a graph.
 const MIN_NODES: u64 = 16;
 
-pub(super) const WHOLE: sys::llama_state_seq_flags = 0;
+const WHOLE: sys::llama_state_seq_flags = 0;
 
 pub(super) struct Context<'m> {
     pointer: NonNull<sys::llama_context>,
@@ -117,84 +124,6 @@ impl<'m> Context<'m> {
     pub(super) fn check_sequence(&self, sequence: Sequence) {
         let known = usize::try_from(sequence.0).is_ok_and(|id| id < self.shape.sequences);
         assert!(known, "sequence {} of {}", sequence.0, self.shape.sequences);
-    }
-
-    /// The state of a sequence, written over `buffer`.
-    pub(super) fn export_with(
-        &mut self,
-        sequence: Sequence,
-        buffer: Vec<u8>,
-        flags: sys::llama_state_seq_flags,
-    ) -> Result<Vec<u8>, StateError> {
-        let context = self.pointer.as_ptr();
-        // SAFETY: the context is alive, and checks the id.
-        let announced = unsafe { sys::llama_state_seq_get_size_ext(context, sequence.0, flags) };
-        let mut state = fitting(buffer, announced);
-        if let Some(staged) = self.staging.as_mut().and_then(|staging| staging.bytes(announced)) {
-            // SAFETY: the slice has the announced size, which is passed along.
-            let written = unsafe {
-                sys::llama_state_seq_get_data_ext(
-                    context,
-                    staged.as_mut_ptr(),
-                    announced,
-                    sequence.0,
-                    flags,
-                )
-            };
-            check_export(announced, written)?;
-            state.extend_from_slice(&staged[..written]);
-            return Ok(state);
-        }
-        // SAFETY: the vector has room for the announced size, which is passed along; its length is
-        // set to what was written, and only after that many bytes were.
-        unsafe {
-            let written = sys::llama_state_seq_get_data_ext(
-                context,
-                state.as_mut_ptr(),
-                announced,
-                sequence.0,
-                flags,
-            );
-            check_export(announced, written)?;
-            state.set_len(written);
-            Ok(state)
-        }
-    }
-
-    /// Imports the parts of a sequence's state that `flags` name.
-    pub(super) fn import_with(
-        &mut self,
-        sequence: Sequence,
-        state: &[u8],
-        flags: sys::llama_state_seq_flags,
-    ) -> Result<(), StateError> {
-        let staged = self.staging.as_mut().and_then(|staging| staging.bytes(state.len()));
-        let source = match staged {
-            Some(staged) => {
-                staged.copy_from_slice(state);
-                &*staged
-            }
-            None => state,
-        };
-        // SAFETY: pointer and length are those of one slice; the caller verified every byte of it
-        // as an export of this very model and layout.
-        let consumed = unsafe {
-            sys::llama_state_seq_set_data_ext(
-                self.pointer.as_ptr(),
-                source.as_ptr(),
-                source.len(),
-                sequence.0,
-                flags,
-            )
-        };
-        if consumed == state.len() { Ok(()) } else { self.refuse(sequence, state) }
-    }
-
-    /// Clears the sequence, which has taken a part of a state at most.
-    pub(super) fn refuse(&mut self, sequence: Sequence, state: &[u8]) -> Result<(), StateError> {
-        self.clear(sequence);
-        assert_eq!(self.end(sequence), 0, "a sequence is empty after it was cleared");
-        Err(StateError::Import { bytes: state.len() })
     }
 
     fn check_range(&self, sequence: Sequence, range: &Range<usize>) -> (i32, i32) {
@@ -366,52 +295,7 @@ impl Backend for Context<'_> {
     }
 
     fn embed(&mut self, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
-        if self.model.facts.pooling.is_none() {
-            return Err(DecodeError::Failed("this model does not make embeddings".to_owned()));
-        }
-        let ranks = self.ranks();
-        let sequence = Sequence(0);
-        let pooled = self.pooled(sequence, tokens);
-        // Also after an error: the next text begins at position 0.
-        if !self.memory().is_null() {
-            self.clear(sequence);
-        }
-        if ranks { pooled } else { pooled.map(normalised) }
-    }
-}
-
-impl Context<'_> {
-    fn ranks(&self) -> bool {
-        self.model.facts.pooling.as_deref() == Some(RANK)
-    }
-
-    /// The pooled embedding of `tokens`, computed in micro-batches.
-    fn pooled(&mut self, sequence: Sequence, tokens: &[Token]) -> Result<Vec<f32>, DecodeError> {
-        let size = self.shape.micro_batch;
-        for (part, start) in tokens.chunks(size).zip((0..).step_by(size)) {
-            let row = |(offset, &token): (usize, &Token)| Row {
-                token,
-                position: start + offset,
-                sequence,
-                wants_logits: true,
-            };
-            let rows: Vec<Row> = part.iter().enumerate().map(row).collect();
-            self.decode(&rows)?;
-        }
-        // SAFETY: llama.cpp returns null, or for the sequence one vector of `n_embd_out` floats, and with the
-        // pooling "rank" one of `n_cls_out`, valid until the next decode.
-        unsafe {
-            let values = sys::llama_get_embeddings_seq(self.pointer.as_ptr(), sequence.0);
-            if values.is_null() {
-                return Err(DecodeError::Failed("no embedding was pooled".to_owned()));
-            }
-            let model = self.weights.as_ptr();
-            let width = match self.ranks() {
-                true => usize::try_from(sys::llama_model_n_cls_out(model)),
-                false => usize::try_from(sys::llama_model_n_embd_out(model)),
-            };
-            Ok(std::slice::from_raw_parts(values, width.unwrap_or(0)).to_vec())
-        }
+        self.embedding(tokens)
     }
 }
 
@@ -444,87 +328,7 @@ unsafe extern "C" fn report_node(heartbeat: *mut c_void) -> bool {
     interrupts
 }
 
-/// The arrays of a `llama_batch`, reused by every decode.
-#[derive(Default)]
-struct Batch {
-    tokens: Vec<i32>,
-    positions: Vec<i32>,
-    counts: Vec<i32>,
-    sequences: Vec<i32>,
-    pointers: Vec<*mut i32>,
-    wants: Vec<i8>,
-}
-
-impl Batch {
-    /// A batch that points into `self`, valid until the next call.
-    fn fill(&mut self, rows: &[Row]) -> sys::llama_batch {
-        self.tokens.clear();
-        self.positions.clear();
-        self.sequences.clear();
-        self.wants.clear();
-        for row in rows {
-            self.tokens.push(row.token.0);
-            self.positions.push(position(row.position));
-            self.sequences.push(row.sequence.0);
-            self.wants.push(i8::from(row.wants_logits));
-        }
-        self.counts.clear();
-        self.counts.resize(rows.len(), 1); // Each row belongs to one sequence.
-        self.pointers.clear();
-        self.pointers.extend(self.sequences.iter_mut().map(std::ptr::from_mut));
-        sys::llama_batch {
-            n_tokens: i32::try_from(rows.len()).expect("a micro-batch is small"),
-            token: self.tokens.as_mut_ptr(),
-            embd: std::ptr::null_mut(),
-            pos: self.positions.as_mut_ptr(),
-            n_seq_id: self.counts.as_mut_ptr(),
-            seq_id: self.pointers.as_mut_ptr(),
-            logits: self.wants.as_mut_ptr(),
-        }
-    }
-}
-
-/// llama.cpp announces 0 bytes where it cannot write the state.
-fn check_export(announced: usize, written: usize) -> Result<(), StateError> {
-    if written == announced && announced > 0 {
-        Ok(())
-    } else {
-        Err(StateError::Export { announced, written })
-    }
-}
-
 fn position(position: usize) -> i32 {
     // `i32::MAX` itself would leak its cell for good.
     i32::try_from(position).ok().filter(|&p| p < i32::MAX).expect("positions fit a context")
-}
-
-/// An empty vector with room for `bytes`: `buffer`, unless it is too small or far too large.
-fn fitting(mut buffer: Vec<u8>, bytes: usize) -> Vec<u8> {
-    if (bytes..=bytes.saturating_mul(2)).contains(&buffer.capacity()) {
-        buffer.clear();
-        return buffer;
-    }
-    Vec::with_capacity(bytes)
-}
-
-fn normalised(mut values: Vec<f32>) -> Vec<f32> {
-    let length = values.iter().map(|value| value * value).sum::<f32>().sqrt();
-    if length > 0.0 {
-        values.iter_mut().for_each(|value| *value /= length);
-    }
-    values
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_export_of_nothing_is_refused() {
-        assert_eq!(check_export(7, 7), Ok(()));
-        for (announced, written) in [(0, 0), (7, 6), (7, 0)] {
-            let refused = StateError::Export { announced, written };
-            assert_eq!(check_export(announced, written), Err(refused));
-        }
-    }
 }
