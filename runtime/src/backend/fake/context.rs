@@ -5,9 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hob_slots::{AdapterSet, ModelHash, Token};
+use hob_slots::Token;
 
-use super::{CELL_BYTES, END_OF_TEXT, FakeModel, IM_END, echo};
+use super::content::{digest_of, encoded_cell, kv_of, mix};
+use super::logits::next_logits;
+use super::{CELL_BYTES, FakeModel, echo};
 use crate::adapters::Adapters;
 use crate::backend::{
     Backend, ContextShape, DecodeError, LoadError, MemoryKind, RANK, Row, Sequence, StateError,
@@ -16,12 +18,6 @@ use crate::heartbeat::Heartbeat;
 
 /// Nodes of each graph, whatever its rows.
 const NODES: u32 = 64;
-
-/// One in this many tokens ends the answer.
-const ANSWER_LENGTH: u64 = 24;
-
-/// One in this many tokens of a model that copies is noise.
-const COPY_LENGTH: u64 = 12;
 
 /// `sequences` is a set of bits; a cell without any is free.
 #[derive(Clone, Copy, Default)]
@@ -90,8 +86,8 @@ impl<'m> FakeContext<'m> {
         *free.expect("room was checked") = cell;
     }
 
-    /// Takes the time of `rows`, with the progress of a graph: often, and interruptible, but for that of a
-    /// device.
+    /// Sleeps for as long as `rows` take. Reports each of [`NODES`] and may be interrupted there, unless the
+    /// model is on a device.
     fn compute(&self, rows: &[Row]) -> Result<(), DecodeError> {
         let pace = if self.reads_slowly(rows) { echo::READING_PACE } else { self.model.pace };
         let time = pace * u32::try_from(rows.len()).unwrap_or(u32::MAX);
@@ -108,6 +104,33 @@ impl<'m> FakeContext<'m> {
             }
         }
         Ok(())
+    }
+
+    /// Adds the cell of a row. Returns the cells that the row saw, and its own as the last.
+    fn append(&mut self, row: &Row) -> Vec<Cell> {
+        let mut cells = self.cells_of(row.sequence);
+        let seen: Vec<_> = cells.iter().map(|cell| (cell.position, cell.kv)).collect();
+        let before = self.rest(row.sequence).map_or(0, |rest| rest.value);
+        let kv = kv_of(&seen, row.token, before ^ self.adapters);
+        if let Some(views) = &self.model.views {
+            views.lock().insert(kv, seen.iter().map(|(position, _)| *position).collect());
+        }
+        let rest = if self.has_rests() { mix(before ^ kv) } else { 0 };
+        if self.has_rests() {
+            *self.rest(row.sequence) = Some(Rest { end: row.position + 1, value: rest });
+        }
+        let (position, token, sequences) = (row.position, row.token, self.bit(row.sequence));
+        let cell = Cell { position, token, kv, rest: Some(rest), sequences };
+        self.put(cell);
+        cells.push(cell);
+        cells
+    }
+
+    /// The logits of the last of a sequence's cells.
+    fn logits_behind(&self, cells: &[Cell]) -> Vec<f32> {
+        let tokens: Vec<Token> = cells.iter().map(|cell| cell.token).collect();
+        let last = cells.last().expect("a row has a cell");
+        next_logits(self.model, &tokens, last.kv)
     }
 
     fn fails(&self, rows: &[Row]) -> bool {
@@ -229,37 +252,9 @@ impl Backend for FakeContext<'_> {
         self.newest = rows.iter().map(|row| (row.sequence, row.position)).collect();
         for (index, row) in rows.iter().enumerate() {
             assert_eq!(row.position, self.end(row.sequence), "a row begins at its sequence's end");
-            let mut cells = self.cells_of(row.sequence);
-            let before: Vec<_> = cells.iter().map(|cell| (cell.position, cell.kv)).collect();
-            let rest = self.rest(row.sequence).map_or(0, |rest| rest.value);
-            let kv = kv_of(&before, row.token, rest ^ self.adapters);
-            if let Some(views) = &self.model.views {
-                views.lock().insert(kv, before.iter().map(|(position, _)| *position).collect());
-            }
-            let before = rest;
-            let rest = if self.has_rests() { mix(before ^ kv) } else { 0 };
-            if self.has_rests() {
-                *self.rest(row.sequence) = Some(Rest { end: row.position + 1, value: rest });
-            }
-            let sequences = self.bit(row.sequence);
-            let rest = Some(rest);
-            let cell = Cell { position: row.position, token: row.token, kv, rest, sequences };
-            self.put(cell);
+            let cells = self.append(row);
             if row.wants_logits {
-                let mut logits = logits(kv, self.model.vocabulary.len());
-                cells.push(cell);
-                let tokens: Vec<Token> = cells.iter().map(|cell| cell.token).collect();
-                if self.model.copies && !mix(kv ^ 0xc0b1).is_multiple_of(COPY_LENGTH) {
-                    copy(&tokens, &mut logits);
-                }
-                if let Some(echoed) = echo::next(&tokens) {
-                    logits[usize::try_from(echoed.token.0).expect("a token of this vocabulary")] =
-                        100.0;
-                    std::thread::sleep(echoed.pace);
-                }
-                if self.model.computes_nan {
-                    logits.fill(f32::NAN);
-                }
+                let logits = self.logits_behind(&cells);
                 self.logits.push((index, logits));
             }
         }
@@ -370,7 +365,7 @@ impl Backend for FakeContext<'_> {
 
     fn export_cells(&mut self, sequence: Sequence, _: Vec<u8>) -> Result<Vec<u8>, StateError> {
         let cells = self.cells_of(sequence);
-        let bytes = cells.iter().flat_map(|cell| written(cell.position, cell.token, cell.kv));
+        let bytes = cells.iter().flat_map(|cell| encoded_cell(cell.position, cell.token, cell.kv));
         Ok(bytes.collect())
     }
 
@@ -445,63 +440,4 @@ impl Backend for FakeContext<'_> {
         let length = values.iter().map(|value| value * value).sum::<f32>().sqrt().max(1e-6);
         Ok(values.into_iter().map(|value| value / length).collect())
     }
-}
-
-/// A cell in a state.
-pub(super) fn written(position: usize, token: Token, kv: u64) -> [u8; CELL_BYTES] {
-    let token = u64::from(token.0.unsigned_abs());
-    let (head, content) = ((token << 32 | position as u64).to_le_bytes(), kv.to_le_bytes());
-    std::array::from_fn(|at| if at < 8 { head[at] } else { content[at - 8] })
-}
-
-/// The content of a cell: of its token, of the positions and contents that it saw, in order, and of what
-/// else it depends on.
-pub(super) fn kv_of(seen: &[(usize, u64)], token: Token, beside: u64) -> u64 {
-    let seen = seen.iter().fold(0, |all, (position, kv)| mix(all ^ mix(kv ^ *position as u64)));
-    mix(seen ^ mix(u64::from(token.0.unsigned_abs())) ^ beside)
-}
-
-/// 0 without any.
-pub(super) fn digest_of(adapters: &AdapterSet) -> u64 {
-    if adapters.is_empty() {
-        return 0;
-    }
-    let root = adapters.root(ModelHash([0; 8])).0;
-    let digest = root.as_chunks::<8>().0.iter().map(|part| u64::from_le_bytes(*part));
-    digest.fold(1, |all, part| mix(all ^ part))
-}
-
-/// Logits that make lower-case words with spaces, an end now and then, and no ties.
-fn logits(kv: u64, vocabulary: usize) -> Vec<f32> {
-    let mut values: Vec<f32> = (0..vocabulary)
-        .map(|id| {
-            let noise = (mix(kv ^ (id as u64) << 32) >> 40) as f32 / (1u64 << 24) as f32;
-            let letter = (0x61..=0x7a).contains(&id) || id == 0x20;
-            if letter { noise + 2.0 } else { noise }
-        })
-        .collect();
-    values[256..].fill(-4.0); // Control tokens.
-    if mix(kv ^ 0xe0d).is_multiple_of(ANSWER_LENGTH) {
-        values[usize::try_from(IM_END).expect("positive")] = 8.0;
-    }
-    values[usize::try_from(END_OF_TEXT).expect("positive")] = -8.0;
-    values
-}
-
-/// Makes the token likeliest that followed the last two tokens before, if they occurred before.
-fn copy(tokens: &[Token], logits: &mut [f32]) {
-    let Some((_, last)) = tokens.split_at_checked(tokens.len().saturating_sub(2)) else { return };
-    let mut earlier = tokens.windows(3).rev();
-    if let Some(found) = earlier.find(|found| found[..2] == *last) {
-        logits[usize::try_from(found[2].0).expect("a token of this vocabulary")] += 6.0;
-    }
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every input bit moves every output
-/// bit.
-fn mix(mut value: u64) -> u64 {
-    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }

@@ -10,8 +10,10 @@
 //! - Its answers are noise, except to prompts that ask for an [`echo`], and except for a model that
 //!   [copies](FakeModel::with_copies).
 
+mod content;
 mod context;
 pub mod echo;
+mod logits;
 mod rounding;
 
 use std::collections::HashMap;
@@ -198,12 +200,12 @@ impl FakeModel {
     /// The content of the cell of a token that saw these positions and contents, in order, where memory is
     /// plain.
     pub fn content(seen: &[(usize, u64)], token: Token, adapters: &AdapterSet) -> u64 {
-        context::kv_of(seen, token, context::digest_of(adapters))
+        content::kv_of(seen, token, content::digest_of(adapters))
     }
 
     /// A cell as states have it.
     pub fn cell(position: usize, token: Token, content: u64) -> [u8; CELL_BYTES] {
-        context::written(position, token, content)
+        content::encoded_cell(position, token, content)
     }
 
     /// The same as an embedding model.
