@@ -68,21 +68,10 @@ impl Archive {
         let mut archive = tar::Archive::new(&file);
         // Raw entries: extended names and links are refused, not interpreted.
         let mut entries = archive.entries()?.raw(true);
-        let manifest = match entries.next() {
-            Some(entry) => {
-                let mut entry = entry.map_err(not_tar)?;
-                let name = name_of(&entry);
-                if name != MANIFEST {
-                    let what = format!("it begins with {name:?} instead of {MANIFEST}");
-                    return Err(ArchiveError::NotABundle { what });
-                }
-                let bytes = read(&mut entry, &name, MANIFEST_BYTES.min(length))?;
-                let text = String::from_utf8(bytes);
-                let text = text.map_err(|_| damaged(&name, "not UTF-8 text"))?;
-                Manifest::from_toml(&text)?
-            }
-            None => return Err(ArchiveError::NotABundle { what: "it is empty".to_owned() }),
+        let Some(first) = entries.next() else {
+            return Err(ArchiveError::NotABundle { what: "it is empty".to_owned() });
         };
+        let manifest = read_manifest(&mut first.map_err(not_tar)?, length)?;
         let mut expected = Expected::of(&manifest)?;
         let mut records = BTreeMap::new();
         let mut objects = BTreeMap::new();
@@ -267,6 +256,21 @@ impl Expected {
     }
 }
 
+/// The manifest in the first entry of an archive of `length` bytes.
+fn read_manifest(
+    entry: &mut tar::Entry<'_, impl Read>,
+    length: u64,
+) -> Result<Manifest, ArchiveError> {
+    let name = name_of(entry);
+    if name != MANIFEST {
+        let what = format!("it begins with {name:?} instead of {MANIFEST}");
+        return Err(ArchiveError::NotABundle { what });
+    }
+    let bytes = read(entry, &name, MANIFEST_BYTES.min(length))?;
+    let text = String::from_utf8(bytes).map_err(|_| damaged(&name, "not UTF-8 text"))?;
+    Manifest::from_toml(&text)
+}
+
 fn slot(
     manifest: &Manifest,
     number: usize,
@@ -299,7 +303,7 @@ fn object(
     }
 }
 
-/// The bytes of a regular entry, `max_bytes` at max_bytes.
+/// The bytes of a regular entry, at most `max_bytes`.
 fn read(
     entry: &mut tar::Entry<'_, impl Read>,
     name: &str,
@@ -332,7 +336,7 @@ fn name_of(entry: &tar::Entry<'_, impl Read>) -> String {
     String::from_utf8_lossy(&entry.path_bytes()).into_owned()
 }
 
-/// The fields in which the archive's model differs from the max_bytes similar known one.
+/// The fields in which the archive's model differs from the most similar known one.
 fn nearest(ours: &Fingerprint, known: impl Iterator<Item = (ModelHash, Fingerprint)>) -> String {
     let differences = known.map(|(model, theirs)| (ours.difference(&theirs), model));
     match differences.min_by_key(|(fields, _)| fields.len()) {
