@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use super::super::{BlockMeta, Ended, Name, Run};
 use super::classes::Class;
-use super::histogram::{self, AGES, Chances, Density, Histogram};
+use super::histogram::{self, AGES, Density, Histogram};
 use super::history::History;
+use super::observed::Observed;
 use crate::time::Timestamp;
 
 /// Budgets of remembered blocks.
@@ -23,17 +24,8 @@ const REMEMBERED_BUDGETS: u64 = 16;
 /// Conversations with a remembered last run.
 const MAX_CONVERSATIONS: usize = 8_192;
 
-/// After this many runs densities are recomputed and older observations fade.
+/// A period: after this many runs densities are recomputed and older observations fade.
 const REFRESH_RUNS: u64 = 32;
-
-/// Half after 4,000 runs.
-const FADING: f32 = 0.994_47;
-
-/// The weight, in runs, of the wider class where a class has few observations.
-const PRIOR_RUNS: f32 = 12.0;
-
-/// The prior: one block in this many is reused per bucket.
-const FIRST_CHANCE: f32 = 0.05;
 
 #[derive(Clone, Debug)]
 pub struct Learned<Id> {
@@ -51,9 +43,7 @@ pub struct Learned<Id> {
     // The last run of each conversation, in the newer and the older half.
     latest: [HashMap<u64, LatestRun>; 2],
     runs: u64,
-    all: Histogram,
-    coarse: Vec<Histogram>,
-    fine: Vec<Histogram>,
+    observed: Observed,
     densities: Vec<Option<(u64, [Density; AGES])>>,
 }
 
@@ -101,34 +91,20 @@ impl<Id: Name> Learned<Id> {
             run: LatestRun::default(),
             latest: [HashMap::new(), HashMap::new()],
             runs: 0,
-            all: Histogram::default(),
-            coarse: vec![Histogram::default(); Class::COARSE_COUNT],
-            fine: vec![Histogram::default(); Class::COUNT],
+            observed: Observed::default(),
             densities: vec![None; Class::COUNT],
         }
     }
 
     /// Learns from `history` before the first run.
     pub fn with_history(mut self, history: &History) -> Self {
-        for (class, histogram) in history.classes() {
-            self.all.add(histogram);
-            // Classes without size and sharing come first in the order of classes.
-            self.coarse[class * Class::COARSE_COUNT / Class::COUNT].add(histogram);
-            self.fine[class].add(histogram);
-        }
+        self.observed.add(history);
         self
     }
 
     /// What was learned until now.
     pub fn history(&self) -> History {
-        let period = self.runs / REFRESH_RUNS;
-        let faded = |histogram: &Histogram| {
-            let mut histogram = histogram.clone();
-            histogram.fade(period, FADING);
-            let (used, survived) = histogram.weights();
-            Histogram::of(used, survived)
-        };
-        History::new(self.fine.iter().map(faded).enumerate())
+        self.observed.history(self.period())
     }
 
     /// Runs since the start.
@@ -178,19 +154,13 @@ impl<Id: Name> Learned<Id> {
     pub fn density(&mut self, class: Class, age: Duration) -> Density {
         // Spread over time.
         let version = (self.runs + class.index() as u64) / REFRESH_RUNS;
+        let period = self.period();
         let known = &mut self.densities[class.index()];
         let densities = match known {
             Some((of, densities)) if *of == version => densities,
             _ => {
-                let first: Chances = [FIRST_CHANCE; AGES];
-                let period = self.runs / REFRESH_RUNS;
-                let (coarse, fine) = (class.coarse_index(), class.index());
-                let histograms = [&mut self.all, &mut self.coarse[coarse], &mut self.fine[fine]];
-                histograms.into_iter().for_each(|histogram| histogram.fade(period, FADING));
-                let all = self.all.chances(&first, PRIOR_RUNS);
-                let coarse = self.coarse[coarse].chances(&all, PRIOR_RUNS);
-                let fine = self.fine[fine].chances(&coarse, PRIOR_RUNS);
-                &mut known.insert((version, histogram::densities(&fine))).1
+                let chances = self.observed.chances(class, period);
+                &mut known.insert((version, histogram::densities(&chances))).1
             }
         };
         densities[histogram::bucket(age)]
@@ -252,7 +222,7 @@ impl<Id: Name> Learned<Id> {
             self.groups.remove(&before.group);
         }
         if counts {
-            self.each(class, |histogram| histogram.add_used(bucket, weight));
+            self.observe(class, |histogram| histogram.add_used(bucket, weight));
         }
     }
 
@@ -267,7 +237,7 @@ impl<Id: Name> Learned<Id> {
                     }
                     let (class, weight) = (group.class, group.weight * group.blocks as f32);
                     self.aging[bucket + 1].push_back(number);
-                    self.each(class, |histogram| histogram.add_survived(bucket, weight));
+                    self.observe(class, |histogram| histogram.add_survived(bucket, weight));
                 }
                 self.aging[bucket].pop_front();
             }
@@ -279,13 +249,13 @@ impl<Id: Name> Learned<Id> {
         }
     }
 
-    fn each(&mut self, class: Class, change: impl Fn(&mut Histogram)) {
-        let period = self.runs / REFRESH_RUNS;
-        let (coarse, fine) = (class.coarse_index(), class.index());
-        for histogram in [&mut self.all, &mut self.coarse[coarse], &mut self.fine[fine]] {
-            histogram.fade(period, FADING);
-            change(histogram);
-        }
+    fn observe(&mut self, class: Class, change: impl Fn(&mut Histogram)) {
+        let period = self.period();
+        self.observed.change(class, period, change);
+    }
+
+    fn period(&self) -> u64 {
+        self.runs / REFRESH_RUNS
     }
 
     fn forget_the_oldest(&mut self) {

@@ -8,6 +8,7 @@ mod classes;
 mod histogram;
 mod history;
 mod learned;
+mod observed;
 
 use super::{BlockMeta, Name, Policy, Tails};
 use crate::time::Timestamp;
