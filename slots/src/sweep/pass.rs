@@ -200,24 +200,40 @@ impl<'s> Pass<'s> {
     /// Removes the conversations that are cheapest to rebuild per byte until the rest fits.
     pub fn hold_quota(&mut self) {
         let free_bytes = self.try_to(|pass| pass.store.free_bytes()).unwrap_or(u64::MAX);
-        let mut used_bytes = self.models.iter().map(ModelContents::bytes).sum();
-        self.swept.quota_bytes = self.rules.quota.bytes(used_bytes, free_bytes);
-        if used_bytes > self.swept.quota_bytes {
-            for at in 0..self.models.len() {
-                let model = self.models[at].model;
-                if let Some(lengths) = self.try_to(|pass| pass.store.object_lengths(model)) {
-                    self.models[at].measure(self.store, &lengths);
-                }
-            }
-            used_bytes = self.models.iter().map(ModelContents::bytes).sum();
-            self.swept.quota_bytes = self.rules.quota.bytes(used_bytes, free_bytes);
+        let mut used_bytes = self.used_bytes();
+        if used_bytes > self.rules.quota.bytes(used_bytes, free_bytes) {
+            self.measure();
+            used_bytes = self.used_bytes();
         }
+        self.swept.quota_bytes = self.rules.quota.bytes(used_bytes, free_bytes);
         self.swept.used_bytes = used_bytes;
         self.swept.no_room = self.rules.quota.no_room(used_bytes, free_bytes);
         let surplus = used_bytes.saturating_sub(self.swept.quota_bytes);
-        if surplus == 0 {
-            return;
+        if surplus > 0 {
+            let freed = self.evict(surplus);
+            self.swept.used_bytes = used_bytes.saturating_sub(freed);
         }
+    }
+
+    /// Bytes of all files, over all models.
+    fn used_bytes(&self) -> u64 {
+        self.models.iter().map(ModelContents::bytes).sum()
+    }
+
+    /// Replaces the raw lengths of objects by those of their files.
+    fn measure(&mut self) {
+        for at in 0..self.models.len() {
+            let model = self.models[at].model;
+            if let Some(lengths) = self.try_to(|pass| pass.store.object_lengths(model)) {
+                self.models[at].measure(self.store, &lengths);
+            }
+        }
+    }
+
+    /// Removes conversations, and the objects that only they reference, to free `surplus_bytes`. Returns the
+    /// bytes freed.
+    fn evict(&mut self, surplus_bytes: u64) -> u64 {
+        let freed_before = self.swept.freed_bytes;
         let closed = self.models.iter().filter(|contents| contents.complete).flat_map(|contents| {
             contents
                 .slots
@@ -226,11 +242,10 @@ impl<'s> Pass<'s> {
         });
         let closed: Vec<SavedContents> = closed.cloned().collect();
         let all = self.models.iter().flat_map(|contents| &contents.slots);
-        let leaving = quota::leaving(all, &closed, surplus, self.now);
+        let leaving = quota::leaving(all, &closed, surplus_bytes, self.now);
         let mut gone = leaving.into_iter().map(|leaving| &closed[leaving]).collect::<Vec<_>>();
         gone.retain(|slot| self.remove_slot(slot.entry.model, slot));
         self.swept.evicted += gone.len();
-        let freed_before = self.swept.freed_bytes;
         for at in 0..self.models.len() {
             let model = self.models[at].model;
             let gone = gone.iter().filter(|slot| slot.entry.model == model);
@@ -248,9 +263,7 @@ impl<'s> Pass<'s> {
             let own: BTreeSet<_> = self.store.names(own.filter(|id| !needed.contains_key(id)));
             self.remove_objects(model, own.into_iter().collect(), self.rules.grace);
         }
-        let slot_files: u64 = gone.iter().map(|slot| slot.entry.file_bytes).sum();
-        let freed = self.swept.freed_bytes - freed_before + slot_files;
-        self.swept.used_bytes = self.swept.used_bytes.saturating_sub(freed);
+        self.swept.freed_bytes - freed_before
     }
 
     /// Whether the rest is for the next sweep.
