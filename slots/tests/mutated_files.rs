@@ -5,7 +5,7 @@
 
 use hob_slots::{Object, Seal, SlotRecord, SlotTable};
 
-mod mend;
+mod checksums;
 
 /// Two seconds of cases, optimized.
 const CASES: u64 = if cfg!(debug_assertions) { 1_000 } else { 20_000 };
@@ -35,19 +35,19 @@ const SEALED: &[u8] = include_bytes!("../fixtures/block-v2.sealed-v1.kv");
 #[test]
 fn a_mutated_file_is_refused_or_whole_and_allocates_no_more_than_its_bytes() {
     let before = peak_bytes();
-    let (mut read, mut mended) = (0, 0);
+    let (mut read, mut corrected) = (0, 0);
     for case in 0..CASES {
         let mut random = Random(case);
         let [a, b] = [&OBJECTS[..], &SLOT_FILES].map(|files| files[random.below(files.len())]);
-        mended += u32::from(object(a, &mut random));
-        mended += u32::from(slot_file(b, &mut random));
+        corrected += u32::from(object(a, &mut random));
+        corrected += u32::from(slot_file(b, &mut random));
         read += 2;
         let sealed = mutated(SEALED, &mut random);
         let opened = Seal::new(*b"thirty-two bytes, known to all!!").open(b"name", sealed.clone());
         assert!(opened.is_err() || sealed == SEALED, "case {case}");
     }
     // Many of the cases have valid checksums and are read whole.
-    assert!(mended > read / 50, "{mended} of {read}");
+    assert!(corrected > read / 50, "{corrected} of {read}");
     let more = peak_bytes().saturating_sub(before);
     #[cfg(target_os = "linux")]
     assert!(more < MAX_MORE_BYTES, "{more} bytes were taken");
@@ -55,27 +55,27 @@ fn a_mutated_file_is_refused_or_whole_and_allocates_no_more_than_its_bytes() {
     let _ = more;
 }
 
-/// Whether the mended file was read.
+/// Whether the corrected file was read.
 fn object(original: &[u8], random: &mut Random) -> bool {
     let mut file = mutated(original, random);
     if let Ok(object) = Object::decode(file.clone()) {
         assert!(file == original, "a changed object was taken");
         assert_eq!(Object::decode(object.encode()), Ok(object));
     }
-    mend::object(&mut file);
+    checksums::correct_object(&mut file);
     let Ok(object) = Object::decode(file.clone()) else { return false };
     let _ = Object::compressed(&file, 1).expect("what is read can be compressed");
     assert_eq!(Object::decode(object.encode()), Ok(object));
     true
 }
 
-/// Whether the mended file was read.
+/// Whether the corrected file was read.
 fn slot_file(original: &[u8], random: &mut Random) -> bool {
     let mut file = mutated(original, random);
     if SlotRecord::decode(&file).is_ok() {
         assert!(file == original, "a changed slot file was taken");
     }
-    mend::slot_file(&mut file);
+    checksums::correct_slot_file(&mut file);
     let table = SlotTable::decode(&file);
     let Ok((model, record)) = SlotRecord::decode(&file) else { return false };
     let table = table.expect("a whole file has a whole table");

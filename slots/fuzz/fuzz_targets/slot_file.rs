@@ -5,15 +5,15 @@
 use hob_slots::{SlotHeader, SlotRecord, SlotTable};
 use libfuzzer_sys::fuzz_target;
 
-#[allow(dead_code, reason = "each target mends one kind of file")]
-#[path = "../../tests/mend/mod.rs"]
-mod mend;
+#[allow(dead_code, reason = "each target corrects one kind of file")]
+#[path = "../../tests/checksums/mod.rs"]
+mod checksums;
 
 fuzz_target!(|data: &[u8]| {
     check(data);
-    let mut mended = data.to_vec();
-    mend::slot_file(&mut mended);
-    check(&mended);
+    let mut corrected = data.to_vec();
+    checksums::correct_slot_file(&mut corrected);
+    check(&corrected);
 });
 
 fn check(file: &[u8]) {

@@ -1,6 +1,6 @@
-//! The registry in scenes and against a naive model.
+//! The registry in examples and against a naive model.
 
-#![allow(unused_must_use, reason = "scenes pin for the effect")]
+#![allow(unused_must_use, reason = "examples pin for the effect")]
 
 use proptest::prelude::*;
 

@@ -29,7 +29,7 @@ pub enum Fault {
     CutShort,
     /// Does its work and reports an error.
     DoneButReported,
-    /// All further calls fail until the disk is mended.
+    /// All further calls fail until the disk is repaired.
     ErrorFromThenOn,
     /// All further calls that allocate space fail.
     FullFromThenOn,
@@ -82,7 +82,7 @@ impl FaultyDisk {
     }
 
     /// No call fails. Returns the calls since the plan was set.
-    pub fn mend(&self) -> Vec<Call> {
+    pub fn repair(&self) -> Vec<Call> {
         std::mem::take(&mut *self.0.lock().unwrap()).calls
     }
 

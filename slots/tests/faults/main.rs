@@ -1,11 +1,11 @@
 //! Disk faults at every call of the store.
 //!
-//! Each scene runs once for each of its calls and each way in which that call can fail. Then:
+//! Each scenario runs once for each of its calls and each way in which that call can fail. Then:
 //!
-//! - Each conversation reads as before or as after the scene, with all of its objects; while the
+//! - Each conversation reads as before or as after the scenario, with all of its objects; while the
 //!   disk fails, it may also be a miss.
 //! - No valid file is rejected.
-//! - A save and a read on the mended disk work, and so does the same scene again.
+//! - A save and a read on the repaired disk work, and so does the same scenario again.
 //! - No descriptor stays open, no lock stays held, no temporary file survives the next open.
 
 mod faulty;
@@ -20,23 +20,23 @@ use hob_slots::{ConversationId, Store, TtlClass};
 use tempfile::TempDir;
 
 use faulty::{Call, Fault, FaultyDisk};
-use support::scenes::{SCENES, Scene};
+use support::scenarios::{SCENARIOS, Scenario};
 use support::talk::{MODEL, Readings, Talk, contents, id, missing_objects, readings, start};
 
 #[test]
 fn a_fault_at_any_call_leaves_the_old_or_the_new_state_and_the_store_recovers() {
     let _alone = alone();
     let mut played = 0;
-    for scene in SCENES {
-        let calls = World::new(scene).play_undisturbed();
+    for scenario in SCENARIOS {
+        let calls = World::new(scenario).play_undisturbed();
         for (at, &call) in calls.iter().enumerate() {
             for fault in Fault::ALL.into_iter().filter(|fault| fault.befalls(call)) {
-                World::new(scene).play_with(at, fault);
+                World::new(scenario).play_with(at, fault);
                 played += 1;
             }
         }
     }
-    println!("{} scenes, {played} faults", SCENES.len());
+    println!("{} scenarios, {played} faults", SCENARIOS.len());
 }
 
 #[test]
@@ -46,15 +46,15 @@ fn a_failed_open_succeeds_once_the_fault_has_passed() {
     loop {
         let mut calls = Vec::new();
         for fault in Fault::ALL {
-            let World { store, disk, dir, .. } = World::new(&SCENES[2]).left_unfinished();
+            let World { store, disk, dir, .. } = World::new(&SCENARIOS[2]).left_unfinished();
             drop(store);
             let before = open_descriptors();
             disk.fail(at, fault);
             let opened = Store::open_on(Arc::new(disk.clone()), dir.path().join("slots"));
             drop(opened);
-            calls = disk.mend();
+            calls = disk.repair();
             assert_eq!(open_descriptors(), before, "{fault:?} at call {at}");
-            let world = World::reopened(disk, dir, &SCENES[2]);
+            let world = World::reopened(disk, dir, &SCENARIOS[2]);
             world.assert_whole(&[]);
             assert_eq!(world.unfinished(), Vec::<PathBuf>::new(), "{fault:?} at call {at}");
             played += 1;
@@ -70,11 +70,11 @@ fn a_failed_open_succeeds_once_the_fault_has_passed() {
 #[test]
 fn a_fault_at_any_call_of_reading_is_a_miss_and_rejects_no_file() {
     let _alone = alone();
-    let scene = &SCENES[2];
-    let world = World::new(scene);
+    let scenario = &SCENARIOS[2];
+    let world = World::new(scenario);
     let names = world.names();
     let saved = readings(&world.store, &names);
-    world.disk.mend();
+    world.disk.repair();
     let read_all = || {
         let listed = contents(&world.store).map_or(0, |listing| listing.slots.len());
         let read = readings(&world.store, &names);
@@ -83,12 +83,12 @@ fn a_fault_at_any_call_of_reading_is_a_miss_and_rejects_no_file() {
         (listed, missing.count(), read)
     };
     assert_eq!(read_all(), (2, 0, saved.clone()));
-    let calls = world.disk.mend().len();
+    let calls = world.disk.repair().len();
     for at in 0..calls {
         for fault in [Fault::Error, Fault::ErrorFromThenOn] {
             world.disk.fail(at, fault);
             let (_, _, read) = read_all();
-            world.disk.mend();
+            world.disk.repair();
             for (name, record) in read {
                 assert!(record.is_none() || record == saved[&name], "{fault:?} at call {at}");
             }
@@ -105,28 +105,28 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A scene on a disk that can fail.
+/// A scenario on a disk that can fail.
 struct World<'s> {
-    scene: &'s Scene,
+    scenario: &'s Scenario,
     disk: FaultyDisk,
     store: Store,
     dir: TempDir,
 }
 
 impl<'s> World<'s> {
-    fn new(scene: &'s Scene) -> Self {
+    fn new(scenario: &'s Scenario) -> Self {
         let disk = FaultyDisk::default();
         // In memory if possible: syncing takes most of the time.
         let dir = TempDir::new_in(Path::new("/dev/shm")).or_else(|_| TempDir::new()).unwrap();
         let store = Store::open_on(Arc::new(disk.clone()), dir.path().join("slots")).unwrap();
-        (scene.prepare)(&store, &disk);
-        disk.mend();
-        Self { scene, disk, store, dir }
+        (scenario.prepare)(&store, &disk);
+        disk.repair();
+        Self { scenario, disk, store, dir }
     }
 
-    fn reopened(disk: FaultyDisk, dir: TempDir, scene: &'s Scene) -> Self {
+    fn reopened(disk: FaultyDisk, dir: TempDir, scenario: &'s Scenario) -> Self {
         let store = Store::open_on(Arc::new(disk.clone()), dir.path().join("slots"));
-        Self { scene, store: store.expect("a directory opens on a disk that works"), disk, dir }
+        Self { scenario, store: store.expect("a directory opens on a disk that works"), disk, dir }
     }
 
     /// With the unfinished files of a killed writer.
@@ -136,37 +136,37 @@ impl<'s> World<'s> {
             let _ = self.disk.make_dir(&dir); // It may be there.
             self.disk.create(&dir.join("1-1")).unwrap().write(b"half").unwrap();
         }
-        self.disk.mend();
+        self.disk.repair();
         self
     }
 
     fn names(&self) -> Vec<ConversationId> {
-        self.scene.talks.iter().map(|name| id(name)).collect()
+        self.scenario.talks.iter().map(|name| id(name)).collect()
     }
 
     fn play_undisturbed(self) -> Vec<Call> {
-        (self.scene.act)(&self.store).expect(self.scene.name);
-        self.disk.mend()
+        (self.scenario.act)(&self.store).expect(self.scenario.name);
+        self.disk.repair()
     }
 
     fn play_with(self, at: usize, fault: Fault) {
-        let scene = self.scene;
-        let what = format!("{}: {fault:?} at call {at}", self.scene.name);
+        let scenario = self.scenario;
+        let what = format!("{}: {fault:?} at call {at}", self.scenario.name);
         let old = self.readings_before();
         let new = self.readings_after();
         let descriptors = open_descriptors();
 
         self.disk.fail(at, fault);
-        let said = (scene.act)(&self.store);
-        let meanwhile = readings_unless_rotten(&self);
-        self.disk.mend();
+        let said = (scenario.act)(&self.store);
+        let meanwhile = readings_unless_damaged(&self);
+        self.disk.repair();
         assert_eq!(open_descriptors(), descriptors, "{what}: descriptors");
         let read = readings(&self.store, &self.names());
         for name in read.keys() {
             let of = |readings: &Readings| readings.get(name).cloned().flatten();
             let (old, new) = (of(&old), of(&new));
             assert!([&None, &old, &new].contains(&&of(&meanwhile)), "{what}: {name} meanwhile");
-            let may_leave = scene.at_will.contains(&name.as_str());
+            let may_leave = scenario.at_will.contains(&name.as_str());
             let is_whole = [&old, &new].contains(&&of(&read));
             assert!(is_whole || (may_leave && of(&read).is_none()), "{what}: {name}");
             let as_told = said.is_err() || may_leave || of(&read) == new;
@@ -180,12 +180,12 @@ impl<'s> World<'s> {
 
         let Self { disk, store, dir, .. } = self;
         drop(store);
-        let world = Self::reopened(disk, dir, scene);
+        let world = Self::reopened(disk, dir, scenario);
         assert_eq!(world.unfinished(), Vec::<PathBuf>::new(), "{what}: temporary files");
         assert_eq!(readings(&world.store, &world.names()), read, "{what}: after a restart");
-        (scene.act)(&world.store).unwrap_or_else(|error| panic!("{what}: again: {error}"));
+        (scenario.act)(&world.store).unwrap_or_else(|error| panic!("{what}: again: {error}"));
         for (name, again) in readings(&world.store, &world.names()) {
-            let at_will = scene.at_will.contains(&name.as_str());
+            let at_will = scenario.at_will.contains(&name.as_str());
             assert!(again == new[&name] || at_will, "{what}: {name} again");
         }
         world.assert_whole(&[&what, "again"]);
@@ -196,13 +196,13 @@ impl<'s> World<'s> {
         let read =
             |name: &ConversationId| (name.clone(), self.store.reader().get_slot(MODEL, name).ok());
         let read = self.names().iter().map(read).collect();
-        self.disk.mend();
+        self.disk.repair();
         read
     }
 
     fn readings_after(&self) -> Readings {
-        let world = World::new(self.scene);
-        (self.scene.act)(&world.store).expect(self.scene.name);
+        let world = World::new(self.scenario);
+        (self.scenario.act)(&world.store).expect(self.scenario.name);
         readings(&world.store, &world.names())
     }
 
@@ -215,7 +215,7 @@ impl<'s> World<'s> {
             let listed: Vec<_> = slot.objects.clone();
             assert_eq!(listed, record.objects().collect::<Vec<_>>(), "{what:?}");
         }
-        if !self.scene.rotten {
+        if !self.scenario.damaged {
             assert!(listing.rejected.is_empty(), "{what:?}: {:?}", listing.rejected);
             assert_eq!(self.store.quarantined(MODEL).unwrap(), [], "{what:?}");
         }
@@ -229,9 +229,9 @@ impl<'s> World<'s> {
     }
 }
 
-/// Reading rejects damaged files, which the scene about damage does by itself.
-fn readings_unless_rotten(world: &World) -> Readings {
-    if world.scene.rotten { Readings::new() } else { readings(&world.store, &world.names()) }
+/// Reading rejects damaged files, which the scenario about damage does by itself.
+fn readings_unless_damaged(world: &World) -> Readings {
+    if world.scenario.damaged { Readings::new() } else { readings(&world.store, &world.names()) }
 }
 
 /// The open descriptors of this process; 0 where unknown.

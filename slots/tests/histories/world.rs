@@ -100,7 +100,7 @@ impl World {
             10 => drop(self.open.remove(&name)),
             11..14 => self.is_swept(crashes),
             14 => self.is_forgotten(name),
-            _ if !crashes => self.rots(name),
+            _ if !crashes => self.corrupts(name),
             _ => {}
         }
         if crashes {
@@ -264,7 +264,7 @@ impl World {
     }
 
     /// Flips a bit of a file, or truncates it.
-    fn rots(&mut self, name: ConversationId) {
+    fn corrupts(&mut self, name: ConversationId) {
         let Some(record) = self.talks[&name].now.clone() else { return };
         let objects: Vec<BlockId> = record.objects().map(|(object, _)| object).collect();
         let (slot, at) = (self.random.once_in(3), self.random.below(100_000));
@@ -282,7 +282,7 @@ impl World {
             return; // Damaged before, and in quarantine.
         }
         let cut = self.random.once_in(3);
-        self.files.rot(&path, |bytes| match at % bytes.len() {
+        self.files.corrupt(&path, |bytes| match at % bytes.len() {
             at if cut => bytes.truncate(at),
             // A file of a later version is valid and stops the collector.
             8 | 9 => bytes.truncate(8),
@@ -290,7 +290,7 @@ impl World {
         });
         self.counts.damages += 1;
         if self.tells {
-            println!("minute {}: {} rots", self.minute, path.display());
+            println!("minute {}: {} corrupted", self.minute, path.display());
         }
         if slot {
             // An older file may appear behind the damaged one.

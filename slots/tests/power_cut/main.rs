@@ -7,8 +7,8 @@
 //!
 //! `HOB_TEST_ALL=1` tests more than 50,000 images.
 
-mod days;
 mod images;
+mod steps;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -19,12 +19,12 @@ use std::sync::Arc;
 use hob_slots::store::files::Files;
 use hob_slots::{ConversationId, SlotRecord, Store, TtlClass};
 
-use days::{Day, TALKS};
 use images::images;
+use steps::{Steps, TALKS};
 use support::bounded;
 use support::memory::{Disk, EPOCH, MemoryFiles};
 use support::random::Random;
-use support::scenes::{SCENES, Scene};
+use support::scenarios::{SCENARIOS, Scenario};
 use support::talk::{MODEL, Readings, Talk, contents, id, missing_objects, readings, start};
 
 const DIR: &str = "/slots";
@@ -35,51 +35,52 @@ type Possible = BTreeMap<ConversationId, Vec<Option<SlotRecord>>>;
 #[test]
 fn a_power_cut_after_any_call_leaves_the_old_or_the_new() {
     let mut total = 0;
-    for scene in SCENES {
-        let (film, old, new) = film(scene, |_| {});
-        let last = film.len() - 1;
-        let per_frame = bounded(250, 6_000) / film.len() + 2;
+    for scenario in SCENARIOS {
+        let (disks, old, new) = disks_after_calls(scenario, |_| {});
+        let last = disks.len() - 1;
+        let per_disk = bounded(250, 6_000) / disks.len() + 2;
         let (mut random, mut seen) = (Random::new(7), HashSet::new());
-        for (at, frame) in film.iter().enumerate() {
+        for (at, disk) in disks.iter().enumerate() {
             let possible = if at == last { only(&new) } else { either(&old, &new) };
-            for image in images(frame, per_frame, &mut random) {
+            for image in images(disk, per_disk, &mut random) {
                 if seen.insert((image.digest(), at == last)) {
-                    let judged = judge(scene.rotten, image, &possible);
-                    judged.unwrap_or_else(|why| panic!("{}, after call {at}: {why}", scene.name));
+                    let judged = judge(scenario.damaged, image, &possible);
+                    judged
+                        .unwrap_or_else(|why| panic!("{}, after call {at}: {why}", scenario.name));
                 }
             }
         }
-        println!("{:6} images after {last:3} calls: {}", seen.len(), scene.name);
+        println!("{:6} images after {last:3} calls: {}", seen.len(), scenario.name);
         total += seen.len();
     }
-    println!("{total} images of {} scenes", SCENES.len());
+    println!("{total} images of {} scenarios", SCENARIOS.len());
     assert!(total >= bounded(1_000, 6_000), "fewer images than there were: {total}");
 }
 
 #[test]
-fn a_power_cut_at_any_call_of_a_day_leaves_the_state_before_or_after_the_step() {
+fn a_power_cut_at_any_call_of_a_history_leaves_the_state_before_or_after_the_step() {
     const STEPS: usize = 12;
     let names: Vec<_> = TALKS.iter().map(|name| id(name)).collect();
-    let (days, per_call) = bounded((30, 2), (250, 6));
+    let (histories, per_call) = bounded((30, 2), (250, 6));
     let mut total = 0;
-    for number in 0..days {
+    for number in 0..histories {
         let files = MemoryFiles::new();
         let store = Store::open_on(Arc::new(files.clone()), DIR).unwrap();
-        let (mut day, mut random) = (Day::new(number, EPOCH), Random::new(!number));
+        let (mut steps, mut random) = (Steps::new(number, EPOCH), Random::new(!number));
         let mut seen = HashSet::new();
         for step in 0..STEPS {
             let old = readings(&store, &names);
             files.record();
-            day.step(&store);
-            let film = files.film();
+            steps.step(&store);
+            let disks = files.recorded();
             let new = readings(&store, &names);
-            for (at, frame) in film.iter().enumerate() {
-                let done = at == film.len() - 1;
+            for (at, disk) in disks.iter().enumerate() {
+                let done = at == disks.len() - 1;
                 let possible = if done { only(&new) } else { either(&old, &new) };
-                for image in images(frame, per_call, &mut random) {
+                for image in images(disk, per_call, &mut random) {
                     if seen.insert((image.digest(), done)) {
                         let judged = judge(false, image, &possible);
-                        let what = format!("day {number}, step {step}, after call {at}");
+                        let what = format!("history {number}, step {step}, after call {at}");
                         judged.unwrap_or_else(|why| panic!("{what}: {why}"));
                     }
                 }
@@ -87,31 +88,31 @@ fn a_power_cut_at_any_call_of_a_day_leaves_the_state_before_or_after_the_step() 
         }
         total += seen.len();
     }
-    println!("{total} images of {days} days");
+    println!("{total} images of {histories} histories");
     assert!(total >= bounded(3_000, 50_000), "fewer images than there were: {total}");
 }
 
 #[test]
 fn an_acknowledged_change_after_a_failed_call_survives_a_power_cut() {
     let mut total = 0;
-    for scene in SCENES.iter().filter(|scene| scene.at_will.is_empty()) {
-        let (before, _, new) = film(scene, |_| {});
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.at_will.is_empty()) {
+        let (before, _, new) = disks_after_calls(scenario, |_| {});
         for call in 0.. {
             let files = MemoryFiles::on(before[0].clone());
             let store = Store::open_on(Arc::new(files.clone()), DIR).unwrap();
             let opened = files.calls();
             files.fail_after(call);
-            let first = (scene.act)(&store);
+            let first = (scenario.act)(&store);
             if files.calls() - opened <= call {
                 break;
             }
             if first.is_err() {
-                (scene.act)(&store).expect(scene.name);
+                (scenario.act)(&store).expect(scenario.name);
             }
             let mut random = Random::new(call as u64);
             for image in images(&files.disk(), bounded(12, 200), &mut random) {
-                let judged = judge(scene.rotten, image, &only(&new));
-                judged.unwrap_or_else(|why| panic!("{}, call {call} failed: {why}", scene.name));
+                let judged = judge(scenario.damaged, image, &only(&new));
+                judged.unwrap_or_else(|why| panic!("{}, call {call} failed: {why}", scenario.name));
                 total += 1;
             }
         }
@@ -120,28 +121,33 @@ fn an_acknowledged_change_after_a_failed_call_survives_a_power_cut() {
 }
 
 #[test]
-fn a_disk_that_does_not_sync_fails_every_scene() {
+fn a_disk_that_does_not_sync_fails_every_scenario() {
     // The clock is not a conversation, and quarantine need not survive.
-    for scene in SCENES.iter().filter(|scene| !scene.rotten && !scene.name.contains("clock")) {
-        let (film, old, new) = film(scene, MemoryFiles::lie);
+    for scenario in
+        SCENARIOS.iter().filter(|scenario| !scenario.damaged && !scenario.name.contains("clock"))
+    {
+        let (disks, old, new) = disks_after_calls(scenario, MemoryFiles::ignore_syncs);
         let mut random = Random::new(7);
-        let mut judged = film.iter().enumerate().flat_map(|(at, frame)| {
-            let last = at == film.len() - 1;
+        let mut judged = disks.iter().enumerate().flat_map(|(at, disk)| {
+            let last = at == disks.len() - 1;
             let possible = if last { only(&new) } else { either(&old, &new) };
-            let images = images(frame, 40, &mut random).into_iter();
-            images.map(|image| judge(scene.rotten, image, &possible)).collect::<Vec<_>>()
+            let images = images(disk, 40, &mut random).into_iter();
+            images.map(|image| judge(scenario.damaged, image, &possible)).collect::<Vec<_>>()
         });
-        assert!(judged.any(|judged| judged.is_err()), "{}", scene.name);
+        assert!(judged.any(|judged| judged.is_err()), "{}", scenario.name);
     }
 }
 
-/// The images after each call of opening the directory and running the scene, and the states before
+/// The images after each call of opening the directory and running the scenario, and the states before
 /// and after.
-fn film(scene: &Scene, trouble: impl Fn(&MemoryFiles)) -> (Vec<Disk>, Readings, Readings) {
+fn disks_after_calls(
+    scenario: &Scenario,
+    trouble: impl Fn(&MemoryFiles),
+) -> (Vec<Disk>, Readings, Readings) {
     let files = MemoryFiles::new();
-    let names: Vec<_> = scene.talks.iter().map(|name| id(name)).collect();
+    let names: Vec<_> = scenario.talks.iter().map(|name| id(name)).collect();
     let store = Store::open_on(Arc::new(files.clone()), DIR).unwrap();
-    (scene.prepare)(&store, &files);
+    (scenario.prepare)(&store, &files);
     let old = names
         .iter()
         .map(|name| (name.clone(), store.reader().get_slot(MODEL, name).ok()))
@@ -152,10 +158,10 @@ fn film(scene: &Scene, trouble: impl Fn(&MemoryFiles)) -> (Vec<Disk>, Readings, 
     trouble(&files);
     files.record();
     let store = Store::open_on(Arc::new(files.clone()), DIR).unwrap();
-    (scene.act)(&store).expect(scene.name);
-    let film = files.film();
+    (scenario.act)(&store).expect(scenario.name);
+    let disks = files.recorded();
     let new = readings(&store, &names);
-    (film, old, new)
+    (disks, old, new)
 }
 
 /// The unfinished files of a killed writer.
@@ -168,8 +174,8 @@ fn leave_unfinished(files: &MemoryFiles) {
     }
 }
 
-/// Checks an image. `rotten`: some file is damaged on purpose.
-fn judge(rotten: bool, image: Disk, possible: &Possible) -> Result<(), String> {
+/// Checks an image. `damaged`: some file is damaged on purpose.
+fn judge(damaged: bool, image: Disk, possible: &Possible) -> Result<(), String> {
     let files = MemoryFiles::on(image);
     let store = Store::open_on(Arc::new(files.clone()), DIR).map_err(|e| format!("open: {e}"))?;
     let temporary = |path: &Path| path.components().any(|part| part.as_os_str() == "tmp");
@@ -187,7 +193,7 @@ fn judge(rotten: bool, image: Disk, possible: &Possible) -> Result<(), String> {
         }
     }
     let rejected = store.quarantined(MODEL).map_err(|error| error.to_string())?;
-    if !rotten && !rejected.is_empty() {
+    if !damaged && !rejected.is_empty() {
         return Err(format!("{rejected:?}"));
     }
     let next = Talk::new("next", TtlClass::Long, start(), &[1, 2, 77]);
@@ -195,7 +201,7 @@ fn judge(rotten: bool, image: Disk, possible: &Possible) -> Result<(), String> {
     let read = store.get_slot(MODEL, &id("next")).map_err(|miss| format!("the next: {miss}"))?;
     let listed = contents(&store).map_err(|error| error.to_string())?;
     match read == next.record && missing_objects(&store, &read).is_empty() {
-        true if listed.rejected.is_empty() || rotten => Ok(()),
+        true if listed.rejected.is_empty() || damaged => Ok(()),
         _ => Err(format!("the next save reads {read:?}, {:?}", listed.rejected)),
     }
 }

@@ -3,7 +3,7 @@
 //! - [`talk`]: conversations to save, and their expected content
 //! - [`memory`]: a file system in memory that simulates power cuts
 //! - [`random`]: reproducible numbers
-//! - [`scenes`]: everything that changes a directory
+//! - [`scenarios`]: everything that changes a directory
 //!
 //! Each test runs a bounded share of its cases; `HOB_TEST_ALL=1` runs all, which needs `--release`.
 
@@ -12,7 +12,7 @@
 
 pub mod memory;
 pub mod random;
-pub mod scenes;
+pub mod scenarios;
 pub mod talk;
 
 /// Whether to run all cases.

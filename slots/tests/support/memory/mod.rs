@@ -36,8 +36,8 @@ struct State {
     fails_at: Option<usize>,
     max_bytes: Option<u64>,
     /// Whether syncing does nothing and reports success.
-    lies: bool,
-    film: Option<Vec<Disk>>,
+    ignores_syncs: bool,
+    recording: Option<Vec<Disk>>,
 }
 
 impl MemoryFiles {
@@ -51,8 +51,8 @@ impl MemoryFiles {
             cut_at: None,
             fails_at: None,
             max_bytes: None,
-            lies: false,
-            film: None,
+            ignores_syncs: false,
+            recording: None,
         })))
     }
 
@@ -86,18 +86,18 @@ impl MemoryFiles {
     }
 
     /// Syncing does nothing and reports success.
-    pub fn lie(&self) {
-        self.state().lies = true;
+    pub fn ignore_syncs(&self) {
+        self.state().ignores_syncs = true;
     }
 
     /// Records the disk after every call.
     pub fn record(&self) {
         let mut state = self.state();
-        state.film = Some(vec![state.disk.clone()]);
+        state.recording = Some(vec![state.disk.clone()]);
     }
 
-    pub fn film(&self) -> Vec<Disk> {
-        self.state().film.take().unwrap_or_default()
+    pub fn recorded(&self) -> Vec<Disk> {
+        self.state().recording.take().unwrap_or_default()
     }
 
     pub fn disk(&self) -> Disk {
@@ -109,9 +109,9 @@ impl MemoryFiles {
     }
 
     /// Damages the bytes of a file, as a bad disk does.
-    pub fn rot(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    pub fn corrupt(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
-        let node = state.disk.find(path).expect("what rots is there");
+        let node = state.disk.find(path).expect("the file to corrupt exists");
         let now = state.now;
         state.disk.change(node, now, change);
         state.disk.sync(node);
@@ -139,8 +139,8 @@ impl MemoryFiles {
         self.call(|state| {
             let done = act(state)?;
             let disk = &state.disk;
-            if let Some(film) = &mut state.film {
-                film.push(disk.clone());
+            if let Some(recording) = &mut state.recording {
+                recording.push(disk.clone());
             }
             Ok(done)
         })
@@ -186,7 +186,7 @@ impl Files for MemoryFiles {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.change(|state| if state.lies { Ok(()) } else { state.disk.sync_dir(path) })
+        self.change(|state| if state.ignores_syncs { Ok(()) } else { state.disk.sync_dir(path) })
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
@@ -246,7 +246,7 @@ impl NewFile for Handle {
 
     fn sync(&mut self) -> io::Result<()> {
         self.files.change(|state| {
-            if !state.lies {
+            if !state.ignores_syncs {
                 state.disk.sync(self.node);
             }
             Ok(())

@@ -1,6 +1,6 @@
-//! Everything that changes a directory, as scenes: a state and an action.
+//! Everything that changes a directory, as scenarios: a state and an action.
 //!
-//! A fault or power cut during a scene may leave each conversation as before or as after, and
+//! A fault or power cut during a scenario may leave each conversation as before or as after, and
 //! nothing else.
 
 use std::collections::BTreeSet;
@@ -16,45 +16,45 @@ use hob_slots::{
 
 use super::talk::{MODEL, ROUNDED_BYTES, Talk, id, later, start};
 
-/// The last use of everything saved before a scene.
+/// The last use of everything saved before a scenario.
 static START: LazyLock<Timestamp> = LazyLock::new(start);
 
-pub struct Scene {
+pub struct Scenario {
     pub name: &'static str,
     pub talks: &'static [&'static str],
     pub prepare: fn(&Store, &dyn Files),
     /// Can be repeated after a failure, and then succeeds.
     pub act: fn(&Store) -> Result<(), String>,
     /// Whether a file is damaged before.
-    pub rotten: bool,
+    pub damaged: bool,
     /// Conversations that a quota may remove when others could not be.
     pub at_will: &'static [&'static str],
 }
 
-const PLAIN: Scene = Scene {
+const PLAIN: Scenario = Scenario {
     name: "",
     talks: &[],
     prepare: |_, _| {},
     act: |_| Ok(()),
-    rotten: false,
+    damaged: false,
     at_will: &[],
 };
 
-pub const SCENES: &[Scene] = &[
-    Scene {
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
         name: "save the first conversation of all",
         talks: &["chat"],
         act: |store| told(chat(TtlClass::Long, 1, &[1, 2]).with_snapshot().save(store)),
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "save a conversation beside another one that begins alike",
         talks: &["chat", "other"],
         prepare: |store, _| talk("other", TtlClass::Long, &[1, 2, 9]).save(store).unwrap(),
         act: |store| told(chat(TtlClass::Long, 1, &[1, 2, 3]).save(store)),
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "replace a conversation by its next turn",
         talks: &["chat", "other"],
         prepare: |store, _| {
@@ -64,21 +64,21 @@ pub const SCENES: &[Scene] = &[
         act: |store| told(chat(TtlClass::Long, 1, &[1, 2, 3, 4]).with_snapshot().save(store)),
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "change the class of a conversation with a turn",
         talks: &["chat"],
         prepare: |store, _| chat(TtlClass::Permanent, 0, &[1, 2]).save(store).unwrap(),
         act: |store| told(chat(TtlClass::Short, 1, &[1, 2, 3]).save(store)),
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "change the class of a conversation and nothing else",
         talks: &["chat"],
         prepare: |store, _| chat(TtlClass::Short, 0, &[1, 2]).save(store).unwrap(),
         act: |store| told(chat(TtlClass::Permanent, 0, &[1, 2]).save(store)),
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "sweep: expire, collect, compress",
         talks: &["over", "shares", "aged", "fresh"],
         prepare: |store, _| {
@@ -90,7 +90,7 @@ pub const SCENES: &[Scene] = &[
         act: |store| sweep(store, 120, Quota::Bytes(u64::MAX)),
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "sweep: expire, collect, hold the quota",
         talks: &["over", "dear", "cheap", "other"],
         prepare: |store, _| {
@@ -103,7 +103,7 @@ pub const SCENES: &[Scene] = &[
         at_will: &["dear", "cheap", "other"],
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "sweep everything away",
         talks: &["over", "aged", "kept"],
         prepare: |store, _| {
@@ -114,7 +114,7 @@ pub const SCENES: &[Scene] = &[
         act: |store| sweep(store, 120, Quota::Bytes(0)),
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "compress what has aged",
         talks: &["aged", "shares"],
         prepare: |store, _| {
@@ -124,7 +124,7 @@ pub const SCENES: &[Scene] = &[
         act: |store| sweep(store, 120, Quota::Bytes(u64::MAX)),
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "round what has aged",
         talks: &["aged", "shares", "fresh"],
         prepare: |store, _| {
@@ -148,7 +148,7 @@ pub const SCENES: &[Scene] = &[
         },
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "forget a conversation and what it alone needs",
         talks: &["chat", "other"],
         prepare: |store, _| {
@@ -162,7 +162,7 @@ pub const SCENES: &[Scene] = &[
         },
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "prune a conversation and collect",
         talks: &["chat", "other"],
         prepare: |store, _| {
@@ -178,7 +178,7 @@ pub const SCENES: &[Scene] = &[
         },
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "import: every object of a conversation, then its slot file",
         talks: &["chat", "imported"],
         prepare: |store, _| chat(TtlClass::Long, 0, &[1, 2]).save(store).unwrap(),
@@ -188,27 +188,27 @@ pub const SCENES: &[Scene] = &[
         },
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "reject a damaged slot file and a damaged object",
-        talks: &["chat", "rotten"],
+        talks: &["chat", "damaged"],
         prepare: |store, files| {
             chat(TtlClass::Long, 0, &[1, 2]).save(store).unwrap();
-            talk("rotten", TtlClass::Long, &[5]).save(store).unwrap();
-            damage(files, store.dir().join(format!("{MODEL}/rotten.long.bin")));
-            let object = talk("rotten", TtlClass::Long, &[5]).objects[0].id().to_string();
+            talk("damaged", TtlClass::Long, &[5]).save(store).unwrap();
+            damage(files, store.dir().join(format!("{MODEL}/damaged.long.bin")));
+            let object = talk("damaged", TtlClass::Long, &[5]).objects[0].id().to_string();
             let object = format!("{MODEL}/objects/{}/{object}.kv", &object[..2]);
             damage(files, store.dir().join(object));
         },
         act: |store| {
-            let object = talk("rotten", TtlClass::Long, &[5]).objects[0].id();
-            store.get_slot(MODEL, &id("rotten")).expect_err("it is damaged");
+            let object = talk("damaged", TtlClass::Long, &[5]).objects[0].id();
+            store.get_slot(MODEL, &id("damaged")).expect_err("it is damaged");
             store.get_object(MODEL, object, ObjectKind::Block).expect_err("it is damaged");
             told(store.trim_quarantine(MODEL, 0))
         },
-        rotten: true,
+        damaged: true,
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "write down what is known of the clock",
         talks: &["chat"],
         prepare: |store, _| {
@@ -222,7 +222,7 @@ pub const SCENES: &[Scene] = &[
         },
         ..PLAIN
     },
-    Scene {
+    Scenario {
         name: "save, sweep and save again without a pause",
         talks: &["chat", "over", "other"],
         prepare: |store, _| {
@@ -241,7 +241,7 @@ pub const SCENES: &[Scene] = &[
     },
 ];
 
-/// The conversation of most scenes, some minutes after the start.
+/// The conversation of most scenarios, some minutes after the start.
 fn chat(class: TtlClass, minute: u64, words: &[i32]) -> Talk {
     Talk::new("chat", class, later(*START, minute), words)
 }

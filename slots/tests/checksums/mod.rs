@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-/// Longer files have several chunks and are not mended.
+/// Longer files have several chunks and are not corrected.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Mends an object, as far as it goes.
-pub fn object(file: &mut [u8]) {
+/// Corrects an object, as far as it goes.
+pub fn correct_object(file: &mut [u8]) {
     if file.len() < 104 || file.len() > CHUNK_BYTES {
         return;
     }
@@ -33,8 +33,8 @@ pub fn object(file: &mut [u8]) {
     put_u64(file, 96, xxh3_64(&file[..96]));
 }
 
-/// Mends a slot file, as far as it goes. The table keeps its length if possible.
-pub fn slot_file(file: &mut [u8]) {
+/// Corrects a slot file, as far as it goes. The table keeps its length if possible.
+pub fn correct_slot_file(file: &mut [u8]) {
     if file.len() < 120 {
         return;
     }

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use support::talk::{MODEL, Talk, id, later, missing_objects, start};
 
 /// Set in the child with another umask: its directory.
-const CHILD_DIR: &str = "HOB_TEST_STRANGERS_DIR";
+const CHILD_DIR: &str = "HOB_TEST_ACCESS_DIR";
 
 #[test]
 fn a_slot_file_that_is_a_link_is_not_followed() {
@@ -29,7 +29,7 @@ fn a_slot_file_that_is_a_link_is_not_followed() {
     assert!(matches!(world.store().get_slot(MODEL, &id("chat")), Err(Miss::Io { .. })));
     let listing = world.store().contents(MODEL).unwrap();
     assert_eq!(listing.slots.len(), 1, "the other one");
-    world.live_on();
+    world.change_everything();
     world.assert_untouched(&outside);
 }
 
@@ -41,7 +41,7 @@ fn an_object_that_is_a_link_is_not_followed() {
     let outside = world.replace_by_link(&format!("{MODEL}/objects/{}/{name}.kv", &name[..2]));
     assert!(world.store().get_object(MODEL, object, ObjectKind::Block).is_err());
     assert!(!world.store().has_object(MODEL, object));
-    world.live_on();
+    world.change_everything();
     world.assert_untouched(&outside);
 }
 
@@ -58,7 +58,7 @@ fn no_directory_that_is_a_link_is_followed() {
         if dir != format!("{MODEL}/tmp") {
             assert!(!world.store().has_object(MODEL, chat().objects[0].id()), "{dir}");
         }
-        world.live_on();
+        world.change_everything();
         world.assert_untouched(&outside);
     }
 }
@@ -72,7 +72,7 @@ fn a_rejected_file_is_not_moved_through_a_link() {
     fs::write(&file, "no slot file").unwrap();
     assert!(matches!(world.store().get_slot(MODEL, &id("chat")), Err(Miss::Damaged { .. })));
     assert!(file.exists(), "there is nowhere to move it to");
-    world.live_on();
+    world.change_everything();
     world.assert_untouched(&outside);
 }
 
@@ -157,9 +157,9 @@ fn permissions_do_not_depend_on_the_umask() {
 fn do_everything(dir: &Path) {
     let store = Store::open(dir.join("slots")).unwrap();
     chat().save(&store).unwrap();
-    Talk::new("rotten", TtlClass::Long, start(), &[9]).save(&store).unwrap();
-    fs::write(store.dir().join(format!("{MODEL}/rotten.long.bin")), "no slot file").unwrap();
-    store.get_slot(MODEL, &id("rotten")).unwrap_err();
+    Talk::new("damaged", TtlClass::Long, start(), &[9]).save(&store).unwrap();
+    fs::write(store.dir().join(format!("{MODEL}/damaged.long.bin")), "no slot file").unwrap();
+    store.get_slot(MODEL, &id("damaged")).unwrap_err();
     store.write_timekeeper(&ClockTracker::default()).unwrap();
     let rules = Rules { quota: Quota::Bytes(u64::MAX), ..Rules::default() };
     let now = AdjustedTime::from(later(start(), 30));
@@ -218,13 +218,13 @@ impl World {
         fs::rename(self.path(within), &path).unwrap();
         symlink(&path, self.path(within)).unwrap();
         if path.is_dir() {
-            fs::write(path.join("stranger"), "of somebody else").unwrap();
+            fs::write(path.join("foreign"), "of another program").unwrap();
         }
         Outside { held: held(&path), path }
     }
 
     /// Runs everything that changes a directory. It may fail.
-    fn live_on(&self) {
+    fn change_everything(&self) {
         let store = self.store();
         let rules = Rules { quota: Quota::Bytes(0), grace: Duration::ZERO, ..Rules::default() };
         let more = Talk::new("chat", TtlClass::Permanent, start(), &[1, 2, 3, 4]);

@@ -1,6 +1,6 @@
-//! Days of a store: steps one after another, none of which waits for the disk.
+//! Random steps of a store, one after another, none of which waits for the disk.
 //!
-//! A number names a day. Conversations consist of a few words, so they share prefixes, are removed,
+//! A number repeats its steps. Conversations consist of a few words, so they share prefixes, are removed,
 //! and return.
 
 use std::collections::BTreeSet;
@@ -15,13 +15,13 @@ use crate::support::talk::{MODEL, Talk, id, later};
 
 pub const TALKS: [&str; 4] = ["ada", "ben", "cleo", "dan"];
 
-pub struct Day {
+pub struct Steps {
     random: Random,
     start: Timestamp,
     minute: u64,
 }
 
-impl Day {
+impl Steps {
     pub fn new(number: u64, start: Timestamp) -> Self {
         Self { random: Random::new(number), start, minute: 0 }
     }
