@@ -91,13 +91,13 @@ pub struct LearnedPrefix {
     /// Its blocks; the last one names it.
     blocks: Vec<BlockId>,
     /// The latest conversations that began with it, each with its last use.
-    users: Vec<(Speaker, Timestamp)>,
+    users: Vec<(Conversation, Timestamp)>,
 }
 
-/// Whose prompt it was.
+/// The conversation of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Speaker {
+enum Conversation {
     Named(ConversationId),
     /// The last block of the first prompt of a conversation without a name.
     Unnamed(BlockId),
@@ -106,7 +106,8 @@ enum Speaker {
 /// A remembered prompt: the first one of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SeenPrompt {
-    speaker: Speaker,
+    #[serde(rename = "speaker")] // So saved files have it.
+    conversation: Conversation,
     /// The last block of its latest prompt.
     last: BlockId,
     at: Timestamp,
@@ -192,10 +193,10 @@ impl LearnedPrefix {
         self.users.iter().filter(|(_, at)| at.age(now) <= WINDOW).count()
     }
 
-    fn used_by(&mut self, speaker: &Speaker, now: Timestamp) {
+    fn used_by(&mut self, conversation: &Conversation, now: Timestamp) {
         self.used_at = now;
-        self.users.retain(|(user, _)| user != speaker);
-        self.users.insert(0, (speaker.clone(), now));
+        self.users.retain(|(user, _)| user != conversation);
+        self.users.insert(0, (conversation.clone(), now));
         self.users.truncate(MAX_USERS);
     }
 
@@ -226,11 +227,11 @@ impl Learner {
             return lesson;
         }
         lesson.is_new = !lesson.forgotten.is_empty();
-        let speaker = self.remember(prompt, last.0, now, &mut lesson.is_new);
+        let conversation = self.remember(prompt, last.0, now, &mut lesson.is_new);
         for prefix in &mut self.memory.prefixes {
             if prefix.begins(&prompt.blocks) {
                 lesson.is_new |= prefix.used_at.age(now) >= SAVE_USE_AFTER;
-                prefix.used_by(&speaker, now);
+                prefix.used_by(&conversation, now);
                 lesson.used.push(prefix.name.clone());
             }
         }
@@ -269,10 +270,10 @@ impl Learner {
     /// A conversation was deleted. Returns the prefixes that too few others began with; `None` when
     /// nothing of it was remembered.
     pub fn forget_conversation(&mut self, id: &ConversationId) -> Option<Vec<LearnedName>> {
-        let speaker = Speaker::Named(id.clone());
-        let is_its = |other: &Speaker| *other == speaker;
+        let conversation = Conversation::Named(id.clone());
+        let is_its = |other: &Conversation| *other == conversation;
         let prompts = self.memory.prompts.len();
-        self.memory.prompts.retain(|prompt| !is_its(&prompt.speaker));
+        self.memory.prompts.retain(|prompt| !is_its(&prompt.conversation));
         let mut was_known = self.memory.prompts.len() < prompts;
         let mut lost_one = Vec::new();
         for prefix in &mut self.memory.prefixes {
@@ -308,27 +309,34 @@ impl Learner {
         last: BlockId,
         now: Timestamp,
         is_new: &mut bool,
-    ) -> Speaker {
-        let named = prompt.conversation.clone().map(Speaker::Named);
-        let is_same = |seen: &&mut SeenPrompt| match (&named, &seen.speaker) {
-            (Some(speaker), seen) => speaker == seen,
-            (None, Speaker::Unnamed(_)) => prompt.blocks.iter().any(|block| block.0 == seen.last),
-            (None, Speaker::Named(_)) => false,
+    ) -> Conversation {
+        let named = prompt.conversation.clone().map(Conversation::Named);
+        let is_same = |seen: &&mut SeenPrompt| match (&named, &seen.conversation) {
+            (Some(conversation), seen) => conversation == seen,
+            (None, Conversation::Unnamed(_)) => {
+                prompt.blocks.iter().any(|block| block.0 == seen.last)
+            }
+            (None, Conversation::Named(_)) => false,
         };
         if let Some(seen) = self.memory.prompts.iter_mut().find(is_same) {
             *is_new |= seen.at.age(now) >= SAVE_USE_AFTER;
             (seen.last, seen.at) = (last, now);
-            return seen.speaker.clone();
+            return seen.conversation.clone();
         }
         *is_new = true;
-        let speaker = named.unwrap_or(Speaker::Unnamed(last));
+        let conversation = named.unwrap_or(Conversation::Unnamed(last));
         let fits = |block: &&BlockEnd| block.1 <= self.limits.tokens;
         let blocks = prompt.blocks.iter().take_while(fits).copied().collect();
-        self.memory.prompts.push(SeenPrompt { speaker: speaker.clone(), last, at: now, blocks });
+        self.memory.prompts.push(SeenPrompt {
+            conversation: conversation.clone(),
+            last,
+            at: now,
+            blocks,
+        });
         if self.memory.prompts.len() > MAX_PROMPTS {
             self.drop_a_prompt();
         }
-        speaker
+        conversation
     }
 
     /// Drops the oldest prompt of a learned prefix, which teaches little; without one, the oldest.
@@ -360,7 +368,8 @@ impl Learner {
         if prefixes.iter().any(|prefix| prefix.blocks.contains(&id)) {
             return None;
         }
-        let mut users: Vec<_> = sharers(at, id).map(|it| (it.speaker.clone(), it.at)).collect();
+        let mut users: Vec<_> =
+            sharers(at, id).map(|it| (it.conversation.clone(), it.at)).collect();
         users.sort_by_key(|(_, at)| std::cmp::Reverse(*at));
         users.truncate(MAX_USERS);
         Some(LearnedPrefix {
