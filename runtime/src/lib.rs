@@ -2,10 +2,11 @@
 //!
 //! Reading order: [`turn`] (requests and events), [`engine`] (the handle), `command` (what it
 //! sends), `lifecycle` and `worker` (the thread), [`map`] (a view of its cells), `tiers` (KV
-//! offload to memory and disk), [`backend`] (the seam to llama.cpp). Beside them: [`template`] and
-//! [`grammar`] (before a turn), `draft`, `draft_model` and `drafter` (guessed tokens),
-//! `embedder` (vectors of texts that left), [`sample`] (after a micro-batch), [`heartbeat`]
-//! (whether the thread lives), [`likeness`] (of two answers), [`adapters`] (of a turn), [`fault`] (how tests end it), [`probe`] (a trial of a model).
+//! offload to memory and disk), [`backend`] (the trait that calls llama.cpp). Beside them: [`template`]
+//! and [`grammar`] (before a turn), `draft`, `draft_model` and `drafter` (guessed tokens), `embedder`
+//! (vectors of blocks that left their cells), [`sample`] (after a micro-batch), [`heartbeat`] (whether
+//! the thread makes progress), [`likeness`] (of two answers), [`adapters`] (of a turn), [`fault`] (faults
+//! that tests inject), [`probe`] (a trial of a model).
 
 pub mod adapters;
 mod attention;

@@ -18,10 +18,10 @@
 //!    conversation needs. [`maintenance`]: prune, collect, remove, set class. [`verify`]: finds
 //!    damage. [`archive`]: export and import.
 
-pub mod adapters;
 #[cfg(not(unix))]
 compile_error!("Hob runs on Linux and macOS; on Windows, use WSL");
 
+pub mod adapters;
 pub mod ageing;
 pub mod archive;
 pub mod away;
