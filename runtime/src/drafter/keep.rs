@@ -125,7 +125,7 @@ impl Drafter<'_> {
             let wanted = wanted.clone();
             match splice::import(self.backend, scratch, sequence, state, &held, wanted) {
                 Ok(()) => break,
-                Err(_) if self.evict(&[(slot, &[], false)]) => {}
+                Err(_) if self.evict(&[slot]) => {}
                 Err(_) => return false,
             }
         }

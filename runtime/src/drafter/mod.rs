@@ -104,6 +104,14 @@ pub(crate) struct Wanted<'s> {
     pub ignores_end: bool,
 }
 
+/// Tokens to compute behind the cells of a slot.
+struct SlotRows<'t> {
+    slot: usize,
+    tokens: &'t [Token],
+    /// Of the last one.
+    wants_logits: bool,
+}
+
 /// Whose KV a track is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
@@ -239,8 +247,8 @@ impl<'b> Drafter<'b> {
     }
 
     /// Computes the next tokens of the slot's text. Returns whether it did.
-    fn read(&mut self, slot: usize, tokens: &[Token], has_logits: bool) -> bool {
-        let is_read = self.compute(&[(slot, tokens, has_logits)]);
+    fn read(&mut self, slot: usize, tokens: &[Token], wants_logits: bool) -> bool {
+        let is_read = self.compute(&[SlotRows { slot, tokens, wants_logits }]);
         if is_read {
             self.core.counters.computed_tokens += tokens.len() as u64;
         }
@@ -259,9 +267,11 @@ impl<'b> Drafter<'b> {
                     (wanted.followed.slot, self.next_rows(wanted, &guesses[at].0))
                 })
                 .collect();
-            let shares: Vec<_> =
-                rows.iter().map(|(slot, tokens)| (*slot, tokens.as_slice(), true)).collect();
-            if !self.compute(&shares) {
+            let of_slots: Vec<SlotRows<'_>> = rows
+                .iter()
+                .map(|(slot, tokens)| SlotRows { slot: *slot, tokens, wants_logits: true })
+                .collect();
+            if !self.compute(&of_slots) {
                 break;
             }
             // Guesses, and the token that was sampled, are in no timeline yet.
@@ -323,28 +333,29 @@ impl<'b> Drafter<'b> {
         (!vocabulary.is_eog(id(at)) || ignores_end).then(|| (id(at), sum.recip().min(1.0)))
     }
 
-    /// Computes tokens behind the cells of several slots, the last of each with logits where that is
-    /// said. Returns whether it did: if not, the slots have no guesses until their turns end.
-    fn compute(&mut self, shares: &[(usize, &[Token], bool)]) -> bool {
+    /// Computes the rows of several slots in one micro-batch. Returns whether it did: if not, the slots have
+    /// no guesses until their turns end.
+    fn compute(&mut self, of_slots: &[SlotRows<'_>]) -> bool {
+        let slots: Vec<usize> = of_slots.iter().map(|rows| rows.slot).collect();
         let mut rows: Vec<Row> = Vec::new();
-        for (slot, tokens, has_logits) in shares {
+        for SlotRows { slot, tokens, wants_logits } in of_slots {
             let track = &self.tracks[*slot];
             let start = track.timeline.len();
             rows.extend(tokens.iter().enumerate().map(|(offset, &token)| Row {
                 token,
                 position: start + offset,
                 sequence: track.sequence,
-                wants_logits: *has_logits && offset + 1 == tokens.len(),
+                wants_logits: *wants_logits && offset + 1 == tokens.len(),
             }));
         }
         let known = self.core.model().vocabulary();
         let fits = rows.len() <= self.core.options.max_rows();
         if !fits || !rows.iter().all(|row| known.contains(row.token)) {
-            return self.give_up(shares);
+            return self.give_up(&slots);
         }
         let began = Instant::now();
         let mut decoded = self.backend.decode(&rows);
-        while decoded == Err(DecodeError::NoRoom { rows: rows.len() }) && self.evict(shares) {
+        while decoded == Err(DecodeError::NoRoom { rows: rows.len() }) && self.evict(&slots) {
             decoded = self.backend.decode(&rows);
         }
         self.observe_time(rows.len(), began.elapsed());
@@ -352,10 +363,10 @@ impl<'b> Drafter<'b> {
             if !matches!(error, DecodeError::NoRoom { .. } | DecodeError::Interrupted) {
                 warn!(%error, "the draft model computed nothing");
             }
-            return self.give_up(shares);
+            return self.give_up(&slots);
         }
         let vocabulary = self.core.model.model().vocabulary();
-        for (slot, tokens, _) in shares {
+        for SlotRows { slot, tokens, .. } in of_slots {
             self.tracks[*slot].push(tokens, |token| vocabulary.is_eog(token));
         }
         true
@@ -367,12 +378,12 @@ impl<'b> Drafter<'b> {
     }
 
     /// The slots have no guesses until their turns end. Returns `false`.
-    fn give_up(&mut self, shares: &[(usize, &[Token], bool)]) -> bool {
-        for (slot, ..) in shares {
-            let track = &mut self.tracks[*slot];
+    fn give_up(&mut self, slots: &[usize]) -> bool {
+        for &slot in slots {
+            let track = &mut self.tracks[slot];
             track.has_given_up = true;
             if self.backend.end(track.sequence) != track.timeline.len() {
-                self.clear(*slot);
+                self.clear(slot);
             }
         }
         false

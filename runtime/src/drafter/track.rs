@@ -113,12 +113,11 @@ impl Drafter<'_> {
         self.tracks[wanted.slot].push(&wanted.timeline[range], |token| vocabulary.is_eog(token));
     }
 
-    /// Drops the cells of the slot that was used the longest ago, other than those of `shares`; they are
+    /// Drops the cells of the slot that was used the longest ago, other than the `spared` ones; they are
     /// saved first. Returns whether there was one.
-    pub(super) fn evict(&mut self, shares: &[(usize, &[Token], bool)]) -> bool {
-        let is_spared = |slot: usize| shares.iter().any(|(spared, ..)| *spared == slot);
+    pub(super) fn evict(&mut self, spared: &[usize]) -> bool {
         let others = (0..self.tracks.len())
-            .filter(|&slot| !is_spared(slot) && !self.tracks[slot].timeline.is_empty());
+            .filter(|slot| !spared.contains(slot) && !self.tracks[*slot].timeline.is_empty());
         let Some(slot) = others.min_by_key(|&slot| self.tracks[slot].used) else { return false };
         self.save(slot);
         self.clear(slot);
