@@ -83,17 +83,7 @@ impl Engine {
         let (residency_sender, residency) = watch::channel(Residency::default());
         let busy_status = BusyStatus::default();
         let (change_log, changes) = ChangeLog::new();
-        let tiers = {
-            let budget = Budget {
-                memory_bytes: options.memory_budget_bytes,
-                unsaved_bytes: options.unsaved_budget_bytes,
-            };
-            let commands = commands.clone();
-            // An error: the engine has stopped.
-            let on_room = move || commands.send(Command::Room).unwrap_or(());
-            let embedder = options.embedder.clone();
-            KvTiers::new(model.clone(), fingerprint, store.clone(), budget, embedder, on_room)
-        };
+        let tiers = open_tiers(&model, fingerprint, store.clone(), &options, &commands);
         let drafter = options.draft_model.as_ref().map(|draft_model| {
             let drafter = DrafterCore::new(draft_model.clone(), store, &options);
             tiers.protect(&drafter.tiers);
@@ -102,42 +92,32 @@ impl Engine {
         let maintainer = tiers.maintainer();
         let index = tiers.index();
         let heartbeat = Arc::new(Heartbeat::default());
-        let (running, ended) = mpsc::channel();
-        let thread = {
-            let (model, options) = (model.clone(), options.clone());
-            let (commands, waiting) = (commands.clone(), waiting.clone());
-            let busy_status = busy_status.clone();
-            let pulse = heartbeat.start();
-            let body = move || {
-                let _running: mpsc::Sender<()> = running;
-                let core = Core {
-                    pulse,
-                    graph_nodes: 0,
-                    draft_tiers: drafter.as_ref().map(|drafter| drafter.tiers.clone()),
-                    drafter,
-                    costs: if options.micro_batch_target.is_some() {
-                        CostCurve::measured(model.kv_on_devices())
-                    } else {
-                        CostCurve::fixed(1.0)
-                    },
-                    pace: Pace::new(options.micro_batch_target, options.max_rows()),
-                    counters: EngineCounters::default(),
-                    turns: 0,
-                    fetches: 0,
-                    change_log,
-                    model,
-                    fingerprint,
-                    tiers,
-                    options,
-                    waiting,
-                    commands,
-                    busy_status,
-                };
-                lifecycle::run(core, &inbox, ready, &residency_sender);
-            };
-            let thread = std::thread::Builder::new().name("hob-engine".to_owned());
-            thread.spawn(body).expect("the system can start a thread")
+        let core = Core {
+            pulse: heartbeat.start(),
+            graph_nodes: 0,
+            draft_tiers: drafter.as_ref().map(|drafter| drafter.tiers.clone()),
+            drafter,
+            costs: if options.micro_batch_target.is_some() {
+                CostCurve::measured(model.kv_on_devices())
+            } else {
+                CostCurve::fixed(1.0)
+            },
+            pace: Pace::new(options.micro_batch_target, options.max_rows()),
+            counters: EngineCounters::default(),
+            turns: 0,
+            fetches: 0,
+            change_log,
+            model: model.clone(),
+            fingerprint,
+            tiers,
+            options: options.clone(),
+            waiting: waiting.clone(),
+            commands: commands.clone(),
+            busy_status: busy_status.clone(),
         };
+        let thread = EngineThread::spawn(move || {
+            lifecycle::run(core, &inbox, ready, &residency_sender);
+        });
         started.recv().expect("the thread reports once")?;
         let inner = Inner {
             commands,
@@ -152,7 +132,7 @@ impl Engine {
             tiers: index,
             changes,
             heartbeat,
-            thread: Mutex::new(Some(EngineThread { handle: thread, ended })),
+            thread: Mutex::new(Some(thread)),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -386,4 +366,22 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.commands.send(Command::Stop).ok(); // An error: it has stopped already.
     }
+}
+
+/// The tiers of the model's KV. They tell the engine's thread when the budget of unsaved bytes has room again.
+fn open_tiers(
+    model: &Arc<dyn Model>,
+    fingerprint: ModelHash,
+    store: Option<Arc<Store>>,
+    options: &EngineOptions,
+    commands: &mpsc::Sender<Command>,
+) -> KvTiers {
+    let budget = Budget {
+        memory_bytes: options.memory_budget_bytes,
+        unsaved_bytes: options.unsaved_budget_bytes,
+    };
+    let commands = commands.clone();
+    // An error: the engine has stopped.
+    let on_room = move || commands.send(Command::Room).unwrap_or(());
+    KvTiers::new(model.clone(), fingerprint, store, budget, options.embedder.clone(), on_room)
 }

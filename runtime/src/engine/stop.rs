@@ -1,4 +1,4 @@
-//! The end of the engine's thread.
+//! The engine's thread, and its end.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -15,9 +15,22 @@ const MAX_HANG_WAIT: Duration = Duration::from_secs(5);
 const MAX_PANIC_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) struct EngineThread {
-    pub handle: JoinHandle<()>,
+    handle: JoinHandle<()>,
     /// Disconnected once the thread has dropped everything.
-    pub ended: mpsc::Receiver<()>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl EngineThread {
+    pub fn spawn(run: impl FnOnce() + Send + 'static) -> Self {
+        let (running, ended) = mpsc::channel();
+        let body = move || {
+            let _running: mpsc::Sender<()> = running;
+            run();
+        };
+        let thread = std::thread::Builder::new().name("hob-engine".to_owned());
+        let handle = thread.spawn(body).expect("the system can start a thread");
+        Self { handle, ended }
+    }
 }
 
 impl Engine {
