@@ -1,8 +1,9 @@
-//! Ends a long micro-batch for callers who have come since it began.
+//! Cuts a long micro-batch when a caller arrives after it began.
 //!
 //! - The engine's thread sets whether the micro-batch that it computes may be cut; a caller sets that
 //!   it waits. llama.cpp's abort callback reads both after each node of the graph.
-//! - A call is heard once: in the micro-batch that runs, or before the next one begins.
+//! - The engine's thread answers a call once: it cuts the micro-batch that runs, or sees the call before the
+//!   next one begins.
 //! - A command is received before its caller calls, where the caller's thread loses its core in between. Such a
 //!   call must not cut the micro-batch that computes for this very caller, so commands are counted.
 
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct Attention {
     may_cut: AtomicBool,
-    /// A caller waits whom no command announces.
+    /// A caller waits that sent no command.
     called: AtomicBool,
     /// Commands whose callers have called.
     sent: AtomicU64,
@@ -22,12 +23,12 @@ pub struct Attention {
 }
 
 impl Attention {
-    /// A caller waits. What it has closed is seen already.
+    /// A caller waits that sends no command: it has closed its channel before.
     pub fn call(&self) {
         self.called.store(true, Ordering::SeqCst);
     }
 
-    /// A caller waits, whose command can be received already.
+    /// A caller waits whose command is in the queue already.
     pub fn call_for_command(&self) {
         self.sent.fetch_add(1, Ordering::SeqCst);
     }

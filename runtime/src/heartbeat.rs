@@ -1,4 +1,4 @@
-//! The signs of life of the engine's thread, which others read without its command queue.
+//! The progress of the engine's thread, which other threads read without its command queue.
 //!
 //! - The thread names its activity and counts its progress: every round of its loop, every node of
 //!   a micro-batch's graph, every step of a load. Slow machines take minutes for a micro-batch of a

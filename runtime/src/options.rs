@@ -28,16 +28,16 @@ pub struct EngineOptions {
     pub micro_batch_target: Option<Duration>,
     /// Compute guessed tokens of answers ahead, where that makes them faster.
     pub drafts: bool,
-    /// Guesses what the conversation's own text does not say.
+    /// Guesses tokens where the conversation's own text gives no guess.
     pub draft_model: Option<DraftModel>,
     /// Which blocks leave the cells of a conversation that outgrows them; `None`: such a conversation is
     /// refused, or its answer ends.
     pub away: Option<Policy>,
-    /// Whether what left such a conversation's cells comes back.
+    /// Whether blocks that left such a conversation's cells come back.
     pub recovery: Recovery,
-    /// By what is chosen who comes back.
+    /// The rankings that choose which blocks come back.
     pub retrievals: Retrievals,
-    /// Tells what means the like of a question; `None`: words alone tell what comes back.
+    /// Finds blocks that are similar in meaning to a question; `None`: words alone choose which come back.
     pub embedder: Option<Embedder>,
     /// How the KV of aged conversations is rounded; `None`: rounded KV is not used, but computed again.
     pub lossy: Option<Lossy>,
@@ -49,7 +49,7 @@ pub struct EngineOptions {
     pub unsaved_budget_bytes: u64,
     /// How long a restore waits for its next piece before the rest is computed.
     pub restore_patience: Duration,
-    /// How long a turn whose blocks must leave its cells waits for a disk that takes nothing.
+    /// How long a turn whose blocks must leave its cells waits while the disk accepts no writes.
     pub disk_patience: Duration,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }

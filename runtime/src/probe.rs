@@ -38,7 +38,7 @@ const TEXTS: [&str; 8] = [
     "",
 ];
 
-/// What a probe does at the time.
+/// The steps of a probe, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {

@@ -98,7 +98,7 @@ fn is_on(timeline: &Timeline, object: &BranchRef) -> bool {
     }
 }
 
-/// What branches may still take.
+/// The tokens and snapshots that branches may still have.
 struct Room {
     tokens: u64,
     snapshots: usize,

@@ -42,7 +42,7 @@ const LOSSY: [u8; 4] = *b"los\0";
 /// Views of tokens behind rounded ones that are not rounded themselves.
 const RENAMED: [u8; 4] = *b"ren\0";
 
-/// What a saved timeline cannot be told from its tokens.
+/// What the tokens of a saved timeline do not say of its KV.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lineage {
     /// The views of its tokens, in order; empty where all are pure.

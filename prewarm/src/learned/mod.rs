@@ -69,7 +69,7 @@ pub struct Prompt {
     pub covered_tokens: usize,
 }
 
-/// What a prompt leads to.
+/// The changes that a prompt makes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lesson {
     /// The prompt begins with these.
@@ -115,7 +115,7 @@ struct SeenPrompt {
     blocks: Vec<BlockEnd>,
 }
 
-/// What is remembered, to be saved.
+/// The state of a [`Learner`], as it is saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LearnedMemory {

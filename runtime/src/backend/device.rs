@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Device {
     /// As the setting `device` has it: `CUDA0`, `Vulkan0`, …
     pub name: String,
-    /// What its maker calls it.
+    /// The maker's name of it.
     pub description: String,
     /// Memory that a model may take now. Devices report it as exactly as their drivers do.
     pub free_bytes: u64,

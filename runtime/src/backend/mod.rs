@@ -264,7 +264,7 @@ pub trait Model: Send + Sync {
     /// [`LoadError::Interrupted`].
     fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError>;
 
-    /// What of it is on devices; `None` where the processor computes all, and without weights.
+    /// The layers and KV on devices; `None` where the processor computes all, and without weights.
     fn offload(&self) -> Option<Offload> {
         None
     }

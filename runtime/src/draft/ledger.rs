@@ -13,8 +13,8 @@ use std::time::Duration;
 /// Of the time of the model's micro-batches.
 const PART: f64 = 0.015;
 
-/// What is saved up at most, in seconds: a draft model that was useful yesterday may not take a
-/// minute for nothing today.
+/// The maximum balance in seconds: a draft model that was useful yesterday and is not today may not spend a
+/// minute.
 const MAX_SECONDS: f64 = 5.0;
 
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! What the engine tells of itself.
+//! The status of the engine, its cache map, and what saved KV it has of a conversation or a prompt.
 
 use std::collections::BTreeSet;
 

@@ -73,8 +73,8 @@ const KEYWORDS: [&str; 38] = [
 ];
 const QUOTED: [&str; 4] = ["else", "if", "not", "then"];
 
-/// What llguidance says about the parameters of a tool: the keywords that it names. All else that it quotes is the
-/// client's, and what is in tools belongs into no error and no log.
+/// llguidance's error about the parameters of a tool, reduced to the keywords of JSON schema in it: the rest quotes
+/// the client's tools, whose content reaches no error and no log.
 pub(super) fn of_tools(error: impl std::fmt::Display) -> String {
     let text = one_line(error);
     let is_named = |keyword: &&&str| {

@@ -32,7 +32,7 @@ pub(super) struct Item {
     pub is_required: bool,
 }
 
-/// What may follow no item, and what may follow one.
+/// The rest of a list of items, as a rule: where none is written yet, and where one is.
 #[derive(Default)]
 pub(super) struct Items {
     pub first: String,

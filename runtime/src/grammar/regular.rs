@@ -26,7 +26,7 @@ static LARK: Notation = Notation {
     },
 };
 
-/// What Lark's library `common` has.
+/// The terminals of Lark's library `common`, as regular expressions.
 const COMMON: [(&str, &str); 20] = [
     ("CNAME", "[A-Za-z_][A-Za-z0-9_]*"),
     ("CR", r"\r"),

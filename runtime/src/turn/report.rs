@@ -1,4 +1,4 @@
-//! What became of a prompt and of its answer.
+//! Reports of a turn: where the tokens of its prompt came from, its cells, its drafts.
 
 use std::ops::{AddAssign, Range};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a caller asks of the engine.
+//! A caller's request to the engine.
 
 use std::sync::Arc;
 

@@ -13,15 +13,15 @@ use super::streaming::Streaming;
 /// Which blocks leave first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Policy {
-    /// What was used longest ago.
+    /// The block that was used longest ago.
     Recency,
-    /// What is oldest, whatever uses it.
+    /// The oldest block, whatever uses it.
     Streaming,
     /// By chance.
     Random,
     /// The lowest score of EVOKE.
     Evoke,
-    /// What is related least to the rest, as in KVCacheGraph.
+    /// The block that is related least to the others, as in KVCacheGraph.
     #[default]
     Graph,
 }

@@ -95,7 +95,7 @@ impl Minimum {
     }
 }
 
-/// What needs how many cells.
+/// The cells of each part, and their sum.
 impl fmt::Display for Minimum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sinks, protected, tail, micro_batch } = self;

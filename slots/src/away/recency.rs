@@ -1,4 +1,4 @@
-//! What was used longest ago leaves first. Within a turn the oldest does.
+//! The block that was used longest ago leaves first; of those used in one turn, the oldest.
 
 use super::{Scorer, ScorerInput};
 

@@ -1,4 +1,4 @@
-//! What every policy does.
+//! Properties of every policy.
 
 use proptest::prelude::*;
 

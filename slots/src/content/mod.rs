@@ -65,7 +65,7 @@ pub enum Accepted {
     Repaired,
 }
 
-/// What is looked for.
+/// A search for chunks in a prompt.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'p> {
     pub prompt: &'p [Token],

@@ -56,7 +56,7 @@ const FOREMOST: f64 = 2.5;
 /// Of a long text, so much of its beginning and so much of its end is searched for on its own, too.
 const REQUEST_CHARS: usize = 300;
 
-/// What has arrived.
+/// New text, for which absent blocks may come back.
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
     pub text: &'a str,
@@ -96,7 +96,7 @@ pub enum Residence {
     MayLeave,
 }
 
-/// What a query asks for.
+/// The choice for a query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chosen {
     /// Absent blocks that come back, best first.
@@ -127,7 +127,8 @@ pub enum Why {
     Group,
 }
 
-/// What comes back of the absent blocks: at most `free` tokens, and what may leave for what is asked for.
+/// Chooses the absent blocks that come back. They have at most `free` tokens; those that the query asks for may
+/// also take the cells of resident blocks that may leave.
 pub fn choose(
     index: &Index,
     query: &Query<'_>,

@@ -13,9 +13,9 @@ use super::stopwords::is_stop_word;
 use super::vocabulary::{Slot, TermId, is_common};
 use super::words::End;
 
-/// What a pair of words in order counts, of the weights of both.
+/// The score of a pair of words in order, as a part of the weights of both.
 const PAIR: f64 = 0.6;
-/// What a word counts in the sentence that answers, of its weight.
+/// The score of a word in the sentence that answers, as a part of its weight.
 const ANSWER: f64 = 1.0;
 
 /// The borders of a passage.

@@ -8,7 +8,7 @@ use crate::lossy::Lossy;
 use crate::store::{ObjectName, Store};
 use crate::time::Timestamp;
 
-/// What only the running engine knows.
+/// A running engine, as sweeps and maintenance see it: which KV it refers to, and what to report to it.
 pub trait LiveRefs {
     /// Whether a conversation is in use, so nothing of it may be removed.
     fn is_open(&self, model: ModelHash, conversation: &ConversationId) -> bool;

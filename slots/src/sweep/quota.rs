@@ -35,7 +35,7 @@ pub struct NoRoom {
     pub free_bytes: u64,
 }
 
-/// What that means, and the remedy.
+/// The consequence, and the remedy.
 impl fmt::Display for NoRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let free_gib = self.free_bytes as f64 / (1_u64 << 30) as f64;

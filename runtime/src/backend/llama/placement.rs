@@ -149,7 +149,7 @@ impl Placed {
         !self.names.is_empty() && self.layers != 0
     }
 
-    /// What of the loaded `model` is on devices.
+    /// The layers of the loaded `model` on devices, and whether its KV is there.
     pub fn offload(&self, model: NonNull<sys::llama_model>, kv: bool) -> Offload {
         // SAFETY: the model is loaded; both calls read a number of it.
         let layers = unsafe {

@@ -159,7 +159,7 @@ impl Weights {
         (self.pointer, &self.adapters)
     }
 
-    /// What of them is on devices.
+    /// The layers on devices.
     pub fn offload(&self) -> Option<Offload> {
         self.offload.clone()
     }

@@ -11,7 +11,7 @@ use crate::grammar::lark::{Item, Items, Lark, SPACE, quoted};
 /// Arguments that are not declared.
 const MAX_OTHERS: usize = 16;
 
-/// What is not a text.
+/// The types of JSON but `string`.
 const OTHER_TYPES: [&str; 5] = ["object", "array", "number", "boolean", "null"];
 
 /// The name, the arguments, and the closing tag.

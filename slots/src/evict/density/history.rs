@@ -60,7 +60,7 @@ impl History {
         self
     }
 
-    /// What was observed here and there.
+    /// The observations of both.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         for (class, histogram) in &other.classes {
