@@ -38,6 +38,39 @@ const FACTORS: &str = "rope_freqs.weight";
 /// YaRN's own choice, which llama.cpp has too.
 const YARN_TURNS: [f32; 2] = [32.0, 1.0];
 
+/// The metadata of a model's architecture.
+struct Metadata<'w> {
+    weights: &'w Weights,
+    architecture: String,
+}
+
+impl<'w> Metadata<'w> {
+    fn of(weights: &'w Weights) -> Self {
+        let architecture = super::metadata(weights, "general.architecture").unwrap_or_default();
+        Self { weights, architecture }
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        super::metadata(self.weights, &format!("{}.{key}", self.architecture))
+    }
+
+    fn number(&self, key: &str) -> Option<f32> {
+        self.text(key)?.parse().ok()
+    }
+
+    fn count(&self, key: &str) -> Option<usize> {
+        self.text(key)?.parse().ok()
+    }
+
+    /// Whether the graph of the architecture is known, and rotates K.
+    fn is_known(&self) -> bool {
+        // Granite's way to have no rotation.
+        let has_none = self.architecture.starts_with("granite")
+            && self.text("rope.scaling.finetuned").as_deref() == Some("false");
+        ARCHITECTURES.contains(&self.architecture.as_str()) && !has_none
+    }
+}
+
 /// The rotation of `weights`, loaded from `path`.
 pub(super) fn read_rope(
     weights: &Weights,
@@ -45,11 +78,8 @@ pub(super) fn read_rope(
     memory: MemoryKind,
     options: &LlamaOptions,
 ) -> Result<Rope, Immovable> {
-    let text = |key: &str| super::metadata(weights, key);
-    let architecture = text("general.architecture").unwrap_or_default();
-    let own = |key: &str| text(&format!("{architecture}.{key}"));
-    let number = |key: &str| own(key).and_then(|value| value.parse::<f32>().ok());
-    let count = |key: &str| own(key).and_then(|value| value.parse::<usize>().ok());
+    let metadata = Metadata::of(weights);
+    let unknown = || Immovable::Architecture(metadata.architecture.clone());
     if !memory.is_plain() {
         return Err(Immovable::Memory(memory));
     }
@@ -67,49 +97,51 @@ pub(super) fn read_rope(
     let pairing = match kind {
         sys::LLAMA_ROPE_TYPE_NORM => Pairing::Neighbours,
         sys::LLAMA_ROPE_TYPE_NEOX => Pairing::Halves,
-        sys::LLAMA_ROPE_TYPE_NONE => return Err(Immovable::Architecture(architecture)),
+        sys::LLAMA_ROPE_TYPE_NONE => return Err(unknown()),
         _ => return Err(Immovable::SeveralPositions),
     };
-    if count("attention.kv_lora_rank").is_some_and(|rank| rank > 0) {
+    if metadata.count("attention.kv_lora_rank").is_some_and(|rank| rank > 0) {
         return Err(Immovable::LatentAttention);
     }
-    // Granite's way to have no rotation.
-    let has_none = architecture.starts_with("granite")
-        && own("rope.scaling.finetuned").as_deref() == Some("false");
-    let is_known = ARCHITECTURES.contains(&architecture.as_str()) && !has_none;
-    let head = count("attention.key_length")
+    let head = metadata
+        .count("attention.key_length")
         .or_else(|| usize::try_from(width).ok()?.checked_div(usize::try_from(heads).ok()?));
-    let Some(head) = head.filter(|&head| is_known && head > 0) else {
-        return Err(Immovable::Architecture(architecture));
+    let Some(head) = head.filter(|&head| head > 0 && metadata.is_known()) else {
+        return Err(unknown());
     };
-    let scaling = own("rope.scaling.type").unwrap_or_else(|| "linear".to_owned());
+    let scaling = metadata.text("rope.scaling.type").unwrap_or_else(|| "linear".to_owned());
     if !matches!(scaling.as_str(), "none" | "linear" | "yarn") {
         return Err(Immovable::LongRope);
     }
     if !matches!(options.cache_type_k.as_str(), "f32" | "f16" | "bf16" | "q8_0") {
         return Err(Immovable::CacheType(options.cache_type_k.clone()));
     }
-    let rotated = count("rope.dimension_count").unwrap_or(head);
+    let rotated = metadata.count("rope.dimension_count").unwrap_or(head);
     let factors = factors(path).map_err(|()| Immovable::LongRope)?;
     if rotated > head || (!factors.is_empty() && factors.len() < rotated / 2) {
-        return Err(Immovable::Architecture(architecture));
+        return Err(unknown());
     }
-    let base = number("rope.freq_base").unwrap_or(10_000.0);
+    let base = metadata.number("rope.freq_base").unwrap_or(10_000.0);
     let scale = if scaling == "none" { 1.0 } else { scale };
     let mut rope = Rope { pairing, head, rotated, base, scale, factors, yarn: None };
     if scaling == "yarn" {
-        let [fast, slow] = YARN_TURNS;
-        let turns = [
-            number("rope.scaling.yarn_beta_fast").unwrap_or(fast),
-            number("rope.scaling.yarn_beta_slow").unwrap_or(slow),
-        ];
-        #[expect(clippy::cast_precision_loss, reason = "llama.cpp computes with it in 32 bits")]
-        let trained = trained as f32;
-        let original = number("rope.scaling.original_context_length").unwrap_or(trained);
-        let extrapolated = number("rope.scaling.yarn_ext_factor").filter(|weight| *weight >= 0.0);
-        rope.yarn = Some(Yarn::new(&rope, extrapolated.unwrap_or(1.0), original, turns));
+        rope.yarn = Some(read_yarn(&metadata, &rope, trained));
     }
     Ok(rope)
+}
+
+/// `trained`: tokens of context that the model was trained with.
+fn read_yarn(metadata: &Metadata<'_>, rope: &Rope, trained: i32) -> Yarn {
+    let [fast, slow] = YARN_TURNS;
+    let turns = [
+        metadata.number("rope.scaling.yarn_beta_fast").unwrap_or(fast),
+        metadata.number("rope.scaling.yarn_beta_slow").unwrap_or(slow),
+    ];
+    #[expect(clippy::cast_precision_loss, reason = "llama.cpp computes with it in 32 bits")]
+    let trained = trained as f32;
+    let original = metadata.number("rope.scaling.original_context_length").unwrap_or(trained);
+    let extrapolated = metadata.number("rope.scaling.yarn_ext_factor").filter(|it| *it >= 0.0);
+    Yarn::new(rope, extrapolated.unwrap_or(1.0), original, turns)
 }
 
 /// The factors of the file; empty without any. `Err`: it has some, which cannot be read or depend on the
