@@ -1,4 +1,4 @@
-//! Random lives on the fake backend: each answer is that of the naive model that replays which cells each token
+//! Random sessions on the fake backend: each answer is that of the naive model that replays which cells each token
 //! saw. What was computed unseen, for a turn that was cancelled or ahead of one, the names of the blocks tell.
 
 use std::sync::Arc;
@@ -6,34 +6,34 @@ use std::sync::Arc;
 use hob_runtime::Model;
 use hob_runtime::backend::fake::{FakeModel, ViewLog};
 
-use crate::histories::lives::{Answered, Life, STEPS};
+use crate::histories::sessions::{Answered, STEPS, Session};
 use crate::support::*;
 
 #[test]
 fn every_answer_saw_what_was_resident() {
     for seed in crate::histories::seeds(6) {
-        live(seed);
+        run(seed);
     }
 }
 
-fn live(seed: u64) {
+fn run(seed: u64) {
     let log = ViewLog::default();
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_view_log(log.clone()));
     let alone = fake();
     let ends = alone.vocabulary().eog_tokens();
-    let mut life = Life::new(&model, seed, 1);
+    let mut session = Session::new(&model, seed, 1);
     for step in 0..STEPS {
-        let Answered { chat, prompt, answer, is_unsure } = life.step(step);
-        let chat = &mut life.chats[chat];
+        let Answered { chat, prompt, answer, is_unsure } = session.step(step);
+        let chat = &mut session.chats[chat];
         // What it shares with another, its first letter, the replay has not seen either.
         if is_unsure || !chat.replay.knows(&prompt, &answer) {
-            let blocks = life.disk.block_names(&chat.name);
+            let blocks = session.disk.block_names(&chat.name);
             // The record that covers an answer goes on behind it, perhaps within a block.
             let end = blocks.last().map_or(0, |(_, range)| range.end);
             let timeline = if end <= answer.timeline.len() {
                 answer.timeline.clone()
             } else {
-                life.disk.record(&chat.name).tokens
+                session.disk.record(&chat.name).tokens
             };
             chat.replay.follow(&blocks, &timeline, &prompt, &answer, &log.lock());
         }

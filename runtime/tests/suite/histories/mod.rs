@@ -3,11 +3,11 @@
 //!
 //! - `world`: an engine over a directory, conversations, and random events
 //! - `alone`: the naive model that every answer is compared with
-//! - `asked`: what a turn may have recorded
-//! - `trouble`: a backend that fails now and then
+//! - `recordable`: what a turn may have recorded
+//! - `faulty`: a backend that fails now and then
 //! - `directory`: checks of the files on disk
-//! - `lives`: conversations with budgets, one turn at a time, and random events between
-//! - `witness`: on llama.cpp, the bytes of each cell that leaves and comes back in them, and the next logits
+//! - `sessions`: conversations with budgets, one turn at a time, and random events between
+//! - `observer`: on llama.cpp, the bytes of each cell that leaves and comes back in them, and the next logits
 //! - `evicted`: their answers, compared with a replay of which cells each token saw
 //!
 //! A failed history prints its seed. Threads have their own timing, so a seed repeats the events,
@@ -15,14 +15,14 @@
 //! with that seed.
 
 mod alone;
-mod asked;
 mod directory;
 mod evicted;
-mod lives;
-mod random;
-mod trouble;
+mod faulty;
 #[cfg(feature = "llama")]
-mod witness;
+mod observer;
+mod random;
+mod recordable;
+mod sessions;
 mod world;
 
 use hob_runtime::backend::MemoryKind;
@@ -63,12 +63,12 @@ fn no_token_is_computed_twice_on_llama_cpp() {
     {
         let model = load(file);
         for seed in seeds(2) {
-            live(World::on(&model, seed));
+            run_history(World::on(&model, seed));
         }
     }
 }
 
-/// 500 lives are run whole, by `HOB_TEST_ALL=1`.
+/// 500 sessions are run whole, by `HOB_TEST_ALL=1`.
 #[cfg(feature = "llama")]
 #[test]
 fn what_comes_back_on_llama_cpp_has_the_bytes_and_the_logits_of_what_left() {
@@ -78,14 +78,14 @@ fn what_comes_back_on_llama_cpp_has_the_bytes_and_the_logits_of_what_left() {
         LlamaOptions { threads: 1, cache_type_k, cache_type_v, ..LlamaOptions::default() };
     let model = LlamaModel::load(&asset("fixtures/long.gguf"), options).unwrap();
     let model: Arc<dyn Model> = Arc::new(model);
-    let lives = if std::env::var_os("HOB_TEST_ALL").is_some() { 500 } else { 150 };
-    let mut sums = witness::Sums::default();
-    for seed in seeds(lives) {
-        let watched = Arc::new(witness::Watched::new(&model, seed));
-        let mut life = lives::Life::new(&(watched.clone() as Arc<dyn Model>), seed, 256);
-        (0..lives::STEPS).for_each(|step| drop(life.step(step)));
-        drop(life);
-        sums.add(*watched.sums.lock());
+    let sessions = if std::env::var_os("HOB_TEST_ALL").is_some() { 500 } else { 150 };
+    let mut sums = observer::Sums::default();
+    for seed in seeds(sessions) {
+        let observed = Arc::new(observer::ObservedModel::new(&model, seed));
+        let mut session = sessions::Session::new(&(observed.clone() as Arc<dyn Model>), seed, 256);
+        (0..sessions::STEPS).for_each(|step| drop(session.step(step)));
+        drop(session);
+        sums.add(*observed.sums.lock());
     }
     println!("{sums:?}");
     assert!(sums.back > 0 && sums.restored > 0, "{sums:?}");
@@ -94,7 +94,7 @@ fn what_comes_back_on_llama_cpp_has_the_bytes_and_the_logits_of_what_left() {
 
 fn run(memory: MemoryKind) {
     for seed in seeds(12) {
-        live(World::new(memory, seed));
+        run_history(World::new(memory, seed));
     }
 }
 
@@ -103,7 +103,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
     first..first + setting("HOB_TEST_HISTORIES").unwrap_or(count)
 }
 
-fn live(mut world: World) {
+fn run_history(mut world: World) {
     for _ in 0..STEPS {
         world.step();
     }

@@ -11,7 +11,7 @@ use hob_slots::common_prefix;
 use super::{FOREVER, Running, World, finish_async, model_of};
 
 use crate::histories::alone::{self, Expected};
-use crate::histories::asked::Asked;
+use crate::histories::recordable::Recordable;
 use crate::support::*;
 
 impl World {
@@ -29,9 +29,9 @@ impl World {
         if let Some(chat) = chat {
             let chat = &mut self.chats[chat];
             chat.timeline = answer.timeline.clone();
-            chat.asked[number - 1] = Asked { timeline: answer.timeline.clone(), unseen: 0 };
+            chat.asked[number - 1] = Recordable { timeline: answer.timeline.clone(), unseen: 0 };
             let is_its_own = request.adapters.set() == chat.adapters.set();
-            let is_sound = !forgotten && !self.harmed && !self.troubled;
+            let is_sound = !forgotten && !self.harmed && !self.is_faulty;
             let is_sound = is_sound && !chat.private && self.stores;
             if chat.turns == number && is_its_own && is_sound {
                 (chat.kept, chat.cancelled_at) = (Some(answer.timeline.clone()), None);
@@ -78,14 +78,14 @@ impl World {
     pub(super) fn may_fail(&self, request: &TurnRequest, error: &TurnError) -> bool {
         let is_background = request.purpose.is_background();
         match error {
-            TurnError::Backend(_) | TurnError::Adapter(_) => self.troubled,
+            TurnError::Backend(_) | TurnError::Adapter(_) => self.is_faulty,
             TurnError::Superseded | TurnError::NotResident | TurnError::Forgotten => is_background,
             // What cannot be exported, or must not be saved, cannot leave its cells.
             TurnError::TooLong { .. }
             | TurnError::BudgetTooSmall(_)
             | TurnError::CacheTooSmall { .. } => {
                 let has_room = self.has_room(request);
-                self.evicts() && (self.troubled || is_background || !has_room)
+                self.evicts() && (self.is_faulty || is_background || !has_room)
             }
             _ => false,
         }

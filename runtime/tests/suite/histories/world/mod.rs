@@ -15,10 +15,10 @@ use hob_slots::{Quota, Rules, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
-use crate::histories::asked::Asked;
 use crate::histories::directory;
+use crate::histories::faulty::FaultyModel;
 use crate::histories::random::Random;
-use crate::histories::trouble::Troubled;
+use crate::histories::recordable::Recordable;
 use crate::support::*;
 
 /// Longer than any turn here, also on a busy machine.
@@ -45,7 +45,7 @@ pub struct World {
     /// The model copies, so that guessed tokens are right for a while.
     copies: bool,
     /// The model fails at random.
-    troubled: bool,
+    is_faulty: bool,
     /// Files were damaged: less may be found than was saved.
     harmed: bool,
     /// A conversation was forgotten; its files may still be there.
@@ -71,7 +71,7 @@ struct Chat {
     /// The number of the newest turn.
     turns: usize,
     /// What each of its turns may have recorded, by its number less one.
-    asked: Vec<Asked>,
+    asked: Vec<Recordable>,
     /// The timeline that a follow-up reuses whole, once the turns have ended.
     kept: Option<Vec<Token>>,
     /// An earlier turn's timeline may begin with `kept` and go on. Once another branch follows, a
@@ -96,15 +96,15 @@ struct Running {
 impl World {
     pub fn new(memory: MemoryKind, seed: u64) -> Self {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9) ^ memory as u64);
-        let troubled = random.one_in(4);
+        let is_faulty = random.one_in(4);
         let pace = Duration::from_micros(*random.among(&[0, 0, 20, 200]));
         let copies = seed.is_multiple_of(2);
         let views = ViewLog::default();
         let fake = model_of(memory, copies).with_pace(pace).with_view_log(views.clone());
-        let trouble = 60 + random.below(60) as u64;
+        let one_in = 60 + random.below(60) as u64;
         let model: Arc<dyn Model> =
-            if troubled { Arc::new(Troubled::new(fake, trouble)) } else { Arc::new(fake) };
-        let mut world = Self::with(model, seed, random, troubled, true);
+            if is_faulty { Arc::new(FaultyModel::new(fake, one_in)) } else { Arc::new(fake) };
+        let mut world = Self::with(model, seed, random, is_faulty, true);
         (world.copies, world.views) = (copies, views);
         world
     }
@@ -120,7 +120,7 @@ impl World {
         model: Arc<dyn Model>,
         seed: u64,
         mut random: Random,
-        troubled: bool,
+        is_faulty: bool,
         exact: bool,
     ) -> Self {
         let memory = model.facts().memory;
@@ -146,7 +146,7 @@ impl World {
             ..options()
         };
         let title =
-            format!("{memory}, seed {seed}, {}", if troubled { "troubled" } else { "sound" });
+            format!("{memory}, seed {seed}, {}", if is_faulty { "faulty" } else { "sound" });
         let directory = empty_directory();
         let engine = engine(&model, stores.then(|| directory.path()), options.clone());
         let mut chats: Vec<Chat> =
@@ -182,7 +182,7 @@ impl World {
             running,
             roomy,
             copies: false,
-            troubled,
+            is_faulty,
             harmed: false,
             leaving: false,
             torn: false,

@@ -7,7 +7,7 @@ use hob_slots::Token;
 
 use super::{Chat, Running, World};
 
-use crate::histories::asked::Asked;
+use crate::histories::recordable::Recordable;
 use crate::support::*;
 
 impl World {
@@ -94,7 +94,7 @@ impl World {
             kept_before = chat.kept.take();
             chat.turns += 1;
             let timeline = request.prompt.clone();
-            chat.asked.push(Asked { timeline, unseen: request.max_tokens });
+            chat.asked.push(Recordable { timeline, unseen: request.max_tokens });
             chat.turns
         });
         self.may_evict(chat, number, &request);
@@ -121,7 +121,7 @@ impl World {
             let chat = &mut self.chats[chat];
             chat.kept = None;
             chat.turns += 1;
-            chat.asked.push(Asked { timeline: request.prompt.clone(), unseen: 0 });
+            chat.asked.push(Recordable { timeline: request.prompt.clone(), unseen: 0 });
         }
         let keep = Retention { in_memory, ..Retention::default() };
         let request = TurnRequest { adapters, budget, is_stored, keep, ..request };
@@ -175,7 +175,7 @@ impl World {
         let branches = !request.prompt.starts_with(&kept) && !kept.starts_with(&request.prompt);
         // A memory with snapshots holds those of the last two turns.
         let leaves = !self.memory.is_plain() && chat.cancelled_at.is_some();
-        let sound = !forgotten && !self.harmed && !self.troubled;
+        let sound = !forgotten && !self.harmed && !self.is_faulty;
         let is_its_own = request.adapters.set() == chat.adapters.set();
         if chat.turns == number && is_its_own && sound && !branches && !leaves {
             let at = request.prompt.len();

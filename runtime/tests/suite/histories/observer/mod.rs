@@ -33,7 +33,7 @@ const TRIALS: usize = 8;
 /// the cells.
 const ROUNDING: f32 = 0.01;
 
-/// What was watched.
+/// What was observed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sums {
     /// Cells that came back into the sequence that they had left.
@@ -57,7 +57,7 @@ impl Sums {
     }
 }
 
-pub struct Watched {
+pub struct ObservedModel {
     model: Arc<dyn Model>,
     seed: u64,
     /// Position and digest of every cell that was ever computed.
@@ -65,7 +65,7 @@ pub struct Watched {
     pub sums: Mutex<Sums>,
 }
 
-impl Watched {
+impl ObservedModel {
     pub fn new(model: &Arc<dyn Model>, seed: u64) -> Self {
         assert!(model.facts().memory.is_plain());
         let (known, sums) = Default::default();
@@ -73,7 +73,7 @@ impl Watched {
     }
 }
 
-impl Model for Watched {
+impl Model for ObservedModel {
     fn facts(&self) -> &ModelFacts {
         self.model.facts()
     }
@@ -162,7 +162,7 @@ struct Context<'b> {
     /// Cells so far.
     made: u64,
     random: Random,
-    model: &'b Watched,
+    model: &'b ObservedModel,
 }
 
 impl Context<'_> {

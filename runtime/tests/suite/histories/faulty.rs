@@ -13,19 +13,19 @@ use hob_runtime::heartbeat::Heartbeat;
 use hob_runtime::vocabulary::Vocabulary;
 use hob_slots::{Lossy, Token};
 
-pub struct Troubled {
+pub struct FaultyModel {
     model: FakeModel,
     /// One in this many calls fails.
     one_in: u64,
 }
 
-impl Troubled {
+impl FaultyModel {
     pub fn new(model: FakeModel, one_in: u64) -> Self {
         Self { model, one_in }
     }
 }
 
-impl Model for Troubled {
+impl Model for FaultyModel {
     fn facts(&self) -> &ModelFacts {
         self.model.facts()
     }
@@ -64,7 +64,7 @@ impl Model for Troubled {
         run: &mut dyn FnMut(&mut dyn Backend),
     ) -> Result<(), LoadError> {
         self.model.with_context(shape, &mut |inner| {
-            run(&mut TroubledContext { inner, one_in: self.one_in, calls: 0 });
+            run(&mut FaultyContext { inner, one_in: self.one_in, calls: 0 });
         })
     }
 
@@ -77,20 +77,20 @@ impl Model for Troubled {
     }
 }
 
-struct TroubledContext<'b> {
+struct FaultyContext<'b> {
     inner: &'b mut dyn Backend,
     one_in: u64,
     calls: u64,
 }
 
-impl TroubledContext<'_> {
+impl FaultyContext<'_> {
     fn fails(&mut self) -> bool {
         self.calls += 1;
         self.calls.is_multiple_of(self.one_in)
     }
 }
 
-impl Backend for TroubledContext<'_> {
+impl Backend for FaultyContext<'_> {
     fn context_tokens(&self) -> usize {
         self.inner.context_tokens()
     }
@@ -105,14 +105,14 @@ impl Backend for TroubledContext<'_> {
 
     fn decode(&mut self, rows: &[Row]) -> Result<(), DecodeError> {
         if self.fails() {
-            return Err(DecodeError::Failed("trouble".to_owned()));
+            return Err(DecodeError::Failed("injected".to_owned()));
         }
         self.inner.decode(rows)
     }
 
     fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), LoadError> {
         if self.fails() {
-            let (path, reason) = ("trouble".to_owned(), "trouble".to_owned());
+            let (path, reason) = ("injected".to_owned(), "injected".to_owned());
             return Err(LoadError::Adapter { path, reason, setting: "adapters" });
         }
         self.inner.set_adapters(adapters)

@@ -3,14 +3,14 @@
 
 use hob_slots::Token;
 
-pub struct Asked {
+pub struct Recordable {
     /// The prompt, and the answer as far as it was seen.
     pub timeline: Vec<Token>,
     /// Answer tokens that may follow and that were not seen.
     pub unseen: usize,
 }
 
-impl Asked {
+impl Recordable {
     /// Whether the turn's timeline may begin with `kept` and go on.
     pub fn may_cover(&self, kept: &[Token]) -> bool {
         let Self { timeline, unseen } = self;

@@ -1,4 +1,4 @@
-//! Random lives of conversations with budgets of cells: one turn at a time is answered; between answers,
+//! Random sessions of conversations with budgets of cells: one turn at a time is answered; between answers,
 //! engines restart, conversations are parked, what may be said next is computed ahead, and turns are cancelled.
 
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use hob_runtime::{EngineOptions, Model, Purpose, Recovery, Turn, TurnEvent, TurnRequest};
 use hob_slots::Token;
 
-use crate::histories::asked::Asked;
 use crate::histories::random::Random;
+use crate::histories::recordable::Recordable;
 use crate::support::replay::Replay;
 use crate::support::*;
 
-/// Answers of one life.
+/// Answers of one session.
 pub const STEPS: usize = 12;
 
-pub struct Life {
+pub struct Session {
     pub disk: OnDisk,
     pub chats: Vec<Chat>,
     seed: u64,
@@ -34,10 +34,10 @@ pub struct Chat {
     answered: Option<Vec<Token>>,
     /// Computed ahead: what is said next, or not.
     typed: Option<Vec<Token>>,
-    last: Option<Asked>,
+    last: Option<Recordable>,
     /// What the conversation has computed may not be of its last answer, but of one of these: turns that
     /// were not seen to their end since, and those whose record covers the answer's.
-    others: Vec<Asked>,
+    others: Vec<Recordable>,
     pub replay: Replay,
 }
 
@@ -50,7 +50,7 @@ pub struct Answered {
     pub is_unsure: bool,
 }
 
-impl Drop for Life {
+impl Drop for Session {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("seed {}:\n  {}", self.seed, self.happened.join("\n  "));
@@ -58,7 +58,7 @@ impl Drop for Life {
     }
 }
 
-impl Life {
+impl Session {
     /// `unit`: the cells of the cache are a multiple of it.
     pub fn new(model: &Arc<dyn Model>, seed: u64, unit: usize) -> Self {
         let mut random = Random(seed.wrapping_mul(0x9e37_79b9));
@@ -164,7 +164,7 @@ impl Life {
         let chat = &mut self.chats[at];
         let request = TurnRequest::prefill(name(&chat.name), typed.clone(), Purpose::Speculate);
         let request = TurnRequest { budget: chat.budget, ..request };
-        chat.others.push(Asked { timeline: typed, unseen: 0 });
+        chat.others.push(Recordable { timeline: typed, unseen: 0 });
         chat.typed = Some(prompt);
         let mut turn = self.disk.engine.submit(request).expect("a valid turn");
         match self.random.below(3) {
@@ -195,7 +195,7 @@ impl Life {
         }
         drop(turn);
         let unseen = most - shown.len();
-        self.chats[at].others.push(Asked { timeline: shown.clone(), unseen });
+        self.chats[at].others.push(Recordable { timeline: shown.clone(), unseen });
         if self.random.one_in(2) {
             self.chats[at].timeline = shown;
         }
@@ -206,7 +206,7 @@ impl Chat {
     /// Returns whether what the answer did not compute may be of several turns.
     fn answered(&mut self, prompt: &[Token], timeline: &[Token]) -> bool {
         let is_unsure = !self.others.is_empty();
-        let last = Asked { timeline: timeline.to_vec(), unseen: 0 };
+        let last = Recordable { timeline: timeline.to_vec(), unseen: 0 };
         self.others.extend(self.last.replace(last));
         self.others.retain(|other| other.may_cover(timeline));
         self.timeline = timeline.to_vec();
