@@ -25,9 +25,9 @@ pub fn deviations(one: &[u8], other: &[u8]) -> Option<BTreeMap<usize, f32>> {
 
 fn rows(state: &[u8]) -> Option<BTreeMap<usize, Vec<f32>>> {
     let state_of = PlainState::parse(state)?;
-    let (range, row_bytes, number_type) = state_of.keys().nth(PROBED)?;
-    let number_type = NumberType::of(number_type)?;
-    let rows = state[range].chunks_exact(row_bytes).map(|bytes| {
+    let section = state_of.keys().nth(PROBED)?;
+    let number_type = NumberType::of(section.number_type)?;
+    let rows = state[section.rows].chunks_exact(section.row_bytes).map(|bytes| {
         let mut row = Vec::new();
         number_type.read(bytes, &mut row);
         row

@@ -121,16 +121,16 @@ impl<'s> PlainState<'s> {
         })
     }
 
-    /// The layers' K: the range of the rows in the state, the bytes of a row, and ggml's number of their type.
+    /// Each layer's K.
     pub(super) fn keys(&self) -> impl Iterator<Item = Section> {
         self.typed_rows().take(self.sections.len() / 2)
     }
 
-    /// The same of each layer's K, then of each layer's V.
+    /// Each layer's K, then each layer's V.
     pub(super) fn typed_rows(&self) -> impl Iterator<Item = Section> {
-        self.rows().zip(&self.sections).map(|(range, &(at, row_bytes))| {
+        self.rows().zip(&self.sections).map(|(rows, &(at, row_bytes))| {
             let number_type = self.bytes[at..].first_chunk().expect("a section has a head");
-            (range, row_bytes, u32::from_le_bytes(*number_type))
+            Section { rows, row_bytes, number_type: u32::from_le_bytes(*number_type) }
         })
     }
 
@@ -186,9 +186,9 @@ impl<'s> PlainState<'s> {
     }
 }
 
-/// An empty state with these [`PlainState::heads`], in the memory of `buffer`, and its sections: the range of
-/// their rows, the bytes of a row, and ggml's number of their type. `rows_fit` is asked before memory is taken
-/// for them, with the number of cells. `None` where it refuses, or the heads are none.
+/// An empty state with these [`PlainState::heads`], in the memory of `bytes`; its cells, and its sections.
+/// `rows_fit` is called with both before memory is taken for rows. `None` where it returns `false`, or `heads`
+/// are none of a state.
 pub(super) fn with_heads(
     heads: &[u8],
     mut bytes: Vec<u8>,
@@ -210,7 +210,7 @@ pub(super) fn with_heads(
         let start = at.checked_add(SECTION_HEAD)?;
         at = start.checked_add(cells.checked_mul(row_bytes)?)?;
         let number_type = u32::from_le_bytes(*head.first_chunk().expect("it has twelve bytes"));
-        sections.push((start..at, row_bytes, number_type));
+        sections.push(Section { rows: start..at, row_bytes, number_type });
     }
     if !rows_fit(cells, &sections) {
         return None;
@@ -218,14 +218,19 @@ pub(super) fn with_heads(
     bytes.truncate(at);
     bytes.resize(at, 0); // Old content is written over.
     put(&mut bytes, 0, &heads[..before]);
-    for (head, (rows, ..)) in section_heads.iter().zip(&sections) {
-        put(&mut bytes, rows.start - SECTION_HEAD, head);
+    for (head, section) in section_heads.iter().zip(&sections) {
+        put(&mut bytes, section.rows.start - SECTION_HEAD, head);
     }
     Some((bytes, cells, sections))
 }
 
-/// The range of a section's rows, the bytes of a row, and ggml's number of their type.
-pub(super) type Section = (std::ops::Range<usize>, usize, u32);
+/// The K or the V of a layer, in a state.
+pub(super) struct Section {
+    pub rows: std::ops::Range<usize>,
+    pub row_bytes: usize,
+    /// As ggml numbers types.
+    pub number_type: u32,
+}
 
 /// Appends the cells of `state` to `joined`. Returns `false`, and leaves `joined` as it was, when
 /// there is no room or the layouts differ.

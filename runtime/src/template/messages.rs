@@ -22,7 +22,7 @@ pub(super) struct Expected {
     pub developer: bool,
     /// It distinguishes calls from text by `content is none`.
     pub null: bool,
-    /// It writes the texts of parts; see `probe`.
+    /// It writes the texts of parts; a trial tells, see `ChatTemplate::writes_parts`.
     pub parts: bool,
 }
 

@@ -81,10 +81,10 @@ pub fn rounded(state: &[u8], lossy: Lossy) -> Result<Vec<u8>, Unrounded> {
     rounded.extend_from_slice(&header(lossy, heads.len()));
     rounded.extend_from_slice(&heads);
     let (mut row, mut numbers) = (Vec::new(), Vec::new());
-    for (index, (range, row_bytes, number_type)) in sections.iter().enumerate() {
-        let number_type = NumberType::of(*number_type).ok_or(Unrounded::Layout)?;
+    for (index, section) in sections.iter().enumerate() {
+        let number_type = NumberType::of(section.number_type).ok_or(Unrounded::Layout)?;
         numbers.clear();
-        for bytes in state[range.clone()].chunks_exact(*row_bytes) {
+        for bytes in state[section.rows.clone()].chunks_exact(section.row_bytes) {
             number_type.read(bytes, &mut row);
             numbers.extend_from_slice(&row);
         }
@@ -105,19 +105,19 @@ pub fn state_of(rounded: &[u8], buffer: Vec<u8>) -> Option<Vec<u8>> {
     };
     let (mut state, cells, sections) = with_heads(heads, buffer, fits)?;
     let mut row = Vec::new();
-    for (index, (range, row_bytes, number_type)) in sections.iter().enumerate() {
-        let number_type = NumberType::of(*number_type)?;
-        let numbers = number_type.count(*row_bytes)?;
+    for (index, section) in sections.iter().enumerate() {
+        let number_type = NumberType::of(section.number_type)?;
+        let numbers = number_type.count(section.row_bytes)?;
         row.clear();
         row.resize(numbers, 0.0);
         let of_section = Groups::of(lossy, is_k(index, &sections));
         let (own, rest) = groups.split_at(of_section.bytes(cells, numbers));
         groups = rest;
         if (of_section, number_type) == (Groups::Bytes, NumberType::F16) {
-            halves::write(own, numbers, &mut state[range.clone()]);
+            halves::write(own, numbers, &mut state[section.rows.clone()]);
             continue;
         }
-        let mut rows = state[range.clone()].chunks_exact_mut(*row_bytes);
+        let mut rows = state[section.rows.clone()].chunks_exact_mut(section.row_bytes);
         of_section.read(own, cells, &mut row, |row| {
             let bytes = rows.next().expect("there is a row for each cell");
             match number_type {
@@ -137,8 +137,8 @@ fn is_k(index: usize, sections: &[Section]) -> bool {
 /// Bytes of all groups; `None` where a type is unknown.
 fn groups_bytes(lossy: Lossy, cells: usize, sections: &[Section]) -> Option<usize> {
     let mut bytes = 0_usize;
-    for (index, (_, row_bytes, number_type)) in sections.iter().enumerate() {
-        let numbers = NumberType::of(*number_type)?.count(*row_bytes)?;
+    for (index, section) in sections.iter().enumerate() {
+        let numbers = NumberType::of(section.number_type)?.count(section.row_bytes)?;
         bytes =
             bytes.checked_add(Groups::of(lossy, is_k(index, sections)).bytes(cells, numbers))?;
     }

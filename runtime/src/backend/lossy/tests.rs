@@ -32,10 +32,10 @@ fn state(number_type: u32, cells: usize, layers: usize, width: usize, numbers: &
 
 fn numbers_of(state: &[u8], section: usize) -> Vec<f32> {
     let plain = PlainState::parse(state).unwrap();
-    let (range, row_bytes, number_type) = plain.typed_rows().nth(section).unwrap();
-    let number_type = NumberType::of(number_type).unwrap();
+    let section = plain.typed_rows().nth(section).unwrap();
+    let number_type = NumberType::of(section.number_type).unwrap();
     let (mut row, mut all) = (Vec::new(), Vec::new());
-    for bytes in state[range].chunks_exact(row_bytes) {
+    for bytes in state[section.rows].chunks_exact(section.row_bytes) {
         number_type.read(bytes, &mut row);
         all.extend_from_slice(&row);
     }

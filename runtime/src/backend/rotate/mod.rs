@@ -177,9 +177,9 @@ pub fn moved(state: &[u8], wanted: &Range<usize>, delta: i64, rope: &Rope) -> Op
     let (rotation, parsed) = (Rotation::of(rope, delta), PlainState::parse(&moved)?);
     let keys: Vec<_> = parsed.keys().collect();
     let mut row = Vec::new();
-    for (range, row_bytes, number_type) in keys {
-        let number_type = NumberType::of(number_type)?;
-        for bytes in moved[range].chunks_exact_mut(row_bytes) {
+    for section in keys {
+        let number_type = NumberType::of(section.number_type)?;
+        for bytes in moved[section.rows].chunks_exact_mut(section.row_bytes) {
             number_type.read(bytes, &mut row);
             if row.len() % rope.head != 0 || (hadamard > 0 && row.len() % hadamard != 0) {
                 return None;

@@ -208,9 +208,9 @@ fn compute(context: &mut Context<'_>, sequence: Sequence, positions: Range<usize
 /// The K of all layers, by heads.
 fn keys(state: &[u8], head: usize) -> Vec<Vec<f32>> {
     let (mut heads, mut row) = (Vec::new(), Vec::new());
-    for (range, row_bytes, number_type) in PlainState::parse(state).expect("it is plain").keys() {
-        for bytes in state[range].chunks_exact(row_bytes) {
-            NumberType::of(number_type).unwrap().read(bytes, &mut row);
+    for section in PlainState::parse(state).expect("it is plain").keys() {
+        for bytes in state[section.rows].chunks_exact(section.row_bytes) {
+            NumberType::of(section.number_type).unwrap().read(bytes, &mut row);
             heads.extend(row.chunks(head).map(<[f32]>::to_vec));
         }
     }
