@@ -41,6 +41,7 @@ mod imports;
 mod keys;
 mod kill;
 mod learned;
+mod lineage;
 mod listing;
 mod llama_server;
 mod load;
