@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::error::ConfigError;
@@ -38,6 +39,13 @@ macro_rules! settings {
 /// Some four seconds of a disk that writes 64 MiB a second.
 const MIN_UNSAVED_BYTES: u64 = 256 << 20;
 
+static ASSUMED_UNSAVED_BYTES: OnceLock<u64> = OnceLock::new();
+
+/// From now on at most `bytes` of KV wait for the disk, whatever memory the machine has. For tests of slow disks.
+pub fn assume_unsaved_budget_bytes(bytes: u64) {
+    ASSUMED_UNSAVED_BYTES.set(bytes).ok(); // An error: the first one stays.
+}
+
 settings_table!(settings);
 
 impl Settings {
@@ -53,6 +61,7 @@ impl Settings {
     /// Host memory for KV that waits for the disk, on a machine with `ram_bytes` of memory: a
     /// sixteenth, and [`MIN_UNSAVED_BYTES`] at least.
     pub fn unsaved_budget_bytes(&self, ram_bytes: u64) -> u64 {
-        (ram_bytes / 16).max(MIN_UNSAVED_BYTES)
+        let of_memory = (ram_bytes / 16).max(MIN_UNSAVED_BYTES);
+        ASSUMED_UNSAVED_BYTES.get().copied().unwrap_or(of_memory)
     }
 }

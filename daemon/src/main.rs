@@ -155,6 +155,10 @@ fn resolve(flags: DaemonFlags) -> Result<Resolved> {
     if let Some(bytes) = memory_bytes.and_then(|bytes| bytes.parse().ok()) {
         hob_models::memory::assume_available_bytes(bytes);
     }
+    let unsaved_bytes = std::env::var("HOB_TEST_UNSAVED_BYTES").ok();
+    if let Some(bytes) = unsaved_bytes.and_then(|bytes| bytes.parse().ok()) {
+        hob_config::settings::assume_unsaved_budget_bytes(bytes);
+    }
     if std::env::var_os("HOB_TEST_IGNORE_TIME").is_some() {
         hob_runtime::ignore_time();
     }

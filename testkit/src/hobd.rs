@@ -99,6 +99,12 @@ impl Launch {
         self
     }
 
+    /// At most this much KV waits for hobd's disk, by the variable `HOB_TEST_UNSAVED_BYTES`; otherwise a part of
+    /// the machine's memory that no test fills.
+    pub fn with_unsaved_bytes(self, bytes: u64) -> Self {
+        self.env("HOB_TEST_UNSAVED_BYTES", bytes.to_string())
+    }
+
     /// hobd chooses micro-batches and guesses as if all took equally long, by the variable
     /// `HOB_TEST_IGNORE_TIME`: the same requests then always make the same ones.
     pub fn ignoring_time(self) -> Self {

@@ -82,6 +82,7 @@ mod setting_changes;
 mod settings;
 mod shared;
 mod slots;
+mod slow_disk;
 mod speech;
 mod startup;
 mod stop;
