@@ -66,7 +66,8 @@ fn without_a_device_layers_are_the_processors_and_the_log_says_so() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let launch = launch(&directory, &["--gpu-layers", "20", "--kv-offload", "false"]);
+    let asks = ["--gpu-layers", "20", "--tensor-split", "3,1", "--kv-offload", "false"];
+    let launch = launch(&directory, &asks);
     let hobd = launch.start();
     let status = hobd.client.get("/v1/status");
     assert_eq!((&status["offload"], &status["devices"]), (&Value::Null, &json!([])), "{status}");
@@ -77,7 +78,8 @@ fn without_a_device_layers_are_the_processors_and_the_log_says_so() {
     assert_eq!(memory["offload"], Value::Null, "{memory}");
     let log = launch.log();
     let line = log.lines().find(|line| line.contains("has no device")).expect("a warning");
-    assert!(line.contains("gpu_layers, kv_offload") && line.contains("the processor"), "{line}");
+    assert!(line.contains("gpu_layers, tensor_split, kv_offload"), "{line}");
+    assert!(line.contains("the processor"), "{line}");
 }
 
 #[test]
