@@ -118,6 +118,8 @@ struct Subjects {
     embedder: Option<Embedder>,
     recoveries: Vec<Back>,
     is_quick: bool,
+    /// The model must answer with full context: the sessions have a length at which it does.
+    is_mastered: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -218,6 +220,7 @@ impl Subjects {
             embedder,
             recoveries,
             is_quick: options.quick,
+            is_mastered: !run.is_survey && options.tokens.is_none() && options.haystack.is_none(),
         })
     }
 
@@ -264,7 +267,11 @@ impl Subjects {
             lengths().max().unwrap_or(0),
             lengths().count()
         );
-        Ok(print(&full, &figures))
+        let mut missed = print(&full, &figures);
+        if self.is_mastered {
+            missed.extend(too_little_skill(&full));
+        }
+        Ok(missed)
     }
 
     /// The outcomes of each session of the kind, without a budget.
@@ -372,6 +379,13 @@ fn answers(sessions: &[Vec<Outcome>]) -> Part {
     let mut answers = Part::default();
     sessions.iter().flatten().for_each(|outcome| answers.add(outcome.is_right));
     answers
+}
+
+/// The kinds of which too little is answered with full context: there no bar of recall is asked.
+fn too_little_skill(full: &Full) -> Vec<String> {
+    let told = full.iter().map(|(kind, sessions)| (kind.as_str(), answers(sessions)));
+    let little = told.filter(|(_, answers)| answers.value() < SKILL);
+    little.map(|(name, answers)| format!("{name}: full context answers {answers} alone")).collect()
 }
 
 fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
