@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use figures::{Figures, Part};
-use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+use hob_runtime::backend::llama::{GpuLayers, LlamaModel, LlamaOptions, Placement};
 use hob_runtime::{Embedder, Engine, EngineOptions, Model, Recovery};
 use hob_slots::away::Policy;
 use hob_slots::recall::Retrievals;
@@ -334,10 +334,11 @@ impl Subjects {
     }
 }
 
-/// On one thread, as hobd loads it.
+/// On one thread of the processor, as hobd loads it.
 fn load_embedder(named: &str) -> Result<Embedder> {
     let Subject { path, .. } = Subject::of(Some(named))?;
-    let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
+    let placement = Placement { layers: GpuLayers::Count(0), ..Placement::default() };
+    let options = LlamaOptions { threads: 1, placement, ..LlamaOptions::default() };
     Ok(Embedder::start(Arc::new(LlamaModel::load(&path, options)?))?)
 }
 

@@ -32,7 +32,7 @@ mod real {
     use std::sync::Arc;
 
     use hob_config::Resolved;
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
+    use hob_runtime::backend::llama::{GpuLayers, LlamaModel, LlamaOptions, Placement};
 
     use super::*;
     use crate::startup::Report;
@@ -61,11 +61,25 @@ mod real {
         }
     }
 
-    /// On one thread of the processor: its texts are short, and answers have the other cores.
     fn embedder(file: &ModelFile) -> anyhow::Result<Embedder> {
-        let options = LlamaOptions { threads: 1, ..LlamaOptions::default() };
         let goes_on = &mut |_| ControlFlow::Continue(());
-        let model = LlamaModel::load_telling(&file.path, options, goes_on)?;
+        let model = LlamaModel::load_telling(&file.path, options(), goes_on)?;
         Ok(Embedder::start(Arc::new(model))?)
+    }
+
+    /// One thread of the processor: its texts are short, and answers have the other cores and all devices.
+    fn options() -> LlamaOptions {
+        let placement = Placement { layers: GpuLayers::Count(0), ..Placement::default() };
+        LlamaOptions { threads: 1, placement, ..LlamaOptions::default() }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_recall_model_takes_nothing_of_a_device() {
+            assert_eq!(options().placement.layers, GpuLayers::Count(0));
+        }
     }
 }
