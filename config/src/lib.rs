@@ -7,7 +7,8 @@
 //! [`key`] and [`settings`] are made of it; [`resolve`] merges the layers and keeps the origin of
 //! each value; [`sources`] gathers the layers and [`flags`] gives the table to clap; [`parse`]
 //! turns text into values, `voice` into those of the voice; [`edit`] writes a setting into the
-//! file; [`paths`] names the directories; [`running`] describes the running daemon to its clients.
+//! file; [`paths`] names the directories; `sequences` divides those of llama.cpp; [`running`] describes the
+//! running daemon to its clients.
 
 pub mod edit;
 pub mod error;
@@ -20,6 +21,7 @@ pub mod parse;
 pub mod paths;
 pub mod resolve;
 pub mod running;
+mod sequences;
 pub mod settings;
 pub mod sources;
 mod table;

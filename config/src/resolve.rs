@@ -197,7 +197,7 @@ mod tests {
              write \"auto\", or a whole number from 64 to 16777216"
         );
         let error = World::new().env("HOB_SLOTS", "0").error();
-        assert!(error.contains("HOB_SLOTS") && error.contains("from 1 to 251"), "{error}");
+        assert!(error.contains("HOB_SLOTS") && error.contains("from 1 to 247"), "{error}");
 
         let error = World::new().flag(Key::CacheTypeK, "q3").error();
         assert!(error.contains("--cache-type-k") && error.contains("q8_0"), "{error}");

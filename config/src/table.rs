@@ -81,10 +81,10 @@ macro_rules! settings_table {
         #[setting(Daemon, "TOKENS|auto", default = "auto")]
         Ctx => ctx: ContextChoice = context();
 
-        // llama.cpp has 256 sequences: at least four are for prefixes, and one is for splices.
+        // llama.cpp has 256 sequences: at least four are for prefixes, and five are the engine's own.
         /// Conversations that are hot at the same time
         #[setting(Daemon, "N", default = "4")]
-        Slots => slots: u32 = number(1..=251);
+        Slots => slots: u32 = number(1..=247);
 
         /// Compute threads; 0 chooses
         #[setting(Daemon, "N", default = "0")]

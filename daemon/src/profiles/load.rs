@@ -47,11 +47,6 @@ impl LoadedProfile {
     }
 }
 
-/// The number of profiles in a directory, broken ones included.
-pub fn count_profiles(directory: &Path) -> usize {
-    profile_files(directory).map_or(0, |files| files.len())
-}
-
 /// Names and files of the profiles; empty if the directory does not exist.
 pub fn profile_files(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let entries = match std::fs::read_dir(directory) {

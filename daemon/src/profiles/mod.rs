@@ -25,7 +25,6 @@ use hob_slots::store::StoreReader;
 use hob_slots::{ModelHash, TtlClass};
 use serde_json::Value;
 
-pub use load::count_profiles;
 use load::{LoadedProfile, profile_files};
 
 use crate::blocking::compute;

@@ -13,7 +13,6 @@ use hob_slots::store::{Key, Store, StoreError};
 use hob_slots::{Fingerprint, ModelHash};
 
 use super::model::{self, Loaded};
-use super::model_file::prefix_slots;
 use super::{Report, upstream};
 use crate::clock::Clock;
 use crate::models::{CurrentDraftModel, CurrentRecallModel, ModelSampling};
@@ -129,7 +128,7 @@ fn engine_options(settings: &Settings, loaded: &Loaded, clock: Clock) -> EngineO
     EngineOptions {
         context_tokens: loaded.context.tokens as usize,
         slots: settings.slots as usize,
-        prefixes: prefix_slots(settings),
+        prefixes: settings.prefix_slots(),
         // The fake model, which has no file, answers at a pace that tests wait for.
         drafts: settings.draft == DraftChoice::Auto && !loaded.files.is_empty(),
         draft_model: drafting(loaded).map(|(model, _)| model.clone()),

@@ -3,10 +3,7 @@
 
 use hob_config::{Resolved, Settings, paths};
 use hob_models::{ContextSettings, ProbeCache, Roots};
-use hob_runtime::EngineOptions;
 use hob_slots::fingerprint::{FileDigest, Fingerprint, Lora};
-
-use crate::profiles::count_profiles;
 
 #[cfg(feature = "llama")]
 pub use hob_runtime::backend::llama::STATE_FORMAT;
@@ -14,9 +11,6 @@ pub use hob_runtime::backend::llama::STATE_FORMAT;
 /// Nothing names KV by this without llama.cpp.
 #[cfg(not(feature = "llama"))]
 pub const STATE_FORMAT: &str = "none";
-
-/// llama.cpp's limit; one sequence is reserved for splices.
-const MAX_SEQUENCES: usize = 256;
 
 /// Flash attention and small windows are constants of the engine.
 pub(super) fn fingerprint(
@@ -58,15 +52,6 @@ pub(super) fn context_settings(settings: &Settings) -> ContextSettings {
     ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types)
 }
 
-/// Sequences for prefixes: one for each profile and each learned prefix, and the default number at
-/// least, for profiles that are added later. Not more, because on models that keep whole states
-/// each one takes memory.
-pub(super) fn prefix_slots(settings: &Settings) -> usize {
-    let profiles = count_profiles(&settings.profiles_dir);
-    let max = MAX_SEQUENCES - 1 - settings.slots as usize;
-    (profiles + settings.learned_prefixes).max(EngineOptions::default().prefixes).min(max)
-}
-
 #[cfg(feature = "llama")]
 pub(super) use files::{find, hash, placement};
 
@@ -77,8 +62,8 @@ mod files {
     use anyhow::{Context, Result};
     use hob_config::{GpuLayers, ModelChoice};
     use hob_models::{ChosenContext, ContentHash, HashCache, ModelFile, bundled, discover};
-    use hob_runtime::backend;
     use hob_runtime::backend::llama::{self, Placement};
+    use hob_runtime::{EngineOptions, backend};
 
     use super::*;
     use crate::startup::{Report, Step};
@@ -95,7 +80,7 @@ mod files {
             Some(_) => context_tokens,
             None => EngineOptions::default().micro_batch.min(context_tokens),
         };
-        let sequences = settings.slots as usize + prefix_slots(settings) + 1;
+        let sequences = settings.slots as usize + settings.prefix_slots() + 1;
         Placement {
             layers: match settings.gpu_layers {
                 GpuLayers::Auto => llama::GpuLayers::Auto,

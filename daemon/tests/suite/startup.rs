@@ -208,3 +208,13 @@ fn the_kv_that_waits_for_the_disk_takes_a_sixteenth_of_the_memory() {
     let budget = hobd.client.get("/v1/status")["unsaved_budget_bytes"].clone();
     assert_eq!(budget, (total / 16).max(256 << 20));
 }
+
+/// Of the 256 sequences that llama.cpp has, prefixes and the engine itself take some.
+#[cfg(feature = "llama")]
+#[test]
+fn as_many_slots_as_can_be_set_are_served() {
+    let home = Home::new().with(&["--slots", "247"]);
+    let hobd = home.start();
+    say(&hobd.client, "room", "Hello!");
+    home.stop(hobd);
+}
