@@ -46,8 +46,10 @@ const MASK_BYTES_PER_TOKEN: u64 = 2 * MICRO_BATCH;
 pub struct ContextSettings {
     /// Tokens; `None`: chosen for each model.
     pub ctx: Option<u64>,
-    /// Sequences that share the context.
+    /// Conversations that share the context.
     pub slots: u64,
+    /// Prefixes that share it, too.
+    pub prefixes: u64,
     pub cache_type_k: GgmlType,
     pub cache_type_v: GgmlType,
 }
@@ -139,16 +141,16 @@ impl ContextSettings {
     ///
     /// # Panics
     /// When ggml has no such element type; settings are checked before.
-    pub fn new(ctx: Option<u64>, slots: u64, cache_types: [&str; 2]) -> Self {
+    pub fn new(ctx: Option<u64>, slots: u64, prefixes: u64, cache_types: [&str; 2]) -> Self {
         let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
         let [cache_type_k, cache_type_v] = cache_types.map(kind);
-        Self { ctx, slots, cache_type_k, cache_type_v }
+        Self { ctx, slots, prefixes, cache_type_k, cache_type_v }
     }
 
     /// With a context of `ctx` tokens.
     pub fn demand(&self, ctx: u64) -> Demand {
-        let Self { slots, cache_type_k, cache_type_v, .. } = *self;
-        Demand { ctx, slots, cache_type_k, cache_type_v }
+        let Self { slots, prefixes, cache_type_k, cache_type_v, .. } = *self;
+        Demand { ctx, slots, prefixes, cache_type_k, cache_type_v }
     }
 
     /// `available`: for weights and context.
@@ -240,7 +242,7 @@ mod tests {
 
     fn tiny(ctx: Option<u64>, available_bytes: u64) -> ChosenContext {
         let model = ModelFile::open(&asset("hob-tiny-f16.gguf")).unwrap();
-        ContextSettings::new(ctx, 4, ["f16", "f16"])
+        ContextSettings::new(ctx, 4, 4, ["f16", "f16"])
             .context_of(&model, Available::on_host(available_bytes))
     }
 
@@ -286,7 +288,7 @@ mod tests {
         let needed = model.weights_bytes + 8_192 * 2 * KIB * MEMORY_SHARE;
         assert_eq!(tiny(None, needed).tokens, 8_192);
         assert_eq!(tiny(None, needed - 1).tokens, 4_096);
-        let small = ContextSettings::new(None, 4, ["q8_0", "q8_0"]);
+        let small = ContextSettings::new(None, 4, 4, ["q8_0", "q8_0"]);
         assert_eq!(small.context_of(&model, Available::on_host(needed - 1)).tokens, 8_192);
     }
 
@@ -320,7 +322,7 @@ mod tests {
     #[test]
     fn a_recurrent_state_takes_the_same_for_every_context() {
         let model = ModelFile::open(&asset("fixtures/mamba.gguf")).unwrap();
-        let settings = ContextSettings::new(None, 4, ["f16", "f16"]);
+        let settings = ContextSettings::new(None, 4, 4, ["f16", "f16"]);
         let bytes = |tokens| settings.bytes(&model.summary, tokens);
         assert_eq!(bytes(1 << 20), bytes(64));
     }

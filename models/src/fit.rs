@@ -1,8 +1,8 @@
 //! Estimates the memory that a model needs.
 //!
 //! - Counts the weights as in the file, and KV and state as llama.cpp allocates them for one
-//!   context that all sequences share. It does not count compute buffers, so a close fit is called
-//!   tight.
+//!   context that all sequences share: a running state for each sequence, and windows as long as those of
+//!   all. It does not count compute buffers, so a close fit is called tight.
 
 use serde::Serialize;
 
@@ -14,8 +14,10 @@ use crate::summary::Summary;
 pub struct Demand {
     /// Tokens of context.
     pub ctx: u64,
-    /// Sequences that share the context.
+    /// Conversations that share the context.
     pub slots: u64,
+    /// Prefixes that share it, too.
+    pub prefixes: u64,
     pub cache_type_k: GgmlType,
     pub cache_type_v: GgmlType,
 }
@@ -50,13 +52,15 @@ impl Estimate {
             let v = demand.cache_type_v.cache_bytes(heads.saturating_mul(summary.value_length));
             k.saturating_add(v)
         };
-        let windowed = windowed_cells(summary, demand);
+        let slots = demand.slots.saturating_add(demand.prefixes);
+        let sequences = slots.saturating_add(summary.memory.other_sequences());
+        let windowed = windowed_cells(summary, sequences, demand.ctx);
         let mut kv_bytes = 0u64;
         let mut kv_bytes_per_token = 0u64;
         for (layer, heads) in summary.n_head_kv.iter().enumerate() {
             let state = summary.recurrent.get(layer).copied().unwrap_or(0);
             let layer_bytes = if state > 0 {
-                state.saturating_mul(4).saturating_mul(demand.slots)
+                state.saturating_mul(4).saturating_mul(sequences)
             } else if let Some(cells) = windowed.filter(|_| is_windowed(summary, layer)) {
                 per_token(*heads).saturating_mul(cells)
             } else {
@@ -82,9 +86,9 @@ impl Estimate {
 }
 
 /// Cells of a sliding-window layer, as llama.cpp sizes them for a cache that sequences share.
-fn windowed_cells(summary: &Summary, demand: &Demand) -> Option<u64> {
+fn windowed_cells(summary: &Summary, sequences: u64, ctx: u64) -> Option<u64> {
     let (window, _) = summary.window.as_ref()?;
-    let cells = window.saturating_mul(demand.slots).saturating_add(MICRO_BATCH).min(demand.ctx);
+    let cells = window.saturating_mul(sequences).saturating_add(MICRO_BATCH).min(ctx);
     Some(cells.div_ceil(256) * 256)
 }
 
@@ -102,7 +106,7 @@ mod tests {
     fn kv(name: &str, ctx: u64, kind: &str) -> Estimate {
         let summary = Summary::of(&Header::open(&asset(name)).unwrap());
         let kind = kind.parse().unwrap();
-        let demand = Demand { ctx, slots: 4, cache_type_k: kind, cache_type_v: kind };
+        let demand = Demand { ctx, slots: 4, prefixes: 4, cache_type_k: kind, cache_type_v: kind };
         Estimate::new(&summary, summary.tensor_bytes, &demand)
     }
 
@@ -123,10 +127,16 @@ mod tests {
     }
 
     #[test]
-    fn a_recurrent_state_does_not_depend_on_the_context() {
-        let state = 3 * (3 * 128 + 16 * 128) * 4 * 4;
+    fn a_recurrent_state_is_that_of_all_sequences_and_does_not_depend_on_the_context() {
+        let state = 3 * (3 * 128 + 16 * 128) * 4 * (4 + 4 + 2);
         assert_eq!(kv("fixtures/mamba.gguf", 1024, "f16").kv_bytes, state);
         assert_eq!(kv("fixtures/mamba.gguf", 65536, "f16").kv_bytes, state);
+    }
+
+    #[test]
+    fn a_hybrid_has_one_more_running_state() {
+        let bytes = |ctx| kv("fixtures/lfm2.gguf", ctx, "f16").kv_bytes;
+        assert_eq!(2 * bytes(1024) - bytes(2048), 4 * 128 * 4 * (4 + 4 + 3));
     }
 
     #[test]

@@ -59,6 +59,19 @@ pub enum MemoryKind {
     Recurrent,
 }
 
+impl MemoryKind {
+    /// Sequences that an engine has besides its slots, at most: one for splices; with plain attention, four for heads of
+    /// moved text; with running states, one that marks such a state; and the empty one of a hybrid.
+    pub fn other_sequences(self) -> u64 {
+        match self {
+            Self::Plain => 5,
+            Self::SlidingWindow => 1,
+            Self::Hybrid => 3,
+            Self::Recurrent => 2,
+        }
+    }
+}
+
 impl Summary {
     pub fn of(header: &Header) -> Self {
         let facts = Facts { header, architecture: architecture(header) };

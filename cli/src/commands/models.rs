@@ -80,7 +80,8 @@ impl Machine {
         devices.retain(|device| is_used && (names.is_empty() || is_named(device)));
         let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
         let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
-        let settings = ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types);
+        let prefixes = settings.prefix_slots() as u64;
+        let settings = ContextSettings::new(ctx.tokens(), (*slots).into(), prefixes, cache_types);
         Self { settings, memory: MachineMemory::read(), devices, knows_devices }
     }
 

@@ -49,7 +49,8 @@ pub(super) fn roots(resolved: &Resolved) -> Roots {
 pub(super) fn context_settings(settings: &Settings) -> ContextSettings {
     let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
     let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
-    ContextSettings::new(ctx.tokens(), (*slots).into(), cache_types)
+    let prefixes = settings.prefix_slots() as u64;
+    ContextSettings::new(ctx.tokens(), (*slots).into(), prefixes, cache_types)
 }
 
 #[cfg(feature = "llama")]
@@ -80,7 +81,8 @@ mod files {
             Some(_) => context_tokens,
             None => EngineOptions::default().micro_batch.min(context_tokens),
         };
-        let sequences = settings.slots as usize + settings.prefix_slots() + 1;
+        let slots = settings.slots as usize + settings.prefix_slots();
+        let sequences = slots + file.summary.memory.other_sequences() as usize;
         Placement {
             layers: match settings.gpu_layers {
                 GpuLayers::Auto => llama::GpuLayers::Auto,
