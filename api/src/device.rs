@@ -39,6 +39,8 @@ pub struct Offload {
     pub all_layers: usize,
     /// By name.
     pub devices: Vec<Text>,
+    /// The layers on each of `devices`. Empty where llama.cpp divided them by free memory.
+    pub split: Vec<usize>,
     /// Whether the KV of these layers is there too.
     pub kv: bool,
 }

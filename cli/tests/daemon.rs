@@ -199,6 +199,20 @@ fn devices_their_memory_and_the_layers_on_them_are_said() {
 }
 
 #[test]
+fn the_layers_on_each_of_several_devices_are_said() {
+    let home = Home::new();
+    let device = |name: &str| json!({"name": name, "description": "a card"});
+    let offload = json!({"layers": 29, "all_layers": 29, "devices": ["CUDA0", "CUDA1"],
+        "split": [22, 7], "kv": true});
+    let status = json!({"devices": [device("CUDA0"), device("CUDA1")], "offload": offload});
+    let _daemon = Daemon::new(&home).answer("GET /v1/status", 200, status);
+    for words in [["status"], ["doctor"]] {
+        let said = home.hob(&words).ok();
+        assert!(said.contains("29 of 29 layers on CUDA0 (22) and CUDA1 (7)"), "{said}");
+    }
+}
+
+#[test]
 fn doctor_says_what_of_the_processor_hobd_uses_and_what_it_does_not() {
     let home = Home::new();
     let status =

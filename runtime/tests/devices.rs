@@ -60,6 +60,7 @@ fn a_number_says_how_many_layers_are_on_the_device() {
     let all = offload(DEVICE).expect("layers are on the device");
     assert_eq!((all.layers, all.kv), (all.all_layers, true));
     assert_eq!(all.devices, [device.name]);
+    assert_eq!(all.split, [all.layers]);
     assert_eq!(offload(GpuLayers::Count(2)).map(|two| two.layers), Some(2));
     assert_eq!(offload(PROCESSOR), None);
 }

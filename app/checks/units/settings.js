@@ -24,3 +24,15 @@ test("the layers on a device are counted, and each device has its memory", () =>
   const elsewhere = t("settings.device.kv-elsewhere");
   equal(deviceWords({ devices: [card], offload: { ...offload, kv: false } }), `${layers} ${elsewhere} ${free}`);
 });
+
+test("where layers were divided between devices, each one's are counted", () => {
+  const offload = { layers: 29, all_layers: 29, devices: ["CUDA0", "CUDA1"], split: [22, 7], kv: true };
+  const words = deviceWords({ devices: [card], offload });
+  const part = (n, device) => t("settings.device.part", { n, device });
+  const divided = t("settings.device.split", { parts: `${part(22, "CUDA0")}, ${part(7, "CUDA1")}` });
+  equal(words, `${t("settings.device.layers", { layers: 29, all: 29 })} ${divided} ${free}`);
+  const alone = { ...offload, devices: ["CUDA0"], split: [29] };
+  equal(deviceWords({ devices: [card], offload: alone }).includes("CUDA0"), false);
+  const unknown = deviceWords({ devices: [card], offload: { ...offload, split: [] } });
+  equal(unknown.includes("CUDA1"), false);
+});

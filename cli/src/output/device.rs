@@ -1,6 +1,6 @@
 //! Devices in words.
 
-use hob_api::{Device, Offload};
+use hob_api::{Device, Offload, Text};
 
 use super::{plain, size};
 
@@ -12,10 +12,15 @@ pub fn device_words(device: &Device) -> String {
     format!("{} ({}): {free} of {total} free{shared}", plain(name), plain(description))
 }
 
-/// `29 of 29 layers on CUDA0`
+/// `29 of 29 layers on CUDA0`, or `29 of 29 layers on CUDA0 (22) and CUDA1 (7)`
 pub fn layer_words(offload: &Offload) -> String {
-    let Offload { layers, all_layers, devices, kv } = offload;
-    let names: Vec<_> = devices.iter().map(|name| plain(name)).collect();
+    let Offload { layers, all_layers, devices, split, kv } = offload;
+    let is_divided = devices.len() > 1 && split.len() == devices.len();
+    let words = |(at, name): (usize, &Text)| match split.get(at).filter(|_| is_divided) {
+        Some(of_it) => format!("{} ({of_it})", plain(name)),
+        None => plain(name),
+    };
+    let names: Vec<_> = devices.iter().enumerate().map(words).collect();
     let kv = if *kv { "" } else { ", without their KV" };
     format!("{layers} of {all_layers} layers on {}{kv}", names.join(" and "))
 }
@@ -35,7 +40,10 @@ mod tests {
         };
         assert_eq!(device_words(&device), "CUDA0 (a card): 1.0 GiB of 8.0 GiB free");
         let devices = vec!["CUDA0".into(), "CUDA1".into()];
-        let offload = Offload { layers: 20, all_layers: 29, devices, kv: false };
+        let offload =
+            Offload { layers: 20, all_layers: 29, devices, kv: false, ..Offload::default() };
         assert_eq!(layer_words(&offload), "20 of 29 layers on CUDA0 and CUDA1, without their KV");
+        let divided = Offload { split: vec![15, 5], kv: true, ..offload };
+        assert_eq!(layer_words(&divided), "20 of 29 layers on CUDA0 (15) and CUDA1 (5)");
     }
 }

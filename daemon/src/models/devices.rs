@@ -88,9 +88,9 @@ pub fn here() -> Vec<hob_api::Device> {
 
 /// What of the loaded model is on devices, as an answer has it.
 pub fn offload_of(model: &dyn Model) -> Option<hob_api::Offload> {
-    let Offload { layers, all_layers, devices, kv } = model.offload()?;
+    let Offload { layers, all_layers, devices, split, kv } = model.offload()?;
     let devices = devices.into_iter().map(Into::into).collect();
-    Some(hob_api::Offload { layers, all_layers, devices, kv })
+    Some(hob_api::Offload { layers, all_layers, devices, split, kv })
 }
 
 #[cfg(test)]

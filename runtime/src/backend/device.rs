@@ -24,6 +24,8 @@ pub struct Offload {
     pub all_layers: usize,
     /// The names of the devices.
     pub devices: Vec<String>,
+    /// The layers on each of them, in their order. Empty where llama.cpp divided them by free memory.
+    pub split: Vec<usize>,
     /// Whether the KV of these layers is there too.
     pub kv: bool,
 }

@@ -89,9 +89,11 @@ export function deviceWords({ devices = [], offload }) {
   }));
   if (!devices.length) return t("settings.gpu");
   if (!offload) return [t("settings.device.unused"), ...free].join(" ");
-  const { layers, all_layers: all, kv } = offload;
+  const { layers, all_layers: all, devices: names = [], split = [], kv } = offload;
+  const parts = names.map((device, at) => t("settings.device.part", { n: split[at] ?? 0, device })).join(", ");
+  const divided = split.length > 1 ? [t("settings.device.split", { parts })] : [];
   const where = kv ? [] : [t("settings.device.kv-elsewhere")];
-  return [t("settings.device.layers", { layers, all }), ...where, ...free].join(" ");
+  return [t("settings.device.layers", { layers, all }), ...divided, ...where, ...free].join(" ");
 }
 
 function Context({ setting, value, onChange, models, chats }) {

@@ -258,7 +258,8 @@ impl Model for FakeModel {
 
     fn offload(&self) -> Option<Offload> {
         let devices = vec!["Fake0".to_owned()];
-        self.is_on_device.then_some(Offload { layers: 1, all_layers: 1, devices, kv: true })
+        let split = vec![1];
+        self.is_on_device.then_some(Offload { layers: 1, all_layers: 1, devices, split, kv: true })
     }
 
     fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool {

@@ -158,7 +158,8 @@ impl Placed {
         };
         let all_layers = usize::try_from(layers).unwrap_or(0) + 1; // The output.
         let layers = usize::try_from(self.layers).map_or(all_layers, |some| some.min(all_layers));
-        Offload { layers, all_layers, devices: self.names.clone(), kv }
+        let split = divided(layers, self.names.len(), &self.tensor_split);
+        Offload { layers, all_layers, devices: self.names.clone(), split, kv }
     }
 
     /// Tells llama.cpp. `self` must outlive the load.
@@ -175,6 +176,35 @@ impl Placed {
             params.tensor_buft_overrides = self.overrides.as_ptr();
         }
     }
+}
+
+/// How many of `layers` llama.cpp puts on each of `devices` by the parts of `tensor_split`, with the arithmetic of its
+/// `load_tensors`: a layer is on the first device whose parts, summed up with those before it, exceed the layer's own
+/// part of all. Empty for several devices without parts: llama.cpp divides by the free memory that it reads itself.
+fn divided(layers: usize, devices: usize, tensor_split: &[f32]) -> Vec<usize> {
+    if devices == 1 {
+        return vec![layers];
+    }
+    let parts = &tensor_split[..devices.min(tensor_split.len())];
+    let sum: f32 = parts.iter().sum();
+    if sum <= 0.0 {
+        return Vec::new();
+    }
+    let mut before: f32 = 0.0;
+    let ends: Vec<f32> = parts
+        .iter()
+        .map(|part| {
+            before += part;
+            before / sum
+        })
+        .collect();
+    let mut split = vec![0; ends.len()];
+    for layer in 0..layers {
+        let at = layer as f32 / layers as f32;
+        let device = ends.partition_point(|end| *end <= at);
+        split[device.min(ends.len() - 1)] += 1;
+    }
+    split
 }
 
 /// See [`crate::backend::devices`].
@@ -223,4 +253,30 @@ fn handles(devices: &[&LlamaBackendDevice]) -> Vec<sys::ggml_backend_dev_t> {
 pub(super) fn max_devices() -> usize {
     // SAFETY: it returns a constant.
     unsafe { sys::llama_max_devices() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_divided_as_llama_cpp_divides_them() {
+        // As for `llama_max_devices()` of 16: the rest are zeros.
+        let parts = |parts: &[f32]| {
+            let mut all = vec![0.0; 16];
+            all[..parts.len()].copy_from_slice(parts);
+            all
+        };
+        assert_eq!(divided(29, 2, &parts(&[3.0, 1.0])), [22, 7]);
+        assert_eq!(divided(20, 2, &parts(&[1.0, 1.0])), [10, 10]);
+        assert_eq!(divided(9, 3, &parts(&[1.0, 0.0, 2.0])), [3, 0, 6]);
+        assert_eq!(divided(7, 2, &parts(&[0.0, 1.0])), [0, 7]);
+    }
+
+    #[test]
+    fn one_device_has_all_layers_and_a_division_by_free_memory_is_not_known() {
+        assert_eq!(divided(29, 1, &[]), [29]);
+        assert_eq!(divided(29, 1, &[0.0, 0.0]), [29]);
+        assert!(divided(29, 2, &[]).is_empty() && divided(29, 2, &[0.0; 16]).is_empty());
+    }
 }
