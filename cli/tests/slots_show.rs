@@ -116,6 +116,56 @@ fn what_is_away_and_what_is_impure_is_named() {
 }
 
 #[test]
+fn what_is_pinned_and_what_has_another_weight_is_named() {
+    let home = saved_home();
+    let plain = home.hob(&["slots", "show", "room-1"]).ok();
+    let plain_json = home.hob(&["slots", "show", "room-1", "--json"]).ok();
+    for word in ["pinned", "weight "] {
+        assert!(!plain.contains(word), "{word} of a conversation without labels: {plain}");
+    }
+    assert!(!plain_json.contains("pinned") && !plain_json.contains("\"weight\""), "{plain_json}");
+
+    let store = Store::open(home.path("data/slots")).unwrap();
+    let mut record = store.get_slot(MODEL, &"room-1".parse().unwrap()).unwrap();
+    let segment = |end, key: &str| SegmentRef::new(end, Layer::User, key);
+    record.segments = vec![
+        segment(64, "message 1"),
+        SegmentRef { pinned: true, ..segment(160, "message 2") },
+        SegmentRef { weight: 80, ..segment(192, "a.rs") },
+        SegmentRef { pinned: true, ..segment(640, "message 4") },
+        SegmentRef { weight: 10, ..segment(1280, "message 5") },
+    ];
+    store.put_slot(MODEL, &record).unwrap();
+    let shown = home.hob(&["slots", "show", "room-1", "--all"]).ok();
+    let line = |begin: &str| shown.lines().find(|line| line.starts_with(begin)).unwrap().trim_end();
+    assert!(line("tokens pinned").ends_with("  544"), "{shown}");
+    for (block, state) in [
+        ("0–63", "with 1"),
+        ("64–127", "  pinned"),
+        ("128–191", "  pinned, weight 80"),
+        ("192–255", "  pinned"),
+        ("640–703", "  weight 10"),
+    ] {
+        assert!(line(block).ends_with(state), "{block} {state}: {shown}");
+    }
+    let shortened = home.hob(&["slots", "show", "room-1"]).ok();
+    let hidden = shortened.lines().find(|line| line.starts_with("… 8 more")).unwrap();
+    assert!(hidden.trim_end().ends_with("  2 pinned"), "{shortened}");
+
+    let json = &home.hob(&["slots", "show", "room-1", "--json"]).json()[0];
+    assert_eq!(json["pinned_tokens"], 544);
+    let blocks = json["blocks"].as_array().unwrap();
+    let told = |at: usize| (blocks[at]["pinned"] == true, blocks[at]["weight"].as_u64());
+    assert_eq!(
+        [0, 1, 2, 10].map(told),
+        [(false, None), (true, None), (true, Some(80)), (false, Some(10))]
+    );
+    let segments = json["segments"].as_array().unwrap();
+    assert_eq!((&segments[1]["pinned"], &segments[1]["weight"]), (&true.into(), &().into()));
+    assert_eq!(segments[2]["weight"], 80);
+}
+
+#[test]
 fn a_conversation_that_stays_in_its_cells_says_so() {
     let home = saved_home();
     assert!(!home.hob(&["slots", "show", "room-1"]).ok().contains("eviction"));

@@ -2,7 +2,8 @@
 //!
 //! - Lists the objects of a conversation: tokens, name, bytes, number of conversations that share it,
 //!   and the part of the prompt.
-//! - Names what is away and what is impure, where anything is, and says where nothing can leave the cells.
+//! - Names what is away, impure, pinned or of another weight, where anything is, and says where nothing can leave
+//!   the cells.
 //! - Reads only the lengths of files; `--verify` reads the files.
 
 mod parts;
@@ -10,7 +11,7 @@ mod parts;
 use std::io::Write;
 
 use hob_slots::lineage::lossy_tokens;
-use hob_slots::{Fingerprint, Miss, ModelHash, SlotRecord, StoreReader};
+use hob_slots::{Fingerprint, Miss, ModelHash, SegmentRef, SlotRecord, StoreReader};
 use serde_json::{Value, json};
 
 use self::parts::{Part, Parts};
@@ -124,9 +125,7 @@ fn document(saved: &Saved, args: &Args) -> Value {
         "blocks": parts.blocks.iter().map(|block| block.to_json("start", "end")).collect::<Vec<_>>(),
         "snapshots": parts.snapshots.iter().map(|snapshot| snapshot.to_json("", "position")).collect::<Vec<_>>(),
         "branches": parts.branches.iter().map(|object| object.to_json("start", "end")).collect::<Vec<_>>(),
-        "segments": record.segments.iter().map(|segment| {
-            json!({"end": segment.end, "layer": segment.layer, "key": segment.key})
-        }).collect::<Vec<_>>(),
+        "segments": record.segments.iter().map(segment).collect::<Vec<_>>(),
         "object_bytes": record.objects().map(|(_, bytes)| bytes).sum::<u64>(),
         "stored_bytes": parts.stored_bytes(),
         "created_at": record.created_at.0 / 1000,
@@ -139,14 +138,43 @@ fn document(saved: &Saved, args: &Args) -> Value {
         document["no_eviction"] = true.into();
     }
     let lossy = lossy_tokens(&record.lineage.views, record.tokens.len()) as u32;
-    for (name, tokens) in
-        [("away_tokens", away), ("impure_tokens", impure), ("lossy_tokens", lossy)]
-    {
+    for (name, tokens) in [
+        ("away_tokens", away),
+        ("impure_tokens", impure),
+        ("lossy_tokens", lossy),
+        ("pinned_tokens", pinned_tokens(record)),
+    ] {
         if tokens > 0 {
             document[name] = tokens.into();
         }
     }
     document
+}
+
+/// Its weight and its pin are left out where its request says nothing about them.
+fn segment(segment: &SegmentRef) -> Value {
+    let SegmentRef { end, layer, key, weight, pinned } = segment;
+    let mut value = json!({"end": end, "layer": layer, "key": key});
+    if *weight != SegmentRef::DEFAULT_WEIGHT {
+        value["weight"] = (*weight).into();
+    }
+    if *pinned {
+        value["pinned"] = true.into();
+    }
+    value
+}
+
+/// Tokens of the segments that always stay in the cells.
+fn pinned_tokens(record: &SlotRecord) -> u32 {
+    let tokens = record.tokens.len() as u32;
+    let mut start = 0;
+    let lengths = record.segments.iter().map(|segment| {
+        let end = segment.end.min(tokens);
+        let length = if segment.pinned { end.saturating_sub(start) } else { 0 };
+        start = end;
+        length
+    });
+    lengths.sum()
 }
 
 /// Snapshots are those of models without plain attention.
@@ -202,10 +230,13 @@ fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failur
     let eviction = stays_in_cells(record).then(|| NO_EVICTION.to_owned());
     let lossy = lossy_tokens(&record.lineage.views, record.tokens.len());
     let lossy = (lossy > 0).then(|| count(lossy as u64));
+    let pinned = pinned_tokens(record);
+    let pinned = (pinned > 0).then(|| count(pinned.into()));
     let lineage = [
         ("tokens away", away),
         ("tokens impure", impure),
         ("tokens rounded", lossy),
+        ("tokens pinned", pinned),
         ("eviction", eviction),
     ];
     let lineage = lineage.into_iter().filter_map(|(name, value)| Some((name, value?)));
@@ -251,7 +282,7 @@ fn list(
     let mut table = Table::new(&columns);
     let row = |part: &Part| {
         let mut row = part.row();
-        row.extend(has_states.then(|| part.state().to_owned()));
+        row.extend(has_states.then(|| part.state()));
         row
     };
     head.iter().for_each(|part| table.row(row(part)));
@@ -262,9 +293,11 @@ fn list(
         let hint = "(--all shows them)".to_owned();
         let mut cells = vec![more, hint, String::new(), size(raw), size(stored), String::new()];
         let away = hidden.iter().filter(|part| part.is_away).count();
-        cells.extend(
-            has_states.then(|| if away > 0 { format!("{away} away") } else { String::new() }),
-        );
+        let pinned = hidden.iter().filter(|part| part.is_pinned).count();
+        let states = [(away, "away"), (pinned, "pinned")];
+        let states = states.into_iter().filter(|(blocks, _)| *blocks > 0);
+        let states = states.map(|(blocks, word)| format!("{blocks} {word}")).collect::<Vec<_>>();
+        cells.extend(has_states.then(|| states.join(", ")));
         table.row(cells);
     }
     tail.iter().for_each(|part| table.row(row(part)));

@@ -37,6 +37,10 @@ pub struct Part {
     pub is_away: bool,
     /// Its tokens, or some before them, were computed while others were away.
     pub is_impure: bool,
+    /// A segment that it touches always stays in the cells.
+    pub is_pinned: bool,
+    /// The largest weight of the segments that it touches, as the engine has it.
+    pub weight: u8,
     /// The damage that verifying found.
     pub damage: Option<String>,
 }
@@ -70,7 +74,7 @@ impl Parts {
                 bar.inc(raw_bytes);
             }
             let shared_with = references.get(&id).copied().unwrap_or_default();
-            let (is_away, is_impure) = (false, false);
+            let (is_away, is_impure, is_pinned) = (false, false, false);
             Part {
                 id,
                 tokens,
@@ -80,6 +84,8 @@ impl Parts {
                 shared_with,
                 is_away,
                 is_impure,
+                is_pinned,
+                weight: SegmentRef::DEFAULT_WEIGHT,
                 damage,
             }
         };
@@ -91,8 +97,12 @@ impl Parts {
             let segment = segment_at(&record.segments, tokens.start);
             let is_away = record.lineage.is_away(&tokens);
             let is_impure = tokens.end > pure;
+            let touched = segments_of(&record.segments, &tokens);
+            let is_pinned = touched.iter().any(|segment| segment.pinned);
+            let weight = touched.iter().map(|segment| segment.weight).max();
+            let weight = weight.unwrap_or(SegmentRef::DEFAULT_WEIGHT);
             let part = part(block.id, block.bytes, tokens, ObjectKind::Block, segment);
-            Part { is_away, is_impure, ..part }
+            Part { is_away, is_impure, is_pinned, weight, ..part }
         });
         let blocks = blocks.collect();
         let snapshots = record.snapshots.iter().map(|snapshot| {
@@ -131,14 +141,18 @@ impl Parts {
 }
 
 impl Part {
-    /// Whether it is away or impure, in words; empty where it is neither.
-    pub fn state(&self) -> &'static str {
-        match (self.is_away, self.is_impure) {
-            (false, false) => "",
-            (true, false) => "away",
-            (false, true) => "impure",
-            (true, true) => "away, impure",
-        }
+    /// Whether it is away, impure, pinned or of another weight, in words; empty where it is nothing of that.
+    pub fn state(&self) -> String {
+        let words =
+            [(self.is_away, "away"), (self.is_impure, "impure"), (self.is_pinned, "pinned")];
+        let words = words.into_iter().filter(|(is_so, _)| *is_so).map(|(_, word)| word.to_owned());
+        let weight = self.own_weight().map(|weight| format!("weight {weight}"));
+        words.chain(weight).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Its weight, where a request has set one.
+    fn own_weight(&self) -> Option<u8> {
+        Some(self.weight).filter(|weight| *weight != SegmentRef::DEFAULT_WEIGHT)
     }
 
     pub fn row(&self) -> Vec<String> {
@@ -172,10 +186,13 @@ impl Part {
         value["stored_bytes"] = self.stored_bytes.into();
         value["compressed"] = self.stored_bytes.is_some_and(|bytes| bytes < self.raw_bytes).into();
         value["shared_with"] = self.shared_with.into();
-        for (name, is_so) in [("away", self.is_away), ("impure", self.is_impure)] {
-            if is_so {
-                value[name] = true.into();
-            }
+        let states =
+            [("away", self.is_away), ("impure", self.is_impure), ("pinned", self.is_pinned)];
+        for (name, _) in states.into_iter().filter(|(_, is_so)| *is_so) {
+            value[name] = true.into();
+        }
+        if let Some(weight) = self.own_weight() {
+            value["weight"] = weight.into();
         }
         if let Some(segment) = &self.segment {
             value["layer"] = layer(segment).into();
@@ -185,7 +202,16 @@ impl Part {
     }
 }
 
-/// The first segment that ends behind the token; segments are contiguous from 0.
+/// The segments that the tokens touch; segments are contiguous from 0.
+fn segments_of<'s>(segments: &'s [SegmentRef], tokens: &Range<u32>) -> &'s [SegmentRef] {
+    let first = segments.partition_point(|segment| segment.end <= tokens.start);
+    let rest = &segments[first..];
+    // The last one reaches the end of the tokens.
+    let count = rest.partition_point(|segment| segment.end < tokens.end) + 1;
+    &rest[..count.min(rest.len())]
+}
+
+/// The first segment that ends behind the token.
 fn segment_at(segments: &[SegmentRef], token: u32) -> Option<SegmentRef> {
     let at = segments.partition_point(|segment| segment.end <= token);
     segments.get(at).cloned()
