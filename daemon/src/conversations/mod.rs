@@ -173,6 +173,19 @@ impl Conversations {
         edited.map_err(of_message)
     }
 
+    /// Pins a message, or takes its pin away: from the next turn on.
+    ///
+    /// # Errors
+    /// When there is no such message, or the conversation is being answered.
+    pub async fn pin_message(
+        &self,
+        id: &ConversationId,
+        message: i64,
+        pinned: bool,
+    ) -> Result<(), ApiError> {
+        self.transcript.pin_message(id, message, pinned).done().await.map_err(of_message)
+    }
+
     /// Deletes a message and what follows it. [`Self::restore_message`] brings them back within an
     /// hour.
     ///

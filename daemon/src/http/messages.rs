@@ -10,15 +10,26 @@ use crate::chat::identity::conversation_id;
 use crate::conversations::Conversations;
 use crate::conversations::transcript::{Fork, MAX_TITLE_CHARS, Moved};
 use crate::error::ApiError;
-use crate::wire::fields::Fields;
+use crate::wire::fields::{Fields, unsupported};
 
-/// `PATCH /v1/conversations/{id}/messages/{message} {"content"}`: another text, as a sibling.
+/// `PATCH /v1/conversations/{id}/messages/{message}`: `{"content"}`, another text, as a sibling; or `{"hob": {"pin"}}`,
+/// whether it is pinned.
 pub async fn edit(
     State(conversations): State<Conversations>,
     Path((id, message)): Path<(String, String)>,
     body: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
-    let content = Fields::of_body(&body.value)?.required_string("content")?.to_owned();
+    let fields = Fields::of_body(&body.value)?;
+    if let Some(pinned) = pin(&fields)? {
+        let (conversation, message) = (name(&id)?, number(&message)?);
+        conversations.pin_message(&conversation, message, pinned).await?;
+        let hob = json!({"pin": pinned});
+        let object = "message.pinned";
+        return Ok(Json(
+            json!({"conversation": id, "object": object, "message": message, "hob": hob}),
+        ));
+    }
+    let content = fields.required_string("content")?.to_owned();
     let edited = conversations.edit_message(&name(&id)?, number(&message)?, content).await?;
     Ok(Json(json!({"conversation": id, "object": "message.edited", "message": edited})))
 }
@@ -59,6 +70,22 @@ pub async fn fork(
     let copy = conversations.fork(Fork { from, message, wanted, title }).await?;
     let (text, location) = conversations.get(&copy).await?.ok_or_else(unknown)?;
     Ok(Json(describe(&text.summary, &location)))
+}
+
+/// `hob.pin` of a change; `None`: it changes the text.
+fn pin(fields: &Fields<'_>) -> Result<Option<bool>, ApiError> {
+    let Some(hob) = fields.get("hob") else { return Ok(None) };
+    let hob = Fields::of(hob, "hob")?;
+    if let Some(other) = hob.object().keys().find(|name| *name != "pin") {
+        let path = hob.path(&other.escape_debug().to_string());
+        return Err(unsupported(path, "only `pin` of a stored message can be changed"));
+    }
+    if fields.get("content").is_some() {
+        let message = "a change has `content` or `hob`: another text is another message";
+        return Err(ApiError::field("hob", message));
+    }
+    hob.required("pin")?;
+    hob.boolean("pin")
 }
 
 fn moved_json(id: &str, object: &str, what: &str, moved: Moved) -> Value {

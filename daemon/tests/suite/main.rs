@@ -56,6 +56,7 @@ mod ollama;
 mod ollama_models;
 mod origins;
 mod outgrown;
+mod pins;
 mod places;
 mod portable;
 mod prewarming;

@@ -82,7 +82,7 @@ impl OpenAnswer {
             flushing.store(false, Ordering::Release);
             let Some(row) = row.get() else { return Ok(()) };
             connection
-                .prepare_cached("UPDATE messages SET content = ?2 WHERE id = ?1")?
+                .prepare_cached(&format!("UPDATE messages SET content = {LABELLED} WHERE id = ?1"))?
                 .execute((row.answer, text))?;
             Ok(())
         });
@@ -156,6 +156,11 @@ impl ClosedAnswer {
     }
 }
 
+/// The answer ?2 with the label of the row: an answer that goes on may be pinned. NULL if ?2 is NULL.
+const LABELLED: &str = "CASE WHEN NOT json_valid(content) THEN ?2
+         WHEN json_extract(content, '$.hob') IS NULL THEN ?2
+         ELSE json_set(?2, '$.hob', json_extract(content, '$.hob')) END";
+
 /// `text`: `None` leaves the text of the last flush.
 fn close(
     connection: &Connection,
@@ -165,10 +170,10 @@ fn close(
     finish: Option<&str>,
 ) -> Result<(), TranscriptError> {
     connection
-        .prepare_cached(
-            "UPDATE messages SET content = coalesce(?2, content), status = ?3, finish = ?4
-             WHERE id = ?1",
-        )?
+        .prepare_cached(&format!(
+            "UPDATE messages SET content = coalesce({LABELLED}, content), status = ?3, finish = ?4
+             WHERE id = ?1"
+        ))?
         .execute((row, text, status.as_str(), finish))?;
     Ok(())
 }

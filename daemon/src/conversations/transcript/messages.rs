@@ -1,4 +1,4 @@
-//! Changes single messages: another text for one, deletion with what follows it, a copy of a beginning.
+//! Changes single messages: another text for one, its pin, deletion with what follows it, a copy of a beginning.
 //!
 //! - Another text is a sibling: the old one stays.
 //! - Deleted messages are out of every answer, list and search at once. For an hour they can be
@@ -13,6 +13,7 @@ use super::import::unused_id;
 use super::read::{check_idle, check_message, child_like};
 use super::tree::{insert, millis};
 use super::{Status, TranscriptError};
+use crate::wire::label::Label;
 use crate::wire::message::Message;
 
 /// What a deletion or its undoing has changed.
@@ -81,6 +82,27 @@ pub fn edit(
     )?;
     transaction.commit()?;
     Ok(edited)
+}
+
+/// Sets the pin of a message's label, in place: the label is no part of the text.
+pub fn pin(
+    connection: &mut Connection,
+    conversation: &ConversationId,
+    id: i64,
+    pinned: bool,
+) -> Result<(), TranscriptError> {
+    let transaction = connection.transaction()?;
+    check_message(&transaction, conversation, id)?;
+    check_idle(&transaction, conversation)?;
+    let content: String = transaction
+        .prepare_cached("SELECT content FROM messages WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))?;
+    let message = Message::from_stored(&content).ok_or(TranscriptError::NoSuchMessage { id })?;
+    let label = Label { pin: pinned.then_some(true), ..message.label() };
+    let content = message.labelled(&label).to_json().to_string();
+    transaction.execute("UPDATE messages SET content = ?2 WHERE id = ?1", (id, content))?;
+    transaction.commit()?;
+    Ok(())
 }
 
 /// Deletes a message and all that follow it, on every branch.

@@ -319,6 +319,17 @@ impl Transcript {
         writer.write(move |connection| messages::edit(connection, &id, message, &text, now))
     }
 
+    /// Sets the pin of a message's label.
+    pub fn pin_message(
+        &self,
+        conversation: &ConversationId,
+        message: i64,
+        pinned: bool,
+    ) -> Pending<()> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| messages::pin(connection, &id, message, pinned))
+    }
+
     /// Deletes a message and all that follow it; they can be restored until they are purged.
     pub fn delete_message(
         &self,
