@@ -1,10 +1,10 @@
-// Changes of single messages: another text, deletion with what follows, a new chat from the beginning.
+// Changes of single messages: another text, a pin, deletion with what follows, a new chat from the beginning.
 
 import { api, go, t } from "/lib.js";
 import { orToast, toast } from "/parts.js";
-import { chatOf, conversationPath, isPrivate, newId, upsertChat } from "./chats.js";
+import { chatOf, conversationPath, isPrivate, newId, status, upsertChat } from "./chats.js";
 import { conversationOf } from "./conversation.js";
-import { countBelow } from "./tree.js";
+import { countBelow, isPinned } from "./tree.js";
 
 const messagePath = (conversation, message, suffix = "") =>
   conversationPath(conversation.id, `/messages/${message.id}${suffix}`);
@@ -14,10 +14,16 @@ export async function changeText(conversation, message, content) {
   if (await orToast(api.patch(messagePath(conversation, message), { content }))) await conversation.load();
 }
 
-/** The items of a message's menu. */
+/** The items of a message's menu. An engine at another address takes no pins. */
 export function changes(conversation, message) {
   const below = countBelow(conversation.store.get().messages, message);
+  const wasPinned = isPinned(message);
   return [
+    !status.get().now?.upstream && {
+      icon: "pin",
+      label: t(wasPinned ? "message.unpin" : "message.pin"),
+      act: () => pin(conversation, message, !wasPinned),
+    },
     !isPrivate(conversation.id) && {
       icon: "fork",
       label: t("message.fork"),
@@ -30,6 +36,13 @@ export function changes(conversation, message) {
       act: () => remove(conversation, message),
     },
   ];
+}
+
+async function pin(conversation, message, pins) {
+  const body = { hob: { pin: pins } };
+  if (!(await orToast(api.patch(messagePath(conversation, message), body)))) return;
+  await conversation.load();
+  if (pins) toast(t("message.pinned"));
 }
 
 async function remove(conversation, message) {

@@ -10,7 +10,7 @@ import { chatOf, conversationPath, isPrivate, newId, upsertChat } from "./chats.
 import { drafts } from "./drafts.js";
 import { createExchange } from "./exchange.js";
 import { hobFields } from "./request.js";
-import { pathTo } from "./tree.js";
+import { isPinned, pathTo } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
 
 /** Stored in the browser: each request names its profile. */
@@ -119,7 +119,8 @@ function createConversation(id, state) {
     if (!message) return ask([], { after, newest: true });
     store.set({ draft: "" });
     const { documents } = attachments.send();
-    return ask(userMessage(draft.trim() || message.content, documents), { after, newest: true });
+    const text = draft.trim() || message.content;
+    return ask(userMessage(text, documents, isPinned(message)), { after, newest: true });
   }
 
   /** Returns a message to the composer unless it was stored after the first `count`. */
@@ -161,9 +162,11 @@ function createConversation(id, state) {
     }
   }
 
-  const userMessage = (text, documents = []) => [
-    { role: "user", content: text, ...(documents.length && { hob: { documents } }) },
-  ];
+  /** `pin`: whether it is pinned. */
+  const userMessage = (text, documents = [], pin = false) => {
+    const hob = { ...(documents.length && { documents }), ...(pin && { pin }) };
+    return [{ role: "user", content: text, ...(Object.keys(hob).length && { hob }) }];
+  };
 
   async function send(text, { speaker } = {}) {
     const { documents, unfinished } = attachments.send();
@@ -193,7 +196,7 @@ function createConversation(id, state) {
     send,
     // These two start a new branch beside `message`.
     edit: (message, text) =>
-      ask(userMessage(text, message.hob?.documents), { after: message.parent ?? 0 }),
+      ask(userMessage(text, message.hob?.documents, isPinned(message)), { after: message.parent ?? 0 }),
     again: (message, cold) => ask([], { after: message.parent, cold }),
     /** Answers a message that has no answer. */
     answer: (message) => ask([], { after: message.id }),

@@ -1,7 +1,7 @@
 // One message and its actions.
 
 import { classes, html, pure, t, useState, useStore } from "/lib.js";
-import { copy, IconButton, Menu } from "/parts.js";
+import { copy, Icon, IconButton, Menu } from "/parts.js";
 import { changes, changeText } from "./changes.js";
 import { Edit } from "./edit.js";
 import { Numbers } from "./numbers.js";
@@ -10,7 +10,7 @@ import { Reading } from "./reading.js";
 import { SaidBy } from "./said-by.js";
 import { AnswerText, UserText } from "./text.js";
 import { ToolResults } from "./tool-results.js";
-import { textOf } from "./tree.js";
+import { isPinned, textOf } from "./tree.js";
 
 /** `siblings`: the variants of the message; `reused`: the tokens that its branch shares with them; `away`: its tokens
     that the model does not see now. */
@@ -51,6 +51,7 @@ function UserMessage(props) {
           <${EditButton} label=${t("message.edit")} busy=${busy} onClick=${() => setEditing(true)} />
           <${MoreButton} ...${props} />
         </span>
+        <${Pinned} message=${message} />
         <${Away} tokens=${props.away} />
         ${text && html`<${UserText} text=${text} />`}
       </div>
@@ -60,6 +61,15 @@ function UserMessage(props) {
           ${isLast && html`<${Unanswered} ...${props} />`}
         </div>`}
     </article>`;
+}
+
+function Pinned({ message }) {
+  if (!isPinned(message)) return null;
+  const words = t("message.pinned");
+  return html`
+    <span class="pin-mark" role="img" aria-label=${words} title=${words} data-test="pinned">
+      <${Icon} name="pin" small />
+    </span>`;
 }
 
 /** Drawn as the block map draws what is away. */
@@ -116,6 +126,7 @@ function Answer(props) {
       />
       ${isLast && hasCalls && html`<${ToolResults} message=${message} conversation=${conversation} />`}
       <div class="row under">
+        <${Pinned} message=${message} />
         <${Away} tokens=${props.away} />
         <${Siblings} ...${props} />
         <${EndNotes} message=${message} />

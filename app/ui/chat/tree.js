@@ -31,6 +31,9 @@ export function countBelow(messages, message) {
   return ids.size - 1;
 }
 
+/** Whether its KV always stays in the cells of the chat. */
+export const isPinned = ({ hob }) => hob?.pin === true;
+
 /** Content is a string or a list of parts. */
 export function textOf({ content }) {
   if (typeof content === "string") return content;

@@ -33,6 +33,7 @@ mod narrow;
 mod outgrown;
 mod panels;
 mod pictures;
+mod pins;
 mod private;
 mod profiles;
 mod reading;
