@@ -7,6 +7,7 @@ import { broughtBack, cellsOf, rememberedOf } from "/chat/figures.js";
 import { grouped } from "/chat/groups.js";
 import { placesOf } from "/chat/matches.js";
 import { between } from "/chat/picked.js";
+import { hobFields, kvFields } from "/chat/request.js";
 import { PRESETS, presetOf, samplingOf } from "/chat/sampling.js";
 import { matching } from "/chat/templates.js";
 import { awayOf, countBelow, newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
@@ -22,6 +23,15 @@ const messages = [
 ];
 
 const idsOf = (list) => list.map(({ id }) => id);
+
+test("a request names the KV that its chat may use, and leaves open what is not chosen", () => {
+  const open = { profile: "", beyond: null, reuse: null };
+  equal(kvFields(open), {});
+  const chosen = { profile: "reader", beyond: "reanchor", reuse: "exact" };
+  equal(kvFields(chosen), chosen);
+  const state = { state: "ready", instructions: "Be brief.", ...open, beyond: "end" };
+  equal(hobFields("chat-1", state, 3), { append: true, after: 3, beyond: "end" });
+});
 
 test("chats are grouped by local days, and pinned ones are in front", () => {
   const now = new Date(2026, 2, 30, 12);

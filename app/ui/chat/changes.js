@@ -3,7 +3,7 @@
 import { api, go, t } from "/lib.js";
 import { orToast, toast } from "/parts.js";
 import { chatOf, conversationPath, isPrivate, newId, status, upsertChat } from "./chats.js";
-import { conversationOf } from "./conversation.js";
+import { takeChoices } from "./conversation.js";
 import { countBelow, isPinned } from "./tree.js";
 
 const messagePath = (conversation, message, suffix = "") =>
@@ -61,8 +61,7 @@ async function fork(conversation, message) {
   const chat = await orToast(api.post(conversationPath(conversation.id, "/fork"), body));
   if (!chat) return;
   upsertChat(chat);
-  const { profile } = conversation.store.get();
-  if (profile) conversationOf(chat.id).setProfile(profile);
+  takeChoices(chat.id, conversation);
   go("chat", chat.id);
   toast(t("message.forked"));
 }

@@ -116,21 +116,21 @@ export function pollStatus() {
 const restoredAt = new Map();
 const prewarmedAt = new Map();
 
-/** Restores what is saved of a chat, because the pointer rests on it. Computes nothing. */
-export function restore(id, profile) {
-  if (chatOf(id)?.place !== "none") prepare(id, profile, false, restoredAt);
+/** Restores what is saved of a chat, because the pointer rests on it. Computes nothing. `hob`: of its next request. */
+export function restore(id, hob) {
+  if (chatOf(id)?.place !== "none") prepare(id, hob, false, restoredAt);
 }
 
 /** Restores a chat's KV and computes the rest, because the user is about to write in it. */
-export const prewarm = (id, profile) => prepare(id, profile, true, prewarmedAt);
+export const prewarm = (id, hob) => prepare(id, hob, true, prewarmedAt);
 
-function prepare(id, profile, compute, preparedAt) {
+function prepare(id, hob, compute, preparedAt) {
   const chat = chatOf(id);
   const now = performance.now();
   const isRecent = now - (preparedAt.get(id) ?? -Infinity) < PREWARM_AGAIN_AFTER_MS;
   if (!chat || chat.place === "slot" || isRecent) return;
   preparedAt.set(id, now);
-  const body = { conversation: id, wait: false, compute, ...(profile && { hob: { profile } }) };
+  const body = { conversation: id, wait: false, compute, hob };
   api.post("/v1/prewarm", body).then(
     () => setTimeout(refreshStatus, STATUS_AFTER_PREWARM_MS),
     () => preparedAt.delete(id),

@@ -5,6 +5,7 @@ import { Button, fitToText, Icon } from "/parts.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { chatOf, chats, prewarm } from "./chats.js";
 import { PushToTalk } from "./push-to-talk.js";
+import { kvFields } from "./request.js";
 import { SamplingChoice } from "./sampling-choice.js";
 import { useWaiting } from "./waiting.js";
 
@@ -13,7 +14,7 @@ const TEMPLATE = /^\/[^/\n]*$/;
 
 export function Composer({ conversation }) {
   const field = useRef();
-  const { draft, spoken, live, profile, error } = useStore(conversation.store);
+  const { draft, spoken, live, error } = useStore(conversation.store);
   const { attachments } = conversation;
   useStore(attachments.store, ({ items }) => items);
   const isSpeaking = spoken !== null;
@@ -22,7 +23,7 @@ export function Composer({ conversation }) {
   useLayoutEffect(() => fitToText(field.current), [draft, spoken]);
   const isKnown = useStore(chats, () => Boolean(chatOf(conversation.id)));
   const prewarmChat = () => {
-    if (isKnown) prewarm(conversation.id, profile);
+    if (isKnown) prewarm(conversation.id, kvFields(conversation.store.get()));
   };
   useEffect(() => {
     conversation.write(conversation.store.get().draft); // Of an earlier visit.

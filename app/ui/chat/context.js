@@ -12,7 +12,7 @@ const RETRY_MS = 2000;
 export function useContextUse({ id }, state, chat) {
   const [use, setUse] = useState(null);
   const daemon = useStore(status, ({ now }) => now && `${now.fingerprint} ${now.started_at}`);
-  const { messages, head, profile, instructions } = state;
+  const { messages, head, profile, beyond, instructions } = state;
   const isBusy = Boolean(state.live);
   const [tries, setTries] = useState(0);
   const isKnown = state.state !== "unread";
@@ -25,13 +25,13 @@ export function useContextUse({ id }, state, chat) {
       const mayPass = isUnreachable(error) || (error.status >= 500 && error.status !== 501);
       if (mayPass) timer = setTimeout(() => setTries(tries + 1), RETRY_MS);
     };
-    const query = profile ? `?profile=${encodeURIComponent(profile)}` : "";
-    api.get(conversationPath(id, `/context${query}`), { signal: leaving.signal }).then(setUse, failed);
+    const query = new URLSearchParams({ ...(profile && { profile }), ...(beyond && { beyond }) });
+    api.get(conversationPath(id, `/context?${query}`), { signal: leaving.signal }).then(setUse, failed);
     return () => {
       clearTimeout(timer);
       leaving.abort();
     };
-  }, [id, daemon, isKnown, isBusy, messages, head, profile, instructions, chat?.place, chat?.ready, tries]);
+  }, [id, daemon, isKnown, isBusy, messages, head, profile, beyond, instructions, chat?.place, chat?.ready, tries]);
   return use?.conversation === id ? use : null;
 }
 

@@ -13,8 +13,9 @@ import { hobFields } from "./request.js";
 import { isPinned, pathTo } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
 
-/** Stored in the browser: each request names its profile. */
+/** Stored in the browser: each request names its profile, and the KV that it may use. */
 const profiles = createPersistentStore("hob.profiles", {});
+const kvChoices = createPersistentStore("hob.kv", {});
 const conversations = new Map();
 
 export function conversationOf(id) {
@@ -46,6 +47,8 @@ function createConversation(id, state) {
     instructions: null, // the chat's own; null: its system messages
     shortening: null, // while the oldest messages are summarised, see `shorten.js`
     profile: profiles.get()[id] ?? preferences.get().profile,
+    // "end" or "reanchor", and "exact" or "repaired"; null: as the instructions say.
+    ...(kvChoices.get()[id] ?? { beyond: null, reuse: null }),
   });
   let saved = store.get().draft;
   store.subscribe(({ draft, state }) => {
@@ -217,6 +220,10 @@ function createConversation(id, state) {
       if (!isPrivate(id)) profiles.set({ [id]: profile });
       store.set({ profile });
     },
+    setKv({ beyond, reuse }) {
+      if (!isPrivate(id)) kvChoices.set({ [id]: { beyond, reuse } });
+      store.set({ beyond, reuse });
+    },
     reload: load,
     /** Resolves to whether they are set. The first message of a new chat brings them to the daemon. */
     async setInstructions(instructions) {
@@ -241,6 +248,14 @@ function createConversation(id, state) {
     },
     dismissError: () => store.set({ error: null, outgrown: null }),
   };
+}
+
+/** The chat `id`, which begins as another one does, gets what that one has chosen. */
+export function takeChoices(id, { store }) {
+  const { profile, beyond, reuse } = store.get();
+  const chat = conversationOf(id);
+  if (profile) chat.setProfile(profile);
+  if (beyond || reuse) chat.setKv({ beyond, reuse });
 }
 
 /** A reload gives a chat without messages another id. The words of a private one stay in memory. */

@@ -22,6 +22,7 @@ import { conversationOf } from "./conversation.js";
 import { grouped, untilMidnight } from "./groups.js";
 import { pickAll, picked, pickRange, toggle, unpick } from "./picked.js";
 import { ReadyIcon } from "./ready.js";
+import { kvFields } from "./request.js";
 
 const ROW_PX = 44;
 /** Of a chat whose text was found, the row has a second line. */
@@ -167,7 +168,7 @@ function Row(props) {
   useEffect(() => () => clearTimeout(timer.current), []);
   const enter = () => {
     setWasNear(true);
-    const restoreChat = () => restore(chat.id, conversationOf(chat.id).store.get().profile);
+    const restoreChat = () => restore(chat.id, kvFields(conversationOf(chat.id).store.get()));
     timer.current = setTimeout(restoreChat, HOVER_MS);
   };
   const leave = () => clearTimeout(timer.current);

@@ -11,12 +11,20 @@ export function requestBody(id, state, messages, { after, ...asked }) {
 }
 
 /** What a request of the conversation has in `hob`, whatever it asks for. */
-export function hobFields(id, { profile, state, instructions }, after) {
+export function hobFields(id, state, after) {
+  const { state: place, instructions } = state;
   return {
     append: true,
-    ...(state === "new" && instructions !== null && { instructions }),
+    ...(place === "new" && instructions !== null && { instructions }),
     ...(after !== undefined && { after }),
-    ...(profile && { profile }),
+    ...kvFields(state),
     ...(isPrivate(id) && { private: true }),
   };
 }
+
+/** The part of it that decides which KV a prompt begins with: a prewarm must ask for that of the answer. */
+export const kvFields = ({ profile, beyond, reuse }) => ({
+  ...(profile && { profile }),
+  ...(beyond && { beyond }),
+  ...(reuse && { reuse }),
+});

@@ -3,7 +3,7 @@
 import { bytes, count, go, html, t, useState } from "/lib.js";
 import { Button, Icon, IconButton, orToast, Select, toast } from "/parts.js";
 import { usePanel } from "/parts/panel.js";
-import { conversationOf } from "./conversation.js";
+import { conversationOf, takeChoices } from "./conversation.js";
 import { Reading } from "./reading.js";
 import { branchWithLast, shorten, stopShortening } from "./shorten.js";
 import { setContext, useContextSizes } from "./larger.js";
@@ -34,6 +34,7 @@ export function Room({ conversation, state, use, chat, onClose }) {
     const [message] = outgrown?.messages ?? [];
     const draft = state.draft || message?.content || "";
     conversation.dismissError();
+    takeChoices(id, conversation);
     go("chat", id);
     conversationOf(id).write(draft);
   };

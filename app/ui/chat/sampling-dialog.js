@@ -1,15 +1,20 @@
-// The sampling parameters of a chat or of its instructions, loaded when they are first opened.
+// The sampling parameters of a chat or of its instructions, and which KV the chat uses; loaded when they are first
+// opened.
 
 import { api, html, t, useState, useStore } from "/lib.js";
 import { Button, Dialog, orToast } from "/parts.js";
 import { refreshStatus, status } from "./chats.js";
+import { KvChoice } from "./kv-choice.js";
 import { PARAMETERS, presetOf, PRESETS, samplingOf } from "./sampling.js";
 
 export function SamplingDialog({ conversation, profile, onClose }) {
   const [isOfProfile, setOfProfile] = useState(false);
   const own = isOfProfile ? (profile.sampling ?? {}) : conversation.store.get().sampling;
   const [fields, setFields] = useState(own);
+  const [kv, setKv] = useState(() => kvOf(conversation));
   const ofModel = useStore(status, ({ now }) => now?.sampling) ?? {};
+  // An engine at another address has KV of its own.
+  const hasKv = useStore(status, ({ now }) => !now?.upstream);
   const inherited = { ...ofModel, ...(!isOfProfile && profile?.sampling) };
   const choose = (ofProfile) => {
     setOfProfile(ofProfile);
@@ -19,7 +24,9 @@ export function SamplingDialog({ conversation, profile, onClose }) {
   const save = async (event) => {
     event.preventDefault();
     const saved = isOfProfile ? saveProfile(profile.name, sampling) : conversation.setSampling(sampling);
-    if ((await orToast(saved.then(() => true))) === true) onClose();
+    if ((await orToast(saved.then(() => true))) !== true) return;
+    if (!isOfProfile) conversation.setKv(kv);
+    onClose();
   };
   const preset = presetOf(sampling);
   return html`
@@ -60,12 +67,18 @@ export function SamplingDialog({ conversation, profile, onClose }) {
               onInput=${(value) => setFields({ ...fields, [parameter.name]: value })}
             />`)}
         </div>
+        ${hasKv && !isOfProfile && html`<${KvChoice} chosen=${kv} onChange=${setKv} />`}
         <div class="actions">
           <${Button} onClick=${onClose}>${t("cancel")}<//>
           <button class="button primary" data-test="save-sampling">${t("save")}</button>
         </div>
       </form>
     <//>`;
+}
+
+function kvOf({ store }) {
+  const { beyond, reuse } = store.get();
+  return { beyond, reuse };
 }
 
 function Field({ name, standard, ofModel, value, onInput, ...range }) {

@@ -27,10 +27,11 @@ const OBJECT: &str = "conversation.context";
 pub struct Next {
     profile: Option<String>,
     after: Option<i64>,
+    beyond: Option<String>,
 }
 
 /// `GET /v1/conversations/{id}/context`: of the next turn, before its question. `?after=` names the
-/// message that it follows, `?profile=` its profile.
+/// message that it follows, `?profile=` its profile, `?beyond=` whether it goes on past the context.
 pub async fn context(
     State(chat): State<Chat>,
     State(conversations): State<Conversations>,
@@ -42,6 +43,9 @@ pub async fn context(
     let mut hob = json!({"append": true});
     if let Some(profile) = next.profile {
         hob["profile"] = profile.into();
+    }
+    if let Some(beyond) = next.beyond {
+        hob["beyond"] = beyond.into();
     }
     if let Some(after) = next.after {
         hob["after"] = after.into();

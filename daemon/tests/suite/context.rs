@@ -49,6 +49,21 @@ fn the_context_of_a_conversation_is_the_prompt_of_its_next_turn() {
 }
 
 #[test]
+fn the_context_says_whether_the_next_request_goes_on_past_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    say(&hobd, "c", "first");
+    let goes_on = |query: &str| {
+        let used = hobd.client.get(&format!("/v1/conversations/c/context{query}"));
+        used["goes_on"].clone()
+    };
+    let said = ["", "?beyond=end", "?beyond=reanchor"].map(goes_on);
+    assert_eq!(said, [json!(false), json!(false), json!(true)]);
+    let refused = hobd.client.call("GET", "/v1/conversations/c/context?beyond=ever").send();
+    assert_eq!(refused.status, 400, "{}", refused.text());
+}
+
+#[test]
 fn a_chat_is_ready_from_any_tier_and_is_read_again_once_its_kv_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     let mut hobd = start(directory.path());

@@ -51,6 +51,71 @@ fn instructions_whose_answers_fell_back_to_exact_ones_say_so() {
 fn a_chat_goes_on_past_the_context_by_itself_and_its_answers_say_so() {
     let arguments = ["--eviction", "off", "--ctx", "1280"];
     let hobd = start_with_profile("default", "beyond = 'reanchor'", &arguments);
+    let answers = nearly_fill(&hobd);
+    let page = Page::open(&hobd);
+    page.open_chat("A long chat");
+    page.answered(answers);
+    page.reads("@context", "of 1,280");
+    page.hides("@nearly-full");
+
+    page.ask("Say this: and on");
+    page.reads("@reanchored", "goes on with its newest part");
+    let figures = page.last_figures();
+    assert!(figures.contains(" tokens from another place"), "{figures}");
+    page.ask("What is my locker code?");
+    page.reads("@recalled", "brought back 2 older messages");
+    for place in ["@failure", "@nearly-full", "@go-on", "@room"] {
+        page.hides(place);
+    }
+}
+
+#[test]
+fn a_chat_goes_on_past_the_context_where_the_user_chose_that() {
+    let arguments = ["--slots", "4", "--eviction", "off", "--ctx", "1280"];
+    let hobd = Hobd::start_with(Model::Fake, &arguments);
+    let answers = nearly_fill(&hobd);
+    let page = Page::open(&hobd);
+    page.open_chat("A long chat");
+    page.answered(answers);
+    page.shows("@nearly-full");
+    page.click("@sampling");
+    page.reads("@kv-choice", "an answer ends there");
+    page.put("[name=beyond]", "reanchor");
+    page.reads("@kv-choice", "The chat goes on without asking.");
+    page.click("@save-sampling");
+    page.hides("@sampling-dialog");
+    page.hides("@nearly-full");
+
+    page.ask("Say this: and on");
+    page.reads("@reanchored", "goes on with its newest part");
+    page.go(&hobd.origin());
+    page.open_chat("A long chat");
+    page.click("@sampling");
+    page.shows("[name=beyond]");
+    assert_eq!(page.script("return one('[name=beyond]').value"), "reanchor");
+    assert_eq!(page.script("return one('[name=reuse]').value"), "open");
+}
+
+#[test]
+fn a_chat_uses_kv_from_another_place_where_the_user_chose_that() {
+    let hobd = Hobd::start_with(Model::Fake, &["--slots", "4", "--ctx", "4096"]);
+    read_documents(&hobd);
+    let page = Page::open(&hobd);
+    // What is computed while one types is not in the figures of the answer.
+    page.script("localStorage.setItem('hob.preferences', JSON.stringify({typeAhead: false}))");
+    page.go(&hobd.origin());
+    page.click("@sampling");
+    page.put("[name=reuse]", "repaired");
+    page.fill("[name=max_tokens]", "8");
+    page.click("@save-sampling");
+    page.hides("@sampling-dialog");
+    page.ask(&format!("{}\nWhat?", [3, 2, 1].map(document).join("\n")));
+    let figures = page.last_figures();
+    assert!(figures.contains(" tokens from another place"), "{figures}");
+}
+
+/// A chat that has the fact and uses four fifths of the context. Returns the number of its answers.
+fn nearly_fill(hobd: &Hobd) -> usize {
     let say = |text: &str| {
         hobd.client.chat(&json!({"conversation": "long", "temperature": 0, "max_tokens": 60,
             "hob": {"append": true}, "messages": [{"role": "user", "content": text}]}))
@@ -68,21 +133,7 @@ fn a_chat_goes_on_past_the_context_by_itself_and_its_answers_say_so() {
         is_nearly_full()
     });
     hobd.client.rename("long", "A long chat");
-    let page = Page::open(&hobd);
-    page.open_chat("A long chat");
-    page.answered(last.expect("it fills the context") + 1);
-    page.reads("@context", "of 1,280");
-    page.hides("@nearly-full");
-
-    page.ask("Say this: and on");
-    page.reads("@reanchored", "goes on with its newest part");
-    let figures = page.last_figures();
-    assert!(figures.contains(" tokens from another place"), "{figures}");
-    page.ask("What is my locker code?");
-    page.reads("@recalled", "brought back 2 older messages");
-    for place in ["@failure", "@nearly-full", "@go-on", "@room"] {
-        page.hides(place);
-    }
+    last.expect("it fills the context") + 1
 }
 
 /// A question about three documents in this order.
