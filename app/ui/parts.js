@@ -3,6 +3,7 @@ export * from "./parts/clipboard.js";
 export * from "./parts/dialog.js";
 export * from "./parts/fit.js";
 export * from "./parts/icon.js";
+export * from "./parts/in-place.js";
 export * from "./parts/links.js";
 export * from "./parts/menu.js";
 export * from "./parts/select.js";

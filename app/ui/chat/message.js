@@ -1,7 +1,7 @@
 // One message and its actions.
 
 import { classes, html, pure, t, useState, useStore } from "/lib.js";
-import { copy, Icon, IconButton, Menu } from "/parts.js";
+import { copy, Icon, IconButton, Menu, useInPlace } from "/parts.js";
 import { changes, changeText } from "./changes.js";
 import { Edit } from "./edit.js";
 import { Numbers } from "./numbers.js";
@@ -24,6 +24,7 @@ export const Message = pure((props) => {
 function UserMessage(props) {
   const { message, conversation, isLast, busy } = props;
   const [editing, setEditing] = useState(false);
+  const frame = useInPlace(editing, ".edit-message");
   const text = textOf(message);
   if (editing) {
     const save = (edited) => {
@@ -31,7 +32,7 @@ function UserMessage(props) {
       conversation.edit(message, edited);
     };
     return html`
-      <article class="message user">
+      <article class="message user" ref=${frame}>
         <${Edit}
           text=${text}
           name=${t("message.edit")}
@@ -42,7 +43,7 @@ function UserMessage(props) {
       </article>`;
   }
   return html`
-    <article class=${classes("message user", isLast && "last")} data-test="user">
+    <article class=${classes("message user", isLast && "last")} ref=${frame} data-test="user">
       <h2 class="hidden-text">${t("message.you")}</h2>
       <${SentDocuments} message=${message} />
       <div class="said">
@@ -96,6 +97,7 @@ function Unanswered({ message, conversation, busy }) {
 function Answer(props) {
   const { message, conversation, isLast, busy } = props;
   const [editing, setEditing] = useState(false);
+  const frame = useInPlace(editing, ".edit-message");
   const text = textOf(message);
   if (editing) {
     const save = (edited) => {
@@ -103,7 +105,7 @@ function Answer(props) {
       if (edited !== text) changeText(conversation, message, edited);
     };
     return html`
-      <article class="message assistant">
+      <article class="message assistant" ref=${frame}>
         <${Edit}
           text=${text}
           name=${t("message.edit-answer")}
@@ -116,7 +118,7 @@ function Answer(props) {
   }
   const hasCalls = message.tool_calls?.length > 0;
   return html`
-    <article class=${classes("message assistant", isLast && "last")} data-test="answer">
+    <article class=${classes("message assistant", isLast && "last")} ref=${frame} data-test="answer">
       <h2 class="hidden-text">${t("message.hob")}</h2>
       <${AnswerParts}
         text=${text}
@@ -195,7 +197,7 @@ function OtherMessage(props) {
 }
 
 const EditButton = ({ label, busy, onClick }) => html`
-  <${IconButton} small icon="edit" label=${label} disabled=${busy} onClick=${onClick} />`;
+  <${IconButton} small class="edit-message" icon="edit" label=${label} disabled=${busy} onClick=${onClick} />`;
 
 const MoreButton = ({ message, conversation, busy }) => html`
   <${Menu}

@@ -1,14 +1,15 @@
 // The results of an answer's tool calls, given by hand: a field for each call.
 
 import { html, t, useState } from "/lib.js";
-import { Button } from "/parts.js";
+import { Button, useInPlace } from "/parts.js";
 
 export function ToolResults({ message, conversation }) {
   const [isOpen, setOpen] = useState(false);
+  const frame = useInPlace(isOpen, "button");
   const calls = message.tool_calls.map((call, index) => ({ id: call.id ?? `call_${index}`, name: call.function.name }));
   if (!isOpen) {
     return html`
-      <div class="row">
+      <div class="row" ref=${frame}>
         <${Button} onClick=${() => setOpen(true)} data-test="give-result">${t("result.give", { n: calls.length })}<//>
       </div>`;
   }
@@ -21,11 +22,11 @@ export function ToolResults({ message, conversation }) {
     conversation.giveResults(message, results);
   };
   return html`
-    <form class="stack edit" onSubmit=${send} data-test="results">
-      ${calls.map(({ id, name }, index) => html`
+    <form class="stack edit" onSubmit=${send} ref=${frame} data-test="results">
+      ${calls.map(({ id, name }) => html`
         <label class="field" key=${id}>
           <span>${t("result.of", { name })}</span>
-          <textarea class="input" name="result" rows="2" dir="auto" autofocus=${index === 0}></textarea>
+          <textarea class="input" name="result" rows="2" dir="auto"></textarea>
         </label>`)}
       <div class="row">
         <button class="button primary">${t("result.send")}</button>

@@ -62,6 +62,24 @@ fn a_deleted_message_takes_what_follows_and_undo_brings_both_back() {
 }
 
 #[test]
+fn the_focus_stays_in_the_chat_when_an_edit_is_given_up_and_when_a_message_is_deleted() {
+    let (_hobd, page) = Page::with_answers(&ANSWERS);
+    for (message, name) in
+        [("@user:nth-child(3)", "Edit"), ("@answer:nth-child(4)", "Edit the answer")]
+    {
+        page.tool(message, name);
+        page.shows(".edit textarea");
+        page.press("Escape");
+        page.hides(".edit textarea");
+        assert_eq!(page.focused(), ("button".to_owned(), name.to_owned()));
+    }
+    page.hover("@answer:nth-child(4)");
+    page.choose("@answer:nth-child(4) @message-menu", "Delete");
+    page.reads("@toast", "Message deleted.");
+    page.until("the content has the focus", "document.activeElement.id === 'content'");
+}
+
+#[test]
 fn a_question_whose_answer_was_deleted_is_answered_again() {
     let (_hobd, page) = Page::with_answers(&ANSWERS);
     page.hover("@answer:nth-child(4)");
@@ -100,7 +118,7 @@ fn the_result_of_a_tool_call_is_given_by_hand() {
     page.reads("@tool-call", "Calls set_light");
     page.click("@give-result");
     page.reads("@results", "Result of set_light");
-    page.click("@results textarea");
+    page.until("its field has the focus", "document.activeElement.matches('.edit textarea')");
     page.write("{\"state\": \"on\"}");
     page.click("@results .primary");
     page.answered(2);

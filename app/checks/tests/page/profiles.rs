@@ -115,3 +115,28 @@ fn a_prewarm_does_not_disturb_editing() {
 
     assert_eq!(page.script("return window.field === document.activeElement"), true);
 }
+
+#[test]
+fn the_focus_follows_parts_that_are_added_and_removed() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    let page = Page::open(&hobd);
+    page.click("@to-profiles");
+    page.click("@profile-row");
+    page.shows("@segment");
+    page.click("@add-text");
+    page.until(
+        "the new part has the focus",
+        "all('@segment').length === 2 && document.activeElement === all('@content').at(-1)",
+    );
+    page.click("@segment:last-of-type @remove");
+    page.until(
+        "the part before it has the focus",
+        "all('@segment').length === 1 && document.activeElement === one('@remove')",
+    );
+    page.click("@remove");
+    page.until(
+        "what adds a part has the focus",
+        "all('@segment').length === 0 && document.activeElement === one('@add-text')",
+    );
+}

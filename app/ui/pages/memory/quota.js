@@ -1,7 +1,7 @@
 // The disk quota in words, and the form that changes it.
 
 import { api, html, t, useState } from "/lib.js";
-import { Button, orToast, toast } from "/parts.js";
+import { Button, orToast, toast, useInPlace } from "/parts.js";
 
 const GIB = 2 ** 30;
 const MAX_GIB = 1_000_000;
@@ -19,6 +19,7 @@ export function quotaInWords({ quota_bytes, quota_set_bytes, quota_origin, quota
 export function Quota({ disk, refresh }) {
   const [gib, setGib] = useState(null);
   const isOpen = gib !== null;
+  const frame = useInPlace(isOpen, "button");
   const save = async (bytes) => {
     const done = await orToast(api.put("/v1/slots/quota", { bytes }));
     if (!done) return;
@@ -31,7 +32,7 @@ export function Quota({ disk, refresh }) {
     save(Math.round(gib * GIB));
   };
   return html`
-    <div class="stack" data-test="quota">
+    <div class="stack" ref=${frame} data-test="quota">
       <p class="note" data-test="quota-words">${t("quota.about")} ${quotaInWords(disk)}</p>
       ${!disk.quota_fixed && !isOpen && html`
         <div class="row">

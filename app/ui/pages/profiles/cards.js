@@ -13,11 +13,27 @@ export function Cards({ segments, figures, problem, onChange }) {
   const isComputed = (segment) => figuresOf(segment)?.in_prefix && !figuresOf(segment).warm;
   const firstComputed = segments.findIndex(isComputed);
   const tail = tailStart(segments);
+  const list = useRef();
+  /** Once it is drawn. */
+  const focusOn = (find) => requestAnimationFrame(() => list.current && find(list.current)?.focus());
+  const add = (source, layer) => {
+    const next = withNew(segments, source, layer);
+    const at = next.findIndex((one) => !segments.includes(one));
+    onChange(next);
+    focusOn((cards) => cards.querySelectorAll("[data-test=segment]")[at]?.querySelector("textarea"));
+  };
+  const remove = (at) => {
+    onChange(segments.filter((_, index) => index !== at));
+    focusOn((cards) => {
+      const buttons = [...cards.querySelectorAll("[data-test=remove]")];
+      return buttons[at] ?? buttons.at(-1) ?? cards.querySelector("[data-test=add-text]");
+    });
+  };
   const set = (at, fields) => {
     onChange(segments.map((one, index) => (index === at ? { ...one, ...fields } : one)));
   };
   return html`
-    <div class="stack" onDrop=${drop} onDragEnd=${leave}>
+    <div class="stack" ref=${list} onDrop=${drop} onDragEnd=${leave}>
       ${segments.flatMap((segment, at) => [
         at === firstComputed && html`
           <${ComputedDivider} key="computed" tokens=${figures.whole.computed_tokens} />`,
@@ -36,7 +52,7 @@ export function Cards({ segments, figures, problem, onChange }) {
             set=${(fields) => set(at, fields)}
             move=${(to) => onChange(moved(segments, at, to))}
             moveToTail=${() => onChange(movedToTail(segments, at))}
-            remove=${() => onChange(segments.filter((one) => one !== segment))}
+            remove=${() => remove(at)}
             drag=${drag(at)}
           />`,
       ])}
@@ -44,7 +60,7 @@ export function Cards({ segments, figures, problem, onChange }) {
         ${Object.entries(NEW_SEGMENTS).map(([source, layer]) => html`
           <${Button}
             icon="plus"
-            onClick=${() => onChange(withNew(segments, source, layer))}
+            onClick=${() => add(source, layer)}
             data-test=${`add-${source}`}
           >
             ${t(`profile.add.${source}`)}
