@@ -1,6 +1,7 @@
 // Short messages at the bottom of the page, each with at most one action.
 //
 // - An equal message is shown once, with its count. Those without an action leave when the page changes.
+// - One with the pointer or the focus on it stays: its action takes time to read and to reach.
 
 import { createStore, html, isCancelled, route, t, useStore } from "/lib.js";
 
@@ -11,16 +12,23 @@ let lastId = 0;
 
 export function toast(text, action) {
   const id = ++lastId;
+  let timer;
+  const hold = () => clearTimeout(timer);
   const dismiss = () => {
+    hold();
     store.set(({ toasts }) => ({ toasts: toasts.filter((other) => other.id !== id) }));
+  };
+  const release = () => {
+    hold();
+    timer = setTimeout(dismiss, SHOWN_MS);
   };
   store.set(({ toasts }) => {
     const same = !action && toasts.find((other) => other.text === text && !other.action);
     const others = toasts.filter((other) => other !== same);
     const times = same ? same.times + 1 : 1;
-    return { toasts: [...others.slice(1 - MAX_TOASTS), { id, text, action, times, dismiss }] };
+    return { toasts: [...others.slice(1 - MAX_TOASTS), { id, text, action, times, dismiss, hold, release }] };
   });
-  setTimeout(dismiss, SHOWN_MS);
+  release();
 }
 
 let shownPage = route.get().page;
@@ -48,13 +56,20 @@ export function Toasts() {
     </div>`;
 }
 
-function Toast({ text, action, times, dismiss }) {
+function Toast({ text, action, times, dismiss, hold, release }) {
   const act = () => {
     dismiss();
     action.act();
   };
   return html`
-    <div class="toast" data-test="toast">
+    <div
+      class="toast"
+      onMouseEnter=${hold}
+      onMouseLeave=${release}
+      onFocusIn=${hold}
+      onFocusOut=${release}
+      data-test="toast"
+    >
       <span class="grow">${text}${times > 1 && html`<span class="figure"> × ${times}</span>`}</span>
       ${action && html`<button type="button" onClick=${act}>${action.label}</button>`}
       <button type="button" class="toast-close" aria-label=${t("close")} onClick=${dismiss}>×</button>
