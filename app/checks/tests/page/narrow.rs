@@ -35,6 +35,22 @@ fn all_pages_fit(language: &'static str) {
     assert_eq!(page.count("@send"), 0);
 }
 
+#[test]
+fn a_question_about_a_chat_whose_title_is_one_long_word_fits() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    hobd.client.rename("apples", &"Donaudampfschiff".repeat(12));
+    hobd.client.patch("/v1/conversations/apples", &serde_json::json!({"trashed": true}));
+    let page = Page::open_as(&hobd, Look { width: 400, height: 800, ..Look::default() });
+    page.shows("@composer");
+    page.click("@show-side");
+    page.click("@to-trash");
+    page.click("@trash-delete");
+    page.reads("@question", "Donau");
+    let fits = "const {scrollWidth, clientWidth} = one('dialog');
+        return scrollWidth <= clientWidth + 1";
+    assert_eq!(page.script(fits), true);
+}
+
 /// Neither the window nor a scrolling element overflows horizontally.
 fn fits(page: &Page, place: &str) {
     page.until("the list is out of the way", "!seen(one('.side'))");
