@@ -47,6 +47,10 @@ fn pruning_previews_what_it_frees() {
     page.put("@prune-dialog label > select", "permanent");
     page.reads("@prune-preview", "2");
     page.reads("@prune-preview", "Say this: apples");
+    for title in ["@file th", "@prune-preview li .clip"] {
+        let direction = format!("return one('{title}').dir");
+        assert_eq!(page.script(&direction), "auto", "{title}");
+    }
     assert_eq!(page.count("@file"), 2);
     assert_eq!(kept_files(&hobd, "bin").len(), 2);
 

@@ -127,7 +127,7 @@ function Row({ row, isOtherModel, isChat, isDetailed, keepOptions, verify }) {
   const { conversation, fingerprint, name } = row;
   return html`
     <tr data-test="file" data-conversation=${conversation}>
-      <th scope="row" class="clip">
+      <th scope="row" class="clip" dir="auto">
         ${isChat
           ? html`<a href=${address("chat", conversation)} title=${name}>${name}</a>`
           : html`<span title=${name}>${name}</span>`}

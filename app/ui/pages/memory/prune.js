@@ -157,7 +157,7 @@ function Plan({ plan, titles }) {
       <ul>
         ${slots.slice(0, MAX_LISTED).map(({ conversation, own_bytes }) => html`
           <li class="row apart">
-            <span class="clip">${savedName(conversation, titles)}</span>
+            <span class="clip" dir="auto">${savedName(conversation, titles)}</span>
             <span class="figure note">${bytes(own_bytes)}</span>
           </li>`)}
         ${more > 0 && html`<li class="note">${t("prune.others", { n: more })}</li>`}
