@@ -194,7 +194,7 @@ function LoadedPage({ page, detail }) {
       <${ShowSide} /><h1 tabindex="-1" ref=${heading}>${title}</h1>
     </header>
     <main class="page-body" id="content" tabindex="-1" data-test=${`page-${page}`}>
-      ${error && html`<p class="error">${error.message}</p>`}
+      ${error && html`<p class="error" role="alert">${error.message}</p>`}
       <div class="stack page-width">${Page && html`<${Page} detail=${detail} />`}</div>
     </main>`;
 }

@@ -48,5 +48,6 @@ mod toasts;
 mod trash;
 mod typing;
 mod units;
+mod unread_lists;
 mod voice;
 mod warming;

@@ -13,10 +13,14 @@ const REFRESH_MS = 3000;
 
 export function Page() {
   const [documents, setDocuments] = useState(null);
+  const [error, setError] = useState(null); // of the last reading; the next one follows soon
   const [incoming, setIncoming] = useState([]); // files on their way: `{ name, error }`
   const [progress, setProgress] = useState({}); // by id, while a document is read
   const isOver = useStore(drops, ({ isOver }) => isOver);
-  const refresh = () => orToast(listDocuments()).then((list) => list && setDocuments(list));
+  const refresh = () => listDocuments().then((list) => {
+    setDocuments(list);
+    setError(null);
+  }, setError);
 
   async function read({ id }) {
     const show = (now) => setProgress((all) => ({ ...all, [id]: now }));
@@ -51,7 +55,7 @@ export function Page() {
       end();
     };
   }, []);
-  if (!documents) return null;
+  if (!documents) return error && html`<p class="error" role="alert">${error.message}</p>`;
   const isEmpty = !documents.length && !incoming.length;
   return html`
     <p class="note">${t("library.what")}</p>

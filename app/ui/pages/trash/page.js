@@ -1,30 +1,40 @@
 // The chats that were deleted: restore them, or delete them for good before the daemon does.
 
 import { ago, api, createStore, html, t, useEffect, useStore } from "/lib.js";
-import { ask, Button, Icon, orToast, toast } from "/parts.js";
+import { ask, Button, Icon, toast } from "/parts.js";
+import { status } from "/chat/chats.js";
 import { deleteForGood, restoreChats } from "/chat/deleting.js";
 
 /** How long ago a chat was deleted is shown to the minute. */
 const REFRESH_MS = 30_000;
 
-/** `list`: null until it is read. `retentionMs`: how long the daemon keeps a deleted chat. */
-const trash = createStore({ list: null, retentionMs: 0 });
+/** `list`: null until it is read. `retentionMs`: how long the daemon keeps a deleted chat. `error`: of the last try to
+    read it. */
+const trash = createStore({ list: null, retentionMs: 0, error: null });
 
 async function refresh() {
-  const answer = await orToast(api.get("/v1/conversations?trashed=true"));
-  if (answer) trash.set({ list: answer.data.sort(byDeletion), retentionMs: answer.retention_secs * 1000 });
+  try {
+    const { data, retention_secs: secs } = await api.get("/v1/conversations?trashed=true");
+    trash.set({ list: data.sort(byDeletion), retentionMs: secs * 1000, error: null });
+  } catch (error) {
+    trash.set({ error });
+  }
 }
 
 const byDeletion = (a, b) => b.trashed_at - a.trashed_at;
 
 export function Page() {
-  const { list, retentionMs } = useStore(trash);
+  const { list, retentionMs, error } = useStore(trash);
+  const isAway = useStore(status, ({ error }) => Boolean(error));
   useEffect(() => {
-    refresh();
     const timer = setInterval(refresh, REFRESH_MS);
     return () => clearInterval(timer);
   }, []);
-  if (!list) return html`<p class="note">${t("memory.reading")}</p>`;
+  useEffect(() => {
+    if (!isAway) refresh();
+  }, [isAway]);
+  if (!list && error) return html`<p class="error" role="alert">${error.message}</p>`;
+  if (!list) return html`<p class="note" role="status">${t("memory.reading")}</p>`;
   return html`
     <div class="row apart">
       <p class="note grow trash-about">${t("trash.about", { time: retentionMs })}</p>

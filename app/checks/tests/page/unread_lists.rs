@@ -1,0 +1,29 @@
+//! Lists that cannot be read: they say why, once, and are there when the daemon answers again.
+
+use hob_checks::{Hobd, Model, Page};
+
+/// Answers each request for documents with an error until `isDown` is false.
+const REFUSE: &str = "
+    window.isDown = true;
+    window.refused = 0;
+    const answer = window.fetch;
+    window.fetch = (path, ...rest) => {
+        if (!window.isDown || !path.includes('/v1/documents?')) return answer(path, ...rest);
+        window.refused += 1;
+        const error = JSON.stringify({ error: { message: 'the disk is gone' } });
+        return Promise.resolve(new Response(error, { status: 500 }));
+    };";
+
+#[test]
+fn a_library_that_cannot_be_read_says_why_once_and_is_there_afterwards() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.script(REFUSE);
+    page.click("@to-library");
+    page.reads("@page-library [role=alert]", "the disk is gone");
+    page.until("it is asked again", "window.refused > 1");
+    assert_eq!(page.count("@toast"), 0);
+    page.script("window.isDown = false");
+    page.reads("@page-library", "Drop text");
+}
