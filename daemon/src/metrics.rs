@@ -48,6 +48,7 @@ pub struct Metrics {
     model_accepted: AtomicU64,
     speculated: AtomicU64,
     speculations: Mutex<BTreeMap<&'static str, u64>>,
+    pdfs: AtomicU64,
     ttft: Histogram,
 }
 
@@ -194,6 +195,11 @@ impl Metrics {
         *lock(&self.speculations).entry(outcome.as_str()).or_default() += 1;
     }
 
+    /// Counts a PDF whose text a child process has extracted.
+    pub fn extracted_pdf(&self) {
+        add(&self.pdfs, 1);
+    }
+
     pub fn render(&self, gauges: Gauges, warm_status: &WarmStatus) -> String {
         let mut page = Page::default();
         self.render_requests(&mut page);
@@ -205,6 +211,8 @@ impl Metrics {
         page.counters("hob_misses_total", help, "reason", lock(&self.misses).iter());
         let help = "Restores that were followed by a full prefill: a bug in Hob.";
         page.counter("hob_restore_full_prefill_total", help, gauges.wasted_restores);
+        let help = "PDFs whose text was extracted.";
+        page.counter("hob_pdfs_extracted_total", help, read(&self.pdfs));
         self.ttft.render(&mut page, "hob_ttft_seconds", "Time to the first token.");
         page.gauge("hob_queue_length", "Waiting turns.", gauges.queue);
         page.gauge("hob_slots", "Slots.", gauges.slots);

@@ -15,6 +15,7 @@ use crate::chat::reuse_guard::ReuseGuard;
 use crate::chat::{self, Chat};
 use crate::clock::Clock;
 use crate::conversations::Conversations;
+use crate::conversations::pdf_texts::PdfTexts;
 use crate::conversations::sharing::{self, Sharing};
 use crate::conversations::transcript::Transcript;
 use crate::crashes::Crashes;
@@ -159,6 +160,7 @@ impl Parts {
             learned: learned.clone(),
             events: events.clone(),
             clock: clock.clone(),
+            pdf_texts: PdfTexts::default(),
         };
         let reuse_guard = ReuseGuard::open(&options.reuse_dir, engine.fingerprint());
         let chat = Chat::new(chat::Options {

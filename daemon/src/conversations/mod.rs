@@ -1,8 +1,8 @@
 //! Saved conversations: their text, where their KV is, the trash, export and import.
 //!
 //! Reading order: [`transcript`] (the database), this file (the handle), `location` (where the KV is),
-//! [`readiness`] (what the next answer costs), [`trash`] (deletion after an hour), [`export`]
-//! (conversations as files), [`sharing`] (with other daemons).
+//! [`readiness`] (what the next answer costs), [`pdf_texts`] (of files in requests), [`trash`]
+//! (deletion after an hour), [`export`] (conversations as files), [`sharing`] (with other daemons).
 //!
 //! - Messages that a user deletes are gone for good after an hour, and with them all KV of their
 //!   conversation.
@@ -12,6 +12,7 @@
 pub mod export;
 pub mod foreign;
 mod location;
+pub mod pdf_texts;
 pub mod readiness;
 pub mod sharing;
 pub mod transcript;
@@ -29,6 +30,7 @@ use crate::warm::events::WarmEvents;
 use crate::wire::document::document_key;
 use crate::wire::message::Message;
 pub use location::KvLocation;
+use pdf_texts::PdfTexts;
 use sharing::Sharing;
 use tokio::sync::MutexGuard;
 use transcript::{
@@ -44,6 +46,7 @@ pub struct Conversations {
     pub learned: Learned,
     pub events: WarmEvents,
     pub clock: Clock,
+    pub pdf_texts: PdfTexts,
     /// With other daemons.
     pub sharing: Option<Sharing>,
 }
@@ -323,6 +326,7 @@ impl Conversations {
     }
 
     async fn delete_kv(&self, id: &ConversationId) -> Result<(), TurnError> {
+        self.pdf_texts.clear();
         self.learned.forget_conversation(id);
         let removed = self.engine.forget(id.clone()).await;
         self.events.send(Event::Forgotten { conversation: id.clone() });

@@ -13,6 +13,9 @@ use crate::wire::document::document_name;
 
 const DEFAULT_NAME: &str = "Document";
 
+/// The kind of a document that was a PDF.
+pub const PDF: &str = "pdf";
+
 /// Reads a file. `name`: as the user has it.
 ///
 /// # Errors
@@ -21,7 +24,7 @@ pub async fn document(bytes: Vec<u8>, name: &str) -> Result<StoredDocument, ApiE
     let name = document_name(name).unwrap_or_else(|| DEFAULT_NAME.to_owned());
     let is_pdf = bytes[..bytes.len().min(1024)].windows(5).any(|at| at == b"%PDF-");
     let (kind, text) =
-        if is_pdf { ("pdf", pdf::text(bytes).await?) } else { ("text", decoded(&bytes)?) };
+        if is_pdf { (PDF, pdf::text(bytes).await?) } else { ("text", decoded(&bytes)?) };
     let text = cleaned(&text);
     if text.is_empty() {
         let hint = if is_pdf { ": its pages may be pictures" } else { "" };

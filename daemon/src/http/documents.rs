@@ -1,5 +1,6 @@
 //! `/v1/documents`: the library.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -18,6 +19,7 @@ use crate::chat::answer::{Answer, Piece};
 use crate::chat::documents::unknown_document;
 use crate::documents::{Documents, Home, extract};
 use crate::error::ApiError;
+use crate::metrics::Metrics;
 use crate::wire::document::DocumentId;
 
 /// A file may have so many times the bytes of another body.
@@ -61,6 +63,7 @@ pub struct RemoveQuery {
 /// `POST /v1/documents?name=&keep=`: the bytes of a file; stores its text.
 pub async fn add(
     State(documents): State<Documents>,
+    State(metrics): State<Arc<Metrics>>,
     State(limits): State<BodyLimits>,
     Query(query): Query<AddQuery>,
     request: Request,
@@ -69,6 +72,9 @@ pub async fn add(
     let limits = BodyLimits { bytes: limits.bytes.saturating_mul(FILE_FACTOR), ..limits };
     let bytes = body::read_in_time(request, limits).await?;
     let document = extract::document(bytes, &query.name).await?;
+    if document.kind == extract::PDF {
+        metrics.extracted_pdf();
+    }
     let home = match query.keep {
         Keep::Library => Home::Library,
         Keep::Chat => Home::Chat,

@@ -1,18 +1,62 @@
 //! Files among the blocks of a request: their text stands in place of their bytes, as that of a file that
 //! `POST /v1/documents` takes.
+//!
+//! - A child process extracts the text of a PDF once: [`PdfTexts`] has it for the next request of the conversation,
+//!   unless the request is private.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
+use crate::chat::identity::{Identity, Session};
+use crate::conversations::Conversations;
+use crate::conversations::pdf_texts::{FileHash, PdfTexts};
 use crate::documents::extract;
 use crate::error::ApiError;
+use crate::metrics::Metrics;
 use crate::wire::document::MAX_DOCUMENTS;
 use crate::wire::fields::Fields;
 
+/// The texts that were extracted for a request.
+#[must_use]
+pub struct Extracted {
+    texts: Vec<(FileHash, String)>,
+    /// Those before the request.
+    deletions: u64,
+}
+
+impl Extracted {
+    fn get(&self, file: FileHash) -> Option<String> {
+        let own = self.texts.iter().find(|(extracted, _)| *extracted == file);
+        own.map(|(_, text)| text.clone())
+    }
+
+    /// Keeps the texts for the next request, once this one is answered. `chat`: its body as that of a chat.
+    pub fn keep(self, chat: &Value, session: &Session, conversations: &Conversations) {
+        let Ok(identity) = Identity::of(chat, session) else { return };
+        let transcript = &conversations.transcript;
+        let is_private = chat["hob"]["private"] == true
+            || chat["store"] == false
+            || identity.named().is_some_and(|id| transcript.is_private(id));
+        if is_private {
+            return;
+        }
+        for (file, text) in &self.texts {
+            conversations.pdf_texts.put(*file, text, self.deletions);
+        }
+    }
+}
+
+/// Puts texts in place of files.
+///
 /// # Errors
 /// Names the file that has no text, or is one too many.
-pub async fn read(body: &mut Value) -> Result<(), ApiError> {
+pub async fn read(
+    body: &mut Value,
+    known: &PdfTexts,
+    metrics: &Metrics,
+) -> Result<Extracted, ApiError> {
+    let mut extracted = Extracted { texts: Vec::new(), deletions: known.deletions() };
     for (n, (path, block)) in files(body).into_iter().enumerate() {
         let path = format!("{path}.source");
         if n >= MAX_DOCUMENTS {
@@ -25,14 +69,25 @@ pub async fn read(body: &mut Value) -> Result<(), ApiError> {
             let message = format!("`{path}` is not base64: {error}");
             ApiError::field(path, message)
         })?;
-        let document = extract::document(bytes, "").await.map_err(|error| {
-            let message = format!("`{path}`: {}", error.message);
-            ApiError { message, ..error }.param(path.as_str())
-        })?;
-        block["source"] =
-            json!({"type": "text", "media_type": "text/plain", "data": document.text});
+        let file = FileHash::of(&bytes);
+        let before = extracted.get(file).or_else(|| known.get(file).map(|text| text.to_string()));
+        let text = match before {
+            Some(text) => text,
+            None => {
+                let document = extract::document(bytes, "").await.map_err(|error| {
+                    let message = format!("`{path}`: {}", error.message);
+                    ApiError { message, ..error }.param(path.as_str())
+                })?;
+                if document.kind == extract::PDF {
+                    metrics.extracted_pdf();
+                    extracted.texts.push((file, document.text.clone()));
+                }
+                document.text
+            }
+        };
+        block["source"] = json!({"type": "text", "media_type": "text/plain", "data": text});
     }
-    Ok(())
+    Ok(extracted)
 }
 
 /// The blocks with a file, also within results of tools, and their paths.

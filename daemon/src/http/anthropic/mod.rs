@@ -22,6 +22,8 @@ mod thinking;
 mod thread;
 mod tools;
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
@@ -33,6 +35,7 @@ use super::{Shared, sse};
 use crate::chat::Chat;
 use crate::conversations::Conversations;
 use crate::error::ApiError;
+use crate::metrics::Metrics;
 use events::Events;
 use request::{Purpose, Request};
 use thread::Thread;
@@ -47,9 +50,10 @@ pub fn routes() -> Router<Shared> {
 async fn create(
     State(chat): State<Chat>,
     State(conversations): State<Conversations>,
+    State(metrics): State<Arc<Metrics>>,
     mut asked: JsonBody,
 ) -> Result<Response, ApiError> {
-    files::read(&mut asked.value).await?;
+    let extracted = files::read(&mut asked.value, &conversations.pdf_texts, &metrics).await?;
     let request = Request::of(&asked.value, &asked.session, Purpose::Answer)?;
     let Request { mut body, names, form, thread } = request;
     if let Some(thread) = &thread {
@@ -57,6 +61,7 @@ async fn create(
     }
     let answered = chat.answer(&body, &asked.session).await;
     let (request, mut answer) = answered.map_err(|error| names.rename(error))?;
+    extracted.keep(&body, &asked.session, &conversations);
     if thread.is_some() {
         answer.keep(thread::kept(&body));
     }
@@ -72,9 +77,10 @@ async fn create(
 async fn count_tokens(
     State(chat): State<Chat>,
     State(conversations): State<Conversations>,
+    State(metrics): State<Arc<Metrics>>,
     mut asked: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
-    files::read(&mut asked.value).await?;
+    let extracted = files::read(&mut asked.value, &conversations.pdf_texts, &metrics).await?;
     let request = Request::of(&asked.value, &asked.session, Purpose::Count)?;
     let Request { mut body, names, thread, .. } = request;
     if let Some(thread @ Thread::Continue(_)) = &thread {
@@ -82,5 +88,6 @@ async fn count_tokens(
     }
     let counted = chat.count_tokens(&body, &asked.session).await;
     let tokens = counted.map_err(|error| names.rename(error))?;
+    extracted.keep(&body, &asked.session, &conversations);
     Ok(Json(json!({"input_tokens": tokens})))
 }

@@ -3,6 +3,7 @@
 
 mod cache;
 mod errors;
+mod files;
 mod requests;
 mod streams;
 mod threads;
