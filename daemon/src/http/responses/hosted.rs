@@ -2,9 +2,52 @@
 //!
 //! - A call whose item has its result, as text, is a call of a function and its result.
 //! - Of an item of another type its text is read, if it has one.
-//! - All else is left out: a history that another server began goes on here.
+//! - Other items that a server writes are left out: a history that another server began goes on here.
+//! - An item of an unknown type that looks like one that a client writes is mistyped. It is refused, because the
+//!   conversation would miss it.
 
 use serde_json::{Value, json};
+
+/// Types of items that OpenAI's servers, those like them, and agents write for themselves. They are left out where
+/// there is nothing to read.
+const OF_SERVERS: [&str; 26] = [
+    "apply_patch_call",
+    "apply_patch_call_output",
+    "code_interpreter_call",
+    "compaction",
+    "compaction_summary",
+    "compaction_trigger",
+    "computer_call",
+    "computer_call_output",
+    "context_compaction",
+    "file_search_call",
+    "ghost_snapshot",
+    "image_generation_call",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "mcp_call",
+    "mcp_list_tools",
+    "other",
+    "program",
+    "program_output",
+    "shell_call",
+    "shell_call_output",
+    "tool_search_call",
+    "tool_search_output",
+    "web_fetch_call",
+    "web_search_call",
+    "x_search_call",
+];
+
+/// Whether the item is one that hobd reads, with a wrong type: its type is unknown, and it has fields of what clients
+/// write, or neither a text nor the `status` of what a server ran.
+pub fn is_mistyped(kind: &str, item: &Value) -> bool {
+    let has = |name: &str| !item[name].is_null();
+    // A server's own types have its name in front.
+    let is_known = OF_SERVERS.contains(&kind) || kind.contains(':');
+    let is_of_client = ["role", "call_id", "summary"].into_iter().any(has);
+    !is_known && (is_of_client || text(item).is_none() && !has("status"))
+}
 
 /// A call that was run elsewhere.
 pub struct Ran {

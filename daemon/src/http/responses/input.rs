@@ -3,8 +3,8 @@
 //! - An answer is one message of a chat and several items: its reasoning, its text and its calls. Items in a
 //!   row become one message again.
 //! - Reasoning that neither a text nor a call follows is left out.
-//! - Of items of tools that another server ran, and of unknown ones, what a model can read is read, see
-//!   [`super::hosted`].
+//! - Of items of tools that another server ran, and of unknown ones, what a model can read is read; mistyped ones are
+//!   refused, see [`super::hosted`].
 
 use serde_json::{Map, Value, json};
 
@@ -96,20 +96,21 @@ impl Input {
                 self.push(message, path);
                 Ok(())
             }
-            other => {
-                self.of_another_server(other, item, path);
-                Ok(())
-            }
+            other => self.of_another_server(other, item, path),
         }
     }
 
-    fn of_another_server(&mut self, kind: &str, item: &Value, path: &str) {
+    fn of_another_server(&mut self, kind: &str, item: &Value, path: &str) -> Result<(), ApiError> {
+        if hosted::is_mistyped(kind, item) {
+            return Err(unknown(kind, path));
+        }
         if let Some(Ran { id, name, arguments, result }) = hosted::ran(kind, item) {
             self.add_call(tool_call(&id, &name, &arguments), path);
             self.push(json!({"role": "tool", "tool_call_id": id, "content": result}), path);
         } else if let Some(text) = hosted::text(item) {
             self.push(json!({"role": "user", "content": text}), path);
         }
+        Ok(())
     }
 
     fn message(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
@@ -207,6 +208,30 @@ fn kind<'f>(fields: &Fields<'f>) -> Result<&'f str, ApiError> {
         None if fields.get("role").is_some() => Ok("message"),
         None => fields.required_string("type"),
     }
+}
+
+/// Types of items that clients write.
+const READ: [&str; 13] = [
+    ADDITIONAL,
+    "agent_message",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "function_call",
+    "function_call_output",
+    "item_reference",
+    "local_shell_call",
+    "local_shell_call_output",
+    "message",
+    "reasoning",
+    "tool_search_call",
+    tool_search::OUTPUT,
+];
+
+fn unknown(kind: &str, path: &str) -> ApiError {
+    let path = format!("{path}.type");
+    let (kind, known) = (kind.escape_debug(), READ.join(", "));
+    let message = format!("`{path}` is `{kind}`, which is no type of an item: {known}");
+    ApiError::field(path, message)
 }
 
 /// What a content belongs to.
@@ -346,6 +371,8 @@ mod tests {
             {"type": "tool_search_call", "execution": "server", "call_id": null, "arguments": {}},
             {"type": "tool_search_output", "execution": "server", "call_id": null, "tools": []},
             {"type": "compaction", "encrypted_content": "x"},
+            {"type": "search_of_tomorrow_call", "id": "s", "status": "completed"},
+            {"type": "acme:trace", "call_id": "t"},
             {"type": "note", "content": [{"type": "x", "text": "Noted."}]},
             {"role": "assistant", "content": "So."},
         ]));
@@ -369,7 +396,26 @@ mod tests {
         let call = tool_call("fs_1", "file_search", r#"{"queries":["q"]}"#);
         assert_eq!(read.messages[1]["tool_calls"], json!([call]));
         assert_eq!(read.messages[1]["reasoning_content"], "hm");
-        assert_eq!(read.paths[7], "input[14]");
+        assert_eq!(read.paths[7], "input[16]");
+    }
+
+    #[test]
+    fn an_item_with_a_mistyped_type_is_refused_by_its_name() {
+        for item in [
+            json!({"type": "functon_call", "id": "fc_1", "status": "completed", "call_id": "c",
+                   "name": "f", "arguments": "{}"}),
+            json!({"type": "function_call_outptu", "call_id": "c", "output": "on"}),
+            json!({"type": "mesage", "role": "assistant", "content": "Hello"}),
+            json!({"type": "reasonning", "summary": [{"type": "summary_text", "text": "hm"}]}),
+            json!({"type": "nothing"}),
+        ] {
+            let error = Input::parse(&json!([item])).expect_err(&item.to_string());
+            let named = format!("`{}`", item["type"].as_str().unwrap());
+            assert!(error.message.contains(&named), "{}", error.message);
+            assert!(error.message.contains("function_call_output"), "{}", error.message);
+            let (param, code) = (error.param.as_deref(), error.code);
+            assert_eq!((param, code), (Some("input[0].type"), Some("invalid_value")));
+        }
     }
 
     #[test]
