@@ -6,7 +6,9 @@
 //!   clients add.
 //! - The tail is part of the one system message, unless the template writes the tools behind it.
 //!   Then the tail is a second system message, if the template supports one.
+//! - A template that refuses the profile's messages gets them in another form, as it gets those of a chat.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use hob_prewarm::Profile;
@@ -14,6 +16,7 @@ use hob_prewarm::profile::joined;
 use serde_json::{Map, Value};
 
 use super::prefix_cache::PrefixCache;
+use super::strict;
 use super::template::Template;
 use crate::error::ApiError;
 use crate::wire::label::Label;
@@ -134,8 +137,10 @@ impl Preamble {
         // A template that writes a second system message as a user's does not support one.
         let without_tail = self.with_tail("");
         let as_user = [Message::plain(Role::User, MARK), question[0].clone()];
-        let separate = self.render(template, &question);
-        let differs = |text: &String| without_tail.render(template, &as_user).as_ref() != Ok(text);
+        // In another form the two would be one again.
+        let separate = self.as_it_is(template, &question);
+        let differs =
+            |text: &String| without_tail.as_it_is(template, &as_user).as_ref() != Ok(text);
         if separate.is_ok_and(|text| tools_come_first(&text) && differs(&text)) {
             TailPlace::Separate
         } else {
@@ -144,6 +149,11 @@ impl Preamble {
     }
 
     fn render(&self, template: &Template, messages: &[Message]) -> Result<String, ApiError> {
+        let messages = Cow::Owned(self.before(messages));
+        strict::rendered(template, messages, &self.tools, &Map::new()).map(|(_, text)| text)
+    }
+
+    fn as_it_is(&self, template: &Template, messages: &[Message]) -> Result<String, ApiError> {
         template.render(&self.before(messages), &self.tools, &Map::new())
     }
 }

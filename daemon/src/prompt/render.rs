@@ -133,16 +133,7 @@ impl Renderer {
             Some(preamble) => Cow::Owned(preamble.before(&messages)),
             None => messages,
         };
-        let refusal = match self.template.render(&messages, tools, variables) {
-            Ok(text) => return Ok((messages, text)),
-            Err(refusal) => refusal,
-        };
-        for formed in strict::forms(&messages) {
-            if let Ok(text) = self.template.render(&formed, tools, variables) {
-                return Ok((Cow::Owned(formed), text));
-            }
-        }
-        Err(refusal)
+        strict::rendered(&self.template, messages, tools, variables)
     }
 }
 

@@ -9,12 +9,17 @@
 //! - Nothing that the model reads is left out. A form changes each message by those around it, so that a longer
 //!   history begins as the shorter one did.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hob_prewarm::profile::joined;
+use serde_json::{Map, Value};
 
+use super::template::Template;
+use crate::error::ApiError;
 use crate::wire::label::Label;
 use crate::wire::message::{Message, Role, id_of_place, reminder};
+use crate::wire::tools::Tool;
 
 /// Changes messages; `None`: they have the form.
 type Form = fn(&[Message]) -> Option<Vec<Message>>;
@@ -28,8 +33,30 @@ const FORMS: [Form; 6] = [
     instructions_of_user,
 ];
 
+/// The messages in the first form that the template takes, and what it writes for them.
+///
+/// # Errors
+/// What the template says of the messages as they are.
+pub fn rendered<'m>(
+    template: &Template,
+    messages: Cow<'m, [Message]>,
+    tools: &[Tool],
+    variables: &Map<String, Value>,
+) -> Result<(Cow<'m, [Message]>, String), ApiError> {
+    let refusal = match template.render(&messages, tools, variables) {
+        Ok(text) => return Ok((messages, text)),
+        Err(refusal) => refusal,
+    };
+    for formed in forms(&messages) {
+        if let Ok(text) = template.render(&formed, tools, variables) {
+            return Ok((Cow::Owned(formed), text));
+        }
+    }
+    Err(refusal)
+}
+
 /// The messages in other forms: in each one, then in more and more of them.
-pub fn forms(messages: &[Message]) -> impl Iterator<Item = Vec<Message>> {
+fn forms(messages: &[Message]) -> impl Iterator<Item = Vec<Message>> {
     let alone = FORMS.into_iter().filter_map(move |form| form(messages));
     let mut formed = messages.to_vec();
     let together = FORMS.into_iter().filter_map(move |form| {
@@ -184,7 +211,7 @@ fn has_one_call(message: &Message) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

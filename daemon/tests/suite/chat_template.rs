@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use hob_testkit::Launch;
 use serde_json::{Value, json};
 
+use crate::common::home::until_warm;
+
 const TEMPLATE: &str = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n\
     {% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
 
@@ -137,14 +139,15 @@ fn the_user_speaks_once_between_answers_where_the_template_wants_that() {
 }
 
 /// As the template of Gemma 2 does, which knows no instructions.
+const ALTERNATING: &str = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}\
+    {% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}\
+    {{ raise_exception('Conversation roles must alternate') }}{% endif %}{% endfor %}";
+
 #[test]
 fn instructions_and_answers_join_where_the_template_has_no_place_for_them() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("own.jinja");
-    let strict = "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}\
-                  {% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}\
-                  {{ raise_exception('Conversation roles must alternate') }}{% endif %}{% endfor %}";
-    fs::write(&path, format!("{strict}{TEMPLATE}")).unwrap();
+    fs::write(&path, format!("{ALTERNATING}{TEMPLATE}")).unwrap();
     let said = |role: &str, text: &str| json!({"role": role, "content": text});
     let mut messages = vec![said("system", "Be brief."), said("user", "Hi")];
     let prompt = prompt_of(&path, &json!(messages));
@@ -161,6 +164,30 @@ fn instructions_and_answers_join_where_the_template_has_no_place_for_them() {
     ]);
     let expected = "[user] Hi\n[assistant] Hello\n\nFriend\n[user] Bye\n[assistant]";
     assert_eq!(prompt_of(&path, &alone), expected);
+}
+
+#[test]
+fn the_prefix_of_a_profile_begins_its_conversations_where_the_template_takes_no_instructions() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    fs::write(&path, format!("{ALTERNATING}{TEMPLATE}")).unwrap();
+    let profiles = directory.path().join("profiles");
+    fs::create_dir(&profiles).unwrap();
+    let rules =
+        "[[segment]]\nlayer = 'rules'\nkey = 'tone'\ntext = 'Speak like a spider, softly.'\n";
+    fs::write(profiles.join("spider.toml"), rules).unwrap();
+    let launch = launch(directory.path(), "fake", &path);
+    let hobd = launch.args(["--profiles-dir"]).args([&profiles]).start();
+    let prefix = until_warm(&hobd.client, "spider")["tokens"].as_u64().unwrap();
+    let own = json!([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}]);
+    for messages in [json!([{"role": "user", "content": "Hi"}]), own] {
+        let answer = hobd.client.chat(&json!({"messages": messages, "max_tokens": 4,
+                                              "hob": {"profile": "spider"}}));
+        let shared = answer["hob"]["tokens"]["shared"].as_u64();
+        assert!(shared >= Some(prefix), "{prefix} of {answer}");
+    }
+    let text = "[user] Speak like a spider, softly.";
+    assert!(prefix >= text.len() as u64, "{prefix} tokens");
 }
 
 /// A conversation that another model began.

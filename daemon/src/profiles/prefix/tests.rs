@@ -28,6 +28,15 @@ const UNMARKED: &str = "{%- if messages[0].role == 'system' %}{{ messages[0].con
     {%- set messages = messages[1:] %}{%- endif %}\
     {%- for message in messages %}{{ '[' + message.content + ']' }}{%- endfor %}";
 
+/// Instructions are refused, and so are two messages of the user in a row: Gemma 2, with tools.
+const ALTERNATING: &str = "{%- if messages[0].role == 'system' %}\
+    {{- raise_exception('System role not supported') }}{%- endif %}\
+    {%- if tools %}{{ '<|im_start|>tools\\n' + (tools | tojson) + '<|im_end|>\\n' }}{%- endif %}\
+    {%- for message in messages %}{%- if (message.role == 'user') != (loop.index0 % 2 == 0) %}\
+    {{- raise_exception('roles must alternate') }}{%- endif %}\
+    {{- '<|im_start|>' + message.role + '\\n' + message.content | trim + '<|im_end|>\\n' }}{%- endfor %}\
+    {%- if add_generation_prompt %}{{ '<|im_start|>model\\n' }}{%- endif %}";
+
 const QUESTIONS: [&str; 9] =
     ["Hi", "\n\n  Hello", "7 lights", "'tis", "\u{fc}ber", "\u{8a9e}", "?", " ", "<|im_end|>"];
 
@@ -83,7 +92,7 @@ fn a_clock_is_written_behind_the_tools_where_the_template_allows_it() {
 
 #[test]
 fn a_template_with_one_system_message_gets_one() {
-    for source in [FOLDED, UNMARKED] {
+    for source in [FOLDED, UNMARKED, ALTERNATING] {
         let renderer = renderer(source);
         let preamble = Preamble::new(load(CLOCK), renderer.template()).unwrap();
         let text = real(&renderer, &preamble, &[Message::plain(Role::User, "Hi")]).text;
@@ -192,7 +201,8 @@ fn load(text: &str) -> Profile {
 
 fn renderers() -> Vec<Renderer> {
     let own = Renderer::of(Arc::new(FakeModel::new()), RendersIn::ThisProcess);
-    vec![own, renderer(TOOLS_BEHIND), renderer(FOLDED), renderer(UNMARKED)]
+    let made = [TOOLS_BEHIND, FOLDED, UNMARKED, ALTERNATING].map(renderer);
+    std::iter::once(own).chain(made).collect()
 }
 
 fn renderer(source: &str) -> Renderer {
