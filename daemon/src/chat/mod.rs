@@ -43,6 +43,7 @@ mod ranking;
 mod reanchor;
 mod recording;
 pub mod request;
+mod reuse_comparison;
 mod reuse_findings;
 pub mod reuse_guard;
 pub mod shorten;

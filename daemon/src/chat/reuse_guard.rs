@@ -2,9 +2,10 @@
 //!
 //! - Only for profiles that say `reuse = "repaired"` or `beyond = "reanchor"`. A request that says so itself has chosen.
 //! - A sample: each answer of a profile that moved KV until [`MIN_COMPARED`] tokens are compared, [`FIRST`] answers
-//!   at most; after that the first since the start, and every [`EVERY`]th behind it. While the engine is idle, its
-//!   prompt is answered twice, exactly and with moved KV, and the distributions are compared. Of a conversation that
-//!   goes on past the context, the second answer moves the impure KV that the sample moved.
+//!   at most, without those whose prompts are hot by then; after that the first since the start, and every
+//!   [`EVERY`]th behind it. While the engine is idle, its prompt is answered twice, exactly and with moved KV, and the
+//!   distributions are compared. Of a conversation that goes on past the context, the second answer moves the impure
+//!   KV that the sample moved.
 //! - The exact prompt is computed at the priority of a prefill that any answer interrupts; such a sample waits for
 //!   the next idle time. Nothing of it stays.
 //! - A profile whose latest samples are beyond its limits falls back until its file has limits that they keep. The
@@ -17,29 +18,26 @@ use std::time::Duration;
 
 use hob_prewarm::ProfileName;
 use hob_prewarm::profile::ReuseLimits;
-use hob_runtime::likeness::{Likeness, Measured};
-use hob_runtime::turn::{Purpose, Retention, Reuse, TurnError, TurnRequest};
+use hob_runtime::likeness::Likeness;
+use hob_runtime::turn::{Reuse, TurnError, TurnRequest};
 use hob_runtime::{Engine, Health};
-use hob_slots::{ConversationId, ModelHash};
+use hob_slots::ModelHash;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::names;
 use super::request::ResolvedRequest;
+use super::reuse_comparison::{Comparison, compare};
 use super::reuse_findings::{Compared, Finding, Findings};
 use crate::blocking::compute;
 use crate::json_file::JsonFile;
 use crate::warm::idle::until_idle;
 
-/// At most as many first answers of a profile are all samples: [`MIN_COMPARED`] tokens of answers of four. Prompts
-/// whose comparisons say nothing, because they are hot by then, cost no more than these.
+/// At most as many first answers of a profile are all samples: [`MIN_COMPARED`] tokens of answers of four. Those whose
+/// comparisons say nothing because their prompts are hot by then cost little, and count as none.
 const FIRST: u64 = 16;
 
 /// Answers of a profile between two later samples.
 const EVERY: u64 = 16;
-
-/// Tokens of an answer that are compared.
-const COMPARED: usize = 16;
 
 /// The latest samples of a profile decide: as few as have this many compared tokens. Of a model that agrees in 0.98
 /// of its tokens, 0.3 % of such windows are below the limit of 0.95.
@@ -71,6 +69,8 @@ pub struct Watched {
 struct OfProfile {
     answers: u64,
     samples: u64,
+    /// Samples since the start that said nothing, because their prompts were hot by then.
+    hot: u64,
     latest: VecDeque<Likeness>,
     limits: ReuseLimits,
     fell_back: Option<String>,
@@ -227,7 +227,8 @@ impl ReuseGuard {
                     continue; // Unloaded by now: a sample is no reason to load the weights.
                 }
                 match compare(&engine, &sample.request).await {
-                    Ok(likeness) => {
+                    Ok(Comparison::Hot) => self.was_hot(&sample.profile),
+                    Ok(Comparison::Figures(likeness)) => {
                         self.add(&sample.profile, likeness);
                         let guard = self.clone();
                         compute(move || guard.save()).await;
@@ -246,9 +247,14 @@ impl ReuseGuard {
         }
     }
 
+    /// A later answer takes the sample's place.
+    fn was_hot(&self, profile: &ProfileName) {
+        self.profiles.lock().entry(profile.clone()).or_default().hot += 1;
+    }
+
     fn add(&self, profile: &ProfileName, likeness: Likeness) {
         if likeness.tokens.moved == 0 || likeness.compared == 0 {
-            return; // Its prompt is hot by now, or its answer is empty: that says nothing.
+            return; // What it would move is gone, or its answer is empty: that says nothing.
         }
         let mut profiles = self.profiles.lock();
         let known = profiles.entry(profile.clone()).or_default();
@@ -268,7 +274,7 @@ impl OfProfile {
     /// Whether its latest answer is a sample.
     fn is_sampled(&self) -> bool {
         let is_undecided = self.likeness().compared < MIN_COMPARED;
-        is_undecided && self.answers <= FIRST || (self.answers - 1).is_multiple_of(EVERY)
+        is_undecided && self.answers <= FIRST + self.hot || (self.answers - 1).is_multiple_of(EVERY)
     }
 
     fn add(&mut self, likeness: Likeness) {
@@ -324,50 +330,8 @@ impl From<Finding> for OfProfile {
     fn from(found: Finding) -> Self {
         let Finding { limits, samples, latest, fell_back } = found;
         let latest = latest.into_iter().map(Likeness::from).collect();
-        Self { answers: 0, samples, latest, limits, fell_back }
+        Self { answers: 0, samples, hot: 0, latest, limits, fell_back }
     }
-}
-
-/// Answers the prompt twice, and forgets both answers.
-async fn compare(engine: &Engine, request: &TurnRequest) -> Result<Likeness, TurnError> {
-    let id =
-        || ConversationId::new(&format!("compared-{}", names::unique())).expect("a short name");
-    let asked = TurnRequest {
-        adapters: request.adapters.clone(),
-        keep: Retention {
-            in_memory: Some(true),
-            segments: request.keep.segments.clone(),
-            ..Retention::default()
-        },
-        ..TurnRequest::answer(None, request.prompt.clone(), COMPARED)
-    };
-    let conversation = id();
-    let exact = exactly(engine, &asked, conversation.clone()).await;
-    engine.forget(conversation).await?;
-    let exact = exact?;
-    let conversation = id();
-    let moved = TurnRequest {
-        conversation: Some(conversation.clone()),
-        reuse: request.reuse,
-        reanchored: request.reanchored,
-        sources_of: request.conversation.clone(),
-        ..asked
-    };
-    let compared = exact.compare(engine, &moved).await;
-    engine.forget(conversation).await?;
-    compared.map(|(likeness, _)| likeness)
-}
-
-/// The long part, the prompt, yields to every answer.
-async fn exactly(
-    engine: &Engine,
-    asked: &TurnRequest,
-    conversation: ConversationId,
-) -> Result<Measured, TurnError> {
-    let answer = TurnRequest { conversation: Some(conversation), ..asked.clone() };
-    let prefill = TurnRequest { purpose: Purpose::Speculate, max_tokens: 0, ..answer.clone() };
-    Measured::ask(engine, prefill).await?;
-    Measured::ask(engine, answer).await
 }
 
 #[cfg(test)]
@@ -414,6 +378,25 @@ mod tests {
     fn sixteen_answers_at_most_are_samples_without_a_figure() {
         let first_and_later: Vec<usize> = (0..=16).chain([32]).collect();
         assert_eq!(samples(Likeness::default()), first_and_later);
+    }
+
+    #[test]
+    fn a_sample_whose_prompt_is_hot_by_then_leaves_its_place_to_a_later_answer() {
+        let guard = ReuseGuard::default();
+        let is_sampled = || {
+            moved(&guard);
+            guard.waiting.lock().pop_front().is_some()
+        };
+        for number in 0..40 {
+            assert!(is_sampled(), "{number}");
+            guard.was_hot(&profile());
+        }
+        for number in 0..4 {
+            assert!(is_sampled(), "{number}");
+            guard.add(&profile(), likeness(16, 3.2));
+        }
+        assert!(!is_sampled());
+        assert!(guard.refusal(&profile(), ReuseLimits::default()).is_some(), "it is judged");
     }
 
     #[test]
