@@ -28,6 +28,7 @@ mod detached;
 mod device_bridge;
 mod dialogue;
 mod documents;
+mod disk_too_slow;
 mod draft_model;
 mod drafts;
 mod durability;

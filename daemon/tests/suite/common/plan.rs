@@ -101,6 +101,13 @@ impl Plan {
         self
     }
 
+    /// The disk takes nothing of what must leave cells; a turn waits so long for it.
+    pub fn disk_takes_nothing(mut self, patience: Duration) -> Self {
+        self.options.unsaved_budget_bytes = 0;
+        self.options.disk_patience = patience;
+        self
+    }
+
     /// Maximum rows of one micro-batch.
     pub fn micro_batch(mut self, rows: usize) -> Self {
         self.options.micro_batch = rows;
