@@ -7,87 +7,22 @@
 //! - Two messages are the *same* if a model reads the same text: clients send an assistant's message
 //!   back without its reasoning, and with fields of their own.
 
-use serde_json::{Map, Value, json};
+mod calls;
+mod content;
+mod role;
+
+use serde_json::{Map, Value};
 
 use super::document::{self, DocumentRef};
-use super::fields::{Fields, unsupported, wrong_type};
-use super::freeform;
+use super::fields::{Fields, unsupported};
 use super::label::{self, Label};
-use super::tools::CUSTOM;
 use crate::error::ApiError;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    System,
-    /// OpenAI's newer word for `System`.
-    Developer,
-    User,
-    Assistant,
-    Tool,
-}
-
-impl Role {
-    /// The word on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::Developer => "developer",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-            Self::Tool => "tool",
-        }
-    }
-
-    /// Whether its messages instruct the model.
-    pub fn instructs(self) -> bool {
-        matches!(self, Self::System | Self::Developer)
-    }
-
-    fn parse(text: &str, path: &str) -> Result<Self, ApiError> {
-        match text {
-            "system" => Ok(Self::System),
-            "developer" => Ok(Self::Developer),
-            "user" => Ok(Self::User),
-            "assistant" => Ok(Self::Assistant),
-            "tool" => Ok(Self::Tool),
-            "function" => {
-                Err(unsupported(path, "role `function` is superseded: use `tools` and role `tool`"))
-            }
-            other => Err(ApiError::field(
-                path,
-                format!(
-                    "`{path}` must be one of system, developer, user, assistant, tool, not `{}`",
-                    other.escape_debug()
-                ),
-            )),
-        }
-    }
-}
+pub use calls::{CallMade, calls_made, id_of_place, tool_call};
+pub use content::{PICTURE, reminder, unsupported_part};
+pub use role::Role;
 
 /// Marks a message that is a document. A client's field of this name is dropped.
 const DOCUMENT: &str = "hob document";
-
-/// What a model reads in place of a picture that a tool returned. Agents send such a result with each later request: to
-/// refuse it would end their session.
-pub const PICTURE: &str = "(The tool returned a picture. This model reads text alone.)";
-
-/// A call of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CallMade<'m> {
-    pub id: &'m str,
-    pub name: &'m str,
-    /// JSON, or the beginning of it where the answer was cut.
-    pub arguments: &'m str,
-}
-
-/// The calls of a message's field `tool_calls`.
-pub fn calls_made(calls: Option<&Value>) -> impl Iterator<Item = CallMade<'_>> {
-    calls.and_then(Value::as_array).into_iter().flatten().map(|call| {
-        let part = |pointer| call.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let (id, name) = (part("/id"), part("/function/name"));
-        CallMade { id, name, arguments: part("/function/arguments") }
-    })
-}
 
 /// The fields of a message's `hob`.
 const HOB: [&str; 4] = ["documents", "key", "pin", "weight"];
@@ -103,8 +38,8 @@ impl Message {
     pub fn parse(value: &Value, path: &str) -> Result<Self, ApiError> {
         let fields = Fields::of(value, path)?;
         let role = Role::parse(fields.required_string("role")?, &fields.path("role"))?;
-        let mut tool_calls = tool_calls(&fields, role)?;
-        let content = content(&fields, role)?;
+        let mut tool_calls = calls::tool_calls(&fields, role)?;
+        let content = content::content(&fields, role)?;
         if content.is_none() && tool_calls.is_none() && role != Role::Assistant {
             fields.required("content")?;
         }
@@ -381,107 +316,10 @@ fn hob_fields<'f>(hob: &'f Value, path: &'f str) -> Result<Fields<'f>, ApiError>
     }
 }
 
-fn content(fields: &Fields<'_>, role: Role) -> Result<Option<String>, ApiError> {
-    let path = fields.path("content");
-    match fields.get("content") {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(Value::Array(parts)) => {
-            let mut texts = Vec::with_capacity(parts.len());
-            for (n, part) in parts.iter().enumerate() {
-                texts.push(text_part(part, &format!("{path}[{n}]"), role)?);
-            }
-            Ok(Some(texts.join("\n")))
-        }
-        Some(other) => Err(wrong_type(&path, "a string or an array of text parts", other)),
-    }
-}
-
-fn text_part(part: &Value, path: &str, role: Role) -> Result<String, ApiError> {
-    let fields = Fields::of(part, path)?;
-    match fields.required_string("type")? {
-        kind @ ("text" | "refusal") => fields.required_string(kind).map(str::to_owned),
-        "image_url" if role == Role::Tool => Ok(PICTURE.to_owned()),
-        other => Err(unsupported_part(&fields, other, "`text`")),
-    }
-}
-
-/// Refuses a part of a message's content by its type. `known`: the types that are read.
-pub fn unsupported_part(part: &Fields<'_>, kind: &str, known: &str) -> ApiError {
-    let kind = kind.escape_debug();
-    let message = match kind.to_string().as_str() {
-        "image_url" | "input_image" | "image" => format!(
-            "content parts of type `{kind}` are not supported: Hob reads no images; leave the part out, or say in \
-             {known} what the picture shows"
-        ),
-        _ => format!("content parts of type `{kind}` are not supported, only {known}"),
-    };
-    unsupported(part.path("type"), message)
-}
-
-/// `None` without a call. Clients write an empty list in messages of every role.
-fn tool_calls(fields: &Fields<'_>, role: Role) -> Result<Option<Vec<Value>>, ApiError> {
-    let calls = fields.list("tool_calls")?.filter(|calls| !calls.is_empty());
-    let Some(calls) = calls else { return Ok(None) };
-    let path = fields.path("tool_calls");
-    if role != Role::Assistant {
-        return Err(ApiError::field(path, "only assistant messages have `tool_calls`"));
-    }
-    let call = |(n, call)| checked_call(call, &format!("{path}[{n}]"));
-    calls.iter().enumerate().map(call).collect::<Result<_, _>>().map(Some)
-}
-
-/// The call of a function with its arguments as a text.
-fn checked_call(call: &Value, path: &str) -> Result<Value, ApiError> {
-    let fields = Fields::of(call, path)?;
-    fields.string("id")?;
-    match fields.string("type")? {
-        None | Some("function") => {}
-        Some(CUSTOM) => return custom_call(&fields),
-        Some(_) => {
-            let message = "only calls of the types `function` and `custom` exist";
-            return Err(unsupported(fields.path("type"), message));
-        }
-    }
-    let function_path = fields.path("function");
-    let function = Fields::of(fields.required("function")?, &function_path)?;
-    function.required_string("name")?;
-    let arguments = match function.required("arguments")? {
-        object @ Value::Object(_) => object.to_string(),
-        _ => function.required_string("arguments")?.to_owned(),
-    };
-    let mut call = call.clone();
-    call["function"]["arguments"] = arguments.into();
-    Ok(call)
-}
-
-/// The call of the function that stands for a custom tool.
-fn custom_call(fields: &Fields<'_>) -> Result<Value, ApiError> {
-    let path = fields.path(CUSTOM);
-    let custom = Fields::of(fields.required(CUSTOM)?, &path)?;
-    let (name, input) = (custom.required_string("name")?, custom.required_string("input")?);
-    let id = fields.string("id")?.unwrap_or_default();
-    Ok(tool_call(id, name, &freeform::arguments_of(input)))
-}
-
-/// The id of a call without one, by its place among all calls: nine letters and digits, as the templates of Mistral's
-/// models demand.
-pub fn id_of_place(place: usize) -> String {
-    format!("call{place:05}")
-}
-
-/// Instructions as text of the user: chat templates know instructions at the beginning only. Claude Code marks its
-/// own so.
-pub fn reminder(text: &str) -> String {
-    format!("<system-reminder>\n{text}\n</system-reminder>")
-}
-
-pub fn tool_call(id: &str, name: &str, arguments: &str) -> Value {
-    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::document::DocumentId;
     use super::*;
 
