@@ -74,6 +74,7 @@ mod realtime;
 mod reanchor;
 mod recall_model;
 mod request_adapters;
+mod response_errors;
 mod response_places;
 mod response_tools;
 mod responses;
