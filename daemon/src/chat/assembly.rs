@@ -57,11 +57,18 @@ impl Delta {
         self.content.is_empty() && self.reasoning.is_empty() && self.tool_calls.is_empty()
     }
 
-    /// One entry of a call each, as OpenAI streams them: a call's name comes before its arguments.
-    pub fn split(mut self) -> Vec<Self> {
-        let further = self.tool_calls.split_off(self.tool_calls.len().min(1));
+    /// One entry of a call each, as OpenAI streams them: a call's name comes before its arguments, and the rest of an
+    /// open call before the text behind it.
+    pub fn split(self) -> Vec<Self> {
+        let Self { content, reasoning, tool_calls: mut rest } = self;
+        let has_text = !content.is_empty() || !reasoning.is_empty();
+        let open = rest.iter().take_while(|piece| has_text && !begins_call(piece)).count();
+        let mut begun = rest.split_off(open);
+        let further = begun.split_off(begun.len().min(1));
         let one = |call| Self { tool_calls: vec![call], ..Self::default() };
-        std::iter::once(self).chain(further.into_iter().map(one)).collect()
+        let text = Self { content, reasoning, tool_calls: begun };
+        let before = rest.into_iter().map(one);
+        before.chain(std::iter::once(text)).chain(further.into_iter().map(one)).collect()
     }
 
     pub fn append(&mut self, later: Self) {
@@ -69,6 +76,11 @@ impl Delta {
         self.reasoning.push_str(&later.reasoning);
         self.tool_calls.extend(later.tool_calls);
     }
+}
+
+/// Whether a piece in OpenAI's form is the first of its call.
+pub fn begins_call(piece: &Value) -> bool {
+    piece["id"].is_string()
 }
 
 impl Assembly {
@@ -108,25 +120,29 @@ impl Assembly {
         self.take(parts)
     }
 
-    /// Adds what another engine has parsed. Returns it.
-    pub fn accept(&mut self, delta: Delta) -> Delta {
+    /// Adds what another engine has parsed. Returns it with each call in OpenAI's form: its first piece has the id and
+    /// the name, and no other has.
+    pub fn accept(&mut self, mut delta: Delta) -> Delta {
         self.content.push_str(&delta.content);
         self.reasoning.push_str(&delta.reasoning);
         self.is_reasoning = delta.content.is_empty() && !delta.reasoning.is_empty();
-        for piece in &delta.tool_calls {
+        for piece in &mut delta.tool_calls {
             let text = |pointer: &str| piece.pointer(pointer).and_then(Value::as_str);
             let index = piece["index"].as_u64().map_or(self.calls.len(), |index| index as usize);
+            let arguments = text("/function/arguments").unwrap_or_default().to_owned();
             // A call's name comes before its arguments.
             if index >= self.calls.len() {
                 let own = || names::call(self.dialect);
-                self.calls.push(Call {
-                    id: text("/id").map_or_else(own, str::to_owned),
-                    name: text("/function/name").unwrap_or_default().to_owned(),
-                    arguments: String::new(),
-                });
+                let id = text("/id").filter(|id| !id.is_empty()).map_or_else(own, str::to_owned);
+                let name = text("/function/name").unwrap_or_default().to_owned();
+                *piece = json!({"index": index, "id": id, "type": "function",
+                    "function": {"name": name, "arguments": arguments}});
+                self.calls.push(Call { id, name, arguments: String::new() });
+            } else {
+                *piece = json!({"index": index, "function": {"arguments": arguments}});
             }
             if let Some(call) = self.calls.get_mut(index) {
-                call.arguments.push_str(text("/function/arguments").unwrap_or_default());
+                call.arguments.push_str(&arguments);
             }
         }
         delta
@@ -280,6 +296,46 @@ mod tests {
         assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"at\": 1}");
         assert_eq!(message["tool_calls"][1]["id"], "c1");
         assert!(assembly.calls_tools() && !assembly.is_reasoning());
+    }
+
+    #[test]
+    fn the_rest_of_an_open_call_comes_before_the_text_behind_it() {
+        let mut assembly = Assembly::new(&hermes(), false);
+        assembly.push("<tool_call>{\"name\": \"look\", \"arguments\": {\"at\": ");
+        let mut delta = assembly.push("1}}</tool_call>So.");
+        delta.append(assembly.finish());
+        let parts = delta.split();
+        let has_call = |part: &&Delta| !part.tool_calls.is_empty();
+        let calls = parts.iter().take_while(has_call).count();
+        assert!(calls > 0 && calls + 1 == parts.len(), "{parts:?}");
+        assert_eq!(parts[calls].content.trim(), "So.");
+        assert!(parts[..calls].iter().all(|part| part.content.is_empty()), "{parts:?}");
+    }
+
+    #[test]
+    fn a_call_of_another_engine_begins_once_whatever_it_repeats() {
+        let piece = |id: Value, name: Value, arguments: &str| {
+            json!({"index": 0, "id": id, "type": "function",
+                "function": {"name": name, "arguments": arguments}})
+        };
+        let (id, name) = (json!("c1"), json!("look"));
+        for (first, later) in [
+            ([id.clone(), name.clone()], [Value::Null, Value::Null]),
+            ([id.clone(), name.clone()], [id, name.clone()]),
+            ([Value::Null, name], [Value::Null, Value::Null]),
+        ] {
+            let mut assembly = Assembly::verbatim();
+            let mut accept = |[id, name]: [Value; 2], arguments: &str| {
+                let tool_calls = vec![piece(id, name, arguments)];
+                assembly.accept(Delta { tool_calls, ..Delta::default() }).tool_calls.remove(0)
+            };
+            let begun = accept(first, "{");
+            assert!(begins_call(&begun) && begun["function"]["name"] == "look", "{begun}");
+            let more = accept(later, "}");
+            assert_eq!(more, json!({"index": 0, "function": {"arguments": "}"}}));
+            let call = assembly.message().to_json()["tool_calls"][0].clone();
+            assert_eq!((&call["id"], &call["function"]["arguments"]), (&begun["id"], &json!("{}")));
+        }
     }
 
     #[test]

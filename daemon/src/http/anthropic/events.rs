@@ -14,7 +14,7 @@ use super::answer::{Form, SIGNATURE, begin, stop, usage};
 use super::errors;
 use super::names::Names;
 use crate::chat::answer::{Answer, Piece};
-use crate::chat::assembly::Delta;
+use crate::chat::assembly::{Delta, begins_call};
 use crate::http::sse::Source;
 
 pub struct Events {
@@ -82,7 +82,7 @@ impl Events {
         }
         for piece in delta.tool_calls {
             let function = &piece["function"];
-            if piece["id"].is_string() {
+            if begins_call(&piece) {
                 self.close();
                 let (id, name) = (&piece["id"], &function["name"]);
                 let block = || json!({"type": "tool_use", "id": id, "name": name, "input": {}});

@@ -12,13 +12,14 @@ use hob_slots::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::sse::Source;
-use super::calls::{Calls, begins, of_message};
+use super::calls::{Calls, of_message};
 use super::figures::Timer;
 use super::load::KeepAlive;
 use super::object::{Form, Part};
 use super::request::{Names, renamed};
 use super::{errors, ndjson};
 use crate::chat::answer::{Answer, Piece};
+use crate::chat::assembly::begins_call;
 use crate::clock::rfc3339;
 use crate::error::ApiError;
 
@@ -104,7 +105,7 @@ impl Reply {
             Piece::More { delta, logprobs, .. } => {
                 let call = delta.tool_calls.first();
                 let (begun, further) = match call {
-                    Some(piece) if begins(piece) => (Some(piece), None),
+                    Some(piece) if begins_call(piece) => (Some(piece), None),
                     further => (None, further),
                 };
                 if let Some(piece) = further {

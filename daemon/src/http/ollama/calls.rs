@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::chat::assembly::begins_call;
 use crate::wire::message::{CallMade, Message};
 
 /// Collects the pieces of one call at a time.
@@ -21,7 +22,7 @@ impl Calls {
     /// Takes a piece in OpenAI's form of streamed calls. Begin a call after [`Self::finish`].
     pub fn push(&mut self, piece: &Value) {
         let text = |pointer| piece.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        if begins(piece) {
+        if begins_call(piece) {
             let (id, name) = (text("/id").to_owned(), text("/function/name").to_owned());
             self.open = Some(Open { id, name, arguments: String::new() });
         }
@@ -37,11 +38,6 @@ impl Calls {
         self.count += 1;
         Some(call)
     }
-}
-
-/// Whether a piece is the first of its call.
-pub fn begins(piece: &Value) -> bool {
-    piece.get("id").is_some()
 }
 
 /// The calls of a whole message, without those that were cut.

@@ -62,6 +62,25 @@ fn a_text_is_streamed_in_one_block() {
     assert_eq!(events.last().unwrap(), &json!({"type": "message_stop"}));
 }
 
+/// What a stop text might begin with arrives in one piece, here the end of a call and the text behind it.
+#[test]
+fn the_end_of_a_call_stands_in_its_block_although_text_arrives_with_it() {
+    let world = World::new();
+    let call =
+        "<tool_call>\n{\"name\": \"light\", \"arguments\": {\"room\":\"hall\"}}\n</tool_call>";
+    let schema = json!({"type": "object", "properties": {"room": {"type": "string"}}});
+    let tool = json!({"name": "light", "input_schema": schema});
+    let stop = "hall\"}}\n</tool_call>Done, too";
+    let extra = json!({"tools": [tool], "stop_sequences": [stop]});
+    let events = world.events(&say(&format!("{call}Done."), extra));
+    let of = |index: u64, field: &str| {
+        let own = events.iter().filter(|event| event["index"] == index);
+        own.filter_map(|event| event["delta"][field].as_str()).collect::<String>()
+    };
+    assert_eq!(of(0, "partial_json"), "{\"room\":\"hall\"}", "{events:?}");
+    assert_eq!((of(1, "partial_json").as_str(), of(1, "text").as_str()), ("", "Done."));
+}
+
 #[test]
 fn reasoning_comes_before_the_text_and_ends_with_a_signature() {
     let world = World::new();

@@ -123,6 +123,41 @@ fn an_engines_stream_is_read_as_it_writes_it() {
     assert_eq!(streamed(&chunks(&world.front.client, &ask("Hi"))), "Streamed");
 }
 
+/// SGLang writes null where OpenAI leaves a field out.
+#[test]
+fn a_call_is_one_in_each_protocol_where_an_engine_writes_its_missing_fields() {
+    let world = World::of("sglang");
+    let piece = |id: Value, name: Value, arguments: &str| {
+        let function = json!({"name": name, "arguments": arguments});
+        let call = json!({"index": 0, "id": id, "type": "function", "function": function});
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+    };
+    world.engine.answers(Script::Whole(vec![
+        piece(json!("c1"), json!("lamp"), ""),
+        piece(Value::Null, Value::Null, "{\"on\": "),
+        piece(Value::Null, Value::Null, "true}"),
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
+    ]));
+    let lines = world.front.client.call("POST", "/api/chat").json(&ask("Hi")).send().text();
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let calls = lines.filter_map(|line| line["message"]["tool_calls"].as_array().cloned());
+    let calls: Vec<Value> = calls.flatten().collect();
+    let function = json!({"index": 0, "name": "lamp", "arguments": {"on": true}});
+    assert_eq!(calls, [json!({"id": "c1", "function": function})]);
+
+    let mut body = ask("Hi");
+    body["max_tokens"] = 20.into();
+    body["stream"] = true.into();
+    let mut stream = world.front.client.call("POST", "/v1/messages").json(&body).stream();
+    let mut events = Vec::new();
+    while let Some((_, event)) = stream.next_named() {
+        events.push(event);
+    }
+    let begun = events.iter().filter(|event| event["type"] == "content_block_start").count();
+    let input = events.iter().filter_map(|event| event["delta"]["partial_json"].as_str());
+    assert_eq!((begun, input.collect::<String>().as_str()), (1, "{\"on\": true}"), "{events:?}");
+}
+
 #[test]
 fn an_engine_that_fails_is_named_with_what_can_be_done() {
     let world = World::with("vllm", &["--upstream-timeout-secs", "1"]);
