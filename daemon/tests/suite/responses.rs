@@ -413,6 +413,20 @@ fn logprobs_are_those_of_a_chat() {
 }
 
 #[test]
+fn a_text_has_no_logprobs_of_its_reasoning_streamed_or_whole() {
+    let world = World::new();
+    let body = json!({"input": say("<think>hmmm</think>Yes"),
+                      "include": ["message.output_text.logprobs"]});
+    let whole = respond(&world, body.clone())["output"][1]["content"][0]["logprobs"].clone();
+    let of_tokens = whole.as_array().unwrap().iter();
+    let tokens: String = of_tokens.map(|token| token["token"].as_str().unwrap()).collect();
+    assert!(tokens.ends_with("Yes") && !tokens.contains('m'), "{tokens}");
+    let events = events(&world, body);
+    let done = events.iter().find(|event| event["type"] == "response.output_text.done");
+    assert_eq!(done.unwrap()["logprobs"], whole);
+}
+
+#[test]
 fn the_tokens_of_an_input_are_counted_and_nothing_is_stored() {
     let world = World::new();
     let body = json!({"input": say("Hello."), "instructions": "Be brief.", "tools": [light()]});

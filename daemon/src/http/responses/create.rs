@@ -10,6 +10,7 @@ use super::request::Request;
 use super::stream::Events;
 use super::{origin, references};
 use crate::chat::Chat;
+use crate::chat::answer::Piece;
 use crate::chat::identity::Session;
 use crate::conversations::Conversations;
 use crate::error::ApiError;
@@ -34,12 +35,21 @@ pub async fn create(
     if asked.shape.stream {
         return Ok(sse::stream(Events::new(request, answer)));
     }
-    let choices = answer.collect().await.map_err(|error| request.paths.own(error))?;
-    let choice = choices.first().expect("every answer has a choice");
+    let (mut of_text, mut reason) = (Vec::new(), "stop");
+    while let Some(piece) = answer.next().await {
+        match piece.map_err(|error| request.paths.own(error))? {
+            // Those of reasoning and of calls belong to no item.
+            Piece::More { delta, logprobs, .. } if !delta.content.is_empty() => {
+                of_text.extend(logprobs);
+            }
+            Piece::End { reason: ended, .. } => reason = ended,
+            _ => {}
+        }
+    }
     let frame = Frame::of(&answer, request.echo.clone());
-    let status = Status::of_reason(choice.reason);
-    let logprobs = chat_logprobs(&choice.logprobs)["content"].take();
-    let message = choice.message.to_json();
+    let status = Status::of_reason(reason);
+    let logprobs = chat_logprobs(&of_text)["content"].take();
+    let message = answer.message(0).to_json();
     let (tools, summarizes) = (frame.tools(), request.summarizes);
     let output = object::output(&message, &frame.ids, &tools, status, summarizes, &logprobs);
     let outcome = Outcome::of(&answer, output);
