@@ -9,6 +9,7 @@ use hob_slots::ConversationId;
 use hob_slots::format::SegmentRef;
 
 use super::away::Away;
+use super::figures::is_context_full;
 use super::moves::Moves;
 use super::reanchor::Began;
 use crate::conversations::transcript::Grown;
@@ -105,7 +106,7 @@ impl Account {
         self.generation_ms = Some(generation_ms);
         self.generated = tokens;
         if reason == FinishReason::Length {
-            self.context_full = max_tokens.is_none_or(|max| tokens < max);
+            self.context_full = is_context_full(tokens, max_tokens);
         }
     }
 

@@ -80,7 +80,7 @@ impl Figures {
             (None, FinishReason::Length) => Stop::Limit,
         });
         let is_cut = end.reason == FinishReason::Length;
-        self.is_context_full = is_cut && end.max_tokens.is_none_or(|max| self.predicted < max);
+        self.is_context_full = is_cut && is_context_full(self.predicted, end.max_tokens);
     }
 
     /// llama-server's `timings`. The first token is sampled with the prompt: the speed is that of the others.
@@ -112,6 +112,12 @@ impl Figures {
         let prompt_ms = if computed == 0 { 0.0 } else { elapsed_ms };
         Self { prompt: cached + computed, cached, prompt_ms, ..Self::default() }.timings()
     }
+}
+
+/// Whether the context and not the request's limit has cut an answer. `tokens`: 0 where an engine at another address
+/// counted none; then the limit counts.
+pub(super) fn is_context_full(tokens: usize, max_tokens: Option<usize>) -> bool {
+    max_tokens.is_none_or(|max| (1..max).contains(&tokens))
 }
 
 /// 0 where nothing was counted.
@@ -148,6 +154,7 @@ mod tests {
     fn an_answer_below_its_limit_was_cut_by_the_context() {
         assert!(ended(15, None).is_context_full);
         assert!(!ended(16, None).is_context_full);
+        assert!(!ended(0, None).is_context_full, "the tokens are unknown");
         assert_eq!(ended(3, Some("x")).stop, Some(Stop::Word("x".into())));
     }
 }

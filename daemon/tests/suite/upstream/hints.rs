@@ -123,6 +123,28 @@ fn an_engines_stream_is_read_as_it_writes_it() {
     assert_eq!(streamed(&chunks(&world.front.client, &ask("Hi"))), "Streamed");
 }
 
+#[test]
+fn an_answer_that_its_limit_cut_says_so_although_the_engine_counts_no_tokens() {
+    let world = World::of("vllm");
+    let cut = |choice: usize| json!({"choices": [{"index": choice, "delta": {"content": "Hel"}, "finish_reason": "length"}]});
+    world.engine.answers(Script::Whole(vec![cut(0)]));
+    let mut body = ask("Hi");
+    body["max_tokens"] = 2.into();
+    let message = world.front.client.post("/v1/messages", &body);
+    assert_eq!(message["stop_reason"], "max_tokens", "{message}");
+    // Of several answers an engine counts the sum alone.
+    let usage = json!({"prompt_tokens": 5, "completion_tokens": 4});
+    world.engine.answers(Script::Whole(vec![
+        cut(0),
+        cut(1),
+        json!({"choices": [], "usage": usage}),
+    ]));
+    body["n"] = 2.into();
+    let answer = world.front.client.chat(&body);
+    assert_eq!(answer["choices"][1]["finish_reason"], "length");
+    assert_eq!(answer["hob"]["context_full"], false, "{answer}");
+}
+
 /// SGLang writes null where OpenAI leaves a field out.
 #[test]
 fn a_call_is_one_in_each_protocol_where_an_engine_writes_its_missing_fields() {
