@@ -345,6 +345,7 @@ impl Answer {
             } => {
                 self.context.metrics.generated(completion_tokens, drafts);
                 self.context.metrics.used_cells(cells);
+                let is_stopped = stop_text.is_some();
                 let account = &mut self.account;
                 account.usage.completion += completion_tokens;
                 account.usage.drafts += drafts;
@@ -361,7 +362,7 @@ impl Answer {
                     account.cells = cells;
                     account.end_first(reason, completion_tokens, generation_ms, self.max_tokens);
                 }
-                self.finish(choice, reason, &text, timeline);
+                self.finish(choice, reason, is_stopped, &text, timeline);
             }
             TurnEvent::Failed(error) => return Err(error.into()),
         }
@@ -423,16 +424,26 @@ impl Answer {
         }
     }
 
-    fn finish(&mut self, choice: usize, reason: FinishReason, text: &str, timeline: Vec<Token>) {
+    /// `is_stopped`: by a stop text, which may have cut the arguments of a call.
+    fn finish(
+        &mut self,
+        choice: usize,
+        reason: FinishReason,
+        is_stopped: bool,
+        text: &str,
+        timeline: Vec<Token>,
+    ) {
         let partial = &mut self.partial[choice];
         let mut delta = partial.assembly.push(text);
         let is_in_call = partial.assembly.is_in_call();
+        let is_cut = is_stopped && partial.assembly.is_in_arguments();
         delta.append(match partial.is_ended {
             true => partial.assembly.finish(),
             false => partial.assembly.cut(),
         });
         partial.reason = match reason {
             FinishReason::Length if is_in_call => "length",
+            FinishReason::Stop if is_cut => "stop",
             _ if partial.assembly.calls_tools() => "tool_calls",
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",

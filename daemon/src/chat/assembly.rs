@@ -168,6 +168,11 @@ impl Assembly {
         !self.calls.is_empty()
     }
 
+    /// Whether the text so far ends within the arguments of a call.
+    pub fn is_in_arguments(&self) -> bool {
+        self.is_in_call
+    }
+
     /// Whether the text so far ends within a call: in its marks, or in its arguments.
     pub fn is_in_call(&self) -> bool {
         let is_at_call = || self.parser.as_ref().is_some_and(Parser::is_at_call);

@@ -144,3 +144,21 @@ fn functions_are_the_tools_of_older_clients() {
         world.post(CHAT, json!({"messages": [asked], "function_call": {"name": "light"}}));
     assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("function_call")));
 }
+
+#[test]
+fn a_call_that_a_stop_text_has_cut_is_none_to_be_made() {
+    let world = with_calls();
+    let asked = json!([user(&calling("light", json!({"room": "hall"})))]);
+    let parameters = json!({"type": "object", "properties": {"room": {"type": "string"}}});
+    let light = json!({"name": "light", "parameters": parameters});
+    let tools = json!([{"type": "function", "function": light}]);
+    for (stop, arguments, expected) in
+        [("all\"", "{\"room\":\"h", "stop"), ("</tool_call>", "{\"room\":\"hall\"}", "tool_calls")]
+    {
+        let extra = json!({"tools": tools, "stop": [stop]});
+        let (message, reason) = answer(&world, asked.clone(), extra.clone());
+        assert_eq!(message["tool_calls"][0]["function"]["arguments"], arguments, "{stop}");
+        assert_eq!(reason, expected, "{stop}");
+        assert_eq!(deltas(&world, asked.clone(), extra).1, expected, "{stop}");
+    }
+}
