@@ -7,6 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::chat::answer::RESPONSE;
 use crate::chat::identity::{Identity, Session};
 use crate::chat::names;
 use crate::conversations::Conversations;
@@ -89,10 +90,10 @@ impl Thread {
             let error = ApiError::not_found(message).param("thread.previous_message_id");
             error.code(NOT_FOUND)
         })?;
-        let saved = text.messages.iter().find(|saved| saved.id == row);
-        let finish = saved.and_then(|saved| saved.finish.as_ref());
-        let tools = finish.and_then(|finish| finish.pointer(&format!("/response/{KEPT}/tools")));
-        if let Some(tools) = tools {
+        // An answer that its client left has nothing stored with it; those before it have the same.
+        let path = text.path_to(row);
+        let kept = path.iter().rev().find_map(|saved| saved.finish.as_ref()?[RESPONSE].get(KEPT));
+        if let Some(tools) = kept.and_then(|kept| kept.get("tools")) {
             chat["tools"] = tools.clone();
         }
         chat["conversation"] = text.summary.id.as_str().into();

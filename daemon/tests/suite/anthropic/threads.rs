@@ -1,10 +1,11 @@
 //! `thread`: what the server holds, the client leaves out.
 
+use hob_testkit::wait;
 use serde_json::{Value, json};
 
 use crate::common::merged;
 
-use super::{World, refused, say, user, with};
+use super::{MESSAGES, World, refused, say, user, with};
 
 const CALL: &str =
     "<tool_call>\n{\"name\": \"light\", \"arguments\": {\"room\": \"hall\"}}\n</tool_call>";
@@ -75,6 +76,29 @@ fn a_message_is_continued_twice_on_branches() {
     assert!(id.as_str().unwrap().starts_with("msg_"), "{id}");
     let fifth = world.message(&say("Five", after(&json!({"id": id}))));
     assert_eq!(fifth["content"][0]["text"], "Five");
+}
+
+#[test]
+fn a_thread_has_its_tools_behind_an_answer_that_its_client_left() {
+    let world = World::new();
+    let first = world.message(&say("One", create()));
+    let slow = format!("Say this slowly: {}", "and so on ".repeat(30));
+    let body = with(json!([user(json!(slow))]), merged(after(&first), &json!({"stream": true})));
+    let mut stream = world.call(MESSAGES).json(&body).stream();
+    let begun = loop {
+        let (name, event) = stream.next_named().unwrap();
+        if name == "message_start" {
+            break event["message"].clone();
+        }
+    };
+    drop(stream);
+    let conversation = begun["hob"]["conversation"].as_str().unwrap();
+    wait::until("the answer has ended", || {
+        let last = world.stored(conversation).pop()?;
+        (last["status"] == "interrupted").then_some(())
+    });
+    let called = world.message(&say(CALL, after(&begun)));
+    assert_eq!(called["stop_reason"], "tool_use", "{called}");
 }
 
 #[test]
