@@ -13,6 +13,9 @@
 //! - A panic ends one job and no thread: what was to be written stays in memory, what was to be read
 //!   is computed.
 //! - What the disk refused, or a panic left unwritten, is written again behind later jobs.
+//!
+//! Reading order: this file (the threads, and what the tiers hold), `offload` (what the engine hands over),
+//! `fetch` (what it gets back).
 
 mod ahead;
 mod chunks;
@@ -28,6 +31,7 @@ mod locked;
 mod maintenance;
 mod marks;
 mod meaning;
+mod offload;
 mod other_model;
 mod passages;
 mod plan;
@@ -49,16 +53,13 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use hob_slots::content::Import;
-use hob_slots::format::{BranchRef, Object, ObjectKind, SlotRecord};
+use hob_slots::format::SlotRecord;
 use hob_slots::store::Store;
-use hob_slots::{
-    AdapterSet, Block, BlockId, ConversationId, ModelHash, Timeline, Timestamp, Token, Use,
-};
+use hob_slots::{AdapterSet, BlockId, ConversationId, ModelHash, Token, Use};
 
 use crate::backend::Model;
 use crate::embedder::Embedder;
 use crate::map::Tier;
-use crate::position::narrow;
 
 use ahead::Ahead;
 pub use ahead::AheadHandle;
@@ -71,25 +72,17 @@ use job::Job;
 use locked::LockedSteps;
 pub use maintenance::Maintainer;
 use marks::{NumberedChange, UseChange};
+pub use offload::RecordOptions;
 pub use passages::Labelled;
 pub use plan::FetchRequest;
 pub(crate) use plan::MaxGroup;
 pub use read::{Part, Piece};
 pub use recall::{RecallRequest, Recalled};
-use records::{Summary, Unread};
+use records::Summary;
 pub use shared::Budget;
-use shared::{Known, Shared};
+use shared::Shared;
 pub use usage::UsedObject;
 use writer::Writer;
-
-/// How a record is kept.
-#[derive(Clone, Copy, Debug)]
-pub struct RecordOptions {
-    /// It never reaches the disk.
-    pub in_memory: bool,
-    /// No class is known. That of a record that was not read yet stays.
-    pub is_default_class: bool,
-}
 
 /// The memory and disk tiers of one model.
 pub struct KvTiers {
@@ -178,177 +171,9 @@ impl KvTiers {
         self.shared.tier_once_written(id)
     }
 
-    /// Puts an object of a conversation into memory now and, unless it must stay there, onto disk
-    /// behind. `after`: the block before it, if any. `usage`: the request that made it.
-    pub fn put(
-        &self,
-        conversation: &ConversationId,
-        id: BlockId,
-        after: Option<BlockId>,
-        object: Object,
-        usage: Use,
-        in_memory: bool,
-    ) {
-        let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory };
-        if !in_memory {
-            self.shared.learn_names([id]);
-        }
-        self.shared.records().put(conversation, placed(id, &object));
-        self.shared.objects().insert(id, known);
-        self.shared.learn_size(&object);
-        if in_memory || self.shared.store.is_none() {
-            self.shared.pool().insert_saved(id, after, object.payload, usage);
-            self.shared.forget_evicted();
-            return;
-        }
-        self.shared.pool().insert(id, after, object.payload.clone(), usage);
-        self.send(Job::Object(id, Box::new(object)));
-    }
-
-    /// A block leaves the cells of a conversation, which refers to it from now on, until a record of the
-    /// conversation names it or the conversation is forgotten. Returns `false`, and does nothing, where the
-    /// block is neither on disk nor on its way to it.
-    pub fn refer(&self, conversation: &ConversationId, block: &Block) -> bool {
-        let mut records = self.shared.records(); // Nothing is removed meanwhile.
-        if !self.has_disk() || !self.shared.has(&block.id, false) {
-            return false;
-        }
-        records.put(
-            conversation,
-            BranchRef {
-                kind: ObjectKind::Block,
-                start: narrow(block.range.start),
-                end: narrow(block.range.end),
-                id: block.id,
-                bytes: self.file_bytes(&block.id),
-            },
-        );
-        true
-    }
-
-    /// Keeps an object of a live conversation in memory, where there is no disk for it, until it is released
-    /// as often as it was held. Returns `false` where memory has no room for it. What is known of bytes that
-    /// a tier has already stays: they may be on disk, or on their way to it, for another conversation.
-    pub fn hold(
-        &self,
-        conversation: &ConversationId,
-        id: BlockId,
-        after: Option<BlockId>,
-        object: Object,
-        usage: Use,
-    ) -> bool {
-        let in_memory = self.has_disk(); // Without a disk nothing is on its way to it.
-        let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory };
-        let placed = placed(id, &object);
-        let mut records = self.shared.records(); // Nothing is removed meanwhile.
-        let is_new = !self.shared.holds(&id);
-        if !self.shared.pool().hold(id, after, object.payload, usage) {
-            return false;
-        }
-        records.put(conversation, placed);
-        if is_new {
-            self.shared.objects().insert(id, known);
-        }
-        true
-    }
-
-    /// These objects may leave memory from now on, unless another conversation holds them.
-    pub fn release(&self, ids: impl IntoIterator<Item = BlockId>) {
-        let mut pool = self.shared.pool();
-        ids.into_iter().for_each(|id| pool.release(&id));
-    }
-
     /// Bytes of the object's file; 0 for one that this process has neither put nor read.
     pub fn file_bytes(&self, id: &BlockId) -> u64 {
         self.shared.objects().get(id).map_or(0, |known| known.file_bytes)
-    }
-
-    /// Records the objects and tokens of a conversation, whose `timeline` begins with these tokens.
-    /// Where the tokens are a strict prefix of those that are recorded, the recorded tokens and
-    /// objects stay. The record goes on naming the objects of earlier branches.
-    ///
-    /// # Errors
-    /// The objects that no tier holds, because another conversation that named them was forgotten.
-    /// Nothing was recorded.
-    pub fn record(
-        &self,
-        record: SlotRecord,
-        timeline: &Timeline,
-        options: RecordOptions,
-    ) -> Result<(), BTreeSet<BlockId>> {
-        let RecordOptions { in_memory, is_default_class } = options;
-        let mut records = self.shared.records();
-        let summary = records.summary(&record.conversation);
-        let leaves_memory = !in_memory && summary.is_some_and(|before| before.in_memory);
-        let (is_known, unread) = (summary.is_some(), summary.and_then(|before| before.unread));
-        let before = records.lookup(&record.conversation);
-        let names_branches =
-            unread.map_or(is_known && before.is_none(), |before| before.names_branches);
-        let before = before.filter(|_| !leaves_memory);
-        // The writer reads the slot file that this process has not read, or has dropped.
-        let is_before_read = before.is_some() && unread.is_none();
-        let has = |id: &BlockId| self.shared.has(id, in_memory);
-        let known_class = before.iter().flatten().map(|known| known.class).next();
-        let class = known_class.filter(|_| is_default_class).unwrap_or(record.class);
-        let record = SlotRecord { class, ..record };
-        let covering =
-            before.flatten().filter(|before| before.covers(&record.adapters, &record.tokens));
-        let (record, dropped) = match covering {
-            Some(before) => {
-                let record = successor::of_covering(&before, record, has);
-                let SlotRecord { adapters, tokens, lineage, .. } = &record;
-                let timeline = self.shared.timeline(adapters, tokens, &lineage.views);
-                records.set(record, &timeline, has)
-            }
-            None => {
-                let named = record.objects().map(|(id, _)| id);
-                let missing: BTreeSet<BlockId> = named.filter(|id| !has(id)).collect();
-                if !missing.is_empty() {
-                    return Err(missing);
-                }
-                records.set(record, timeline, has)
-            }
-        };
-        if in_memory {
-            records.keep_in_memory(&record);
-            self.send(Job::Drop(dropped));
-        } else {
-            let unread = Unread { is_default_class, names_branches };
-            let unread = (!is_before_read).then_some(unread);
-            unread.into_iter().for_each(|unread| records.mark_unread(&record, unread));
-            self.send(Job::Record { record, dropped, unread });
-        }
-        Ok(())
-    }
-
-    /// Forgets a conversation in memory now and on disk behind: its record, and the objects of all
-    /// its branches that no other conversation refers to. Calls `done` on the writer thread once
-    /// the files of all models are durably gone, or with the reason why one is left.
-    pub fn forget(
-        &self,
-        conversation: &ConversationId,
-        done: impl FnOnce(Result<(), String>) + Send + 'static,
-    ) {
-        self.shared.passages.forget(conversation);
-        let named = self.shared.records().forget(conversation);
-        self.shared.contents.forget(conversation);
-        self.send(Job::Forget(conversation.clone(), named, Box::new(done)));
-    }
-
-    /// Forgets an anonymous turn, which has no record: the objects that no conversation refers to are dropped.
-    pub fn forget_anonymous(&self, turn: &ConversationId) {
-        self.shared.passages.forget(turn);
-        let named = self.shared.records().forget_unrecorded(turn);
-        if !named.is_empty() {
-            self.send(Job::Drop(named));
-        }
-    }
-
-    /// Writes `at` into the conversation's slot file as the time of its last use. Maintenance
-    /// leaves the conversation alone until then.
-    pub fn renew(&self, conversation: ConversationId, at: Timestamp) {
-        self.shared.renewing.lock().insert(conversation.clone());
-        self.send(Job::Renew(conversation, at));
     }
 
     /// Maintenance, without a way through the engine's thread.
@@ -538,86 +363,10 @@ impl Drop for KvTiers {
     }
 }
 
-/// The object's place in its timeline.
-fn placed(id: BlockId, object: &Object) -> BranchRef {
-    let Object { kind, start, .. } = *object;
-    let (start, end) = match kind {
-        ObjectKind::Block | ObjectKind::Lossy => (start, start + object.tokens.len() as u32),
-        ObjectKind::Snapshot | ObjectKind::Partial => (0, start),
-    };
-    BranchRef { kind: kind.in_slot_file(), start, end, id, bytes: object.file_bytes() }
-}
-
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let thread = std::thread::Builder::new().name(name.to_owned());
     thread.spawn(body).expect("the system can start a thread")
 }
 
 #[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use hob_slots::{Payload, TtlClass};
-
-    use super::empty_record::empty_record;
-    use super::*;
-    use crate::backend::fake::FakeModel;
-    use crate::background;
-
-    const MODEL: ModelHash = ModelHash([0; 8]);
-
-    fn tiers(store: Option<Arc<Store>>) -> KvTiers {
-        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
-        KvTiers::new(Arc::new(FakeModel::new()), MODEL, store, budget, None, || {})
-    }
-
-    #[test]
-    fn the_writer_works_behind_answers_until_the_engine_stops() {
-        let niceness = || rustix::process::nice(0).unwrap();
-        let tiers = tiers(None);
-        let of_writer = || {
-            let (send, receive) = mpsc::channel();
-            tiers.when_flushed(move || send.send(niceness()).unwrap());
-            receive.recv().unwrap()
-        };
-        let normal = niceness();
-        assert_eq!(of_writer(), normal + background::BEHIND_ANSWERS);
-        tiers.maintainer().stop();
-        assert_eq!((of_writer(), of_writer()), (normal, normal));
-    }
-
-    #[test]
-    fn records_that_no_read_came_before_keep_the_class_and_the_branches_of_the_slot_file() {
-        let directory = tempfile::tempdir().unwrap();
-        let store = Arc::new(Store::open(directory.path()).unwrap());
-        let object = Object {
-            kind: ObjectKind::Block,
-            model: MODEL,
-            parent: AdapterSet::default().root(MODEL),
-            start: 0,
-            tokens: vec![Token(9); 64],
-            payload: Payload::from(vec![9; 64]),
-        };
-        store.put_object(MODEL, object.id(), &object).unwrap();
-        let earlier = SlotRecord {
-            class: TtlClass::Short,
-            tokens: vec![Token(1)],
-            branches: vec![placed(object.id(), &object)],
-            ..empty_record("chat")
-        };
-        store.put_slot(MODEL, &earlier).unwrap();
-
-        let tiers = tiers(Some(store.clone()));
-        let (busy, is_busy) = mpsc::channel::<()>();
-        tiers.maintainer().run(move |_, _| is_busy.recv().unwrap_or(()));
-        for tokens in [2, 3] {
-            let record = SlotRecord { tokens: vec![Token(1); tokens], ..empty_record("chat") };
-            let timeline = tiers.shared.timeline(&record.adapters, &record.tokens, &[]);
-            let options = RecordOptions { in_memory: false, is_default_class: true };
-            tiers.record(record, &timeline, options).unwrap();
-        }
-        drop(busy);
-        tiers.flush();
-        let saved = store.get_slot(MODEL, &earlier.conversation).unwrap();
-        assert_eq!((saved.tokens.len(), saved.class), (3, TtlClass::Short));
-        assert_eq!(saved.branches, earlier.branches);
-    }
-}
+mod tests;

@@ -1,0 +1,67 @@
+use hob_slots::format::{Object, ObjectKind};
+use hob_slots::{Payload, TtlClass};
+
+use super::empty_record::empty_record;
+use super::offload::placed;
+use super::*;
+use crate::backend::fake::FakeModel;
+use crate::background;
+
+const MODEL: ModelHash = ModelHash([0; 8]);
+
+fn tiers(store: Option<Arc<Store>>) -> KvTiers {
+    let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+    KvTiers::new(Arc::new(FakeModel::new()), MODEL, store, budget, None, || {})
+}
+
+#[test]
+fn the_writer_works_behind_answers_until_the_engine_stops() {
+    let niceness = || rustix::process::nice(0).unwrap();
+    let tiers = tiers(None);
+    let of_writer = || {
+        let (send, receive) = mpsc::channel();
+        tiers.when_flushed(move || send.send(niceness()).unwrap());
+        receive.recv().unwrap()
+    };
+    let normal = niceness();
+    assert_eq!(of_writer(), normal + background::BEHIND_ANSWERS);
+    tiers.maintainer().stop();
+    assert_eq!((of_writer(), of_writer()), (normal, normal));
+}
+
+#[test]
+fn records_that_no_read_came_before_keep_the_class_and_the_branches_of_the_slot_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(directory.path()).unwrap());
+    let object = Object {
+        kind: ObjectKind::Block,
+        model: MODEL,
+        parent: AdapterSet::default().root(MODEL),
+        start: 0,
+        tokens: vec![Token(9); 64],
+        payload: Payload::from(vec![9; 64]),
+    };
+    store.put_object(MODEL, object.id(), &object).unwrap();
+    let earlier = SlotRecord {
+        class: TtlClass::Short,
+        tokens: vec![Token(1)],
+        branches: vec![placed(object.id(), &object)],
+        ..empty_record("chat")
+    };
+    store.put_slot(MODEL, &earlier).unwrap();
+
+    let tiers = tiers(Some(store.clone()));
+    let (busy, is_busy) = mpsc::channel::<()>();
+    tiers.maintainer().run(move |_, _| is_busy.recv().unwrap_or(()));
+    for tokens in [2, 3] {
+        let record = SlotRecord { tokens: vec![Token(1); tokens], ..empty_record("chat") };
+        let timeline = tiers.shared.timeline(&record.adapters, &record.tokens, &[]);
+        let options = RecordOptions { in_memory: false, is_default_class: true };
+        tiers.record(record, &timeline, options).unwrap();
+    }
+    drop(busy);
+    tiers.flush();
+    let saved = store.get_slot(MODEL, &earlier.conversation).unwrap();
+    assert_eq!((saved.tokens.len(), saved.class), (3, TtlClass::Short));
+    assert_eq!(saved.branches, earlier.branches);
+}
