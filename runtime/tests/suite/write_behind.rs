@@ -34,6 +34,10 @@ struct RiggedDisk {
     full: AtomicBool,
     /// Further listings of directories that panic.
     lists: AtomicUsize,
+    /// The writer thread waits before it lists a directory.
+    hold_lists: AtomicBool,
+    /// It does so now.
+    is_held: AtomicBool,
     /// How long each write takes.
     write_millis: AtomicU64,
 }
@@ -92,6 +96,12 @@ impl Files for RiggedDisk {
 
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         panic_while(&self.lists);
+        if std::thread::current().name() == Some("hob-writer") {
+            while self.hold_lists.load(Ordering::SeqCst) {
+                self.is_held.store(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
         Disk.list(dir)
     }
 
@@ -203,6 +213,36 @@ fn readers_that_panicked_read_the_next_restore() {
         assert_eq!(report.tokens.computed, prompt.len() - timeline.len(), "{memory}: {report:?}");
         engine.shutdown();
     }
+}
+
+#[test]
+fn a_restore_reads_the_disk_while_the_writer_reads_which_objects_slot_files_name() {
+    let (model, disk) = (of_memory(MemoryKind::Recurrent), Arc::new(RiggedDisk::default()));
+    let directory = tempfile::tempdir().unwrap();
+    let engine = on(&disk, directory.path(), &model, no_memory());
+    let story = tokens(&model, &user(&"hello ".repeat(60)));
+    let saved = ask(&engine, request("saved", &story, 20)).timeline;
+    block_on(engine.park(name("saved")));
+    settle(&engine);
+
+    disk.hold_lists.store(true, Ordering::SeqCst);
+    let mut timeline = Vec::new();
+    for _ in 0..12 {
+        // The later ones supersede snapshots of the first ones, which the writer removes.
+        let prompt = then(&model, &timeline, "and then?");
+        timeline = ask(&engine, request("chat", &prompt, 5)).timeline;
+        block_on(engine.park(name("chat")));
+    }
+    let began = Instant::now();
+    while !disk.is_held.load(Ordering::SeqCst) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the writer removes nothing");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let prompt = then(&model, &saved, "and now?");
+    let report = ask(&engine, request("saved", &prompt, 5)).report;
+    disk.hold_lists.store(false, Ordering::SeqCst);
+    assert_eq!(report.tokens.computed, prompt.len() - saved.len(), "{report:?}");
+    engine.shutdown();
 }
 
 #[test]

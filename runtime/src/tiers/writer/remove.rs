@@ -21,16 +21,18 @@ use crate::tiers::maintenance;
 const MAX_REMOVED: usize = 16;
 
 impl Writer<'_> {
+    /// Removes those of the objects that no conversation refers to: from memory, then from disk. What is in memory
+    /// alone costs no look at the disk.
     pub(super) fn drop_objects(&self, dropped: &[BlockId]) {
-        let shared = self.shared;
-        if !dropped.is_empty() {
-            self.remove(dropped, |store, ids| {
-                self.read_named(store);
-                match &*self.named.borrow() {
-                    Some(named) => store.remove_objects(shared.fingerprint, ids.difference(named)),
-                    None => Ok(Vec::new()),
-                }
-            });
+        for candidates in dropped.chunks(MAX_REMOVED) {
+            if !self.knows_named() && self.may_be_on_disk(candidates) {
+                self.read_named();
+            }
+            let _no_reads = self.shared.removing();
+            let unreferenced = self.drop_from_memory(candidates.iter().copied());
+            if !unreferenced.is_empty() {
+                self.drop_from_disk(&unreferenced);
+            }
         }
     }
 
@@ -100,27 +102,6 @@ impl Writer<'_> {
         maintenance::collect(self.shared, self.steps, store, model)
     }
 
-    /// Removes the candidates that no conversation refers to, from memory and then from disk. What is in
-    /// memory alone costs no look at the disk.
-    fn remove(
-        &self,
-        candidates: &[BlockId],
-        from_disk: impl Fn(&Store, &BTreeSet<BlockId>) -> Result<Vec<BlockId>, StoreError>,
-    ) {
-        for candidates in candidates.chunks(MAX_REMOVED) {
-            let _no_reads = self.shared.removing();
-            let unreferenced = self.drop_from_memory(candidates.iter().copied());
-            if unreferenced.is_empty() {
-                continue;
-            }
-            match self.shared.store.as_ref().map(|store| from_disk(store, &unreferenced)) {
-                Some(Ok(removed)) => debug!(objects = removed.len(), "removed"),
-                Some(Err(error)) => warn!(%error, "objects not removed"),
-                None => {}
-            }
-        }
-    }
-
     /// Drops the candidates that no conversation refers to or holds from the memory tier. Returns
     /// those of them that may be on disk.
     fn drop_from_memory(&self, candidates: impl IntoIterator<Item = BlockId>) -> BTreeSet<BlockId> {
@@ -144,17 +125,45 @@ impl Writer<'_> {
         all
     }
 
-    /// Reads what slot files name: at the first call, and after one was replaced.
-    fn read_named(&self, store: &Store) {
-        let mut named = self.named.borrow_mut();
-        if self.shared.slot_files_replaced.swap(false, Ordering::SeqCst) {
-            *named = None;
+    /// Removes objects that no slot file names. Where the names are not known, the objects are left to the sweep.
+    fn drop_from_disk(&self, unreferenced: &BTreeSet<BlockId>) {
+        let shared = self.shared;
+        let Some(store) = shared.store.as_ref().filter(|_| self.knows_named()) else { return };
+        let named = self.named.borrow();
+        let unnamed = named.iter().flat_map(|named| unreferenced.difference(named));
+        match store.remove_objects(shared.fingerprint, unnamed) {
+            Ok(removed) => debug!(objects = removed.len(), "removed"),
+            Err(error) => warn!(%error, "objects not removed"),
         }
-        if named.is_none() {
-            match store.needed_objects(self.shared.fingerprint) {
-                Ok(all) => *named = Some(all),
-                Err(error) => warn!(%error, "slot files cannot be read: superseded objects stay"),
-            }
-        }
+    }
+
+    /// Whether a candidate that no conversation refers to may be on disk.
+    fn may_be_on_disk(&self, candidates: &[BlockId]) -> bool {
+        let ids = candidates.to_vec();
+        self.steps.run(move |shared| {
+            let unreferenced = shared.records().unreferenced(ids);
+            let objects = shared.objects();
+            unreferenced.iter().any(|id| objects.get(id).is_none_or(|known| !known.in_memory))
+        })
+    }
+
+    /// Whether no slot file was replaced since [`Self::read_named`]. Maintenance of the model's tiers, on another
+    /// thread, may replace one of the draft model's at any time.
+    fn knows_named(&self) -> bool {
+        let replaced = &self.shared.slot_files_replaced;
+        !replaced.load(Ordering::SeqCst) && self.named.borrow().is_some()
+    }
+
+    /// Reads what slot files name. Not under the lock that readers wait for: there may be thousands of files.
+    fn read_named(&self) {
+        let Some(store) = &self.shared.store else { return };
+        self.named.replace(None);
+        // Before the files are read: one that is replaced meanwhile is read at the next call.
+        self.shared.slot_files_replaced.store(false, Ordering::SeqCst);
+        let read = store.needed_objects(self.shared.fingerprint);
+        let read = read.inspect_err(
+            |error| warn!(%error, "slot files cannot be read: superseded objects stay"),
+        );
+        self.named.replace(read.ok());
     }
 }
