@@ -64,13 +64,14 @@ impl Retries {
         self.records.push_back((record, unread));
     }
 
-    /// The conversation was deleted, and with it the `named` objects.
-    pub fn forget(&mut self, conversation: &ConversationId, named: &[BlockId]) {
+    /// The conversation was deleted. Another one may need its objects.
+    pub fn forget(&mut self, conversation: &ConversationId) {
         self.records.retain(|(record, _)| record.conversation != *conversation);
-        if !self.objects.is_empty() {
-            let named: BTreeSet<&BlockId> = named.iter().collect();
-            self.objects.retain(|(id, _)| !named.contains(id));
-        }
+    }
+
+    /// No conversation refers to these objects any more.
+    pub fn drop_objects(&mut self, unreferenced: &BTreeSet<BlockId>) {
+        self.objects.retain(|(id, _)| !unreferenced.contains(id));
     }
 
     pub fn next_object(&mut self) -> Option<(BlockId, Box<Object>)> {

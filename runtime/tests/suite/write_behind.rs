@@ -334,6 +334,24 @@ fn what_a_full_disk_refused_is_saved_when_there_is_room_again() {
 }
 
 #[test]
+fn a_deletion_on_a_full_disk_leaves_the_objects_to_write_that_another_conversation_needs() {
+    let (model, disk) = (of_memory(MemoryKind::Plain), Arc::new(RiggedDisk::default()));
+    let directory = tempfile::tempdir().unwrap();
+    let engine = on(&disk, directory.path(), &model, options());
+    disk.full.store(true, Ordering::SeqCst);
+    let story = tokens(&model, &user(&"hello ".repeat(60)));
+    for conversation in ["goes", "stays"] {
+        ask(&engine, request(conversation, &story, 20));
+    }
+    settle(&engine);
+    assert_eq!(block_on(engine.forget(name("goes"))), Ok(()));
+    disk.full.store(false, Ordering::SeqCst);
+    assert!(sweep_in(&engine, Duration::ZERO).is_ok());
+    until_saved(directory.path(), "stays", "after the deletion");
+    engine.shutdown();
+}
+
+#[test]
 fn a_disk_that_stays_full_costs_two_failed_writes_a_turn() {
     let (model, disk) = (of_memory(MemoryKind::Plain), Arc::new(RiggedDisk::default()));
     let directory = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ impl Writer<'_> {
         named: Vec<BlockId>,
     ) -> Result<(), String> {
         let shared = self.shared;
-        self.retries.borrow_mut().forget(conversation, &named);
+        self.retries.borrow_mut().forget(conversation);
         let Some(store) = &shared.store else {
             self.drop_from_memory(named);
             let conversation = conversation.clone();
@@ -122,6 +122,7 @@ impl Writer<'_> {
             });
             all.extend(unreferenced);
         }
+        self.retries.borrow_mut().drop_objects(&all);
         all
     }
 
