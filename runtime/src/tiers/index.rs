@@ -138,7 +138,44 @@ impl Shared {
         let Some(file_bytes) = store.reader().object_bytes(self.fingerprint, *id) else {
             return Tier::Nowhere;
         };
+        self.learn_names([*id]);
         self.objects().entry(*id).or_insert(Known::on_disk(file_bytes));
         Tier::Disk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_slots::format::{Object, ObjectKind};
+    use hob_slots::store::{Key, Store};
+    use hob_slots::{ModelHash, Payload, Token};
+
+    use super::super::shared::Budget;
+    use super::*;
+    use crate::backend::fake::FakeModel;
+
+    const MODEL: ModelHash = ModelHash([1; 8]);
+
+    #[test]
+    fn a_block_that_is_found_in_a_sealed_directory_is_known_by_the_name_of_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let key = Key::load_or_make(&directory.path().join("key")).unwrap();
+        let store = Store::open(directory.path().join("slots")).unwrap().sealed(&key).unwrap();
+        let object = Object {
+            kind: ObjectKind::Block,
+            model: MODEL,
+            parent: BlockId::root(MODEL),
+            start: 0,
+            tokens: vec![Token(1); 64],
+            payload: Payload::from(vec![1; 100]),
+        };
+        let id = object.id();
+        store.put_object(MODEL, id, &object).unwrap();
+        let (name, store) = (store.name(id), Arc::new(store));
+        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        let shared = Shared::new(Arc::new(FakeModel::new()), MODEL, Some(store), budget, None);
+
+        assert_eq!(shared.tier_of_recorded(&id), Tier::Disk);
+        assert_eq!(shared.id_of(&name), Some(id), "a removal asks whether it is in use");
     }
 }
