@@ -297,10 +297,11 @@ impl Records {
         }
     }
 
-    /// The conversation's slot file was replaced: the next lookup reads the disk, also when the
-    /// conversation was forgotten before.
+    /// The conversation's slot file was replaced: the next lookup reads the disk. A pending record stays
+    /// valid, and its objects stay referred to: it replaces the file. A forgotten conversation stays forgotten: its
+    /// deletion removes the file.
     pub fn slot_file_replaced(&mut self, conversation: &ConversationId) {
-        self.take(conversation);
+        self.slot_removed(conversation);
         self.leave(conversation, Weak::new());
     }
 

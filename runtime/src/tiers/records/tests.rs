@@ -62,6 +62,26 @@ fn a_removed_slot_file_drops_its_record_unless_a_newer_one_is_pending() {
 }
 
 #[test]
+fn a_replaced_slot_file_drops_its_record_unless_a_newer_one_or_a_deletion_is_to_come() {
+    let mut records = Records::default();
+    let (chat, block) = (conversation("chat"), BlockId([9; 32]));
+    let blocks = vec![BlockRef { end: 1, id: block, bytes: 1 }];
+    let pending = set(&mut records, SlotRecord { blocks, ..record("chat", 1) });
+    records.slot_file_replaced(&chat);
+    assert_eq!(tokens(&mut records, "chat"), Some(1));
+    assert!(records.is_pending(&chat) && records.refers_to(&block));
+
+    records.mark_saved(&pending);
+    records.slot_file_replaced(&chat);
+    assert_eq!(records.lookup(&chat), None);
+    assert!(!records.refers_to(&block));
+
+    records.forget(&chat);
+    records.slot_file_replaced(&chat);
+    assert_eq!(records.lookup(&chat), Some(None));
+}
+
+#[test]
 fn the_least_recently_used_record_is_dropped_and_its_summary_stays() {
     let mut records = Records::with_budget(100);
     for name in ["one", "other"] {
