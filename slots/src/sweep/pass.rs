@@ -271,12 +271,17 @@ impl<'s> Pass<'s> {
         self.removals >= self.rules.max_removals || self.live_refs.is_stopping()
     }
 
+    /// Returns whether it was removed.
     fn remove_slot(&mut self, model: ModelHash, slot: &SavedContents) -> bool {
         if self.must_leave() {
             self.swept.left = true;
             return false;
         }
         let id = slot.conversation();
+        // A turn may have opened it since the sweep has chosen it.
+        if self.live_refs.is_open(model, id) {
+            return false;
+        }
         let removed = self.try_to(|pass| pass.store.remove_listed(&slot.entry)) == Some(true);
         if removed {
             self.removals += 1;

@@ -1,4 +1,4 @@
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use tempfile::TempDir;
@@ -126,6 +126,30 @@ impl LiveRefs for Engine {
     }
 }
 
+/// An engine that opens the conversation once the sweep has asked whether it is open.
+#[derive(Default)]
+struct OpensMeanwhile {
+    is_open: Cell<bool>,
+}
+
+impl LiveRefs for OpensMeanwhile {
+    fn is_open(&self, _: ModelHash, _: &ConversationId) -> bool {
+        self.is_open.replace(true)
+    }
+
+    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
+
+    fn with_unreferenced(
+        &self,
+        _: &Store,
+        _: ModelHash,
+        objects: BTreeSet<ObjectName>,
+        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
+    ) {
+        remove(&objects);
+    }
+}
+
 #[test]
 fn each_class_expires_with_its_objects() {
     let world = World::new();
@@ -176,6 +200,18 @@ fn an_open_conversation_is_never_touched() {
     assert_eq!(world.conversations(), ["open"]);
     assert_eq!((swept.compressed, world.objects()), (0, 1));
     assert_eq!(*engine.left.borrow(), ["closed"]);
+}
+
+#[test]
+fn a_conversation_that_is_opened_after_the_sweep_has_chosen_it_stays() {
+    for (class, quota) in [(TtlClass::Short, u64::MAX), (TtlClass::Permanent, 0)] {
+        let world = World::new();
+        world.save("chat", class, MODEL, &[1]);
+        let rules = Rules { quota: Quota::Bytes(quota), ..no_compression() };
+        let swept = world.sweep_after_hours(1, rules, &OpensMeanwhile::default());
+        assert_eq!((swept.expired, swept.evicted, swept.collected), (0, 0, 0), "{class}");
+        assert_eq!((world.conversations(), world.objects()), (vec!["chat".to_owned()], 1));
+    }
 }
 
 #[test]
