@@ -2,7 +2,8 @@
 //!
 //! - [`plan`] only reads. [`apply`] removes exactly what the plan lists, so a dry run reports what
 //!   the same request would free.
-//! - A conversation in use is never changed; the report lists it as skipped.
+//! - A conversation in use is never changed; the report lists it as skipped. Whether it is in use is asked for the
+//!   plan, and again right before its file is changed.
 //! - Slot files are removed before the objects that only they referenced. An object that a running
 //!   engine references stays, see [`LiveRefs`].
 
@@ -107,18 +108,24 @@ pub fn plan(
     }
 }
 
-/// Does what `plan` lists.
+/// Does what `plan` lists, but for conversations that came into use since.
 pub fn apply(
     store: &Store,
     live_refs: &dyn LiveRefs,
     plan: Plan,
     context: &Context,
 ) -> Result<Report, StoreError> {
-    let mut freed = Vec::new();
-    for model in &plan.models {
-        freed.push(model.apply(store, live_refs, context)?);
+    let Plan { models, mut report } = plan;
+    let (mut freed, mut in_use, mut removed) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for model in &models {
+        let (freed_of_model, opened) = model.apply(store, live_refs, context)?;
+        freed.push(freed_of_model);
+        let slots = model.slots.iter().map(|slot| &slot.conversation);
+        removed.extend(slots.filter(|id| !opened.contains(id)).map(ConversationId::as_str));
+        in_use.extend(opened.iter().map(|id| Skipped::in_use(model.model, id)));
     }
-    Ok(plan.report.with_freed(false, &freed))
+    report.skip(in_use, &removed);
+    Ok(report.with_freed(false, &freed))
 }
 
 impl Plan {
@@ -147,9 +154,12 @@ impl Planner<'_> {
         let (mut plans, mut infos, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         for &model in models {
             let listing = self.reader.contents(model)?;
-            let is_open = |slot: &SavedContents| (self.is_open)(model, &slot.entry.conversation);
-            let in_use = listing.slots.iter().filter(|slot| selects(slot) && is_open(slot));
-            skipped.extend(in_use.map(|slot| Skipped::in_use(model, &slot.entry.conversation)));
+            let selected = listing.slots.iter().filter(|slot| selects(slot));
+            let selected = selected.map(|slot| &slot.entry.conversation);
+            let in_use: BTreeSet<&ConversationId> =
+                selected.filter(|id| (self.is_open)(model, id)).collect();
+            skipped.extend(in_use.iter().map(|id| Skipped::in_use(model, id)));
+            let is_open = |slot: &SavedContents| in_use.contains(&slot.entry.conversation);
             let choice = choose(&listing.slots, |slot| selects(slot) && !is_open(slot));
             infos.extend(self.infos(&listing.slots, &choice));
             plans.push(self.removal(model, &listing, choice, with_garbage)?);
@@ -257,35 +267,54 @@ impl ModelPlan {
         }
     }
 
+    /// Returns what it has freed, and the conversations that it left because they came into use.
     fn apply(
         &self,
         store: &Store,
         live_refs: &dyn LiveRefs,
         context: &Context,
-    ) -> Result<Freed, StoreError> {
+    ) -> Result<(Freed, Vec<ConversationId>), StoreError> {
         let model = self.model;
-        let mut saved_bytes = 0;
+        let (mut saved_bytes, mut in_use) = (0, Vec::new());
         for slot in &self.slots {
-            if store.remove_slot(model, &slot.conversation)? {
+            if live_refs.is_open(model, &slot.conversation) {
+                in_use.push(slot.conversation.clone());
+            } else if store.remove_slot(model, &slot.conversation)? {
                 saved_bytes += slot.file_bytes;
                 live_refs.slot_file_removed(model, &slot.conversation);
             }
         }
         if let Some(record) = &self.record {
-            store.put_slot(model, record)?;
-            live_refs.slot_file_replaced(model, &record.conversation);
+            if live_refs.is_open(model, &record.conversation) {
+                in_use.push(record.conversation.clone());
+            } else {
+                store.put_slot(model, record)?;
+                live_refs.slot_file_replaced(model, &record.conversation);
+            }
+        }
+        let mut own_objects = self.own_objects.clone();
+        for conversation in &in_use {
+            match store.get_slot(model, conversation) {
+                Ok(record) => {
+                    for (id, _) in record.objects() {
+                        own_objects.remove(&store.name(id));
+                    }
+                }
+                Err(_) => own_objects.clear(), // It may name any of them.
+            }
         }
         let remove = |names: Vec<ObjectName>, grace| {
             remove_objects(store, live_refs, model, names, &context.now, grace, usize::MAX).whole()
         };
         let garbage = remove(self.garbage.objects.clone(), context.grace)?;
-        let own = remove(self.own_objects.iter().copied().collect(), Duration::ZERO)?;
-        Ok(Freed {
+        let own = remove(own_objects.into_iter().collect(), Duration::ZERO)?;
+        let freed = Freed {
             model,
             saved_bytes: saved_bytes + own.bytes,
             garbage_objects: garbage.objects,
             garbage_bytes: garbage.bytes,
-        })
+        };
+        Ok((freed, in_use))
     }
 }
 

@@ -1,5 +1,7 @@
 //! What maintenance did, or would do: the answers of the daemon's `/v1/slots` routes.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::SavedConversation;
@@ -103,6 +105,32 @@ pub(super) struct Freed {
 }
 
 impl Report {
+    /// Conversations that came into use after the plan were left. `removed`: those that were removed.
+    pub(super) fn skip(&mut self, in_use: Vec<Skipped>, removed: &BTreeSet<&str>) {
+        if in_use.is_empty() {
+            return;
+        }
+        let is_left = |model: ModelHash, conversation: &str| {
+            in_use.iter().any(|it| it.fingerprint == model && it.conversation == conversation)
+        };
+        match self {
+            Self::Pruned(report) => {
+                report.slots.retain(|slot| !is_left(slot.fingerprint, &slot.conversation));
+                report.skipped.extend(in_use);
+            }
+            Self::Removed(report) => {
+                report.removed.retain(|name| removed.contains(name.as_str()));
+                report.skipped.extend(in_use);
+            }
+            Self::Reclassed(report) => {
+                let is_left = |model| in_use.iter().any(|it| it.fingerprint == model);
+                report.changed.retain(|change| !is_left(change.fingerprint));
+                report.skipped.extend(in_use);
+            }
+            Self::Collected(_) => {}
+        }
+    }
+
     /// The same report with the bytes that `freed` adds up to.
     pub(super) fn with_freed(self, dry_run: bool, freed: &[Freed]) -> Self {
         let saved_bytes: u64 = freed.iter().map(|freed| freed.saved_bytes).sum();

@@ -1,5 +1,6 @@
 //! Pruning, collecting, removing and classes, on a real directory.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -48,6 +49,26 @@ fn an_open_conversation_is_skipped_and_reported() {
     let done = world.set_class(&engine, "a", TtlClass::Permanent);
     assert_eq!((done.changed.len(), done.skipped.len()), (0, 1));
     assert_eq!(world.objects(), [1]);
+}
+
+#[test]
+fn a_conversation_that_is_opened_after_the_plan_is_skipped_and_keeps_its_objects() {
+    let world = World::new();
+    world.save("a", 3, &[1, 2]);
+    world.save("b", 3, &[2, 3]);
+    let all = Prune { fingerprint: Some(MODEL), dry_run: false, ..Prune::default() };
+    let done = world.prune(&OpensMeanwhile::new("a"), all);
+    let skipped = [Skipped::in_use(MODEL, &id("a"))];
+    assert_eq!(done.skipped, skipped);
+    assert_eq!(done.slots.iter().map(|slot| &*slot.conversation).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(world.objects(), [1, 2]);
+
+    let done = world.remove(&OpensMeanwhile::new("a"), &["a"]);
+    assert_eq!((done.removed.len(), done.missing.len(), &done.skipped[..]), (0, 0, &skipped[..]));
+    let done = world.set_class(&OpensMeanwhile::new("a"), "a", TtlClass::Permanent);
+    assert_eq!((done.changed.len(), &done.skipped[..]), (0, &skipped[..]));
+    assert_eq!(world.store.get_slot(MODEL, &id("a")).unwrap().class, TtlClass::Long);
+    assert_eq!(world.objects(), [1, 2]);
 }
 
 #[test]
@@ -153,6 +174,36 @@ impl LiveRefs for Engine {
         remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
     ) {
         remove(&objects.difference(&self.needs).copied().collect());
+    }
+}
+
+/// An engine that opens the conversation once the plan has asked whether it is open.
+struct OpensMeanwhile {
+    conversation: ConversationId,
+    is_open: Cell<bool>,
+}
+
+impl OpensMeanwhile {
+    fn new(name: &str) -> Self {
+        Self { conversation: id(name), is_open: Cell::new(false) }
+    }
+}
+
+impl LiveRefs for OpensMeanwhile {
+    fn is_open(&self, _: ModelHash, conversation: &ConversationId) -> bool {
+        self.conversation == *conversation && self.is_open.replace(true)
+    }
+
+    fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
+
+    fn with_unreferenced(
+        &self,
+        _: &Store,
+        _: ModelHash,
+        objects: BTreeSet<ObjectName>,
+        remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
+    ) {
+        remove(&objects);
     }
 }
 
