@@ -180,8 +180,9 @@ impl LiveRefs for EngineRefs<'_> {
                 let shared = whose.shared(own);
                 for id in names.iter().filter_map(|name| shared.id_of(name)) {
                     let mut known = shared.objects();
+                    // One that is in memory is not on its way to the disk: its slot exports it again.
                     if let Some(object) = known.get_mut(&id) {
-                        object.on_disk = false;
+                        (object.on_disk, object.in_memory) = (false, true);
                     }
                     if !shared.pool().contains(&id) {
                         known.remove(&id);

@@ -12,6 +12,7 @@ mod chunks;
 mod cold;
 mod collection;
 mod cut;
+mod damage;
 mod dialects;
 mod draft_model;
 mod drafts;
