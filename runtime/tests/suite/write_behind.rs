@@ -1,136 +1,25 @@
 //! The writer and the readers: a job that panics ends alone, what a full disk refused is written
 //! again, and nothing is dropped that a disk could take.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, Retention, SlotState, TurnError, TurnRequest};
-use hob_slots::store::files::{Disk, Entry, Facts, Files, Lock, LockError, NewFile, OpenFile};
-use hob_slots::store::{Store, StoreReader};
+use hob_slots::store::StoreReader;
 use hob_slots::{Sweeper, Swept, Timestamp, TtlClass};
 use parking_lot::Mutex;
 
 use crate::support::*;
 
+mod rigged_disk;
+
+use rigged_disk::{RiggedDisk, on};
+
 const MEMORIES: [MemoryKind; 3] = [MemoryKind::Plain, MemoryKind::Windowed, MemoryKind::Recurrent];
-
-/// The real disk, whose calls can panic or take long.
-#[derive(Debug, Default)]
-struct RiggedDisk {
-    /// Further reads of objects that panic.
-    reads: AtomicUsize,
-    /// Further writes of the writer thread that succeed before those that panic.
-    writes_before: AtomicUsize,
-    /// Further writes of the writer thread that panic.
-    writes: AtomicUsize,
-    /// The readers wait before they open a slot file.
-    hold_readers: AtomicBool,
-    /// Every write finds the disk full.
-    full: AtomicBool,
-    /// Further listings of directories that panic.
-    lists: AtomicUsize,
-    /// The writer thread waits before it lists a directory.
-    hold_lists: AtomicBool,
-    /// It does so now.
-    is_held: AtomicBool,
-    /// How long each write takes.
-    write_millis: AtomicU64,
-}
-
-/// Counts down. `false` at 0.
-fn is_left(left: &AtomicUsize) -> bool {
-    left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok()
-}
-
-fn panic_while(left: &AtomicUsize) {
-    assert!(!is_left(left), "a rigged call");
-}
-
-impl Files for RiggedDisk {
-    fn resolve(&self, dir: &Path) -> io::Result<PathBuf> {
-        Disk.resolve(dir)
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
-        if std::thread::current().name() == Some("hob-writer") && !is_left(&self.writes_before) {
-            panic_while(&self.writes);
-        }
-        if self.full.load(Ordering::SeqCst) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        std::thread::sleep(Duration::from_millis(self.write_millis.load(Ordering::SeqCst)));
-        Disk.create(path)
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
-        if path.extension().is_some_and(|end| end == "kv") {
-            panic_while(&self.reads);
-        } else if std::thread::current().name() == Some("hob-reader") {
-            while self.hold_readers.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-        Disk.open(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        Disk.remove(path)
-    }
-
-    fn make_dir(&self, path: &Path) -> io::Result<()> {
-        Disk.make_dir(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        Disk.sync_dir(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        panic_while(&self.lists);
-        if std::thread::current().name() == Some("hob-writer") {
-            while self.hold_lists.load(Ordering::SeqCst) {
-                self.is_held.store(true, Ordering::SeqCst);
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        }
-        Disk.list(dir)
-    }
-
-    fn look(&self, path: &Path) -> io::Result<Facts> {
-        Disk.look(path)
-    }
-
-    fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {
-        Disk.touch(path, time)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        Disk.free_bytes(path)
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {
-        Disk.lock(path)
-    }
-}
-
-fn on(
-    disk: &Arc<RiggedDisk>,
-    path: &Path,
-    model: &Arc<dyn Model>,
-    options: EngineOptions,
-) -> Engine {
-    let store = Arc::new(Store::open_on(disk.clone(), path).expect("a free directory"));
-    Engine::start(model.clone(), FINGERPRINT, Some(store), options).expect("the context fits")
-}
 
 fn no_memory() -> EngineOptions {
     EngineOptions { memory_budget_bytes: 0, ..options() }
