@@ -30,7 +30,7 @@ use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::error::{ApiError, ErrorKind};
 use crate::shared::{PARALLEL, SharedError, SharedTier, Stamp, admission::Offer, names};
-use crate::storage::Storage;
+use crate::storage::{Adopted, Storage};
 
 const FORMAT: &str = "hob shared conversation";
 const VERSION: u64 = 1;
@@ -40,6 +40,9 @@ const MAX_TEXT_BYTES: u64 = 256 << 20;
 const MAX_SLOT_BYTES: u64 = 64 << 20;
 /// Objects that are in memory at a time, by their bytes.
 const BATCH_BYTES: u64 = 64 << 20;
+/// How often the objects of a conversation are fetched. Between the fetch and their record, a deletion may collect
+/// them.
+const MAX_FETCHES: usize = 2;
 /// Between two attempts to publish.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -332,17 +335,26 @@ impl Sharing {
             tracing::info!(conversation = %id, bytes, tokens, "KV of the shared tier: computing is quicker");
             return Ok(());
         }
-        let (began, patience) = (Instant::now(), offer.patience(speed));
-        match timeout(patience, self.fetch(&folder, missing)).await {
-            Ok(fetched) => fetched?,
-            Err(_) => return Err(SharedError::Late(patience).into()),
+        let (began, patience, mut missing) = (Instant::now(), offer.patience(speed), missing);
+        for _ in 0..MAX_FETCHES {
+            let left = patience.saturating_sub(began.elapsed());
+            match timeout(left, self.fetch(&folder, missing)).await {
+                Ok(fetched) => fetched?,
+                Err(_) => return Err(SharedError::Late(patience).into()),
+            }
+            // Its cells end where the other daemon went on; the next turn restores what they had, and more.
+            engine.park(id.clone()).await;
+            match storage.adopt_record(record.clone()).await? {
+                Adopted::Lacks(objects) => missing = objects,
+                Adopted::Written | Adopted::InUse => {
+                    tier.counters().fetched.fetch_add(1, Ordering::Relaxed);
+                    let ms = began.elapsed().as_millis();
+                    tracing::info!(conversation = %id, bytes, tokens, ms, "KV from the shared tier");
+                    return Ok(());
+                }
+            }
         }
-        // Its cells end where the other daemon went on; the next turn restores what they had, and more.
-        engine.park(id.clone()).await;
-        storage.adopt_record(record).await?;
-        tier.counters().fetched.fetch_add(1, Ordering::Relaxed);
-        let ms = began.elapsed().as_millis();
-        tracing::info!(conversation = %id, bytes, tokens, ms, "KV from the shared tier");
+        tracing::info!(conversation = %id, "KV of the shared tier was removed here meanwhile");
         Ok(())
     }
 

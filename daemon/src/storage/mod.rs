@@ -28,6 +28,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::error::ApiError;
+pub use adopt::Adopted;
 use quota::DiskQuota;
 
 /// What [`Storage`] is made of.
