@@ -261,7 +261,8 @@ impl<'s> Pass<'s> {
             let needed = self.models[at].objects();
             let own = gone.flat_map(|slot| &slot.objects).map(|(id, _)| id);
             let own: BTreeSet<_> = self.store.names(own.filter(|id| !needed.contains_key(id)));
-            self.remove_objects(model, own.into_iter().collect(), self.rules.grace);
+            // Whatever their age: no save is about to name what the engine does not reference.
+            self.remove_objects(model, own.into_iter().collect(), Duration::ZERO);
         }
         self.swept.freed_bytes - freed_before
     }

@@ -241,6 +241,16 @@ fn over_quota_the_cheapest_to_rebuild_per_byte_is_removed_first() {
 }
 
 #[test]
+fn over_quota_the_bytes_of_a_conversation_that_was_just_saved_are_freed_at_once() {
+    let world = World::new();
+    world.save("chat", TtlClass::Permanent, MODEL, &[1, 2]);
+    let rules = Rules { quota: Quota::Bytes(0), ..no_compression() };
+    let swept = world.sweep_after_hours(0, rules, &NoEngine);
+    assert_eq!((swept.evicted, swept.collected, swept.used_bytes), (1, 2, 0));
+    assert_eq!(world.objects(), 0);
+}
+
+#[test]
 fn shared_bytes_free_nothing() {
     let world = World::new();
     let shared = [1, 2, 3, 4];
