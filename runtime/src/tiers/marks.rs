@@ -6,7 +6,7 @@
 //! - A late change of an earlier restore does not touch the mark of a later one.
 //! - A restore that was cancelled before its mark was written leaves none: its turn's end may have
 //!   passed.
-//! - A deleted conversation loses its mark.
+//! - A deleted conversation loses its mark. One whose record must stay in memory gets none.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;

@@ -131,7 +131,11 @@ impl Plan {
         let record = find_record(shared, request, &mut miss);
         if let (Some(record), Some(store), false) = (&record, &shared.store, request.record_only) {
             let (model, conversation) = (shared.fingerprint, &record.conversation);
-            shared.marks.restore(store, model, conversation, request.number, &is_wanted);
+            let in_memory = shared.records().summary(conversation).is_some_and(|it| it.in_memory);
+            // Of one that must stay in memory the name is not written either.
+            if !in_memory {
+                shared.marks.restore(store, model, conversation, request.number, &is_wanted);
+            }
         }
         let expected = expected(request, record.as_deref());
         let goes_back = goes_back(request, record.as_deref(), expected);

@@ -30,6 +30,7 @@ mod map;
 mod memory_policy;
 mod parallel;
 mod prewarm;
+mod private;
 mod reanchor;
 mod recall;
 mod records;
