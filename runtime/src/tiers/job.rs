@@ -19,8 +19,13 @@ pub(super) enum Job {
         /// there was none, and `record` covers it.
         unread: Option<Unread>,
     },
-    /// Objects that their conversation no longer refers to.
-    Drop(Vec<BlockId>),
+    Drop {
+        /// Objects that their conversation no longer refers to.
+        objects: Vec<BlockId>,
+        /// The conversation's record stays in memory from now on: the slot file of the one before names objects
+        /// that no record of this process names.
+        slot_file_stays: bool,
+    },
     /// With the objects that the conversation referred to. Called when its files are gone.
     Forget(ConversationId, Vec<BlockId>, Box<dyn FnOnce(Result<(), String>) + Send>),
     /// With the time of its last use.

@@ -166,7 +166,7 @@ impl LiveRefs for EngineRefs<'_> {
             self.steps.run(move |own| {
                 let shared = whose.shared(own);
                 shared.records().slot_file_replaced(&conversation);
-                shared.slot_files_replaced.store(true, Ordering::SeqCst);
+                shared.slot_files_unread.store(true, Ordering::SeqCst);
             });
         }
     }

@@ -120,6 +120,7 @@ impl KvTiers {
         let mut records = self.shared.records();
         let summary = records.summary(&record.conversation);
         let leaves_memory = !in_memory && summary.is_some_and(|before| before.in_memory);
+        let slot_file_stays = in_memory && summary.is_some_and(|before| !before.in_memory);
         let (is_known, unread) = (summary.is_some(), summary.and_then(|before| before.unread));
         let before = records.lookup(&record.conversation);
         let names_branches =
@@ -151,7 +152,7 @@ impl KvTiers {
         };
         if in_memory {
             records.keep_in_memory(&record);
-            self.send(Job::Drop(dropped));
+            self.send(Job::Drop { objects: dropped, slot_file_stays });
         } else {
             let unread = Unread { is_default_class, names_branches };
             let unread = (!is_before_read).then_some(unread);
@@ -180,7 +181,7 @@ impl KvTiers {
         self.shared.passages.forget(turn);
         let named = self.shared.records().forget_unrecorded(turn);
         if !named.is_empty() {
-            self.send(Job::Drop(named));
+            self.send(Job::Drop { objects: named, slot_file_stays: false });
         }
     }
 

@@ -77,8 +77,9 @@ pub(super) struct Shared {
     pub bytes_per_token: AtomicU64,
     /// Requests that the saved history of the eviction policy covers.
     pub saved_runs: AtomicU64,
-    /// Maintenance has replaced slot files since the writer has read what they name.
-    pub slot_files_replaced: AtomicBool,
+    /// Since the writer has read what slot files name, maintenance has replaced some, or the record of one has given
+    /// way to one that stays in memory.
+    pub slot_files_unread: AtomicBool,
     unsaved_budget_bytes: u64,
     /// The engine waits for [`Shared::is_full`] to become false.
     pub engine_waits: AtomicBool,
@@ -144,7 +145,7 @@ impl Shared {
             block_bytes: AtomicUsize::new(0),
             bytes_per_token: AtomicU64::new(0),
             saved_runs: AtomicU64::new(0),
-            slot_files_replaced: AtomicBool::new(false),
+            slot_files_unread: AtomicBool::new(false),
             unsaved_budget_bytes: budget.unsaved_bytes,
             engine_waits: AtomicBool::new(false),
             counters: Counters::default(),

@@ -144,7 +144,12 @@ impl<'s> Writer<'s> {
                 fault::point(Place::Maintenance);
                 job(self.shared, self.steps);
             }
-            Job::Drop(dropped) => self.drop_objects(&dropped),
+            Job::Drop { objects, slot_file_stays } => {
+                if slot_file_stays {
+                    self.shared.slot_files_unread.store(true, Ordering::SeqCst);
+                }
+                self.drop_objects(&objects);
+            }
             Job::Flush(done) => done(),
             Job::Close => return ControlFlow::Break(()),
         }

@@ -3,7 +3,9 @@
 //! - An object leaves memory before disk, while no new record can name it: a slot that still has it
 //!   in cells exports it again.
 //! - An object is not removed that a slot file names of an earlier process, or one that maintenance has written:
-//!   the records do not refer to it before that file is read.
+//!   the records do not refer to it before that file is read. Neither is one that the slot file of a conversation
+//!   names whose record stays in memory by now.
+//! - Slot files are read before the lock that keeps readers from objects is taken.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -148,11 +150,11 @@ impl Writer<'_> {
         })
     }
 
-    /// Whether no slot file was replaced since [`Self::read_named`]. Maintenance of the model's tiers, on another
-    /// thread, may replace one of the draft model's at any time.
+    /// Whether what [`Self::read_named`] has read is all that counts. Maintenance of the model's tiers, on another
+    /// thread, may replace a slot file of the draft model's at any time.
     fn knows_named(&self) -> bool {
-        let replaced = &self.shared.slot_files_replaced;
-        !replaced.load(Ordering::SeqCst) && self.named.borrow().is_some()
+        let unread = &self.shared.slot_files_unread;
+        !unread.load(Ordering::SeqCst) && self.named.borrow().is_some()
     }
 
     /// Reads what slot files name. Not under the lock that readers wait for: there may be thousands of files.
@@ -160,7 +162,7 @@ impl Writer<'_> {
         let Some(store) = &self.shared.store else { return };
         self.named.replace(None);
         // Before the files are read: one that is replaced meanwhile is read at the next call.
-        self.shared.slot_files_replaced.store(false, Ordering::SeqCst);
+        self.shared.slot_files_unread.store(false, Ordering::SeqCst);
         let read = store.needed_objects(self.shared.fingerprint);
         let read = read.inspect_err(
             |error| warn!(%error, "slot files cannot be read: superseded objects stay"),
