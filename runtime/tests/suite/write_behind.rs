@@ -241,6 +241,20 @@ fn a_deletion_on_a_full_disk_leaves_the_objects_to_write_that_another_conversati
 }
 
 #[test]
+fn a_deletion_empties_memory_where_the_disk_has_taken_nothing() {
+    let (model, disk) = (of_memory(MemoryKind::Plain), Arc::new(RiggedDisk::default()));
+    let directory = tempfile::tempdir().unwrap();
+    let engine = on(&disk, directory.path(), &model, options());
+    disk.full.store(true, Ordering::SeqCst);
+    ask(&engine, request("chat", &tokens(&model, &user(&"hello ".repeat(60))), 20));
+    settle(&engine);
+    assert!(status(&engine).memory_bytes > 0);
+    assert_eq!(block_on(engine.forget(name("chat"))), Ok(()));
+    assert_eq!(status(&engine).memory_bytes, 0);
+    engine.shutdown();
+}
+
+#[test]
 fn a_disk_that_stays_full_costs_two_failed_writes_a_turn() {
     let (model, disk) = (of_memory(MemoryKind::Plain), Arc::new(RiggedDisk::default()));
     let directory = tempfile::tempdir().unwrap();

@@ -137,7 +137,7 @@ impl<'s> Writer<'s> {
                 self.write_successor(record, unread, dropped);
                 self.shared.save_history(self.steps, false);
             }
-            Job::Forget(conversation, named, done) => done(self.forget(&conversation, named)),
+            Job::Forget(conversation, named, done) => done(self.forget(&conversation, &named)),
             Job::Renew(conversation, at) => self.renew(&conversation, at),
             Job::Maintain(_) if self.shared.stopping.load(Ordering::SeqCst) => {}
             Job::Maintain(job) => {

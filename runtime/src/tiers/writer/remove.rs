@@ -43,12 +43,13 @@ impl Writer<'_> {
     pub(super) fn forget(
         &self,
         conversation: &ConversationId,
-        named: Vec<BlockId>,
+        named: &[BlockId],
     ) -> Result<(), String> {
         let shared = self.shared;
         self.retries.borrow_mut().forget(conversation);
+        // Also where the disk cannot be listed, or has no directory of the model.
+        self.drop_from_memory(named.iter().copied());
         let Some(store) = &shared.store else {
-            self.drop_from_memory(named);
             let conversation = conversation.clone();
             self.steps.run(move |shared| shared.records().forgotten(&conversation));
             return Ok(());
@@ -56,7 +57,7 @@ impl Writer<'_> {
         let removed = store.models().and_then(|models| {
             let models = models.into_iter().filter(|&model| shared.is_ours(model));
             let removed: Vec<_> =
-                models.map(|model| self.forget_under(store, model, conversation, &named)).collect();
+                models.map(|model| self.forget_under(store, model, conversation, named)).collect();
             removed.into_iter().collect()
         });
         {
