@@ -13,6 +13,7 @@ use super::error::{Miss, StoreError, io_error};
 use super::files::{Facts, Kind, read_all, write_all};
 use super::reader::StoreReader;
 use super::write;
+use crate::format::SlotRecord;
 use crate::id::{BlockId, ConversationId, ModelHash};
 
 /// Bytes of a model's quarantine after a sweep.
@@ -110,7 +111,8 @@ impl Store {
         Ok((files.len(), freed))
     }
 
-    /// Removes the slot files of a conversation and the objects in `named` from quarantine.
+    /// Removes the slot files of a conversation from quarantine, and the objects in `named` and those that its slot
+    /// files there name.
     pub fn forget_quarantined(
         &self,
         model: ModelHash,
@@ -118,21 +120,37 @@ impl Store {
         named: &BTreeSet<BlockId>,
     ) -> Result<(), StoreError> {
         let dir = self.layout.quarantine(model);
-        let there = write::list(&*self.files, &dir)?;
+        let entries = write::list(&*self.files, &dir)?.into_iter();
+        let there: HashSet<OsString> = entries.map(|entry| entry.name).collect();
         if there.is_empty() {
             return Ok(());
         }
+        let quarantined = |path: PathBuf| Some(path.file_name()?.to_owned());
+        let is_there = |name: &OsString| there.contains(name);
         let slots = self.layout.slot_candidates(model, conversation).into_iter();
-        let objects = named.iter().map(|&id| self.layout.object(model, self.name(id)));
-        let paths = slots.map(|(path, _)| path).chain(objects);
-        let gone: HashSet<OsString> =
-            paths.filter_map(|path| Some(path.file_name()?.to_owned())).collect();
-        for entry in there.into_iter().filter(|entry| gone.contains(&entry.name)) {
-            let path = dir.join(entry.name);
+        let slots = slots.filter_map(|(path, _)| quarantined(path)).filter(is_there);
+        let slots: Vec<OsString> = slots.collect();
+        let mut objects = named.clone();
+        for slot in &slots {
+            objects.extend(self.named_in_quarantine(&dir.join(slot), conversation));
+        }
+        let objects = objects.iter().map(|&id| self.layout.object(model, self.name(id)));
+        let objects = objects.filter_map(quarantined).filter(is_there);
+        // Slot files last: after a crash they still tell which objects go with them.
+        for name in objects.chain(slots.iter().cloned()) {
+            let path = dir.join(name);
             write::remove(&*self.files, &reason_of(&path))?;
             write::remove(&*self.files, &path)?;
         }
         Ok(())
+    }
+
+    /// The objects of a slot file that is whole: crashes have condemned it.
+    fn named_in_quarantine(&self, slot: &Path, conversation: &ConversationId) -> Vec<BlockId> {
+        let record = self.read(slot).ok().and_then(|file| SlotRecord::decode(&file).ok());
+        let record = record.map(|(_, record)| record);
+        let record = record.filter(|record| record.conversation == *conversation);
+        record.iter().flat_map(SlotRecord::objects).map(|(id, _)| id).collect()
     }
 
     fn remove_quarantined(&self, file: &Quarantined) -> Result<u64, StoreError> {

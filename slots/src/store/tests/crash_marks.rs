@@ -36,6 +36,18 @@ fn three_crashes_in_a_row_quarantine_the_conversations_files_with_the_reason() {
 }
 
 #[test]
+fn deleting_a_conversation_that_crashes_have_condemned_removes_its_objects_from_quarantine() {
+    let mut world = saved();
+    for _ in 0..MAX_CRASHES {
+        (world, _) = crash(world, UseStage::Restoring, true);
+    }
+    assert_eq!(world.quarantined().len(), 4, "slot file and object, each with its reason");
+    world.store.forget(MODEL, &id("chat"), &BTreeSet::new()).unwrap();
+    assert_eq!(world.quarantined(), Vec::<String>::new());
+    assert!(world.get(&block(100)).is_ok());
+}
+
+#[test]
 fn a_turn_that_ends_well_starts_the_count_again() {
     let (world, _) = crash(saved(), UseStage::Restoring, false);
     let (world, _) = crash(world, UseStage::Restoring, false);
