@@ -111,7 +111,9 @@ impl Store {
     /// Seals every file from now on.
     pub fn sealed(mut self, key: &Key) -> Result<Self, StoreError> {
         let check = self.layout.key_check();
-        if self.files.look(&check).is_err() {
+        // Any other error says nothing of the key: the word that another one has sealed is not replaced.
+        let is_missing = |error: std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        if self.files.look(&check).is_err_and(is_missing) {
             let word = key.seal.seal(CHECK.0, &[CHECK.1]);
             self.write_clear(&self.layout.root_temporary(), &check, &[&word])?;
         }

@@ -15,6 +15,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hob_slots::store::Key;
 use hob_slots::store::files::Files;
 use hob_slots::{ConversationId, Store, TtlClass};
 use tempfile::TempDir;
@@ -65,6 +66,27 @@ fn a_failed_open_succeeds_once_the_fault_has_passed() {
         }
     }
     println!("{played} faults while a directory was opened");
+}
+
+#[test]
+fn a_wrong_key_is_refused_and_the_right_one_fits_after_a_fault_at_any_call() {
+    let _alone = alone();
+    let dir = TempDir::new().unwrap();
+    let [right, wrong] =
+        ["right", "wrong"].map(|name| Key::load_or_make(&dir.path().join(name)).unwrap());
+    let (disk, slots) = (FaultyDisk::default(), dir.path().join("slots"));
+    let open = || Store::open_on(Arc::new(disk.clone()), &slots).unwrap();
+    drop(open().sealed(&right).unwrap());
+    for at in 0.. {
+        let store = open();
+        disk.fail(at, Fault::Error);
+        assert!(store.sealed(&wrong).is_err(), "call {at}");
+        let calls = disk.mend().len();
+        assert!(open().sealed(&right).is_ok(), "call {at}");
+        if at >= calls {
+            break;
+        }
+    }
 }
 
 #[test]
