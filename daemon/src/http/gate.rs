@@ -1,6 +1,6 @@
 //! The requests to a daemon whose model still loads.
 //!
-//! - The routes of `texts` answer at once. All other requests wait for the whole daemon, as requests
+//! - The routes of `texts` answer at once. All other requests wait until the daemon is open, as requests
 //!   wait for the weights after an unload.
 
 use axum::Router;
@@ -16,21 +16,22 @@ use crate::error::{ApiError, ErrorKind};
 #[derive(Clone)]
 struct Gate {
     texts: Router,
-    whole: watch::Receiver<Option<Router>>,
+    /// `None` until the daemon is open.
+    all_routes: watch::Receiver<Option<Router>>,
 }
 
-/// A router for the socket, and the sender of the whole daemon's router.
+/// A router for the socket, and the sender of the router that has all routes.
 pub fn gate(texts: Router) -> (Router, watch::Sender<Option<Router>>) {
-    let (sender, whole) = watch::channel(None);
-    (Router::new().fallback(pass).with_state(Gate { texts, whole }), sender)
+    let (sender, all_routes) = watch::channel(None);
+    (Router::new().fallback(pass).with_state(Gate { texts, all_routes }), sender)
 }
 
 async fn pass(State(gate): State<Gate>, request: Request) -> Response {
-    let Gate { texts, mut whole } = gate;
-    if whole.borrow().is_none() && texts::answers(request.method(), request.uri()) {
+    let Gate { texts, mut all_routes } = gate;
+    if all_routes.borrow().is_none() && texts::answers(request.method(), request.uri()) {
         return answer(texts, request).await;
     }
-    let router = whole.wait_for(Option::is_some).await.ok().and_then(|router| router.clone());
+    let router = all_routes.wait_for(Option::is_some).await.ok().and_then(|router| router.clone());
     match router {
         Some(router) => answer(router, request).await,
         None => {

@@ -20,9 +20,9 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
-use super::door::Door;
 use super::engine::{self, Opened, Overrides};
 use super::next::NextStart;
+use super::server::HttpServer;
 use super::{
     Ending, ModelSwitch, OnHang, Report, Step, announce, bridge, models, request_adapters, sharing,
     upstream, voice,
@@ -63,7 +63,7 @@ pub struct Daemon {
     /// Notified when the model file was replaced.
     model_changed: Arc<Notify>,
     /// `None` where tests serve the router.
-    door: Option<Door>,
+    server: Option<HttpServer>,
 }
 
 /// Opens and joins all parts of a daemon on `listener`. Blocks while the model loads; `report` gets
@@ -79,15 +79,15 @@ pub fn open(
     report: &mut Report<'_>,
 ) -> Result<Daemon> {
     let address = listener.local_addr().context("the socket has no address")?;
-    let (mut listener, mut door) = (Some(listener), None);
+    let (mut listener, mut server) = (Some(listener), None);
     let mut report = |step: Step| {
         if let Step::Readable { texts, .. } = &step {
-            door = listener.take().map(|listener| Door::open(listener, texts.clone()));
+            server = listener.take().map(|listener| HttpServer::start(listener, texts.clone()));
         }
         report(step)
     };
     let daemon = open_with(model_switch, address, Overrides::default(), &mut report)?;
-    Ok(Daemon { door, ..daemon })
+    Ok(Daemon { server, ..daemon })
 }
 
 /// The same without a socket, and with what tests replace.
@@ -239,7 +239,7 @@ fn join(
         running,
         token,
         model_changed: Arc::new(Notify::new()),
-        door: None,
+        server: None,
     };
     let planning = planning(settings);
     let warm_status = status_writer;
@@ -319,9 +319,10 @@ impl Daemon {
     /// # Errors
     /// When the thread that stops the engine panicked.
     pub async fn serve(self, stop: impl Future<Output = ()>, on_hang: OnHang) -> Result<Ending> {
-        let Self { settings, live, engine, parts, router, running, model_changed, door, .. } = self;
-        let door = door.expect("only tests open a daemon without a socket");
-        door.admit(router);
+        let Self { settings, live, engine, parts, router, running, model_changed, server, .. } =
+            self;
+        let server = server.expect("only tests open a daemon without a socket");
+        server.serve_all(router);
         let catalogue = parts.models.catalogue.clone();
         let clock = parts.models.clock.clone();
         let next = NextStart { catalogue, settings: live, clock, model_changed };
@@ -340,7 +341,7 @@ impl Daemon {
             restart = restart => ending = restart,
         }
         parts.storage.end_watches();
-        door.close().await;
+        server.close().await;
         if let Some(sharing) = &parts.conversations.sharing {
             sharing.flush(PUBLISHING).await;
         }

@@ -1,10 +1,15 @@
 //! Opens the parts, joins them, serves, and closes them in order.
 //!
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
-//! [`Daemon::serve`] itself), `daemon` (join, serve, close), `door` (the
-//! socket), `engine`, `model`, `drafter` and `recall_model` (what is opened
-//! first), `model_file` (what all models have in common), `beside` (what those beside the model have), `template` and `adapters` (those that the settings name), `probe` (a file is tried in a child first), `models`, `request_adapters`, `next` (restarts), `voice`, `upstream` (an engine at another address), `bridge`, [`model_switch`], `announce`; [`stop`] (signals), [`supervise`] (crashes
-//! of the process).
+//! [`Daemon::serve`] itself), `daemon` (join, serve, close), `server` (the socket).
+//!
+//! `engine` opens the store and the engine over `model`, with `drafter` and `recall_model`. These three
+//! share `model_file` (finds and names a file) and `probe` (a child process tries it first); the last two
+//! share `beside`. `template` and `adapters` read the files that the settings name.
+//!
+//! `models`, `request_adapters`, `sharing`, `voice`, `upstream` (an engine at another address) and `bridge`
+//! open the other parts. `next` decides on restarts, [`model_switch`] lasts over them, `announce` writes the
+//! files by which clients find the daemon. [`stop`] has the signals, [`supervise`] the crashes of the process.
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
 //!   knows its address reads texts and `/health` before, and waits with everything else.
@@ -19,7 +24,6 @@ mod announce;
 mod beside;
 mod bridge;
 mod daemon;
-mod door;
 mod drafter;
 mod engine;
 mod model;
@@ -31,6 +35,7 @@ mod next;
 pub(crate) mod probe;
 mod recall_model;
 mod request_adapters;
+mod server;
 mod sharing;
 pub mod stop;
 pub mod supervise;
