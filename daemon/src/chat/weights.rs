@@ -20,7 +20,7 @@ impl Chat {
     /// When they cannot be loaded, or the engine cannot be reached.
     pub async fn load_weights(&self) -> Result<(), ApiError> {
         if let Some(upstream) = self.upstream() {
-            return Ok(upstream.glance().await.map(drop)?);
+            return Ok(upstream.refresh().await.map(drop)?);
         }
         self.engine().loaded().await.map_err(|error| match error {
             TurnError::Backend(_) => {

@@ -42,7 +42,7 @@ pub async fn health(
     State(chat): State<Chat>,
 ) -> (StatusCode, Json<Value>) {
     if let Some(upstream) = chat.upstream() {
-        return match upstream.glance().await {
+        return match upstream.refresh().await {
             Ok(_) => (StatusCode::OK, Json(json!({"status": "ok"}))),
             Err(error) => {
                 let down = json!({"status": "upstream", "reason": error.to_string()});
@@ -151,7 +151,7 @@ pub async fn status(
         Some(upstream) => Some(engine_there(upstream).await),
         None => None,
     };
-    // The model that stands in for it has cells of no meaning.
+    // No turn uses the cells of the placeholder model.
     let (context_tokens, conversation_tokens, slots) = match &upstream {
         Some((_, tokens)) => (*tokens, *tokens, Vec::new()),
         None => (status.context_tokens, models.engine.conversation_tokens(), status.slots),
@@ -220,7 +220,7 @@ pub async fn status(
 /// The engine at another address, as it is now, and what a conversation holds there; 0: it does not say.
 async fn engine_there(upstream: &crate::upstream::Upstream) -> (Upstream, usize) {
     let url = upstream.url().to_owned();
-    match upstream.glance().await {
+    match upstream.refresh().await {
         Ok(served) => {
             let models = served.models.iter().map(|model| name_of(model).to_owned()).collect();
             let tokens = served.models.first().and_then(context_of).unwrap_or(0);

@@ -82,7 +82,7 @@ fn refused(route: &str, upstream: &Upstream) -> ApiError {
 
 /// `GET /v1/models`: as the engine lists them.
 pub async fn models(upstream: &Upstream) -> Result<Response, ApiError> {
-    let models = upstream.glance().await?.models;
+    let models = upstream.refresh().await?.models;
     let ends = [models.first(), models.last()].map(|model| model.map(name_of).map(str::to_owned));
     let [first_id, last_id] = ends;
     let list = json!({"object": "list", "data": models, "has_more": false, "first_id": first_id,
@@ -92,7 +92,7 @@ pub async fn models(upstream: &Upstream) -> Result<Response, ApiError> {
 
 /// `GET /v1/models/{id}`
 pub async fn model(upstream: &Upstream, id: &str) -> Result<Response, ApiError> {
-    let models = upstream.glance().await?.models;
+    let models = upstream.refresh().await?.models;
     let found = models.into_iter().find(|model| name_of(model) == id);
     found.map(|model| Json(model).into_response()).ok_or_else(|| unknown(upstream))
 }

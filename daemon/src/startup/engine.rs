@@ -85,7 +85,7 @@ pub(super) fn open(
     let settings = &resolved.settings;
     let loaded = match (loaded, &settings.upstream) {
         (Some(loaded), _) => loaded,
-        (None, Some(url)) => upstream::stand_in(resolved, url),
+        (None, Some(url)) => upstream::placeholder(resolved, url),
         (None, None) => model::load(resolved, report)?,
     };
     let drafting = drafting(&loaded);

@@ -1,4 +1,4 @@
-//! The engine at another address, as it is set, and what stands for a model in this process.
+//! The engine at another address that the settings name, and the placeholder of a model in this process.
 
 use anyhow::{Context, Result};
 use hob_config::{Resolved, Settings};
@@ -12,7 +12,7 @@ use crate::models::ModelSampling;
 use crate::prompt::RendersIn;
 use crate::upstream::Upstream;
 
-/// Its cells, which no turn uses.
+/// Cells of the placeholder, which no turn uses.
 const CELLS: u64 = 4096;
 
 /// `None` where this process has an engine.
@@ -30,8 +30,8 @@ pub fn open(settings: &Settings) -> Result<Option<Upstream>> {
     Upstream::open(url, token, settings.upstream_timeout).map(Some)
 }
 
-/// A model without weights: conversations, profiles and their stores need the name of one.
-pub(super) fn stand_in(resolved: &Resolved, url: &str) -> Loaded {
+/// A model without weights: conversations, profiles and the store need the name of one.
+pub(super) fn placeholder(resolved: &Resolved, url: &str) -> Loaded {
     Loaded {
         model: std::sync::Arc::new(FakeModel::new()),
         fingerprint: fingerprint(resolved, FileDigest([0xff; 32]), "upstream", &[]),

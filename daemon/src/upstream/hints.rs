@@ -1,4 +1,5 @@
-//! What an engine is told of its cache: which requests belong together, and which must share nothing.
+//! The fields of a request that steer the engine's prefix cache: which requests belong together, and which
+//! must share nothing.
 //!
 //! | engine | a conversation or a hint | a private request | one whose KV stays in memory |
 //! |---|---|---|---|

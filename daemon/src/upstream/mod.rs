@@ -1,7 +1,7 @@
 //! The engine at another address that generates in place of one in this process: a server of OpenAI's API.
 //!
-//! Reading order: this file (what is asked of it), [`web`] (HTTP), `error`, [`engine`] (which engine it is) and
-//! [`hints`] (what that engine is told of its cache), [`request`] (the fields of a request), [`answer`] (the
+//! Reading order: this file (the calls), [`web`] (HTTP), `error`, [`engine`] (which engine it is) and
+//! [`hints`] (the fields that steer its prefix cache), [`request`] (the fields of a request), [`answer`] (the
 //! events of a stream) with `lines` and [`chunk`].
 //!
 //! - It knows no conversation, no profile and no prompt: [`crate::chat`] makes the messages, and stores the text.
@@ -30,8 +30,8 @@ pub use error::UpstreamError;
 pub use hints::{CacheHint, Privacy};
 use web::Web;
 
-/// How long a list of models may take that the state of the daemon is asked for.
-const GLANCE: Duration = Duration::from_secs(2);
+/// The longest wait of [`Upstream::refresh`]: clients that ask for the daemon's state wait for it.
+const REFRESH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The engine. Clones share everything.
 #[derive(Clone)]
@@ -102,13 +102,13 @@ impl Upstream {
         }
     }
 
-    /// What it serves now.
+    /// Asks it what it serves now.
     ///
     /// # Errors
     /// As for [`Self::served`], and when it takes more than two seconds.
-    pub async fn glance(&self) -> Result<Served, UpstreamError> {
-        let asked = tokio::time::timeout(GLANCE, self.ask()).await;
-        asked.unwrap_or_else(|_| Err(self.inner.web.silent(GLANCE)))
+    pub async fn refresh(&self) -> Result<Served, UpstreamError> {
+        let asked = tokio::time::timeout(REFRESH_TIMEOUT, self.ask()).await;
+        asked.unwrap_or_else(|_| Err(self.inner.web.silent(REFRESH_TIMEOUT)))
     }
 
     async fn ask(&self) -> Result<Served, UpstreamError> {

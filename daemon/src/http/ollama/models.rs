@@ -50,7 +50,7 @@ pub async fn tags(
 /// Those of an engine at another address.
 async fn there(upstream: &Upstream, models: &Models) -> Result<Json<Value>, ApiError> {
     let modified_at = rfc3339(models.started);
-    let served = upstream.glance().await?.models;
+    let served = upstream.refresh().await?.models;
     let listed: Value = served.iter().map(|model| for_ollama(model, &modified_at)).collect();
     Ok(Json(json!({"models": listed})))
 }
@@ -116,7 +116,7 @@ async fn show_there(
     name: &str,
     models: &Models,
 ) -> Result<Json<Value>, ApiError> {
-    let served = upstream.glance().await?.models;
+    let served = upstream.refresh().await?.models;
     let found = served.iter().find(|model| listed(name_of(model)) == listed(name));
     let found = found.ok_or_else(|| unknown(upstream))?;
     let mut info = json!({"general.architecture": "upstream"});
