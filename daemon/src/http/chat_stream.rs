@@ -4,7 +4,7 @@ use hob_runtime::turn::Logprobs;
 use serde_json::{Map, Value, json};
 
 use super::call_form::{CallForm, StreamedCalls};
-use super::chunks::{Chunks, Face};
+use super::chunks::{ChunkForm, Chunks};
 use super::sse::Source;
 use crate::chat::answer::{Answer, Piece};
 use crate::chat::assembly::Delta;
@@ -14,16 +14,16 @@ use crate::wire::chat::ChatRequest;
 /// The answer to a request that asks for a stream.
 pub(super) fn stream_of(request: &ChatRequest, answer: Answer) -> impl Source<Object = Value> {
     let calls = StreamedCalls::new(CallForm::of(request));
-    let face = ChatFace { with_logprobs: request.logprobs.is_some(), calls };
-    Chunks::new(face, answer, &request.shape, request.shape.choices)
+    let form = ChatForm { with_logprobs: request.logprobs.is_some(), calls };
+    Chunks::new(form, answer, &request.shape, request.shape.choices)
 }
 
-struct ChatFace {
+struct ChatForm {
     with_logprobs: bool,
     calls: StreamedCalls,
 }
 
-impl ChatFace {
+impl ChatForm {
     fn entry(
         &self,
         choice: usize,
@@ -41,7 +41,7 @@ impl ChatFace {
     }
 }
 
-impl Face for ChatFace {
+impl ChunkForm for ChatForm {
     const OBJECT: &'static str = "chat.completion.chunk";
 
     fn choice(&mut self, piece: Piece) -> Option<Value> {

@@ -15,7 +15,7 @@ use crate::chat::progress::Report;
 use crate::wire::sampling::Shape;
 
 /// The form of an endpoint's chunks.
-pub trait Face: Send + 'static {
+pub trait ChunkForm: Send + 'static {
     /// The field `object`.
     const OBJECT: &'static str;
 
@@ -24,7 +24,7 @@ pub trait Face: Send + 'static {
 }
 
 pub struct Chunks<F> {
-    face: F,
+    form: F,
     answer: Answer,
     include_usage: bool,
     timings_per_token: bool,
@@ -33,13 +33,13 @@ pub struct Chunks<F> {
     ready: VecDeque<Value>,
 }
 
-impl<F: Face> Chunks<F> {
+impl<F: ChunkForm> Chunks<F> {
     /// `choices`: the stream ends after this many have ended.
-    pub fn new(face: F, answer: Answer, shape: &Shape, choices: usize) -> Self {
+    pub fn new(form: F, answer: Answer, shape: &Shape, choices: usize) -> Self {
         let (include_usage, unfinished) = (shape.include_usage, choices);
         let timings_per_token = shape.timings_per_token;
         let (addressed, ready) = (false, VecDeque::new());
-        Self { face, answer, include_usage, timings_per_token, unfinished, addressed, ready }
+        Self { form, answer, include_usage, timings_per_token, unfinished, addressed, ready }
     }
 
     fn push(&mut self, piece: Piece) {
@@ -51,7 +51,7 @@ impl<F: Face> Chunks<F> {
             Piece::More { choice, .. } if self.timings_per_token => Some(*choice),
             _ => None,
         };
-        let Some(choice) = self.face.choice(piece) else { return };
+        let Some(choice) = self.form.choice(piece) else { return };
         let address = self.first_address();
         let (head, with_usage) = (self.answer.head(), self.include_usage);
         let mut chunk = head.chunk(F::OBJECT, vec![choice], with_usage);
@@ -97,7 +97,7 @@ impl<F: Face> Chunks<F> {
     }
 }
 
-impl<F: Face> Source for Chunks<F> {
+impl<F: ChunkForm> Source for Chunks<F> {
     type Object = Value;
 
     async fn next(&mut self) -> Option<Value> {

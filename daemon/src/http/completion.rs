@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
-use super::chunks::{Chunks, Face};
+use super::chunks::{ChunkForm, Chunks};
 use super::sse;
 use crate::chat::Chat;
 use crate::chat::answer::Piece;
@@ -21,8 +21,8 @@ pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Respon
     let with_logprobs = request.logprobs.is_some();
     if request.shape.stream {
         let count = request.prompts.len() * request.shape.choices;
-        let face = CompletionFace { with_logprobs, sent: vec![0; count] };
-        return Ok(sse::stream(Chunks::new(face, answer, &request.shape, count)));
+        let form = CompletionForm { with_logprobs, sent: vec![0; count] };
+        return Ok(sse::stream(Chunks::new(form, answer, &request.shape, count)));
     }
     let choices = answer.collect().await?;
     let choices = choices.iter().enumerate().map(|(index, choice)| {
@@ -39,13 +39,13 @@ fn entry(index: usize, text: &str, logprobs: Option<Value>, reason: Option<&str>
     json!({"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason})
 }
 
-struct CompletionFace {
+struct CompletionForm {
     with_logprobs: bool,
     /// Characters of each choice that were sent.
     sent: Vec<usize>,
 }
 
-impl Face for CompletionFace {
+impl ChunkForm for CompletionForm {
     const OBJECT: &'static str = OBJECT;
 
     fn choice(&mut self, piece: Piece) -> Option<Value> {
