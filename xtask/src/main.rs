@@ -7,14 +7,15 @@
 //! Reading order: [`args`] parses the task; [`need`] and [`packages`] list what building and
 //! testing need; [`detect`] and [`setup`] install what is missing; [`gpu`] chooses the device of a
 //! build; [`model`] fetches a real model; [`run`] and [`app`] start hobd and the app; [`bundle`] makes
-//! what others install; [`peer`] builds llama-server, to compare with; [`openai`] runs
-//! the clients of others; [`test`] and [`test_gpu`] run the checks.
+//! packages to install elsewhere; [`bench`] runs benchmarks; [`peer`] builds llama-server, which one of
+//! them compares hobd with; [`openai`] runs the clients of others; [`test`] and [`test_gpu`] run the checks.
 
 #[cfg(not(unix))]
 compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
 
 mod app;
 mod args;
+mod bench;
 mod bundle;
 mod circles;
 mod command;
@@ -119,38 +120,10 @@ fn perform(task: Task) -> Result<(), Failure> {
             setup::ensure(&[Need::Curl], yes)?;
             peer::build()
         }
-        Task::Bench { yes, bench_args } => {
-            setup::ensure(&Need::BUILD, yes)?;
-            let name = bench_args.first().map(String::as_str);
-            let is_app = bench_args.iter().any(|word| word == "--app");
-            // Some benchmarks start programs.
-            let program = match name {
-                Some("store") => Some("hob-cli"),
-                Some("idle" | "load" | "peer" | "soak" | "template" | "typing" | "page") => {
-                    Some("hob-daemon")
-                }
-                _ => None,
-            };
-            if let Some(package) = program {
-                Line::new("cargo build --release --package").args([package]).run()?;
-            }
-            if name == Some("page") {
-                // The crate that checks the page also measures it.
-                if is_app {
-                    setup::ensure(&Need::app(), yes)?;
-                    setup::ensure(&Need::WINDOW, yes)?;
-                    Line::new(app::BUILD).run()?;
-                } else {
-                    setup::ensure(&Need::PAGE, yes)?;
-                }
-                let bench = Line::new("cargo run --release --package hob-checks --");
-                return bench.args(bench_args.into_iter().skip(1)).run();
-            }
-            Line::new("cargo run --release --package hob-bench --").args(bench_args).run()
-        }
-        Task::Soak { yes, soak_args } => {
-            let bench_args = std::iter::once("soak".to_owned()).chain(soak_args).collect();
-            perform(Task::Bench { yes, bench_args })
+        Task::Bench { yes, bench_args } => bench::run(&bench_args, yes),
+        Task::Soak { yes, mut soak_args } => {
+            soak_args.insert(0, "soak".to_owned());
+            bench::run(&soak_args, yes)
         }
     }
 }
