@@ -1,10 +1,13 @@
 //! OpenAI's API, Hob's own, Anthropic's, Ollama's and llama-server's over HTTP, one file an endpoint family, one folder a
 //! protocol.
 //!
-//! Reading order: `guard` (hosts, origins, the token), `body` and `respond` (requests read and
-//! refused), `sse` (streams), the endpoints, with `call_form` (the calls of a chat), `translation` and the protocols
-//! `responses`, `anthropic`, `ollama` and `llama_server`; `serve` (the
-//! socket), `head_waits` (who makes room there), `drain` and `paths` (in front of every route), `texts` and `gate` (while the model loads), `upstream` (with an engine at another address).
+//! Reading order:
+//! - `guard` (hosts, origins, the token), `body` and `respond` (requests read and refused), `sse` (streams);
+//! - the endpoints, with `call_form` (the calls of a chat), `translation` and the protocols `responses`,
+//!   `anthropic`, `ollama` and `llama_server`;
+//! - `serve` (the socket), `head_waits` (which connection closes when all are taken), `drain` and `paths` (in
+//!   front of every route);
+//! - `texts` and `gate` (while the model loads), `upstream` (with an engine at another address).
 
 mod anthropic;
 mod audio;
@@ -138,12 +141,32 @@ pub fn router(shared: Shared, guard: Arc<Guard>) -> Router {
 
 fn routes() -> Router<Shared> {
     Router::new()
-        .route("/health", get(status::health))
-        .route("/metrics", get(status::metrics))
+        .merge(generation_routes())
+        .merge(model_routes())
+        .merge(conversation_routes())
+        .merge(prompt_routes())
+        .merge(storage_routes())
+        .merge(voice_routes())
+        .merge(status_routes())
+        .merge(anthropic::routes())
+        .merge(llama_server::routes())
+        .merge(ollama::routes())
+        .merge(responses::routes())
+}
+
+fn generation_routes() -> Router<Shared> {
+    Router::new()
         .route("/v1/chat/completions", post(chat::complete))
         .route("/v1/completions", post(completion::complete))
-        .merge(anthropic::routes())
         .route("/v1/embeddings", post(embeddings::embed))
+        .route("/v1/realtime/events", get(realtime::events))
+        .route("/v1/prewarm", post(prewarm::prewarm))
+        .route("/v1/turns", get(turns::list))
+        .route("/v1/verify/correctness", post(correctness::compare))
+}
+
+fn model_routes() -> Router<Shared> {
+    Router::new()
         .route("/v1/models", get(models::list))
         .route("/v1/models/local", get(models::local))
         .route("/v1/models/switch", post(models::switch))
@@ -153,6 +176,10 @@ fn routes() -> Router<Shared> {
             get(first_models::progress).post(first_models::fetch).delete(first_models::cancel),
         )
         .route("/v1/models/{*id}", get(models::one)) // Names of models contain slashes.
+}
+
+fn conversation_routes() -> Router<Shared> {
+    Router::new()
         .route("/v1/conversations", get(conversations::list))
         .route(
             "/v1/conversations/{id}",
@@ -177,6 +204,11 @@ fn routes() -> Router<Shared> {
         )
         .route("/v1/conversations/{id}/messages/{message}/restore", post(messages::restore))
         .route("/v1/conversations/{id}/fork", post(messages::fork))
+}
+
+/// What prompts begin with or contain besides messages.
+fn prompt_routes() -> Router<Shared> {
+    Router::new()
         .route(
             "/v1/templates",
             get(templates::list).put(templates::replace).delete(templates::delete),
@@ -185,8 +217,6 @@ fn routes() -> Router<Shared> {
         .route("/v1/documents/{id}", get(documents::read).delete(documents::remove))
         .route("/v1/documents/{id}/read", post(documents::compute))
         .route("/v1/documents/{id}/text", get(documents::text))
-        .route("/v1/turns", get(turns::list))
-        .route("/v1/prewarm", post(prewarm::prewarm))
         .route("/v1/profiles", get(profiles::list))
         .route(
             "/v1/profiles/{name}",
@@ -194,7 +224,10 @@ fn routes() -> Router<Shared> {
         )
         .route("/v1/learned", get(learned::list).delete(learned::forget_all))
         .route("/v1/learned/{name}", delete(learned::forget))
-        .route("/v1/realtime/events", get(realtime::events))
+}
+
+fn storage_routes() -> Router<Shared> {
+    Router::new()
         .route("/v1/slots", get(slots::list))
         .route("/v1/slots/prune", post(slots::maintain::<Prune>))
         .route("/v1/slots/gc", post(slots::maintain::<Collect>))
@@ -205,21 +238,27 @@ fn routes() -> Router<Shared> {
         .route("/v1/slots/quota", put(slots::set_quota))
         .route("/v1/slots/quarantine", get(verifying::quarantine))
         .route("/v1/slots/quarantine/empty", post(verifying::empty))
-        .route("/v1/stats", get(status::stats))
-        .route("/v1/verify/correctness", post(correctness::compare))
         .route("/v1/memory", get(memory::memory))
         .route("/v1/memory/map", get(memory::map))
         .route("/v1/memory/events", get(memory::events))
+}
+
+fn voice_routes() -> Router<Shared> {
+    Router::new()
         .route("/v1/audio/speech", post(audio::speak))
         .route("/v1/audio/transcriptions", post(audio::transcribe))
         .route("/v1/audio/translations", post(audio::translate))
         .route("/v1/voice/filler", get(voice::filler))
         .route("/v1/voice/transcriptions", post(voice::transcribe))
+}
+
+fn status_routes() -> Router<Shared> {
+    Router::new()
+        .route("/health", get(status::health))
+        .route("/metrics", get(status::metrics))
+        .route("/v1/stats", get(status::stats))
         .route("/v1/settings", get(settings::list).patch(settings::change))
         .route("/v1/status", get(status::status))
-        .merge(llama_server::routes())
-        .merge(ollama::routes())
-        .merge(responses::routes())
 }
 
 /// Counts and logs a request by its route, never by its path.
