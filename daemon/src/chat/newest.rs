@@ -21,58 +21,62 @@ pub struct Newest {
     pub start: Option<usize>,
 }
 
-/// Renders as many of the newest messages as fit into `context_tokens` with room for the answer.
-///
-/// # Errors
-/// When the template refuses the messages.
-pub fn render(
-    renderer: &Renderer,
-    request: &ResolvedRequest,
-    messages: &[Message],
-    documents: &DocumentTexts,
-    known: &[Vec<Token>],
-    context_tokens: usize,
-) -> Result<Newest, ApiError> {
-    let budget = context_tokens - room(request.request.shape.max_tokens, context_tokens);
-    render_within(renderer, request, messages, documents, known, budget)
+/// What a prompt is rendered from.
+pub struct Parts<'a> {
+    pub renderer: &'a Renderer,
+    pub request: &'a ResolvedRequest,
+    pub messages: &'a [Message],
+    /// Those that the messages name.
+    pub documents: &'a DocumentTexts,
+    /// Timelines whose tokens the prompt keeps where its text is theirs.
+    pub known: &'a [Vec<Token>],
 }
 
-/// The same with a prompt of at most `budget` tokens, if there is one.
-///
-/// # Errors
-/// When the template refuses the messages.
-pub fn render_within(
-    renderer: &Renderer,
-    request: &ResolvedRequest,
-    messages: &[Message],
-    documents: &DocumentTexts,
-    known: &[Vec<Token>],
-    budget: usize,
-) -> Result<Newest, ApiError> {
-    let whole =
-        renderer.prompt(&request.prompt_parts(messages, documents), &Extent::Whole, known)?;
-    let starts = starts(messages);
-    if whole.tokens.len() <= budget || starts.is_empty() {
-        return Ok(Newest { rendered: whole, start: None });
+impl Parts<'_> {
+    /// Renders as many of the newest messages as fit into `context_tokens` with room for the answer.
+    ///
+    /// # Errors
+    /// When the template refuses the messages.
+    pub fn render(&self, context_tokens: usize) -> Result<Newest, ApiError> {
+        let max_tokens = self.request.request.shape.max_tokens;
+        self.render_within(context_tokens - room(max_tokens, context_tokens))
     }
-    let instructions = &messages[..instructions(messages)];
-    let from = |start: usize| {
-        let mut newest = [instructions, &messages[start..]].concat();
-        let left_out = &messages[instructions.len()..start];
-        newest[instructions.len()].take_documents_of(left_out);
-        renderer.prompt(&request.prompt_parts(&newest, documents), &Extent::Whole, known)
-    };
-    // A later start never makes the prompt longer.
-    let (mut low, mut high) = (0, starts.len() - 1);
-    while low < high {
-        let middle = (low + high) / 2;
-        if from(starts[middle])?.tokens.len() <= budget {
-            high = middle;
-        } else {
-            low = middle + 1;
+
+    /// The same with a prompt of at most `budget` tokens, if there is one.
+    ///
+    /// # Errors
+    /// When the template refuses the messages.
+    pub fn render_within(&self, budget: usize) -> Result<Newest, ApiError> {
+        let messages = self.messages;
+        let whole = self.prompt(messages)?;
+        let starts = starts(messages);
+        if whole.tokens.len() <= budget || starts.is_empty() {
+            return Ok(Newest { rendered: whole, start: None });
         }
+        let instructions = &messages[..instructions(messages)];
+        let from = |start: usize| {
+            let mut newest = [instructions, &messages[start..]].concat();
+            let left_out = &messages[instructions.len()..start];
+            newest[instructions.len()].take_documents_of(left_out);
+            self.prompt(&newest)
+        };
+        // A later start never makes the prompt longer.
+        let (mut low, mut high) = (0, starts.len() - 1);
+        while low < high {
+            let middle = (low + high) / 2;
+            if from(starts[middle])?.tokens.len() <= budget {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(Newest { rendered: from(starts[low])?, start: Some(starts[low]) })
     }
-    Ok(Newest { rendered: from(starts[low])?, start: Some(starts[low]) })
+
+    fn prompt(&self, messages: &[Message]) -> Result<Rendered, ApiError> {
+        let parts = self.request.prompt_parts(messages, self.documents);
+        self.renderer.prompt(&parts, &Extent::Whole, self.known)
+    }
 }
 
 /// Where a part may begin: at each message of the user but the first.

@@ -18,7 +18,7 @@ use super::Chat;
 use super::answer::{Answer, Piece};
 use super::identity::{Identity, Session};
 use super::locks::ConversationGuard;
-use super::newest::{Newest, render_within};
+use super::newest::{Newest, Parts};
 use super::prewarm::without_question;
 use super::progress::Report;
 use super::request::ResolvedRequest;
@@ -136,10 +136,10 @@ impl Chat {
         timelines: &[Vec<Token>],
     ) -> Result<Cut, ApiError> {
         let messages = &continuation.history;
-        let budget = self.engine().conversation_tokens() / NEWEST_SHARE;
         let renderer = &self.shared.options.renderer;
-        let Newest { start, .. } =
-            render_within(renderer, resolved, messages, documents, timelines, budget)?;
+        let parts = Parts { renderer, request: resolved, messages, documents, known: timelines };
+        let budget = self.engine().conversation_tokens() / NEWEST_SHARE;
+        let Newest { start, .. } = parts.render_within(budget)?;
         let start = start.and_then(|at| Some((at, continuation.saved(at)?)));
         let Some((at, start)) = start else {
             let message = "nothing to leave out: the conversation fits into half of the context";

@@ -184,9 +184,8 @@ impl Chat {
         let (messages, documents) = (job.messages(), &start.documents);
         let (renderer, known) = (&self.shared.options.renderer, &start.timelines);
         if resolved.request.newest && *extent == Extent::Whole {
-            let context_tokens = self.engine().conversation_tokens();
-            let Newest { rendered, start } =
-                newest::render(renderer, resolved, messages, documents, known, context_tokens)?;
+            let parts = newest::Parts { renderer, request: resolved, messages, documents, known };
+            let Newest { rendered, start } = parts.render(self.engine().conversation_tokens())?;
             return Ok((rendered, of(start.map_or(NextWindow::Unchanged, NextWindow::StartsAt))));
         }
         let parts = resolved.prompt_parts(messages, documents);
