@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
-use hob_config::{OpenRoutes, RunningDaemon, Settings, paths};
+use hob_config::{RunningDaemon, Settings, paths};
 use hob_prewarm::{Event, Keepalive, LearnedLimits};
 use hob_runtime::{Death, Engine};
 use hob_slots::sweep::Sweeper;
@@ -20,23 +20,20 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
-use super::engine::{self, Opened, Overrides};
+use super::engine::{self, Opened, Opening, Overrides};
 use super::next::NextStart;
+use super::readable::Readable;
 use super::server::HttpServer;
 use super::{
-    Ending, ModelSwitch, OnHang, Report, Step, announce, bridge, models, request_adapters, sharing,
+    Ending, ModelSwitch, OnHang, Report, Step, announce, bridge, models, request_adapters,
     upstream, voice,
 };
 use crate::auth::AccessToken;
 use crate::clock::ProcessTime;
-use crate::conversations::transcript::Transcript;
 use crate::conversations::trash;
 use crate::http::body::BodyLimits;
-use crate::http::guard::Guard;
-use crate::http::texts::LoadedPercent;
 use crate::http::{self, Shared};
 use crate::parts::{self, Parts};
-use crate::private_dir;
 use crate::settings::LiveSettings;
 use crate::speech::filler;
 use crate::speech::typing::TypeAhead;
@@ -155,19 +152,9 @@ fn join(
     for warning in &resolved.warnings {
         tracing::warn!("{warning}");
     }
-    private_dir::create(&settings.data_dir)
-        .with_context(|| format!("cannot make {}", settings.data_dir.display()))?;
-    let token = AccessToken::load_or_create(&settings.token_file)?;
-    let store = engine::own(settings)?;
-    let shared = sharing::open(settings, store.reader())?;
     let private = model_switch.private_text()?;
-    let transcript = paths::transcript_file(&settings.data_dir);
-    let transcript = Transcript::open_with(&transcript, private, clock())?;
-    let guard = Guard::new(address, &settings.allow_host, &settings.allow_origin, token.clone())
-        .with_ollama_open(settings.allow_without_token == OpenRoutes::Ollama);
-    let guard = Arc::new(guard);
-    let loaded = LoadedPercent::default();
-    let texts = http::texts::router(transcript.clone(), loaded.clone(), guard.clone());
+    let readable = Readable::open(settings, address, private, clock())?;
+    let Readable { token, guard, store, shared, transcript, texts, loaded } = readable;
     let _ = report(Step::Readable { texts, token: token.clone() });
     let mut report = |step: Step| {
         if let Step::Loading { percent } = &step {
@@ -176,9 +163,14 @@ fn join(
         report(step)
     };
     let Overrides { model, engine, roots, battery, without_background: _ } = overrides;
-    let after_crash = model_switch.after_crash();
-    let opened =
-        engine::open(resolved, store, clock.clone(), model, engine, after_crash, &mut report)?;
+    let opening = Opening {
+        store,
+        clock: clock.clone(),
+        after_crash: model_switch.after_crash(),
+        model,
+        options: engine,
+    };
+    let opened = engine::open(resolved, opening, &mut report)?;
     model_switch.loaded();
 
     let (events, inbox) = WarmEvents::channel();
@@ -222,14 +214,7 @@ fn join(
     });
     let limits = BodyLimits { bytes: settings.max_body_bytes, time: settings.request_timeout };
     let router = http::router(Shared { parts: parts.clone(), limits }, guard);
-    let running = RunningDaemon {
-        address,
-        token_file: settings.token_file.clone(),
-        pid: std::process::id(),
-        model: opened.shown.clone(),
-        fingerprint: opened.engine.fingerprint().to_string(),
-        slots_dir: settings.slots_dir.clone(),
-    };
+    let running = running(settings, address, &opened);
     let daemon = Daemon {
         settings: settings.clone(),
         live: model_switch.settings().clone(),
@@ -245,6 +230,17 @@ fn join(
     let warm_status = status_writer;
     let loops = Loops { planning, time, read_battery, events: inbox, warm_status, filler };
     Ok((daemon, opened, loops))
+}
+
+fn running(settings: &Settings, address: SocketAddr, opened: &Opened) -> RunningDaemon {
+    RunningDaemon {
+        address,
+        token_file: settings.token_file.clone(),
+        pid: std::process::id(),
+        model: opened.shown.clone(),
+        fingerprint: opened.engine.fingerprint().to_string(),
+        slots_dir: settings.slots_dir.clone(),
+    }
 }
 
 fn planning(settings: &Settings) -> hob_prewarm::Settings {

@@ -72,18 +72,27 @@ pub struct Overrides {
     pub without_background: bool,
 }
 
-/// Loads the model and starts the engine. `after_crash`: the daemon before is known to have crashed.
+/// What the engine is opened with.
+pub(super) struct Opening {
+    pub store: Arc<Store>,
+    pub clock: Clock,
+    /// Whether the daemon before is known to have crashed.
+    pub after_crash: bool,
+    /// `None`: that of the settings.
+    pub model: Option<Loaded>,
+    /// `None`: those of the settings.
+    pub options: Option<EngineOptions>,
+}
+
+/// Loads the model and starts the engine.
 pub(super) fn open(
     resolved: &Resolved,
-    store: Arc<Store>,
-    clock: Clock,
-    loaded: Option<Loaded>,
-    options: Option<EngineOptions>,
-    after_crash: bool,
+    opening: Opening,
     report: &mut Report<'_>,
 ) -> Result<Opened> {
     let settings = &resolved.settings;
-    let loaded = match (loaded, &settings.upstream) {
+    let Opening { store, clock, after_crash, model, options } = opening;
+    let loaded = match (model, &settings.upstream) {
         (Some(loaded), _) => loaded,
         (None, Some(url)) => upstream::placeholder(resolved, url),
         (None, None) => model::load(resolved, report)?,

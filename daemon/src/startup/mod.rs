@@ -1,7 +1,8 @@
 //! Opens the parts, joins them, serves, and closes them in order.
 //!
 //! Reading order: [`run`] (the program; a program with a window calls [`bind`], [`open`] and
-//! [`Daemon::serve`] itself), `daemon` (join, serve, close), `server` (the socket).
+//! [`Daemon::serve`] itself), `daemon` (join, serve, close), `readable` (what is open before the model loads),
+//! `server` (the socket).
 //!
 //! `engine` opens the store and the engine over `model`, with `drafter` and `recall_model`. These three
 //! share `model_file` (finds and names a file) and `probe` (a child process tries it first); the last two
@@ -33,6 +34,7 @@ mod models;
 mod next;
 #[cfg(feature = "llama")]
 pub(crate) mod probe;
+mod readable;
 mod recall_model;
 mod request_adapters;
 mod server;
