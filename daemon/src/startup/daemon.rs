@@ -11,13 +11,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use axum::Router;
 use hob_config::{RunningDaemon, Settings, paths};
-use hob_prewarm::{Event, Keepalive, LearnedLimits};
+use hob_prewarm::{Keepalive, LearnedLimits};
 use hob_runtime::{Death, Engine};
 use hob_slots::sweep::Sweeper;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
 use super::engine::{self, Opened, Opening, Overrides};
@@ -33,16 +32,17 @@ use crate::clock::ProcessTime;
 use crate::conversations::trash;
 use crate::http::body::BodyLimits;
 use crate::http::{self, Shared};
+use crate::learned::prefixes::AllPrefixes;
 use crate::parts::{self, Parts};
 use crate::settings::LiveSettings;
 use crate::speech::filler;
 use crate::speech::typing::TypeAhead;
 use crate::storage::sweep;
 use crate::warm;
-use crate::warm::battery::{self, ReadBattery};
+use crate::warm::battery;
 use crate::warm::events::WarmEvents;
 use crate::warm::idle::{prepare_grammars, until_idle};
-use crate::warm::warm_status::{WarmStatusWriter, warm_status};
+use crate::warm::warm_status::warm_status;
 use crate::watch::{self, Mode};
 
 /// How long a stop waits until the last answers are in the shared tier.
@@ -100,7 +100,7 @@ pub fn open_with(
     let with_background = !overrides.without_background;
     let (daemon, opened, loops) = join(model_switch, address, overrides, report)?;
     if daemon.parts.chat.upstream().is_none() {
-        loops.spawn_warming(&daemon.parts);
+        loops.spawn();
         daemon.parts.warm_all();
     }
     if with_background {
@@ -109,33 +109,19 @@ pub fn open_with(
     Ok(daemon)
 }
 
-/// What the warming loop and the filler's loop start with.
+/// The loops that run only where this process has an engine.
 struct Loops {
-    planning: hob_prewarm::Settings,
-    time: ProcessTime,
-    read_battery: ReadBattery,
-    events: UnboundedReceiver<Event>,
-    warm_status: WarmStatusWriter,
+    warming: warm::Options<AllPrefixes>,
     filler: Option<Arc<filler::Filler>>,
 }
 
 impl Loops {
-    fn spawn_warming(self, parts: &Parts) {
-        let Self { planning, time, read_battery, events, warm_status, filler } = self;
-        let engine = parts.models.engine.clone();
+    fn spawn(self) {
+        let Self { warming, filler } = self;
         if let Some(filler) = filler {
-            tokio::spawn(filler::run(filler, engine.clone()));
+            tokio::spawn(filler::run(filler, warming.engine.clone()));
         }
-        let prefixes = parts.prefixes();
-        tokio::spawn(warm::run(
-            engine,
-            prefixes,
-            planning,
-            time,
-            read_battery,
-            events,
-            warm_status,
-        ));
+        tokio::spawn(warm::run(warming));
     }
 }
 
@@ -226,10 +212,16 @@ fn join(
         model_changed: Arc::new(Notify::new()),
         server: None,
     };
-    let planning = planning(settings);
-    let warm_status = status_writer;
-    let loops = Loops { planning, time, read_battery, events: inbox, warm_status, filler };
-    Ok((daemon, opened, loops))
+    let warming = warm::Options {
+        engine: opened.engine.clone(),
+        prefixes: daemon.parts.prefixes(),
+        settings: planning(settings),
+        time,
+        read_battery,
+        events: inbox,
+        warm_status: status_writer,
+    };
+    Ok((daemon, opened, Loops { warming, filler }))
 }
 
 fn running(settings: &Settings, address: SocketAddr, opened: &Opened) -> RunningDaemon {

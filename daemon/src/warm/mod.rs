@@ -42,17 +42,22 @@ struct WarmLoop<P> {
     running: Option<(PrefixName, Job)>,
 }
 
+/// `prefixes`: those that it keeps warm. `settings`: those of the planner.
+pub struct Options<P> {
+    pub engine: Engine,
+    pub prefixes: P,
+    pub settings: Settings,
+    pub time: ProcessTime,
+    pub read_battery: ReadBattery,
+    pub events: UnboundedReceiver<Event>,
+    pub warm_status: WarmStatusWriter,
+}
+
 /// Executes the planner's actions until the engine stops or the last [`events::WarmEvents`] is
 /// dropped.
-pub async fn run<P: Prefixes + Clone>(
-    engine: Engine,
-    prefixes: P,
-    settings: Settings,
-    time: ProcessTime,
-    read_battery: ReadBattery,
-    mut events: UnboundedReceiver<Event>,
-    warm_status: WarmStatusWriter,
-) {
+pub async fn run<P: Prefixes + Clone>(options: Options<P>) {
+    let Options { engine, prefixes, settings, time, read_battery, mut events, warm_status } =
+        options;
     let planner = Planner::new(settings);
     let clock = time.wall_clock();
     let mut residency = engine.residency();

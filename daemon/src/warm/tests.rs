@@ -244,9 +244,15 @@ impl World {
         let texts = Texts { engine: engine.clone(), texts: Arc::new(Mutex::new(self.texts)) };
         let settings =
             Settings { idle_after: self.idle_after, keepalive: self.keepalive, unload_after: None };
-        let time = ProcessTime::system();
-        let no_battery = || None;
-        tokio::spawn(run(engine.clone(), texts.clone(), settings, time, no_battery, inbox, writer));
+        tokio::spawn(run(Options {
+            engine: engine.clone(),
+            prefixes: texts.clone(),
+            settings,
+            time: ProcessTime::system(),
+            read_battery: || None,
+            events: inbox,
+            warm_status: writer,
+        }));
         Running { engine, texts, order: self.order, events, reader }
     }
 }
