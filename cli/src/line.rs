@@ -6,7 +6,7 @@
 //! - Ctrl-C drops the line, Ctrl-D at an empty one ends the input.
 
 use std::io::{self, BufRead, Lines, StdinLock};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustyline::completion::{Completer, FilenameCompleter};
 use rustyline::error::ReadlineError;
@@ -38,12 +38,14 @@ pub struct Edited {
 }
 
 /// What Tab completes.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Completed {
     /// At the beginning of a line.
     pub words: &'static [&'static str],
     /// Words at the beginning of a line, with a space, behind which a path stands.
     pub before_paths: &'static [&'static str],
+    /// What `~` stands for in such a path.
+    pub home: PathBuf,
 }
 
 /// What [`Input::next`] reads.
@@ -102,7 +104,7 @@ impl Input {
 
 impl Edited {
     fn next(&mut self, prompt: &str, on_key: Option<OnKey>) -> io::Result<Line> {
-        self.editor.set_helper(Some(Keys { on_key, completed: self.completed }));
+        self.editor.set_helper(Some(Keys { on_key, completed: self.completed.clone() }));
         let line = self.editor.readline(prompt);
         self.editor.set_helper(None);
         match line {
@@ -142,10 +144,12 @@ impl Hinter for Keys {
     }
 }
 
-/// The paths that begin with `begun`, which stands at `start` in the line; with a leading `~` written out.
-fn paths(start: usize, begun: &str) -> rustyline::Result<(usize, Vec<String>)> {
-    let home = std::env::var("HOME").ok().filter(|_| begun.starts_with("~/"));
-    let whole = home.map_or_else(|| begun.to_owned(), |home| home + &begun[1..]);
+/// The paths that begin with `begun`, which stands at `start` in the line; `home` in place of a leading `~`.
+fn paths(start: usize, begun: &str, home: &Path) -> rustyline::Result<(usize, Vec<String>)> {
+    let whole = match begun.strip_prefix("~/") {
+        Some(below) => format!("{}/{below}", home.display()),
+        None => begun.to_owned(),
+    };
     let (at, found) = FilenameCompleter::new().complete_path(&whole, whole.len())?;
     let found = found.into_iter().map(|pair| format!("{}{}", &whole[..at], pair.replacement));
     Ok((start, found.collect()))
@@ -161,9 +165,9 @@ impl Completer for Keys {
         _: &rustyline::Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
         let begun = &line[..at];
-        let Completed { words, before_paths } = self.completed;
+        let Completed { words, before_paths, home } = &self.completed;
         if let Some(command) = before_paths.iter().find(|command| begun.starts_with(**command)) {
-            return paths(command.len(), &begun[command.len()..]);
+            return paths(command.len(), &begun[command.len()..], home);
         }
         let words = words.iter().filter(|word| !begun.is_empty() && word.starts_with(begun));
         Ok((0, words.map(|word| format!("{word} ")).collect()))

@@ -52,9 +52,6 @@ const HISTORY: &str = "chat-history";
 const PRIVATE: &str = "a private chat: Hob writes neither its text nor its KV to disk, and forgets \
     both when you end it";
 
-const COMPLETED: line::Completed =
-    line::Completed { words: &input::WORDS, before_paths: &input::BEFORE_PATHS };
-
 /// Linux terminals drop the rest of a longer line, unless an editor reads it.
 const MAX_TERMINAL_LINE_BYTES: usize = 4095;
 
@@ -107,7 +104,12 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     };
     // A private chat leaves no history.
     let history = (!args.private).then(|| context.settings.data_dir.join(HISTORY));
-    let mut lines = line::Input::new(context.terminal, context.json, history, COMPLETED);
+    let completed = line::Completed {
+        words: &input::WORDS,
+        before_paths: &input::BEFORE_PATHS,
+        home: context.resolved.user_dirs.home.clone(),
+    };
+    let mut lines = line::Input::new(context.terminal, context.json, history, completed);
     let is_edited = lines.is_edited();
     // Dropped last: the terminal is as before once the program ends.
     let quiet = (is_edited && !context.terminal.is_dumb).then(Quiet::start).transpose()?;
