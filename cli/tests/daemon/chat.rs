@@ -345,6 +345,8 @@ fn slash_commands_show_and_change_the_conversation() {
     types(&format!("/save {}\r", file.display()), "saved in");
     assert_eq!(fs::read_to_string(&file).unwrap(), "# Codes\n");
     types(&format!("/save {}\r", file.display()), "File exists");
+    types("/save ~/again.md\r", "saved in");
+    assert_eq!(fs::read_to_string(home.path("again.md")).unwrap(), "# Codes\n");
 
     let switched = json!({"model": "/m/smol.gguf", "name": "SmolLM2", "restarts": true});
     let daemon = daemon.answer("POST /v1/models/switch", 202, switched);
