@@ -6,10 +6,10 @@
 //! - Every failure has one line that names the remedy and an exit code from [`exit`].
 //!
 //! Reading order: [`args`], [`context`], [`commands`] (one file a subcommand); [`client`] talks to
-//! the daemon; [`line`] reads what the user types, [`ahead`] sends it before Enter, [`quiet`] lets it wait
-//! while an answer streams; [`signals`] end both; [`output`] formats figures and tables.
+//! the daemon; [`line`] reads what the user types, [`type_ahead`] sends it before Enter,
+//! [`terminal_mode`] turns off the echo while an answer streams; [`signals`] handles Ctrl-C; [`output`]
+//! formats figures and tables.
 
-mod ahead;
 mod args;
 mod client;
 mod commands;
@@ -21,9 +21,10 @@ mod names;
 mod output;
 mod private;
 mod progress;
-mod quiet;
 mod signals;
 mod sse;
+mod terminal_mode;
+mod type_ahead;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;

@@ -32,7 +32,6 @@ use self::input::{Command, Input};
 use self::say::Asked;
 use self::stats::Stats;
 use super::turn::{self, Shape};
-use crate::ahead::TypeAhead;
 use crate::client::{Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -40,8 +39,9 @@ use crate::line::{self, Line};
 use crate::names;
 use crate::output::{line, plain, wrapped};
 use crate::private::PrivateChat;
-use crate::quiet::{Mode, Quiet};
 use crate::signals::{self, CtrlC, Interrupt};
+use crate::terminal_mode::{Mode, NoEcho};
+use crate::type_ahead::TypeAhead;
 
 const PROMPT: &str = "> ";
 const HINT: &str = "/help lists the commands · Ctrl-C stops an answer · Ctrl-D ends";
@@ -112,9 +112,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let mut lines = line::Input::new(context.terminal, context.json, history, completed);
     let is_edited = lines.is_edited();
     // Dropped last: the terminal is as before once the program ends.
-    let quiet = (is_edited && !context.terminal.is_dumb).then(Quiet::start).transpose()?;
+    let no_echo = (is_edited && !context.terminal.is_dumb).then(NoEcho::start).transpose()?;
     let private = args.private.then(PrivateChat::default);
-    let mode = quiet.as_ref().map(Quiet::before);
+    let mode = no_echo.as_ref().map(NoEcho::before);
     let interrupt = listen(is_edited, mode, private.as_ref())?;
     let mut chat = Chat {
         args,

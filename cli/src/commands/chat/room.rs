@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{context_tokens, count, line, plain};
 use crate::progress::Reading;
-use crate::quiet;
+use crate::terminal_mode;
 
 /// The context that the daemon chooses.
 const AUTO: &str = "auto";
@@ -37,7 +37,7 @@ impl Chat<'_> {
     /// Says how the conversation can go on.
     pub(super) fn offer_room(&self, context: &mut Context) -> Result<(), Failure> {
         if self.interrupt.is_some() {
-            quiet::drop_typed(); // An Enter from before would choose.
+            terminal_mode::drop_typed(); // An Enter from before would choose.
         }
         let mut ways = vec![("/summarise".to_owned(), SUMMARISE.to_owned())];
         if self.private.is_none() {

@@ -1,8 +1,7 @@
-//! The terminal's mode while `hob chat` runs: keys that are typed while an answer streams are not
-//! shown, and wait for the next line.
+//! The terminal's mode while `hob chat` runs: the terminal does not echo keys that are typed while an
+//! answer streams, and the next line begins with them.
 //!
-//! - The mode from before is back when [`Quiet`] is dropped, also by a panic; signals call
-//!   [`Mode::put_back`].
+//! - Dropping [`NoEcho`] sets the mode from before, also by a panic; signals call [`Mode::put_back`].
 //! - The line editor sets a mode of its own over this one while it reads.
 
 use std::io::{self, Write, stdin, stdout};
@@ -19,21 +18,21 @@ const PASTE_OFF: &str = "\x1b[?2004l";
 #[derive(Clone)]
 pub struct Mode(Termios);
 
-/// Shows no keys until it is dropped.
-pub struct Quiet(Mode);
+/// The terminal echoes no keys until it is dropped.
+pub struct NoEcho(Mode);
 
-impl Quiet {
+impl NoEcho {
     /// # Errors
     /// When standard input is no terminal.
     pub fn start() -> io::Result<Self> {
         let before = tcgetattr(stdin())?;
-        let mut quiet = before.clone();
+        let mut no_echo = before.clone();
         // Not by lines either: the editor edits what was typed, Backspace included.
-        quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-        quiet.local_modes.insert(LocalModes::NOFLSH); // Ctrl-C stops the answer and drops no keys.
-        quiet.special_codes[SpecialCodeIndex::VMIN] = 1;
-        quiet.special_codes[SpecialCodeIndex::VTIME] = 0;
-        tcsetattr(stdin(), OptionalActions::Now, &quiet)?;
+        no_echo.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
+        no_echo.local_modes.insert(LocalModes::NOFLSH); // Ctrl-C stops the answer and drops no keys.
+        no_echo.special_codes[SpecialCodeIndex::VMIN] = 1;
+        no_echo.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(stdin(), OptionalActions::Now, &no_echo)?;
         Ok(Self(Mode(before)))
     }
 
@@ -43,7 +42,7 @@ impl Quiet {
     }
 }
 
-impl Drop for Quiet {
+impl Drop for NoEcho {
     fn drop(&mut self) {
         self.0.set();
     }
@@ -63,7 +62,7 @@ impl Mode {
     }
 }
 
-/// Drops the keys that were typed and not read: they answer no question that was not yet asked.
+/// Drops the keys that were typed before a question was shown: they do not answer it.
 pub fn drop_typed() {
     let _ = tcflush(stdin(), QueueSelector::IFlush); // An error: no terminal.
 }
