@@ -21,6 +21,7 @@ mod stats;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
+use std::ops::ControlFlow;
 
 use clap::builder::NonEmptyStringValueParser;
 use hob_api::ConversationText;
@@ -128,41 +129,17 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         interrupt,
     };
     chat.open(id, context)?;
-    let is_cut = context.terminal.input && !lines.is_edited();
     loop {
-        let text = match chat.next_line(&mut lines, context)? {
-            Line::Text(text) => text,
-            Line::Dropped => {
-                note(context, HINT)?;
-                continue;
+        match chat.next_line(&mut lines, context)? {
+            Line::Text(text) => {
+                if chat.execute(&text, is_edited, context)?.is_break() {
+                    break;
+                }
             }
+            Line::Dropped => note(context, HINT)?,
             Line::End => {
                 note(context, "")?; // The prompt has no line break.
                 break;
-            }
-        };
-        match Input::of(&text) {
-            Input::Nothing => {
-                if let Some(new) = chat.outgrown.take() {
-                    chat.say(Asked { new, newest: true, ..Asked::default() }, context)?;
-                }
-            }
-            Input::Say(_) if is_cut && text.len() >= MAX_TERMINAL_LINE_BYTES => {
-                eprintln!(
-                    "hob: not sent: the terminal cut this line short; \
-                     for longer texts: hob ask --conversation {} - < FILE",
-                    plain(&chat.conversation),
-                );
-            }
-            Input::Command(Command::Quit) => break,
-            Input::Command(command) => {
-                let done = chat.command(command, context);
-                report_passing(done, context)?;
-            }
-            Input::Unknown(word) => note(context, &unknown(word))?,
-            Input::Say(text) => {
-                let new = vec![chat.files.message(text)];
-                chat.say(Asked { new, ..Asked::default() }, context)?;
             }
         }
     }
@@ -203,6 +180,41 @@ fn unknown(word: &str) -> String {
 }
 
 impl Chat<'_> {
+    /// Sends a message or executes a command; breaks at `/quit`. `is_edited`: the line comes from the editor.
+    fn execute(
+        &mut self,
+        text: &str,
+        is_edited: bool,
+        context: &mut Context,
+    ) -> Result<ControlFlow<()>, Failure> {
+        let may_be_cut = context.terminal.input && !is_edited;
+        match Input::of(text) {
+            Input::Nothing => {
+                if let Some(new) = self.outgrown.take() {
+                    self.say(Asked { new, newest: true, ..Asked::default() }, context)?;
+                }
+            }
+            Input::Say(_) if may_be_cut && text.len() >= MAX_TERMINAL_LINE_BYTES => {
+                eprintln!(
+                    "hob: not sent: the terminal cut this line short; \
+                     for longer texts: hob ask --conversation {} - < FILE",
+                    plain(&self.conversation),
+                );
+            }
+            Input::Command(Command::Quit) => return Ok(ControlFlow::Break(())),
+            Input::Command(command) => {
+                let done = self.command(command, context);
+                report_passing(done, context)?;
+            }
+            Input::Unknown(word) => note(context, &unknown(word))?,
+            Input::Say(text) => {
+                let new = vec![self.files.message(text)];
+                self.say(Asked { new, ..Asked::default() }, context)?;
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
     fn command(&mut self, command: Command<'_>, context: &mut Context) -> Result<(), Failure> {
         match command {
             Command::New => self.open(None, context),
