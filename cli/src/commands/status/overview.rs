@@ -1,4 +1,4 @@
-//! The status in a person's words.
+//! The status as text: a table of facts, and one of the open conversations.
 
 use std::collections::BTreeMap;
 
@@ -35,72 +35,108 @@ pub fn write(
     Ok(())
 }
 
+/// A row of the table: its name and its text.
+type Fact = (&'static str, String);
+
 fn facts(client: &Client, status: &Status, now: u64) -> Table {
-    let mut facts = Table::untitled(2, Align::Left).wrap(1);
-    let mut fact = |name: &str, text: String| facts.row(vec![name.to_owned(), text]);
+    let mut table = Table::untitled(2, Align::Left).wrap(1);
+    let facts = [
+        serving(client, status, now),
+        reuse(status),
+        places(status),
+        profiles(status),
+        failures(status, now),
+    ];
+    for (name, text) in facts.into_iter().flatten() {
+        table.row(vec![name.to_owned(), text]);
+    }
+    table
+}
+
+/// What answers requests, and how many.
+fn serving(client: &Client, status: &Status, now: u64) -> Vec<Fact> {
     let version = plain(&status.version);
     let started = ago(now.saturating_sub(status.started_at));
-    let pid = status.pid;
-    fact(
-        "daemon",
-        format!("hobd {version} at {}, process {pid}, started {started}", client.address()),
-    );
-    fact("model", model(status));
-    for device in &status.devices {
-        fact("device", device_words(device));
-    }
+    let (address, pid) = (client.address(), status.pid);
+    let daemon = format!("hobd {version} at {address}, process {pid}, started {started}");
+    let mut facts = vec![("daemon", daemon), ("model", model(status))];
+    facts.extend(status.devices.iter().map(|device| ("device", device_words(device))));
     if status.upstream.is_none() {
-        fact("requests", requests(status));
+        facts.push(("requests", requests(status)));
     }
-    if status.counters.drafted_tokens > 0 {
-        fact("drafts", drafts(status));
+    facts
+}
+
+/// What saved computing, and the models beside the model.
+fn reuse(status: &Status) -> Vec<Fact> {
+    let counters = &status.counters;
+    let mut facts = Vec::new();
+    if counters.drafted_tokens > 0 {
+        facts.push(("drafts", drafts(status)));
     }
-    if status.counters.blocks_out > 0 {
-        fact("evicted", evicted(status));
+    if counters.blocks_out > 0 {
+        facts.push(("evicted", evicted(status)));
     }
-    if status.counters.moved_tokens > 0 {
-        fact("moved", moved(status));
+    if counters.moved_tokens > 0 {
+        facts.push(("moved", moved(status)));
     }
     if let Some(lossy) = &status.slots_lossy {
-        fact("rounded", rounded(lossy, status.counters.lossy_tokens));
+        facts.push(("rounded", rounded(lossy, counters.lossy_tokens)));
     }
     if let Some(draft_model) = &status.draft_model {
-        fact("draft model", of_draft_model(draft_model));
+        facts.push(("draft model", of_draft_model(draft_model)));
     }
     if let Some(recall_model) = &status.recall_model {
-        fact("recall model", of_recall_model(recall_model));
+        facts.push(("recall model", of_recall_model(recall_model)));
     }
     if let Some(bridge) = &status.device_bridge {
-        fact("bridge", of_bridge(bridge));
+        facts.push(("bridge", of_bridge(bridge)));
     }
+    facts
+}
+
+/// Where the KV of conversations is.
+fn places(status: &Status) -> Vec<Fact> {
+    let mut facts = Vec::new();
     if status.upstream.is_none() {
-        fact("ready", ready(status));
-        fact("memory", memory(status));
+        facts.extend([("ready", ready(status)), ("memory", memory(status))]);
     }
     if let Some(shared) = &status.shared {
-        fact("shared", of_shared(shared));
+        facts.push(("shared", of_shared(shared)));
     }
     if let Some(no_room) = &status.disk_quota.no_room {
-        fact("disk", plain(no_room));
+        facts.push(("disk", plain(no_room)));
     }
-    for prefix in &status.prefixes {
-        fact("prefix", format!("{}: {}", plain(&prefix.profile), place(prefix)));
-    }
+    facts
+}
+
+/// The prefixes, and the profiles that cannot be used or that reuse no moved KV.
+fn profiles(status: &Status) -> Vec<Fact> {
+    let prefixes = status.prefixes.iter();
+    let prefixes = prefixes.map(|it| ("prefix", format!("{}: {}", plain(&it.profile), place(it))));
+    let mut facts: Vec<Fact> = prefixes.collect();
     for profile in &status.profiles {
         if let Some(error) = &profile.error {
-            fact("profile", format!("{}: {}", plain(&profile.name), plain(error)));
+            facts.push(("profile", format!("{}: {}", plain(&profile.name), plain(error))));
         }
         if let Some(why) = profile.reuse.as_ref().and_then(|reuse| reuse.fell_back.as_ref()) {
-            fact("profile", format!("{}: exact, {}", plain(&profile.name), plain(why)));
+            facts.push(("profile", format!("{}: exact, {}", plain(&profile.name), plain(why))));
         }
     }
+    facts
+}
+
+fn failures(status: &Status, now: u64) -> Vec<Fact> {
+    let mut facts = Vec::new();
     if let Some(failure) = &status.switch_error {
-        fact("switch", format!("{}: {}", plain(&failure.model), plain(&failure.message)));
+        let failure = format!("{}: {}", plain(&failure.model), plain(&failure.message));
+        facts.push(("switch", failure));
     }
     if let Some(reason) = &status.crash {
         let at = status.crash_at.map(|at| format!(", {}", ago(now.saturating_sub(at))));
         let at = at.unwrap_or_default();
-        fact("crashes", format!("{}, the last{at}: {}", status.crashes, plain(reason)));
+        let crashes = format!("{}, the last{at}: {}", status.crashes, plain(reason));
+        facts.push(("crashes", crashes));
     }
     facts
 }
