@@ -199,7 +199,7 @@ fn policies_are_compared_on_the_bundled_traces() {
     assert!(fs::read_to_string(plot).unwrap().starts_with("<svg"));
 
     let waits =
-        [&["--json", "simulate", "--closed", "--lanes", "2", "--policy", "lru"], &small[..]];
+        [&["--json", "simulate", "--closed", "--clients", "2", "--policy", "lru"], &small[..]];
     let tables = home.hob(&waits.concat()).json();
     let rows = tables[0]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 3, "one row each for memory, disk and unbounded: {rows:?}");

@@ -1,9 +1,9 @@
-//! A closed loop: each lane waits for its answer, thinks, and sends the next request.
+//! A closed loop: each client waits for its answer, thinks, and sends the next request.
 //!
 //! - One prefill server, first come, first served. Blocks in memory are free; blocks on disk are
 //!   read while the request waits; the rest is computed.
 //! - A run's KV is in its slot until the answer ends. Memory is the pool of the runtime, with the
-//!   same code: the policy hears every use, and the pool is offered the blocks that were computed.
+//!   same code: the policy gets every use, and the pool gets the blocks that were computed.
 //!   Blocks read from disk do not enter it.
 //! - The disk holds conversations, as the runtime's records do: each the blocks of its last request.
 //!   Beyond the quota the conversation with the least rebuild time per byte leaves, whole.
@@ -20,13 +20,13 @@ use crate::BLOCK_TOKENS;
 use crate::disk::Records;
 use crate::random::Random;
 use crate::trace::Request;
-use crate::workload::{Arrival, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS, Play, Playlist};
+use crate::workload::{Arrival, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS, SessionCursor, SessionOrder};
 
 /// The simulated system.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Concurrent sessions.
-    pub lanes: usize,
+    pub clients: usize,
     pub requests: usize,
     /// Speed of prefill.
     pub prefill_tokens_per_sec: f64,
@@ -41,7 +41,7 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            lanes: 8,
+            clients: 8,
             requests: 4_000,
             prefill_tokens_per_sec: 1_000.0,
             answer_tokens_per_sec: 50.0,
@@ -102,17 +102,17 @@ pub fn run(
     seed: u64,
 ) -> Waits {
     let memory = Pool::with_policy(capacity, Box::new(policy));
-    let mut world = World::new(sessions, setup, memory, disk, seed);
-    while world.waits_millis.len() < setup.requests {
-        let ((now, _), event) = world.events.pop_first().expect("a lane always goes on");
+    let mut simulation = Simulation::new(sessions, setup, memory, disk, seed);
+    while simulation.waits_millis.len() < setup.requests {
+        let ((now, _), event) = simulation.events.pop_first().expect("a client always goes on");
         match event {
-            Event::Asks(lane) => world.ask(lane, now),
-            Event::Fetched(lane) => world.stand_in_line(lane, now),
-            Event::Computed(lane) => world.answer(lane, now),
-            Event::Answered(lane) => world.keep_and_think(lane, now),
+            Event::Asks(client) => simulation.ask(client, now),
+            Event::Fetched(client) => simulation.enqueue(client, now),
+            Event::Computed(client) => simulation.answer(client, now),
+            Event::Answered(client) => simulation.keep_and_think(client, now),
         }
     }
-    world.waits()
+    simulation.waits()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -135,14 +135,14 @@ impl Content for OneBlock {
 
 type Memory = Pool<u64, OneBlock>;
 
-struct World<'s> {
+struct Simulation<'s> {
     setup: &'s Setup,
-    playlist: Playlist<'s>,
-    lanes: Vec<Lane>,
+    order: SessionOrder<'s>,
+    clients: Vec<Client>,
     memory: Memory,
     disk: Option<(Disk, Records)>,
     disk_free_at: u64,
-    line: VecDeque<usize>,
+    queue: VecDeque<usize>,
     busy: bool,
     events: BTreeMap<(u64, u64), Event>,
     scheduled: u64,
@@ -151,14 +151,14 @@ struct World<'s> {
     computed_tokens: u64,
 }
 
-struct Lane {
-    play: Play,
+struct Client {
+    cursor: SessionCursor,
     asked_at: u64,
     // Blocks that were read from disk, or are being read.
     fetched: usize,
 }
 
-impl<'s> World<'s> {
+impl<'s> Simulation<'s> {
     fn new(
         sessions: &'s [Vec<Request>],
         setup: &'s Setup,
@@ -167,19 +167,19 @@ impl<'s> World<'s> {
         seed: u64,
     ) -> Self {
         let mut random = Random::new(seed);
-        let mut playlist = Playlist::new(sessions, setup.max_prompt_tokens, &mut random);
-        let lanes = (0..setup.lanes)
-            .map(|_| Lane { play: playlist.begin(), asked_at: 0, fetched: 0 })
+        let mut order = SessionOrder::new(sessions, setup.max_prompt_tokens, &mut random);
+        let clients = (0..setup.clients)
+            .map(|_| Client { cursor: order.begin(), asked_at: 0, fetched: 0 })
             .collect();
         let disk = disk.map(|disk| (disk, Records::new(disk.capacity_blocks)));
-        let mut world = Self {
+        let mut simulation = Self {
             setup,
-            playlist,
-            lanes,
+            order,
+            clients,
             memory,
             disk,
             disk_free_at: 0,
-            line: VecDeque::new(),
+            queue: VecDeque::new(),
             busy: false,
             events: BTreeMap::new(),
             scheduled: 0,
@@ -187,10 +187,10 @@ impl<'s> World<'s> {
             tokens: 0,
             computed_tokens: 0,
         };
-        for lane in 0..setup.lanes {
-            world.schedule(random.below(60_000) as u64, Event::Asks(lane));
+        for client in 0..setup.clients {
+            simulation.schedule(random.below(60_000) as u64, Event::Asks(client));
         }
-        world
+        simulation
     }
 
     fn schedule(&mut self, at: u64, event: Event) {
@@ -198,32 +198,32 @@ impl<'s> World<'s> {
         self.events.insert((at, self.scheduled), event);
     }
 
-    fn request(&self, lane: usize) -> &'s Request {
-        self.playlist.request(&self.lanes[lane].play)
+    fn request(&self, client: usize) -> &'s Request {
+        self.order.request(&self.clients[client].cursor)
     }
 
-    fn arrival(&self, lane: usize, now: u64) -> Arrival {
-        self.lanes[lane].play.arrival(self.request(lane), now)
+    fn arrival(&self, client: usize, now: u64) -> Arrival {
+        self.clients[client].cursor.arrival(self.request(client), now)
     }
 
-    fn ask(&mut self, lane: usize, now: u64) {
-        self.lanes[lane].asked_at = now;
-        self.lanes[lane].fetched = 0;
-        let blocks = self.arrival(lane, now).blocks;
-        let Some((disk, on_disk)) = &self.disk else { return self.stand_in_line(lane, now) };
+    fn ask(&mut self, client: usize, now: u64) {
+        self.clients[client].asked_at = now;
+        self.clients[client].fetched = 0;
+        let blocks = self.arrival(client, now).blocks;
+        let Some((disk, on_disk)) = &self.disk else { return self.enqueue(client, now) };
         let in_memory = blocks.iter().take_while(|id| self.memory.contains(id)).count();
         let rest = blocks[in_memory..].iter().take_while(|id| on_disk.contains(id)).count();
         let read_millis = (rest as f64 * disk.block_millis) as u64;
-        self.lanes[lane].fetched = in_memory + rest;
+        self.clients[client].fetched = in_memory + rest;
         if rest == 0 {
-            return self.stand_in_line(lane, now);
+            return self.enqueue(client, now);
         }
         self.disk_free_at = self.disk_free_at.max(now) + read_millis;
-        self.schedule(self.disk_free_at, Event::Fetched(lane));
+        self.schedule(self.disk_free_at, Event::Fetched(client));
     }
 
-    fn stand_in_line(&mut self, lane: usize, now: u64) {
-        self.line.push_back(lane);
+    fn enqueue(&mut self, client: usize, now: u64) {
+        self.queue.push_back(client);
         self.serve_next(now);
     }
 
@@ -231,33 +231,33 @@ impl<'s> World<'s> {
         if self.busy {
             return;
         }
-        let Some(lane) = self.line.pop_front() else { return };
+        let Some(client) = self.queue.pop_front() else { return };
         self.busy = true;
-        let request = self.request(lane);
-        let blocks = self.arrival(lane, now).blocks;
+        let request = self.request(client);
+        let blocks = self.arrival(client, now).blocks;
         let in_memory = blocks.iter().take_while(|id| self.memory.contains(id)).count();
-        let here = in_memory.max(self.lanes[lane].fetched) as u64 * BLOCK_TOKENS;
+        let here = in_memory.max(self.clients[client].fetched) as u64 * BLOCK_TOKENS;
         // The last token is always computed: it yields the first token of the answer.
         let missing = request.input_tokens.saturating_sub(here).max(1);
         self.tokens += request.input_tokens;
         self.computed_tokens += missing;
         let secs = missing as f64 / self.setup.prefill_tokens_per_sec;
-        self.schedule(now + (secs * 1_000.0) as u64, Event::Computed(lane));
+        self.schedule(now + (secs * 1_000.0) as u64, Event::Computed(client));
     }
 
-    fn answer(&mut self, lane: usize, now: u64) {
-        self.waits_millis.push(now - self.lanes[lane].asked_at);
-        let tokens = self.request(lane).output_tokens as f64;
+    fn answer(&mut self, client: usize, now: u64) {
+        self.waits_millis.push(now - self.clients[client].asked_at);
+        let tokens = self.request(client).output_tokens as f64;
         let secs = tokens / self.setup.answer_tokens_per_sec;
-        self.schedule(now + (secs * 1_000.0) as u64, Event::Answered(lane));
+        self.schedule(now + (secs * 1_000.0) as u64, Event::Answered(client));
         self.busy = false;
         self.serve_next(now);
     }
 
-    fn keep_and_think(&mut self, lane: usize, now: u64) {
-        let arrival = self.arrival(lane, now);
+    fn keep_and_think(&mut self, client: usize, now: u64) {
+        let arrival = self.arrival(client, now);
         let used = Use { run: arrival.run, now: arrival.at };
-        let fetched = self.lanes[lane].fetched;
+        let fetched = self.clients[client].fetched;
         for (position, (id, meta)) in arrival.uses().enumerate() {
             if position < fetched || self.memory.contains(&id) {
                 self.memory.used(id, meta.parent, 1, used);
@@ -265,15 +265,16 @@ impl<'s> World<'s> {
                 self.offer(id, meta.parent, used);
             }
         }
-        let open: Vec<u64> = self.lanes.iter().map(|lane| lane.play.conversation()).collect();
+        let open: Vec<u64> =
+            self.clients.iter().map(|client| client.cursor.conversation()).collect();
         if let Some((_, on_disk)) = &mut self.disk {
             on_disk.save(&arrival, &open);
         }
         let think = self
-            .playlist
-            .go_on(&mut self.lanes[lane].play)
+            .order
+            .advance(&mut self.clients[client].cursor)
             .map_or(1_000, |next| next.think_millis.min(self.setup.max_pause_secs * 1_000));
-        self.schedule(now + think, Event::Asks(lane));
+        self.schedule(now + think, Event::Asks(client));
     }
 
     /// Without a disk a block is worth nothing when those before it are not in memory.

@@ -8,7 +8,7 @@ use hob_slots::evict::{BlockMeta, Ended, Run};
 use crate::random::Random;
 use crate::trace::Request;
 
-/// A longer pause of a session counts as one hour, so no lane sleeps while the others play on.
+/// A longer pause of a session counts as one hour, so no client pauses while the others replay many sessions.
 pub const MAX_PAUSE_SECS: u64 = 3_600;
 
 /// The window of nearly all recorded sessions. Sessions with a larger one are left out.
@@ -35,7 +35,7 @@ impl Arrival {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Lanes {
+pub struct Clients {
     /// Concurrent sessions.
     pub count: usize,
     /// Tokens of the cold prompt with each request; 0 for none.
@@ -48,49 +48,50 @@ pub struct Lanes {
     pub max_prompt_tokens: u64,
 }
 
-/// Lanes play sessions back to back in an order that the seed gives.
-pub fn lanes(sessions: &[Vec<Request>], lanes: &Lanes, seed: u64) -> Vec<Arrival> {
+/// Each client replays sessions one after the other, in an order that the seed gives.
+pub fn clients(sessions: &[Vec<Request>], clients: &Clients, seed: u64) -> Vec<Arrival> {
     let mut random = Random::new(seed);
-    let mut playlist = Playlist::new(sessions, lanes.max_prompt_tokens, &mut random);
-    // By time of the next request, then by lane.
-    let mut waiting: BTreeMap<(u64, usize), Play> = BTreeMap::new();
-    for lane in 0..lanes.count {
-        waiting.insert((random.below(60_000) as u64, lane), playlist.begin());
+    let mut order = SessionOrder::new(sessions, clients.max_prompt_tokens, &mut random);
+    // By time of the next request, then by client.
+    let mut waiting: BTreeMap<(u64, usize), SessionCursor> = BTreeMap::new();
+    for client in 0..clients.count {
+        waiting.insert((random.below(60_000) as u64, client), order.begin());
     }
     let mut arrivals = Vec::new();
     let mut cold_blocks = u64::MAX;
-    for _ in 0..lanes.requests {
-        let ((at, lane), mut play) = waiting.pop_first().expect("every lane waits");
-        let request = playlist.request(&play);
-        arrivals.push(play.arrival(request, at));
-        if lanes.cold_tokens > 0 {
-            arrivals.push(cold(at, lanes.cold_tokens, &mut cold_blocks));
+    for _ in 0..clients.requests {
+        let ((at, client), mut cursor) = waiting.pop_first().expect("every client waits");
+        let request = order.request(&cursor);
+        arrivals.push(cursor.arrival(request, at));
+        if clients.cold_tokens > 0 {
+            arrivals.push(cold(at, clients.cold_tokens, &mut cold_blocks));
         }
-        let pause = match playlist.go_on(&mut play) {
+        let pause = match order.advance(&mut cursor) {
             Some(next) => next.at_millis.saturating_sub(request.at_millis),
             None => request.answer_millis + 1_000,
         };
-        waiting.insert((at + pause.min(lanes.max_pause_secs * 1_000), lane), play);
+        waiting.insert((at + pause.min(clients.max_pause_secs * 1_000), client), cursor);
     }
     arrivals
 }
 
-/// The sessions in playing order, repeated.
+/// The sessions in the order in which clients begin them, repeated.
 #[derive(Clone, Debug)]
-pub struct Playlist<'s> {
+pub struct SessionOrder<'s> {
     sessions: &'s [Vec<Request>],
     order: Vec<usize>,
     begun: usize,
 }
 
+/// Where a client is in its session.
 #[derive(Clone, Copy, Debug)]
-pub struct Play {
+pub struct SessionCursor {
     session: usize,
     number: u64,
     next: usize,
 }
 
-impl<'s> Playlist<'s> {
+impl<'s> SessionOrder<'s> {
     /// Sessions without a longer prompt than `max_prompt_tokens`, shuffled.
     pub fn new(sessions: &'s [Vec<Request>], max_prompt_tokens: u64, random: &mut Random) -> Self {
         let fits = |session: &Vec<Request>| {
@@ -102,30 +103,30 @@ impl<'s> Playlist<'s> {
         Self { sessions, order, begun: 0 }
     }
 
-    pub fn begin(&mut self) -> Play {
+    pub fn begin(&mut self) -> SessionCursor {
         let session = self.order[self.begun % self.order.len()];
         self.begun += 1;
-        Play { session, number: self.begun as u64, next: 0 }
+        SessionCursor { session, number: self.begun as u64, next: 0 }
     }
 
     /// The current request.
-    pub fn request(&self, play: &Play) -> &'s Request {
-        &self.sessions[play.session][play.next]
+    pub fn request(&self, cursor: &SessionCursor) -> &'s Request {
+        &self.sessions[cursor.session][cursor.next]
     }
 
     /// The next request of the session; `None` when the next session begins.
-    pub fn go_on(&mut self, play: &mut Play) -> Option<&'s Request> {
-        play.next += 1;
-        let next = self.sessions[play.session].get(play.next);
+    pub fn advance(&mut self, cursor: &mut SessionCursor) -> Option<&'s Request> {
+        cursor.next += 1;
+        let next = self.sessions[cursor.session].get(cursor.next);
         if next.is_none() {
-            *play = self.begin();
+            *cursor = self.begin();
         }
         next
     }
 }
 
-impl Play {
-    /// Unique for each time that a session is played.
+impl SessionCursor {
+    /// Unique for each replay of a session.
     pub fn conversation(&self) -> u64 {
         self.number
     }
@@ -136,7 +137,7 @@ impl Play {
         Arrival {
             at: Timestamp(at),
             run: run(self.number, turn, request.blocks.len(), request.ended),
-            // A session played twice counts as two.
+            // A session replayed twice counts as two.
             blocks: request.blocks.iter().map(|block| (self.number << 44) ^ block).collect(),
             tokens: request.input_tokens,
         }
@@ -221,24 +222,24 @@ mod tests {
     }
 
     #[test]
-    fn lanes_play_sessions_back_to_back_and_cold_prompts_never_repeat() {
+    fn clients_replay_sessions_back_to_back_and_cold_prompts_never_repeat() {
         let sessions = vec![vec![request(0, &[1]), request(9_000_000, &[1, 2])]];
-        let set = Lanes {
+        let set = Clients {
             count: 2,
             cold_tokens: 1_024,
             requests: 6,
             max_pause_secs: 60,
             max_prompt_tokens: 2_000,
         };
-        let played = lanes(&sessions, &set, 7);
-        assert_eq!(played.len(), 12);
-        assert!(played.is_sorted_by_key(|arrival| arrival.at));
+        let replayed = clients(&sessions, &set, 7);
+        assert_eq!(replayed.len(), 12);
+        assert!(replayed.is_sorted_by_key(|arrival| arrival.at));
         let (cold, warm): (Vec<_>, Vec<_>) =
-            played.iter().partition(|arrival| arrival.run.ended == Ended::Turn);
+            replayed.iter().partition(|arrival| arrival.run.ended == Ended::Turn);
         let names: HashSet<_> = cold.iter().flat_map(|arrival| &arrival.blocks).collect();
         assert_eq!((cold.len(), names.len()), (6, 12));
         let turns: Vec<_> = warm.iter().map(|arrival| arrival.run.turn).collect();
         assert_eq!(turns.iter().filter(|turn| **turn == 1).count(), 4, "{turns:?}");
-        assert_eq!(lanes(&sessions, &set, 7), played);
+        assert_eq!(clients(&sessions, &set, 7), replayed);
     }
 }

@@ -21,7 +21,7 @@ use crate::output::{Align, Table, count};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Set-ups:
-  claude-N   N lanes replay Claude Code sessions back to back
+  claude-N   N clients replay Claude Code sessions back to back
   mixed-N    the same, with one unrepeated cold prompt per request
   mooncake   one hour of a chat service, in order of arrival
 
@@ -56,14 +56,14 @@ pub struct Args {
     #[arg(long)]
     no_optimum: bool,
 
-    /// Simulate a closed loop instead: each lane waits for its answer and thinks
+    /// Simulate a closed loop instead: each client waits for its answer and thinks
     #[arg(long, conflicts_with_all = ["no_optimum", "plot", "check"])]
     closed: bool,
 
-    /// Number of lanes in the closed loop
+    /// Number of clients in the closed loop
     #[arg(long, default_value_t = 8, requires = "closed",
           value_parser = clap::value_parser!(u16).range(1..=256))]
-    lanes: u16,
+    clients: u16,
 
     /// Prefill speed in the closed loop
     #[arg(long, value_name = "TOKENS_PER_SEC", default_value_t = 1_000, requires = "closed",
@@ -230,7 +230,7 @@ fn write_hits(setup: Setup, rows: &[Row], out: &mut dyn Write) -> Result<(), Fai
 
 fn closed_loop(args: &Args, traces: &Traces, context: &mut Context) -> Result<(), Failure> {
     let setup = closed::Setup {
-        lanes: args.lanes.into(),
+        clients: args.clients.into(),
         requests: args.requests() / 2,
         prefill_tokens_per_sec: args.prefill.into(),
         ..closed::Setup::default()
@@ -240,8 +240,11 @@ fn closed_loop(args: &Args, traces: &Traces, context: &mut Context) -> Result<()
     for &capacity in &args.capacity {
         let rows = study::waits(traces, &setup, capacity, disk, &args.policies(), args.seeds());
         if !context.json {
-            let (lanes, blocks) = (setup.lanes, count(capacity));
-            writeln!(context.out, "{lanes} lanes, {blocks} blocks: seconds to the first token")?;
+            let (clients, blocks) = (setup.clients, count(capacity));
+            writeln!(
+                context.out,
+                "{clients} clients, {blocks} blocks: seconds to the first token"
+            )?;
             write_waits(&rows, &mut *context.out)?;
         }
         tables.push(Waited { capacity_blocks: capacity, rows });

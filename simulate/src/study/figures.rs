@@ -77,7 +77,7 @@ pub fn figures(traces: &Traces, seeds: u64, requests: usize, cells: &[u64]) -> V
     };
     let default = PolicyKind::DEFAULT.name();
     figures.push(Figure {
-        what: "closed loop, 8 lanes, 550 blocks: mean time to first token / that of LRU".into(),
+        what: "closed loop, 8 clients, 550 blocks: mean time to first token / that of LRU".into(),
         measured: mean(default, false) / mean(PolicyKind::Lru.name(), false),
         bar: 0.6,
         is_cost: true,

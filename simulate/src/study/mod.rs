@@ -25,7 +25,7 @@ pub struct Scope {
     pub policies: Vec<PolicyKind>,
     /// Shuffled session orders to average over.
     pub seeds: u64,
-    /// Total requests of lanes.
+    /// Total requests of clients.
     pub requests: usize,
     pub optimum: bool,
 }

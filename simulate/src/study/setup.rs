@@ -4,12 +4,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::bundled::Traces;
-use crate::workload::{self, Arrival, Lanes, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS};
+use crate::workload::{self, Arrival, Clients, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS};
 
 /// A named workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setup {
-    /// This many lanes play Claude Code sessions back to back.
+    /// This many clients replay Claude Code sessions back to back.
     Claude(usize),
     /// The same, with a cold prompt that never repeats at each request.
     Mixed(usize),
@@ -21,29 +21,29 @@ pub enum Setup {
 pub const COLD_TOKENS: u64 = 11_264;
 
 impl Setup {
-    /// `requests`: total requests of the lanes.
+    /// `requests`: total requests of the clients.
     pub fn arrivals(self, traces: &Traces, requests: usize, seed: u64) -> Vec<Arrival> {
         let (count, cold_tokens) = match self {
             Self::Arrivals => return workload::arrivals(&traces.arrivals),
             Self::Claude(count) => (count, 0),
             Self::Mixed(count) => (count, COLD_TOKENS),
         };
-        let lanes = Lanes {
+        let clients = Clients {
             count,
             cold_tokens,
             requests,
             max_pause_secs: MAX_PAUSE_SECS,
             max_prompt_tokens: MAX_PROMPT_TOKENS,
         };
-        workload::lanes(&traces.sessions, &lanes, seed)
+        workload::clients(&traces.sessions, &clients, seed)
     }
 }
 
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Claude(lanes) => write!(f, "claude-{lanes}"),
-            Self::Mixed(lanes) => write!(f, "mixed-{lanes}"),
+            Self::Claude(clients) => write!(f, "claude-{clients}"),
+            Self::Mixed(clients) => write!(f, "mixed-{clients}"),
             Self::Arrivals => f.write_str("mooncake"),
         }
     }
@@ -51,7 +51,7 @@ impl fmt::Display for Setup {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no set-up is called \"{got}\": it is claude-N or mixed-N, for N lanes up to 256, or mooncake"
+    "no set-up is called \"{got}\": it is claude-N or mixed-N, for N clients up to 256, or mooncake"
 )]
 pub struct ParseSetupError {
     pub got: String,
@@ -61,10 +61,10 @@ impl FromStr for Setup {
     type Err = ParseSetupError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let lanes = |count: &str| count.parse().ok().filter(|count| (1..=256).contains(count));
+        let clients = |count: &str| count.parse().ok().filter(|count| (1..=256).contains(count));
         let setup = match text.split_once('-') {
-            Some(("claude", count)) => lanes(count).map(Self::Claude),
-            Some(("mixed", count)) => lanes(count).map(Self::Mixed),
+            Some(("claude", count)) => clients(count).map(Self::Claude),
+            Some(("mixed", count)) => clients(count).map(Self::Mixed),
             None if text == "mooncake" => Some(Self::Arrivals),
             _ => None,
         };
