@@ -9,13 +9,14 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::backend::{ContextShape, Sequence};
 use hob_runtime::{Engine, EngineOptions, Model, TurnReport};
 use hob_slots::Token;
 
 use crate::Subject;
+use crate::bars::BarFlags;
 use crate::measure::{median_ms, time};
 use crate::raw::prefill;
 use crate::turns::{self, Words, request, settle, status, ttft};
@@ -41,9 +42,8 @@ pub struct Options {
     /// weights in the shape of Qwen2.5-0.5B.
     #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 /// Prompts that are equal and arrive at once, and their tokens.
@@ -184,10 +184,7 @@ fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
             most.as_secs_f64() * 1e3
         );
     }
-    if missed.is_empty() || options.no_bars || options.model.is_some() {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check_on(options.model.as_deref(), &missed)
 }
 
 fn start(model: &Arc<dyn Model>, slots: &Path, options: &Options) -> Result<Engine> {

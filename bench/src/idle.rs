@@ -4,9 +4,10 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 
+use crate::bars::BarFlags;
 use crate::hobd::Hobd;
 use crate::measure::{cpu_time, median_ms};
 
@@ -18,9 +19,8 @@ pub struct Options {
     /// Length of the idle time, in seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 /// Processor time, as a part of one core.
@@ -92,10 +92,7 @@ pub fn run(options: &Options) -> Result<()> {
             missed.push(format!("{what}: {ms:.2} ms"));
         }
     }
-    if missed.is_empty() || options.no_bars {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check(&missed)
 }
 
 /// hobd synthesises the phrases one after the other while it is idle.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use crate::bars::BarFlags;
 use crate::hobd::{Access, Hobd};
 use crate::measure::time;
 use crate::stream::{Ask, Heard};
@@ -34,9 +35,8 @@ pub struct Options {
     /// Normal requests beside them, and as many without.
     #[arg(long, default_value_t = 100)]
     requests: usize,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 /// Of 99 % of the refusals.
@@ -109,10 +109,7 @@ pub fn run(options: &Options) -> Result<()> {
     println!("SIGTERM under this load: ended after {took:.2} s (bar: {END_SECS:.0} s)");
     bar("SIGTERM", took, END_SECS);
 
-    if missed.is_empty() || options.no_bars {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check(&missed)
 }
 
 /// Clients that ask as fast as they get answers.

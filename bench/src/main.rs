@@ -4,6 +4,7 @@
 //! - The compared runs are interleaved; a figure is a median.
 //! - A benchmark prints each figure beside its bar and fails when a bar is missed.
 
+mod bars;
 mod beside;
 mod chunks;
 mod cold;

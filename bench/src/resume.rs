@@ -9,12 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{Engine, EngineOptions, Model, TurnReport};
 use hob_slots::{ConversationId, Token};
 
 use crate::Subject;
+use crate::bars::BarFlags;
 use crate::measure::median_ms;
 use crate::raw::Raw;
 use crate::turns::{self, Words, settle, ttft, wait_for};
@@ -40,9 +41,8 @@ pub struct Options {
     /// weights in the shape of Qwen2.5-0.5B.
     #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 const CONVERSATION: &str = "bench";
@@ -161,10 +161,7 @@ fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
             missed.push(format!("{name}: {:.0} x faster than cold", cold / ms));
         }
     }
-    if missed.is_empty() || options.no_bars || options.model.is_some() {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check_on(options.model.as_deref(), &missed)
 }
 
 fn start(model: &Arc<dyn Model>, slots: &Path) -> Result<Engine> {

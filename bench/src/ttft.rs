@@ -11,12 +11,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, TurnReport, TurnRequest};
 use hob_slots::Token;
 
 use crate::Subject;
+use crate::bars::BarFlags;
 use crate::measure::median_ms;
 use crate::raw::Raw;
 use crate::turns::{self, Words, ask, settle, ttft};
@@ -42,9 +43,8 @@ pub struct Options {
     /// weights in the shape of Qwen2.5-0.5B.
     #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 const PREFIX: &str = "__system_prefix__";
@@ -203,10 +203,7 @@ fn print(options: &Options, model: &str, samples: &Samples) -> Result<()> {
     if during - idle > micro_batch {
         missed.push(format!("beside a prewarm: {:.0} ms more", during - idle));
     }
-    if missed.is_empty() || options.no_bars || options.model.is_some() {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check_on(options.model.as_deref(), &missed)
 }
 
 /// The duration of a background micro-batch, by the measured speed of prefill.

@@ -9,11 +9,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use hob_runtime::Model;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use serde_json::{Value, json};
 
+use crate::bars::BarFlags;
 use crate::hobd::Hobd;
 use crate::measure::median_ms;
 use crate::raw::Raw;
@@ -33,9 +34,8 @@ pub struct Options {
     /// Rounds; each figure is the median of as many samples.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 /// Maximum factor against llama.cpp alone.
@@ -174,8 +174,6 @@ fn print(options: &Options, samples: &Samples) -> Result<()> {
     println!("| sent without typing ahead: first token | {sent:.1} | {:.2} | |", sent / limit);
     println!("| typed ahead: first token after Enter | {typed:.1} | {factor:.2} | {BAR:.2} |");
     println!("\nAfter Enter {} tokens were computed, in the middle.", computed[computed.len() / 2]);
-    if factor > BAR && !options.no_bars {
-        bail!("missed: {factor:.2} x llama.cpp alone");
-    }
-    Ok(())
+    let missed = (factor > BAR).then(|| format!("{factor:.2} x llama.cpp alone"));
+    options.bars.check(missed.as_slice())
 }

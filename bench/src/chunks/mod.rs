@@ -20,8 +20,10 @@ mod replay;
 mod server;
 mod speed;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use hob_slots::content::Repair;
+
+use crate::bars::BarFlags;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -83,9 +85,8 @@ pub struct Options {
     /// other.
     #[arg(long)]
     threads: Option<usize>,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 /// Documents, and the bar of the default strategy where they are reversed.
@@ -200,10 +201,5 @@ pub fn run(options: &Options) -> Result<()> {
             missed.extend(lossy::run(name, options)?);
         }
     }
-    ensure!(
-        missed.is_empty() || options.no_bars || options.model.is_some(),
-        "missed: {}",
-        missed.join("; ")
-    );
-    Ok(())
+    options.bars.check_on(options.model.as_deref(), &missed)
 }

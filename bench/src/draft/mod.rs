@@ -33,6 +33,7 @@ use hob_runtime::{DraftCounts, DraftModel, Engine, EngineOptions, Model, TurnEve
 use hob_slots::{ModelHash, Token};
 
 use crate::Subject;
+use crate::bars::BarFlags;
 use crate::measure::{median_ms, time};
 use crate::raw::rows;
 use crate::turns::{request, settle, start};
@@ -57,9 +58,8 @@ pub struct Options {
     /// Compares answers, and measures no speed.
     #[arg(long)]
     only_equality: bool,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 /// Minimum ratio of an agent's edit.
@@ -156,10 +156,7 @@ fn compare_answers(
             missed.push(format!("{name}: {differ} answers differ, {most} may"));
         }
     }
-    if missed.is_empty() || options.no_bars {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check(&missed)
 }
 
 /// Answers each case with drafts and without, round after round.
@@ -285,10 +282,7 @@ fn print(cases: &[Case], options: &Options) -> Result<()> {
             missed.push(format!("{name}: {ratio:.2} x"));
         }
     }
-    if missed.is_empty() || options.no_bars {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check(&missed)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

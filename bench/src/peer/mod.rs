@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 
+use crate::bars::BarFlags;
 use crate::record::{self, Machine, Record, Table};
 use crate::render;
 use bench::Bench;
@@ -63,9 +64,8 @@ pub struct Options {
     /// The file of the run; tables that it has are replaced when they are measured again.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 /// Cells of both.
@@ -143,12 +143,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     println!("{}", out.display());
     let missed = record.missed(record.tables.iter().filter(|it| measured.contains(&it.name)));
-    ensure!(
-        missed.is_empty() || options.no_bars || !subject.has_bars,
-        "missed:\n  {}",
-        missed.join("\n  ")
-    );
-    Ok(())
+    if subject.has_bars { options.bars.check(&missed) } else { Ok(()) }
 }
 
 fn hobd_version() -> Result<String> {

@@ -31,6 +31,7 @@ use probe::{Outcome, Refused};
 use sessions::{Form, Kind};
 
 use crate::Subject;
+use crate::bars::BarFlags;
 use crate::turns::FINGERPRINT;
 
 #[derive(clap::Args)]
@@ -57,9 +58,8 @@ pub struct Options {
     /// Fewer sessions, of the bundled model alone.
     #[arg(long)]
     quick: bool,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 /// The budget is the session's length divided by this, and the bar of recall and residency there.
@@ -177,10 +177,7 @@ pub fn run(options: &Options) -> Result<()> {
         let subjects = Subjects::of(run, directory.path(), options)?;
         missed.extend(subjects.measure(options.tokens.unwrap_or(run.tokens))?);
     }
-    if missed.is_empty() || options.no_bars {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check(&missed)
 }
 
 impl Subjects {

@@ -17,13 +17,14 @@ mod recovery;
 use std::ops::Range;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use hob_runtime::Model;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
 use hob_slots::{BLOCK_TOKENS, Token};
 
 use crate::Subject;
+use crate::bars::BarFlags;
 use crate::turns::Words;
 
 #[derive(clap::Args)]
@@ -38,9 +39,8 @@ pub struct Options {
     /// weights in the shape of Qwen2.5-0.5B.
     #[arg(long, value_name = "SHAPE|PATH|NAME")]
     model: Option<String>,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
     /// Measure only this part.
     #[arg(long, value_enum)]
     only: Option<Part>,
@@ -80,10 +80,7 @@ pub fn run(options: &Options) -> Result<()> {
             missed.extend(measure_cells(&model, options)?);
         }
     }
-    if missed.is_empty() || options.no_bars || options.model.is_some() {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check_on(options.model.as_deref(), &missed)
 }
 
 fn measure_cells(model: &LlamaModel, options: &Options) -> Result<Vec<String>> {

@@ -26,10 +26,11 @@ mod sweeping;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 
 use crate::Subject;
+use crate::bars::BarFlags;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -46,9 +47,8 @@ pub struct Options {
     /// The `hob` that lists [default: the one beside this program].
     #[arg(long)]
     hob: Option<PathBuf>,
-    /// Print the figures without failing on a missed bar.
-    #[arg(long)]
-    no_bars: bool,
+    #[command(flatten)]
+    bars: BarFlags,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -118,8 +118,5 @@ fn print(options: &Options, rows: &[Row]) -> Result<()> {
             missed.push(format!("{what}: {ratio:.2}{unit}"));
         }
     }
-    if missed.is_empty() || options.no_bars || options.model.is_some() {
-        return Ok(());
-    }
-    bail!("missed: {}", missed.join("; "))
+    options.bars.check_on(options.model.as_deref(), &missed)
 }
