@@ -86,77 +86,137 @@ pub fn run(options: &Options) -> Result<()> {
     let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, LlamaOptions::default())?);
     let directory = tempfile::tempdir()?;
     let mut text = Words::new(model.vocabulary().len());
-    let mut samples = Samples::default();
     let profile = text.next(options.profile);
+    let samples = Samples::default();
+    let mut rounds = Rounds { options, model: model.clone(), text, profile, samples };
     for round in 0..options.cold {
-        let engine = start(&model, &directory.path().join(format!("cold-{round}")))?;
-        let prompt = [&profile[..], &text.next(options.question)].concat();
-        let (report, _) = ask(&engine, turns::request("cold", &prompt, 1))?;
-        ensure!(report.tokens.computed == prompt.len(), "cold computes everything: {report:?}");
-        samples.cold.push(ttft(&report));
-        engine.shutdown();
+        rounds.cold(&directory.path().join(format!("cold-{round}")))?;
     }
 
     let slots = directory.path().join("slots");
     let mut engine = start(&model, &slots)?;
-    ask(&engine, prewarm(PREFIX, &profile, Purpose::Prewarm))?;
-    let talk = [&profile[..], &text.next(options.history)].concat();
+    ask(&engine, prewarm(PREFIX, &rounds.profile, Purpose::Prewarm))?;
+    let talk = [&rounds.profile[..], &rounds.text.next(options.history)].concat();
     let (_, mut talk) = ask(&engine, turns::request(TALK, &talk, 1))?;
     let (raw, long_raw) = (Raw::start(model.clone()), Raw::start(model.clone()));
-    raw.measure(options.profile, text.next(options.question))?; // Unmeasured: fills the cache.
-    long_raw.measure(talk.len(), text.next(options.question))?;
+    raw.measure(options.profile, rounds.question())?; // Unmeasured: fills the cache.
+    long_raw.measure(talk.len(), rounds.question())?;
 
     for round in 0..options.rounds {
-        let question = text.next(options.question);
+        let question = rounds.question();
         settle(&engine);
-        samples.limit.push(raw.measure(options.profile, question)?);
-        let first = |engine: &Engine, name: &str, text: &mut Words| -> Result<Duration> {
-            let prompt = [&profile[..], &text.next(options.question)].concat();
-            let (report, _) = ask(engine, turns::request(name, &prompt, 1))?;
-            expect_computed(&report, options.question, name)?;
-            Ok(ttft(&report))
-        };
-        samples.booted.push(first(&engine, &format!("booted {round}"), &mut text)?);
+        rounds.samples.limit.push(raw.measure(options.profile, question)?);
+        let booted = rounds.after_prefix(&engine, &format!("booted {round}"))?;
+        rounds.samples.booted.push(booted);
         settle(&engine);
-        samples.idle.push(short_question(&engine, options, &mut text, round)?);
-        let other = text.next(options.profile);
-        let warming = engine.submit(prewarm("another prefix", &other, Purpose::Prewarm))?;
-        std::thread::sleep(Duration::from_millis(700));
-        samples.during.push(short_question(&engine, options, &mut text, round)?);
-        drop(warming);
-        samples.micro_batch.push(micro_batch(&engine));
-        settle(&engine);
+        rounds.beside_prewarm(&engine, round)?;
 
         engine.shutdown();
         engine = start(&model, &slots)?;
-        let began = Instant::now();
-        let (report, _) = ask(&engine, prewarm(PREFIX, &profile, Purpose::Prewarm))?;
-        samples.imported.push(began.elapsed());
-        expect_computed(&report, 0, "the second boot")?;
-        samples.booted_again.push(first(&engine, &format!("again {round}"), &mut text)?);
-        settle(&engine);
+        rounds.second_boot(&engine, round)?;
 
-        samples.long_limit.push(long_raw.measure(talk.len(), text.next(options.question))?);
-        ask(&engine, prewarm(TALK, &talk, Purpose::Speculate))?;
-        talk.extend(text.next(options.question));
-        let (report, whole) = ask(&engine, turns::request(TALK, &talk, 1))?;
-        expect_computed(&report, options.question, "after speech start")?;
-        samples.speech.push(ttft(&report));
-        talk = whole;
-        settle(&engine);
-
-        let streamed = talk.len() + options.question - LAST_WORD;
-        talk.extend(text.next(options.question));
-        for end in [streamed - options.question / 2, streamed] {
-            ask(&engine, prewarm(TALK, &talk[..end], Purpose::Speculate))?;
-        }
-        let (report, whole) = ask(&engine, turns::request(TALK, &talk, 1))?;
-        expect_computed(&report, LAST_WORD, "with the transcript streamed ahead")?;
-        samples.streamed.push(ttft(&report));
-        talk = whole;
+        let question = rounds.question();
+        rounds.samples.long_limit.push(long_raw.measure(talk.len(), question)?);
+        talk = rounds.after_speech_start(&engine, talk)?;
+        talk = rounds.streamed(&engine, talk)?;
     }
     engine.shutdown();
-    print(options, &subject.on(&*model), &samples)
+    print(options, &subject.on(&*model), &rounds.samples)
+}
+
+/// What all rounds share.
+struct Rounds<'o> {
+    options: &'o Options,
+    model: Arc<dyn Model>,
+    text: Words,
+    /// The tokens that all conversations begin with.
+    profile: Vec<Token>,
+    samples: Samples,
+}
+
+impl Rounds<'_> {
+    fn question(&mut self) -> Vec<Token> {
+        self.text.next(self.options.question)
+    }
+
+    /// On an engine of its own, over the empty directory `slots`.
+    fn cold(&mut self, slots: &Path) -> Result<()> {
+        let engine = start(&self.model, slots)?;
+        let question = self.question();
+        let prompt = [&self.profile[..], &question].concat();
+        let (report, _) = ask(&engine, turns::request("cold", &prompt, 1))?;
+        ensure!(report.tokens.computed == prompt.len(), "cold computes everything: {report:?}");
+        self.samples.cold.push(ttft(&report));
+        engine.shutdown();
+        Ok(())
+    }
+
+    /// The first question of a new conversation, behind the prewarmed profile.
+    fn after_prefix(&mut self, engine: &Engine, name: &str) -> Result<Duration> {
+        let question = self.question();
+        let prompt = [&self.profile[..], &question].concat();
+        let (report, _) = ask(engine, turns::request(name, &prompt, 1))?;
+        expect_computed(&report, self.options.question, name)?;
+        Ok(ttft(&report))
+    }
+
+    /// A question without any context.
+    fn short_question(&mut self, engine: &Engine, round: usize) -> Result<Duration> {
+        let request = turns::request(&format!("short {round}"), &self.question(), 1);
+        Ok(ttft(&ask(engine, TurnRequest { conversation: None, ..request })?.0))
+    }
+
+    /// A short question on the idle engine, and one that arrives while a prefix is computed.
+    fn beside_prewarm(&mut self, engine: &Engine, round: usize) -> Result<()> {
+        let idle = self.short_question(engine, round)?;
+        self.samples.idle.push(idle);
+        let other = self.text.next(self.options.profile);
+        let warming = engine.submit(prewarm("another prefix", &other, Purpose::Prewarm))?;
+        std::thread::sleep(Duration::from_millis(700));
+        let during = self.short_question(engine, round)?;
+        self.samples.during.push(during);
+        drop(warming);
+        self.samples.micro_batch.push(micro_batch(engine));
+        settle(engine);
+        Ok(())
+    }
+
+    /// The prefix comes from disk, and a question follows it.
+    fn second_boot(&mut self, engine: &Engine, round: usize) -> Result<()> {
+        let began = Instant::now();
+        let (report, _) = ask(engine, prewarm(PREFIX, &self.profile, Purpose::Prewarm))?;
+        self.samples.imported.push(began.elapsed());
+        expect_computed(&report, 0, "the second boot")?;
+        let booted_again = self.after_prefix(engine, &format!("again {round}"))?;
+        self.samples.booted_again.push(booted_again);
+        settle(engine);
+        Ok(())
+    }
+
+    /// A question in the conversation `talk`, which was on disk until speech started. Returns its timeline.
+    fn after_speech_start(&mut self, engine: &Engine, mut talk: Vec<Token>) -> Result<Vec<Token>> {
+        ask(engine, prewarm(TALK, &talk, Purpose::Speculate))?;
+        talk.extend(self.question());
+        let (report, whole) = ask(engine, turns::request(TALK, &talk, 1))?;
+        expect_computed(&report, self.options.question, "after speech start")?;
+        self.samples.speech.push(ttft(&report));
+        settle(engine);
+        Ok(whole)
+    }
+
+    /// A question all of whose words but the last were computed while they were spoken.
+    fn streamed(&mut self, engine: &Engine, mut talk: Vec<Token>) -> Result<Vec<Token>> {
+        let question = self.options.question;
+        let streamed = talk.len() + question - LAST_WORD;
+        talk.extend(self.question());
+        for end in [streamed - question / 2, streamed] {
+            ask(engine, prewarm(TALK, &talk[..end], Purpose::Speculate))?;
+        }
+        let (report, whole) = ask(engine, turns::request(TALK, &talk, 1))?;
+        expect_computed(&report, LAST_WORD, "with the transcript streamed ahead")?;
+        self.samples.streamed.push(ttft(&report));
+        Ok(whole)
+    }
 }
 
 fn print(options: &Options, model: &str, samples: &Samples) -> Result<()> {
@@ -210,17 +270,6 @@ fn print(options: &Options, model: &str, samples: &Samples) -> Result<()> {
 fn micro_batch(engine: &Engine) -> Duration {
     let speed = turns::status(engine).prefill_tokens_per_second.unwrap_or(f64::NAN);
     MICRO_BATCH.max(Duration::from_secs_f64(MIN_ROWS / speed))
-}
-
-/// A question without any context.
-fn short_question(
-    engine: &Engine,
-    options: &Options,
-    text: &mut Words,
-    round: usize,
-) -> Result<Duration> {
-    let request = turns::request(&format!("short {round}"), &text.next(options.question), 1);
-    Ok(ttft(&ask(engine, TurnRequest { conversation: None, ..request })?.0))
 }
 
 fn prewarm(conversation: &str, prompt: &[Token], purpose: Purpose) -> TurnRequest {
