@@ -1,4 +1,4 @@
-//! The front page's rows as bars, on a logarithmic scale: what takes a thousandth is still seen.
+//! The front page's rows as bars, on a logarithmic scale: a bar of a thousandth of the longest time is visible.
 
 use std::fmt::Write;
 
@@ -47,47 +47,88 @@ pub fn plot(record: &Record, look: Look) -> String {
         .filter(|row| row.unit == Unit::Ms && row.against.is_none())
         .filter(|row| !row.hobd.is_empty() && !row.other.is_empty())
         .collect();
-    let medians = |row: &Row| [median(&row.hobd), median(&row.other)].map(|it| it.unwrap_or(1.0));
-    let all: Vec<f64> = rows.iter().flat_map(|row| medians(row)).collect();
-    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = all.iter().copied().fold(1.0, f64::max);
-    // From a whole power of ten.
-    let from = 10f64.powf(least.max(0.01).log10().floor());
-    let x = |ms: f64| LEFT + (RIGHT - LEFT) * (ms / from).ln() / (most / from).ln().max(0.1);
-    let colours = look.colours();
-    let height = TOP + ROW * rows.len() as f64 + 24.0;
+    let plot = Plot { axis: Axis::of(&rows), colours: look.colours() };
+    let height = bottom(rows.len()) + 24.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
          font-size=\"13\" fill=\"{}\">\n<text x=\"0\" y=\"18\" font-size=\"15\" font-weight=\"bold\">Time to the \
          first token, ms (logarithmic)</text>\n",
-        colours.text
+        plot.colours.text
     );
-    for (at, (colour, name)) in
-        [(colours.hobd, "hobd"), (colours.other, "llama-server")].into_iter().enumerate()
-    {
-        let left = LEFT + 190.0 + 90.0 * at as f64;
-        let _ = writeln!(
-            svg,
-            "<rect x=\"{left}\" y=\"8\" width=\"{BAR}\" height=\"{BAR}\" fill=\"{colour}\"/><text x=\"{}\" \
-             y=\"18\">{name}</text>",
-            left + 18.0
-        );
-    }
-    let bottom = TOP + ROW * rows.len() as f64;
-    let mut tick = from;
-    while tick <= most {
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{0:.1}\" y1=\"{TOP}\" x2=\"{0:.1}\" y2=\"{bottom}\" stroke=\"{1}\"/><text x=\"{0:.1}\" \
-             y=\"{2}\" text-anchor=\"middle\">{3}</text>",
-            x(tick),
-            colours.faint,
-            bottom + 18.0,
-            Unit::Tokens.show(tick)
-        );
-        tick *= 10.0;
-    }
+    plot.write_legend(&mut svg);
+    plot.write_ticks(&mut svg, bottom(rows.len()));
     for (row, top) in rows.iter().zip((0..).map(|at| TOP + ROW * f64::from(at))) {
+        plot.write_row(&mut svg, row, top);
+    }
+    svg + "</svg>\n"
+}
+
+/// Where the last of `rows` ends.
+fn bottom(rows: usize) -> f64 {
+    TOP + ROW * rows as f64
+}
+
+/// Of hobd and of the other server, in milliseconds.
+fn medians(row: &Row) -> [f64; 2] {
+    [median(&row.hobd), median(&row.other)].map(|it| it.unwrap_or(1.0))
+}
+
+/// A logarithmic scale from a whole power of ten to the longest time.
+struct Axis {
+    from: f64,
+    most: f64,
+}
+
+impl Axis {
+    fn of(rows: &[&Row]) -> Self {
+        let all: Vec<f64> = rows.iter().flat_map(|row| medians(row)).collect();
+        let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = all.iter().copied().fold(1.0, f64::max);
+        Self { from: 10f64.powf(least.max(0.01).log10().floor()), most }
+    }
+
+    fn x(&self, ms: f64) -> f64 {
+        LEFT + (RIGHT - LEFT) * (ms / self.from).ln() / (self.most / self.from).ln().max(0.1)
+    }
+}
+
+struct Plot {
+    axis: Axis,
+    colours: Colours,
+}
+
+impl Plot {
+    fn write_legend(&self, svg: &mut String) {
+        let names = [(self.colours.hobd, "hobd"), (self.colours.other, "llama-server")];
+        for (at, (colour, name)) in names.into_iter().enumerate() {
+            let left = LEFT + 190.0 + 90.0 * at as f64;
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{left}\" y=\"8\" width=\"{BAR}\" height=\"{BAR}\" fill=\"{colour}\"/><text x=\"{}\" \
+                 y=\"18\">{name}</text>",
+                left + 18.0
+            );
+        }
+    }
+
+    /// A line and a label at each power of ten, down to `bottom`.
+    fn write_ticks(&self, svg: &mut String, bottom: f64) {
+        let mut tick = self.axis.from;
+        while tick <= self.axis.most {
+            let _ = writeln!(
+                svg,
+                "<line x1=\"{0:.1}\" y1=\"{TOP}\" x2=\"{0:.1}\" y2=\"{bottom}\" stroke=\"{1}\"/><text x=\"{0:.1}\" \
+                 y=\"{2}\" text-anchor=\"middle\">{3}</text>",
+                self.axis.x(tick),
+                self.colours.faint,
+                bottom + 18.0,
+                Unit::Tokens.show(tick)
+            );
+            tick *= 10.0;
+        }
+    }
+
+    fn write_row(&self, svg: &mut String, row: &Row, top: f64) {
         let _ = writeln!(
             svg,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>",
@@ -95,22 +136,20 @@ pub fn plot(record: &Record, look: Look) -> String {
             top + 22.0,
             escaped(&row.title)
         );
-        for (at, (ms, colour)) in
-            medians(row).into_iter().zip([colours.hobd, colours.other]).enumerate()
-        {
-            let y = top + 4.0 + (BAR + 2.0) * at as f64;
+        let bars = medians(row).into_iter().zip([self.colours.hobd, self.colours.other]);
+        for (at, (ms, colour)) in bars.enumerate() {
+            let (x, y) = (self.axis.x(ms), top + 4.0 + (BAR + 2.0) * at as f64);
             let _ = writeln!(
                 svg,
                 "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{:.1}\" height=\"{BAR}\" fill=\"{colour}\"/><text x=\"{:.1}\" \
                  y=\"{}\" font-size=\"11\">{}</text>",
-                (x(ms) - LEFT).max(1.0),
-                x(ms).max(LEFT + 1.0) + 6.0,
+                (x - LEFT).max(1.0),
+                x.max(LEFT + 1.0) + 6.0,
                 y + 10.0,
                 Unit::Ms.show(ms)
             );
         }
     }
-    svg + "</svg>\n"
 }
 
 fn escaped(text: &str) -> String {
