@@ -4,16 +4,18 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use hob_runtime::Engine;
+use hob_runtime::adapters::Adapters;
 use hob_runtime::backend::Model;
 use hob_runtime::turn::{Retention, TurnRequest};
-use hob_slots::Token;
 use hob_slots::content::Accepted;
+use hob_slots::{ConversationId, Token};
 use serde_json::Value;
 
 use super::account::Extract;
 use super::answer::{Answer, NewAnswer};
 use super::assembly::Assembly;
-use super::choices;
+use super::choices::{self, Choices};
 use super::grammar;
 use super::identity::{Identity, Session};
 use super::privacy::Wishes;
@@ -23,7 +25,7 @@ use super::source::Source;
 use super::submit::remembered;
 use super::{CLASS_WITHOUT_TEXT, Chat};
 use crate::blocking::compute;
-use crate::conversations::transcript::{TurnQuery, TurnStart};
+use crate::conversations::transcript::{TurnQuery, TurnTicket};
 use crate::error::ApiError;
 use crate::explain::Subject;
 use crate::prompt::infill::infill;
@@ -53,49 +55,19 @@ impl Chat {
         let adapters = self.adapters(&request.shape).await?;
         let identity = Identity::of(body, session)?;
         let scope = self.scope(identity, wishes(&request), false).await?;
-        let (identity, in_memory) = (scope.identity.clone(), scope.in_memory);
+        let identity = scope.identity.clone();
         let ticket = self.ticket(&identity)?;
         let transcript = options.transcript.of_turn(ticket.clone());
-        let query = TurnQuery {
-            fingerprint: options.engine.fingerprint(),
-            timeline_of: identity.pinned().cloned(),
-            append: None,
-            whole: None,
-            documents: BTreeSet::new(),
-            is_private: false,
-            reads_speed: self.shared.speed.is_unknown(),
+        let job = Job {
+            engine: options.engine.clone(),
+            request: request.clone(),
+            timelines: self.timelines(&identity).await?,
+            conversation: identity.pinned().cloned(),
+            adapters,
+            in_memory: scope.in_memory,
+            ticket,
         };
-        let TurnStart { timelines, prefill_tokens_per_second, .. } =
-            options.transcript.begin_turn(query).await?;
-        self.shared.speed.recall(prefill_tokens_per_second);
-        let (engine, job) = (options.engine.clone(), request.clone());
-        let pinned = identity.pinned().cloned();
-        let (choices, subject, prompts) = compute(move || {
-            let tokenize = |prompt: &Prompt| match prompt {
-                Prompt::Text(text) => {
-                    let model = engine.model().as_ref();
-                    continue_tokens(model, likeliest(model, &timelines, text), text)
-                }
-                Prompt::Tokens(tokens) => tokens.clone(),
-            };
-            let prompts: Vec<Vec<Token>> = job.prompts.iter().map(tokenize).collect();
-            let mut turns = turns(&job, &prompts, engine.conversation_tokens());
-            turns[0].conversation = pinned;
-            let grammar = job.form.as_ref().map(grammar::of_form).transpose()?.map(Arc::new);
-            for turn in &mut turns {
-                turn.grammar = grammar.clone();
-                turn.keep.in_memory = in_memory;
-                turn.adapters = adapters.clone();
-            }
-            turns[0].reports_progress = job.progress && job.shape.stream;
-            let choices = choices::start(engine, turns, ticket.as_ref())
-                .map_err(|error| grammar::refused_form(job.form.as_ref(), "prompt", error))?;
-            let prompt = prompts.first().cloned().unwrap_or_default();
-            let remembered = remembered(&timelines, &prompt);
-            let subject = Subject { prompt, segments: Vec::new(), remembered };
-            Ok::<_, ApiError>((choices, subject, prompts))
-        })
-        .await?;
+        let Submitted { choices, subject, prompts } = compute(move || job.submit()).await?;
         let is_private = scope.is_private;
         let mut recording = Recording::new(options, transcript, subject.prompt.clone(), is_private);
         if !request.shape.is_prewarm() {
@@ -112,6 +84,23 @@ impl Chat {
         };
         let answer = self.begin_answer("cmpl", &identity, recording, new);
         Ok((request, answer))
+    }
+
+    /// The conversation's last timeline, and then those of other branches.
+    async fn timelines(&self, identity: &Identity) -> Result<Vec<Vec<Token>>, ApiError> {
+        let options = &self.shared.options;
+        let query = TurnQuery {
+            fingerprint: options.engine.fingerprint(),
+            timeline_of: identity.pinned().cloned(),
+            append: None,
+            whole: None,
+            documents: BTreeSet::new(),
+            is_private: false,
+            reads_speed: self.shared.speed.is_unknown(),
+        };
+        let start = options.transcript.begin_turn(query).await?;
+        self.shared.speed.recall(start.prefill_tokens_per_second);
+        Ok(start.timelines)
     }
 
     /// The same by an engine at another address: nothing is stored.
@@ -133,6 +122,55 @@ impl Chat {
         let new = NewAnswer { max_tokens, ..new_answer(&request, source, subject) };
         let answer = self.begin_answer("cmpl", &scope.identity, recording, new);
         Ok((request, answer))
+    }
+}
+
+/// A request that is to be tokenized and queued. Tokenizing takes milliseconds a thousand tokens: it runs on
+/// the blocking pool.
+struct Job {
+    engine: Engine,
+    request: CompletionRequest,
+    timelines: Vec<Vec<Token>>,
+    /// That of the first turn; the others belong to none.
+    conversation: Option<ConversationId>,
+    adapters: Adapters,
+    in_memory: Option<bool>,
+    ticket: Option<TurnTicket>,
+}
+
+struct Submitted {
+    choices: Choices,
+    /// Of the first prompt.
+    subject: Subject,
+    prompts: Vec<Vec<Token>>,
+}
+
+impl Job {
+    fn submit(self) -> Result<Submitted, ApiError> {
+        let Self { engine, request, timelines, conversation, adapters, in_memory, ticket } = self;
+        let tokenize = |prompt: &Prompt| match prompt {
+            Prompt::Text(text) => {
+                let model = engine.model().as_ref();
+                continue_tokens(model, likeliest(model, &timelines, text), text)
+            }
+            Prompt::Tokens(tokens) => tokens.clone(),
+        };
+        let prompts: Vec<Vec<Token>> = request.prompts.iter().map(tokenize).collect();
+        let mut turns = turns(&request, &prompts, engine.conversation_tokens());
+        turns[0].conversation = conversation;
+        let grammar = request.form.as_ref().map(grammar::of_form).transpose()?.map(Arc::new);
+        for turn in &mut turns {
+            turn.grammar = grammar.clone();
+            turn.keep.in_memory = in_memory;
+            turn.adapters = adapters.clone();
+        }
+        turns[0].reports_progress = request.progress && request.shape.stream;
+        let choices = choices::start(engine, turns, ticket.as_ref())
+            .map_err(|error| grammar::refused_form(request.form.as_ref(), "prompt", error))?;
+        let prompt = prompts.first().cloned().unwrap_or_default();
+        let remembered = remembered(&timelines, &prompt);
+        let subject = Subject { prompt, segments: Vec::new(), remembered };
+        Ok(Submitted { choices, subject, prompts })
     }
 }
 
