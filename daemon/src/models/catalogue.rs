@@ -209,6 +209,29 @@ impl Catalogue {
 
     fn read(&self) -> ModelList {
         self.provide_bundled();
+        let (models, problems) = self.discover();
+        let mut list = self.without_entries(&models, problems);
+        let hashes = HashCache::at(self.options.hashes.clone());
+        let kept = |model: &ModelFile| self.saved_kv_of_file(&hashes, model);
+        let files = models.iter().map(|model| {
+            let is_bundled = cfg!(feature = "llama")
+                && model.source == Source::Own
+                && model.path == self.options.models_dir.join(BUNDLED_FILE);
+            let is_current = self.runs(model);
+            let usable = if is_current { list.usable_by_current() } else { list.usable() };
+            let contexts = self.contexts(model, is_current, usable);
+            // Unknown where the system does not report its free memory.
+            let room = list.free_bytes.map(|_| usable);
+            Entry::of_file(model, is_bundled, is_current, kept(model), contexts, room)
+        });
+        let mut entries: Vec<Entry> = self.fake_models().chain(files).collect();
+        entries.sort_by_key(|entry| entry.source != entry::BUNDLED); // The others keep their order.
+        list.entries = entries;
+        list
+    }
+
+    /// The files that can be used, among them that of the current model, and what is wrong with others.
+    fn discover(&self) -> (Vec<ModelFile>, Vec<String>) {
         let mut found = discover(&self.options.roots);
         let mut problems: Vec<String> = found.problems.iter().map(ModelError::to_string).collect();
         if let Some(path) = &self.options.current.path
@@ -226,9 +249,14 @@ impl Catalogue {
                 false
             }
         });
+        (found.models, problems)
+    }
+
+    /// The list without its models: the memory for another model than the current one of `models`.
+    fn without_entries(&self, models: &[ModelFile], problems: Vec<String>) -> ModelList {
         let memory = MachineMemory::read();
         let current = &self.options.current;
-        let running = found.models.iter().find(|model| self.runs(model));
+        let running = models.iter().find(|model| self.runs(model));
         let demand = self.options.context.demand(current.context.tokens);
         let running = running.map(|model| model.estimate(&demand));
         let (weights, kv) =
@@ -240,31 +268,14 @@ impl Catalogue {
         let device_bytes = self.options.devices.available(0).device_bytes;
         let on_devices = (weights - own_weights_bytes) + (kv - own_kv_bytes);
         let device_free_bytes = if device_bytes == 0 { 0 } else { device_bytes + on_devices };
-        let mut list = ModelList {
+        ModelList {
             entries: Vec::new(),
             problems,
             memory,
             free_bytes,
             device_free_bytes,
             own_weights_bytes,
-        };
-        let hashes = HashCache::at(self.options.hashes.clone());
-        let kept = |model: &ModelFile| self.saved_kv_of_file(&hashes, model);
-        let files = found.models.iter().map(|model| {
-            let is_bundled = cfg!(feature = "llama")
-                && model.source == Source::Own
-                && model.path == self.options.models_dir.join(BUNDLED_FILE);
-            let is_current = self.runs(model);
-            let usable = if is_current { list.usable_by_current() } else { list.usable() };
-            let contexts = self.contexts(model, is_current, usable);
-            // Unknown where the system does not report its free memory.
-            let room = free_bytes.map(|_| usable);
-            Entry::of_file(model, is_bundled, is_current, kept(model), contexts, room)
-        });
-        let mut entries: Vec<Entry> = self.fake_models().chain(files).collect();
-        entries.sort_by_key(|entry| entry.source != entry::BUNDLED); // The others keep their order.
-        list.entries = entries;
-        list
+        }
     }
 
     fn contexts(&self, model: &ModelFile, is_current: bool, usable: Available) -> Contexts {
