@@ -101,7 +101,7 @@ struct Talk<'a> {
     prompt_tokens: usize,
 }
 
-struct Said {
+struct Answer {
     took: Duration,
     computed: u64,
 }
@@ -121,7 +121,7 @@ impl Talk<'_> {
     }
 
     /// One message, answered by one token.
-    fn say(&mut self, conversation: &str, text: &str) -> Result<Said> {
+    fn say(&mut self, conversation: &str, text: &str) -> Result<Answer> {
         let body = json!({
             "conversation": conversation, "hob": {"append": true}, "max_tokens": 1,
             "temperature": 0, "messages": [{"role": "user", "content": text}],
@@ -132,7 +132,7 @@ impl Talk<'_> {
         self.prompt_tokens = usize::try_from(number(&said["usage"]["prompt_tokens"])?)?;
         let computed = number(&said["hob"]["tokens"]["computed"])?;
         std::thread::sleep(Duration::from_millis(200)); // The writer finishes.
-        Ok(Said { took: answer.took, computed })
+        Ok(Answer { took: answer.took, computed })
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Server {
     _directory: TempDir,
 }
 
-pub struct Said {
+pub struct Answer {
     /// From the connection to the last byte of one token.
     pub took: Duration,
     /// Tokens of the prompt.
@@ -55,7 +55,7 @@ impl Server {
     }
 
     /// One token behind `prompt`, in its only slot.
-    pub fn ask(&self, prompt: &[Token]) -> Result<Said> {
+    pub fn ask(&self, prompt: &[Token]) -> Result<Answer> {
         let tokens: Vec<i32> = prompt.iter().map(|token| token.0).collect();
         let body =
             json!({"prompt": tokens, "n_predict": 1, "cache_prompt": true, "temperature": 0});
@@ -65,6 +65,6 @@ impl Server {
         let computed =
             said["timings"]["prompt_n"].as_u64().with_context(|| format!("in {said}"))?;
         let computed = usize::try_from(computed).context("prompt_n")?;
-        Ok(Said { took: answer.took, prompt: prompt.len(), computed })
+        Ok(Answer { took: answer.took, prompt: prompt.len(), computed })
     }
 }

@@ -38,7 +38,7 @@ struct Likeness {
     margin: f32,
 }
 
-struct Said {
+struct Answer {
     tokens: Vec<Token>,
     logprobs: Vec<Logprobs>,
     drafts: DraftCounts,
@@ -98,7 +98,7 @@ pub fn print_heading() {
 }
 
 impl Likeness {
-    fn add(&mut self, expected: &Said, said: &Said) {
+    fn add(&mut self, expected: &Answer, said: &Answer) {
         self.answers += 1;
         let pairs = || expected.tokens.iter().zip(&said.tokens);
         let Some(at) = pairs().position(|(one, other)| one != other) else {
@@ -120,7 +120,7 @@ impl Likeness {
     }
 }
 
-fn answer(engine: &Engine, request: &TurnRequest) -> Result<Said> {
+fn answer(engine: &Engine, request: &TurnRequest) -> Result<Answer> {
     let mut turn = engine.submit(request.clone())?;
     let (mut tokens, mut all) = (Vec::new(), Vec::new());
     while let Some(event) = turn.next_blocking() {
@@ -132,7 +132,7 @@ fn answer(engine: &Engine, request: &TurnRequest) -> Result<Said> {
             }
             TurnEvent::Finished { drafts, .. } => {
                 ensure!(all.len() == tokens.len(), "each token has log-probabilities");
-                return Ok(Said { tokens, logprobs: all, drafts });
+                return Ok(Answer { tokens, logprobs: all, drafts });
             }
             TurnEvent::Failed(error) => bail!(error),
         }

@@ -49,7 +49,7 @@ pub struct Ask<'a> {
     pub slot: Option<usize>,
 }
 
-pub struct Said {
+pub struct Answer {
     pub text: String,
     /// From the connection to the last byte: with one token, the time of the first.
     pub took: Duration,
@@ -116,7 +116,7 @@ impl Side {
         }
     }
 
-    pub fn ask(&self, ask: &Ask) -> Result<Said> {
+    pub fn ask(&self, ask: &Ask) -> Result<Answer> {
         let body = self.body(ask, json!({"temperature": 0}));
         let answer = match self.peer()? {
             Peer::Hobd(hobd) => hobd.call("POST", CHAT, &body)?,
@@ -130,7 +130,7 @@ impl Side {
             Who::Other => &said["timings"]["prompt_n"],
         };
         let text = said["choices"][0]["message"]["content"].as_str().unwrap_or_default();
-        Ok(Said {
+        Ok(Answer {
             text: text.to_owned(),
             took: answer.took,
             prompt_tokens: number(&said["usage"]["prompt_tokens"])?,

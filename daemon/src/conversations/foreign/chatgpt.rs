@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 
 use super::Source;
-use super::draft::{Draft, Said, number, some_text, text};
+use super::draft::{Draft, ForeignMessage, number, some_text, text};
 
 /// `None` if it is no conversation of ChatGPT.
 pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
@@ -91,14 +91,14 @@ fn add<'m>(draft: &mut Draft, node: &Value, step: &Step<'m>) -> Step<'m> {
         draft.go_on(open, &text);
         return unchanged;
     }
-    let said = Said {
+    let message = ForeignMessage {
         is_answer,
         text,
         reasoning: step.reasoning.clone(),
         model: some_text(metadata, "model_slug"),
         at: number(message, "create_time"),
     };
-    let last = draft.push(step.last, said);
+    let last = draft.push(step.last, message);
     Step { node: step.node, last, open: last.filter(|_| is_answer), reasoning: String::new() }
 }
 

@@ -27,7 +27,7 @@ pub struct Draft {
 
 /// A message of the user or of the model.
 #[derive(Clone, Debug, Default)]
-pub struct Said {
+pub struct ForeignMessage {
     pub is_answer: bool,
     pub text: String,
     pub reasoning: String,
@@ -54,22 +54,23 @@ impl Draft {
 
     /// Adds a message after `parent`, or after the instructions. Returns its id; without a text
     /// there is nothing to add, and `parent` stays the last one.
-    pub fn push(&mut self, parent: Option<i64>, said: Said) -> Option<i64> {
-        let text = said.text.trim();
+    pub fn push(&mut self, parent: Option<i64>, foreign: ForeignMessage) -> Option<i64> {
+        let text = foreign.text.trim();
         if text.is_empty() {
             return parent;
         }
-        let message = if said.is_answer {
+        let message = if foreign.is_answer {
             let mut message = json!({"role": "assistant", "content": text});
-            if !said.reasoning.trim().is_empty() {
-                message["reasoning_content"] = said.reasoning.trim().into();
+            if !foreign.reasoning.trim().is_empty() {
+                message["reasoning_content"] = foreign.reasoning.trim().into();
             }
             message
         } else {
             json!({"role": "user", "content": text})
         };
-        let finish = said.model.filter(|_| said.is_answer).map(|model| json!({"model": model}));
-        Some(self.store(parent.or(self.root), &message, said.at, finish))
+        let finish =
+            foreign.model.filter(|_| foreign.is_answer).map(|model| json!({"model": model}));
+        Some(self.store(parent.or(self.root), &message, foreign.at, finish))
     }
 
     /// Adds to the text of an answer that the app has in several parts.

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::Source;
-use super::draft::{Draft, Said, number, some_text, split_reasoning, text};
+use super::draft::{Draft, ForeignMessage, number, some_text, split_reasoning, text};
 
 /// `thread`: null without `thread.json`. `None` if the lines are no messages of Jan.
 pub fn thread(thread: &Value, messages: &[Value]) -> Option<(Source, Draft)> {
@@ -43,7 +43,7 @@ pub fn thread(thread: &Value, messages: &[Value]) -> Option<(Source, Draft)> {
         let of_message = some_text(&message["metadata"], "modelId");
         let model = of_message.or_else(|| model.clone());
         let at = number(message, "created_at");
-        last = draft.push(last, Said { is_answer, text, reasoning, model, at });
+        last = draft.push(last, ForeignMessage { is_answer, text, reasoning, model, at });
     }
     Some((Source::Jan, draft))
 }

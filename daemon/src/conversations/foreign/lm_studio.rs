@@ -9,7 +9,7 @@
 use serde_json::Value;
 
 use super::Source;
-use super::draft::{Draft, Said, number, some_text, split_reasoning, text};
+use super::draft::{Draft, ForeignMessage, number, some_text, split_reasoning, text};
 
 /// `None` if it is no chat of LM Studio.
 pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
@@ -86,7 +86,7 @@ fn add(
     let sender = || some_text(&version["senderInfo"], "senderName");
     let model = written_by.or_else(sender).or_else(|| model.cloned());
     let at = number(&version["preprocessed"], "timestamp");
-    draft.push(before, Said { is_answer, text, reasoning: joined(reasoning), model, at })
+    draft.push(before, ForeignMessage { is_answer, text, reasoning: joined(reasoning), model, at })
 }
 
 fn content(of: &Value) -> String {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::Source;
-use super::draft::{Draft, Said, number, some_text, split_reasoning, text};
+use super::draft::{Draft, ForeignMessage, number, some_text, split_reasoning, text};
 
 /// `None` if it is no chat of Open WebUI.
 pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
@@ -103,7 +103,10 @@ fn add(draft: &mut Draft, before: Option<i64>, message: &Value) -> Option<i64> {
     let (reasoning, text) =
         if is_answer { without_details(&written) } else { (String::new(), written) };
     let model = some_text(message, "model").or_else(|| some_text(message, "modelName"));
-    draft.push(before, Said { is_answer, text, reasoning, model, at: number(message, "timestamp") })
+    draft.push(
+        before,
+        ForeignMessage { is_answer, text, reasoning, model, at: number(message, "timestamp") },
+    )
 }
 
 /// A text, or the texts of a list of parts.

@@ -216,43 +216,43 @@ fn of_user(blocks: Vec<Block>) -> Vec<Value> {
 
 /// One message, or more where a tool of the server ran within it.
 fn of_assistant(blocks: Vec<Block>) -> Vec<Value> {
-    let (mut messages, mut said, mut ran) = (Vec::new(), Said::default(), Vec::new());
+    let (mut messages, mut assistant, mut ran) =
+        (Vec::new(), AssistantMessage::default(), Vec::new());
     for block in blocks {
         match block {
-            Block::Text(more) => said.text.push_str(&more),
-            Block::Reasoning(more) => said.reasoning.push_str(&more),
-            Block::Call(call) => said.calls.push(call),
+            Block::Text(more) => assistant.text.push_str(&more),
+            Block::Reasoning(more) => assistant.reasoning.push_str(&more),
+            Block::Call(call) => assistant.calls.push(call),
             Block::Ran(call) => ran.push(call),
             Block::Result { id, text } => {
                 if let Some(at) = ran.iter().position(|call: &Value| call["id"] == id.as_str()) {
-                    said.calls.push(ran.remove(at));
-                    messages.push(std::mem::take(&mut said).message());
+                    assistant.calls.push(ran.remove(at));
+                    messages.push(std::mem::take(&mut assistant).into_json());
                     messages.push(json!({"role": "tool", "tool_call_id": id, "content": text}));
                 }
             }
             Block::Sealed => {}
         }
     }
-    if messages.is_empty() || !said.is_empty() {
-        messages.push(said.message());
+    if messages.is_empty() || !assistant.is_empty() {
+        messages.push(assistant.into_json());
     }
     messages
 }
 
-/// A message of the assistant's.
 #[derive(Default)]
-struct Said {
+struct AssistantMessage {
     text: String,
     reasoning: String,
     calls: Vec<Value>,
 }
 
-impl Said {
+impl AssistantMessage {
     fn is_empty(&self) -> bool {
         self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
     }
 
-    fn message(self) -> Value {
+    fn into_json(self) -> Value {
         let mut message = Map::new();
         message.insert("role".into(), "assistant".into());
         message.insert("content".into(), self.text.into());

@@ -79,9 +79,9 @@ impl Request {
         marks.read(&fields)?;
 
         let (tools, places) = tools::tools(&fields, &mut marks)?;
-        let said = Said::read(&fields, &mut marks)?;
-        let keys = cache_keys(&fields, &tools, said.system.as_deref())?;
-        let names = Names::of(said.put_into(&mut chat), places);
+        let prompt = Prompt::read(&fields, &mut marks)?;
+        let keys = cache_keys(&fields, &tools, prompt.system.as_deref())?;
+        let names = Names::of(prompt.put_into(&mut chat), places);
         if !tools.is_empty() {
             chat.insert("tools".into(), tools.into());
         }
@@ -102,9 +102,9 @@ impl Request {
     }
 }
 
-/// What the request says to the model.
+/// What the model reads.
 #[derive(Default)]
-struct Said {
+struct Prompt {
     /// The system prompt.
     system: Option<String>,
     /// In the chat's form.
@@ -113,9 +113,9 @@ struct Said {
     paths: Vec<String>,
 }
 
-impl Said {
+impl Prompt {
     fn read(fields: &Fields<'_>, marks: &mut Marks) -> Result<Self, ApiError> {
-        let mut said = Self::default();
+        let mut prompt = Self::default();
         let mut system = match fields.get("system") {
             Some(_) => vec![text_of(fields, "system", marks)?],
             None => Vec::new(),
@@ -125,18 +125,18 @@ impl Said {
         for (n, message) in list.iter().enumerate() {
             let path = format!("messages[{n}]");
             match blocks::messages_of(message, &path, marks)? {
-                blocks::Message::System(text) if said.messages.is_empty() => system.push(text),
+                blocks::Message::System(text) if prompt.messages.is_empty() => system.push(text),
                 blocks::Message::System(text) => {
-                    said.push(json!({"role": "user", "content": reminder(&text)}), &path);
+                    prompt.push(json!({"role": "user", "content": reminder(&text)}), &path);
                 }
                 blocks::Message::Others(others) => {
-                    others.into_iter().for_each(|message| said.push(message, &path));
+                    others.into_iter().for_each(|message| prompt.push(message, &path));
                 }
             }
         }
         let system = system.iter().map(|text| without_billing(text)).collect::<Vec<_>>();
-        said.system = Some(system.join("\n")).filter(|text| !text.trim().is_empty());
-        Ok(said)
+        prompt.system = Some(system.join("\n")).filter(|text| !text.trim().is_empty());
+        Ok(prompt)
     }
 
     fn push(&mut self, message: Value, path: &str) {
