@@ -18,7 +18,7 @@ use super::assembly::Assembly;
 use super::choices::{self, Choices};
 use super::grammar;
 use super::identity::{Identity, Session};
-use super::privacy::Wishes;
+use super::privacy::PrivacyFields;
 use super::recording::Recording;
 use super::request::{purpose, reuse_of};
 use super::source::Source;
@@ -54,7 +54,7 @@ impl Chat {
         }
         let adapters = self.adapters(&request.shape).await?;
         let identity = Identity::of(body, session)?;
-        let scope = self.scope(identity, wishes(&request), false).await?;
+        let scope = self.scope(identity, privacy_fields(&request), false).await?;
         let identity = scope.identity.clone();
         let ticket = self.ticket(&identity)?;
         let transcript = options.transcript.of_turn(ticket.clone());
@@ -112,7 +112,7 @@ impl Chat {
         session: &Session,
     ) -> Result<(CompletionRequest, Answer), ApiError> {
         let identity = Identity::of(body, session)?;
-        let scope = self.scope(identity, wishes(&request), false).await?;
+        let scope = self.scope(identity, privacy_fields(&request), false).await?;
         let source = self.forward_completion(upstream, body, &request, &scope).await?;
         let options = &self.shared.options;
         let transcript = options.transcript.of_turn(None);
@@ -174,8 +174,8 @@ impl Job {
     }
 }
 
-fn wishes(request: &CompletionRequest) -> Wishes {
-    Wishes { private: request.private, unstored: request.unstored, in_memory: None }
+fn privacy_fields(request: &CompletionRequest) -> PrivacyFields {
+    PrivacyFields { private: request.private, unstored: request.unstored, in_memory: None }
 }
 
 /// Answers whose text is handed out as it is.

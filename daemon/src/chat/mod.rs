@@ -90,7 +90,7 @@ use detached::DetachedAnswers;
 pub use forward::NEEDS_ENGINE;
 use identity::{Identity, Session};
 use locks::{ConversationGuard, ConversationLocks};
-use privacy::{Scope, Wishes};
+use privacy::{PrivacyFields, Scope};
 use recording::Recording;
 use request::ResolvedRequest;
 use reuse_guard::ReuseGuard;
@@ -213,8 +213,8 @@ impl Chat {
         let request = &resolved.request;
         let opens = !request.shape.is_prewarm();
         let ChatRequest { private, unstored, in_memory, .. } = *request;
-        let wishes = Wishes { private, unstored, in_memory };
-        let scope = self.scope(identity, wishes, opens).await?;
+        let fields = PrivacyFields { private, unstored, in_memory };
+        let scope = self.scope(identity, fields, opens).await?;
         if request.continues_final && scope.identity.named().is_some() {
             let message = "a conversation goes on with `hob.continue`";
             return Err(ApiError::field("continue_final_message", message).code("unsupported"));

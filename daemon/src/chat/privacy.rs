@@ -19,7 +19,7 @@ const UNSTORED: &str = "unstored";
 
 /// What a request says of where its text and its KV may be.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct PrivacyFields {
     /// `hob.private`
     pub private: bool,
     /// `store: false`
@@ -63,10 +63,10 @@ impl Chat {
     pub(super) async fn scope(
         &self,
         identity: Identity,
-        wishes: Wishes,
+        fields: PrivacyFields,
         opens: bool,
     ) -> Result<Scope, ApiError> {
-        let asks_privacy = wishes.private || wishes.unstored && identity.named().is_some();
+        let asks_privacy = fields.private || fields.unstored && identity.named().is_some();
         let transcript = &self.shared.options.transcript;
         let mut private = identity.named().and_then(|id| transcript.enter_private(id));
         let identity = match identity {
@@ -76,14 +76,14 @@ impl Chat {
                 Identity::Named(id)
             }
             _ if asks_privacy => Identity::Ephemeral,
-            Identity::Ephemeral if wishes.unstored => {
+            Identity::Ephemeral if fields.unstored => {
                 Identity::Hint(CacheKey::V5(UNSTORED.to_owned()).id())
             }
             identity => identity,
         };
         let is_private = private.is_some() || asks_privacy;
-        let stays = is_private || wishes.unstored;
-        let in_memory = if stays { Some(true) } else { wishes.in_memory };
+        let stays = is_private || fields.unstored;
+        let in_memory = if stays { Some(true) } else { fields.in_memory };
         Ok(Scope { identity, is_private, private, in_memory })
     }
 }

@@ -123,11 +123,11 @@ pub async fn import(
     let imported = match body::kind(request.headers()).unwrap_or_default().as_str() {
         JSON => return import_json(&conversations, &storage, limits, request).await,
         kind if LINES.contains(&kind) => {
-            let file = whole(&storage, limits, request).await?;
+            let file = received(&storage, limits, request).await?;
             return import_foreign(&conversations, Packing::Lines, file).await;
         }
         kind if ZIP.contains(&kind) => {
-            let file = whole(&storage, limits, request).await?;
+            let file = received(&storage, limits, request).await?;
             return import_foreign(&conversations, Packing::Zip, file).await;
         }
         MARKDOWN => {
@@ -158,8 +158,8 @@ async fn import_json(
     limits: BodyLimits,
     request: Request,
 ) -> Result<Json<Value>, ApiError> {
-    let file = whole(storage, limits, request).await?;
-    if let Whole::Memory(bytes) = &file {
+    let file = received(storage, limits, request).await?;
+    if let ReceivedBody::Memory(bytes) = &file {
         let value = body::parsed(bytes.get_ref())?;
         if value.get("format").is_some() {
             let imported =
@@ -170,36 +170,39 @@ async fn import_json(
     import_foreign(conversations, Packing::Json, file).await
 }
 
-/// A body that has arrived.
-enum Whole {
+enum ReceivedBody {
     Memory(Cursor<Vec<u8>>),
     /// One that is larger than a request may be: exports of other apps have years of chats.
     Disk(File),
 }
 
-async fn whole(storage: &Storage, limits: BodyLimits, request: Request) -> Result<Whole, ApiError> {
+async fn received(
+    storage: &Storage,
+    limits: BodyLimits,
+    request: Request,
+) -> Result<ReceivedBody, ApiError> {
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if length.is_some_and(|length| length <= limits.bytes) {
         let bytes = body::read_in_time(request, limits).await?;
-        return Ok(Whole::Memory(Cursor::new(bytes)));
+        return Ok(ReceivedBody::Memory(Cursor::new(bytes)));
     }
     let upload = storage.receive().await?;
     receive(request, &upload, limits.time).await?;
     let mut file = upload.finish().await?;
     file.rewind().map_err(|error| failed(&error))?;
-    Ok(Whole::Disk(file))
+    Ok(ReceivedBody::Disk(file))
 }
 
 async fn import_foreign(
     conversations: &Conversations,
     packing: Packing,
-    file: Whole,
+    file: ReceivedBody,
 ) -> Result<Json<Value>, ApiError> {
-    let is_on_disk = matches!(file, Whole::Disk(_));
+    let is_on_disk = matches!(file, ReceivedBody::Disk(_));
     let export = compute(move || match file {
-        Whole::Memory(bytes) => foreign::read(packing, bytes),
-        Whole::Disk(file) => foreign::read(packing, file),
+        ReceivedBody::Memory(bytes) => foreign::read(packing, bytes),
+        ReceivedBody::Disk(file) => foreign::read(packing, file),
     });
     let Export { conversations: mut found, skipped } = export.await?;
     // An export of Hob is answered alone, whatever its size.

@@ -25,14 +25,14 @@ use crate::storage::usage::DiskUse;
 pub(super) const TAR: &str = "application/x-tar";
 
 #[derive(Debug, Deserialize)]
-pub struct Of {
+pub struct ModelQuery {
     pub(super) fingerprint: Option<ModelHash>,
 }
 
 /// `GET /v1/slots`: the saved conversations, and where each one's KV is.
 pub async fn list(
     State(storage): State<Storage>,
-    Query(of): Query<Of>,
+    Query(of): Query<ModelQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let kept = storage.slots(of.fingerprint).await?;
     let rejected = kept

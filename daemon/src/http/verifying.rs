@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::body::JsonBody;
 use super::query::Query;
-use super::slots::{Of, parsed};
+use super::slots::{ModelQuery, parsed};
 use super::sse;
 use crate::error::ApiError;
 use crate::storage::Storage;
@@ -106,7 +106,7 @@ impl FaultView {
 /// `GET /v1/slots/quarantine`
 pub async fn quarantine(
     State(storage): State<Storage>,
-    Query(of): Query<Of>,
+    Query(of): Query<ModelQuery>,
 ) -> Result<Json<Quarantine>, ApiError> {
     let files = storage.quarantine(of.fingerprint).await?;
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();

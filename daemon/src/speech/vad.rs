@@ -56,7 +56,7 @@ pub struct SpeechDetector {
     frame: [i16; FRAME],
     filled: usize,
     half: Option<u8>,
-    judge: Judge,
+    debouncer: Debouncer,
 }
 
 impl Default for SpeechDetector {
@@ -66,7 +66,7 @@ impl Default for SpeechDetector {
             frame: [0; FRAME],
             filled: 0,
             half: None,
-            judge: Judge::default(),
+            debouncer: Debouncer::default(),
         }
     }
 }
@@ -93,12 +93,12 @@ impl SpeechDetector {
 
     /// Whether the last frames may be the start of speech, which six frames in a row decide.
     pub fn suspects_speech(&self) -> bool {
-        !self.judge.speaking && self.judge.against >= FRAMES_TO_SUSPECT
+        !self.debouncer.speaking && self.debouncer.against >= FRAMES_TO_SUSPECT
     }
 
     /// Ends the stream, and speech that is in progress with it. The next piece starts a new stream.
     pub fn finish(&mut self) -> Option<SpeechEvent> {
-        let stopped = self.judge.finish();
+        let stopped = self.debouncer.finish();
         *self = Self::default();
         stopped
     }
@@ -111,13 +111,13 @@ impl SpeechDetector {
         }
         self.filled = 0;
         let score = self.detector.predict_i16(&self.frame);
-        self.judge.frame(score, is_noise(&self.frame))
+        self.debouncer.frame(score, is_noise(&self.frame))
     }
 }
 
 impl std::fmt::Debug for SpeechDetector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SpeechDetector").field("judge", &self.judge).finish_non_exhaustive()
+        f.debug_struct("SpeechDetector").field("debouncer", &self.debouncer).finish_non_exhaustive()
     }
 }
 
@@ -128,14 +128,14 @@ fn is_noise(frame: &[i16]) -> bool {
 
 /// Turns scores into events: speech starts and ends only when several frames in a row agree.
 #[derive(Debug, Default)]
-struct Judge {
+struct Debouncer {
     frames: u64,
     /// Frames in a row that contradict `speaking`.
     against: u64,
     speaking: bool,
 }
 
-impl Judge {
+impl Debouncer {
     fn frame(&mut self, score: f32, is_noise: bool) -> Option<SpeechEvent> {
         self.frames += 1;
         let disagrees =
@@ -214,7 +214,7 @@ mod tests {
         };
         assert!((1_000..1_300).contains(&start), "{start}");
         assert!((1_900..2_200).contains(&stop), "{stop}");
-        assert!(!vad.judge.speaking);
+        assert!(!vad.debouncer.speaking);
     }
 
     #[test]
@@ -259,10 +259,10 @@ mod tests {
             scores in prop::collection::vec(0.0_f32..1.0, 0..2_000),
             sticky in 1_usize..60,
         ) {
-            let mut judge = Judge::default();
+            let mut debouncer = Debouncer::default();
             let (mut speaking, mut last) = (false, 0);
             for score in scores.iter().flat_map(|score| std::iter::repeat_n(*score, sticky)) {
-                match judge.frame(score, false) {
+                match debouncer.frame(score, false) {
                     None => {}
                     Some(SpeechEvent::SpeechStarted { at_ms }) => {
                         prop_assert!(!speaking && at_ms >= last);

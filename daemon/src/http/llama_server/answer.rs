@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::sse::Source;
 use super::probabilities;
-use super::request::Wishes;
+use super::request::AnswerFields;
 use super::settings::settings;
 use crate::chat::answer::{Answer, Piece};
 use crate::chat::figures::{Figures, Stop};
@@ -17,14 +17,14 @@ use crate::wire::completion::CompletionRequest;
 
 pub struct Reply {
     request: CompletionRequest,
-    wishes: Wishes,
+    answer_fields: AnswerFields,
     answer: Answer,
     ready: VecDeque<Value>,
 }
 
 impl Reply {
-    pub fn new(request: CompletionRequest, wishes: Wishes, answer: Answer) -> Self {
-        Self { request, wishes, answer, ready: VecDeque::new() }
+    pub fn new(request: CompletionRequest, answer_fields: AnswerFields, answer: Answer) -> Self {
+        Self { request, answer_fields, answer, ready: VecDeque::new() }
     }
 
     /// An object, or an array of them where there are several.
@@ -32,13 +32,13 @@ impl Reply {
         let choices = self.answer.collect().await?;
         let mut whole = Vec::with_capacity(choices.len());
         for (index, choice) in choices.iter().enumerate() {
-            let tokens = if self.wishes.returns_tokens { &*choice.tokens } else { &[] };
+            let tokens = if self.answer_fields.returns_tokens { &*choice.tokens } else { &[] };
             let mut object = self.last(index, choice.message.text(), tokens);
-            if self.wishes.n_probs > 0 {
+            if self.answer_fields.n_probs > 0 {
                 object["completion_probabilities"] =
-                    probabilities::of(&choice.logprobs, self.wishes.as_probabilities);
+                    probabilities::of(&choice.logprobs, self.answer_fields.as_probabilities);
             }
-            whole.push(chosen(object, &self.wishes.response_fields));
+            whole.push(chosen(object, &self.answer_fields.response_fields));
         }
         Ok(if whole.len() == 1 { whole.remove(0) } else { whole.into() })
     }
@@ -57,7 +57,7 @@ impl Reply {
         let more = json!({
             "stop": true,
             "model": self.answer.head().model,
-            "generation_settings": settings(&self.request, &self.wishes, &self.answer),
+            "generation_settings": settings(&self.request, &self.answer_fields, &self.answer),
             "prompt": self.answer.prompt(index),
             "has_new_line": whole.text().contains('\n'),
             "truncated": figures.is_context_full,
@@ -80,7 +80,7 @@ impl Reply {
             "content": text,
             "tokens": tokens.iter().map(|token| token.0).collect::<Vec<_>>(),
             "stop": false,
-            "id_slot": self.wishes.id_slot.unwrap_or(figures.slot.map_or(-1, i64::from)),
+            "id_slot": self.answer_fields.id_slot.unwrap_or(figures.slot.map_or(-1, i64::from)),
             "tokens_predicted": figures.predicted,
             "tokens_evaluated": figures.prompt,
         })
@@ -93,24 +93,25 @@ impl Reply {
                 let mut object = self.common(0, "", &[]);
                 object["prompt_progress"] = report.to_llama_server();
                 object["hob"] = json!({"progress": report.to_json()});
-                if self.wishes.timings_per_token {
+                if self.answer_fields.timings_per_token {
                     object["timings"] = Figures::timings_of(&report);
                 }
                 object
             }
             Piece::More { choice, delta, tokens, logprobs } => {
                 let mut object = self.common(choice, &delta.content, &tokens);
-                if self.wishes.n_probs > 0 {
-                    let probabilities = probabilities::of(&logprobs, self.wishes.as_probabilities);
+                if self.answer_fields.n_probs > 0 {
+                    let probabilities =
+                        probabilities::of(&logprobs, self.answer_fields.as_probabilities);
                     object["completion_probabilities"] = probabilities;
                 }
-                if self.wishes.timings_per_token {
+                if self.answer_fields.timings_per_token {
                     object["timings"] = self.answer.figures(choice).timings();
                 }
                 object
             }
             Piece::End { choice, .. } => {
-                chosen(self.last(choice, "", &[]), &self.wishes.response_fields)
+                chosen(self.last(choice, "", &[]), &self.answer_fields.response_fields)
             }
         };
         self.ready.push_back(object);

@@ -9,7 +9,7 @@ use super::super::body::JsonBody;
 use super::super::{completion, sse};
 use super::answer::Reply;
 use super::prompt::normalised;
-use super::request::{Wishes, renamed, translated};
+use super::request::{AnswerFields, renamed, translated};
 use crate::chat::Chat;
 use crate::chat::identity::Session;
 use crate::error::ApiError;
@@ -19,8 +19,8 @@ use crate::wire::fields::Fields;
 pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
     let fields = Fields::of_body(&body.value)?;
     let prompt = normalised(&chat, fields.required("prompt")?, "prompt").await?;
-    let (request, wishes) = translated(&chat, &fields, prompt).await?;
-    respond(&chat, &request, &body.session, wishes).await
+    let (request, answer_fields) = translated(&chat, &fields, prompt).await?;
+    respond(&chat, &request, &body.session, answer_fields).await
 }
 
 /// `POST /completions`: OpenAI's where the body names a `model`, as its clients must and those of llama-server do
@@ -36,11 +36,11 @@ pub(super) async fn respond(
     chat: &Chat,
     request: &Value,
     session: &Session,
-    wishes: Wishes,
+    answer_fields: AnswerFields,
 ) -> Result<Response, ApiError> {
     let (request, answer) = chat.complete(request, session).await.map_err(renamed)?;
     let streams = request.shape.stream;
-    let reply = Reply::new(request, wishes, answer);
+    let reply = Reply::new(request, answer_fields, answer);
     match streams {
         true => Ok(sse::stream(reply)),
         false => Ok(Json(reply.whole().await?).into_response()),

@@ -31,6 +31,6 @@ pub async fn infill(State(chat): State<Chat>, body: JsonBody) -> Result<Response
                        that was trained for it";
         ApiError::new(ErrorKind::NotImplemented, message).code("unsupported_model")
     })?;
-    let (request, wishes) = translated(&chat, &fields, prompt.into()).await?;
-    respond(&chat, &request, &body.session, wishes).await
+    let (request, answer_fields) = translated(&chat, &fields, prompt.into()).await?;
+    respond(&chat, &request, &body.session, answer_fields).await
 }

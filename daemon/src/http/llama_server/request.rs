@@ -37,7 +37,7 @@ const MAX_BIAS: f64 = 100.0;
 
 /// What the form of the answer depends on.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct AnswerFields {
     /// Of each token, so many of the likeliest; 0: none.
     pub n_probs: usize,
     /// Probabilities instead of their logarithms.
@@ -58,7 +58,7 @@ pub async fn translated(
     chat: &Chat,
     fields: &Fields<'_>,
     prompt: Value,
-) -> Result<(Value, Wishes), ApiError> {
+) -> Result<(Value, AnswerFields), ApiError> {
     if fields.integer("t_max_predict_ms", i64::MIN..=i64::MAX)?.is_some_and(|limit| limit > 0) {
         let message = "`t_max_predict_ms` is not supported: limit the answer by `n_predict`";
         return Err(unsupported("t_max_predict_ms", message));
@@ -80,14 +80,14 @@ pub async fn translated(
     {
         hob.entry("cold").or_insert_with(|| true.into());
     }
-    let wishes = wishes(fields)?;
-    if wishes.n_probs > 0 {
-        body.insert("logprobs".into(), wishes.n_probs.into());
+    let answer_fields = answer_fields(fields)?;
+    if answer_fields.n_probs > 0 {
+        body.insert("logprobs".into(), answer_fields.n_probs.into());
     }
-    Ok((body.into(), wishes))
+    Ok((body.into(), answer_fields))
 }
 
-fn wishes(fields: &Fields<'_>) -> Result<Wishes, ApiError> {
+fn answer_fields(fields: &Fields<'_>) -> Result<AnswerFields, ApiError> {
     let n_probs = fields.integer("n_probs", 0..=20)?.unwrap_or(0) as usize;
     let mut response_fields = Vec::new();
     for (n, field) in fields.list("response_fields")?.into_iter().flatten().enumerate() {
@@ -95,7 +95,7 @@ fn wishes(fields: &Fields<'_>) -> Result<Wishes, ApiError> {
         let field = field.as_str().ok_or_else(|| wrong_type(&path, "a string", field))?;
         response_fields.push(field.to_owned());
     }
-    Ok(Wishes {
+    Ok(AnswerFields {
         n_probs,
         as_probabilities: fields.boolean("post_sampling_probs")?.unwrap_or(false),
         returns_tokens: fields.boolean("return_tokens")?.unwrap_or(false),

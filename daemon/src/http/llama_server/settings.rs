@@ -4,7 +4,7 @@ use hob_runtime::Vocabulary;
 use hob_runtime::sample::{REPEAT_WINDOW, Sampling};
 use serde_json::{Value, json};
 
-use super::request::Wishes;
+use super::request::AnswerFields;
 use crate::chat::answer::Answer;
 use crate::wire::completion::CompletionRequest;
 use crate::wire::sampling::Shape;
@@ -15,7 +15,11 @@ const ANY_SEED: u64 = u32::MAX as u64;
 /// In the order in which they are applied.
 const SAMPLERS: [&str; 6] = ["logit_bias", "penalties", "top_k", "top_p", "min_p", "temperature"];
 
-pub fn settings(request: &CompletionRequest, wishes: &Wishes, answer: &Answer) -> Value {
+pub fn settings(
+    request: &CompletionRequest,
+    answer_fields: &AnswerFields,
+    answer: &Answer,
+) -> Value {
     let shape = &request.shape;
     let mut settings = of_sampling(&shape.sampling);
     let limit = shape.max_tokens.and_then(|max| i32::try_from(max).ok());
@@ -27,9 +31,9 @@ pub fn settings(request: &CompletionRequest, wishes: &Wishes, answer: &Answer) -
         "stream": shape.stream,
         "stop": shape.stop,
         "logit_bias": logit_bias(shape, answer.vocabulary()),
-        "n_probs": wishes.n_probs,
-        "post_sampling_probs": wishes.as_probabilities,
-        "timings_per_token": wishes.timings_per_token,
+        "n_probs": answer_fields.n_probs,
+        "post_sampling_probs": answer_fields.as_probabilities,
+        "timings_per_token": answer_fields.timings_per_token,
     });
     if let (Value::Object(settings), Value::Object(more)) = (&mut settings, more) {
         settings.extend(more);
