@@ -1,12 +1,17 @@
 //! `hobd` without its `main`.
 //!
-//! Reading order: [`startup`] (the parts are opened, joined, served, closed), [`parts`] (what there
-//! is), [`http`] (routes, the guard, the socket) and [`wire`] (OpenAI's shapes); then one module a
-//! part: [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import and
-//! export), [`documents`] (the library), [`profiles`], [`learned`] (prefixes without a profile),
-//! [`adapters`] (those of requests), [`speech`], [`storage`] (KV on disk), [`shared`] (that several daemons see), [`upstream`] (an engine at another address), [`bridge`] (agents that generate here), [`models`], [`settings`]; and what they share:
-//! [`warm`] (the warming loop), [`watch`] (changed files), [`explain`] (why tokens were computed
-//! again), [`metrics`], [`crashes`], [`auth`], [`error`], [`clock`], [`children`] and their `limits`.
+//! Reading order:
+//! - [`startup`] opens, joins, serves and closes the [`parts`]; [`http`] has the routes, the guard and the
+//!   socket, [`wire`] OpenAI's shapes.
+//! - One module a part: [`chat`] with [`prompt`] (messages to tokens), [`conversations`] (text, trash, import
+//!   and export), [`documents`] (the library), [`profiles`], [`learned`] (prefixes without a profile),
+//!   [`adapters`] (of requests), [`speech`], [`storage`] (KV on disk), [`shared`] (a tier of several daemons),
+//!   [`models`], [`settings`].
+//! - Two that generate elsewhere or for others: [`upstream`] (an engine at another address) and [`bridge`]
+//!   (agents that generate here).
+//! - Loops: [`warm`] (prefixes), [`watch`] (changed files).
+//! - Shared by all: [`explain`] (why tokens were computed again), [`metrics`], [`crashes`], [`auth`], [`error`],
+//!   [`clock`], [`children`] and their `limits`, `blocking`, `json_file`, `private_dir`, [`utf16`].
 
 pub mod adapters;
 pub mod auth;

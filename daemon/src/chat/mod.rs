@@ -1,19 +1,24 @@
 //! From a request to its answer: chats, completions, embeddings and tokens.
 //!
-//! Reading order: [`request`] (what is asked), [`identity`] (whose conversation it is), this file
-//! (the steps of a chat), `privacy` (what may reach the disk), `documents` (those that messages name),
-//! [`locks`], `history` (what the prompt continues), `newest` (a chat that outgrew the context), `reanchor` (one that goes on past it),
-//! `continuing` (an answer that was cut short), `submit` (messages to turns in the engine's queue),
-//! `grammar`, `choices` (the turns), `forward` (the same to an engine at another address), `source` (either's events), [`answer`] (their events to the client), `account` (what they
-//! cost) and [`figures`] (each of them), `moves` (what moved), `away` (what has no cells at the end), `progress` (what the client reads before them), [`assembly`] (text to messages and tool
-//! calls), `recording` (what is saved). Beside it: `ranking`, [`detached`] (answers that outlive their client), [`shorten`] (room in the
-//! context), [`context`] (how full it is), [`completion`], `embedding`, `tokens`, `weights`, and [`prewarm`], a
-//! chat that generates nothing.
+//! Reading order of a chat:
+//! - [`request`] (what is asked), [`identity`] (which conversation), this file (the steps), `privacy` (what may
+//!   reach the disk), [`documents`] (those that messages name), [`locks`].
+//! - The prompt: `history` (what it continues), `newest` (the conversation outgrew the context), `reanchor` (it
+//!   goes on past the context), `continuing` (the last answer was cut short).
+//! - The turns: `submit` (queues them) with `grammar` and `choices`, or `forward` (to an engine at another
+//!   address); `source` joins the events of both. [`reuse_guard`] decides on moved KV.
+//! - The answer: [`answer`] (events to the client), [`assembly`] (text to messages and tool calls), [`progress`]
+//!   (before the first token), `recording` (what is saved), `account` (what it cost) with [`figures`] (of each
+//!   choice), `moves` (what moved) and `away` (what has no cells at the end).
+//!
+//! Beside it: [`prewarm`] (a chat that generates nothing), [`detached`] (answers that outlive their client),
+//! [`shorten`] (room in the context), [`context`] (how full it is), [`correctness`] (moved KV against exact),
+//! `completion`, `embedding`, `ranking`, `tokens`, `weights`.
 //!
 //! - The request's text is durable before the client gets the first piece of the answer.
-//! - The transcript's thread is visited once before a prompt exists, and once after the answer.
+//! - A turn makes two calls of the transcript's thread: one before its prompt exists, one after the answer.
 //! - Dropping an [`Answer`] cancels its turns.
-//! - A turn that began before its conversation was deleted computes and stores nothing after.
+//! - After a conversation was deleted, a turn that began before computes and stores nothing more.
 
 mod account;
 pub mod answer;

@@ -1,9 +1,9 @@
 //! KV on disk, and what memory and disk hold.
 //!
-//! Reading order: this file (the handle), [`maintenance`] (listed, pruned, collected), [`archive`]
-//! (imported), `adopt` (KV of another daemon), [`verify`] (read back and checked), [`usage`] (bytes, and the map of the cells),
-//! [`quota`] (as it is set), [`sweep`] (the loop around the sweep), [`saved`] (which conversations
-//! are on disk).
+//! Reading order: this file (the handle), [`maintenance`] (list, prune, collect, remove), [`archive`] (import),
+//! `adopt` (KV of another daemon), [`verify`] (reads and checks every byte), [`usage`] (bytes, and the map of the
+//! cells), [`quota`] (as it is set), [`sweep`] (the loop around the sweep), `saved` (which conversations are on
+//! disk).
 //!
 //! - Every change of files runs on the engine's writer thread, in one order with its saves, and
 //!   skips KV that is in use.

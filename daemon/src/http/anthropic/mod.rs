@@ -4,10 +4,11 @@
 //! - Errors name the fields of Anthropic's request.
 //! - Errors of every layer in front of the routes, such as a missing token, have Anthropic's form.
 //!
-//! Reading order: `files` (texts in place of files), `request` (the body), with `blocks` (contents of messages) and `ran`
-//! (results of Anthropic's tools), `tools`, `thinking`, `cache`
-//! (`cache_control`) and `thread` (what the server holds); `names` (fields in errors); `answer` (a whole message, its usage, why it
-//! ended), `events` (a stream), `errors`.
+//! Reading order:
+//! - The request: `files` (texts in place of files), `request` (the body), `blocks` (contents of messages) with
+//!   `ran` (results of Anthropic's tools), `tools`, `thinking`, `cache` (`cache_control`), `thread` (a conversation
+//!   on the server), `names` (fields in errors).
+//! - The answer: `answer` (a whole message, its usage, why it ended), `events` (a stream), `errors`.
 
 mod answer;
 mod blocks;

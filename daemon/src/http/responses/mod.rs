@@ -1,11 +1,13 @@
 //! `/v1/responses`: OpenAI's Responses API, as chats of stored conversations.
 //!
-//! Reading order: `request` (the body as that of a chat) with `input` and `hosted` (items of other servers), `tools`,
-//! `client_tools` (what the chat's functions are to the client) with `local_shell` and `tool_search`, `echo` (what the
-//! response repeats) and `paths` (errors); `place` (ids),
-//! `references` and `origin` (what a response continues, and where it is stored); `object` (a response),
-//! `create` (the answer), `stream` with `items` (its events); `stored` (reading and deleting), `conversation`
-//! (a new one, and its items).
+//! Reading order:
+//! - The request: `request` (the body as that of a chat) with `input` and `hosted` (items of other servers),
+//!   `tools`, `client_tools` (what the chat's functions are to the client) with `local_shell` and `tool_search`,
+//!   `paths` (fields in errors).
+//! - The conversation: `place` (ids), `references` and `origin` (what a response continues, and where it is stored).
+//! - The answer: `object` (a response) with `echo` (what it repeats of the request), `create`, `stream` with `items`
+//!   (its events).
+//! - Afterwards: `stored` (reading and deleting a response), `conversation` (a new one, and its items).
 
 mod client_tools;
 mod conversation;
