@@ -31,8 +31,14 @@ pub struct NewTable {
     pub first: &'static str,
 }
 
-/// Time to the first token, processor time, and the prompt's tokens.
-pub type Told = (Duration, Duration, TokenCounts);
+/// What a prompt cost until its first token.
+pub struct FirstToken {
+    pub took: Duration,
+    /// Of all threads.
+    pub processor: Duration,
+    /// Of the prompt, by origin.
+    pub tokens: TokenCounts,
+}
 
 impl Pair {
     /// `cells` of each engine, about.
@@ -72,23 +78,30 @@ impl Pair {
         Ok(())
     }
 
-    pub fn exact(&self, conversation: &str, prompt: &[Token]) -> Result<Told> {
-        told(&self.exact, request(conversation, prompt, 1))
+    pub fn exact(&self, conversation: &str, prompt: &[Token]) -> Result<FirstToken> {
+        measure(&self.exact, request(conversation, prompt, 1))
     }
 
     /// In a conversation of its own, which is forgotten.
-    pub fn moved(&self, name: &str, prompt: &[Token], repair: Repair) -> Result<Told> {
+    pub fn moved(&self, name: &str, prompt: &[Token], repair: Repair) -> Result<FirstToken> {
         let name = name.replace(|c: char| !c.is_alphanumeric(), "-");
-        let told = self.moved_in(&name, prompt, repair)?;
+        let first = self.moved_in(&name, prompt, repair)?;
         self.forget(&name)?;
-        Ok(told)
+        Ok(first)
     }
 
-    pub fn moved_in(&self, conversation: &str, prompt: &[Token], repair: Repair) -> Result<Told> {
+    /// In a conversation that may exist.
+    pub fn moved_in(
+        &self,
+        conversation: &str,
+        prompt: &[Token],
+        repair: Repair,
+    ) -> Result<FirstToken> {
         let turn = request(conversation, prompt, 1);
-        let told = told(&self.moving, TurnRequest { reuse: Reuse::Repaired(repair), ..turn })?;
+        let turn = TurnRequest { reuse: Reuse::Repaired(repair), ..turn };
+        let first = measure(&self.moving, turn)?;
         settle(&self.moving);
-        Ok(told)
+        Ok(first)
     }
 
     /// By both engines.
@@ -114,8 +127,9 @@ impl Pair {
     }
 }
 
-fn told(engine: &Engine, turn: TurnRequest) -> Result<Told> {
+fn measure(engine: &Engine, turn: TurnRequest) -> Result<FirstToken> {
     let before = cpu_time("self")?;
     let (report, _) = ask(engine, turn)?;
-    Ok((ttft(&report), cpu_time("self")? - before, report.tokens))
+    let processor = cpu_time("self")? - before;
+    Ok(FirstToken { took: ttft(&report), processor, tokens: report.tokens })
 }

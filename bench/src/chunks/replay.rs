@@ -17,7 +17,7 @@ use anyhow::Result;
 use hob_runtime::TokenCounts;
 use hob_slots::content::Repair;
 
-use super::pair::{Pair, Told};
+use super::pair::{FirstToken, Pair};
 use super::server::Server;
 use super::{COMPACTED_BAR, Options, QUESTION, arms, is_default};
 use crate::peer::trace::{self, Compaction};
@@ -44,33 +44,85 @@ struct Arm {
 pub fn run(options: &Options) -> Result<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(trace::DEFAULT);
     let (all, requests) = trace::compactions(&path)?;
-    let step = (all.len() / options.compactions.max(1)).max(1);
-    let sample: BTreeSet<usize> = (0..all.len()).step_by(step).take(options.compactions).collect();
     let beyond = all.len() / 100;
-    let slowest = |blocks: fn(&Compaction) -> usize| {
-        let mut order: Vec<usize> = (0..all.len()).collect();
-        order.sort_by_key(|&number| Reverse(cost(&all[number], blocks(&all[number]), options)));
-        order.truncate(beyond + 1 + SPARE);
-        order
-    };
-    let mut chosen = sample.clone();
-    chosen.extend(slowest(|it| it.added));
-    chosen.extend(slowest(fresh));
+    let Chosen { sample, measured } = Chosen::of(&all, options, beyond + 1 + SPARE);
 
-    let longest = chosen.iter().map(|&it| all[it].before.max(all[it].kept + all[it].added)).max();
+    let longest = measured.iter().map(|&it| all[it].before.max(all[it].kept + all[it].added)).max();
     let cells = (longest.unwrap_or(0) * options.block_tokens + QUESTION) * 5 / 2;
-    let pair = Pair::new(options, cells)?;
-    let mut words = Words::new(pair.vocabulary());
-    let is_compared = |(_, repair): &(String, Repair)| {
-        !options.strategies.is_empty() || *repair == Repair::None || is_default(*repair)
-    };
-    let arms: Vec<_> = arms(options).into_iter().filter(is_compared).collect();
-    let mut exact = Arm::default();
-    let mut moved: Vec<Arm> = arms.iter().map(|_| Arm::default()).collect();
-    let mut served = Arm::default();
-    let server = Server::start(&pair.subject, pair.threads, cells, cells)?;
-    for &number in &chosen {
-        let it = &all[number];
+    let mut replay = Replay::new(options, cells)?;
+    for &number in &measured {
+        replay.measure(number, &all[number], sample.contains(&number))?;
+    }
+    println!(
+        "First token after a compaction: {} of the {} in {requests} requests of the trace, {} of {BLOCK} tokens each, {}, {} threads.\n",
+        measured.len(),
+        all.len(),
+        options.block_tokens,
+        replay.pair.title(),
+        replay.pair.threads,
+    );
+    let missed = replay.print(sample.len(), beyond);
+    replay.pair.shutdown();
+    Ok(missed)
+}
+
+/// Numbers of compactions.
+struct Chosen {
+    /// In equal steps.
+    sample: BTreeSet<usize>,
+    /// The sample, and those that take longest.
+    measured: BTreeSet<usize>,
+}
+
+impl Chosen {
+    /// `slow`: how many of those that take longest.
+    fn of(all: &[Compaction], options: &Options, slow: usize) -> Self {
+        let step = (all.len() / options.compactions.max(1)).max(1);
+        let sample: BTreeSet<usize> =
+            (0..all.len()).step_by(step).take(options.compactions).collect();
+        let slowest = |blocks: fn(&Compaction) -> usize| {
+            let mut order: Vec<usize> = (0..all.len()).collect();
+            order.sort_by_key(|&number| Reverse(cost(&all[number], blocks(&all[number]), options)));
+            order.truncate(slow);
+            order
+        };
+        let mut measured = sample.clone();
+        measured.extend(slowest(|it| it.added));
+        measured.extend(slowest(fresh));
+        Self { sample, measured }
+    }
+}
+
+struct Replay<'o> {
+    options: &'o Options,
+    pair: Pair,
+    server: Option<Server>,
+    words: Words,
+    strategies: Vec<(String, Repair)>,
+    exact: Arm,
+    /// One a strategy.
+    moved: Vec<Arm>,
+    served: Arm,
+}
+
+impl<'o> Replay<'o> {
+    /// `cells` of each engine, about.
+    fn new(options: &'o Options, cells: usize) -> Result<Self> {
+        let pair = Pair::new(options, cells)?;
+        let words = Words::new(pair.vocabulary());
+        let is_compared = |(_, repair): &(String, Repair)| {
+            !options.strategies.is_empty() || *repair == Repair::None || is_default(*repair)
+        };
+        let strategies: Vec<_> = arms(options).into_iter().filter(is_compared).collect();
+        let moved = strategies.iter().map(|_| Arm::default()).collect();
+        let server = Server::start(&pair.subject, pair.threads, cells, cells)?;
+        let (exact, served) = (Arm::default(), Arm::default());
+        Ok(Self { options, pair, server, words, strategies, exact, moved, served })
+    }
+
+    /// Reads the prompt before the compaction `it`, and measures the one after it by each arm.
+    fn measure(&mut self, number: usize, it: &Compaction, is_sampled: bool) -> Result<()> {
+        let Self { options, pair, server, words, strategies, exact, moved, served } = self;
         let (dropped, fresh) = (it.before - it.kept, fresh(it));
         let tokens = |blocks: usize| blocks * options.block_tokens;
         let kept = words.next(tokens(it.kept));
@@ -80,57 +132,54 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
         let after =
             [&kept, &words.next(tokens(fresh)), comes_again, &words.next(QUESTION)].concat();
         let name = format!("session-{number}");
-        let is_sampled = sample.contains(&number);
         if !kept.is_empty() {
             pair.exact(&name, &kept)?; // All that exact reuse takes of the prompt before.
         }
-        exact.add(pair.exact(&name, &after)?, is_sampled);
+        exact.add(&pair.exact(&name, &after)?, is_sampled);
         pair.read(&name, &before)?;
-        let (own, others): (Vec<_>, Vec<_>) =
-            arms.iter().zip(&mut moved).partition(|((_, repair), _)| is_default(*repair));
+        let (own, others): (Vec<_>, Vec<_>) = strategies
+            .iter()
+            .zip(moved.iter_mut())
+            .partition(|((_, repair), _)| is_default(*repair));
         for ((strategy, repair), arm) in others {
             let name = format!("{name}-{strategy}");
-            arm.add(pair.moved(&name, &after, *repair)?, is_sampled);
+            arm.add(&pair.moved(&name, &after, *repair)?, is_sampled);
         }
         for ((_, repair), arm) in own {
-            arm.add(pair.moved_in(&name, &after, *repair)?, is_sampled);
+            arm.add(&pair.moved_in(&name, &after, *repair)?, is_sampled);
         }
         pair.forget(&name)?;
-        if let Some(server) = &server {
+        if let Some(server) = server {
             server.ask(&before)?;
-            let said = server.ask(&after)?;
-            let counts = TokenCounts { computed: said.computed, ..TokenCounts::default() };
-            served.add((said.took, Duration::ZERO, counts), is_sampled);
+            let answer = server.ask(&after)?;
+            let tokens = TokenCounts { computed: answer.computed, ..TokenCounts::default() };
+            let first = FirstToken { took: answer.took, processor: Duration::ZERO, tokens };
+            served.add(&first, is_sampled);
         }
+        Ok(())
     }
-    println!(
-        "First token after a compaction: {} of the {} in {requests} requests of the trace, {} of {BLOCK} tokens each, {}, {} threads.\n",
-        chosen.len(),
-        all.len(),
-        options.block_tokens,
-        pair.title(),
-        pair.threads,
-    );
-    println!(
-        "| | computed | p50 of {}, ms | x sooner | p99 of all, ms | x sooner | bar |\n|---|---:|---:|---:|---:|---:|---:|",
-        sample.len()
-    );
-    let base = exact.percentiles(beyond);
-    exact.print("exact", base, beyond, None);
-    let mut missed = Vec::new();
-    for ((strategy, repair), arm) in arms.iter().zip(&moved) {
-        let bar = is_default(*repair).then_some(COMPACTED_BAR);
-        let sooner = arm.print(strategy, base, beyond, bar);
-        if let Some(bar) = bar.filter(|bar| sooner < *bar) {
-            missed.push(format!("compactions of the trace: p99 {sooner:.1} x of {bar}"));
+
+    /// Returns the bars that were missed. `beyond`: compactions above the 99th percentile.
+    fn print(&self, sampled: usize, beyond: usize) -> Vec<String> {
+        println!(
+            "| | computed | p50 of {sampled}, ms | x sooner | p99 of all, ms | x sooner | bar |\n|---|---:|---:|---:|---:|---:|---:|"
+        );
+        let base = self.exact.percentiles(beyond);
+        self.exact.print("exact", base, beyond, None);
+        let mut missed = Vec::new();
+        for ((strategy, repair), arm) in self.strategies.iter().zip(&self.moved) {
+            let bar = is_default(*repair).then_some(COMPACTED_BAR);
+            let sooner = arm.print(strategy, base, beyond, bar);
+            if let Some(bar) = bar.filter(|bar| sooner < *bar) {
+                missed.push(format!("compactions of the trace: p99 {sooner:.1} x of {bar}"));
+            }
         }
+        if self.server.is_some() {
+            self.served.print("llama-server --cache-reuse", base, beyond, None);
+        }
+        println!();
+        missed
     }
-    if server.is_some() {
-        served.print("llama-server --cache-reuse", base, beyond, None);
-    }
-    println!();
-    pair.shutdown();
-    Ok(missed)
 }
 
 /// Blocks that stand nowhere in the prompt before.
@@ -145,11 +194,11 @@ fn cost(it: &Compaction, blocks: usize, options: &Options) -> usize {
 }
 
 impl Arm {
-    fn add(&mut self, (took, _, counts): Told, is_sampled: bool) {
-        self.computed += counts.computed;
-        self.all.push(took);
+    fn add(&mut self, first: &FirstToken, is_sampled: bool) {
+        self.computed += first.tokens.computed;
+        self.all.push(first.took);
         if is_sampled {
-            self.sampled.push(took);
+            self.sampled.push(first.took);
         }
     }
 

@@ -7,7 +7,7 @@ use hob_runtime::TokenCounts;
 use hob_slots::Token;
 use hob_slots::content::Repair;
 
-use super::pair::{NewTable, Pair};
+use super::pair::{FirstToken, NewTable, Pair};
 use super::server::Server;
 use super::{
     COMPACTED_BAR, Case, NEW_BAR, Options, PUBLISHED, Part, QUESTION, Shape, arms, cases,
@@ -150,10 +150,10 @@ fn of_shape(options: &Options, shape: &Shape) -> Result<Vec<String>> {
 }
 
 impl Sample {
-    fn add(&mut self, (took, processor, counts): (Duration, Duration, TokenCounts)) {
-        self.times.push(took);
-        self.processor += processor;
-        self.counts = counts;
+    fn add(&mut self, first: FirstToken) {
+        self.times.push(first.took);
+        self.processor += first.processor;
+        self.counts = first.tokens;
     }
 
     /// Returns how many times sooner than `base` it is.
