@@ -7,8 +7,8 @@ use hob_runtime::TokenCounts;
 use hob_slots::Token;
 use hob_slots::content::Repair;
 
-use super::pair::{FirstToken, NewTable, Pair};
-use super::server::Server;
+use super::pair::{FirstToken, Pair};
+use super::server::{Answer, Server};
 use super::{
     COMPACTED_BAR, Case, NEW_BAR, Options, PUBLISHED, Part, QUESTION, Shape, arms, cases,
     is_default,
@@ -62,42 +62,80 @@ fn shapes(options: &Options) -> Vec<Shape> {
 }
 
 fn of_shape(options: &Options, shape: &Shape) -> Result<Vec<String>> {
-    let Shape { documents, tokens, .. } = *shape;
-    let pair = Pair::new(options, (documents + 1) * tokens * 3)?;
-    let mut words = Words::new(pair.vocabulary());
-    let texts: Vec<Vec<Token>> = (0..documents).map(|_| words.next(tokens)).collect();
-    let mut prompt = |order: &[Part]| -> Vec<Token> {
-        let mut prompt = words.next(8); // So that nothing of an earlier prompt is its beginning.
-        for part in order {
-            match part {
-                Part::Known(number) => prompt.extend(&texts[*number]),
-                Part::New(part) => prompt.extend(words.next(tokens / part)),
-                Part::Call => prompt.extend(words.next(CALL)),
-            }
-        }
-        prompt.extend(words.next(QUESTION));
-        prompt
-    };
-    let source: Vec<Part> = (0..documents).map(Part::Known).collect();
-    let source = prompt(&source);
-    pair.read("source", &source)?;
-    let server = Server::start(&pair.subject, pair.threads, source.len() * 2, shape.tokens)?;
-
+    let mut comparison = Comparison::start(options, shape)?;
     println!(
-        "First token of {documents} documents of {tokens} tokens at other places, {}; {} threads; medians of {} rounds.\n",
-        pair.title(),
-        pair.threads,
+        "First token of {} documents of {} tokens at other places, {}; {} threads; medians of {} rounds.\n",
+        shape.documents,
+        shape.tokens,
+        comparison.pair.title(),
+        comparison.pair.threads,
         options.rounds
     );
-    pair.print_head(&NewTable { first: "case" });
+    Pair::print_head();
     let mut missed = Vec::new();
-    let mut cases = cases(documents);
-    cases.push(Case { name: NEW, order: vec![Part::New(1); documents] });
+    for case in compared_cases(options, shape) {
+        missed.extend(comparison.of_case(&case)?);
+    }
+    println!();
+    comparison.pair.shutdown();
+    Ok(missed)
+}
+
+fn compared_cases(options: &Options, shape: &Shape) -> Vec<Case> {
+    let mut cases = cases(shape.documents);
+    cases.push(Case { name: NEW, order: vec![Part::New(1); shape.documents] });
     if shape.published.is_some() {
         cases.truncate(1);
     }
     cases.retain(|case| options.case.as_deref().is_none_or(|wanted| case.name.starts_with(wanted)));
-    for case in cases {
+    cases
+}
+
+/// The engines, which have read the documents in their order, and the words of prompts.
+struct Comparison<'o> {
+    options: &'o Options,
+    shape: &'o Shape,
+    pair: Pair,
+    server: Option<Server>,
+    words: Words,
+    texts: Vec<Vec<Token>>,
+    /// The prompt with the documents in their order.
+    source: Vec<Token>,
+}
+
+impl<'o> Comparison<'o> {
+    fn start(options: &'o Options, shape: &'o Shape) -> Result<Self> {
+        let Shape { documents, tokens, .. } = *shape;
+        let pair = Pair::new(options, (documents + 1) * tokens * 3)?;
+        let mut words = Words::new(pair.vocabulary());
+        let texts: Vec<Vec<Token>> = (0..documents).map(|_| words.next(tokens)).collect();
+        let (server, source) = (None, Vec::new());
+        let mut comparison = Self { options, shape, pair, server, words, texts, source };
+        let order: Vec<Part> = (0..documents).map(Part::Known).collect();
+        comparison.source = comparison.prompt(&order);
+        let Self { pair, source, .. } = &comparison;
+        pair.read("source", source)?;
+        comparison.server =
+            Server::start(&pair.subject, pair.threads, source.len() * 2, shape.tokens)?;
+        Ok(comparison)
+    }
+
+    fn prompt(&mut self, order: &[Part]) -> Vec<Token> {
+        let mut prompt = self.words.next(8); // So that nothing of an earlier prompt is its beginning.
+        for part in order {
+            match part {
+                Part::Known(number) => prompt.extend(&self.texts[*number]),
+                Part::New(part) => prompt.extend(self.words.next(self.shape.tokens / part)),
+                Part::Call => prompt.extend(self.words.next(CALL)),
+            }
+        }
+        prompt.extend(self.words.next(QUESTION));
+        prompt
+    }
+
+    /// Prints a row for each arm. Returns the bars that were missed.
+    fn of_case(&mut self, case: &Case) -> Result<Vec<String>> {
+        let options = self.options;
         let is_compared = |(_, repair): &(String, Repair)| {
             !options.strategies.is_empty()
                 || is_default(*repair)
@@ -108,45 +146,50 @@ fn of_shape(options: &Options, shape: &Shape) -> Result<Vec<String>> {
         let mut moved: Vec<Sample> = arms.iter().map(|_| Sample::default()).collect();
         let mut served = Vec::new();
         for round in 0..options.rounds {
-            exact.add(pair.exact("exact", &prompt(&case.order))?);
+            let prompt = self.prompt(&case.order);
+            exact.add(self.pair.exact("exact", &prompt)?);
             for ((name, repair), sample) in arms.iter().zip(&mut moved) {
                 let name = format!("arm-{round}-{name}");
-                sample.add(pair.moved(&name, &prompt(&case.order), *repair)?);
+                let prompt = self.prompt(&case.order);
+                sample.add(self.pair.moved(&name, &prompt, *repair)?);
             }
-            if let Some(server) = &server {
-                server.ask(&source)?;
-                served.push(server.ask(&prompt(&case.order))?);
+            let prompt = self.server.is_some().then(|| self.prompt(&case.order));
+            if let (Some(server), Some(prompt)) = (&self.server, prompt) {
+                server.ask(&self.source)?;
+                served.push(server.ask(&prompt)?);
             }
         }
+        let mut missed = Vec::new();
         let base = median_ms(&exact.times);
         exact.print(case.name, "exact", options.rounds, base, None);
         for ((name, repair), sample) in arms.iter().zip(&moved) {
-            let bar = bar(case.name, shape).filter(|_| is_default(*repair));
+            let bar = bar(case.name, self.shape).filter(|_| is_default(*repair));
             let sooner = sample.print(case.name, name, options.rounds, base, bar);
             if let Some(bar) = bar.filter(|bar| sooner < *bar) {
                 missed.push(format!("{} with {name}: {sooner:.1} x of {bar}", case.name));
             }
         }
-        if let Some(published) = shape.published {
+        if let Some(published) = self.shape.published {
             println!(
                 "| {} | mistral.rs' prototype, published | | | | | | {published} | |",
                 case.name
             );
         }
-        if let Some(last) = served.last() {
-            let times: Vec<Duration> = served.iter().map(|said| said.took).collect();
-            let (ms, computed) = (median_ms(&times), last.computed);
-            println!(
-                "| {} | llama-server --cache-reuse | {} | 0 | {computed} | | {ms:.0} | {:.1} | |",
-                case.name,
-                last.prompt.saturating_sub(computed),
-                base / ms,
-            );
-        }
+        print_served(case.name, &served, base);
+        Ok(missed)
     }
-    println!();
-    pair.shutdown();
-    Ok(missed)
+}
+
+/// `base`: milliseconds of the exact answer.
+fn print_served(case: &str, served: &[Answer], base: f64) {
+    let Some(last) = served.last() else { return };
+    let times: Vec<Duration> = served.iter().map(|answer| answer.took).collect();
+    let (ms, computed) = (median_ms(&times), last.computed);
+    println!(
+        "| {case} | llama-server --cache-reuse | {} | 0 | {computed} | | {ms:.0} | {:.1} | |",
+        last.prompt.saturating_sub(computed),
+        base / ms,
+    );
 }
 
 impl Sample {
