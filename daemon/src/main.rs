@@ -125,7 +125,9 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
                 }
             }
             Ok(Ending::Hung(death)) => {
-                return Err(anyhow!("{death}, and its thread does not end"));
+                return Err(anyhow!(
+                    "{death}, and its thread does not end: start hobd again, or let --supervise do it"
+                ));
             }
             Err(error) => model_switch.go_back(error)?,
         }

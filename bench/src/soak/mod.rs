@@ -89,8 +89,9 @@ struct Sample {
 pub fn run(options: &Options) -> Result<()> {
     let secs = options.hours.map_or(0.0, |hours| hours * 3_600.0)
         + options.minutes.map_or(0.0, |minutes| minutes * 60.0);
-    ensure!(secs >= 20.0, "a run has 20 seconds at least");
-    ensure!(options.clients > 0 && options.rate > 0.0, "somebody must ask something");
+    ensure!(secs >= 20.0, "a run has 20 seconds at least: give more --minutes");
+    let asks = options.clients > 0 && options.rate > 0.0;
+    ensure!(asks, "no request would be sent: give a --clients and a --rate above 0");
     let time = Duration::from_secs_f64(secs);
     let directory = tempfile::tempdir()?;
     let hobd = start(options, directory.path())?;
@@ -227,7 +228,7 @@ fn judge(
         );
         return Ok(());
     }
-    ensure!(verdicts.len() == SERIES.len(), "too few samples for a verdict");
+    ensure!(verdicts.len() == SERIES.len(), "too few samples for a verdict: give more --minutes");
     ensure!(grows.is_empty(), "it grows: {}", grows.join(", "));
     println!("flat");
     Ok(())

@@ -65,7 +65,7 @@ pub struct Setting {
 enum SettingError {
     #[error("`{name}` is not among the settings that a request may change: GET lists them")]
     Unknown { name: String },
-    #[error("a setting is a number or a text")]
+    #[error("`{name}` takes a number or a text")]
     Type { name: &'static str },
     #[error(
         "the {origin} sets `{name}` of this daemon: start hobd without it, or with the value that \

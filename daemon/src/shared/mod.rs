@@ -45,8 +45,8 @@ const MIN_BYTES_PER_SEC: u64 = 1 << 20;
 /// Why an operation was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedError {
-    /// It failed a moment ago, and is not asked again yet.
-    #[error("the shared tier failed a moment ago")]
+    /// It failed, and the pause behind the failure has not ended.
+    #[error("the shared tier failed; it is tried again within a minute")]
     Paused,
     #[error("the shared tier did not answer within {0:?}")]
     Late(Duration),

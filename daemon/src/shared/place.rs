@@ -33,7 +33,9 @@ pub enum PlaceError {
         other(name)
     )]
     NoCredentials { place: String, name: &'static str },
-    #[error("`shared` names {place}, which cannot be used: {source}")]
+    #[error(
+        "`shared` names {place}, which cannot be used: correct `shared` or `shared_endpoint`: {source}"
+    )]
     Store { place: String, source: object_store::Error },
 }
 

@@ -1,6 +1,7 @@
 //! What is open before the model loads, so that clients can read saved texts meanwhile.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -41,8 +42,7 @@ impl Readable {
         private: PrivateText,
         now: Timestamp,
     ) -> Result<Self> {
-        private_dir::create(&settings.data_dir)
-            .with_context(|| format!("cannot make {}", settings.data_dir.display()))?;
+        private_dir::create(&settings.data_dir).with_context(|| cannot_make(&settings.data_dir))?;
         let token = AccessToken::load_or_create(&settings.token_file)?;
         let store = engine::own(settings)?;
         let shared = sharing::open(settings, store.reader())?;
@@ -56,4 +56,8 @@ impl Readable {
         let texts = texts::router(transcript.clone(), loaded.clone(), guard.clone());
         Ok(Self { token, guard, store, shared, transcript, texts, loaded })
     }
+}
+
+fn cannot_make(data_dir: &Path) -> String {
+    format!("cannot make {}: choose another data directory with --data-dir", data_dir.display())
 }

@@ -63,7 +63,10 @@ impl AnyClient {
         }
         tcp.enforce_http(false);
         let connector = HttpsConnectorBuilder::new().with_native_roots();
-        let connector = connector.context("the system's certificates cannot be read")?;
+        let connector = connector.context(
+            "cannot read the system's certificates, which an https upstream needs: install them \
+             (ca-certificates)",
+        )?;
         Ok(Self::Tls(builder.build(connector.https_only().enable_http1().wrap_connector(tcp))))
     }
 
@@ -82,7 +85,10 @@ impl Web {
     pub fn open(url: &str, token: Option<&str>, silence: Duration) -> anyhow::Result<Self> {
         let client = AnyClient::of(url)?;
         let bearer = token.map(|token| HeaderValue::from_str(&format!("Bearer {token}")));
-        let bearer = bearer.transpose().context("the upstream's token cannot be a header")?;
+        let bearer = bearer.transpose().context(
+            "a header cannot carry the token of upstream_token_file: write it as one line of visible \
+             ASCII",
+        )?;
         let bearer = bearer.map(|mut bearer| {
             bearer.set_sensitive(true);
             bearer
