@@ -12,7 +12,7 @@ use super::away::Away;
 use super::figures::is_context_full;
 use super::moves::Moves;
 use super::reanchor::Began;
-use crate::conversations::transcript::Grown;
+use crate::conversations::transcript::AnswerRows;
 use crate::explain::Explanation;
 use crate::wire::answer::Usage;
 
@@ -118,7 +118,7 @@ impl Account {
     pub fn turn(
         &self,
         conversation: Option<&ConversationId>,
-        rows: Option<Grown>,
+        rows: Option<AnswerRows>,
         extract: Extract,
     ) -> Turn {
         let Extract { left_out, recalled, began } = extract;

@@ -11,7 +11,7 @@ use super::Options;
 use crate::clock::Clock;
 use crate::conversations::sharing::Sharing;
 use crate::conversations::transcript::{
-    ClosedAnswer, Grown, OpenAnswer, Pending, Transcript, TurnEnd,
+    AnswerRows, ClosedAnswer, OpenAnswer, Pending, Transcript, TurnEnd,
 };
 use crate::error::ApiError;
 use crate::explain::Explanation;
@@ -26,7 +26,7 @@ pub struct Recording {
     /// The owner of the timeline.
     conversation: Option<ConversationId>,
     answer: Option<OpenAnswer>,
-    rows: Option<Grown>,
+    rows: Option<AnswerRows>,
     has_text: bool,
     is_private: bool,
     explanation: Option<(ConversationId, Value)>,
@@ -76,7 +76,7 @@ impl Recording {
     }
 
     /// The row of the answer and its parent, once the request's text is on disk.
-    pub fn rows(&self) -> Option<Grown> {
+    pub fn rows(&self) -> Option<AnswerRows> {
         self.rows
     }
 

@@ -84,11 +84,11 @@ pub fn read(text: &str) -> Result<ConversationExport, ApiError> {
     let unix = first.ends_with("\r\n").then(|| text.replace("\r\n", "\n"));
     let text = unix.as_deref().unwrap_or(text);
     let mut export = ConversationExport::default();
-    let mut growing: Option<Growing> = None;
+    let mut partial: Option<PartialMessage> = None;
     let mut begun = false;
     let mut edited = BTreeMap::new();
     for Section { kind, about, body } in sections(text)? {
-        match (kind, &mut growing) {
+        match (kind, &mut partial) {
             ("conversation", None) if !begun => {
                 check_version(about["version"].as_i64().unwrap_or(VERSION))?;
                 export.id = about["id"].as_str().map(str::to_owned);
@@ -100,7 +100,7 @@ pub fn read(text: &str) -> Result<ConversationExport, ApiError> {
                 begun = true;
             }
             ("message", _) if begun => {
-                if let Some(message) = growing.replace(Growing::of(&about)?) {
+                if let Some(message) = partial.replace(PartialMessage::of(&about)?) {
                     push(&mut export, message)?;
                 }
             }
@@ -127,7 +127,7 @@ pub fn read(text: &str) -> Result<ConversationExport, ApiError> {
             _ => return Err(refused("its first comment is not that of an export of Hob")),
         }
     }
-    let last = growing.ok_or_else(|| refused("it has no message of an export of Hob"))?;
+    let last = partial.ok_or_else(|| refused("it has no message of an export of Hob"))?;
     push(&mut export, last)?;
     for node in &mut export.messages {
         let mut documents = node.message.documents();
@@ -149,13 +149,13 @@ fn document_of(about: &Value, body: &str) -> Result<(DocumentId, StoredDocument)
 }
 
 /// A message that is being read.
-struct Growing {
+struct PartialMessage {
     json: Map<String, Value>,
     calls: Vec<Value>,
     status: Status,
 }
 
-impl Growing {
+impl PartialMessage {
     fn of(about: &Value) -> Result<Self, ApiError> {
         let json = about["message"].as_object().cloned();
         let json = json.ok_or_else(|| refused("a message has no role"))?;
@@ -167,8 +167,8 @@ impl Growing {
     }
 }
 
-fn push(export: &mut ConversationExport, growing: Growing) -> Result<(), ApiError> {
-    let Growing { mut json, calls, status } = growing;
+fn push(export: &mut ConversationExport, partial: PartialMessage) -> Result<(), ApiError> {
+    let PartialMessage { mut json, calls, status } = partial;
     if !calls.is_empty() {
         json.insert("tool_calls".to_owned(), calls.into());
     }

@@ -13,7 +13,7 @@ use hob_slots::{ConversationId, Timestamp};
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::tree::{Grown, millis};
+use super::tree::{AnswerRows, millis};
 use super::writer::{Pending, Writer};
 use super::{Status, TranscriptError};
 use crate::wire::message::Message;
@@ -25,25 +25,25 @@ const FLUSH_INTERVAL: Duration = Duration::from_millis(250);
 pub struct OpenAnswer {
     writer: Arc<Writer>,
     conversation: ConversationId,
-    row: Arc<OnceLock<Grown>>,
-    stored: Option<Pending<Grown>>,
+    row: Arc<OnceLock<AnswerRows>>,
+    stored: Option<Pending<AnswerRows>>,
     flushed: Instant,
     flushing: Arc<AtomicBool>,
     ended: bool,
 }
 
 impl OpenAnswer {
-    /// Queues `grow`, which stores a request and opens the row of its answer.
+    /// Queues `store`, which stores a request and opens the row of its answer.
     pub(super) fn open(
         writer: Arc<Writer>,
         conversation: ConversationId,
-        grow: impl FnOnce(&mut Connection) -> Result<Grown, TranscriptError> + Send + 'static,
+        store: impl FnOnce(&mut Connection) -> Result<AnswerRows, TranscriptError> + Send + 'static,
     ) -> Self {
         let row = Arc::new(OnceLock::new());
         let known = row.clone();
         let stored = writer.write(move |connection| {
-            let grown = grow(connection)?;
-            Ok(*known.get_or_init(|| grown))
+            let rows = store(connection)?;
+            Ok(*known.get_or_init(|| rows))
         });
         Self {
             writer,
@@ -66,7 +66,7 @@ impl OpenAnswer {
     }
 
     /// The rows, once they are stored.
-    pub fn rows(&self) -> Option<Grown> {
+    pub fn rows(&self) -> Option<AnswerRows> {
         self.row.get().copied()
     }
 
@@ -132,7 +132,7 @@ impl Drop for OpenAnswer {
 /// The end of an answer, to be written by [`super::Transcript::end_turn`].
 #[derive(Debug)]
 pub struct ClosedAnswer {
-    row: Arc<OnceLock<Grown>>,
+    row: Arc<OnceLock<AnswerRows>>,
     conversation: ConversationId,
     status: Status,
     text: String,

@@ -1,7 +1,7 @@
 //! The text of every conversation, in SQLite. Losing KV never loses text.
 //!
 //! - A conversation is a tree of messages and a head. Edits and second answers are siblings: no
-//!   message is overwritten. An answer that was cut short may grow on. Only users delete text: a
+//!   message is overwritten. An answer that was cut short may go on. Only users delete text: a
 //!   conversation, or a message with what follows it.
 //! - A call that has answered is on disk (WAL, `synchronous = FULL`).
 //! - An answer is `streaming` while it grows. After a crash it is `interrupted`, with the text of its
@@ -11,7 +11,7 @@
 //!
 //! - Private conversations are in a second database, in memory; see `private`.
 //!
-//! Reading order: `schema`, `writer` (the thread), `private`, `tree` (walking and growing), `answer` (one that
+//! Reading order: `schema`, `writer` (the thread), `private`, `tree` (finds and adds messages), `answer` (one that
 //! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,
 //! `messages` (single ones), `library` (documents), `document_blocks`, `conversation_export`, `finish`
 //! and `import` (conversations from elsewhere), `preferences`.
@@ -80,7 +80,7 @@ pub use read::{ConversationText, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
 pub use titles::MAX_TITLE_CHARS;
-pub use tree::Grown;
+pub use tree::AnswerRows;
 pub use turn::{Append, TurnEnd, TurnQuery, TurnStart};
 pub use writer::Pending;
 use writer::Writer;
@@ -188,9 +188,9 @@ impl Transcript {
         now: Timestamp,
     ) -> OpenAnswer {
         let id = conversation.clone();
-        let grow = move |connection: &mut _| tree::sync(connection, &id, &messages, now);
-        let grow = self.unless_deleted(grow);
-        OpenAnswer::open(self.writer_of(conversation).clone(), conversation.clone(), grow)
+        let store = move |connection: &mut _| tree::sync(connection, &id, &messages, now);
+        let store = self.unless_deleted(store);
+        OpenAnswer::open(self.writer_of(conversation).clone(), conversation.clone(), store)
     }
 
     /// Stores the new messages of a continuation, and opens their answer.
@@ -201,9 +201,9 @@ impl Transcript {
         now: Timestamp,
     ) -> OpenAnswer {
         let id = conversation.clone();
-        let grow = move |connection: &mut _| tree::append(connection, &id, &continuation, now);
-        let grow = self.unless_deleted(grow);
-        OpenAnswer::open(self.writer_of(conversation).clone(), conversation.clone(), grow)
+        let store = move |connection: &mut _| tree::append(connection, &id, &continuation, now);
+        let store = self.unless_deleted(store);
+        OpenAnswer::open(self.writer_of(conversation).clone(), conversation.clone(), store)
     }
 
     /// Stores messages behind the last one, or as the first ones, with no answer. Returns their ids.

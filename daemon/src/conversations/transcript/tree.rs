@@ -14,9 +14,9 @@ use super::titles::title;
 use super::{Status, TranscriptError};
 use crate::wire::message::Message;
 
-/// The open answer of a request, and the message that it answers.
+/// The rows of an open answer and of the message that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grown {
+pub struct AnswerRows {
     pub answer: i64,
     pub parent: i64,
 }
@@ -27,11 +27,11 @@ pub fn sync(
     conversation: &ConversationId,
     messages: &[Message],
     now: Timestamp,
-) -> Result<Grown, TranscriptError> {
+) -> Result<AnswerRows, TranscriptError> {
     let transaction = connection.transaction()?;
-    let grown = grow(&transaction, conversation, None, messages, &[], now)?;
+    let rows = open_answer(&transaction, conversation, None, messages, &[], now)?;
     transaction.commit()?;
-    Ok(grown)
+    Ok(rows)
 }
 
 /// Lets later prompts begin with a message, behind the instructions and a summary of the older ones.
@@ -50,13 +50,13 @@ pub fn append(
     conversation: &ConversationId,
     continuation: &Continuation,
     now: Timestamp,
-) -> Result<Grown, TranscriptError> {
+) -> Result<AnswerRows, TranscriptError> {
     let Continuation { base, new, instructions, continued, .. } = continuation;
     let marks = marks(continuation);
     let transaction = connection.transaction()?;
-    let grown = match continued {
+    let rows = match continued {
         Some(Continued { id, .. }) => reopen(&transaction, conversation, *id, *base, &marks, now)?,
-        None => grow(&transaction, conversation, *base, new, &marks, now)?,
+        None => open_answer(&transaction, conversation, *base, new, &marks, now)?,
     };
     if let Some(instructions) = instructions {
         transaction
@@ -64,7 +64,7 @@ pub fn append(
             .execute((conversation.as_str(), instructions))?;
     }
     transaction.commit()?;
-    Ok(grown)
+    Ok(rows)
 }
 
 /// What later prompts have, where that changes.
@@ -132,14 +132,15 @@ enum Place {
     New(usize),
 }
 
-fn grow(
+/// Adds the messages behind `base` that are not there yet, and an empty answer behind them.
+fn open_answer(
     connection: &Connection,
     conversation: &ConversationId,
     base: Option<i64>,
     messages: &[Message],
     marks: &[Mark<'_>],
     now: Timestamp,
-) -> Result<Grown, TranscriptError> {
+) -> Result<AnswerRows, TranscriptError> {
     begin(connection, conversation, now)?;
     let mut at = base;
     Mark::write_saved(marks, connection)?;
@@ -163,7 +164,7 @@ fn grow(
             "UPDATE conversations SET head = ?2, title = coalesce(title, ?3) WHERE id = ?1",
         )?
         .execute((conversation.as_str(), answer, title(messages)))?;
-    Ok(Grown { answer, parent })
+    Ok(AnswerRows { answer, parent })
 }
 
 /// Adds messages behind those of the branch that is shown, with no answer. Returns their ids.
@@ -217,7 +218,7 @@ fn reopen(
     parent: Option<i64>,
     marks: &[Mark<'_>],
     now: Timestamp,
-) -> Result<Grown, TranscriptError> {
+) -> Result<AnswerRows, TranscriptError> {
     let parent = parent.ok_or(TranscriptError::NothingToContinue)?;
     check_message(connection, conversation, answer)?;
     Mark::write_saved(marks, connection)?;
@@ -230,7 +231,7 @@ fn reopen(
                  trashed_at = NULL WHERE id = ?1",
         )?
         .execute((conversation.as_str(), answer, millis(now)))?;
-    Ok(Grown { answer, parent })
+    Ok(AnswerRows { answer, parent })
 }
 
 fn start_prompts(
