@@ -18,7 +18,7 @@ use crate::file;
 use crate::flags::Flags;
 use crate::key::{Key, nearest};
 use crate::origin::{Entry, GivenValues, Origin};
-use crate::parse::{self, Complaint, Raw};
+use crate::parse::{self, InvalidValue, Raw};
 use crate::paths::UserDirs;
 use crate::sources::Sources;
 use crate::values::{
@@ -64,10 +64,10 @@ impl<'a> Layers<'a> {
     fn given<T>(
         &self,
         key: Key,
-        parse: impl Fn(&Raw) -> Result<T, Complaint>,
+        parse: impl Fn(&Raw) -> Result<T, InvalidValue>,
     ) -> Result<Option<T>, ConfigError> {
         let Some((raw, origin)) = self.given.get(&key) else { return Ok(None) };
-        parse(raw).map(Some).map_err(|Complaint { problem, remedy }| ConfigError::Invalid {
+        parse(raw).map(Some).map_err(|InvalidValue { problem, remedy }| ConfigError::Invalid {
             key: key.name(),
             value: raw.to_string(),
             origin: origin.clone(),
@@ -80,7 +80,7 @@ impl<'a> Layers<'a> {
     fn read<T>(
         &mut self,
         key: Key,
-        parse: impl Fn(&Raw) -> Result<T, Complaint>,
+        parse: impl Fn(&Raw) -> Result<T, InvalidValue>,
         show: impl Fn(&T) -> Value,
     ) -> Result<T, ConfigError> {
         let value = match self.given(key, &parse)? {
@@ -95,7 +95,7 @@ impl<'a> Layers<'a> {
     pub(crate) fn value<T: fmt::Display>(
         &mut self,
         key: Key,
-        parse: impl Fn(&Raw) -> Result<T, Complaint>,
+        parse: impl Fn(&Raw) -> Result<T, InvalidValue>,
     ) -> Result<T, ConfigError> {
         self.read(key, parse, |value| Value::from(value.to_string()))
     }
@@ -103,7 +103,7 @@ impl<'a> Layers<'a> {
     pub(crate) fn optional<T: fmt::Display>(
         &mut self,
         key: Key,
-        parse: impl Fn(&Raw) -> Result<T, Complaint>,
+        parse: impl Fn(&Raw) -> Result<T, InvalidValue>,
     ) -> Result<Option<T>, ConfigError> {
         let value = self.given(key, parse)?;
         self.read.insert(key, value.as_ref().map(T::to_string).into());
@@ -180,7 +180,7 @@ impl<'a> Layers<'a> {
             let open = parse::choice(raw, &OpenRoutes::NAMES)?;
             if open != OpenRoutes::None && !listen.ip().is_loopback() {
                 let remedy = "set listen to a loopback address, such as 127.0.0.1:8642";
-                return Err(parse::complaint("needs a loopback address for listen", remedy));
+                return Err(parse::invalid("needs a loopback address for listen", remedy));
             }
             Ok(open)
         };
@@ -199,7 +199,7 @@ impl<'a> Layers<'a> {
     pub(crate) fn texts(
         &mut self,
         key: Key,
-        parse: impl Fn(&Raw) -> Result<Vec<String>, Complaint>,
+        parse: impl Fn(&Raw) -> Result<Vec<String>, InvalidValue>,
     ) -> Result<Vec<String>, ConfigError> {
         self.read(key, parse, |texts| Value::from(texts.clone()))
     }
@@ -228,7 +228,7 @@ impl<'a> Layers<'a> {
             let parts = parse::parts(raw)?;
             if layers == GpuLayers::Auto && !parts.is_empty() {
                 let remedy = "set gpu_layers to a number, 99 for all, or leave tensor_split out";
-                return Err(parse::complaint("does not go with gpu_layers = \"auto\"", remedy));
+                return Err(parse::invalid("does not go with gpu_layers = \"auto\"", remedy));
             }
             Ok(parts)
         };

@@ -26,7 +26,7 @@ pub enum Raw {
 
 /// Why a value was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
+pub struct InvalidValue {
     /// The end of the sentence "this value …".
     pub problem: String,
     /// An instruction: what to write instead.
@@ -45,29 +45,29 @@ impl std::fmt::Display for Raw {
 }
 
 /// An IP address and a port; `localhost` stands for 127.0.0.1.
-pub fn address(raw: &Raw) -> Result<SocketAddr, Complaint> {
+pub fn address(raw: &Raw) -> Result<SocketAddr, InvalidValue> {
     let remedy = "write an IP address and a port, such as 127.0.0.1:8642";
     let url = text(raw)?;
     let address = url.strip_prefix("http://").unwrap_or(&url).trim_end_matches('/');
     if let Some(port) = address.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
         return Ok(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port));
     }
-    address.parse().map_err(|_| complaint("is not an address", remedy))
+    address.parse().map_err(|_| invalid("is not an address", remedy))
 }
 
 /// A directory, or a bucket and a prefix in it.
-pub fn shared(raw: &Raw) -> Result<SharedPlace, Complaint> {
+pub fn shared(raw: &Raw) -> Result<SharedPlace, InvalidValue> {
     let remedy = "write file:///path for a directory, or s3://bucket/prefix";
     let url = text(raw)?;
     if let Some(path) = url.strip_prefix("file://") {
         let path = Path::new(path);
         return match path.is_absolute() {
             true => Ok(SharedPlace::Directory(path.to_owned())),
-            false => Err(complaint("is not the URL of an absolute path", remedy)),
+            false => Err(invalid("is not the URL of an absolute path", remedy)),
         };
     }
     let Some(place) = url.strip_prefix("s3://") else {
-        return Err(complaint("is neither a directory nor a bucket", remedy));
+        return Err(invalid("is neither a directory nor a bucket", remedy));
     };
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -75,25 +75,25 @@ pub fn shared(raw: &Raw) -> Result<SharedPlace, Complaint> {
     let mut names = prefix.split('/').filter(|_| !prefix.is_empty()).chain([bucket]);
     if names.any(|name| name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain)) {
         let problem = "has a name that is not made of letters, digits, `-`, `_` and `.`";
-        return Err(complaint(problem, remedy));
+        return Err(invalid(problem, remedy));
     }
     Ok(SharedPlace::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
 }
 
 /// The URL of a server.
-pub fn endpoint(raw: &Raw) -> Result<String, Complaint> {
+pub fn endpoint(raw: &Raw) -> Result<String, InvalidValue> {
     let url = text(raw)?;
     let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     match host.is_some_and(|host| !host.trim_end_matches('/').is_empty()) {
         true => Ok(url.trim_end_matches('/').to_owned()),
-        false => Err(complaint("is not a URL", "write one such as https://s3.example:9000")),
+        false => Err(invalid("is not a URL", "write one such as https://s3.example:9000")),
     }
 }
 
 /// The URL of a server of OpenAI's API, without the `/v1` with which its routes begin.
-pub fn upstream(raw: &Raw) -> Result<String, Complaint> {
+pub fn upstream(raw: &Raw) -> Result<String, InvalidValue> {
     let url = endpoint(raw).map_err(|_| {
-        complaint("is not the URL of a server", "write one such as http://127.0.0.1:8000")
+        invalid("is not the URL of a server", "write one such as http://127.0.0.1:8000")
     })?;
     Ok(url.strip_suffix("/v1").unwrap_or(&url).to_owned())
 }
@@ -102,7 +102,7 @@ pub fn upstream(raw: &Raw) -> Result<String, Complaint> {
 const DEVICE_BRIDGE: &str = "/api/local-inference/device-bridge";
 
 /// The URL of an elizaOS agent's device bridge, as a WebSocket's. The path may be left out.
-pub fn device_bridge(raw: &Raw) -> Result<String, Complaint> {
+pub fn device_bridge(raw: &Raw) -> Result<String, InvalidValue> {
     let given = text(raw)?;
     let schemes =
         [("ws://", "ws://"), ("http://", "ws://"), ("wss://", "wss://"), ("https://", "wss://")];
@@ -116,12 +116,12 @@ pub fn device_bridge(raw: &Raw) -> Result<String, Complaint> {
             let path = if path.len() > 1 { path } else { DEVICE_BRIDGE };
             Ok(format!("{scheme}{host}{path}"))
         }
-        _ => Err(complaint("is not the URL of an agent", "write one such as ws://127.0.0.1:3000")),
+        _ => Err(invalid("is not the URL of an agent", "write one such as ws://127.0.0.1:3000")),
     }
 }
 
 /// A whole number within `range`.
-pub fn number(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
+pub fn number(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, InvalidValue> {
     let remedy = match (*range.start(), *range.end()) {
         (start, u64::MAX) => format!("write a whole number of at least {start}"),
         (start, end) => format!("write a whole number from {start} to {end}"),
@@ -130,52 +130,52 @@ pub fn number(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
         Raw::Integer(number) => i128::from(*number),
         Raw::Text(text) => match text.trim().replace('_', "").parse() {
             Ok(number) => number,
-            Err(_) => return Err(complaint("is not a whole number", &remedy)),
+            Err(_) => return Err(invalid("is not a whole number", &remedy)),
         },
-        _ => return Err(complaint("is not a whole number", &remedy)),
+        _ => return Err(invalid("is not a whole number", &remedy)),
     };
     match u64::try_from(value) {
         Ok(value) if range.contains(&value) => Ok(value),
-        _ => Err(complaint("is out of range", &remedy)),
+        _ => Err(invalid("is out of range", &remedy)),
     }
 }
 
 /// A whole number of tokens, or `auto`.
-pub fn context(raw: &Raw) -> Result<ContextChoice, Complaint> {
+pub fn context(raw: &Raw) -> Result<ContextChoice, InvalidValue> {
     let tokens = number_or_auto(raw, ContextChoice::TOKENS)?;
     Ok(tokens.map_or(ContextChoice::Auto, ContextChoice::Tokens))
 }
 
 /// A whole number of layers, or `auto`.
-pub fn gpu_layers(raw: &Raw) -> Result<GpuLayers, Complaint> {
+pub fn gpu_layers(raw: &Raw) -> Result<GpuLayers, InvalidValue> {
     let count = number_or_auto(raw, GpuLayers::COUNTS)?;
     Ok(count.map_or(GpuLayers::Auto, GpuLayers::Count))
 }
 
 /// A whole number within `range`, of 32 bits, or `auto`, which is `None`.
-fn number_or_auto(raw: &Raw, range: RangeInclusive<u64>) -> Result<Option<u32>, Complaint> {
+fn number_or_auto(raw: &Raw, range: RangeInclusive<u64>) -> Result<Option<u32>, InvalidValue> {
     if matches!(raw, Raw::Text(text) if text.trim().eq_ignore_ascii_case("auto")) {
         return Ok(None);
     }
     let remedy =
         format!("write \"auto\", or a whole number from {} to {}", range.start(), range.end());
-    let number = number(raw, range).map_err(|other| Complaint { remedy, ..other })?;
+    let number = number(raw, range).map_err(|other| InvalidValue { remedy, ..other })?;
     Ok(Some(u32::try_from(number).expect("the bounds have 32 bits")))
 }
 
 /// Names of devices. Whether they exist is known when the model is loaded.
-pub fn devices(raw: &Raw) -> Result<Vec<String>, Complaint> {
+pub fn devices(raw: &Raw) -> Result<Vec<String>, InvalidValue> {
     items(raw, ',', "CUDA0")
 }
 
 /// Adapters: their files and factors.
-pub fn adapters(raw: &Raw) -> Result<Vec<(String, f32)>, Complaint> {
+pub fn adapters(raw: &Raw) -> Result<Vec<(String, f32)>, InvalidValue> {
     let items = items(raw, ',', "style.gguf=0.5")?;
     let adapter = |item: &String| match item.rsplit_once('=') {
         None => Ok((item.clone(), 1.0)),
         Some((path, scale)) => match scale.trim().parse::<f32>() {
             Ok(scale) if scale.is_finite() => Ok((path.trim().to_owned(), scale)),
-            _ => Err(complaint("has a factor that is no number", "write FILE or FILE=0.5")),
+            _ => Err(invalid("has a factor that is no number", "write FILE or FILE=0.5")),
         },
     };
     items.iter().map(adapter).collect()
@@ -183,7 +183,7 @@ pub fn adapters(raw: &Raw) -> Result<Vec<(String, f32)>, Complaint> {
 
 /// Adapters of requests: their names, which differ, and their files. A file without a name has its own,
 /// without `.gguf`.
-pub fn named_adapters(raw: &Raw) -> Result<Vec<(String, String)>, Complaint> {
+pub fn named_adapters(raw: &Raw) -> Result<Vec<(String, String)>, InvalidValue> {
     let mut adapters: Vec<(String, String)> = Vec::new();
     for item in items(raw, ',', "style=style.gguf")? {
         let given = item.split_once('=').filter(|(name, _)| !name.contains(['/', '\\', '.']));
@@ -195,10 +195,10 @@ pub fn named_adapters(raw: &Raw) -> Result<Vec<(String, String)>, Complaint> {
             }
         };
         if name.is_empty() || path.is_empty() {
-            return Err(complaint("has an adapter without a name or a file", "write NAME=FILE"));
+            return Err(invalid("has an adapter without a name or a file", "write NAME=FILE"));
         }
         if adapters.iter().any(|(other, _)| *other == name) {
-            return Err(complaint(
+            return Err(invalid(
                 "has two adapters of one name",
                 "give each a name of its own: NAME=FILE",
             ));
@@ -209,9 +209,9 @@ pub fn named_adapters(raw: &Raw) -> Result<Vec<(String, String)>, Complaint> {
 }
 
 /// Parts in whole numbers; not all are 0.
-pub fn parts(raw: &Raw) -> Result<Vec<u32>, Complaint> {
+pub fn parts(raw: &Raw) -> Result<Vec<u32>, InvalidValue> {
     let remedy = "write a whole number for each device, such as \"3,1\", one of them above 0";
-    let wrong = || complaint("is not a list of parts", remedy);
+    let wrong = || invalid("is not a list of parts", remedy);
     let items = match raw {
         Raw::Integer(number) => vec![number.to_string()],
         other => items(other, ',', "3,1").map_err(|_| wrong())?,
@@ -223,7 +223,7 @@ pub fn parts(raw: &Raw) -> Result<Vec<u32>, Complaint> {
 }
 
 /// A number of bytes, with or without a unit: `8388608`, `8MiB`, `2 GB`.
-pub fn bytes(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
+pub fn bytes(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, InvalidValue> {
     let Raw::Text(text) = raw else { return number(raw, range) };
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
@@ -240,7 +240,7 @@ pub fn bytes(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
         "tb" => 1_000_000_000_000,
         _ => {
             let remedy = "write a number of bytes, or one with a unit such as 512MiB or 2GB";
-            return Err(complaint("has an unknown unit", remedy));
+            return Err(invalid("has an unknown unit", remedy));
         }
     };
     let amount = number(&Raw::Text(amount.to_owned()), 0..=u64::MAX)?;
@@ -249,15 +249,15 @@ pub fn bytes(raw: &Raw, range: RangeInclusive<u64>) -> Result<u64, Complaint> {
         return Ok(total);
     }
     let remedy = format!("write {} bytes or more, and fewer than 8 EiB", range.start());
-    Err(complaint("is out of range", &remedy))
+    Err(invalid("is out of range", &remedy))
 }
 
 /// A duration: seconds, or a number with a unit such as `90s`, `5m`, `12h`, `7d`.
-pub fn duration(raw: &Raw) -> Result<Duration, Complaint> {
+pub fn duration(raw: &Raw) -> Result<Duration, InvalidValue> {
     let remedy = "write a number with ms, s, m, h, d or w, such as 12h; seconds need no unit";
     let text = match raw {
         Raw::Integer(number) => number.to_string(),
-        raw => text(raw).map_err(|_| complaint("is not a duration", remedy))?,
+        raw => text(raw).map_err(|_| invalid("is not a duration", remedy))?,
     };
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (amount, unit) = text.split_at(digits);
@@ -268,73 +268,73 @@ pub fn duration(raw: &Raw) -> Result<Duration, Complaint> {
         "h" => 3_600_000,
         "d" => 86_400_000,
         "w" => 7 * 86_400_000,
-        _ => return Err(complaint("has an unknown unit", remedy)),
+        _ => return Err(invalid("has an unknown unit", remedy)),
     };
     let amount: u64 = amount
         .replace('_', "")
         .parse()
-        .map_err(|_| complaint("does not begin with a whole number", remedy))?;
+        .map_err(|_| invalid("does not begin with a whole number", remedy))?;
     // Ten years: far from where adding to a clock overflows.
     let max_ms = 10 * 365 * 86_400_000;
     Ok(Duration::from_millis(amount.saturating_mul(unit_ms).min(max_ms)))
 }
 
-pub fn switch(raw: &Raw) -> Result<bool, Complaint> {
+pub fn switch(raw: &Raw) -> Result<bool, InvalidValue> {
     let Raw::Text(text) = raw else {
-        return Err(complaint("is neither true nor false", "write true or false"));
+        return Err(invalid("is neither true nor false", "write true or false"));
     };
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "on" | "yes" | "1" => Ok(true),
         "false" | "off" | "no" | "0" => Ok(false),
-        _ => Err(complaint("is neither true nor false", "write true or false")),
+        _ => Err(invalid("is neither true nor false", "write true or false")),
     }
 }
 
 /// A text that is not empty.
-pub fn text(raw: &Raw) -> Result<String, Complaint> {
+pub fn text(raw: &Raw) -> Result<String, InvalidValue> {
     match raw {
         Raw::Text(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
-        Raw::Text(_) => Err(complaint("is empty", "give it a value or leave it out")),
-        _ => Err(complaint("is not text", "write it in quotes")),
+        Raw::Text(_) => Err(invalid("is empty", "give it a value or leave it out")),
+        _ => Err(invalid("is not text", "write it in quotes")),
     }
 }
 
 /// Several texts: an array, a repeated flag, or one text with commas.
-pub fn list(raw: &Raw) -> Result<Vec<String>, Complaint> {
+pub fn list(raw: &Raw) -> Result<Vec<String>, InvalidValue> {
     items(raw, ',', "http://localhost:3000")
 }
 
 /// Names of this machine. `*` would let every web site in that resolves its own name to this address.
-pub fn hosts(raw: &Raw) -> Result<Vec<String>, Complaint> {
+pub fn hosts(raw: &Raw) -> Result<Vec<String>, InvalidValue> {
     let hosts = items(raw, ',', "nas.local")?;
     match hosts.iter().any(|host| host == "*") {
-        true => Err(complaint("has a `*`", "name each host by which clients call this machine")),
+        true => Err(invalid("has a `*`", "name each host by which clients call this machine")),
         false => Ok(hosts),
     }
 }
 
 /// Several texts with another `separator` in one text, and an `example` for the remedy.
-pub fn items(raw: &Raw, separator: char, example: &str) -> Result<Vec<String>, Complaint> {
+pub fn items(raw: &Raw, separator: char, example: &str) -> Result<Vec<String>, InvalidValue> {
     let items = match raw {
         Raw::List(items) => items.clone(),
         Raw::Text(text) => vec![text.clone()],
         _ => {
             let remedy = format!("write an array of texts, such as [{example:?}]");
-            return Err(complaint("is not a list", &remedy));
+            return Err(invalid("is not a list", &remedy));
         }
     };
     let items = items.iter().flat_map(|item| item.split(separator)).map(str::trim);
     Ok(items.filter(|item| !item.is_empty()).map(str::to_owned).collect())
 }
 
-pub fn choice<T: FromStr>(raw: &Raw, words: &[&str]) -> Result<T, Complaint> {
+pub fn choice<T: FromStr>(raw: &Raw, words: &[&str]) -> Result<T, InvalidValue> {
     let remedy = format!("choose one of {}", words.join(", "));
     let text = text(raw)?;
-    text.parse().map_err(|_| complaint("is not known", &remedy))
+    text.parse().map_err(|_| invalid("is not known", &remedy))
 }
 
-pub fn complaint(problem: &str, remedy: &str) -> Complaint {
-    Complaint { problem: problem.to_owned(), remedy: remedy.to_owned() }
+pub fn invalid(problem: &str, remedy: &str) -> InvalidValue {
+    InvalidValue { problem: problem.to_owned(), remedy: remedy.to_owned() }
 }
 
 #[cfg(test)]
@@ -373,8 +373,8 @@ mod tests {
         assert_eq!(context(&Raw::Integer(64)), Ok(ContextChoice::Tokens(64)));
         for wrong in [raw("automatic"), raw(""), raw("63"), Raw::Integer(0), Raw::Other("boolean")]
         {
-            let complaint = context(&wrong).unwrap_err();
-            assert_eq!(complaint.remedy, "write \"auto\", or a whole number from 64 to 16777216");
+            let invalid = context(&wrong).unwrap_err();
+            assert_eq!(invalid.remedy, "write \"auto\", or a whole number from 64 to 16777216");
         }
     }
 
@@ -383,8 +383,8 @@ mod tests {
         assert_eq!(gpu_layers(&raw("AUTO")), Ok(GpuLayers::Auto));
         assert_eq!(gpu_layers(&Raw::Integer(0)), Ok(GpuLayers::Count(0)));
         assert_eq!(gpu_layers(&raw("99")), Ok(GpuLayers::Count(99)));
-        let complaint = gpu_layers(&raw("all")).unwrap_err();
-        assert_eq!(complaint.remedy, "write \"auto\", or a whole number from 0 to 10000");
+        let invalid = gpu_layers(&raw("all")).unwrap_err();
+        assert_eq!(invalid.remedy, "write \"auto\", or a whole number from 0 to 10000");
     }
 
     #[test]

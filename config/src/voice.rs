@@ -3,44 +3,44 @@
 //! Pure, as [`parse`](crate::parse) is. A command is split by the POSIX shell's quoting rules, and
 //! never handed to a shell: `$`, `;` and `|` have no meaning.
 
-use crate::parse::{Complaint, Raw, complaint, items};
+use crate::parse::{InvalidValue, Raw, invalid, items};
 
 const MAX_PHRASES: usize = 64;
 const MAX_PHRASE_BYTES: usize = 200;
 
 /// A command's program and arguments: an array, or one text of words. `off` gives no words.
-pub fn command(raw: &Raw) -> Result<Vec<String>, Complaint> {
+pub fn command(raw: &Raw) -> Result<Vec<String>, InvalidValue> {
     let words = match raw {
         Raw::List(words) => words.clone(),
         Raw::Text(text) if text.trim() == "off" => return Ok(Vec::new()),
         Raw::Text(text) => shlex::split(text)
-            .ok_or_else(|| complaint("has a quote that is not closed", "close it"))?,
+            .ok_or_else(|| invalid("has a quote that is not closed", "close it"))?,
         _ => {
             let remedy = "write it in quotes, or as an array of its words";
-            return Err(complaint("is not a command", remedy));
+            return Err(invalid("is not a command", remedy));
         }
     };
     if words.first().is_some_and(|program| !program.is_empty()) {
         Ok(words)
     } else {
-        Err(complaint("names no program", "write a command, or off"))
+        Err(invalid("names no program", "write a command, or off"))
     }
 }
 
 /// Phrases: an array, or one text with `|` between them, because phrases have commas.
-pub fn phrases(raw: &Raw) -> Result<Vec<String>, Complaint> {
+pub fn phrases(raw: &Raw) -> Result<Vec<String>, InvalidValue> {
     let mut phrases = Vec::new();
     for item in items(raw, '|', "One second.")? {
         if item.len() > MAX_PHRASE_BYTES || item.contains(char::is_control) {
             let remedy = format!("keep each within one line of {MAX_PHRASE_BYTES} bytes");
-            return Err(complaint("has a phrase that is too long", &remedy));
+            return Err(invalid("has a phrase that is too long", &remedy));
         }
         if !phrases.contains(&item) {
             phrases.push(item);
         }
     }
     if phrases.len() > MAX_PHRASES {
-        return Err(complaint("has too many phrases", &format!("keep {MAX_PHRASES} of them")));
+        return Err(invalid("has too many phrases", &format!("keep {MAX_PHRASES} of them")));
     }
     Ok(phrases)
 }
