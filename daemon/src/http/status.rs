@@ -20,6 +20,7 @@ use hob_runtime::{
 use hob_slots::ConversationId;
 use serde_json::{Value, json};
 
+use super::Shared;
 use crate::blocking::{compute, engine_status};
 use crate::bridge::Bridge;
 use crate::chat::Chat;
@@ -28,11 +29,10 @@ use crate::conversations::Conversations;
 use crate::conversations::readiness::Readiness;
 use crate::error::ApiError;
 use crate::metrics::{Gauges, Metrics};
-use crate::models::{CurrentDraftModel, Models, devices};
+use crate::models::{CurrentDraftModel, CurrentRecallModel, Models, devices};
+use crate::parts::Parts;
 use crate::profiles::status::PrefixStatus;
 use crate::profiles::{ProfileStatus, Profiles};
-use crate::speech::Speech;
-use crate::storage::Storage;
 use crate::storage::quota;
 use crate::upstream::{context_of, name_of};
 
@@ -132,15 +132,9 @@ pub async fn stats(
 }
 
 /// `GET /v1/status`
-pub async fn status(
-    State(models): State<Models>,
-    State(chat): State<Chat>,
-    State(profiles): State<Profiles>,
-    State(speech): State<Speech>,
-    State(storage): State<Storage>,
-    State(conversations): State<Conversations>,
-    State(bridge): State<Option<Bridge>>,
-) -> Result<Json<Status>, ApiError> {
+pub async fn status(State(shared): State<Shared>) -> Result<Json<Status>, ApiError> {
+    let Parts { models, chat, profiles, speech, storage, conversations, bridge, .. } = shared.parts;
+    let current = models.catalogue.current();
     let status = engine_status(&models.engine).await?;
     let speed = conversations.prefill_speed(&status).await?;
     let readiness = conversations.slot_readiness(&status, speed).await?;
@@ -165,10 +159,10 @@ pub async fn status(
             Some(served) => served.clone(),
             None => models.name().to_owned(),
         },
-        demo: upstream.is_none() && models.catalogue.current().choice == ModelChoice::Bundled,
+        demo: upstream.is_none() && current.choice == ModelChoice::Bundled,
         upstream,
         device_bridge: bridge.as_ref().map(Bridge::to_api),
-        sampling: models.catalogue.current().sampling.to_json(),
+        sampling: current.sampling.to_json(),
         fingerprint: Some(models.engine.fingerprint()),
         recognizer: speech.can_transcribe(),
         recognizer_stream: speech.stream_recognizer().is_some(),
@@ -181,25 +175,17 @@ pub async fn status(
         loaded_percent: status.residency.loaded_percent(),
         context_tokens,
         conversation_tokens,
-        context_limit: models.catalogue.current().context.limit.as_str().into(),
+        context_limit: current.context.limit.as_str().into(),
         trained_tokens: Some(models.engine.model().facts().trained_context).filter(|it| *it > 0),
         build: devices::built(),
         devices,
         offload: devices::offload_of(models.engine.model().as_ref()),
-        draft_model: models
-            .catalogue
-            .current()
+        draft_model: current
             .draft_model
             .as_ref()
             .map(|it| draft_model(it, status.draft_model.unwrap_or_default())),
-        recall_model: models.catalogue.current().recall_model.as_ref().map(|it| RecallModel {
-            name: it.name.clone(),
-            refused: it.refused.clone().map(Into::into),
-        }),
-        slots_lossy: status.lossy.map(|LossyStatus { tier, refused }| LossyTier {
-            tier: tier.as_str().into(),
-            refused: refused.map(Into::into),
-        }),
+        recall_model: current.recall_model.as_ref().map(recall_model),
+        slots_lossy: status.lossy.map(lossy_tier),
         slots: slots.into_iter().map(|it| slot(it, &readiness)).collect(),
         parked: status.parked.into_iter().map(|saved| parked(saved, speed)).collect(),
         profiles: list.into_iter().map(|it| profile(it, chat.reuse_guard())).collect(),
@@ -263,6 +249,15 @@ fn draft_model(current: &CurrentDraftModel, counters: DraftModelCounters) -> Dra
         computed_tokens,
         restored_tokens,
     }
+}
+
+fn recall_model(current: &CurrentRecallModel) -> RecallModel {
+    RecallModel { name: current.name.clone(), refused: current.refused.clone().map(Into::into) }
+}
+
+fn lossy_tier(lossy: LossyStatus) -> LossyTier {
+    let LossyStatus { tier, refused } = lossy;
+    LossyTier { tier: tier.as_str().into(), refused: refused.map(Into::into) }
 }
 
 fn disk_quota(quota: &quota::DiskQuota) -> DiskQuota {
