@@ -188,6 +188,25 @@ fn impure_tokens(record: &SlotRecord) -> u32 {
 }
 
 fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failure> {
+    let mut facts = facts(saved, args.verify, context.now_secs());
+    facts.extend(lineage_facts(&saved.record, &saved.parts));
+    for (name, value) in facts {
+        writeln!(context.out, "{name:<16} {value}")?;
+    }
+    writeln!(context.out)?;
+    let Saved { parts, .. } = saved;
+    list(&parts.blocks, "TOKENS", args.all, context)?;
+    list(&parts.snapshots, "UP TO TOKEN", args.all, context)?;
+    for (part, why) in parts.damaged() {
+        writeln!(context.out, "damaged {}: {why}", part.id)?;
+    }
+    Ok(())
+}
+
+/// A name and its value.
+type Fact = (&'static str, String);
+
+fn facts(saved: &Saved, is_verified: bool, now_secs: u64) -> Vec<Fact> {
     let Saved { model, origin, record, age_secs, parts } = saved;
     let cache = origin.as_ref().map_or("-".to_owned(), |origin| {
         format!("K {}, V {}", origin.cache_type_k, origin.cache_type_v)
@@ -196,23 +215,13 @@ fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failur
     let saved_tokens = record.blocks.last().map_or(0, |block| block.end);
     let raw = |parts: &[Part]| size(parts.iter().map(|part| part.raw_bytes).sum());
     let state = match (parts.damaged().count(), parts.missing()) {
-        (0, 0) if args.verify => "whole, every byte verified".to_owned(),
+        (0, 0) if is_verified => "whole, every byte verified".to_owned(),
         (0, 0) => "complete (--verify reads them)".to_owned(),
         (damaged, missing) => format!("{missing} missing, {damaged} damaged"),
     };
     let blocks = (parts.blocks.len(), raw(&parts.blocks), count(saved_tokens.into()));
-    let created = context.now_secs().saturating_sub(record.created_at.0 / 1000);
-    let away = (record.lineage.away_tokens(), parts.blocks.iter().filter(|block| block.is_away));
-    let away =
-        (away.0 > 0).then(|| format!("{} in {} blocks", count(away.0.into()), away.1.count()));
-    let impure = match impure_tokens(record) {
-        0 => None,
-        impure => {
-            let pure = record.tokens.len() as u64 - u64::from(impure);
-            Some(format!("{}, from token {} on", count(impure.into()), count(pure)))
-        }
-    };
-    let rows = [
+    let created = now_secs.saturating_sub(record.created_at.0 / 1000);
+    vec![
         ("conversation", label(record.conversation.as_str())),
         ("fingerprint", model.to_string()),
         ("weights SHA-256", plain(&weights)),
@@ -226,30 +235,35 @@ fn write(saved: &Saved, args: &Args, context: &mut Context) -> Result<(), Failur
         ("objects", state),
         ("saved first", ago(created)),
         ("used", ago(*age_secs)),
-    ];
-    let eviction = stays_in_cells(record).then(|| NO_EVICTION.to_owned());
+    ]
+}
+
+/// What is away, impure or rounded, where anything is, and why nothing can leave the cells.
+fn lineage_facts(record: &SlotRecord, parts: &Parts) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let away = record.lineage.away_tokens();
+    if away > 0 {
+        let blocks = parts.blocks.iter().filter(|block| block.is_away).count();
+        facts.push(("tokens away", format!("{} in {blocks} blocks", count(away.into()))));
+    }
+    let impure = impure_tokens(record);
+    if impure > 0 {
+        let pure = record.tokens.len() as u64 - u64::from(impure);
+        let impure = format!("{}, from token {} on", count(impure.into()), count(pure));
+        facts.push(("tokens impure", impure));
+    }
     let lossy = lossy_tokens(&record.lineage.views, record.tokens.len());
-    let lossy = (lossy > 0).then(|| count(lossy as u64));
+    if lossy > 0 {
+        facts.push(("tokens rounded", count(lossy as u64)));
+    }
     let pinned = pinned_tokens(record);
-    let pinned = (pinned > 0).then(|| count(pinned.into()));
-    let lineage = [
-        ("tokens away", away),
-        ("tokens impure", impure),
-        ("tokens rounded", lossy),
-        ("tokens pinned", pinned),
-        ("eviction", eviction),
-    ];
-    let lineage = lineage.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    for (name, value) in rows.into_iter().chain(lineage) {
-        writeln!(context.out, "{name:<16} {value}")?;
+    if pinned > 0 {
+        facts.push(("tokens pinned", count(pinned.into())));
     }
-    writeln!(context.out)?;
-    list(&parts.blocks, "TOKENS", args.all, context)?;
-    list(&parts.snapshots, "UP TO TOKEN", args.all, context)?;
-    for (part, why) in parts.damaged() {
-        writeln!(context.out, "damaged {}: {why}", part.id)?;
+    if stays_in_cells(record) {
+        facts.push(("eviction", NO_EVICTION.to_owned()));
     }
-    Ok(())
+    facts
 }
 
 fn list(
