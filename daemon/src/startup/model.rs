@@ -118,6 +118,7 @@ mod real {
 
 #[cfg(feature = "llama")]
 mod real {
+    use hob_config::Settings;
     use hob_models::{ContentHash, MachineMemory, ModelFile};
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, check_processor};
     use hob_slots::fingerprint::Lora;
@@ -152,15 +153,7 @@ mod real {
         }
         // Before the model: what it takes of a device is then known.
         let draft_file = draft_file.map(|found| found.and_then(|it| it.load(settings, context)));
-        let options = LlamaOptions {
-            threads: settings.threads as usize,
-            cache_type_k: settings.cache_type_k.to_string(),
-            cache_type_v: settings.cache_type_v.to_string(),
-            placement: placement(settings, &file, context),
-            chat_template: template::of(settings)?,
-            adapters: adapters::of(settings),
-            ..LlamaOptions::default()
-        };
+        let options = options(settings, &file, context)?;
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
             report(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 })
         })?;
@@ -195,6 +188,22 @@ mod real {
                 (ModelChoice::Bundled, None) => RendersIn::ThisProcess,
                 _ => RendersIn::AChild,
             },
+        })
+    }
+
+    fn options(
+        settings: &Settings,
+        file: &ModelFile,
+        context: ChosenContext,
+    ) -> Result<LlamaOptions> {
+        Ok(LlamaOptions {
+            threads: settings.threads as usize,
+            cache_type_k: settings.cache_type_k.to_string(),
+            cache_type_v: settings.cache_type_v.to_string(),
+            placement: placement(settings, file, context),
+            chat_template: template::of(settings)?,
+            adapters: adapters::of(settings),
+            ..LlamaOptions::default()
         })
     }
 
