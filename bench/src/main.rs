@@ -73,8 +73,8 @@ enum Bench {
     /// hobd beside llama-server, which `cargo xtask peer` builds, over HTTP: first tokens, streams, an
     /// agent's day, bytes, what HTTP adds, memory.
     Peer(peer::Options),
-    /// Whether a conversation with a budget of cells still knows what it was told, by each policy of
-    /// who leaves.
+    /// How many facts of a conversation a model still finds when the conversation has fewer cells than
+    /// tokens, by eviction policy.
     Recall(recall::Options),
     /// Makes the documents' tables and plots of the files that `peer` writes.
     Render(render::Options),

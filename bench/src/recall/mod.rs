@@ -1,12 +1,12 @@
-//! Whether a conversation with a budget of cells still knows what it was told.
+//! How many facts of a conversation a model still finds when the conversation has fewer cells than tokens.
 //!
-//! - Sessions are run turn by turn through the engine, once without a budget and then with budgets of a
-//!   part of their length: by each policy of who leaves, without recovery, with notes of what left, with each
-//!   retrieval alone and with all. With a policy other than the default, notes and retrievals alone have fewer
-//!   sessions.
-//! - The bundled model, which is small and fast, measures all of them: is the needle resident when the
-//!   answer begins. That needs no skill. Whether a model answers is measured where it does with full
-//!   context: SmolLM2 at 1,500 tokens. Loss and overlap are those of either.
+//! - Sessions are run turn by turn through the engine, once without a budget of cells and then with budgets of
+//!   a part of their length: by each eviction policy, without recovery, with notes of the evicted blocks, with
+//!   each retrieval alone and with all. With a policy other than the default, notes and single retrievals have
+//!   fewer sessions.
+//! - The bundled model, which is small and fast, measures all of them: whether the needle is resident when the
+//!   answer begins, which needs no skill. Whether the answer has the needle is measured with a model that has
+//!   it there with full context: SmolLM2 at 1,500 tokens. Both measure loss and overlap.
 //! - No clock: figures do not depend on the machine's speed.
 
 mod figures;
@@ -40,7 +40,7 @@ pub struct Options {
     /// policy, and SmolLM2, which `cargo xtask model` fetches, where it answers.
     #[arg(long, value_name = "PATH|NAME")]
     model: Option<String>,
-    /// Measure this policy of who leaves alone.
+    /// Measure this eviction policy alone.
     #[arg(long)]
     policy: Option<Policy>,
     /// Measure this recovery alone; several times for several.
@@ -76,7 +76,7 @@ struct Bars {
     resident: f64,
 }
 
-/// Without recovery, less than this is resident: else the test is too easy.
+/// Without recovery, less than this is resident; otherwise the test is too easy.
 const DISCARD_BAR: f64 = 0.30;
 
 /// Recall of full context below which a model's answers prove nothing.
@@ -130,7 +130,7 @@ struct Arm {
     budget: usize,
 }
 
-/// What becomes of what left: what comes back, by what.
+/// How evicted blocks come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 enum Back {
     #[value(name = "no")]
@@ -388,7 +388,7 @@ fn too_little_skill(full: &Full) -> Vec<String> {
 
 fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
     println!(
-        "| haystack | full context answers | who leaves | recovery | budget | probes | answers | resident | loss | \
+        "| haystack | full context answers | policy | recovery | budget | probes | answers | resident | loss | \
          overlap | by mention, words, meaning, group | refused |"
     );
     println!("|---|---|---|---|---|---:|---|---|---:|---:|---|---:|");

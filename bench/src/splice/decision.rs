@@ -62,7 +62,7 @@ fn blocks() -> Vec<BlockFacts> {
 impl Table {
     /// Returns the bars that were missed.
     pub fn print(&self) -> Vec<String> {
-        println!("\n| who leaves of {BLOCKS} blocks | us | 99 % within, us | bar |");
+        println!("\n| eviction from {BLOCKS} blocks | us | 99 % within, us | bar |");
         println!("|---|---:|---:|---:|");
         let mut missed = Vec::new();
         for (policy, samples) in &self.0 {

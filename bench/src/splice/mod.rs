@@ -7,7 +7,7 @@
 //! - Decoding: a token behind a sequence with holes, against the same without, interleaved.
 //! - No disk, and no engine, for these: bytes stay in memory that was used before, as the engine's do.
 //! - Recovery: the step between a question and what it asks for, of the whole engine.
-//! - Decision: who leaves.
+//! - Decision: which blocks are evicted.
 
 mod decision;
 mod decoding;

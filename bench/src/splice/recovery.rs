@@ -1,7 +1,7 @@
 //! The whole recovery step: a question to a conversation of which a thousand blocks are away, from the moment
 //! at which room is made for what it asks for to the moment at which that is back in its cells.
 //!
-//! - The engine's own code: who leaves, retrieval by words, reading, verification, splices.
+//! - The engine's own code: eviction, retrieval by words, reading, verification, splices.
 //! - KV is fabricated under the real names (see `fabricate`); text, words and index are real.
 //! - *First*: the first question after a start, while the conversation's text is being indexed behind its
 //!   restore. *Next*: further ones.
@@ -47,7 +47,7 @@ pub struct Table {
     /// Of [`COLD`] tokens, on the same engine.
     computed: Vec<Duration>,
     away: usize,
-    /// How often the engine decided who leaves, and the time that took.
+    /// How often the engine chose blocks to evict, and the time that took.
     decisions: u64,
     deciding_micros: u64,
     /// Of the conversation, about.

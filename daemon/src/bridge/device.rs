@@ -1,4 +1,4 @@
-//! What the agent is told of this machine, by which it chooses among its devices.
+//! The description of this machine, by which the agent chooses among its devices.
 
 use std::thread::available_parallelism;
 

@@ -1,7 +1,7 @@
 //! elizaOS's device bridge: an agent at another place generates with this daemon's model.
 //!
 //! Reading order: this file (the connection, and what each message does), [`messages`] (their form), `dial`
-//! (the socket), [`device`] (what the agent is told of this machine).
+//! (the socket), [`device`] (the description of this machine that the agent gets).
 //!
 //! - The daemon dials out, so the agent needs no way to it. It dials again after a failure, with a pause that
 //!   doubles up to a minute.

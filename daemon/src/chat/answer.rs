@@ -100,7 +100,7 @@ pub(super) struct NewAnswer {
     /// Hand out [`Piece::Progress`].
     pub reports_progress: bool,
     pub guard: Option<ConversationGuard>,
-    /// Is told when the first choice has moved KV.
+    /// Watches the answer, once its first choice has moved KV.
     pub reuse_watch: Option<Watch>,
     /// Why no KV is moved although the profile says so.
     pub exact_because: Option<String>,

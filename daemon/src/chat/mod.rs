@@ -279,7 +279,8 @@ impl Chat {
         Ok(Claim { ticket, guard })
     }
 
-    /// Reads what another daemon has added to the conversation. What this one is answering is not asked for.
+    /// Reads what another daemon has added to the conversation. A conversation that this one is answering is
+    /// not looked up.
     async fn catch_up(&self, identity: &Identity) {
         if let (Some(sharing), Some(id)) = (&self.shared.options.sharing, identity.named()) {
             sharing.catch_up(id, self.shared.speed.now()).await;
