@@ -14,8 +14,9 @@ use super::Worker;
 use super::cell_numbers::CellNumbers;
 use super::slot::Slot;
 use crate::backend::{Sequence, StateError};
-use crate::map::{Origin, Origins};
+use crate::map::{EvictionReason, Origin, Origins};
 use crate::position::narrow_range;
+use crate::turn::TokenCounts;
 
 impl Worker<'_> {
     /// Cells in use. Shared cells count once.
@@ -265,6 +266,19 @@ impl Worker<'_> {
         }
         self.core.change_log.touch();
         Ok(())
+    }
+
+    /// The slot's cells cannot be trusted: drops them. Its turn, if it has one, computes its whole prompt, and has
+    /// reused nothing of it.
+    pub(super) fn start_over(&mut self, index: usize) {
+        self.log_eviction(index, 0, EvictionReason::Failed);
+        self.clear(index);
+        if let Some(turn) = &mut self.slots[index].turn {
+            turn.away.clear();
+            if !turn.started {
+                turn.report.tokens = TokenCounts::default();
+            }
+        }
     }
 
     /// Drops all cells of the slot.

@@ -18,7 +18,6 @@ use super::Worker;
 use super::budget::high;
 use super::running::{ChunkStage, Phase, Restoring, Running};
 use crate::command::Command;
-use crate::map::EvictionReason;
 use crate::position::narrow;
 use crate::tiers::ChunkRequest;
 use crate::turn::{Reuse, TokenCounts};
@@ -152,8 +151,7 @@ impl Worker<'_> {
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
             // As at the end of a restore: none of these cells can be trusted.
             self.core.counters.wasted_restores += 1;
-            self.log_eviction(index, 0, EvictionReason::Failed);
-            self.clear(index);
+            self.start_over(index);
             counts = TokenCounts::default();
             (head, chunk) = (0..0, 0..0);
         }

@@ -54,7 +54,7 @@ impl Worker<'_> {
             && let Err(error) = self.rewind(index, &window, end)
         {
             warn!(%error, "a prompt that begins like another is computed from its first token");
-            self.clear(index);
+            self.start_over(index);
             return false;
         }
         let turn = self.slots[index].turn.as_mut().expect("it has a prompt");

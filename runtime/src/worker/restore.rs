@@ -23,7 +23,7 @@ use super::running::{Phase, Restoring, Running};
 use crate::backend::StateError;
 use crate::command::Command;
 use crate::fault::{self, Place};
-use crate::map::{EvictionReason, Origin};
+use crate::map::Origin;
 use crate::miss::MissReason;
 use crate::splice;
 use crate::tiers::{FetchEvent, FetchRequest, FetchSummary, Part, Piece};
@@ -348,8 +348,7 @@ impl Worker<'_> {
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
             // llama.cpp and the timeline disagree: none of these cells can be trusted.
             self.core.counters.wasted_restores += 1;
-            self.log_eviction(index, 0, EvictionReason::Failed);
-            self.clear(index);
+            self.start_over(index);
             counts = TokenCounts::default();
         }
         if !self.is_plain() {

@@ -344,8 +344,7 @@ impl Worker<'_> {
             }
             let slot = &self.slots[share.slot];
             if self.backend.end(slot.sequence) != slot.timeline.len() {
-                self.log_eviction(share.slot, 0, EvictionReason::Failed);
-                self.clear(share.slot);
+                self.start_over(share.slot);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hob_runtime::backend::fake::{BatchLog, FakeModel};
+use hob_runtime::backend::fake::{BatchLog, FakeModel, RefusesAt};
 use hob_runtime::backend::{MemoryKind, Row};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnRequest};
 use hob_slots::Token;
@@ -134,6 +134,35 @@ fn prompts_that_begin_alike_share_that_beginning_and_answer_as_if_each_were_alon
         }
         engine.shutdown();
     }
+}
+
+#[test]
+fn a_follower_whose_window_is_refused_starts_over_and_reports_what_it_computes() {
+    let refuses_at = RefusesAt::default();
+    let fake = FakeModel::new().with_memory(MemoryKind::Windowed);
+    let fake = fake.with_pace(Duration::from_micros(200)).with_refusal(refuses_at.clone());
+    let model: Arc<dyn Model> = Arc::new(fake);
+    let engine = start(&model);
+    let begins = text(&model, "You are a kettle. ", 200);
+    let told = ["one", "other"].map(|it| ask(&engine, request(it, &begins, 4)).timeline);
+    assert_eq!(told[0], told[1]);
+    settle(&engine);
+
+    let rules = [&told[0][..], &text(&model, "Boil the water. ", 300)].concat();
+    let prompts = ["for tea", "and wait"].map(|end| [&rules[..], &tokens(&model, end)].concat());
+    *refuses_at.lock() = Some(rules.len());
+    let before = computed(&engine);
+    let turns = [("one", &prompts[0]), ("other", &prompts[1])]
+        .map(|(it, prompt)| engine.submit(request(it, prompt, 4)).unwrap());
+    let answers = finish_all(turns);
+    assert_eq!(*refuses_at.lock(), None, "the copy of the leader's window was refused");
+    let reported: usize = answers.iter().map(|answer| answer.report.tokens.computed).sum();
+    assert_eq!(reported, computed(&engine) - before);
+    for (prompt, answer) in prompts.iter().zip(&answers) {
+        check_sum(answer, prompt);
+        assert_eq!(answer.tokens, alone(&model, prompt, 4));
+    }
+    engine.shutdown();
 }
 
 #[test]

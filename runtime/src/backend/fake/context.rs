@@ -139,6 +139,11 @@ impl<'m> FakeContext<'m> {
         fails_at.is_some_and(|at| at.lock().take_if(|at| Some(*at) == first).is_some())
     }
 
+    fn refuses(&self, end: usize) -> bool {
+        let refuses_at = self.model.refuses_at.as_ref();
+        refuses_at.is_some_and(|at| at.lock().take_if(|at| *at == end).is_some())
+    }
+
     /// A micro-batch that was interrupted or has failed has changed running states, and has left cells.
     fn spoil(&mut self, rows: &[Row]) {
         if self.model.facts.memory.can_drop_newest() {
@@ -396,6 +401,10 @@ impl Backend for FakeContext<'_> {
 
     fn rewind(&mut self, sequence: Sequence, rest: &[u8], end: usize) -> Result<(), StateError> {
         let refused = StateError::Import { bytes: rest.len() };
+        if self.refuses(end) {
+            self.clear(sequence);
+            return Err(refused);
+        }
         if !self.has_rests() {
             self.import(sequence, rest)?;
         } else if let Ok(&rest) = <&[u8; CELL_BYTES]>::try_from(rest) {

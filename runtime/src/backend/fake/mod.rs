@@ -59,6 +59,9 @@ pub type ViewLog = Arc<Mutex<HashMap<u64, Vec<usize>>>>;
 /// The next micro-batch that begins with a token at this position fails.
 pub type FailsAt = Arc<Mutex<Option<usize>>>;
 
+/// The next rest of a sequence that ends at this position is refused.
+pub type RefusesAt = Arc<Mutex<Option<usize>>>;
+
 /// A model that needs no file.
 #[derive(Debug)]
 pub struct FakeModel {
@@ -73,6 +76,7 @@ pub struct FakeModel {
     batches: Option<BatchLog>,
     views: Option<ViewLog>,
     fails_at: Option<FailsAt>,
+    refuses_at: Option<RefusesAt>,
 }
 
 impl Default for FakeModel {
@@ -114,6 +118,7 @@ impl FakeModel {
             batches: None,
             views: None,
             fails_at: None,
+            refuses_at: None,
         }
     }
 
@@ -194,6 +199,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_failure(mut self, at: FailsAt) -> Self {
         self.fails_at = Some(at);
+        self
+    }
+
+    /// The same, refusing the rest that `at` says, once each time.
+    #[must_use]
+    pub fn with_refusal(mut self, at: RefusesAt) -> Self {
+        self.refuses_at = Some(at);
         self
     }
 
