@@ -91,7 +91,12 @@ impl Worker<'_> {
         for (range, sequence) in heads {
             let slot = &mut self.slots[index];
             let own = slot.sequence;
-            let view = View::repaired(slot.timeline.id_at(range.start));
+            // Behind pure tokens it is what its text alone gives, and keeps that name when what was moved leaves.
+            let view = if range.start <= slot.timeline.pure() {
+                View::WHOLE
+            } else {
+                View::repaired(slot.timeline.id_at(range.start))
+            };
             views = with_view(&views, narrow_range(range), view);
             slot.cells.remove(range.clone());
             self.backend.remove(own, range.clone()).expect("this memory drops parts of sequences");

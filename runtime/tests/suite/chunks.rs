@@ -11,7 +11,7 @@ use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
 use hob_slots::format::SegmentRef;
 use hob_slots::store::StoreReader;
-use hob_slots::{Layer, Timestamp, Token};
+use hob_slots::{Layer, Timestamp, Token, blocks_of};
 
 use crate::support::*;
 
@@ -86,6 +86,24 @@ fn heads_of_chunks_right_behind_each_other_are_computed_together_and_see_all_bef
     for seen in views.lock().values() {
         assert!(seen.iter().copied().eq(0..seen.len()), "a token did not see all before it");
     }
+}
+
+#[test]
+fn a_head_behind_exact_kv_is_exact_and_so_is_what_an_exact_turn_computes_behind_it() {
+    let model = fake();
+    let tiers = OnDisk::new(&model);
+    let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 2, 1]));
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let moved = ask(&tiers.engine, repaired("chat", &other));
+    assert_eq!(moved.report.tokens.repaired, 3 * HEAD, "{:?}", moved.report.tokens);
+    let exact = ask(&tiers.engine, request("chat", &other, 8));
+    assert!(exact.report.tokens.shared >= HEAD, "{:?}", exact.report.tokens);
+    assert_eq!(exact.tokens, alone(&model, &other, 8));
+    settle(&tiers.engine);
+    let by_text = blocks_of(FINGERPRINT, &exact.timeline, |token| model.vocabulary().is_eog(token));
+    let by_text: Vec<_> = by_text.into_iter().map(|block| (block.id, block.range)).collect();
+    assert_eq!(tiers.block_names("chat"), by_text);
 }
 
 #[test]
