@@ -22,6 +22,19 @@ use super::shortlist::{self, Candidate};
 /// Tokens that the repeat penalty covers.
 pub const REPEAT_WINDOW: usize = 64;
 
+/// What a token is drawn from. `highest`: the logit of the likeliest.
+enum Candidates {
+    /// Nothing is drawn.
+    One(Candidate),
+    All {
+        highest: f32,
+    },
+    /// The tokens that the sampler has listed.
+    Shortlist {
+        highest: f32,
+    },
+}
+
 /// The sampler of one answer: its random numbers and recent tokens.
 #[derive(Debug)]
 pub struct Sampler {
@@ -90,18 +103,21 @@ impl Sampler {
     }
 
     fn rank(&mut self, logits: &[f32], chosen: Token, n: usize) -> RankedLogprobs {
-        let Some(best) = self.likeliest(logits) else {
+        let Some(candidates) = self.candidates(logits) else {
             return RankedLogprobs { chosen: LOWEST_LOGPROB, top: Vec::new() };
         };
-        let highest = best.logit;
-        if self.sampling.temperature <= 0.0 || highest == f32::INFINITY {
-            self.shortlist.clear();
-            self.shortlist.push(best);
-        } else if self.sampling.filters() {
-            self.shorten(logits, highest);
-        } else {
-            shortlist::everything_above(logits, f32::MIN, &mut self.shortlist);
-        }
+        let highest = match candidates {
+            Candidates::One(best) => {
+                self.shortlist.clear();
+                self.shortlist.push(best);
+                best.logit
+            }
+            Candidates::All { highest } => {
+                shortlist::everything_above(logits, f32::MIN, &mut self.shortlist);
+                highest
+            }
+            Candidates::Shortlist { highest } => highest,
+        };
         let sharpness = self.sampling.temperature.recip().min(f32::MAX);
         // The likeliest one's is 0, also where the product would be no number.
         let log_weight = |logit: f32| match logit - highest {
@@ -167,37 +183,40 @@ impl Sampler {
 
     /// The next token, of logits that nothing changes.
     pub fn pick(&mut self, logits: &[f32]) -> Option<Token> {
-        let best = self.likeliest(logits)?;
+        match self.candidates(logits)? {
+            Candidates::One(best) => Some(best.token()),
+            Candidates::All { highest } => {
+                let scores = logits.iter().copied();
+                draw(scores, highest, &self.sampling, &mut self.weights, &mut self.random)
+                    .map(|index| Token(index as i32))
+            }
+            Candidates::Shortlist { highest } => {
+                let scores = self.shortlist.iter().map(|c| c.logit);
+                draw(scores, highest, &self.sampling, &mut self.weights, &mut self.random)
+                    .map(|index| self.shortlist[index].token())
+            }
+        }
+    }
+
+    /// What the next token is drawn from; `None` when no token can be chosen. The pass that finds the likeliest
+    /// token lists the `top_k` likeliest too.
+    fn candidates(&mut self, logits: &[f32]) -> Option<Candidates> {
+        let Sampling { temperature, top_k, top_p, min_p, .. } = self.sampling;
+        let list = &mut self.shortlist;
+        let best = if temperature <= 0.0 || top_k == 0 {
+            shortlist::argmax(logits)?
+        } else {
+            shortlist::likeliest(logits, top_k, list);
+            list.iter().copied().min_by(Candidate::by_likelihood)?
+        };
         let highest = best.logit;
         // An infinite logit leaves nothing to draw.
-        if self.sampling.temperature <= 0.0 || highest == f32::INFINITY {
-            return Some(best.token());
+        if temperature <= 0.0 || highest == f32::INFINITY {
+            return Some(Candidates::One(best));
         }
         if !self.sampling.filters() {
-            let scores = logits.iter().copied();
-            return draw(scores, highest, &self.sampling, &mut self.weights, &mut self.random)
-                .map(|index| Token(index as i32));
+            return Some(Candidates::All { highest });
         }
-        self.shorten(logits, highest);
-        let scores = self.shortlist.iter().map(|c| c.logit);
-        draw(scores, highest, &self.sampling, &mut self.weights, &mut self.random)
-            .map(|index| self.shortlist[index].token())
-    }
-
-    /// The likeliest token. For a draw of the `top_k` likeliest they are listed by the same pass.
-    fn likeliest(&mut self, logits: &[f32]) -> Option<Candidate> {
-        let Sampling { temperature, top_k, .. } = self.sampling;
-        if temperature <= 0.0 || top_k == 0 {
-            return shortlist::argmax(logits);
-        }
-        shortlist::likeliest(logits, top_k, &mut self.shortlist);
-        self.shortlist.iter().copied().min_by(Candidate::by_likelihood)
-    }
-
-    /// Lists the tokens of the draw. Behind [`Self::likeliest`].
-    fn shorten(&mut self, logits: &[f32], highest: f32) {
-        let Sampling { top_k, top_p, min_p, .. } = self.sampling;
-        let list = &mut self.shortlist;
         match (top_k > 0, top_p < 1.0) {
             (false, false) => shortlist::everything_above(logits, highest + min_p.ln(), list),
             (false, true) => shortlist::nucleus(logits, highest, top_p, &mut self.weights, list),
@@ -207,6 +226,7 @@ impl Sampler {
         if min_p > 0.0 {
             shortlist::keep_near_best(list, highest, min_p);
         }
+        Some(Candidates::Shortlist { highest })
     }
 }
 
