@@ -48,7 +48,8 @@ impl Worker<'_> {
         self.keep_within_budgets();
         self.gather();
         let heads = self.compute_heads();
-        self.share_landed(); // Those of a prompt that was cancelled since.
+        // Cells that were imported since, and the window of a leader whose turn was cancelled since.
+        self.share_landed();
         let nexts = self.next_tokens();
         let mut plan = self.plan(nexts);
         if plan.rows.is_empty() {
@@ -87,6 +88,7 @@ impl Worker<'_> {
                     let accepted = self.accepted_of_drafter() - accepted;
                     self.account_for_guesses(&plan.shares, accepted);
                 }
+                // Before a deletion, or an admitted turn, takes these cells.
                 self.share_landed();
             }
             Err(DecodeError::NoRoom { .. }) => {
