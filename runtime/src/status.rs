@@ -208,7 +208,8 @@ pub struct EngineCounters {
     pub accepted_tokens: u64,
     /// Of prompts.
     pub computed_tokens: u64,
-    /// The time for which micro-batches had computed that were cut; their rows are computed again.
+    /// The time for which micro-batches had computed that were cut, unless their own caller had cancelled them:
+    /// their rows are computed again.
     pub cut_micros: u64,
     /// Conversations that were parked for others.
     pub parked: u64,

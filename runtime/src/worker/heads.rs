@@ -80,7 +80,7 @@ impl Worker<'_> {
                 plan.rows.len()
             }
             Err(DecodeError::Interrupted) => {
-                self.core.pace.observe_cut(began.elapsed());
+                self.count_cut([index], began);
                 0
             }
             Err(DecodeError::NoRoom { .. }) => {

@@ -100,10 +100,7 @@ impl Worker<'_> {
                 self.fail_batch(&plan.shares, &reason);
             }
             Err(DecodeError::Interrupted) => {
-                let lost = began.elapsed();
-                self.core.pace.observe_cut(lost);
-                self.core.counters.cut_micros +=
-                    u64::try_from(lost.as_micros()).unwrap_or(u64::MAX);
+                self.count_cut(plan.shares.iter().map(|share| share.slot), began);
                 self.recover(&plan.shares);
                 self.drop_mark();
             }
@@ -334,6 +331,18 @@ impl Worker<'_> {
         turn.events.fail(error);
         self.core.counters.failed += 1;
         self.end_turn(index);
+    }
+
+    /// A micro-batch of these slots, which began then, was cut. What a caller has cancelled is not computed again.
+    pub(super) fn count_cut(&mut self, slots: impl IntoIterator<Item = usize>, began: Instant) {
+        let lost = began.elapsed();
+        self.core.pace.observe_cut(lost);
+        let goes_on = |slot: usize| {
+            self.slots[slot].turn.as_ref().is_some_and(|turn| !turn.events.is_closed())
+        };
+        if slots.into_iter().any(goes_on) {
+            self.core.counters.cut_micros += u64::try_from(lost.as_micros()).unwrap_or(u64::MAX);
+        }
     }
 
     /// A micro-batch was cut or has failed, or the engine stops. A slot whose running state was marked goes back.

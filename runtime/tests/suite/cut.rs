@@ -66,7 +66,9 @@ fn an_arrival_cuts_a_long_micro_batch_and_both_answers_are_as_if_alone() {
         for (answer, prompt) in answers {
             assert_eq!(answer.tokens, alone(&model, prompt, 4), "{memory}");
         }
-        assert_eq!(status(&engine).counters.failed, 0);
+        let counters = status(&engine).counters;
+        assert_eq!(counters.failed, 0);
+        assert!(counters.cut_micros > 0, "{memory}: the long prompt computes its rows again");
         engine.shutdown();
     }
 }
@@ -105,6 +107,7 @@ fn a_cancelled_turn_ends_within_its_long_micro_batch() {
     settle(&engine);
     let counters = status(&engine).counters;
     assert_eq!((counters.cancelled, counters.computed_tokens), (1, 0));
+    assert_eq!(counters.cut_micros, 0, "nothing is computed again");
     engine.shutdown();
 }
 
