@@ -147,14 +147,15 @@ impl Worker<'_> {
         deviations(&moved, &anew)
     }
 
-    /// As many heads as a micro-batch and the rest of the conversation's budget may have, one at least.
+    /// As many heads as a micro-batch, the rest of the conversation's budget and that of the cache beside other
+    /// turns may have, one at least: blocks of the conversation would leave for more, and its chunks with them.
     fn plan_heads(&self, index: usize) -> Plan {
         let turn = self.slots[index].turn.as_ref().expect("it has heads");
         let is_alone = self.backend.can_interrupt() && self.running().len() == 1;
         let max_rows = self.core.options.max_rows();
         // A caller who comes meanwhile cuts it.
         let most = if is_alone { max_rows } else { self.core.pace.rows().min(max_rows) };
-        let most = most.min(self.room_of_budget(index));
+        let most = most.min(self.room_left(index));
         let mut plan = Plan { is_alone, ..Plan::default() };
         for (head, sequence) in turn.heads.iter().zip(self.head_sequences()) {
             if !plan.rows.is_empty() && plan.rows.len() + head.len() > most {

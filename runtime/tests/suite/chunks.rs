@@ -131,6 +131,22 @@ fn heads_that_are_computed_together_stay_within_the_budget() {
 }
 
 #[test]
+fn heads_that_are_computed_together_stay_within_the_cells_of_the_cache() {
+    let model = fake();
+    let (first, other) = (prompt(&model, &[1, 2, 3, 4, 5, 6]), prompt(&model, &[6, 5, 4, 3, 2, 1]));
+    // As within a budget: the prompt fits, and four heads beside it do not.
+    let cells = other.len() * 100 / 95 + 1;
+    assert!(other.len() + HEAD < cells && cells < other.len() + 4 * HEAD - 20);
+    let tiers = OnDisk::with(&model, EngineOptions { context_tokens: cells, ..options() });
+    ask(&tiers.engine, request("first", &first, 8));
+    settle(&tiers.engine);
+    let answer = ask(&tiers.engine, repaired("other", &other));
+    check_sum(&answer, &other);
+    assert_eq!(answer.report.tokens.repaired, 6 * HEAD, "{:?}", answer.report.tokens);
+    assert_eq!((answer.moved, answer.report.away), (Vec::new(), Vec::new()), "nothing has left");
+}
+
+#[test]
 fn more_chunks_than_sequences_for_their_heads_are_repaired_too() {
     let model = fake();
     let tiers = OnDisk::with(&model, EngineOptions { context_tokens: 8192, ..options() });
