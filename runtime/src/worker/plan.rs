@@ -136,7 +136,9 @@ impl Worker<'_> {
             }
         }
         plan.only_answers = !plan.rows.is_empty() && computed.is_empty();
-        if !self.slots.iter().any(Slot::is_prefilling) {
+        // A prompt that waits for the disk, or that yields to an answer, does not make the tails wait: the thread would
+        // not sleep meanwhile.
+        if !self.prompts_wait() {
             for (index, slot) in self.slots.iter().enumerate() {
                 let tail = slot.pending_tail();
                 let fits = plan.rows.len() + tail.len() <= limit;

@@ -108,7 +108,8 @@ impl Worker<'_> {
         Stepped { rows, computes: true, prompts_wait: self.prompts_wait() }
     }
 
-    fn prompts_wait(&self) -> bool {
+    /// Whether prompts need a micro-batch, and may have rows in it.
+    pub(super) fn prompts_wait(&self) -> bool {
         self.prompts_in_order().into_iter().any(|index| self.would_compute(index))
     }
 

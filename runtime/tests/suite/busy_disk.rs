@@ -1,0 +1,70 @@
+//! Turns beside one whose blocks must leave its cells while the writer does something else.
+
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hob_runtime::{Engine, EngineOptions, SlotState, SlotStatus, TurnError, TurnRequest};
+
+use crate::support::*;
+
+/// Two or three blocks fill the budget of what waits for the disk.
+fn narrow() -> EngineOptions {
+    EngineOptions {
+        unsaved_budget_bytes: 3_000,
+        disk_patience: Duration::from_secs(600),
+        ..options()
+    }
+}
+
+/// A writer that does not write before it is released.
+struct Busy {
+    release: mpsc::Sender<()>,
+    maintenance: JoinHandle<Result<(), TurnError>>,
+}
+
+impl Busy {
+    fn writer_of(engine: &Engine) -> Self {
+        let (busy, is_busy) = mpsc::channel();
+        let (release, is_released) = mpsc::channel::<()>();
+        let engine = engine.clone();
+        let maintenance = std::thread::spawn(move || {
+            block_on(engine.maintain(move |_, _| {
+                busy.send(()).unwrap_or(());
+                is_released.recv().unwrap_or(());
+            }))
+        });
+        is_busy.recv().unwrap();
+        Self { release, maintenance }
+    }
+
+    fn release(self) {
+        drop(self.release);
+        self.maintenance.join().unwrap().unwrap();
+    }
+}
+
+fn until_a_slot(engine: &Engine, what: &str, is_so: impl Fn(&SlotStatus) -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !status(engine).slots.iter().any(&is_so) {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn the_last_token_of_an_answer_is_computed_while_the_prompt_of_another_turn_waits_for_the_disk() {
+    let model = fake();
+    let world = OnDisk::with(&model, narrow());
+    let busy = Busy::writer_of(&world.engine);
+    let long = tokens(&model, &"word ".repeat(300));
+    let within = TurnRequest { budget: Some(400), ..request("long", &long, 4) };
+    let waits = world.engine.submit(within).unwrap();
+    until_a_slot(&world.engine, "its prompt is computed", |slot| slot.state == SlotState::Prefill);
+    let answer = ask(&world.engine, endless("short", &tokens(&model, "hello"), 2));
+    until_a_slot(&world.engine, "the last token is computed", |slot| {
+        slot.conversation == Some(name("short")) && slot.tokens == answer.timeline.len()
+    });
+    drop(waits);
+    busy.release();
+}
