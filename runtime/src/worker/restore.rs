@@ -170,14 +170,14 @@ impl Worker<'_> {
         self.cut_back(index, len);
         let slot = &self.slots[index];
         let hot = slot.timeline.len();
-        if hot != len {
-            return self.abandon_restore(index, "the slot cannot go back to it".to_owned());
-        }
         let away = slot.cells.away(hot);
         let without = away.iter().map(Range::len).sum::<usize>();
         self.restoring(index).tokens =
             TokenCounts { shared: hot - without, away: without, ..TokenCounts::default() };
         self.slots[index].turn.as_mut().expect("it restores").away = away;
+        if hot != len {
+            self.abandon_restore(index, "the slot cannot go back to it".to_owned());
+        }
     }
 
     /// The time until the first restore times out.

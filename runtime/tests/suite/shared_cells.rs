@@ -125,3 +125,25 @@ fn a_budget_that_is_lower_than_before_holds_from_the_first_micro_batch_on() {
     assert!(answer.cells.peak <= BUDGET, "{:?}", answer.cells);
     assert!(answer.report.tokens.computed <= 41, "{:?}", answer.report.tokens);
 }
+
+#[test]
+fn a_slot_that_cannot_go_back_to_what_is_saved_reports_what_it_computes() {
+    let model = fake();
+    let disk = OnDisk::new(&model);
+    let text = words(&model, 0, 1_040);
+    // What is saved saw everything up to a token before the budget. The slot has more, which saw everything.
+    let read = |tokens, budget| TurnRequest { max_tokens: 0, ..endless("chat", tokens, budget) };
+    ask(&disk.engine, read(&text[..1_000], Some(BUDGET)));
+    settle(&disk.engine);
+    ask(&disk.engine, TurnRequest { cold: true, ..read(&text[..600], None) });
+    settle(&disk.engine);
+
+    // Of these cells, those around that token leave first.
+    let before = status(&disk.engine).counters.computed_tokens;
+    let answer = ask(&disk.engine, endless("chat", &text, Some(BUDGET)));
+    let miss = answer.report.miss.as_ref().expect("more is saved than is used").to_string();
+    assert!(miss.contains("cannot go back"), "{miss}");
+    let computed = status(&disk.engine).counters.computed_tokens - before;
+    assert_eq!(answer.report.tokens.computed as u64, computed, "{:?}", answer.report.tokens);
+    check_sum(&answer, &text);
+}
