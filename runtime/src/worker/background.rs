@@ -77,7 +77,7 @@ impl Worker<'_> {
     /// Ends the slot's turn and gives up its cells.
     pub(super) fn supersede_and_park(&mut self, index: usize) {
         self.supersede_turn(index);
-        self.save(index);
+        self.save_all(index);
         self.log_eviction(index, 0, EvictionReason::Room);
         if let Some(owner) = &self.slots[index].owner {
             self.registry.unpin(owner.id());

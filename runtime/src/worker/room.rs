@@ -162,11 +162,15 @@ impl Worker<'_> {
         if let Phase::Decoding(sampled) = &turn.phase {
             turn.request.prompt = [slot.timeline.tokens(), sampled].concat();
         }
+        let restores = turn.is_restoring();
         turn.phase = Phase::Prefill; // Drops a fetch.
+        if restores {
+            self.drop_half_restored(index); // A snapshot of them would be of no state.
+        }
         turn.report_waiting();
         self.core.counters.preempted += 1;
         let now = self.now();
-        self.save(index);
+        self.save_all(index);
         self.log_eviction(index, 0, EvictionReason::Room);
         self.registry.end(turn.owner.id(), now);
         self.registry.unpin(turn.owner.id());

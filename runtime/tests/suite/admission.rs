@@ -51,6 +51,21 @@ fn a_preempted_turn_waits_for_the_end_of_another_one() {
 }
 
 #[test]
+fn regenerate_computes_one_micro_batch_also_after_the_answer_gave_its_cells_to_another_turn() {
+    for memory in [MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent] {
+        let fake = FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(1));
+        let model: Arc<dyn Model> = Arc::new(fake);
+        let engine = engine(&model, None, tight());
+        let turns = [0, 1].map(|n| started(engine.submit(long(&model, n)).unwrap()));
+        assert_eq!(turns.map(tokens_left), [50, 50], "{memory}");
+        assert!(status(&engine).counters.preempted > 0, "{memory}: one of them waited for room");
+        settle(&engine);
+        let report = ask(&engine, long(&model, 1)).report; // The younger one has waited.
+        assert!(report.tokens.computed <= tight().micro_batch, "{memory}: {report:?}");
+    }
+}
+
+#[test]
 fn turns_of_one_conversation_keep_their_order_when_the_first_is_preempted() {
     let model = slow();
     let engine = engine(&model, None, tight());
