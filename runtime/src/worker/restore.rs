@@ -255,6 +255,7 @@ impl Worker<'_> {
 
     /// Adds the tokens of an imported piece to the slot, and those before it that stay away.
     fn append_piece(&mut self, index: usize, piece: &Piece) {
+        self.restoring(index).lacks_rest = piece.part == Part::Cells && !self.is_plain();
         if piece.part == Part::Rest {
             return self.count_before_rest(index);
         }
@@ -296,12 +297,14 @@ impl Worker<'_> {
         (counts.memory, counts.disk) = (kept.memory, kept.disk);
     }
 
-    /// Drops what a restore that ended early has imported, where its rest is missing.
-    pub(super) fn drop_half_restored(&mut self, index: usize) {
+    /// Drops what a restore that ended early has imported, where its rest is missing. Returns whether it was.
+    pub(super) fn drop_half_restored(&mut self, index: usize) -> bool {
         let slot = &self.slots[index];
-        if !self.is_plain() && self.backend.end(slot.sequence) != slot.timeline.len() {
+        let is_half = !self.is_plain() && self.backend.end(slot.sequence) != slot.timeline.len();
+        if is_half {
             self.clear(index);
         }
+        is_half
     }
 
     /// Ends the restore early: imported tokens stay where they can be continued, the others are
@@ -345,6 +348,10 @@ impl Worker<'_> {
         let FetchSummary { expected, record, snapshots, mut miss } = summary;
         self.slots[index].sketch_blocks();
         let mut counts = self.restoring(index).tokens;
+        // No snapshot within the blocks that were found could be read.
+        if self.restoring(index).lacks_rest && self.drop_half_restored(index) {
+            counts = TokenCounts::default();
+        }
         if self.backend.end(self.slots[index].sequence) != self.slots[index].timeline.len() {
             // llama.cpp and the timeline disagree: none of these cells can be trusted.
             self.core.counters.wasted_restores += 1;

@@ -155,6 +155,8 @@ pub(super) struct Restoring {
     pub tokens: TokenCounts,
     /// The views of the tokens that arrive.
     pub views: Vec<ViewRun>,
+    /// Cells were imported whose rest has not arrived.
+    pub lacks_rest: bool,
     /// Of blocks that were away. `None`: what arrives is saved KV behind the slot's tokens.
     pub recalled: Option<Recalled>,
     /// Of KV that is saved at another place.
@@ -181,6 +183,7 @@ impl Restoring {
             waits_since: Instant::now(),
             tokens,
             views: Vec::new(),
+            lacks_rest: false,
             recalled: None,
             chunk: None,
         }

@@ -39,8 +39,10 @@ fn any_one_damaged_object_is_computed_again_and_the_answer_is_the_same() {
             assert_eq!(answer.tokens, expected, "{memory}, {object:?}");
             let counts = answer.report.tokens;
             assert_eq!(counts.prompt(), prompt.len(), "{memory}, {object:?}");
-            let computed = status(&engine).counters.computed_tokens;
+            let counters = status(&engine).counters;
+            let computed = counters.computed_tokens;
             assert_eq!(counts.computed as u64, computed, "{memory}, {object:?}: {counts:?}");
+            assert_eq!(counters.wasted_restores, 0, "{memory}, {object:?}: that would be a bug");
             restored.push(counts.disk);
             engine.shutdown();
         }
