@@ -85,7 +85,10 @@ impl Engine {
         let (change_log, changes) = ChangeLog::new();
         let tiers = open_tiers(&model, fingerprint, store.clone(), &options, &commands);
         let drafter = options.draft_model.as_ref().map(|draft_model| {
-            let drafter = DrafterCore::new(draft_model.clone(), store, &options);
+            let commands = commands.clone();
+            // An error: the engine has stopped.
+            let on_room = move || commands.send(Command::Room).unwrap_or(());
+            let drafter = DrafterCore::new(draft_model.clone(), store, &options, on_room);
             tiers.protect(&drafter.tiers);
             drafter
         });

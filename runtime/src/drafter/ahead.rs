@@ -90,7 +90,7 @@ mod tests {
         let shape = options.shape(model.facts());
         let mut run = |backend: &mut dyn Backend| {
             let draft_model = DraftModel::new(model.clone(), ModelHash([0; 8]), &*model).unwrap();
-            let core = DrafterCore::new(draft_model, None, &options);
+            let core = DrafterCore::new(draft_model, None, &options, || {});
             let mut drafter = Drafter::new(backend, core, model.vocabulary().len());
             let [private, other] = [7, 8].map(|token| vec![Token(token); 200]);
             drafter.turn_to(&text("private", &private));

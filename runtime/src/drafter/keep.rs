@@ -147,7 +147,7 @@ impl Drafter<'_> {
     /// Whether the slot, which does not answer, holds what no record covers.
     pub fn needs_record(&self, slot: usize) -> bool {
         let track = &self.tracks[slot];
-        track.is_stale && track.owner.is_some() && !self.core.tiers.is_full()
+        track.is_stale && track.owner.is_some()
     }
 
     /// Exports one block of what the slot shares with `timeline`, or writes its record, if the slot `is_idle`. Returns

@@ -53,13 +53,19 @@ pub(crate) struct DrafterCore {
 }
 
 impl DrafterCore {
-    pub fn new(model: DraftModel, store: Option<Arc<Store>>, options: &EngineOptions) -> Self {
+    /// `on_room`: its tiers were full, and are not any more.
+    pub fn new(
+        model: DraftModel,
+        store: Option<Arc<Store>>,
+        options: &EngineOptions,
+        on_room: impl Fn() + Send + 'static,
+    ) -> Self {
         let budget = Budget {
             memory_bytes: options.memory_budget_bytes / PART_OF_MEMORY,
             unsaved_bytes: options.unsaved_budget_bytes / PART_OF_MEMORY,
         };
         let of_model = model.model().clone();
-        let tiers = KvTiers::new(of_model, model.fingerprint(), store, budget, None, || {});
+        let tiers = KvTiers::new(of_model, model.fingerprint(), store, budget, None, on_room);
         let target = options.micro_batch_target.map(|target| target / PART_OF_TARGET);
         let is_timed = target.is_some();
         Self {

@@ -13,6 +13,7 @@ use super::slot::Slot;
 use super::{Core, Worker};
 use crate::draft::lengths;
 use crate::drafter::{Drafter, Followed, Owner, Wanted};
+use crate::heartbeat::Activity;
 
 /// Guesses to learn from, where none would pay by what is known: so many that longer micro-batches are
 /// tried too.
@@ -117,6 +118,12 @@ impl Worker<'_> {
         slots.any(|(index, slot)| idle(slot) && drafter.needs_record(index))
     }
 
+    /// Whether a block or a record of that can be saved now. Where none can, the tiers wake the thread once one can.
+    pub(super) fn may_save_drafted(&self) -> bool {
+        let has_room = || self.drafter.as_ref().is_some_and(|it| !it.core.tiers.is_full());
+        self.drafter_needs_record() && has_room()
+    }
+
     /// Saves one block or record of the draft model's. Where an answer waits meanwhile, the account pays.
     pub(super) fn save_of_drafter(&mut self) {
         let now = self.now();
@@ -138,6 +145,20 @@ impl Worker<'_> {
     pub(super) fn save_drafted(&mut self, index: usize) {
         if let Some(drafter) = &mut self.drafter {
             drafter.save(index);
+        }
+    }
+
+    /// The same, waiting for the disk: the engine stops, or the weights are about to be dropped.
+    pub(super) fn save_drafted_and_flush(&mut self, index: usize) {
+        self.save_drafted(index);
+        while let Some(drafter) = self.drafter.as_ref().filter(|it| it.needs_record(index)) {
+            self.core.pulse.begin(Activity::Flushing);
+            drafter.core.tiers.flush();
+            self.core.pulse.begin(Activity::Computing);
+            if drafter.core.tiers.is_full() {
+                return; // Its budget has no room for a block.
+            }
+            self.save_drafted(index);
         }
     }
 

@@ -327,7 +327,7 @@ impl<'b> Worker<'b> {
             || slots.iter().any(Slot::has_arrivals)
             || (0..slots.len()).any(|index| self.would_compute(index))
             || (slots.iter().any(Slot::needs_record) && !self.core.tiers.is_full())
-            || self.drafter_needs_record()
+            || self.may_save_drafted()
             || self.drafter_lags()
             || self.ends_a_stall()
     }

@@ -144,7 +144,7 @@ impl Worker<'_> {
         while self.save_next(index, true) {
             self.flush_if_full();
         }
-        self.save_drafted(index);
+        self.save_drafted_and_flush(index);
     }
 
     /// The first block that no tier holds. A block that is not full is exported only when the slot

@@ -14,6 +14,7 @@ use hob_runtime::{
     Retention, TurnRequest,
 };
 use hob_slots::Token;
+use hob_slots::store::StoreReader;
 use proptest::prelude::*;
 
 use crate::support::*;
@@ -133,6 +134,20 @@ fn after_a_restart_the_draft_model_computes_only_what_is_new() {
     assert!(after.accepted_tokens > 50, "{after:?}");
     let new = second.timeline.len() as u64 - after.restored_tokens;
     assert!(after.computed_tokens <= new, "{after:?}, {new} new");
+}
+
+#[test]
+fn what_the_disk_does_not_take_at_once_of_the_draft_model_is_saved_when_it_does() {
+    let model = unhurried();
+    let drafts = with_drafts(Some(draft_model(&model, false)));
+    // An eighth of it is the draft model's: a block fills that.
+    let disk = OnDisk::with(&model, EngineOptions { unsaved_budget_bytes: 4_000, ..drafts });
+    let prompt = tokens(&model, &user(&TEXT.repeat(4)));
+    let timeline = ask(&disk.engine, answer(&prompt, 60)).timeline;
+    settle(&disk.engine);
+    let store = StoreReader::open(disk.path()).unwrap();
+    let record = store.get_slot(DRAFT_FINGERPRINT, &name("chat")).expect("it is saved");
+    assert!(record.tokens.len() > prompt.len() && timeline.starts_with(&record.tokens));
 }
 
 #[test]
