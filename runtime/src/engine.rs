@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// Gives a conversation in a slot a class, which its next record has; it is written soon. `false`:
-    /// the conversation is in no slot.
+    /// the conversation is in no slot, or nothing of it can be recorded before its next answer.
     ///
     /// # Errors
     /// [`TurnError::Stopped`].

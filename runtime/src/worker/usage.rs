@@ -41,10 +41,18 @@ impl Worker<'_> {
         }
     }
 
-    /// The next record of the conversation has this class. `false`: it is in no slot.
+    /// The next record of the conversation has this class. `false`: it is in no slot, or nothing of it can be
+    /// recorded.
     pub(super) fn set_class(&mut self, conversation: &ConversationId, class: TtlClass) -> bool {
         let Some(slot) = self.registry.slot_of(conversation) else { return false };
-        self.slots[slot.0 as usize].reclass(class);
+        let index = slot.0 as usize;
+        let slot = &self.slots[index];
+        // No answer may follow a speculation.
+        let records_none = slot.turn.is_none() && !slot.is_savable();
+        if (slot.is_speculative() || records_none) && !self.record_class(index, class) {
+            return false;
+        }
+        self.slots[index].reclass(class);
         true
     }
 

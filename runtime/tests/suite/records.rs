@@ -53,6 +53,23 @@ fn cold(prompt: &[Token]) -> TurnRequest {
 }
 
 #[test]
+fn a_class_that_is_set_while_words_are_typed_is_recorded_also_where_no_answer_follows() {
+    for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
+        let model = of_memory(memory);
+        let disk = OnDisk::new(&model);
+        let said = ask(&disk.engine, request("chat", &tokens(&model, &user("hello")), 8)).timeline;
+        settle(&disk.engine);
+        let typed = then(&model, &said, "and what");
+        ask(&disk.engine, TurnRequest::prefill(name("chat"), typed, Purpose::Speculate));
+        let is_set = block_on(disk.engine.set_class(name("chat"), TtlClass::Short));
+        assert_eq!(is_set, Ok(true), "{memory}");
+        block_on(disk.engine.park(name("chat")));
+        let record = disk.record("chat");
+        assert_eq!((record.class, record.tokens), (TtlClass::Short, said), "{memory}");
+    }
+}
+
+#[test]
 fn a_cold_turn_that_is_cancelled_in_its_prefill_leaves_the_record_whole() {
     for memory in MEMORIES {
         let model = slow(memory);
