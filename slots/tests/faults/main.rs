@@ -81,7 +81,7 @@ fn a_wrong_key_is_refused_and_the_right_one_fits_after_a_fault_at_any_call() {
         let store = open();
         disk.fail(at, Fault::Error);
         assert!(store.sealed(&wrong).is_err(), "call {at}");
-        let calls = disk.mend().len();
+        let calls = disk.repair().len();
         assert!(open().sealed(&right).is_ok(), "call {at}");
         if at >= calls {
             break;
