@@ -283,6 +283,33 @@ fn an_export_keeps_its_documents() {
 }
 
 #[test]
+fn an_export_whose_document_was_edited_is_imported_beside_the_chat_that_it_is_of() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    let client = &hobd.client;
+    let id = add(client, &text("mill"), "keep=chat")["id"].as_str().unwrap().to_owned();
+    ask(client, "talk", "How many doors?", &[&id]);
+    let import = |file: &str| {
+        let call = client.call("POST", "/v1/conversations/import");
+        let answer = call.header("content-type", "text/markdown").body(file).send();
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()
+    };
+    let file = client.get_text("/v1/conversations/talk/export?format=markdown");
+    assert_eq!(import(&file)["was_here"], true);
+
+    let edited = import(&file.replace("the mill had", "the tower had"));
+    assert_eq!((&edited["was_here"], &edited["id"]), (&json!(false), &json!("talk-2")), "{edited}");
+    let named = |chat: &str| {
+        let chat = client.get(&format!("/v1/conversations/{chat}"));
+        chat["messages"][0]["hob"]["documents"][0]["id"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(named("talk"), id);
+    let other = client.get_text(&format!("/v1/documents/{}/text", named("talk-2")));
+    assert_eq!(other, text("tower").trim_end());
+}
+
+#[test]
 fn a_document_stays_when_its_chat_goes_on_with_its_newest_part() {
     let home = Home::on_fake().with(&["--slots", "1", "--ctx", "2048", "--eviction", "off"]);
     let hobd = home.start();

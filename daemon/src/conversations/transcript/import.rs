@@ -207,16 +207,18 @@ fn rows_by_path(
     Ok(found)
 }
 
-/// A hash of a message and all before it.
+/// A hash of a message, of the documents that it names, and of all before it.
 type Path = [u8; 32];
 
 fn path(before: Option<&Path>, message: &Message) -> Path {
     let json = message.to_json();
     let fields = ["role", "content", "reasoning_content", "tool_calls", "name", "tool_call_id"];
     let compared: Vec<&Value> = fields.iter().map(|name| &json[*name]).collect();
+    let documents = message.documents();
+    let documents: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
     let mut hash = Sha256::new();
     hash.update(before.unwrap_or(&[0; 32]));
-    hash.update(json!(compared).to_string());
+    hash.update(json!([compared, documents]).to_string());
     hash.finalize().into()
 }
 
