@@ -234,6 +234,50 @@ fn a_document_of_a_message_that_can_be_restored_is_not_unused() {
 }
 
 #[test]
+fn a_document_of_a_message_that_can_be_restored_goes_with_its_own_chat_alone() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    let client = &hobd.client;
+    let id = add(client, &text("castle"), "keep=chat")["id"].as_str().unwrap().to_owned();
+    for chat in ["one", "two"] {
+        ask(client, chat, "How many doors?", &[&id]);
+    }
+    let status = || client.call("GET", &format!("/v1/documents/{id}")).send().status;
+    let message = client.get("/v1/conversations/two")["messages"][0]["id"].clone();
+    let path = format!("/v1/conversations/two/messages/{message}");
+    client.call("DELETE", &path).send();
+    client.call("DELETE", "/v1/conversations/one").send();
+    assert_eq!(status(), 200, "the message may come back");
+    assert_eq!(client.call("POST", &format!("{path}/restore")).send().status, 200);
+    assert_eq!(view(client, &id)["conversations"], 1);
+
+    client.call("DELETE", &path).send();
+    client.call("DELETE", "/v1/conversations/two").send();
+    assert_eq!(status(), 404, "with its last chat, although no message named it");
+}
+
+#[test]
+fn a_removed_document_leaves_no_kv_of_a_chat_whose_message_about_it_was_deleted() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    let client = &hobd.client;
+    let id = add(client, &text("castle"), "")["id"].as_str().unwrap().to_owned();
+    ask(client, "talk", "Hello", &[]);
+    ask(client, "talk", "How many doors?", &[&id]);
+    let message = client.get("/v1/conversations/talk")["messages"][2]["id"].clone();
+    let path = format!("/v1/conversations/talk/messages/{message}");
+    assert_eq!(client.call("DELETE", &path).send().status, 200);
+    let rows = || client.get("/v1/slots")["data"].as_array().unwrap().clone();
+    wait::until("the chat has KV", || {
+        rows().iter().any(|row| row["conversation"] == "talk").then_some(())
+    });
+
+    client.call("DELETE", &format!("/v1/documents/{id}")).send();
+    let left = rows();
+    assert!(left.iter().all(|row| row["conversation"] != "talk"), "{left:?}");
+}
+
+#[test]
 fn a_private_document_never_reaches_the_disk() {
     let home = home();
     let hobd = home.start();

@@ -3,7 +3,8 @@
 //! - A document is stored once, under the hash of its text. Its first name stays: the name is part of
 //!   prompts, and another one would compute them anew.
 //! - A document in the library stays until it is removed. Another one belongs to the conversations
-//!   whose messages name it, and is deleted with the last of them.
+//!   whose messages name it, and is deleted with the last of them. Deleted messages count while they can
+//!   be restored.
 //! - Which messages name a document is recorded by a trigger, whatever writes the message.
 //! - A list of documents reads no text: an index has its columns.
 
@@ -124,7 +125,7 @@ impl Transcript {
         Ok(found)
     }
 
-    /// The conversations whose messages name the document.
+    /// The conversations whose messages name the document, those that can be restored included.
     pub fn conversations_about(&self, id: &DocumentId) -> Pending<Vec<ConversationId>> {
         let id = id.clone();
         self.read_both_always(move |connection| about(connection, &id))
@@ -265,9 +266,10 @@ pub fn named<'m>(messages: impl IntoIterator<Item = &'m Message>) -> BTreeSet<Do
 
 fn about(connection: &Connection, id: &DocumentId) -> Result<Vec<ConversationId>, TranscriptError> {
     let mut select = connection.prepare_cached(
-        "SELECT DISTINCT messages.conversation FROM message_documents
+        "SELECT messages.conversation FROM message_documents
          JOIN messages ON messages.id = message_documents.message
-         WHERE message_documents.document = ?1",
+         WHERE message_documents.document = ?1
+         UNION SELECT conversation FROM deleted_messages WHERE instr(content, ?1) > 0",
     )?;
     let rows = select.query_map([id.as_str()], |row| row.get::<_, String>(0))?;
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
@@ -281,12 +283,16 @@ pub(super) fn only_of(
 ) -> Result<Vec<DocumentId>, TranscriptError> {
     let mut select = connection.prepare_cached(
         "SELECT id FROM documents WHERE NOT in_library
-         AND EXISTS (SELECT 1 FROM message_documents
-             JOIN messages ON messages.id = message_documents.message
-             WHERE document = documents.id AND conversation = ?1)
+         AND (EXISTS (SELECT 1 FROM message_documents
+                 JOIN messages ON messages.id = message_documents.message
+                 WHERE document = documents.id AND conversation = ?1)
+             OR EXISTS (SELECT 1 FROM deleted_messages
+                 WHERE conversation = ?1 AND instr(content, documents.id) > 0))
          AND NOT EXISTS (SELECT 1 FROM message_documents
              JOIN messages ON messages.id = message_documents.message
-             WHERE document = documents.id AND conversation <> ?1)",
+             WHERE document = documents.id AND conversation <> ?1)
+         AND NOT EXISTS (SELECT 1 FROM deleted_messages
+             WHERE conversation <> ?1 AND instr(content, documents.id) > 0)",
     )?;
     ids(select.query_map([conversation.as_str()], |row| row.get(0))?)
 }
