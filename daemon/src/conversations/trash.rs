@@ -1,4 +1,4 @@
-//! Deletes conversations from the trash after an hour.
+//! Deletes conversations from the trash after an hour, and timelines of hints after a day without use.
 //!
 //! - Until then a conversation is complete, its KV included.
 //! - A private conversation is never in the trash; it is deleted after a day without a message.
@@ -18,6 +18,9 @@ pub const PRIVATE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Between two deletions of timelines without text, which read through all rows.
+const STALE_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
 /// The conversations whose hour is over.
 pub fn due<'t>(
     trash: &'t [(ConversationId, Timestamp)],
@@ -26,9 +29,16 @@ pub fn due<'t>(
     trash.iter().filter(|(_, since)| now.age(*since) >= RETENTION)
 }
 
-/// Empties the trash every minute while the daemon runs.
+/// Empties the trash every minute, and deletes stale timelines every hour, while the daemon runs.
 pub async fn run(conversations: Conversations, time: ProcessTime) {
+    // Opening the transcript deletes stale timelines, too.
+    let mut stale_since = time.read().1;
     loop {
+        let ran = time.read().1;
+        if ran.saturating_sub(stale_since) >= STALE_INTERVAL {
+            stale_since = ran;
+            conversations.transcript.delete_stale(conversations.now());
+        }
         let now = conversations.storage.adjusted_now();
         if let Err(error) = conversations.empty_trash(&now).await {
             tracing::warn!(%error, "the trash was not emptied");

@@ -14,7 +14,7 @@
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (finds and adds messages), `answer` (one that
 //! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,
 //! `messages` (single ones), `library` (documents), `document_blocks`, `conversation_export`, `finish`
-//! and `import` (conversations from elsewhere), `preferences`.
+//! and `import` (conversations from elsewhere), `preferences`, `stale` (timelines without text).
 
 mod answer;
 mod branch;
@@ -37,6 +37,7 @@ mod recent;
 mod schema;
 mod search;
 mod speed;
+mod stale;
 #[cfg(test)]
 mod tests;
 mod titles;
@@ -137,8 +138,7 @@ impl Transcript {
         connection.pragma_update(None, "foreign_keys", true)?;
         schema::migrate(&mut connection)?;
         end_streams(&connection)?;
-        tokens::delete_stale(&connection, now)?;
-        explanations::delete_stale(&connection)?;
+        stale::delete(&connection, now)?;
         let writer = Arc::new(Writer::start(connection));
         let private = private.opened();
         Ok(Self { writer, deletions: Deletions::default(), turn: None, private })

@@ -313,3 +313,21 @@ async fn timelines_without_text_are_deleted_after_a_day() {
     open(25).put_tokens(&id, model, timeline, true, at(25));
     assert_eq!(open(25).tokens(&id, model).done().await.unwrap(), [], "its text is gone");
 }
+
+#[tokio::test]
+async fn timelines_without_text_are_deleted_after_a_day_while_the_database_is_open() {
+    let (transcript, talk, _) = world();
+    let (hint, model) = (ConversationId::new("v5:abc").unwrap(), ModelHash([1; 8]));
+    let at = |hours: u64| Timestamp(hours * 3_600_000);
+    let hello = messages(&[("user".into(), "Hello".into())]);
+    transcript.sync(&talk, hello, at(0)).stored().await.unwrap();
+    for id in [&talk, &hint] {
+        transcript.put_tokens(id, model, vec![Token(1)], false, at(0));
+    }
+    let length =
+        async |id: &ConversationId| transcript.tokens(id, model).done().await.unwrap().len();
+    transcript.delete_stale(at(23));
+    assert_eq!((length(&talk).await, length(&hint).await), (1, 1));
+    transcript.delete_stale(at(25));
+    assert_eq!((length(&talk).await, length(&hint).await), (1, 0));
+}
