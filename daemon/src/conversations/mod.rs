@@ -34,8 +34,8 @@ use pdf_texts::PdfTexts;
 use sharing::Sharing;
 use tokio::sync::MutexGuard;
 use transcript::{
-    Change, ConversationText, Fork, Hit, Moved, RecentTurn, SavedExplanation, SearchQuery, Snippet,
-    Summary, Transcript, TranscriptError,
+    Change, ConversationText, DeletedMessages, Fork, Hit, Moved, RecentTurn, SavedExplanation,
+    SearchQuery, Snippet, Summary, Transcript, TranscriptError,
 };
 
 #[derive(Clone)]
@@ -251,52 +251,75 @@ impl Conversations {
 
     /// Deletes the conversations whose hour in the trash is over, private ones after a day without a
     /// message, and documents of messages that were not sent within an hour. A conversation that is
-    /// restored meanwhile stays.
+    /// restored meanwhile stays. What cannot be deleted now keeps nothing else from being deleted.
     ///
     /// # Errors
-    /// When the database cannot be written, a file of the KV cannot be removed, or the engine has
-    /// stopped.
+    /// When the database cannot be written, a file of the KV cannot be removed, the shared tier does not
+    /// answer, or the engine has stopped.
     pub async fn empty_trash(&self, now: &AdjustedTime) -> Result<(), ApiError> {
+        let mut emptied = Ok(());
         let trash = self.transcript.trash().done().await?;
         for (id, since) in trash::due(&trash, now) {
-            let _deletion = self.transcript.begin_deletion(id);
-            let _unshared = self.unshare(id).await?;
-            // A conversation that is restored at this moment loses its KV, which costs time.
-            for key in self.keys_of_documents(id).await? {
-                self.delete_kv(&key).await?;
-            }
-            self.delete_kv(id).await?;
-            self.transcript.delete_trashed(id, *since).done().await?;
+            emptied = self.delete_trashed(id, *since).await.and(emptied);
         }
-        self.purge_messages(now).await?;
+        for deleted in self.transcript.deleted_messages().done().await? {
+            if now.age(deleted.since) >= trash::RETENTION {
+                emptied = self.purge_messages(&deleted).await.and(emptied);
+            }
+        }
         for id in self.transcript.private() {
-            let Some(text) = self.transcript.get(&id).done().await? else { continue };
-            let updated = Timestamp(u64::try_from(text.summary.updated_at).unwrap_or(0));
-            if now.age(updated) >= trash::PRIVATE_RETENTION {
-                self.delete(&id).await?;
-            }
+            emptied = self.delete_old_private(&id, now).await.and(emptied);
         }
-        let unsent = trash::RETENTION.as_millis() as u64;
-        let unsent_since = Timestamp(self.now().0.saturating_sub(unsent));
-        for text in self.transcript.delete_unused_documents(unsent_since).await? {
-            self.delete_kv(&document_key(&text)).await?;
+        self.delete_unsent_documents().await.and(emptied)
+    }
+
+    async fn delete_trashed(&self, id: &ConversationId, since: Timestamp) -> Result<(), ApiError> {
+        let _deletion = self.transcript.begin_deletion(id);
+        let _unshared = self.unshare(id).await?;
+        // A conversation that is restored at this moment loses its KV, which costs time.
+        for key in self.keys_of_documents(id).await? {
+            self.delete_kv(&key).await?;
+        }
+        self.delete_kv(id).await?;
+        self.transcript.delete_trashed(id, since).done().await?;
+        Ok(())
+    }
+
+    async fn delete_old_private(
+        &self,
+        id: &ConversationId,
+        now: &AdjustedTime,
+    ) -> Result<(), ApiError> {
+        let Some(text) = self.transcript.get(id).done().await? else { return Ok(()) };
+        let updated = Timestamp(u64::try_from(text.summary.updated_at).unwrap_or(0));
+        if now.age(updated) >= trash::PRIVATE_RETENTION {
+            self.delete(id).await?;
         }
         Ok(())
     }
 
-    /// Deletes messages whose hour is over, and all KV of their conversations: it spells them.
-    async fn purge_messages(&self, now: &AdjustedTime) -> Result<(), ApiError> {
-        for deleted in self.transcript.deleted_messages().done().await? {
-            let id = &deleted.conversation;
-            let is_due = now.age(deleted.since) >= trash::RETENTION;
-            if is_due && self.transcript.is_idle(id).done().await? {
-                let unshared = self.unshare(id).await?;
-                self.delete_kv(id).await?;
-                self.transcript.purge_messages(&deleted).done().await?;
-                drop(unshared);
-                self.republish(id);
-            }
+    async fn delete_unsent_documents(&self) -> Result<(), ApiError> {
+        let unsent = trash::RETENTION.as_millis() as u64;
+        let unsent_since = Timestamp(self.now().0.saturating_sub(unsent));
+        let mut deleted = Ok(());
+        for text in self.transcript.delete_unused_documents(unsent_since).await? {
+            deleted = self.delete_kv(&document_key(&text)).await.and(deleted);
         }
+        Ok(deleted?)
+    }
+
+    /// Deletes deleted messages for good, and all KV of their conversation: it spells them. While the
+    /// conversation is being answered, nothing.
+    async fn purge_messages(&self, deleted: &DeletedMessages) -> Result<(), ApiError> {
+        let id = &deleted.conversation;
+        if !self.transcript.is_idle(id).done().await? {
+            return Ok(());
+        }
+        let unshared = self.unshare(id).await?;
+        self.delete_kv(id).await?;
+        self.transcript.purge_messages(deleted).done().await?;
+        drop(unshared);
+        self.republish(id);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hob_testkit::{Client, Hobd, Launch, Process, Signal, wait};
 use serde_json::{Value, json};
@@ -165,6 +166,31 @@ fn a_deleted_conversation_leaves_the_place_and_a_private_one_never_enters_it() {
     assert_eq!(first.client.call("DELETE", "/v1/conversations/talk").send().status, 200);
     assert_eq!(files(&world.shared()), Vec::<PathBuf>::new());
     assert_eq!(world.start("two").client.call("GET", "/v1/conversations/talk").send().status, 404);
+}
+
+#[test]
+fn a_private_conversation_ends_while_the_trash_waits_for_a_place_that_fails() {
+    let world = World::new();
+    let launch = world.daemon("one").with_clock();
+    let first = launch.start();
+    first.client.chat(&json!({
+        "conversation": "secret", "hob": {"append": true, "private": true},
+        "messages": [{"role": "user", "content": "CANARY in private"}],
+    }));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    let trashed = first.client.call("PATCH", "/v1/conversations/talk");
+    assert_eq!(trashed.json(&json!({"trashed": true})).send().status, 200);
+    let away = world.shared().with_extension("away");
+    while_stopped(&first, || {
+        fs::rename(world.shared(), &away).unwrap();
+        fs::write(world.shared(), "no directory").unwrap();
+    });
+    launch.pass(Duration::from_secs(25 * 3600));
+    let status =
+        |id: &str| first.client.call("GET", &format!("/v1/conversations/{id}")).send().status;
+    wait::until("the private one has ended", || (status("secret") == 404).then_some(()));
+    assert_eq!(status("talk"), 200, "the place may still have it");
 }
 
 #[test]
