@@ -317,6 +317,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_turn_begins_with_the_whole_answer_once_there_is_room_for_its_end() {
+        let (transcript, id) = world();
+        let bound = |max_pages: u32| {
+            transcript.writer.write(move |connection| {
+                connection.pragma_update(None, "max_page_count", max_pages)?;
+                Ok(())
+            })
+        };
+        let mut answer = transcript.sync(&id, vec![user("Hello")], NOW);
+        answer.stored().await.unwrap();
+        bound(1).done().await.unwrap();
+        let reply = Message::answer(&"Hi. ".repeat(10_000), "", &[]);
+        let closed = answer.complete(&reply, &json!({}));
+        transcript.end_turn(end(&id, Some(closed), &[Token(1)])).unwrap().done().await.unwrap_err();
+        bound(u32::MAX - 1).done().await.unwrap();
+
+        let start = transcript.begin_turn(append(&id, "Bye")).await.unwrap();
+        let history = start.continuation.unwrap().history;
+        assert_eq!(history, [user("Hello"), reply, user("Bye")]);
+        assert_eq!(start.timelines, [vec![Token(1)]]);
+    }
+
+    #[tokio::test]
     async fn a_conversation_deleted_during_its_turn_leaves_nothing() {
         let (transcript, id) = world();
         let answer = transcript.sync(&id, vec![user("Hello")], NOW);

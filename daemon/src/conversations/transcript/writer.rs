@@ -3,7 +3,8 @@
 //! - When the result of a write arrives, the change is on disk.
 //! - Callers on an async runtime are never blocked by the disk.
 //! - A write whose caller is gone runs; a read whose caller is gone is skipped.
-//! - The end of an answer for which the disk has no room is written again before each later write.
+//! - The end of an answer for which the disk has no room is written again before each later job: a prompt
+//!   that is made once there is room has the whole answer.
 
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -85,8 +86,8 @@ impl Writer {
         });
     }
 
-    /// Queues a write that is repeated before each later one while there is no room for it. Its caller gets the
-    /// first result.
+    /// Queues a write that is repeated before each later job while there is no room for it. Its caller gets
+    /// the first result.
     pub fn write_until_stored(
         &self,
         mut job: impl FnMut(&mut Connection) -> Result<(), TranscriptError> + Send + 'static,
@@ -110,12 +111,11 @@ impl Writer {
     ) -> Pending<T> {
         let (answer, result) = oneshot::channel();
         self.send(Box::new(move |database: &mut Database| {
-            if kind == Kind::Write {
-                database.write_again();
+            if kind == Kind::Read && answer.is_closed() {
+                return;
             }
-            if kind == Kind::Write || !answer.is_closed() {
-                let _ = answer.send(database.run(job)); // An error: the caller is gone.
-            }
+            database.write_again();
+            let _ = answer.send(database.run(job)); // An error: the caller is gone.
         }));
         Pending(result)
     }
