@@ -7,6 +7,7 @@
 //!   since. If so, its messages are merged into the ones here: none is lost on either side. Its KV is fetched
 //!   where that is quicker than to compute it, and verified like bytes from disk.
 //! - No failure of the tier fails a turn.
+//! - What arrives after the conversation was deleted here is dropped.
 //! - Private conversations never leave, nor does the KV of requests that keep it in memory, nor KV without
 //!   text. Of a conversation's KV, that of its newest branch is shared.
 //! - There is no lock between daemons: a proxy sends a conversation to one at a time. Where two answer it
@@ -25,7 +26,7 @@ use serde_json::{Value, json};
 use tokio::sync::{MutexGuard, watch};
 use tokio::time::{sleep, timeout};
 
-use super::transcript::{ConversationExport, Extent, Transcript, TranscriptError};
+use super::transcript::{ConversationExport, Extent, Transcript, TranscriptError, TurnTicket};
 use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::error::{ApiError, ErrorKind};
@@ -129,21 +130,23 @@ impl Sharing {
     /// front of a turn, with the prefill speed, if it is known.
     pub async fn catch_up(&self, id: &ConversationId, tokens_per_second: Option<f64>) {
         let began = Instant::now();
-        match self.take_text(id, true).await {
+        let Ok(ticket) = self.inner.options.transcript.ticket(id) else { return };
+        match self.take_text(id, &ticket, true).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => return self.noted(id, &error),
         }
         tracing::info!(conversation = %id, ms = began.elapsed().as_millis(), "text from the shared tier");
-        if let Err(error) = self.take_kv(id, tokens_per_second).await {
+        if let Err(error) = self.take_kv(id, &ticket, tokens_per_second).await {
             self.tier().counters().missed.fetch_add(1, Ordering::Relaxed);
             self.noted(id, &error);
         }
     }
 
-    /// The same without KV, for a client that reads the text.
+    /// The same without KV, for a client that reads the text or adds to it.
     pub async fn catch_up_text(&self, id: &ConversationId) {
-        if let Err(error) = self.take_text(id, true).await {
+        let Ok(ticket) = self.inner.options.transcript.ticket(id) else { return };
+        if let Err(error) = self.take_text(id, &ticket, true).await {
             self.noted(id, &error);
         }
     }
@@ -216,9 +219,10 @@ impl Sharing {
         if transcript.is_private(id) {
             return Ok(());
         }
+        let Ok(ticket) = transcript.ticket(id) else { return Ok(()) };
         engine.save(id.clone()).await;
         // What another daemon added meanwhile is not overwritten. The answer here is the newer one.
-        self.take_text(id, false).await?;
+        self.take_text(id, &ticket, false).await?;
         let Some(text) = export(transcript, id).await? else { return Ok(()) };
         let text = json!({
             "format": FORMAT, "version": VERSION, "daemon": daemon, "conversation": text.to_json(),
@@ -262,8 +266,14 @@ impl Sharing {
         Ok(())
     }
 
-    /// Merges the text that another daemon wrote last; `false`: there is none, or it is known here.
-    async fn take_text(&self, id: &ConversationId, moves_head: bool) -> Result<bool, SharingError> {
+    /// Merges the text that another daemon wrote last; `false`: there is none, or it is known here. `ticket`: from
+    /// before the tier is asked.
+    async fn take_text(
+        &self,
+        id: &ConversationId,
+        ticket: &TurnTicket,
+        moves_head: bool,
+    ) -> Result<bool, SharingError> {
         let Options { tier, transcript, daemon, .. } = &self.inner.options;
         let name = names::text(tier.sealing(), id);
         let stamp = tier.stamp(&name).await?;
@@ -287,6 +297,7 @@ impl Sharing {
             if export.id.as_deref() != Some(id.as_str()) {
                 return Err(foreign("it is another conversation".to_owned()));
             }
+            let transcript = transcript.of_turn(Some(ticket.clone()));
             transcript.merge(id.clone(), export, moves_head, self.now()).done().await?;
             tier.counters().texts.fetch_add(1, Ordering::Relaxed);
         }
@@ -298,6 +309,7 @@ impl Sharing {
     async fn take_kv(
         &self,
         id: &ConversationId,
+        ticket: &TurnTicket,
         tokens_per_second: Option<f64>,
     ) -> Result<(), SharingError> {
         let Options { tier, engine, transcript, storage, .. } = &self.inner.options;
@@ -344,7 +356,13 @@ impl Sharing {
             }
             // Its cells end where the other daemon went on; the next turn restores what they had, and more.
             engine.park(id.clone()).await;
-            match storage.adopt_record(record.clone()).await? {
+            let adopted = storage.adopt_record(record.clone()).await?;
+            if ticket.check().is_err() {
+                // A deletion that began before this record was written has not seen it.
+                engine.forget(id.clone()).await.map_err(ApiError::from)?;
+                return Ok(());
+            }
+            match adopted {
                 Adopted::Lacks(objects) => missing = objects,
                 Adopted::Written | Adopted::InUse => {
                     tier.counters().fetched.fetch_add(1, Ordering::Relaxed);

@@ -279,9 +279,10 @@ impl Transcript {
         moves_head: bool,
         now: Timestamp,
     ) -> Pending<()> {
-        self.writer.write(move |connection| {
+        let merge = move |connection: &mut Connection| {
             import::merge(connection, &conversation, &export, moves_head, now)
-        })
+        };
+        self.writer.write(self.unless_deleted(merge))
     }
 
     /// The latest answers over all conversations.

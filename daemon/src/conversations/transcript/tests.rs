@@ -236,6 +236,26 @@ async fn a_turn_that_began_before_a_deletion_writes_nothing_after_it() {
 }
 
 #[tokio::test]
+async fn a_text_from_elsewhere_that_arrives_after_a_deletion_is_not_merged() {
+    let (transcript, id, now) = world();
+    let export = ConversationExport::from_json(&json!({
+        "format": "hob conversation", "id": id.as_str(),
+        "messages": [{"id": 1, "message": {"role": "user", "content": "Hello"}}],
+    }));
+    let export = export.unwrap();
+    let merge = |transcript: &Transcript| transcript.merge(id.clone(), export.clone(), true, now);
+    let begun = transcript.of_turn(Some(transcript.ticket(&id).unwrap()));
+    drop(transcript.begin_deletion(&id));
+    let merged = merge(&begun).done().await;
+    assert!(matches!(merged, Err(TranscriptError::Deleted)), "{merged:?}");
+    assert!(transcript.get(&id).done().await.unwrap().is_none());
+
+    let later = transcript.of_turn(Some(transcript.ticket(&id).unwrap()));
+    merge(&later).done().await.unwrap();
+    assert!(transcript.get(&id).done().await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn a_conversation_is_private_while_a_private_request_of_it_runs_or_has_left_text() {
     let (transcript, id, now) = world();
     let first = transcript.open_private(&id).await.unwrap();
