@@ -154,6 +154,9 @@ impl Conversations {
         id: &ConversationId,
         messages: Vec<Message>,
     ) -> Result<Vec<i64>, ApiError> {
+        if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
+            sharing.catch_up_text(id).await; // The messages stand behind another daemon's.
+        }
         let transcript = self.transcript.of_turn(Some(self.transcript.ticket(id)?));
         let added = transcript.add_messages(id, messages, self.now()).done().await;
         if !self.transcript.is_private(id) {

@@ -96,6 +96,22 @@ fn an_unsent_answer_of_one_daemon_and_a_newer_one_of_another_are_both_there() {
 }
 
 #[test]
+fn an_item_is_added_behind_what_another_daemon_has_answered() {
+    let world = World::new();
+    let (first, second) = (world.start("one"), world.start("two"));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    let item = json!({"type": "message", "role": "user", "content": "And this."});
+    let call = second.client.call("POST", "/v1/conversations/talk/items");
+    let added = call.json(&json!({"items": [item]})).send();
+    assert_eq!(added.status, 200, "{}", added.text());
+    let talk = second.client.get("/v1/conversations/talk");
+    let branch = talk["messages"].as_array().unwrap();
+    assert_eq!(branch.len(), 3, "{talk}");
+    assert_eq!(branch[2]["content"], "And this.");
+}
+
+#[test]
 fn a_damaged_object_is_computed_again() {
     let world = World::new();
     let (first, second) = (world.start("one"), world.start("two"));
