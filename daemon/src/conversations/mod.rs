@@ -18,6 +18,8 @@ pub mod sharing;
 pub mod transcript;
 pub mod trash;
 
+use std::slice;
+
 use hob_prewarm::Event;
 use hob_runtime::{Engine, TurnError};
 use hob_slots::{AdjustedTime, ConversationId, Timestamp};
@@ -237,7 +239,7 @@ impl Conversations {
     /// answer, or the engine has stopped.
     pub async fn delete(&self, id: &ConversationId) -> Result<bool, ApiError> {
         let _deletion = self.transcript.begin_deletion(id);
-        let _unshared = self.unshare(id).await?;
+        let _unshared = self.unshare(slice::from_ref(id)).await?;
         // First the KV, which nothing would refer to without the text: if the process dies in
         // between, the conversation is still listed and can be deleted again.
         for key in self.keys_of_documents(id).await? {
@@ -278,7 +280,7 @@ impl Conversations {
 
     async fn delete_trashed(&self, id: &ConversationId, since: Timestamp) -> Result<(), ApiError> {
         let _deletion = self.transcript.begin_deletion(id);
-        let _unshared = self.unshare(id).await?;
+        let _unshared = self.unshare(slice::from_ref(id)).await?;
         // A conversation that is restored at this moment loses its KV, which costs time.
         for key in self.keys_of_documents(id).await? {
             self.delete_kv(&key).await?;
@@ -318,7 +320,7 @@ impl Conversations {
         if !self.transcript.is_idle(id).done().await? {
             return Ok(());
         }
-        let unshared = self.unshare(id).await?;
+        let unshared = self.unshare(slice::from_ref(id)).await?;
         self.delete_kv(id).await?;
         self.transcript.purge_messages(deleted).done().await?;
         drop(unshared);
@@ -326,16 +328,22 @@ impl Conversations {
         Ok(())
     }
 
-    /// Deletes what the shared tier has of the conversation. Nothing is published until the guard is dropped.
-    async fn unshare(&self, id: &ConversationId) -> Result<Option<MutexGuard<'_, ()>>, ApiError> {
-        match &self.sharing {
-            Some(sharing) if !self.transcript.is_private(id) => Ok(Some(sharing.delete(id).await?)),
-            _ => Ok(None),
-        }
+    /// Deletes what the shared tier has of these conversations. Nothing is published until the guard is dropped.
+    ///
+    /// # Errors
+    /// When the tier does not answer.
+    pub async fn unshare(
+        &self,
+        ids: &[ConversationId],
+    ) -> Result<Option<MutexGuard<'_, ()>>, ApiError> {
+        let Some(sharing) = &self.sharing else { return Ok(None) };
+        let is_shared = |id: &&ConversationId| !self.transcript.is_private(id);
+        let shared: Vec<ConversationId> = ids.iter().filter(is_shared).cloned().collect();
+        if shared.is_empty() { Ok(None) } else { sharing.delete(&shared).await.map(Some) }
     }
 
     /// The text in the shared tier no longer has what was deleted here.
-    fn republish(&self, id: &ConversationId) {
+    pub fn republish(&self, id: &ConversationId) {
         if let Some(sharing) = &self.sharing {
             sharing.changed(id);
         }

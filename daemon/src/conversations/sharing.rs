@@ -151,19 +151,21 @@ impl Sharing {
         }
     }
 
-    /// Deletes a conversation's text and KV in the tier. Nothing is published until the guard is dropped.
+    /// Deletes texts and KV of conversations in the tier. Nothing is published until the guard is dropped.
     ///
     /// # Errors
     /// When the tier cannot be changed: it may still have them.
-    pub async fn delete(&self, id: &ConversationId) -> Result<MutexGuard<'_, ()>, ApiError> {
+    pub async fn delete(&self, ids: &[ConversationId]) -> Result<MutexGuard<'_, ()>, ApiError> {
         let writing = self.inner.writing.lock().await;
-        self.delete_all(id).await.map_err(|error| {
-            let message = format!(
-                "the conversation may still be in the shared tier, so it is not deleted here either: \
-                 delete it again when the tier answers ({error})"
-            );
-            ApiError::new(ErrorKind::Busy, message).code("shared_tier")
-        })?;
+        for id in ids {
+            self.delete_all(id).await.map_err(|error| {
+                let message = format!(
+                    "the shared tier may still have it, so it is not deleted here either: delete it \
+                     again when the tier answers ({error})"
+                );
+                ApiError::new(ErrorKind::Busy, message).code("shared_tier")
+            })?;
+        }
         Ok(writing)
     }
 

@@ -7,7 +7,7 @@
 //! - A document is its text. It is stored under the hash of the text beside the conversations, or, of
 //!   a private chat, in memory.
 //! - Removing one removes its text and every KV that contains it, those of its conversations
-//!   included. The conversations stay, and say that it was removed.
+//!   included, also from the shared tier. The conversations stay, and say that it was removed.
 //! - What of a document is ready is looked up in the tiers, block by block, at each call.
 
 mod blocks;
@@ -97,19 +97,25 @@ impl Documents {
     /// of these end. Both are durably gone afterwards.
     ///
     /// # Errors
-    /// When it is not stored, the database cannot be written, or a file cannot be removed.
+    /// When it is not stored, the database cannot be written, a file cannot be removed, or the shared tier
+    /// does not answer.
     pub async fn remove(&self, id: &DocumentId) -> Result<(), ApiError> {
         let key = document_key(&self.stored(id, true).await?.text);
         let transcript = &self.conversations.transcript;
         let about = transcript.conversations_about(id).done().await?;
         // No turn that began before writes the text's tokens after.
         let deletions: Vec<_> = about.iter().map(|id| transcript.begin_deletion(id)).collect();
+        let unshared = self.conversations.unshare(&about).await?;
         let mut removed = self.forget(&key).await;
         for conversation in &about {
             removed = self.forget(conversation).await.and(removed);
         }
         transcript.delete_document(id).await?;
+        drop(unshared);
         drop(deletions);
+        for conversation in &about {
+            self.conversations.republish(conversation);
+        }
         Ok(removed?)
     }
 

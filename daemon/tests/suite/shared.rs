@@ -185,6 +185,35 @@ fn a_deleted_conversation_leaves_the_place_and_a_private_one_never_enters_it() {
 }
 
 #[test]
+fn a_removed_document_leaves_the_place_and_its_conversation_stays() {
+    let world = World::new();
+    let first = world.start("one");
+    let call = first.client.call("POST", "/v1/documents?name=castle.txt");
+    let added = call.body("CANARY in the castle. ".repeat(20)).send();
+    let id = added.json()["id"].as_str().unwrap().to_owned();
+    first.client.chat(&json!({
+        "conversation": "talk", "hob": {"append": true}, "temperature": 0, "max_tokens": 12,
+        "messages": [{"role": "user", "content": "How many doors?", "hob": {"documents": [id]}}],
+    }));
+    world.until_published(&first.client, 1);
+    let has_canary = || {
+        let files = files(&world.shared());
+        let all: Vec<u8> = files.iter().flat_map(|file| fs::read(file).unwrap()).collect();
+        contains(&all, b"CANARY")
+    };
+    assert!(has_canary());
+
+    let removed = first.client.call("DELETE", &format!("/v1/documents/{id}")).send();
+    assert_eq!(removed.status, 200, "{}", removed.text());
+    world.until_published(&first.client, 2);
+    assert!(!has_canary());
+    let is_kv = |file: &PathBuf| file.extension().is_some_and(|it| it == "kv" || it == "bin");
+    let kv: Vec<PathBuf> = files(&world.shared()).into_iter().filter(is_kv).collect();
+    assert_eq!(kv, Vec::<PathBuf>::new(), "it contained the text");
+    assert_eq!(messages(&world.start("two").client, "talk"), 2);
+}
+
+#[test]
 fn a_private_conversation_ends_while_the_trash_waits_for_a_place_that_fails() {
     let world = World::new();
     let launch = world.daemon("one").with_clock();
