@@ -95,6 +95,39 @@ fn open_webuis_history_keeps_its_branches_and_folds_reasoning_away() {
 }
 
 #[test]
+fn all_that_a_model_thought_before_and_between_the_parts_of_an_answer_stays() {
+    let world = World::new();
+    let mut chat = chatgpt();
+    let nodes = &mut chat["mapping"];
+    for (id, before, behind, thoughts) in [
+        ("t3", "t2", "a2", json!([{"content": "Cold slows yeast."}])),
+        ("t4", "t3", "a2", json!([])),
+        ("t5", "r3", "a3", json!([{"content": "Better be careful."}])),
+    ] {
+        let mut node = nodes["t2"].clone();
+        (node["id"], node["parent"], node["children"]) =
+            (json!(id), json!(before), json!([behind]));
+        node["message"]["content"]["thoughts"] = thoughts;
+        nodes[id] = node;
+        nodes[before]["children"] = json!([id]);
+        nodes[behind]["parent"] = json!(id);
+    }
+    let answer = world.import(JSON, chat.to_string());
+    let thought = "It is cool there.\n\nCold slows yeast.\n\nBetter be careful.";
+    let line = format!("4 < 2 assistant (o3-mini) [{thought}]: Six hours.\n\nAt least.");
+    assert_eq!(tree(&world, &list(&answer)[0])[3], line);
+
+    let mut chat = open_webui();
+    let content = &mut chat["chat"]["history"]["messages"]["a2"]["content"];
+    let more = "<details type=\"reasoning\">\n<summary>Thought</summary>\n&gt; Hm.\n</details>\n";
+    *content = json!(format!("{more}{}", content.as_str().unwrap()));
+    let answer = world.import(JSON, json!([chat]).to_string());
+    let line =
+        "4 < 2 assistant (deepseek-r1:8b) [Hm.\n\nFirst thought.\nSecond thought.]: Use both.";
+    assert_eq!(tree(&world, &list(&answer)[0])[3], line);
+}
+
+#[test]
 fn jans_messages_are_read_alone_and_with_their_thread_in_a_zip() {
     let world = World::new();
     let (thread, messages) = jan();

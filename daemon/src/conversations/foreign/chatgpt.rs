@@ -7,6 +7,7 @@
 //! - An answer may be a chain of nodes, with the calls of tools in between: one message here.
 
 use std::collections::{HashMap, HashSet};
+use std::iter;
 
 use serde_json::Value;
 
@@ -55,7 +56,7 @@ struct Step<'m> {
     last: Option<i64>,
     /// The answer that this node may be a part of.
     open: Option<i64>,
-    /// What the model thought before the answer to come.
+    /// What the model thought before the answer to come, or before its next part.
     reasoning: String,
 }
 
@@ -77,10 +78,10 @@ fn add<'m>(draft: &mut Draft, node: &Value, step: &Step<'m>) -> Step<'m> {
     };
     if is_answer && text(content, "content_type") == "thoughts" {
         let thoughts = content["thoughts"].as_array().into_iter().flatten();
-        let thoughts =
-            thoughts.map(|thought| text(thought, "content")).filter(|text| !text.is_empty());
-        let reasoning = thoughts.collect::<Vec<_>>().join("\n\n");
-        return Step { reasoning, ..unchanged };
+        let thoughts = thoughts.map(|thought| text(thought, "content"));
+        let all = iter::once(step.reasoning.as_str()).chain(thoughts);
+        let all: Vec<&str> = all.filter(|text| !text.is_empty()).collect();
+        return Step { reasoning: all.join("\n\n"), ..unchanged };
     }
     let is_hidden = metadata["is_visually_hidden_from_conversation"] == true;
     let is_for_all = matches!(text(message, "recipient"), "" | "all");
@@ -88,8 +89,8 @@ fn add<'m>(draft: &mut Draft, node: &Value, step: &Step<'m>) -> Step<'m> {
         return unchanged;
     };
     if let Some(open) = step.open.filter(|_| is_answer) {
-        draft.go_on(open, &text);
-        return unchanged;
+        draft.go_on(open, &text, &step.reasoning);
+        return Step { reasoning: String::new(), ..unchanged };
     }
     let message = ForeignMessage {
         is_answer,

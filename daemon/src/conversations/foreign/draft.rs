@@ -73,12 +73,18 @@ impl Draft {
         Some(self.store(parent.or(self.root), &message, foreign.at, finish))
     }
 
-    /// Adds to the text of an answer that the app has in several parts.
-    pub fn go_on(&mut self, answer: i64, text: &str) {
+    /// Adds to an answer that the app has in several parts. `reasoning`: what the model thought before this one.
+    pub fn go_on(&mut self, answer: i64, text: &str, reasoning: &str) {
         let index = usize::try_from(answer - 1).expect("ids count from one");
         let message = &mut self.messages[index]["message"];
-        let before = message["content"].as_str().unwrap_or_default();
-        message["content"] = format!("{before}\n\n{}", text.trim()).into();
+        for (name, part) in [("content", text.trim()), ("reasoning_content", reasoning.trim())] {
+            let before = message[name].as_str().unwrap_or_default();
+            let parts = [before, part].into_iter().filter(|part| !part.is_empty());
+            let whole = parts.collect::<Vec<_>>().join("\n\n");
+            if !whole.is_empty() {
+                message[name] = whole.into();
+            }
+        }
     }
 
     fn store(

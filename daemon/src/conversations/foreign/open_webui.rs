@@ -136,6 +136,9 @@ fn without_details(written: &str) -> (String, String) {
                     let line = line.trim_start_matches("&gt;").trim_start_matches('>');
                     line.strip_prefix(' ').unwrap_or(line)
                 });
+                if !reasoning.is_empty() {
+                    reasoning.push_str("\n\n");
+                }
                 reasoning.push_str(&lines.collect::<Vec<_>>().join("\n"));
             }
             rest.replace_range(begin..end, "");
