@@ -137,8 +137,8 @@ impl Edit {
         name: &ProfileName,
         on_disk: &OnDisk,
     ) -> Result<Checked, ApiError> {
-        let mut writes = BTreeMap::new();
-        let mut segments = Vec::new();
+        let (mut writes, mut segments) = (BTreeMap::new(), Vec::new());
+        let mut given = BTreeSet::new();
         for (at, segment) in self.segments.iter().enumerate() {
             let wrong = |field: &str, message: String| {
                 ApiError::field(format!("segments[{at}].{field}"), message)
@@ -146,7 +146,11 @@ impl Edit {
             let path = match (segment.source, &segment.path) {
                 (SourceKind::Text, _) => None,
                 (_, Some(path)) => Some(path.clone()),
-                (SourceKind::Tools, None) => Some(self.free_path(directory, name)),
+                (SourceKind::Tools, None) => {
+                    let path = self.free_path(directory, name, &given);
+                    given.insert(path.clone());
+                    Some(path)
+                }
                 (SourceKind::File, None) => {
                     return Err(wrong("path", "a file needs a name, such as rules.md".to_owned()));
                 }
@@ -181,10 +185,11 @@ impl Edit {
         Ok(Checked { profile, outline, toml, writes })
     }
 
-    /// An unused file name for tools without one.
-    fn free_path(&self, directory: &Path, name: &ProfileName) -> String {
+    /// An unused file name for tools without one. `given`: those of earlier segments.
+    fn free_path(&self, directory: &Path, name: &ProfileName, given: &BTreeSet<String>) -> String {
         let taken = |path: &str| {
-            directory.join(path).symlink_metadata().is_ok()
+            given.contains(path)
+                || directory.join(path).symlink_metadata().is_ok()
                 || self.segments.iter().any(|segment| segment.path.as_deref() == Some(path))
         };
         let numbered = (2..).map(|number| format!("{name}.tools-{number}.json"));

@@ -112,6 +112,20 @@ fn an_edit_of_an_older_revision_is_refused() {
 }
 
 #[test]
+fn each_of_several_tools_without_a_path_gets_a_file_of_its_own() {
+    let world = world();
+    let tools =
+        |name: &str| json!({"layer": "capabilities", "source": "tools", "content": tools(name)});
+    let text = json!({"layer": "identity", "source": "text", "content": "You are Ash."});
+    let segments = [text, tools("look"), tools("listen")];
+    let made = put(&world, "ash", &json!({"revision": null, "ttl": "kept", "segments": segments}));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let made = made.json();
+    let paths = [&made["segments"][1]["path"], &made["segments"][2]["path"]];
+    assert_eq!(paths, ["ash.tools.json", "ash.tools-2.json"]);
+}
+
+#[test]
 fn a_new_profile_is_made_with_its_files_and_removed_with_them() {
     let world = world();
     let draft = json!({"revision": null, "ttl": "kept", "segments": [
