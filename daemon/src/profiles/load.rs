@@ -39,8 +39,11 @@ impl LoadedProfile {
                     tracing::warn!(%file, error, is_usable, "profile broken");
                 }
                 // A repair may change a file that only the good version names.
-                files.extend(self.files.into_iter().filter(|known| known != file));
-                files.dedup();
+                for known in self.files {
+                    if !files.contains(&known) {
+                        files.push(known);
+                    }
+                }
                 Self { good: self.good, error: Some(error), files }
             }
         }

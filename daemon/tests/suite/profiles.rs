@@ -47,6 +47,18 @@ fn two_rooms_share_the_prefix_of_their_profile() {
 }
 
 #[test]
+fn a_broken_profile_names_each_of_its_files_once_however_often_it_is_read() {
+    let world = world(&[]);
+    let segment = |file: &str| format!("[[segment]]\nlayer = 'rules'\nfile = '{file}'\n\n");
+    world.profile("broken", &(segment("missing.md") + &segment("absent.md")));
+    for _ in 0..3 {
+        world.reload();
+    }
+    let files = world.parts.profiles.files();
+    assert_eq!(files.len(), 3, "its own and two others: {files:?}");
+}
+
+#[test]
 fn a_profile_is_named_with_each_request_and_is_no_part_of_the_transcript() {
     let world = world(&[("lights", LIGHTS)]);
     let with = |extra: Value| json!({"conversation": "a", "hob": merged(json!({"profile": "lights"}), &extra)});
