@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`transcript`] (the database), this file (the handle), `location` (where the KV is),
 //! [`readiness`] (what the next answer costs), [`pdf_texts`] (of files in requests), [`trash`]
-//! (deletion after an hour), [`export`] (conversations as files), [`sharing`] (with other daemons).
+//! (deletion after an hour), [`export`] (conversations as files), [`sharing`] (with other daemons), `unpublished` (what
+//! they do not see yet).
 //!
 //! - Messages that a user deletes are gone for good after an hour, and with them all KV of their
 //!   conversation.
@@ -17,6 +18,7 @@ pub mod readiness;
 pub mod sharing;
 pub mod transcript;
 pub mod trash;
+mod unpublished;
 
 use std::slice;
 

@@ -27,6 +27,7 @@ use tokio::sync::{MutexGuard, watch};
 use tokio::time::{sleep, timeout};
 
 use super::transcript::{ConversationExport, Extent, Transcript, TranscriptError, TurnTicket};
+use super::unpublished::Unpublished;
 use crate::blocking::compute;
 use crate::clock::Clock;
 use crate::error::{ApiError, ErrorKind};
@@ -91,12 +92,6 @@ struct Inner {
     writing: tokio::sync::Mutex<()>,
 }
 
-#[derive(Debug, Default)]
-struct Unpublished {
-    waiting: BTreeSet<ConversationId>,
-    is_busy: bool,
-}
-
 impl Sharing {
     /// Starts the loop that publishes.
     pub fn start(options: Options) -> Self {
@@ -113,15 +108,15 @@ impl Sharing {
 
     /// A conversation has changed: it is published soon.
     pub fn changed(&self, id: &ConversationId) {
-        self.inner.unpublished.send_if_modified(|it| it.waiting.insert(id.clone()));
+        self.inner.unpublished.send_if_modified(|it| it.add(id));
     }
 
     /// Waits until everything is published, for `patience` at most.
     pub async fn flush(&self, patience: Duration) {
         let mut unpublished = self.inner.unpublished.subscribe();
-        let done = unpublished.wait_for(|it| it.waiting.is_empty() && !it.is_busy);
+        let done = unpublished.wait_for(Unpublished::is_done);
         if timeout(patience, done).await.is_err() {
-            let conversations = self.inner.unpublished.borrow().waiting.len();
+            let conversations = self.inner.unpublished.borrow().waiting();
             tracing::warn!(conversations, "not published to the shared tier before the end");
         }
     }
@@ -179,7 +174,7 @@ impl Sharing {
             }
         }
         self.inner.known.lock().remove(id);
-        self.inner.unpublished.send_if_modified(|it| it.waiting.remove(id));
+        self.inner.unpublished.send_if_modified(|it| it.remove(id));
         Ok(())
     }
 
@@ -187,12 +182,9 @@ impl Sharing {
         let mut unpublished = self.inner.unpublished.subscribe();
         loop {
             // The sender is in `self`.
-            unpublished.wait_for(|it| !it.waiting.is_empty()).await.ok();
+            unpublished.wait_for(Unpublished::is_waiting).await.ok();
             let mut next = None;
-            self.inner.unpublished.send_modify(|it| {
-                next = it.waiting.pop_first();
-                it.is_busy = next.is_some();
-            });
+            self.inner.unpublished.send_modify(|it| next = it.begin());
             let Some(id) = next else { continue };
             let published = self.publish(&id).await;
             let waits = matches!(
@@ -201,12 +193,7 @@ impl Sharing {
                     SharedError::Paused | SharedError::Late(_) | SharedError::Store(_)
                 ))
             );
-            self.inner.unpublished.send_modify(|it| {
-                it.is_busy = false;
-                if waits {
-                    it.waiting.insert(id.clone());
-                }
-            });
+            self.inner.unpublished.send_modify(|it| it.end(waits));
             match published {
                 Ok(()) => {}
                 Err(_) if waits => sleep(RETRY).await,
