@@ -65,9 +65,11 @@ pub fn merge(
     }
     if exists(&transaction, id)? {
         let here = rows_by_path(&transaction, id)?;
-        let head = add(&transaction, id, export, &here, millis(now))?;
         // An answer that grows here stays the head.
-        if moves_head && check_idle(&transaction, id).is_ok() {
+        let moves_head = moves_head && check_idle(&transaction, id).is_ok();
+        let head = add(&transaction, id, export, &here, millis(now))?;
+        if moves_head {
+            mark(&transaction, export, &here)?;
             transaction.execute(
                 "UPDATE conversations SET head = ?2, instructions = ?3, sampling = nullif(?4, '{}'),
                      updated_at = max(updated_at, ?5)
@@ -151,12 +153,38 @@ fn add(
             node.finish.clone().map(imported_finish),
             node.starts_prompt,
             node.summary,
-            (!node.brings.is_empty()).then(|| json!(node.brings).to_string()),
+            brings(node),
         ])?;
         last = Some(connection.last_insert_rowid());
         rows.extend(last.map(|row| (node.id, row)));
     }
     Ok(export.head.and_then(|head| rows.get(&head).copied()).or(last))
+}
+
+/// Lets the prompts of messages that are `here` begin where the export's do.
+fn mark(
+    connection: &Connection,
+    export: &ConversationExport,
+    here: &HashMap<Path, i64>,
+) -> Result<(), TranscriptError> {
+    let mut update = connection.prepare_cached(
+        "UPDATE messages SET starts_prompt = ?2, summary = ?3, brings = ?4 WHERE id = ?1
+         AND NOT (starts_prompt IS ?2 AND summary IS ?3 AND brings IS ?4)",
+    )?;
+    let mut paths: HashMap<i64, Path> = HashMap::new();
+    for node in &export.messages {
+        let path = path(node.parent.and_then(|parent| paths.get(&parent)), &node.message);
+        paths.insert(node.id, path);
+        if let Some(row) = here.get(&path) {
+            update.execute(params![row, node.starts_prompt, node.summary, brings(node)])?;
+        }
+    }
+    Ok(())
+}
+
+/// As it is stored.
+fn brings(node: &Node) -> Option<String> {
+    (!node.brings.is_empty()).then(|| json!(node.brings).to_string())
 }
 
 /// Marks how an answer ended, elsewhere: it is no turn of this daemon. [`read`](super::read) removes the

@@ -256,6 +256,36 @@ async fn a_text_from_elsewhere_that_arrives_after_a_deletion_is_not_merged() {
 }
 
 #[tokio::test]
+async fn a_newer_text_from_elsewhere_says_where_prompts_begin() {
+    let (transcript, id, now) = world();
+    let export = |starts: bool| {
+        let message = |n: i64, role: &str| {
+            json!({"id": n, "parent": (n > 1).then_some(n - 1),
+                "message": {"role": role, "content": n.to_string()}})
+        };
+        let mut third = message(3, "user");
+        if starts {
+            third["starts_prompt"] = json!(true);
+            third["summary"] = json!("Older.");
+            third["brings"] = json!([0]);
+        }
+        let messages = [message(1, "user"), message(2, "assistant"), third];
+        let json = json!({"format": "hob conversation", "id": id.as_str(), "messages": messages});
+        ConversationExport::from_json(&json).unwrap()
+    };
+    let whole = (false, None, Vec::<u32>::new());
+    let part = (true, Some("Older.".to_owned()), vec![0]);
+    for (starts, moves_head, expected) in
+        [(false, true, &whole), (true, false, &whole), (true, true, &part), (false, true, &whole)]
+    {
+        transcript.merge(id.clone(), export(starts), moves_head, now).done().await.unwrap();
+        let text = transcript.get(&id).done().await.unwrap().unwrap();
+        let SavedMessage { starts_prompt, summary, brings, .. } = text.messages[2].clone();
+        assert_eq!(&(starts_prompt, summary, brings), expected);
+    }
+}
+
+#[tokio::test]
 async fn a_conversation_is_private_while_a_private_request_of_it_runs_or_has_left_text() {
     let (transcript, id, now) = world();
     let first = transcript.open_private(&id).await.unwrap();
