@@ -72,7 +72,8 @@ const UNNAMED: &str = "id NOT IN (SELECT document FROM message_documents)
     AND NOT EXISTS (SELECT 1 FROM deleted_messages WHERE instr(content, documents.id) > 0)";
 
 impl Transcript {
-    /// Stores a document, or puts one that is stored already into the library.
+    /// Stores a document, or puts one that is stored already into the library. One outside the library then has
+    /// another hour until a message names it.
     pub fn put_document(
         &self,
         document: StoredDocument,
@@ -204,7 +205,9 @@ pub(super) fn put(
         .prepare_cached(
             "INSERT INTO documents (id, name, kind, text, created_at, in_library, bytes)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-             ON CONFLICT DO UPDATE SET in_library = max(in_library, excluded.in_library)",
+             ON CONFLICT DO UPDATE SET in_library = max(in_library, excluded.in_library),
+                 created_at = CASE WHEN in_library THEN created_at
+                                   ELSE max(created_at, excluded.created_at) END",
         )?
         .execute(params![
             document.id().as_str(),
@@ -344,6 +347,28 @@ fn ids(
 mod tests {
     use super::*;
     use crate::conversations::transcript::schema;
+
+    #[test]
+    fn a_document_that_is_added_again_has_another_hour_until_a_message_names_it() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection).unwrap();
+        let document = |text: &str| StoredDocument {
+            name: "a.txt".to_owned(),
+            kind: "text".to_owned(),
+            text: text.to_owned(),
+        };
+        let (waiting, kept) = (document("A castle."), document("A mill."));
+        put(&connection, &kept, true, Timestamp(1_000)).unwrap();
+        for at in [1_000, 5_000] {
+            put(&connection, &waiting, false, Timestamp(at)).unwrap();
+            put(&connection, &kept, false, Timestamp(at)).unwrap();
+        }
+        let times = list(&mut connection).unwrap().into_iter();
+        let times: Vec<(bool, i64)> = times.map(|it| (it.in_library, it.created_at)).collect();
+        assert_eq!(times, [(false, 5_000), (true, 1_000)]);
+        assert!(delete_unused(&mut connection, Timestamp(4_000)).unwrap().is_empty());
+        assert_eq!(delete_unused(&mut connection, Timestamp(6_000)).unwrap(), [waiting.text]);
+    }
 
     #[test]
     fn a_list_of_documents_reads_no_text() {
