@@ -141,11 +141,18 @@ impl Conversations {
             let message = "a private conversation has no trash: delete it";
             return Err(ApiError::field("trashed", message));
         }
+        let changes_text = change.changes_text();
         match self.transcript.change(id, change, self.now()).done().await {
             Err(error @ TranscriptError::NoSuchMessage { .. }) => {
                 Err(ApiError::field("head", error.to_string()))
             }
-            changed => Ok(changed?),
+            changed => {
+                let was_known = changed?;
+                if was_known && changes_text {
+                    self.republish(id);
+                }
+                Ok(was_known)
+            }
         }
     }
 
@@ -163,9 +170,7 @@ impl Conversations {
         }
         let transcript = self.transcript.of_turn(Some(self.transcript.ticket(id)?));
         let added = transcript.add_messages(id, messages, self.now()).done().await;
-        if !self.transcript.is_private(id) {
-            self.republish(id);
-        }
+        self.republish(id);
         added.map_err(of_message)
     }
 
@@ -180,6 +185,7 @@ impl Conversations {
         text: String,
     ) -> Result<i64, ApiError> {
         let edited = self.transcript.edit_message(id, message, text, self.now()).done().await;
+        self.republish(id);
         edited.map_err(of_message)
     }
 
@@ -218,7 +224,9 @@ impl Conversations {
         id: &ConversationId,
         message: i64,
     ) -> Result<Moved, ApiError> {
-        self.transcript.restore_message(id, message).done().await.map_err(of_message)
+        let restored = self.transcript.restore_message(id, message).done().await;
+        self.republish(id);
+        restored.map_err(of_message)
     }
 
     /// Copies the beginning of a conversation. The copy finds its KV by the same tokens.
@@ -230,7 +238,9 @@ impl Conversations {
             let message = "a copy of a private conversation would be on disk";
             return Err(ApiError::new(ErrorKind::Invalid, message).code("private"));
         }
-        self.transcript.fork(fork, self.now()).done().await.map_err(of_message)
+        let copied = self.transcript.fork(fork, self.now()).done().await.map_err(of_message)?;
+        self.republish(&copied);
+        Ok(copied)
     }
 
     /// Deletes text and KV, and cancels a running answer; `false` if there was no text. Both are
@@ -344,9 +354,9 @@ impl Conversations {
         if shared.is_empty() { Ok(None) } else { sharing.delete(&shared).await.map(Some) }
     }
 
-    /// The text in the shared tier no longer has what was deleted here.
+    /// Lets the shared tier have the text as it is now; that of a private conversation never.
     pub fn republish(&self, id: &ConversationId) {
-        if let Some(sharing) = &self.sharing {
+        if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
             sharing.changed(id);
         }
     }

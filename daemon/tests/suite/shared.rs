@@ -112,6 +112,34 @@ fn an_item_is_added_behind_what_another_daemon_has_answered() {
 }
 
 #[test]
+fn a_copy_an_import_and_an_edit_are_there_through_another_daemon_before_a_turn() {
+    let world = World::new();
+    let (first, second) = (world.start("one"), world.start("two"));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    let talk = "/v1/conversations/talk";
+    let fork = json!({"message": first.client.get(talk)["head"], "id": "copy"});
+    let copied = first.client.call("POST", &format!("{talk}/fork")).json(&fork).send();
+    assert_eq!(copied.json()["id"], "copy", "{}", copied.text());
+    world.until_published(&first.client, 2);
+    assert_eq!(messages(&second.client, "copy"), 2);
+
+    let mut file = first.client.get(&format!("{talk}/export"));
+    file["id"] = json!("brought");
+    let imported = first.client.call("POST", "/v1/conversations/import").json(&file).send();
+    assert_eq!(imported.status, 200, "{}", imported.text());
+    world.until_published(&first.client, 3);
+    assert_eq!(messages(&second.client, "brought"), 2);
+
+    let question = first.client.get("/v1/conversations/brought")["messages"][0]["id"].clone();
+    let path = format!("/v1/conversations/brought/messages/{question}");
+    let edited = first.client.call("PATCH", &path).json(&json!({"content": "Again"})).send();
+    assert_eq!(edited.status, 200, "{}", edited.text());
+    world.until_published(&first.client, 4);
+    assert_eq!(messages(&world.start("three").client, "brought"), 3);
+}
+
+#[test]
 fn a_damaged_object_is_computed_again() {
     let world = World::new();
     let (first, second) = (world.start("one"), world.start("two"));

@@ -122,6 +122,7 @@ impl Conversations {
             .unwrap_or_else(|| ConversationId::new(&names::answer("chat")).expect("a short name"));
         let imported = self.transcript.import(wanted, export, self.now()).done().await?;
         let ImportedConversation { id, was_here } = imported;
+        self.republish(&id);
         let renamed_from = id_there.filter(|name| name != id.as_str());
         Ok(Imported { id, renamed_from, was_here, kv: None })
     }
@@ -144,6 +145,7 @@ impl Conversations {
             Some(Err(reason)) => Some(ImportedKv::LeftOut { reason }),
             Some(Ok(kv)) => Some(self.import_kv(&imported.id, kv).await),
         };
+        self.republish(&imported.id); // With its KV.
         Ok(imported)
     }
 

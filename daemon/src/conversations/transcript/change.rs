@@ -26,6 +26,14 @@ pub struct Change {
     pub instructions: Option<String>,
 }
 
+impl Change {
+    /// Whether another daemon that takes the conversation over needs it.
+    pub fn changes_text(&self) -> bool {
+        let Self { title, head, sampling, instructions, pinned: _, trashed: _ } = self;
+        title.is_some() || head.is_some() || sampling.is_some() || instructions.is_some()
+    }
+}
+
 /// See [`super::Transcript::change`].
 pub fn apply(
     connection: &mut Connection,
