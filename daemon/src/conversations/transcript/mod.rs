@@ -136,6 +136,7 @@ impl Transcript {
         connection.pragma_update(None, "journal_mode", "wal")?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "foreign_keys", true)?;
+        connection.pragma_update(None, "secure_delete", true)?; // Deleted text becomes zeros.
         schema::migrate(&mut connection)?;
         end_streams(&connection)?;
         stale::delete(&connection, now)?;

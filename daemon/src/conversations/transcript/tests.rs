@@ -200,6 +200,24 @@ async fn a_conversation_of_any_length_can_be_deleted() {
 }
 
 #[tokio::test]
+async fn deleted_text_is_overwritten_in_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text.sqlite");
+    let transcript = Transcript::open(&path, Timestamp(0)).unwrap();
+    let [kept, deleted] = ["kept", "deleted"].map(|id| ConversationId::new(id).unwrap());
+    for (id, word) in [(&kept, "SPARROW "), (&deleted, "CANARY ")] {
+        let said = messages(&[("user".to_owned(), word.repeat(2_000))]);
+        drop(transcript.sync(id, said, Timestamp(1)));
+    }
+    assert!(transcript.delete(&deleted).done().await.unwrap());
+    drop(transcript);
+    let bytes = std::fs::read(&path).unwrap();
+    let has = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
+    assert!(has(b"SPARROW SPARROW"));
+    assert!(!has(b"CANARY"));
+}
+
+#[tokio::test]
 async fn a_turn_that_began_before_a_deletion_writes_nothing_after_it() {
     let (transcript, id, now) = world();
     let model = ModelHash([0; 8]);
