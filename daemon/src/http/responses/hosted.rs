@@ -40,13 +40,14 @@ const OF_SERVERS: [&str; 26] = [
 ];
 
 /// Whether the item is one that hobd reads, with a wrong type: its type is unknown, and it has fields of what clients
-/// write, or neither a text nor the `status` of what a server ran.
+/// write, or nothing that a server writes: a text, a `status`, what is encrypted for it.
 pub fn is_mistyped(kind: &str, item: &Value) -> bool {
     let has = |name: &str| !item[name].is_null();
     // A server's own types have its name in front.
     let is_known = OF_SERVERS.contains(&kind) || kind.contains(':');
     let is_of_client = ["role", "call_id", "summary"].into_iter().any(has);
-    !is_known && (is_of_client || text(item).is_none() && !has("status"))
+    let is_of_server = text(item).is_some() || has("status") || has("encrypted_content");
+    !is_known && (is_of_client || !is_of_server)
 }
 
 /// A call that was run elsewhere.
