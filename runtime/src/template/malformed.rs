@@ -2,8 +2,9 @@
 //!
 //! - A prompt has them as the model wrote them, not as a quoted string, so that the call keeps its
 //!   tokens. A mark stands for them while the template is rendered.
+//! - A template that reads each argument fails at a mark: it gets an object, see [`mended`].
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use hob_slots::hex_text;
@@ -42,4 +43,65 @@ impl Malformed {
 /// Whether it began as an object and is none.
 fn is_malformed(text: &str) -> bool {
     text.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err()
+}
+
+/// Serde_json reads no deeper.
+const MAX_DEPTH: usize = 128;
+
+/// An escape has fewer characters, of two units of UTF-16.
+const MAX_ESCAPE: usize = 12;
+
+/// An object in place of arguments that are none. Those that broke off have their members as far as the text goes:
+/// a text in them ends there, and of other values only whole ones stay. Other text becomes the one member
+/// `arguments`.
+pub(super) fn mended(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return json!({});
+    }
+    let of_broken = if is_malformed(text) { closed(text) } else { None };
+    of_broken.unwrap_or_else(|| json!({"arguments": text}))
+}
+
+/// The object that `text` begins; `None` where it is none in front of its last value either.
+fn closed(text: &str) -> Option<Value> {
+    let object = |json: &str| serde_json::from_str::<Value>(json).ok().filter(Value::is_object);
+    let (mut open, mut in_text, mut is_escaped) = (Vec::new(), false, false);
+    // Where the last value begins or the last bracket ends, and what is open there.
+    let (mut known, mut behind_known) = (0, String::new());
+    for (at, character) in text.char_indices() {
+        if in_text {
+            in_text = is_escaped || character != '"';
+            is_escaped = !is_escaped && character == '\\';
+            continue;
+        }
+        match character {
+            '"' => in_text = true,
+            '{' => open.push('}'),
+            '[' => open.push(']'),
+            '}' | ']' => drop(open.pop()),
+            _ => {}
+        }
+        if open.len() > MAX_DEPTH {
+            return None;
+        }
+        if "{[]},".contains(character) {
+            known = if character == ',' { at } else { at + 1 };
+            behind_known = closing(&open);
+        }
+    }
+    let behind = closing(&open);
+    let whole = match in_text {
+        true => {
+            let ends = text.char_indices().rev().map(|(at, _)| at);
+            let ends = std::iter::once(text.len()).chain(ends).take(MAX_ESCAPE + 1);
+            ends.map(|end| format!("{}\"{behind}", &text[..end])).find_map(|json| object(&json))
+        }
+        false => object(&format!("{text}{behind}")),
+    };
+    whole.or_else(|| object(&format!("{}{behind_known}", &text[..known])))
+}
+
+/// The brackets that close the `open` ones.
+fn closing(open: &[char]) -> String {
+    open.iter().rev().collect()
 }

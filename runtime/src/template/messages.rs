@@ -1,18 +1,22 @@
 //! Converts OpenAI's messages to the form of Hugging Face's library, for which templates are
 //! written.
 //!
-//! - Arguments of calls are JSON text in OpenAI's form, and become objects.
+//! - Arguments of calls are JSON text in OpenAI's form, and become objects. Some clients write none as empty text.
 //! - Missing or null content becomes empty text, unless the template checks for `none`.
 //! - Content in parts becomes one text, unless the template writes the texts of parts.
 //! - The role `developer` becomes `system` where a template does not know it.
 
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::malformed::mended;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arguments {
-    /// Parsed.
+    /// Parsed. Text that is not a JSON object stays text.
     AsObjects,
     AsText,
+    /// Parsed, and mended where they are no object.
+    AsMendedObjects,
 }
 
 /// What a template expects of messages.
@@ -49,10 +53,11 @@ pub(super) fn as_templates_expect(
     // Null or empty `tool_calls` are removed: templates test `tool_calls is defined`.
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
     match calls.filter(|calls| !calls.is_empty()) {
-        Some(calls) if arguments == Arguments::AsObjects => {
-            calls.iter_mut().for_each(parse_arguments);
+        Some(_) if arguments == Arguments::AsText => {}
+        Some(calls) => {
+            let mends = arguments == Arguments::AsMendedObjects;
+            calls.iter_mut().for_each(|call| parse_arguments(call, mends));
         }
-        Some(_) => {}
         None => drop(message.shift_remove("tool_calls")),
     }
     Value::Object(message)
@@ -77,22 +82,24 @@ fn asks_for_null(source: &str) -> bool {
     forms.iter().any(|form| asks.iter().any(|asks| source.contains(&format!("{form}{asks}"))))
 }
 
-/// Text that is not a JSON object stays text.
-fn parse_arguments(call: &mut Value) {
+/// Text that is not a JSON object is mended or stays text.
+fn parse_arguments(call: &mut Value, mends: bool) {
     let call = match call.get("function") {
         Some(Value::Object(_)) => &mut call["function"],
         _ => call,
     };
     let Some(Value::String(text)) = call.get("arguments") else { return };
-    if let Ok(arguments @ Value::Object(_)) = serde_json::from_str(text) {
-        call["arguments"] = arguments;
-    }
+    let arguments = match serde_json::from_str(text) {
+        Ok(arguments @ Value::Object(_)) => arguments,
+        _ if text.trim().is_empty() => json!({}),
+        _ if mends => mended(text),
+        _ => return,
+    };
+    call["arguments"] = arguments;
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn expected(message: &Value, source: &str) -> Value {
@@ -109,11 +116,13 @@ mod tests {
             {"function": {"name": "f", "arguments": "{\"b\": 1, \"a\": 2}"}},
             {"function": {"name": "g", "arguments": "not JSON"}},
             {"name": "h", "arguments": "{}"},
+            {"function": {"name": "i", "arguments": ""}},
         ]});
         let calls = &expected(&message, "")["tool_calls"];
         assert_eq!(calls[0]["function"]["arguments"].to_string(), r#"{"b":1,"a":2}"#);
         assert_eq!(calls[1]["function"]["arguments"], "not JSON");
         assert_eq!(calls[2]["arguments"], json!({}));
+        assert_eq!(calls[3]["function"]["arguments"], json!({}));
     }
 
     #[test]

@@ -119,17 +119,18 @@ impl ChatTemplate {
     /// The prompt.
     ///
     /// Most templates expect the arguments of past calls as objects. One that fails is rendered
-    /// again with text.
+    /// again with text, then with those mended that are no objects: it may read each argument.
     pub fn render(&self, input: &RenderInput<'_>) -> Result<String, TemplateError> {
         let mut messages = input.messages.to_vec();
         let malformed = Malformed::take_from(&mut messages);
-        let input = RenderInput { messages: &messages, ..*input };
-        let rendered = self.render_with(&input, Arguments::AsObjects);
+        let marked = RenderInput { messages: &messages, ..*input };
+        let rendered = self.render_with(&marked, Arguments::AsObjects);
         let has_calls = || messages.iter().any(|message| message.get("tool_calls").is_some());
         let rendered = match rendered {
-            Err(TemplateError::Failed(_)) if has_calls() => {
-                self.render_with(&input, Arguments::AsText).or(rendered)
-            }
+            Err(TemplateError::Failed(_)) if has_calls() => self
+                .render_with(&marked, Arguments::AsText)
+                .or_else(|_| self.render_with(input, Arguments::AsMendedObjects))
+                .or(rendered),
             rendered => rendered,
         };
         rendered.map(|prompt| malformed.put_into(prompt))

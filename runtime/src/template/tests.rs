@@ -56,6 +56,40 @@ fn arguments_that_are_no_json_stay_as_the_model_wrote_them() {
 }
 
 #[test]
+fn a_template_that_reads_each_argument_gets_those_of_a_call_that_broke_off() {
+    for members in ["call.function.arguments | items", "call.function.arguments.items()"] {
+        let source = format!(
+            "{{% for message in messages %}}{{% for call in message.tool_calls %}}\
+             {{% for key, value in {members} %}}{{{{ key }}}}={{{{ value }}}};{{% endfor %}}\
+             {{% endfor %}}{{% endfor %}}"
+        );
+        for (arguments, expected) in [
+            (r#"{"path": "a.rs", "text": "say \"né"#, "path=a.rs;text=say \"né;"),
+            (r#"{"a": "x\"#, "a=x;"),
+            (r#"{"a": "x\ud83d\ude0"#, "a=x;"),
+            (r#"{"a": 1, "b": tru"#, "a=1;"),
+            (r#"{"a": {"b": [1, 2"#, "a={'b': [1, 2]};"),
+            (r#"{"a": "}", "b"#, "a=};"),
+            (r#"{"a": {"b": 1} and"#, "a={'b': 1};"),
+            (r#"{"a"#, ""),
+            ("{a: 1}", "arguments={a: 1};"),
+            ("[1]", "arguments=[1];"),
+            ("", ""),
+        ] {
+            let call = json!({"function": {"name": "f", "arguments": arguments}});
+            let whole = json!({"function": {"name": "g", "arguments": "{\"c\": 2}"}});
+            let messages = [json!({"role": "assistant", "tool_calls": [call, whole]})];
+            let rendered = try_render(&source, &messages);
+            assert_eq!(rendered, Ok(format!("{expected}c=2;")), "{arguments} with {members}");
+        }
+        let deep = format!("{{\"a\": {}", "[".repeat(100_000));
+        let call = json!({"function": {"name": "f", "arguments": deep}});
+        let messages = [json!({"role": "assistant", "tool_calls": [call]})];
+        assert_eq!(try_render(&source, &messages), Ok(format!("arguments={deep};")));
+    }
+}
+
+#[test]
 fn tojson_writes_what_python_writes() {
     let message =
         "{\"role\": \"user\", \"content\": \"Grüße & <b>\", \"list\": [1, 2.5, {\"a\": []}]}";
