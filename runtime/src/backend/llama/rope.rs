@@ -6,7 +6,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use llama_cpp_sys_2 as sys;
 
@@ -117,7 +117,7 @@ pub(super) fn read_rope(
         return Err(Immovable::CacheType(options.cache_type_k.clone()));
     }
     let rotated = metadata.count("rope.dimension_count").unwrap_or(head);
-    let factors = factors(path).map_err(|()| Immovable::LongRope)?;
+    let factors = factors(weights, path).map_err(|()| Immovable::LongRope)?;
     if rotated > head || (!factors.is_empty() && factors.len() < rotated / 2) {
         return Err(unknown());
     }
@@ -144,9 +144,30 @@ fn read_yarn(metadata: &Metadata<'_>, rope: &Rope, trained: i32) -> Yarn {
     Yarn::new(rope, extrapolated.unwrap_or(1.0), original, turns)
 }
 
-/// The factors of the file; empty without any. `Err`: it has some, which cannot be read or depend on the
+/// The factors of the model; empty without any. `Err`: it has some, which cannot be read or depend on the
 /// context.
-fn factors(path: &Path) -> Result<Vec<f32>, ()> {
+fn factors(weights: &Weights, path: &Path) -> Result<Vec<f32>, ()> {
+    let mut factors = Vec::new();
+    for file in files(weights, path).ok_or(())? {
+        factors.append(&mut factors_in(&file)?);
+    }
+    Ok(factors)
+}
+
+/// The files of the model, of which `path` is the first. One of several may have no tensors.
+fn files(weights: &Weights, path: &Path) -> Option<Vec<PathBuf>> {
+    let count = super::metadata(weights, "split.count");
+    let count: usize = count.and_then(|count| count.parse().ok()).unwrap_or(1);
+    if count <= 1 {
+        return Some(vec![path.to_owned()]);
+    }
+    let stem = path.to_str()?.strip_suffix(&format!("-00001-of-{count:05}.gguf"))?;
+    let file = |number: usize| PathBuf::from(format!("{stem}-{number:05}-of-{count:05}.gguf"));
+    Some((1..=count).map(file).collect())
+}
+
+/// Those of one file.
+fn factors_in(path: &Path) -> Result<Vec<f32>, ()> {
     let name = path.to_str().and_then(|path| CString::new(path).ok()).ok_or(())?;
     let tensor = |name: &str| CString::new(name).expect("it has no NUL");
     let (factors, long) = (tensor(FACTORS), tensor("rope_factors_long.weight"));

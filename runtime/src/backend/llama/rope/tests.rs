@@ -22,6 +22,8 @@ const CELLS: usize = 8;
 enum Value {
     Text(&'static str),
     Number(u32),
+    Short(u16),
+    Signed(i32),
     Float(f32),
     /// Four whole numbers.
     Sections([i32; 4]),
@@ -95,6 +97,14 @@ fn changed(file: &[u8], metadata: &[(&str, Value)], factors: &[f32]) -> Vec<u8> 
         match value {
             Value::Text(value) => bytes.extend([&8_u32.to_le_bytes()[..], &text(value)].concat()),
             Value::Number(value) => bytes.extend([4, *value].map(u32::to_le_bytes).concat()),
+            Value::Short(value) => {
+                bytes.extend(2_u32.to_le_bytes());
+                bytes.extend(value.to_le_bytes());
+            }
+            Value::Signed(value) => {
+                bytes.extend(5_u32.to_le_bytes());
+                bytes.extend(value.to_le_bytes());
+            }
             Value::Float(value) => {
                 bytes.extend([6, value.to_bits()].map(u32::to_le_bytes).concat())
             }
@@ -175,10 +185,33 @@ fn of_half_rotated_heads(tiny: &[u8]) -> Vec<u8> {
     relabelled(&patched(tiny, &[("llama.rope.dimension_count", 16)]), "llama", "gemma")
 }
 
+/// The file as two shards: the first has the metadata, and the second the tensors.
+fn in_shards(file: &[u8], factors: &[f32]) -> [Vec<u8>; 2] {
+    let (metadata_end, _) = ends(file);
+    let mut bare = [&file[..8], &[0_u8; 8], &file[16..metadata_end]].concat();
+    bare.resize(bare.len().next_multiple_of(32), 0);
+    let tensors = number(file, 8) + usize::from(!factors.is_empty());
+    let of_shard = |shard: u16| {
+        [
+            ("split.no", Value::Short(shard)),
+            ("split.count", Value::Short(2)),
+            ("split.tensors.count", Value::Signed(i32::try_from(tensors).unwrap())),
+        ]
+    };
+    [changed(&bare, &of_shard(0), &[]), changed(file, &of_shard(1), factors)]
+}
+
 fn load(bytes: &[u8], cache_type: &str) -> LlamaModel {
+    load_files(&[("model.gguf", bytes)], cache_type)
+}
+
+/// Loads the first of the files; the others are beside it.
+fn load_files(files: &[(&str, &[u8])], cache_type: &str) -> LlamaModel {
     let directory = tempfile::tempdir().expect("a directory can be made");
-    let path = directory.path().join("model.gguf");
-    fs::write(&path, bytes).expect("there is room");
+    for (name, bytes) in files {
+        fs::write(directory.path().join(name), bytes).expect("there is room");
+    }
+    let path = directory.path().join(files[0].0);
     let cache_type = cache_type.to_owned();
     let options = LlamaOptions {
         threads: 1,
@@ -366,6 +399,21 @@ fn scaling_yarn_factors_and_a_part_of_a_head_are_honoured() {
         check_shifts(&model, 100, factor, F16, what);
         check_computed(&model, F16, what);
     }
+}
+
+#[test]
+fn factors_in_another_shard_are_honoured() {
+    let tiny = fixture("hob-tiny-f16.gguf");
+    let half = load(&tiny, "f16").facts().rope.as_ref().unwrap().rotated / 2;
+    let factors: Vec<f32> = (0..half).map(|pair| 1.0 + pair as f32 / 4.0).collect();
+    let [first, second] = in_shards(&tiny, &factors);
+    let files = [
+        ("model-00001-of-00002.gguf", first.as_slice()),
+        ("model-00002-of-00002.gguf", second.as_slice()),
+    ];
+    let model = load_files(&files, "f16");
+    assert_eq!(model.facts().rope.as_ref().unwrap().factors, factors);
+    check_shifts(&model, 20, 1.0, F16, "factors in another shard");
 }
 
 #[test]
