@@ -78,6 +78,45 @@ impl Kind {
             _ => text(),
         }
     }
+
+    /// The same of a value that matches one of these schemas: a text where none of them allows what it would be
+    /// otherwise. `12345` is a text where a text or null is expected.
+    pub(crate) fn to_json_of(self, written: &str, schemas: &[&Value]) -> String {
+        let json = self.to_json(written);
+        let is_allowed = |value: Value| schemas.iter().any(|schema| allows(schema, &value));
+        if self != Self::Any
+            || schemas.is_empty()
+            || serde_json::from_str::<Value>(&json).is_ok_and(is_allowed)
+        {
+            return json;
+        }
+        Value::from(written).to_string()
+    }
+}
+
+/// Whether the value has a type that the schema names, or is among those that it lists. True where it does neither.
+fn allows(schema: &Value, value: &Value) -> bool {
+    let is_of = |name: &Value| match name.as_str() {
+        Some("string") => value.is_string(),
+        Some("number") => value.is_number(),
+        Some("integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        Some("boolean") => value.is_boolean(),
+        Some("null") => value.is_null(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => true,
+    };
+    let any = |key: &str, allowed: &dyn Fn(&Value) -> bool| {
+        schema.get(key).and_then(Value::as_array).map(|all| all.iter().any(allowed))
+    };
+    let of_one = || schema.get("type").filter(|name| name.is_string()).map(is_of);
+    of_one()
+        .or_else(|| any("type", &is_of))
+        .or_else(|| any("enum", &|one| one == value))
+        .or_else(|| any("anyOf", &|one| allows(one, value)))
+        .or_else(|| any("oneOf", &|one| allows(one, value)))
+        .or_else(|| schema.get("const").map(|one| one == value))
+        .unwrap_or(true)
 }
 
 #[cfg(test)]
@@ -108,5 +147,32 @@ mod tests {
         assert_eq!(Kind::Json.to_json("True"), "true");
         assert_eq!(Kind::Any.to_json("{\"a\": 1.50}"), "{\"a\": 1.50}");
         assert_eq!(Kind::Any.to_json("one \"two\""), r#""one \"two\"""#);
+    }
+
+    #[test]
+    fn a_value_that_a_schema_does_not_allow_is_a_text() {
+        let nullable = json!({"type": ["string", "null"]});
+        let optional = json!({"anyOf": [{"type": "string"}, {"type": "null"}]});
+        let counted = json!({"oneOf": [{"type": "string"}, {"type": "integer"}]});
+        let listed = json!({"enum": ["1", 2, null]});
+        for (schema, written, expected) in [
+            (&nullable, "12345", r#""12345""#),
+            (&nullable, " true\n", r#"" true\n""#),
+            (&nullable, "null", "null"),
+            (&nullable, "None", "null"),
+            (&optional, "[1]", r#""[1]""#),
+            (&optional, "a", r#""a""#),
+            (&counted, "7", "7"),
+            (&counted, "7.50", r#""7.50""#),
+            (&listed, "1", r#""1""#),
+            (&listed, "2", "2"),
+            (&json!({"$ref": "#/$defs/any"}), "1", "1"),
+        ] {
+            let kind = Kind::of(schema);
+            assert_eq!(kind.to_json_of(written, &[schema]), expected, "{written} of {schema}");
+        }
+        assert_eq!(Kind::Any.to_json_of("1", &[&nullable, &counted]), "1");
+        assert_eq!(Kind::Any.to_json_of("1", &[]), "1");
+        assert_eq!(Kind::Json.to_json_of("true", &[&json!({"type": "integer"})]), "true");
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Tags {
 #[derive(Clone, Debug)]
 struct Value {
     kind: Kind,
-    /// Of a value that may be written as tags, else null.
+    /// Null where the parameter is not declared.
     schema: serde_json::Value,
     end: String,
     /// What opens and closes the value is not known yet.
@@ -139,7 +139,7 @@ impl Parser {
                 (r#"type="string""#, Kind::Any) => Kind::Text,
                 (_, kind) => kind,
             };
-            let schema = schema.filter(|_| form.nests).cloned().unwrap_or_default();
+            let schema = schema.cloned().unwrap_or_default();
             let end = match form.value_end {
                 ValueEnd::Mark(mark) => mark.to_owned(),
                 ValueEnd::WithKey(before, behind) => format!("{before}{key}{behind}"),
@@ -220,7 +220,7 @@ impl Parser {
             (_, Some(_)) if is_nested => {
                 json_fragment = nested::to_json(tags.form, written, &value.schema);
             }
-            (kind, Some(_)) => json_fragment = kind.to_json(written),
+            (kind, Some(_)) => json_fragment = kind.to_json_of(written, &[&value.schema]),
             (_, None) => return false,
         }
         let Some(end) = end else {

@@ -128,7 +128,8 @@ fn leaf(text: &str, schemas: &[&Value]) -> Value {
         });
         empty.filter(|_| text.trim().is_empty() && kind == Kind::Json)
     };
-    let read = || serde_json::from_str(&kind.to_json(text)).unwrap_or_else(|_| Value::from(text));
+    let json = || kind.to_json_of(text, schemas);
+    let read = || serde_json::from_str(&json()).unwrap_or_else(|_| Value::from(text));
     empty().unwrap_or_else(read)
 }
 

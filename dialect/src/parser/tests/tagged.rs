@@ -24,6 +24,19 @@ fn tags_are_read_as_json() {
 }
 
 #[test]
+fn digits_are_a_text_where_the_schema_allows_no_number() {
+    let optional = serde_json::json!({"anyOf": [{"type": "string"}, {"type": "null"}]});
+    let schema = serde_json::json!({"properties": {"zip": optional, "note": optional}});
+    let tools = Signatures::new([("f".to_owned(), schema)]);
+    let answer = "<tool_call>\n<function=f>\n<parameter=zip>\n01234\n</parameter>\n\
+                  <parameter=note>\n12345\n</parameter>\n<parameter=other>\n12345\n</parameter>\n\
+                  </function>\n</tool_call>";
+    let parser = Parser::new(Dialect::QwenCoder, Some(tools), false);
+    let expected = call(0, "f", r#"{"zip": "01234", "note": "12345", "other": 12345}"#);
+    assert_eq!(read(parser, [answer]), expected);
+}
+
+#[test]
 fn a_section_mark_without_a_call_is_content() {
     let answer = "The mark <tool_call> opens a call.";
     assert_eq!(parts_of_tool(Dialect::QwenCoder, answer), [content(answer)]);
