@@ -35,8 +35,21 @@ impl Signatures {
     /// The schema of a parameter. One that is not declared takes anything.
     pub(crate) fn parameter(&self, tool: &str, key: &str) -> Option<&Value> {
         let (_, parameters) = self.tools.iter().find(|(name, _)| name == tool)?;
-        parameters.get("properties")?.get(key)
+        Some(referred(parameters, parameters.get("properties")?.get(key)?))
     }
+}
+
+/// References that lead to one another: some lead round in a circle.
+const MAX_REFERENCES: usize = 8;
+
+/// The schema that a reference names.
+fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let named = |schema: &&'a Value| {
+        let path = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
+        root.pointer(path)
+    };
+    let all = std::iter::successors(Some(schema), named).take(MAX_REFERENCES);
+    all.last().unwrap_or(schema)
 }
 
 impl Kind {
@@ -147,6 +160,25 @@ mod tests {
         assert_eq!(Kind::Json.to_json("True"), "true");
         assert_eq!(Kind::Any.to_json("{\"a\": 1.50}"), "{\"a\": 1.50}");
         assert_eq!(Kind::Any.to_json("one \"two\""), r#""one \"two\"""#);
+    }
+
+    #[test]
+    fn a_parameter_has_the_schema_that_it_refers_to() {
+        let tools = Signatures::new([(
+            "f".to_owned(),
+            json!({
+                "properties": {
+                    "size": {"$ref": "#/$defs/size"},
+                    "lost": {"$ref": "#/$defs/none"},
+                    "round": {"$ref": "#/properties/round"},
+                },
+                "$defs": {"size": {"$ref": "#/$defs/of_clothes"}, "of_clothes": {"enum": ["38", "40"]}},
+            }),
+        )]);
+        let kind = |key: &str| tools.parameter("f", key).map(Kind::of);
+        assert_eq!(kind("size"), Some(Kind::Text));
+        assert_eq!([kind("lost"), kind("round")], [Some(Kind::Any); 2]);
+        assert_eq!(kind("other"), None);
     }
 
     #[test]
