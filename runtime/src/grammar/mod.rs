@@ -35,7 +35,7 @@ use lark::Lark;
 pub use pattern::whole_pattern;
 pub use regular::lark_pattern;
 pub use schema::Strictness;
-use schema::{json_rule, with_strictness};
+use schema::{is_same, json_rule, with_strictness};
 pub use tools::{Calls, ToolSignature};
 
 /// A description of the answer.
@@ -48,13 +48,27 @@ pub struct Grammar {
     watch: Option<Parser>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 enum Form {
     Schema(Value),
     Lark(String),
     Tools(tools::ToolCalls),
     /// Calls, or the other form.
     CallsOr(tools::ToolCalls, Box<Form>),
+}
+
+impl PartialEq for Form {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Schema(one), Self::Schema(other)) => is_same(one, other),
+            (Self::Lark(one), Self::Lark(other)) => one == other,
+            (Self::Tools(one), Self::Tools(other)) => one == other,
+            (Self::CallsOr(one, form), Self::CallsOr(other, other_form)) => {
+                one == other && form == other_form
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Grammar {

@@ -24,6 +24,22 @@ pub enum Strictness {
     Strict,
 }
 
+/// Whether both are equal, with their members in the same order: answers have that of the schema.
+pub(super) fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len()
+                && pairs.all(|(one, other)| one.0 == other.0 && is_same(one.1, other.1))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        (one, other) => one == other,
+    }
+}
+
 /// Marks a schema, for [`json_rule`].
 pub(super) fn with_strictness(mut schema: Value, strictness: Strictness) -> Value {
     if let Value::Object(schema) = &mut schema {

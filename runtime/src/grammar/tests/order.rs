@@ -1,4 +1,4 @@
-//! The order of arguments that are not JSON.
+//! The order of arguments that are not JSON, and of the members of JSON.
 
 use super::*;
 
@@ -91,5 +91,25 @@ fn a_tool_without_parameters_is_called_without_arguments() {
         let grammar = Grammar::tool_call(dialect, std::slice::from_ref(&tool), Calls::One).unwrap();
         assert!(writes(factory, &grammar, &call(dialect, &[])));
         assert!(!writes(factory, &grammar, &call(dialect, &["a"])));
+    }
+}
+
+/// The first schema is still compiled when the second one comes.
+#[test]
+fn schemas_that_differ_in_order_alone_are_followed_each_in_its_own() {
+    let factory = GrammarFactory::new(&vocabulary(&[]));
+    for keys in [["a", "b"], ["b", "a"]] {
+        let tool = tool(keys.map(str::to_owned), &["a", "b"]);
+        let parameters = tool.parameters.clone().unwrap();
+        let form = Grammar::json_schema(&parameters, Strictness::Lenient).unwrap();
+        let called = Grammar::tool_call(Dialect::Hermes, &[tool], Calls::One).unwrap();
+        let [first, second] = keys;
+        let written = format!("{{\"{first}\": 1, \"{second}\": 1}}");
+        let call =
+            format!("<tool_call>\n{{\"name\": \"f\", \"arguments\": {written}}}\n</tool_call>");
+        assert!(writes(&factory, &form, &written), "{written}");
+        assert!(writes(&factory, &called, &call), "{call}");
+        let turned = format!("{{\"{second}\": 1, \"{first}\": 1}}");
+        assert!(!writes(&factory, &form, &turned), "{turned}");
     }
 }

@@ -18,18 +18,28 @@ use hob_dialect::forms::{Call, Channels, Form, Json, Named, Notation};
 use super::closing::closed;
 use super::error::GrammarError;
 use super::lark::{Control, Lark, SPACE, quoted};
-use super::schema::{OPTIONS, Strictness, json_rule, with_strictness};
+use super::schema::{OPTIONS, Strictness, is_same, json_rule, with_strictness};
 
 /// Calls in one answer: a small model could go on forever.
 const MAX_CALLS: usize = 16;
 
 /// A function that may be called.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct ToolSignature {
     pub name: String,
     /// A JSON schema; `None` allows any object.
     pub parameters: Option<Value>,
     pub strictness: Strictness,
+}
+
+impl PartialEq for ToolSignature {
+    fn eq(&self, other: &Self) -> bool {
+        let parameters = match (&self.parameters, &other.parameters) {
+            (Some(one), Some(other)) => is_same(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        parameters && (&self.name, self.strictness) == (&other.name, other.strictness)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
