@@ -386,6 +386,16 @@ mod tests {
     }
 
     #[test]
+    fn a_call_without_a_type_is_that_of_a_function() {
+        for none in [json!({}), json!({"type": null})] {
+            let mut call = json!({"id": "c1", "function": {"name": "f", "arguments": "{}"}});
+            call.as_object_mut().unwrap().extend(none.as_object().unwrap().clone());
+            let message = parse(json!({"role": "assistant", "tool_calls": [call]})).unwrap();
+            assert_eq!(message.to_json()["tool_calls"][0]["type"], "function");
+        }
+    }
+
+    #[test]
     fn a_message_with_other_documents_is_another_message() {
         let id = DocumentId::of_text("text");
         let with = |documents: Value| {

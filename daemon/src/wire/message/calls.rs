@@ -58,6 +58,7 @@ fn checked_call(call: &Value, path: &str) -> Result<Value, ApiError> {
         _ => function.required_string("arguments")?.to_owned(),
     };
     let mut call = call.clone();
+    call["type"] = "function".into(); // Some clients leave it out, and some templates write it.
     call["function"]["arguments"] = arguments.into();
     Ok(call)
 }
