@@ -1,9 +1,9 @@
 //! Messages in other forms, for a chat template that refuses them as they are.
 //!
 //! - Clients send what the models of OpenAI and Anthropic read: several messages of instructions, also within the
-//!   conversation, messages of the user or of the assistant in a row, several calls in one answer, and ids that other
-//!   models gave to calls. The templates of Qwen 3.5, Mistral, Gemma and Llama 3 refuse these; that of Gemma 2 all
-//!   instructions.
+//!   conversation, messages of the user or of the assistant in a row, several calls in one answer, calls without
+//!   results, and ids that other models gave to calls. The templates of Qwen 3.5, Mistral, Gemma and Llama 3 refuse
+//!   these; that of Gemma 2 all instructions.
 //! - Messages that a template takes as they are stay so, and so does their prompt. Of the forms, those with fewer
 //!   changes are tried first.
 //! - Nothing that the model reads is left out. A form changes each message by those around it, so that a longer
@@ -24,11 +24,12 @@ use crate::wire::tools::Tool;
 /// Changes messages; `None`: they have the form.
 type Form = fn(&[Message]) -> Option<Vec<Message>>;
 
-const FORMS: [Form; 6] = [
+const FORMS: [Form; 7] = [
     instructions_in_front,
     no_user_twice,
     short_ids,
     one_call_each,
+    no_open_calls,
     no_assistant_twice,
     instructions_of_user,
 ];
@@ -204,6 +205,38 @@ fn one_call_each(messages: &[Message]) -> Option<Vec<Message>> {
     Some(formed)
 }
 
+/// Calls that have no result once the talk goes on are text: an answer was cut within them, or nobody made them.
+fn no_open_calls(messages: &[Message]) -> Option<Vec<Message>> {
+    let mut formed = Vec::with_capacity(messages.len());
+    let mut rest = messages;
+    while let Some((message, behind)) = rest.split_first() {
+        rest = behind;
+        let is_open = message.has_calls() && has_no_result(message, behind);
+        formed.push(if is_open { with_calls_as_text(message) } else { message.clone() });
+    }
+    (formed != messages).then_some(formed)
+}
+
+/// The last message may get its results yet.
+fn has_no_result(message: &Message, behind: &[Message]) -> bool {
+    let goes_on = behind.first().is_some_and(|next| next.role != Role::Tool);
+    let answers = |result: &Message| {
+        let id = result.answered_call();
+        message.calls_made().any(|call| Some(call.id) == id)
+    };
+    // Some clients send answers with one call each in a row, and the results behind them.
+    let mut turn = behind.iter().take_while(|message| message.role != Role::User);
+    goes_on && !turn.any(answers)
+}
+
+fn with_calls_as_text(message: &Message) -> Message {
+    let calls: Vec<String> =
+        message.calls_made().map(|call| format!("{} {}", call.name, call.arguments)).collect();
+    let calls = calls.iter().map(String::as_str);
+    let text = joined(std::iter::once(message.text()).chain(calls));
+    Message::answer(&text, message.reasoning(), &[]).labelled(&message.label())
+}
+
 /// Or none.
 fn has_one_call(message: &Message) -> bool {
     message.calls_made().nth(1).is_none()
@@ -342,6 +375,32 @@ mod tests {
             expected.map(|(called, text, reasoning)| (called.to_owned(), text, reasoning));
         assert_eq!(parts.collect::<Vec<_>>(), expected);
         assert_eq!(one_call_each(&formed), None);
+    }
+
+    #[test]
+    fn calls_without_a_result_are_text_once_the_talk_goes_on() {
+        let call = |arguments: &str| json!({"function": {"name": "f", "arguments": arguments}});
+        let cut = json!({"role": "assistant", "content": "So.", "reasoning_content": "hm",
+                         "tool_calls": [call("{}"), call("{\"a\": \"b")], "hob": {"pin": true}});
+        let made = json!({"role": "assistant", "tool_calls": [call("{}")]});
+        let result = json!({"role": "tool", "tool_call_id": "c", "content": "on"});
+        let question = json!({"role": "user", "content": "Well?"});
+        let talk = [cut, question, made, result].map(|it| Message::parse(&it, "messages").unwrap());
+        let formed = no_open_calls(&talk).unwrap();
+        let text = "So.\n\nf {}\n\nf {\"a\": \"b";
+        let expected = [("assistant", text), ("user", "Well?"), ("assistant", ""), ("tool", "on")];
+        assert_eq!(said(&formed), expected);
+        assert_eq!((formed[0].has_calls(), formed[2].has_calls()), (false, true));
+        assert_eq!((formed[0].reasoning(), formed[0].label().pin), ("hm", Some(true)));
+        assert_eq!([no_open_calls(&formed), no_open_calls(&talk[..1])], [None, None]);
+        let made = |id: &str| {
+            let call = json!({"id": id, "function": {"name": "f", "arguments": "{}"}});
+            json!({"role": "assistant", "tool_calls": [call]})
+        };
+        let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "on"});
+        let in_a_row = [made("a"), made("b"), result("a"), result("b")];
+        let in_a_row = in_a_row.map(|it| Message::parse(&it, "messages").unwrap());
+        assert_eq!(no_open_calls(&in_a_row), None);
     }
 
     #[test]

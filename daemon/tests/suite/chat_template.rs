@@ -214,6 +214,22 @@ fn ids_of_calls_are_as_long_as_the_template_wants_them() {
     assert_eq!(prompt_of(&path, &long), "Light on<call00001>So.(call00001)on");
 }
 
+/// Mistral's template does not count an answer with calls as one: the user would speak twice.
+#[test]
+fn a_call_that_was_cut_is_text_where_the_template_has_no_place_for_it() {
+    let call = json!({"id": "call00001", "type": "function",
+                      "function": {"name": "light", "arguments": "{\"room\": \"ki"}});
+    let messages = json!([
+        {"role": "user", "content": "Light on"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "user", "content": "Well?"},
+    ]);
+    let prompt = prompt_of(&template_of("mistral"), &messages);
+    let prompt = prompt.as_str().unwrap();
+    assert!(prompt.contains("[INST] Light on[/INST] light {\"room\": \"ki"), "{prompt}");
+    assert!(prompt.contains("[INST] Well?[/INST]"), "{prompt}");
+}
+
 /// Llama 3 writes several calls in a row, and its template takes one a message.
 #[test]
 fn calls_stand_in_messages_of_their_own_where_the_template_wants_that() {
