@@ -31,9 +31,12 @@ export function newConversation({ isPrivate = false } = {}) {
 }
 
 function createConversation(id, state) {
+  let hasBegun = state !== "new"; // A reload gives a chat that has not another id.
+  /** The words of a private chat stay in memory. */
+  const draftName = () => (isPrivate(id) ? null : hasBegun ? id : "new");
   const store = createStore({
     state, // "new", "unread" or "ready"
-    draft: drafts.read(draftNameOf(id, state)), // the text in the composer
+    draft: drafts.read(draftName()), // the text in the composer
     spoken: null, // while the user speaks: the transcript so far
     messages: [], // stored ones, of all branches
     head: null, // the last message of the branch that is shown
@@ -50,16 +53,20 @@ function createConversation(id, state) {
     // "end" or "reanchor", and "exact" or "repaired"; null: as the instructions say.
     ...(kvChoices.get()[id] ?? { beyond: null, reuse: null }),
   });
-  let saved = store.get().draft;
-  store.subscribe(({ draft, state }) => {
-    if (draft !== saved) drafts.write(draftNameOf(id, state), draft);
-    saved = draft;
+  let [savedAs, saved] = [draftName(), store.get().draft];
+  store.subscribe(({ draft, live }) => {
+    hasBegun ||= Boolean(live);
+    const name = draftName();
+    if (name === savedAs && draft === saved) return;
+    if (name !== savedAs) drafts.write(savedAs, "");
+    drafts.write(name, draft);
+    [savedAs, saved] = [name, draft];
   });
   const attachments = createAttachments({
     isPrivate: isPrivate(id),
     isNew: () => !store.get().messages.length && !store.get().live,
     profile: () => store.get().profile || undefined,
-    draftName: () => draftNameOf(id, store.get().state),
+    draftName,
   });
   // A file that is still on its way has no name that a request could give.
   const nextRequest = () => (attachments.areRead() ? { hob: hobNow(), ...attachments.ahead() } : null);
@@ -96,8 +103,7 @@ function createConversation(id, state) {
 
   /** The chat was deleted, or its first message failed: what is written here begins it. */
   function beNew() {
-    const { draft } = store.get();
-    store.set({ state: "new", isUnknown: true, error: null, draft: draft || drafts.read(draftNameOf(id, "new")) });
+    store.set({ state: "new", isUnknown: true, error: null });
   }
 
   function ask(...request) {
@@ -256,12 +262,6 @@ export function takeChoices(id, { store }) {
   const chat = conversationOf(id);
   if (profile) chat.setProfile(profile);
   if (beyond || reuse) chat.setKv({ beyond, reuse });
-}
-
-/** A reload gives a chat without messages another id. The words of a private one stay in memory. */
-function draftNameOf(id, state) {
-  if (isPrivate(id)) return null;
-  return state === "new" ? "new" : id;
 }
 
 /** The stored messages of the branch that is shown, oldest first. */

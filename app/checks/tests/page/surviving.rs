@@ -62,6 +62,24 @@ fn a_draft_outlives_a_reload_and_leaves_with_its_message() {
 }
 
 #[test]
+fn words_typed_during_the_first_answer_stay_in_their_chat() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.send(&slowly(60));
+    page.reads("@live", "word word");
+    page.write("Of this chat");
+    page.answered(1);
+
+    page.press("Alt+n");
+    page.reads("@title", "New chat");
+    assert_eq!(page.script("return one('@composer').value"), "");
+    page.script("history.back()");
+    page.answered(1);
+    page.script("location.reload()");
+    page.until("the words are there", "one('@composer')?.value === 'Of this chat'");
+}
+
+#[test]
 fn the_words_of_a_private_chat_are_not_stored() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
