@@ -9,6 +9,7 @@ try {
   await import("./lib.js");
   await import("./transport.js");
   await import("./chat.js");
+  await import("./conversation.js");
   await import("./markdown.js");
   await import("./specs.js");
   await import("./memory.js");

@@ -73,7 +73,9 @@ function createConversation(id, state) {
   const typeAhead = createTypeAhead(id, nextRequest);
   const exchange = createExchange(id, { store, typeAhead, load, giveBack });
   const { stop, silence } = exchange;
-  let returned = null; // the message that failed and is back in the composer, and how many were stored before it
+  // The message that failed and is back in the composer: how many were stored before it, the composer's words with
+  // it and without it.
+  let returned = null;
 
   const hobNow = () => hobFields(id, store.get(), store.get().head ?? undefined);
 
@@ -132,22 +134,24 @@ function createConversation(id, state) {
     return ask(userMessage(text, documents, isPinned(message)), { after, newest: true });
   }
 
-  /** Returns a message to the composer unless it was stored after the first `count`. */
+  /** Returns a message to the composer, in front of its words, unless it was stored after the first `count`. */
   function giveBack([message], count) {
     const { draft, messages } = store.get();
     if (message?.role !== "user") return;
     const isStored = messages.slice(count).some(({ content }) => content === message.content);
     if (isStored) return;
-    store.set({ draft: draft || message.content });
+    const { content } = message;
+    const words = [content, draft].filter(Boolean).join("\n\n");
+    store.set({ draft: words });
     attachments.restore(message.hob?.documents ?? []);
-    returned = { content: message.content, count };
+    returned = { content, count, words, draft };
   }
 
   /** A message may have been stored although its answer failed: then the composer needs it no more. */
   function takeBackReturned(messages) {
     if (!returned || !messages.slice(returned.count).some(({ content }) => content === returned.content)) return;
-    if (store.get().draft === returned.content) {
-      store.set({ draft: "" });
+    if (store.get().draft === returned.words) {
+      store.set({ draft: returned.draft });
       attachments.send();
     }
     returned = null;

@@ -1,0 +1,41 @@
+import { chats, status } from "/chat/chats.js";
+import { newConversation } from "/chat/conversation.js";
+import { preferences } from "/lib.js";
+import { equal, test } from "./harness.js";
+
+/** Runs `body` while `answer(path)` answers requests: a body as JSON, or nothing where the daemon is away. */
+async function before(answer, body) {
+  const real = globalThis.fetch;
+  globalThis.fetch = async (path) => {
+    const found = answer(path);
+    if (!found) throw new TypeError("it is away");
+    return Response.json(found);
+  };
+  preferences.set({ typeAhead: false });
+  try {
+    await body();
+  } finally {
+    globalThis.fetch = real;
+    preferences.set({ typeAhead: true });
+    status.set({ now: null, error: null, restarts: 0 });
+    chats.set({ all: [], loaded: false });
+  }
+}
+
+test("a message that fails returns in front of the words typed meanwhile, and leaves if it was stored", async () => {
+  const chat = newConversation();
+  const draft = () => chat.store.get().draft;
+  const messages = [{ id: 1, parent: null, role: "user", content: "first" }];
+  const stored = { id: chat.id, messages, head: 1, updated_at: 1, message_count: 1 };
+  let isAway = true;
+  const answer = (path) => !isAway && path.startsWith("/v1/conversations/") && stored;
+  await before(answer, async () => {
+    const sending = chat.send("first");
+    chat.write("second");
+    await sending;
+    equal(draft(), "first\n\nsecond");
+    isAway = false;
+    await chat.load();
+    equal(draft(), "second");
+  });
+});
