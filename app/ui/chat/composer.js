@@ -1,6 +1,6 @@
 // The message field. Focusing it prewarms the chat; finished words are computed while the user types.
 
-import { html, lazy, t, useEffect, useLayoutEffect, useRef, useState, useStore, withTexts } from "/lib.js";
+import { html, isComposing, lazy, t, useEffect, useLayoutEffect, useRef, useState, useStore, withTexts } from "/lib.js";
 import { Button, fitToText, Icon } from "/parts.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { chatOf, chats, prewarm } from "./chats.js";
@@ -52,11 +52,12 @@ export function Composer({ conversation }) {
   const inTheWay = () => (conversation.store.get().live ? "answer" : attachments.areComing() ? "files" : null);
   const { waitsFor, wait } = useWaiting({ blocked: inTheWay(), isStopping: live?.isStopping, error, draft, send });
   const handleKey = (event) => {
-    if (!event.isComposing && templateKeys.current?.(event)) {
+    if (isComposing(event)) return;
+    if (templateKeys.current?.(event)) {
       event.preventDefault();
       return;
     }
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     if (inTheWay()) wait();
     else send();

@@ -1,6 +1,6 @@
 // The text of a message while it is edited.
 
-import { html, t, useLayoutEffect, useRef } from "/lib.js";
+import { html, isComposing, t, useLayoutEffect, useRef } from "/lib.js";
 import { Button, fitToText } from "/parts.js";
 
 /** `name`: of the field; `save`: of its button. */
@@ -18,8 +18,9 @@ export function Edit({ text, name, save, onSave, onCancel }) {
     if (edited) onSave(edited);
   };
   const handleKey = (event) => {
+    if (isComposing(event)) return;
     if (event.key === "Escape") onCancel();
-    else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) keep(event);
+    else if (event.key === "Enter" && !event.shiftKey) keep(event);
     else return;
     event.stopPropagation();
   };

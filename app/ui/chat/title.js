@@ -1,6 +1,6 @@
 // The title of a chat. A click edits it in place: Enter saves, Escape leaves it as it was.
 
-import { html, t, useEffect, useLayoutEffect, useRef, useState } from "/lib.js";
+import { html, isComposing, t, useEffect, useLayoutEffect, useRef, useState } from "/lib.js";
 import { isPrivate, rename } from "./chats.js";
 
 const MAX_LETTERS = 200;
@@ -51,7 +51,7 @@ function TitleField({ id, text, close }) {
     leave();
   };
   const handleKey = (event) => {
-    if (event.isComposing) return;
+    if (isComposing(event)) return;
     if (event.key === "Enter") save(event);
     else if (event.key === "Escape") leave();
     else return;

@@ -28,8 +28,11 @@ const LABELS = {
 
 const labels = (keys) => keys.split("+").map((key) => LABELS[key] ?? key);
 
+/** Whether an input method takes the key. WebKit reports the key that ends a composition after it, as code 229. */
+export const isComposing = (event) => event.isComposing || event.keyCode === 229;
+
 document.addEventListener("keydown", (event) => {
-  if (event.isComposing || event.defaultPrevented) return;
+  if (isComposing(event) || event.defaultPrevented) return;
   const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");
   const found = shortcuts.find(
     ({ keys, whileTyping }) => (whileTyping || !isTyping) && matches(keys, event, isMac),

@@ -1,6 +1,6 @@
 // A panel that opens in place: the focus goes to its first control and comes back; Escape closes it.
 
-import { useLayoutEffect, useRef } from "/lib.js";
+import { isComposing, useLayoutEffect, useRef } from "/lib.js";
 
 const CONTROLS = "button:not([disabled]), textarea, input, select, a[href]";
 
@@ -17,7 +17,7 @@ export function usePanel(onClose) {
     };
   }, []);
   const onKeyDown = (event) => {
-    if (event.key !== "Escape" || !onClose) return;
+    if (event.key !== "Escape" || isComposing(event) || !onClose) return;
     onClose();
     event.preventDefault();
     event.stopPropagation();

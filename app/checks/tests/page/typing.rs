@@ -60,6 +60,33 @@ fn the_setting_switches_it_off() {
     assert_eq!(hobd.tokens_ahead(), 0);
 }
 
+#[test]
+fn a_key_of_an_input_method_sends_nothing_and_closes_no_edit() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    let dispatch = |place: &str, key: &str| {
+        let event =
+            format!("new KeyboardEvent('keydown', {{{key}, bubbles: true, cancelable: true}})");
+        page.script(&format!("one('{place}').dispatchEvent({event})"));
+    };
+    page.focus("@composer");
+    page.write("Say this: nihon");
+    dispatch("@composer", "key: 'Enter', isComposing: true");
+    // WebKit: the composition is over, and the code tells that it took the key.
+    dispatch("@composer", "key: 'Enter', keyCode: 229");
+    assert_eq!(page.script("return one('@composer').value"), "Say this: nihon");
+    assert_eq!(page.count("@user"), 0);
+    page.press("Enter");
+    page.answered(1);
+
+    page.tool("@user", "Edit");
+    page.shows(".edit textarea");
+    dispatch(".edit textarea", "key: 'Escape', isComposing: true");
+    dispatch(".edit textarea", "key: 'Enter', keyCode: 229");
+    assert_eq!(page.count(".edit textarea"), 1);
+    assert_eq!(page.count("@live"), 0);
+}
+
 /// The only chat.
 fn stored(hobd: &Hobd) -> Value {
     let list = hobd.client.get("/v1/conversations");
