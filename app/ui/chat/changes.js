@@ -9,9 +9,11 @@ import { countBelow, isPinned } from "./tree.js";
 const messagePath = (conversation, message, suffix = "") =>
   conversationPath(conversation.id, `/messages/${message.id}${suffix}`);
 
-/** The old text stays as a branch. */
+/** The old text stays as a branch. Resolves to whether it has another text now. */
 export async function changeText(conversation, message, content) {
-  if (await orToast(api.patch(messagePath(conversation, message), { content }))) await conversation.load();
+  const changed = await orToast(api.patch(messagePath(conversation, message), { content }));
+  if (changed) await conversation.load();
+  return Boolean(changed);
 }
 
 /** The items of a message's menu. An engine at another address takes no pins. */

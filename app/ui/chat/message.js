@@ -96,22 +96,24 @@ function Unanswered({ message, conversation, busy }) {
 
 function Answer(props) {
   const { message, conversation, isLast, busy } = props;
-  const [editing, setEditing] = useState(false);
+  const [draft, setDraft] = useState(null); // the text that the field begins with
+  const editing = draft !== null;
   const frame = useInPlace(editing, ".edit-message");
   const text = textOf(message);
   if (editing) {
-    const save = (edited) => {
-      setEditing(false);
-      if (edited !== text) changeText(conversation, message, edited);
+    const save = async (edited) => {
+      setDraft(null);
+      // One that could not be saved goes back to its field.
+      if (edited !== text && !(await changeText(conversation, message, edited))) setDraft(edited);
     };
     return html`
       <article class="message assistant" ref=${frame}>
         <${Edit}
-          text=${text}
+          text=${draft}
           name=${t("message.edit-answer")}
           save=${t("save")}
           onSave=${save}
-          onCancel=${() => setEditing(false)}
+          onCancel=${() => setDraft(null)}
         />
         <p class="note">${t("message.edit-answer.long")}</p>
       </article>`;
@@ -162,7 +164,7 @@ function Answer(props) {
           />`}
         <span class="tools">
           <${CopyButton} text=${text} />
-          <${EditButton} label=${t("message.edit-answer")} busy=${busy} onClick=${() => setEditing(true)} />
+          <${EditButton} label=${t("message.edit-answer")} busy=${busy} onClick=${() => setDraft(text)} />
           ${message.parent && html`
             <${IconButton}
               small

@@ -27,6 +27,27 @@ fn an_edited_answer_is_a_branch_that_the_model_reads() {
 }
 
 #[test]
+fn an_edited_answer_that_cannot_be_saved_goes_back_to_its_field() {
+    let (mut hobd, page) = Page::with_answers(&["first"]);
+    page.expect_it_away();
+    page.tool("@answer", "Edit the answer");
+    page.shows(".edit textarea");
+    page.press("Control+a");
+    page.write("another text");
+    hobd.kill();
+    page.press("Enter");
+    page.reads("@toast", "does not answer");
+    page.until("the text is back", "one('.edit textarea')?.value === 'another text'");
+
+    hobd.start_again();
+    page.hides("@banner");
+    page.focus(".edit textarea");
+    page.press("Enter");
+    page.reads("@answer @siblings", "2/2");
+    assert_eq!(page.last_answer(), "another text");
+}
+
+#[test]
 fn the_field_of_an_edit_is_as_high_as_its_text_and_its_ring_is_whole() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
