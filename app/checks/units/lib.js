@@ -175,6 +175,17 @@ test("a persistent store is read back, with new fields at their defaults", () =>
   localStorage.removeItem("unit");
 });
 
+test("a change in one window is no change back in another", () => {
+  const name = "units.shared";
+  const windows = [1, 2].map(() => createPersistentStore(name, { a: 1, b: 1 }));
+  windows[0].set({ a: 2 });
+  window.dispatchEvent(new StorageEvent("storage", { key: name }));
+  windows[1].set({ b: 2 });
+  const stored = JSON.parse(localStorage.getItem(name));
+  localStorage.removeItem(name);
+  equal(stored, { a: 2, b: 2 });
+});
+
 test("a persistent store whose text is damaged has its defaults", () => {
   localStorage.setItem("unit", "{");
   equal(createPersistentStore("unit", { a: 1 }).get(), { a: 1 });

@@ -38,9 +38,18 @@ export function useStore(store, select = (value) => value) {
   return part;
 }
 
+/** Windows of one browser share it: a change in one reaches the others. */
 export function createPersistentStore(name, initial) {
   const store = createStore({ ...initial, ...read(name) });
+  let isTold = false; // Writing what another window has written would go back and forth.
+  window.addEventListener("storage", ({ key }) => {
+    if (key !== name) return;
+    isTold = true;
+    store.set(read(name));
+    isTold = false;
+  });
   store.subscribe((value) => {
+    if (isTold) return;
     try {
       localStorage.setItem(name, JSON.stringify(value));
     } catch {
