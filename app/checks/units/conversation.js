@@ -16,7 +16,7 @@ async function before(answer, body) {
     await body();
   } finally {
     globalThis.fetch = real;
-    preferences.set({ typeAhead: true });
+    preferences.set({ typeAhead: true, profile: "" });
     status.set({ now: null, error: null, restarts: 0 });
     chats.set({ all: [], loaded: false });
   }
@@ -38,4 +38,20 @@ test("a message that fails returns in front of the words typed meanwhile, and le
     await chat.load();
     equal(draft(), "second");
   });
+});
+
+test("a chat has the instructions of new chats until it begins, and keeps those that it began with", async () => {
+  const [open, chosen, begun] = [newConversation(), newConversation(), newConversation()];
+  const profiles = () => [open, chosen, begun].map(({ store }) => store.get().profile);
+  await before(() => null, async () => {
+    chosen.setProfile("own");
+    preferences.set({ profile: "home" });
+    equal(profiles(), ["home", "own", "home"]);
+    await begun.send("first");
+    preferences.set({ profile: "work" });
+    equal(profiles(), ["work", "own", "home"]);
+  });
+  // For the page that is opened next.
+  const stored = JSON.parse(localStorage.getItem("hob.profiles"));
+  equal([open, chosen, begun].map(({ id }) => stored[id]), [undefined, "own", "home"]);
 });

@@ -53,9 +53,13 @@ function createConversation(id, state) {
     // "end" or "reanchor", and "exact" or "repaired"; null: as the instructions say.
     ...(kvChoices.get()[id] ?? { beyond: null, reuse: null }),
   });
+  let isProfileOwn = hasBegun; // A later choice for new chats is not for this one.
+  const follow = ({ profile }) => isProfileOwn || store.set({ profile });
+  if (!hasBegun) preferences.subscribe(follow);
   let [savedAs, saved] = [draftName(), store.get().draft];
-  store.subscribe(({ draft, live }) => {
+  store.subscribe(({ draft, live, profile }) => {
     hasBegun ||= Boolean(live);
+    if (hasBegun && !isProfileOwn) ownProfile(profile);
     const name = draftName();
     if (name === savedAs && draft === saved) return;
     if (name !== savedAs) drafts.write(savedAs, "");
@@ -65,7 +69,7 @@ function createConversation(id, state) {
   const attachments = createAttachments({
     isPrivate: isPrivate(id),
     isNew: () => !store.get().messages.length && !store.get().live,
-    profile: () => store.get().profile || undefined,
+    profile: () => store.get().profile,
     draftName,
   });
   // A file that is still on its way has no name that a request could give.
@@ -78,6 +82,11 @@ function createConversation(id, state) {
   let returned = null;
 
   const hobNow = () => hobFields(id, store.get(), store.get().head ?? undefined);
+
+  function ownProfile(profile) {
+    isProfileOwn = true;
+    if (!isPrivate(id)) profiles.set({ [id]: profile });
+  }
 
   async function load() {
     const path = conversationPath(id, "?branches=true");
@@ -185,7 +194,7 @@ function createConversation(id, state) {
     const { documents, unfinished } = attachments.send();
     await ask(userMessage(text, documents), { after: store.get().head ?? undefined, speaker });
     // What the answer has computed of it is there; its own KV is saved to its end.
-    if (unfinished) readDocument(unfinished.id, { show() {} }).catch(() => {});
+    if (unfinished) readDocument(unfinished.id, { profile: store.get().profile, show() {} }).catch(() => {});
   }
 
   /** A private chat and one without messages are no less sampled. */
@@ -227,7 +236,7 @@ function createConversation(id, state) {
     listen,
     hear: (spoken) => store.set({ spoken }),
     setProfile(profile) {
-      if (!isPrivate(id)) profiles.set({ [id]: profile });
+      ownProfile(profile);
       store.set({ profile });
     },
     setKv({ beyond, reuse }) {
@@ -264,7 +273,7 @@ function createConversation(id, state) {
 export function takeChoices(id, { store }) {
   const { profile, beyond, reuse } = store.get();
   const chat = conversationOf(id);
-  if (profile) chat.setProfile(profile);
+  chat.setProfile(profile);
   if (beyond || reuse) chat.setKv({ beyond, reuse });
 }
 
