@@ -39,6 +39,7 @@ function createConversation(id, state) {
     draft: drafts.read(draftName()), // the text in the composer
     spoken: null, // while the user speaks: the transcript so far
     messages: [], // stored ones, of all branches
+    count: 0, // of the messages that were stored when they were read
     head: null, // the last message of the branch that is shown
     pending: [], // messages that were sent and are not read back yet
     live: null, // while an answer streams in, see `exchange.js`
@@ -93,7 +94,7 @@ function createConversation(id, state) {
     const { messages, head, sampling, instructions, ...chat } = await api.get(path);
     const { isSamplingStored } = store.get();
     const kept = isSamplingStored && { sampling: sampling ?? {} };
-    store.set({ messages, head, instructions, state: "ready", ...kept });
+    store.set({ messages, head, instructions, count: chat.message_count, state: "ready", ...kept });
     takeBackReturned(messages);
     if (!chat.trashed_at) upsertChat(chat);
     if (!isSamplingStored) await storeSampling();

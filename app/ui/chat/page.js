@@ -47,6 +47,11 @@ export function ChatPage({ id, place }) {
     if (state.state === "new") whenIdle(richText.load);
     else richText.load(); // Beside the messages, which it draws.
   }, [id, isAway, restarts, isAnswered, Boolean(chat)]);
+  const count = chat?.message_count;
+  useEffect(() => {
+    // Another client has written or deleted messages.
+    if (chat && state.state === "ready" && count !== state.count) conversation.open();
+  }, [count]);
   const isOver = useStore(drops, ({ isOver }) => isOver);
   useEffect(() => takeDocument(conversation), [conversation]);
   useEffect(

@@ -41,6 +41,20 @@ fn a_second_page_follows_an_answer_live_and_stops_it() {
 }
 
 #[test]
+fn a_page_that_is_seen_again_shows_what_another_client_has_written() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: apples");
+    page.answered(1);
+    hobd.client.say("apples", "Say this: pears");
+
+    page.script("document.dispatchEvent(new Event('visibilitychange'))");
+    page.answered(2);
+    assert_eq!(page.ask("Say this: plums"), "plums");
+    assert_eq!(page.texts("@answer .text"), ["apples", "pears", "plums"]);
+}
+
+#[test]
 fn a_draft_outlives_a_reload_and_leaves_with_its_message() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
