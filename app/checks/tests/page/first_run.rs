@@ -65,6 +65,27 @@ fn the_token_leaves_the_address_and_stays_in_the_browser() {
     page.shows("@composer");
 }
 
+/// A browser that forbids pages to store anything.
+const WITHOUT_STORAGE: &str = "
+    for (const name of ['localStorage', 'sessionStorage']) {
+        const get = () => { throw new DOMException('it is forbidden', 'SecurityError'); };
+        Object.defineProperty(window, name, { get });
+    }";
+
+#[test]
+fn a_browser_without_storage_shows_the_page_until_it_is_closed() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::of(hob_checks::Browser::chromium(Default::default()));
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": WITHOUT_STORAGE}));
+    page.go(&hobd.address_of_the_page());
+    page.shows("@composer");
+    assert_eq!(page.ask("Say this: hello"), "hello");
+    page.open_page("settings");
+
+    page.script("location.reload()");
+    page.shows("@connect");
+}
+
 #[test]
 fn a_browser_without_a_token_is_asked_for_one() {
     let hobd = Hobd::start(Model::Fake);

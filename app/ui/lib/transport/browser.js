@@ -1,25 +1,44 @@
 // The browser's backend: `fetch` with the daemon's token.
 //
 // - The token arrives once, as `#token=…`, and is removed from the address at once.
-// - It is stored for this origin, which includes the port: no other local server can read it.
+// - It is stored for this origin, which includes the port: no other local server can read it. Where the browser
+//   forbids storage, it lasts until the page is closed.
 
 import { t } from "../strings.js";
 import { Unreachable, isCancelled } from "./errors.js";
 
 const TOKEN = "hob.token";
+const storage = stored() ?? inMemory();
+
+function stored() {
+  try {
+    return window.localStorage;
+  } catch {
+    return null;
+  }
+}
+
+function inMemory() {
+  const items = new Map();
+  return {
+    getItem: (name) => items.get(name) ?? null,
+    setItem: (name, item) => items.set(name, item),
+    removeItem: (name) => items.delete(name),
+  };
+}
 
 export function browserBackend() {
   const listeners = new Set();
   const fromAddress = new URLSearchParams(location.hash.slice(1)).get("token");
   if (fromAddress) {
-    localStorage.setItem(TOKEN, fromAddress);
+    storage.setItem(TOKEN, fromAddress);
     history.replaceState(null, "", location.pathname + location.search);
   }
   const changed = () => listeners.forEach((listener) => listener());
   const access = {
-    has: () => Boolean(localStorage.getItem(TOKEN)),
+    has: () => Boolean(storage.getItem(TOKEN)),
     give(token) {
-      localStorage.setItem(TOKEN, token.trim());
+      storage.setItem(TOKEN, token.trim());
       changed();
     },
     subscribe(listener) {
@@ -31,15 +50,15 @@ export function browserBackend() {
     access,
     open,
     onUnauthorised(token) {
-      if (token !== localStorage.getItem(TOKEN)) return; // A newer token was stored meanwhile.
-      localStorage.removeItem(TOKEN);
+      if (token !== storage.getItem(TOKEN)) return; // A newer token was stored meanwhile.
+      storage.removeItem(TOKEN);
       changed();
     },
   };
 }
 
 async function open(method, path, headers, body, signal) {
-  const token = localStorage.getItem(TOKEN);
+  const token = storage.getItem(TOKEN);
   const all = token ? { ...headers, authorization: `Bearer ${token}` } : headers;
   let response;
   try {
