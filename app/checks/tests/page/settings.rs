@@ -63,6 +63,18 @@ fn how_long_chats_stay_ready_and_the_disk_quota_apply_at_once() {
 }
 
 #[test]
+fn a_quota_with_decimals_is_typed() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.open_page("settings");
+    page.click("@quota-change");
+    page.fill("@quota-gib", "1.5");
+    assert_eq!(page.script("return one('@quota-gib').value"), "1.5");
+    page.click("@quota-save");
+    page.reads("@storage @quota-words", "You set it to 1.5 GiB");
+}
+
+#[test]
 fn a_setting_of_a_flag_is_locked_with_the_flag_s_name() {
     let hobd = Hobd::start_with(Model::Fake, &["--ctx", "4096", "--default-ttl", "long"]);
     let page = Page::open(&hobd);

@@ -17,7 +17,7 @@ export function quotaInWords({ quota_bytes, quota_set_bytes, quota_origin, quota
 
 /** `refresh`: reads the disk again after a change. */
 export function Quota({ disk, refresh }) {
-  const [gib, setGib] = useState(null);
+  const [gib, setGib] = useState(null); // as it is typed: "1." is no number yet, and must stay in the field
   const isOpen = gib !== null;
   const frame = useInPlace(isOpen, "button");
   const save = async (bytes) => {
@@ -56,7 +56,7 @@ export function Quota({ disk, refresh }) {
               step="0.1"
               required
               value=${gib}
-              onInput=${(event) => setGib(Number(event.target.value))}
+              onInput=${(event) => setGib(event.target.value)}
               data-test="quota-gib"
             />
             <span>GiB</span>
