@@ -280,6 +280,13 @@ test("a chat that is found by its text has its current place", () => {
   equal(visibleChats({ all, query: "rose", found })[0].place, "slot");
 });
 
+test("a chat that is deleted or renamed leaves or changes what a search has found", () => {
+  const all = [chat("a", "Potatoes")];
+  const found = [{ ...chat("a", "Garden"), snippet: { text: "rose" } }, chat("b", "Roses")];
+  const shown = visibleChats({ all, query: "rose", found });
+  equal(shown.map(({ id, title, snippet }) => [id, title, snippet?.text]), [["a", "Potatoes", "rose"]]);
+});
+
 test("ids of chats are random and of one form", () => {
   const [one, other] = [newId(), newId()];
   equal(/^chat-[0-9a-f]{16}$/.test(one), true);

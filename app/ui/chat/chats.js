@@ -161,9 +161,10 @@ export function visibleChats({ all, query, found }) {
   const byTitle = all.filter(({ title }) => title?.toLowerCase().includes(words));
   if (!found?.length) return byTitle;
   const ids = new Set(byTitle.map(({ id }) => id));
-  const places = new Map(all.map(({ id, place }) => [id, place]));
-  const byText = found.filter(({ id }) => !ids.has(id));
-  return [...byTitle, ...byText.map((hit) => ({ ...hit, place: places.get(hit.id) ?? hit.place }))];
+  // As they are now: one may have been deleted or renamed since it was found.
+  const known = new Map(all.map((chat) => [chat.id, chat]));
+  const byText = found.filter(({ id }) => !ids.has(id) && known.has(id));
+  return [...byTitle, ...byText.map((hit) => ({ ...hit, ...known.get(hit.id) }))];
 }
 
 /** What a request may name, and what `profile` means: nothing chosen means the default profile. */
