@@ -137,6 +137,21 @@ fn autostart_is_off_until_the_user_enables_it() {
 }
 
 #[test]
+fn a_setting_that_cannot_be_written_shows_what_is_stored() {
+    let desktop = Desktop::open();
+    // No file can replace a directory with something in it.
+    let taken = desktop.home().join("data/desktop.toml/taken");
+    std::fs::create_dir_all(taken).expect("the directory can be written");
+    let window = desktop.app();
+    window.open_page("settings");
+    window.click("@set-notifications");
+    window.reads("@toast", "cannot write");
+    window.until("it is still checked", "one('@set-notifications').checked");
+    assert_eq!(invoke(&window, "settings_get", json!({}))["done"]["notifications"], true);
+    desktop.quit(window);
+}
+
+#[test]
 fn a_notification_announces_only_a_long_answer_behind_an_unfocused_window() {
     let desktop = Desktop::open();
     let window = desktop.app();

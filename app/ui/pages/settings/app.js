@@ -7,7 +7,10 @@ import { Setting } from "./setting.js";
 export function AppSettings() {
   const [settings, setSettings] = useState(null);
   const receive = (promise) => {
-    promise.then(setSettings, (error) => toast(String(error)));
+    promise.then(setSettings, (error) => {
+      toast(String(error));
+      setSettings((now) => now && { ...now }); // The control shows again what is stored.
+    });
   };
   useEffect(() => receive(shell.invoke("settings_get")), []);
   if (!settings) return null;
@@ -21,6 +24,7 @@ export function AppSettings() {
       type="checkbox"
       checked=${settings[name]}
       onChange=${(event) => set({ [name]: event.target.checked })}
+      data-test=${`set-${name}`}
     />`;
   return html`
     <section class="card stack">
