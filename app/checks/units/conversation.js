@@ -1,5 +1,5 @@
 import { chats, status } from "/chat/chats.js";
-import { newConversation } from "/chat/conversation.js";
+import { conversationOf, newConversation } from "/chat/conversation.js";
 import { preferences } from "/lib.js";
 import { equal, test } from "./harness.js";
 
@@ -54,4 +54,16 @@ test("a chat has the instructions of new chats until it begins, and keeps those 
   // For the page that is opened next.
   const stored = JSON.parse(localStorage.getItem("hob.profiles"));
   equal([open, chosen, begun].map(({ id }) => stored[id]), [undefined, "own", "home"]);
+});
+
+test("sampling that could not be stored does not count", async () => {
+  const chat = conversationOf("sampled");
+  const stored = { id: chat.id, messages: [], head: null, sampling: { top_k: 20 } };
+  let isAway = false;
+  await before(() => !isAway && stored, async () => {
+    await chat.load();
+    isAway = true;
+    const failure = await chat.setSampling({ top_k: 40 }).catch((error) => error);
+    equal([failure instanceof Error, chat.store.get().sampling], [true, { top_k: 20 }]);
+  });
 });

@@ -97,7 +97,7 @@ function createConversation(id, state) {
     store.set({ messages, head, instructions, count: chat.message_count, state: "ready", ...kept });
     takeBackReturned(messages);
     if (!chat.trashed_at) upsertChat(chat);
-    if (!isSamplingStored) await storeSampling();
+    if (!isSamplingStored) await storeSampling(store.get().sampling);
   }
 
   async function open() {
@@ -200,13 +200,13 @@ function createConversation(id, state) {
 
   /** A private chat and one without messages are no less sampled. */
   async function setSampling(sampling) {
-    store.set({ sampling, isSamplingStored: false });
-    if (store.get().state !== "new" || chatOf(id)) await storeSampling();
+    if (store.get().state === "new" && !chatOf(id)) store.set({ sampling, isSamplingStored: false });
+    else await storeSampling(sampling);
   }
 
-  async function storeSampling() {
-    await api.patch(conversationPath(id), { sampling: store.get().sampling });
-    store.set({ isSamplingStored: true });
+  async function storeSampling(sampling) {
+    await api.patch(conversationPath(id), { sampling });
+    store.set({ sampling, isSamplingStored: true });
   }
 
   return {
