@@ -17,8 +17,10 @@ export function Dialog({ title, wide, toRead, onClose, children, test }) {
       focusedBefore?.focus?.();
     };
   }, []);
-  const closeOnBackdrop = (event) => {
-    if (event.target === element.current) onClose();
+  const closeOnBackdrop = ({ target, clientX: x, clientY: y }) => {
+    const { left, right, top, bottom } = element.current.getBoundingClientRect();
+    // The scroll bar of a long dialog is the same element, within its edges.
+    if (target === element.current && (x < left || x > right || y < top || y > bottom)) onClose();
   };
   const cancel = (event) => {
     event.preventDefault();

@@ -1,4 +1,5 @@
-//! What opens from a chat and beside it: axe in both themes, a narrow window, and the keyboard.
+//! What opens from a chat and beside it: axe in both themes, a narrow window, the keyboard, and a press
+//! beside a dialog.
 
 use std::fs;
 
@@ -6,6 +7,27 @@ use hob_checks::{Hobd, Look, Model, Page, axe};
 use serde_json::json;
 
 const NARROW: (u32, u32) = (320, 640);
+
+#[test]
+fn a_dialog_closes_at_a_press_beside_it_and_not_on_its_scroll_bar() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.script("document.activeElement.blur()");
+    page.press("?");
+    page.shows("@help");
+    let press_at = |x: &str| {
+        page.script(&format!(
+            "const {{right, top}} = one('@help').getBoundingClientRect();
+             const place = {{clientX: {x}, clientY: top + 20, bubbles: true}};
+             one('@help').dispatchEvent(new MouseEvent('mousedown', place))"
+        ));
+    };
+    press_at("right - 4");
+    assert_eq!(page.count("@help"), 1);
+    press_at("right + 4");
+    page.hides("@help");
+}
 
 #[test]
 fn axe_finds_nothing_in_what_opens_from_a_chat_in_light() {
