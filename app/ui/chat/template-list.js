@@ -15,7 +15,8 @@ export function TemplateList({ words, keys, onPick, onClose }) {
   useEffect(() => setChosen(0), [words]);
   const found = matching(all ?? [], words);
   const count = found.length + 1; // The last one opens the editor.
-  const pick = (index) => (index < found.length ? onPick(found[index].text) : setEditing(true));
+  // Those that are not read yet cannot be edited.
+  const pick = (index) => (index < found.length ? onPick(found[index].text) : setEditing(Boolean(all)));
   keys.current = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) setChosen((chosen + step + count) % count);

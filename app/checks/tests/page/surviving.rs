@@ -138,6 +138,23 @@ fn a_page_whose_script_could_not_be_loaded_is_loaded_again() {
 }
 
 #[test]
+fn templates_that_could_not_be_read_cannot_be_edited() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_complaint("BLOCKED");
+    page.cdp("Network.enable", &json!({}));
+    page.cdp("Network.setBlockedURLs", &json!({"urls": ["*/v1/templates"]}));
+    page.focus("@composer");
+    page.write("/");
+    page.reads("@toast", "does not answer");
+    page.click("@edit-templates");
+    assert_eq!(page.count("@template-editor"), 0);
+    page.fill("@composer", "Say this: hello");
+    page.press("Enter");
+    page.answered(1);
+}
+
+#[test]
 fn the_failure_of_a_daemon_that_was_away_goes_when_it_answers() {
     let mut hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
