@@ -130,10 +130,7 @@ impl Lifecycle<'_> {
             Ending::Switched(address, changes) => Next::Switch { address, changes },
             Ending::Crashed(address, death) => {
                 let pause = self.model_switch.lock().crashed(death.to_string(), began.elapsed());
-                tokio::select! {
-                    () = tokio::time::sleep(pause) => Next::Restart { address: Some(address) },
-                    order = orders.recv() => next_after(order),
-                }
+                restart_after(pause, address, self.publisher, orders).await
             }
             Ending::Hung(death) => Next::RestartApp(death.to_string()),
         })
@@ -149,6 +146,20 @@ impl Lifecycle<'_> {
             () = other.ended() => Next::TakeOver,
             order = orders.recv() => next_after(order),
         }
+    }
+}
+
+/// Waits before a crashed daemon opens again. Requests wait too: its router would refuse each.
+async fn restart_after(
+    pause: Duration,
+    address: SocketAddr,
+    publisher: &Publisher,
+    orders: &mut UnboundedReceiver<Order>,
+) -> Next {
+    publisher.starting(Activity::Opening);
+    tokio::select! {
+        () = tokio::time::sleep(pause) => Next::Restart { address: Some(address) },
+        order = orders.recv() => next_after(order),
     }
 }
 
@@ -169,4 +180,37 @@ async fn bind(address: SocketAddr) -> Result<TcpListener> {
 
 fn is_taken(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|it| it.kind() == io::ErrorKind::AddrInUse)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use hob_daemon::auth::AccessToken;
+    use tokio::runtime;
+    use tokio::sync::{mpsc, watch};
+
+    use super::*;
+
+    #[test]
+    fn requests_wait_until_a_crashed_daemon_opens_again() {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let address: SocketAddr = "127.0.0.1:8642".parse().unwrap();
+        let token = AccessToken::new("secret");
+        let crashed =
+            Transport::in_process(Router::new(), address, &token, runtime.handle().clone());
+        let daemon = DaemonInfo { address, pid: 7, model: "/m/tiny.gguf".to_owned() };
+        let (phases, phase) = watch::channel(Phase::Ready { daemon, took_over: false });
+        let (transports, transport) = watch::channel(Some(crashed));
+        let publisher = Publisher { phases, transports };
+        let (app, mut orders) = mpsc::unbounded_channel();
+        app.send(Order::Stop).unwrap();
+
+        let pause = Duration::from_secs(3600);
+        let next = runtime.block_on(restart_after(pause, address, &publisher, &mut orders));
+
+        assert!(matches!(next, Next::Stop));
+        assert!(transport.borrow().is_none());
+        let opening = Phase::Starting { what: Activity::Opening, percent: None };
+        assert_eq!(*phase.borrow(), opening);
+    }
 }
