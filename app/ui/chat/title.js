@@ -10,9 +10,11 @@ export function Title({ id, chat }) {
   const wasEditing = useRef(false);
   const button = useRef();
   const text = chat?.title ?? t(isPrivate(id) ? "chat.private.new" : "chat.new");
+  // Browsers write it into their history.
+  const shown = isPrivate(id) ? t("chat.private.title") : text;
   useEffect(() => {
-    document.title = `${text} – Hob`;
-  }, [text]);
+    document.title = `${shown} – Hob`;
+  }, [shown]);
   useLayoutEffect(() => {
     if (wasEditing.current && !editing) button.current?.focus();
     wasEditing.current = editing;

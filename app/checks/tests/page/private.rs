@@ -15,6 +15,9 @@ fn a_private_chat_is_marked_and_leaves_nothing() {
     page.reads("@private", "private");
     page.ask(&format!("Say this: {CANARY}"));
 
+    page.reads("@title", CANARY);
+    assert_eq!(page.script("return document.title"), "A private chat – Hob");
+
     page.script("location.reload()");
     page.reads("@title", CANARY);
     page.reads("@private", "private");
