@@ -7,14 +7,13 @@ import { chatOf, chats, prewarm } from "./chats.js";
 import { PushToTalk } from "./push-to-talk.js";
 import { kvFields } from "./request.js";
 import { SamplingChoice } from "./sampling-choice.js";
-import { useWaiting } from "./waiting.js";
 
 const templateList = lazy(() => withTexts(import("./template-list.js")));
 const TEMPLATE = /^\/[^/\n]*$/;
 
 export function Composer({ conversation }) {
   const field = useRef();
-  const { draft, spoken, live, error } = useStore(conversation.store);
+  const { draft, waits, spoken, live } = useStore(conversation.store);
   const { attachments } = conversation;
   useStore(attachments.store, ({ items }) => items);
   const isSpeaking = spoken !== null;
@@ -41,16 +40,8 @@ export function Composer({ conversation }) {
   }, [isTemplate]);
   const list = templateList.use(isTemplate);
   const showsTemplates = isTemplate && !areTemplatesClosed && Boolean(list);
-  const send = () => {
-    // Of now: Enter may follow a key before its letter is drawn.
-    const { draft, live } = conversation.store.get();
-    if (!canSend(conversation) || live) return;
-    const text = draft.trim();
-    conversation.write("");
-    conversation.send(text);
-  };
-  const inTheWay = () => (conversation.store.get().live ? "answer" : attachments.areComing() ? "files" : null);
-  const { waitsFor, wait } = useWaiting({ blocked: inTheWay(), isStopping: live?.isStopping, error, draft, send });
+  const { canSend, sendDraft, inTheWay, wait } = conversation;
+  const waitsFor = waits && inTheWay();
   const handleKey = (event) => {
     if (isComposing(event)) return;
     if (templateKeys.current?.(event)) {
@@ -60,7 +51,7 @@ export function Composer({ conversation }) {
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     if (inTheWay()) wait();
-    else send();
+    else sendDraft();
   };
   const pickTemplate = (text) => {
     conversation.write(text);
@@ -111,8 +102,8 @@ export function Composer({ conversation }) {
             aria-label=${label}
             title=${label}
             data-test=${action}
-            disabled=${live ? live.isStopping : !canSend(conversation)}
-            onClick=${live ? conversation.stop : send}
+            disabled=${live ? live.isStopping : !canSend()}
+            onClick=${live ? conversation.stop : sendDraft}
           >
             <${Icon} name=${action} />
           <//>
@@ -126,9 +117,4 @@ export function Composer({ conversation }) {
         </div>
       </div>
     </div>`;
-}
-
-function canSend({ store, attachments }) {
-  const { draft, spoken } = store.get();
-  return spoken === null && attachments.areReady() && (draft.trim() || !attachments.isEmpty());
 }

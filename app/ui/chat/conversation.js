@@ -12,6 +12,7 @@ import { createExchange } from "./exchange.js";
 import { hobFields } from "./request.js";
 import { isPinned, pathTo } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
+import { createWaiting } from "./waiting.js";
 
 /** Stored in the browser: each request names its profile, and the KV that it may use. */
 const profiles = createPersistentStore("hob.profiles", {});
@@ -37,6 +38,7 @@ function createConversation(id, state) {
   const store = createStore({
     state, // "new", "unread" or "ready"
     draft: drafts.read(draftName()), // the text in the composer
+    waits: false, // that text is sent as soon as it can be, see `waiting.js`
     spoken: null, // while the user speaks: the transcript so far
     messages: [], // stored ones, of all branches
     count: 0, // of the messages that were stored when they were read
@@ -78,6 +80,8 @@ function createConversation(id, state) {
   const typeAhead = createTypeAhead(id, nextRequest);
   const exchange = createExchange(id, { store, typeAhead, load, giveBack });
   const { stop, silence } = exchange;
+  const inTheWay = () => (store.get().live ? "answer" : attachments.areComing() ? "files" : null);
+  const wait = createWaiting({ store, attachments, inTheWay, send: sendDraft });
   // The message that failed and is back in the composer: how many were stored before it, the composer's words with
   // it and without it.
   let returned = null;
@@ -191,6 +195,25 @@ function createConversation(id, state) {
     return [{ role: "user", content: text, ...(Object.keys(hob).length && { hob }) }];
   };
 
+  function write(draft) {
+    store.set({ draft });
+    // A document that is still being read would be computed twice.
+    if (!store.get().live) typeAhead.write(attachments.areRead() ? draft : "");
+  }
+
+  function canSend() {
+    const { draft, spoken } = store.get();
+    return spoken === null && attachments.areReady() && (draft.trim() || !attachments.isEmpty());
+  }
+
+  /** Of now: Enter may follow a key before its letter is drawn. */
+  function sendDraft() {
+    const { draft, live } = store.get();
+    if (!canSend() || live) return;
+    write("");
+    send(draft.trim());
+  }
+
   async function send(text, { speaker } = {}) {
     const { documents, unfinished } = attachments.send();
     await ask(userMessage(text, documents), { after: store.get().head ?? undefined, speaker });
@@ -217,6 +240,10 @@ function createConversation(id, state) {
     attachments,
     show,
     send,
+    canSend,
+    sendDraft,
+    inTheWay,
+    wait,
     // These two start a new branch beside `message`.
     edit: (message, text) =>
       ask(userMessage(text, message.hob?.documents, isPinned(message)), { after: message.parent ?? 0 }),
@@ -251,11 +278,7 @@ function createConversation(id, state) {
       store.set({ instructions });
       return true;
     },
-    write(draft) {
-      store.set({ draft });
-      // A document that is still being read would be computed twice.
-      if (!store.get().live) typeAhead.write(attachments.areRead() ? draft : "");
-    },
+    write,
     leave() {
       silence();
       return typeAhead.leave();

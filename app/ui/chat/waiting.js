@@ -1,18 +1,20 @@
-// Enter while an answer or a file is still under way: the message waits, and is sent when that is over. Stopping
-// the answer, a failure and an empty field end the wait.
+// Enter while an answer or a file is still under way: the message waits, and is sent when that is over, also where
+// another chat is shown by then. Stopping the answer, a failure and an empty field end the wait.
 
-import { useEffect, useState } from "/lib.js";
-
-/** `blocked`: what is in the way, or null. Returns what the message waits for, and `wait()`. */
-export function useWaiting({ blocked, isStopping, error, draft, send }) {
-  const [isWaiting, setWaiting] = useState(false);
-  useEffect(() => {
-    if (!isWaiting) return;
-    if (isStopping || error || !draft.trim()) setWaiting(false);
-    else if (!blocked) {
-      setWaiting(false);
-      send();
-    }
-  }, [isWaiting, blocked, isStopping, error, draft]);
-  return { waitsFor: isWaiting ? blocked : null, wait: () => setWaiting(true) };
+/** Of a conversation, whose store has `waits` meanwhile. `inTheWay()`: what is, or null. Returns how to begin it. */
+export function createWaiting({ store, attachments, inTheWay, send }) {
+  const isDue = () => store.get().waits && !inTheWay();
+  const sendIfDue = () => {
+    if (!isDue()) return;
+    store.set({ waits: false });
+    send();
+  };
+  const look = () => {
+    const { waits, live, error, draft } = store.get();
+    if (waits && (live?.isStopping || error || !draft.trim())) store.set({ waits: false });
+    else if (isDue()) setTimeout(sendIfDue); // The request for the answer before has not returned yet.
+  };
+  store.subscribe(look);
+  attachments.store.subscribe(look);
+  return () => store.set({ waits: true });
 }

@@ -231,6 +231,26 @@ fn a_message_stopped_before_it_was_stored_returns_to_the_composer() {
 }
 
 #[test]
+fn a_message_that_waits_is_sent_while_another_chat_is_shown() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.send(&slowly(60));
+    page.reads("@live", "word word");
+    page.write("Say this: and then");
+    page.press("Enter");
+    page.reads("@composer-hint", "It is sent when this answer is complete");
+    page.press("Alt+n");
+    page.reads("@title", "New chat");
+
+    let messages =
+        || hobd.client.get("/v1/conversations")["data"][0]["message_count"].as_u64() == Some(4);
+    wait::until("it is stored, with its answer", || messages().then_some(()));
+    page.script("history.back()");
+    page.answered(2);
+    assert_eq!(page.last_answer(), "and then");
+}
+
+#[test]
 fn enter_during_an_answer_sends_the_message_when_it_is_complete() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
