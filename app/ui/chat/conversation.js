@@ -24,6 +24,9 @@ export function conversationOf(id) {
   return conversations.get(id);
 }
 
+/** The chat was deleted for good: its address shows nothing of it. */
+export const forget = (id) => conversations.delete(id);
+
 /** The daemon does not know it until its first message. */
 export function newConversation({ isPrivate = false } = {}) {
   const id = newId(isPrivate);

@@ -3,6 +3,7 @@
 import { api, go, route, t } from "/lib.js";
 import { ask, orToast, toast } from "/parts.js";
 import { chats, conversationPath, isPrivate, upsertChat } from "./chats.js";
+import { forget } from "./conversation.js";
 import { unpick } from "./picked.js";
 
 /** Leaves the page of a chat that is deleted. Private ones are asked about, for nothing restores them. */
@@ -21,7 +22,7 @@ export async function deleteChats(list) {
 }
 
 async function endPrivateChats(list) {
-  const ended = await each(list, ({ id }) => api.del(conversationPath(id)));
+  const ended = await deleteForGood(list);
   remove(ended);
   if (ended.length) toast(t("chat.ended"));
 }
@@ -47,8 +48,11 @@ export async function restoreChats(list, open) {
   return restored;
 }
 
-/** Deletes chats of the trash for good. */
-export const deleteForGood = (list) => each(list, ({ id }) => api.del(conversationPath(id)));
+/** Deletes chats for good, here too. */
+export const deleteForGood = (list) => each(list, async ({ id }) => {
+  await api.del(conversationPath(id));
+  forget(id);
+});
 
 /** One after the other; those for which it worked. */
 async function each(list, act) {

@@ -37,6 +37,24 @@ fn a_private_chat_is_marked_and_leaves_nothing() {
     assert!(!is_in_a_file(hobd.directory()));
 }
 
+#[test]
+fn the_way_back_shows_nothing_of_a_private_chat_that_has_ended() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_complaint("404");
+    page.click("@new-private");
+    page.ask(&format!("Say this: {CANARY}"));
+    page.choose("@chat-menu", "End private chat");
+    page.click("@yes");
+    page.reads("h2", "What can I remember for you?");
+    page.until("it is gone", "all('@chat').length === 0");
+
+    page.script("history.back()");
+    page.reads("h2", "A private chat");
+    let shown = page.script("return document.body.innerText");
+    assert!(!shown.as_str().unwrap_or_default().contains(CANARY), "{shown}");
+}
+
 /// Whether a file below `directory` has the canary.
 fn is_in_a_file(directory: &Path) -> bool {
     fs::read_dir(directory).unwrap().flatten().any(|entry| {
