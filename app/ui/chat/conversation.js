@@ -50,6 +50,7 @@ function createConversation(id, state) {
     live: null, // while an answer streams in, see `exchange.js`
     error: null,
     outgrown: null, // the request that did not fit into the context
+    results: [], // of tool calls, given by hand in a request that failed
     isUnknown: false, // the daemon has no chat of this id
     sampling: {}, // the parameters of the chat's answers that are set
     isSamplingStored: true, // A chat without messages has no place for them.
@@ -151,9 +152,12 @@ function createConversation(id, state) {
     return ask(userMessage(text, documents, isPinned(message)), { after, newest: true });
   }
 
-  /** Returns a message to the composer, in front of its words, unless it was stored after the first `count`. */
-  function giveBack([message], count) {
+  /** Returns a message to the composer, in front of its words, unless it was stored after the first `count`; and
+      results to their fields. */
+  function giveBack(sent, count) {
     const { draft, messages } = store.get();
+    const [message] = sent;
+    if (message?.role === "tool") store.set({ results: sent });
     if (message?.role !== "user") return;
     const isStored = messages.slice(count).some(({ content }) => content === message.content);
     if (isStored) return;
@@ -256,7 +260,10 @@ function createConversation(id, state) {
     /** Goes on with an answer that was cut short. */
     goOnWith: (message) => ask([], { after: message.parent, begun: message }),
     /** `results`: messages of the role `tool`, for the calls of `message`. */
-    giveResults: (message, results) => ask(results, { after: message.id }),
+    giveResults(message, results) {
+      store.set({ results: [] });
+      return ask(results, { after: message.id });
+    },
     // Leave out the oldest messages.
     goOn,
     againNewest: (message) => ask([], { after: message.parent, newest: true }),

@@ -1,12 +1,15 @@
 // The results of an answer's tool calls, given by hand: a field for each call.
 
-import { html, t, useState } from "/lib.js";
+import { html, t, useState, useStore } from "/lib.js";
 import { Button, useInPlace } from "/parts.js";
 
 export function ToolResults({ message, conversation }) {
-  const [isOpen, setOpen] = useState(false);
-  const frame = useInPlace(isOpen, "button");
   const calls = message.tool_calls.map((call, index) => ({ id: call.id ?? `call_${index}`, name: call.function.name }));
+  const returned = useStore(conversation.store, ({ results }) => results);
+  const textOf = ({ id }) => returned.find(({ tool_call_id: of }) => of === id)?.content;
+  const [opened, setOpen] = useState(null); // until the user opens or closes it: where results are back
+  const isOpen = opened ?? calls.some(textOf);
+  const frame = useInPlace(isOpen, "button");
   if (!isOpen) {
     return html`
       <div class="row" ref=${frame}>
@@ -23,10 +26,10 @@ export function ToolResults({ message, conversation }) {
   };
   return html`
     <form class="stack edit" onSubmit=${send} ref=${frame} data-test="results">
-      ${calls.map(({ id, name }) => html`
-        <label class="field" key=${id}>
-          <span>${t("result.of", { name })}</span>
-          <textarea class="input" name="result" rows="2" dir="auto"></textarea>
+      ${calls.map((call) => html`
+        <label class="field" key=${call.id}>
+          <span>${t("result.of", call)}</span>
+          <textarea class="input" name="result" rows="2" dir="auto" defaultValue=${textOf(call)}></textarea>
         </label>`)}
       <div class="row">
         <button class="button primary">${t("result.send")}</button>

@@ -130,6 +130,31 @@ fn a_new_chat_from_a_message_shares_the_kv_of_its_beginning() {
 }
 
 #[test]
+fn the_result_of_a_tool_call_returns_to_its_field_when_it_cannot_be_sent() {
+    let mut hobd = Hobd::start(Model::Fake);
+    hobd.client.call_tool("lamp", "set_light", "room", "kitchen");
+    hobd.client.rename("lamp", "Lamp");
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.open_chat("Lamp");
+    page.click("@give-result");
+    page.until("its field has the focus", "document.activeElement.matches('.edit textarea')");
+    page.write("it is on");
+    hobd.kill();
+    page.click("@results .primary");
+    page.shows("@failure");
+    page.until("the result is back", "one('@results textarea')?.value === 'it is on'");
+
+    hobd.start_again();
+    page.hides("@failure");
+    page.click("@results .primary");
+    page.answered(2);
+    let stored = hobd.client.get("/v1/conversations/lamp");
+    assert_eq!(stored["messages"][2]["role"], "tool");
+    assert_eq!(stored["messages"][2]["content"], "it is on");
+}
+
+#[test]
 fn the_result_of_a_tool_call_is_given_by_hand() {
     let hobd = Hobd::start(Model::Fake);
     hobd.client.call_tool("lamp", "set_light", "room", "kitchen");
