@@ -1,4 +1,5 @@
 export * from "./lib/dom.js";
+export * from "./lib/every.js";
 export * from "./lib/format.js";
 export * from "./lib/keys.js";
 export * from "./lib/lazy.js";

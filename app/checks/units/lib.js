@@ -1,3 +1,4 @@
+import { every } from "/lib/every.js";
 import { ago, bytes, count, duration, seconds } from "/lib/format.js";
 import { matches } from "/lib/keys.js";
 import { safeAddress } from "/lib/links.js";
@@ -173,6 +174,28 @@ test("a persistent store is read back, with new fields at their defaults", () =>
   createPersistentStore("unit", { a: 1 }).set({ a: 2 });
   equal(createPersistentStore("unit", { a: 1, b: 3 }).get(), { a: 2, b: 3 });
   localStorage.removeItem("unit");
+});
+
+test("what is repeated waits for the time before", async () => {
+  const real = globalThis.setInterval;
+  let tick;
+  globalThis.setInterval = (act) => {
+    tick = act;
+  };
+  let times = 0;
+  let end;
+  every(1000, () => {
+    times += 1;
+    return new Promise((resolve) => (end = resolve));
+  });
+  globalThis.setInterval = real;
+  const first = tick();
+  tick();
+  equal(times, 1);
+  end();
+  await first;
+  tick();
+  equal(times, 2);
 });
 
 test("a change in one window is no change back in another", () => {

@@ -1,6 +1,6 @@
 // The list of chats, the tier of each one's KV, and the daemon's status.
 
-import { api, createStore, shownName, t } from "/lib.js";
+import { api, createStore, every, shownName, t } from "/lib.js";
 import { orToast } from "/parts.js";
 
 const STATUS_EVERY_MS = 4000;
@@ -104,9 +104,7 @@ function withPlace(chat, places) {
 
 /** Polls while the page is visible; reloads the chats when it becomes visible again. */
 export function pollStatus() {
-  setInterval(() => {
-    if (!document.hidden) refreshStatus();
-  }, STATUS_EVERY_MS);
+  every(STATUS_EVERY_MS, refreshStatus);
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) loadChats().then(refreshStatus, refreshStatus);
   });

@@ -1,6 +1,6 @@
 // The library: documents that are ready to be asked about, and where new ones are dropped.
 
-import { ago, classes, formatter, go, html, t, useEffect, useRef, useState, useStore } from "/lib.js";
+import { ago, classes, every, formatter, go, html, t, useEffect, useRef, useState, useStore } from "/lib.js";
 import { ask, Button, Icon, orToast } from "/parts.js";
 import { newChatAbout } from "../../chat/about.js";
 import { addDocument, listDocuments, readDocument, removeDocument } from "../../documents/api.js";
@@ -48,12 +48,8 @@ export function Page() {
 
   useEffect(() => {
     refresh();
-    const timer = setInterval(() => document.hidden || refresh(), REFRESH_MS);
-    const end = takeDrops(add);
-    return () => {
-      clearInterval(timer);
-      end();
-    };
+    const ends = [every(REFRESH_MS, refresh), takeDrops(add)];
+    return () => ends.forEach((end) => end());
   }, []);
   if (!documents) return error && html`<p class="error" role="alert">${error.message}</p>`;
   const isEmpty = !documents.length && !incoming.length;
