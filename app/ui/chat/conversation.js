@@ -284,7 +284,8 @@ function createConversation(id, state) {
     reload: load,
     /** Resolves to whether they are set. The first message of a new chat brings them to the daemon. */
     async setInstructions(instructions) {
-      if (store.get().state !== "new") await api.patch(conversationPath(id), { instructions });
+      const { state, live } = store.get();
+      if (state !== "new" || live) await api.patch(conversationPath(id), { instructions });
       store.set({ instructions });
       return true;
     },

@@ -1,5 +1,6 @@
 //! The head of a chat, its empty page, and where the focus goes.
 
+use hob_checks::chat::slowly;
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Look, Model, Page};
 use serde_json::{Value, json};
@@ -143,6 +144,24 @@ fn a_chat_has_instructions_of_its_own_from_its_first_message_on() {
     page.until("it reads them", "one('@instructions-text').value === 'Be brief.'");
     page.press("Escape");
     page.hides("@instructions-panel");
+}
+
+#[test]
+fn instructions_that_are_saved_during_the_first_answer_are_stored() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.send(&slowly(100));
+    page.reads("@live", "word word");
+    page.click("@instructions");
+    page.fill("@instructions-text", "Be brief.");
+    page.click("@instructions-save");
+    page.hides("@instructions-panel");
+    page.answered(1);
+
+    let list = hobd.client.get("/v1/conversations");
+    let id = list["data"][0]["id"].as_str().expect("there is a chat");
+    let stored = hobd.client.get(&format!("/v1/conversations/{id}"));
+    assert_eq!(stored["instructions"], "Be brief.");
 }
 
 #[test]
