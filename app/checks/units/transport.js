@@ -109,3 +109,20 @@ test("an error of the daemon has its message, code and parameter", () => {
   equal([error.message, error.status, error.code, error.param], ["no", 400, "bad", "x"]);
   equal(new ApiError(502).message.includes("502"), true);
 });
+
+test("a state of the app that has passed does not replace a newer one", async () => {
+  class Channel {
+    onmessage = () => {};
+  }
+  async function invoke(command, { changes }) {
+    changes.onmessage({ phase: "ready" });
+    return { phase: "starting" };
+  }
+  window.__TAURI__ = { core: { Channel, invoke } };
+  const { shell } = appBackend();
+  delete window.__TAURI__;
+  const seen = [];
+  shell.watch(({ phase }) => seen.push(phase));
+  await new Promise((resolve) => setTimeout(resolve)); // After all that is settled by now.
+  equal(seen, ["ready"]);
+});

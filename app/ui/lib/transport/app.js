@@ -51,8 +51,12 @@ export function appBackend() {
   /** Calls `listener` with the app's state now and after each change; returns how to stop it. */
   function watch(listener) {
     const changes = new Channel();
-    changes.onmessage = listener;
-    invoke("app_state", { changes }).then(listener, () => {});
+    let hasChanged = false; // The answer may come after a change, and is older then.
+    changes.onmessage = (state) => {
+      hasChanged = true;
+      listener(state);
+    };
+    invoke("app_state", { changes }).then((state) => hasChanged || listener(state), () => {});
     return () => {
       changes.onmessage = () => {};
     };
