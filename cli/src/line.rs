@@ -1,7 +1,8 @@
 //! Lines of standard input: with an editor at a terminal, as they come otherwise.
 //!
 //! - The editor has readline's keys; it reports the line after each key. Alt+Enter, a `\` at the end
-//!   of the line and a paste make messages of several lines.
+//!   of the line and a paste make messages of several lines. Only a `\` in front of Enter is removed: a
+//!   paste is text.
 //! - The history is a file that only its user can read; without a file it lasts as long as the run.
 //! - Ctrl-C drops the line, Ctrl-D at an empty one ends the input.
 
@@ -15,7 +16,8 @@ use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{
-    Cmd, CompletionType, Config, Editor, EventHandler, Helper, KeyCode, KeyEvent, Modifiers,
+    Cmd, CompletionType, ConditionalEventHandler, Config, Editor, Event, EventContext,
+    EventHandler, Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
 
 use crate::context::Terminal;
@@ -35,6 +37,8 @@ pub struct Edited {
     /// `None`: nothing of this run is written.
     history: Option<PathBuf>,
     completed: Completed,
+    /// The terminal is dumb: the editor reads whole lines, and sees no key.
+    has_no_keys: bool,
 }
 
 /// What Tab completes.
@@ -80,10 +84,16 @@ impl Input {
             KeyEvent(KeyCode::Enter, Modifiers::ALT),
             EventHandler::Simple(Cmd::Newline),
         );
+        // While an answer streams, the terminal makes Ctrl-J of Enter.
+        for enter in [KeyEvent(KeyCode::Enter, Modifiers::NONE), KeyEvent::ctrl('J')] {
+            let handler = EventHandler::Conditional(Box::new(EnterAfterBackslash));
+            editor.bind_sequence(enter, handler);
+        }
         if let Some(path) = &history {
             let _ = editor.load_history(path); // An error: there is none yet.
         }
-        Self::Edited(Box::new(Edited { editor, history, completed }))
+        let has_no_keys = terminal.is_dumb;
+        Self::Edited(Box::new(Edited { editor, history, completed, has_no_keys }))
     }
 
     pub fn is_edited(&self) -> bool {
@@ -110,7 +120,8 @@ impl Edited {
         match line {
             Ok(line) => {
                 self.save();
-                Ok(Line::Text(line.replace("\\\n", "\n")))
+                let joined = self.has_no_keys.then(|| line.replace("\\\n", "\n"));
+                Ok(Line::Text(joined.unwrap_or(line)))
             }
             Err(ReadlineError::Eof) => Ok(Line::End),
             Err(ReadlineError::Interrupted) => Ok(Line::Dropped),
@@ -124,6 +135,23 @@ impl Edited {
         if let Some(path) = &self.history {
             let _ = self.editor.append_history(path);
         }
+    }
+}
+
+/// Enter behind a `\` at the end of the line replaces the `\` by a line break.
+struct EnterAfterBackslash;
+
+impl ConditionalEventHandler for EnterAfterBackslash {
+    fn handle(
+        &self,
+        _: &Event,
+        _: RepeatCount,
+        _: bool,
+        context: &EventContext<'_>,
+    ) -> Option<Cmd> {
+        let line = context.line();
+        let is_behind = context.pos() == line.len() && line.ends_with('\\');
+        is_behind.then(|| Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())))
     }
 }
 

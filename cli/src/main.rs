@@ -97,9 +97,10 @@ fn run(args: Args) -> Result<(), Failure> {
     commands::run(args.command, &mut context)
 }
 
-/// The terminal knows no control sequences.
+/// The terminal knows no control sequences: one of those in which the line editor reads whole lines.
 fn is_dumb() -> bool {
-    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+    const DUMB: [&str; 3] = ["dumb", "cons25", "emacs"];
+    std::env::var("TERM").is_ok_and(|term| DUMB.iter().any(|it| term.eq_ignore_ascii_case(it)))
 }
 
 /// Columns and rows of standard output, where it is a terminal.

@@ -49,6 +49,28 @@ fn keys_typed_while_an_answer_streams_wait_for_the_next_line() {
 }
 
 #[test]
+fn a_pasted_backslash_stays_and_one_in_front_of_enter_continues_the_message() {
+    let home = Home::new();
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
+        .stream(SAID, &[json!({"choices": [{"index": 0, "delta": {"content": "Yes."}}]})]);
+    let mut hob = Terminal::start(&home, &["chat", "--conversation", "c"]);
+    hob.reads("> ");
+    let pasted = "RUN make \\\n    && make install";
+    for (keys, message) in [
+        (format!("\u{1b}[200~{pasted}\u{1b}[201~\r"), pasted),
+        ("one\\\rtwo\r".to_owned(), "one\ntwo"),
+    ] {
+        hob.types(&keys);
+        assert_eq!(daemon.received(SAID).body["messages"][0]["content"], message);
+        hob.reads("Yes.");
+        hob.reads("> ");
+    }
+    hob.types("\u{4}");
+    assert_eq!(hob.wait().code(), Some(0));
+}
+
+#[test]
 fn a_signal_ends_the_program_and_leaves_the_terminal_as_it_was() {
     let home = Home::new();
     for is_answering in [true, false] {
