@@ -130,3 +130,21 @@ fn a_dumb_terminal_gets_no_control_sequences() {
     hob.types("/quit\r");
     assert_eq!(hob.ends(), 0);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_line_that_a_dumb_terminal_cut_is_not_sent() {
+    let home = Home::new();
+    let _daemon = Daemon::new(&home).answer(
+        "GET /v1/conversations/c",
+        200,
+        json!({"id": "c", "messages": []}),
+    );
+    let words = ["chat", "--conversation", "c"];
+    let mut hob = Terminal::start_with(&home, &words, &[("TERM", "dumb")]);
+    hob.reads("> ");
+    hob.types(&format!("{}\r", "x".repeat(5_000)));
+    hob.reads("not sent: the terminal cut this line short");
+    hob.types("/quit\r");
+    assert_eq!(hob.ends(), 0);
+}

@@ -187,7 +187,8 @@ impl Chat<'_> {
         is_edited: bool,
         context: &mut Context,
     ) -> Result<ControlFlow<()>, Failure> {
-        let may_be_cut = context.terminal.input && !is_edited;
+        // At a dumb terminal, the editor reads what the terminal gives it, too.
+        let may_be_cut = context.terminal.input && (!is_edited || context.terminal.is_dumb);
         match Input::of(text) {
             Input::Nothing => {
                 if let Some(new) = self.outgrown.take() {
