@@ -129,10 +129,12 @@ fn remove(client: &Client, names: &[String], context: &mut Context) -> Result<()
     })
 }
 
-/// The document with this name, or whose id begins so.
+/// The document with this name, or whose id begins so. Every id begins with an empty name, which means none.
 fn named(client: &Client, name: &str) -> Result<Document, Failure> {
     let mut documents: hob_api::List<Document> = client.get(PATH)?;
-    documents.data.retain(|document| document.name == name || document.id.starts_with(name));
+    documents.data.retain(|document| {
+        document.name == name || (!name.is_empty() && document.id.starts_with(name))
+    });
     let name = plain(name);
     match documents.data.len() {
         1 => Ok(documents.data.remove(0)),

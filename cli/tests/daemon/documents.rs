@@ -39,6 +39,17 @@ fn documents_are_listed_added_and_removed() {
 }
 
 #[test]
+fn an_empty_name_removes_no_document() {
+    let home = Home::new();
+    let _daemon = Daemon::new(&home)
+        .answer(&format!("GET {PATH}"), 200, json!({"data": [document(ID, "report.pdf")]}))
+        .answer(&format!("DELETE {PATH}/{ID}"), 200, json!({"deleted": true}));
+    let ran = home.hob(&["documents", "rm", ""]);
+    assert_eq!(ran.out, "");
+    ran.fails(4, &["hob documents"]);
+}
+
+#[test]
 fn a_question_is_asked_about_a_file() {
     let home = Home::new();
     let file = home.path("a.txt");
