@@ -347,6 +347,10 @@ fn slash_commands_show_and_change_the_conversation() {
     types(&format!("/save {}\r", file.display()), "File exists");
     types("/save ~/again.md\r", "saved in");
     assert_eq!(fs::read_to_string(home.path("again.md")).unwrap(), "# Codes\n");
+    // Tab completes the path, and escapes its space.
+    fs::create_dir(home.path("my chats")).unwrap();
+    types("/save ~/my\tcodes.md\r", "saved in");
+    assert_eq!(fs::read_to_string(home.path("my chats/codes.md")).unwrap(), "# Codes\n");
 
     let switched = json!({"model": "/m/smol.gguf", "name": "SmolLM2", "restarts": true});
     let daemon = daemon.answer("POST /v1/models/switch", 202, switched);

@@ -121,6 +121,11 @@ fn path_of(words: &str, dirs: &UserDirs) -> PathBuf {
     if as_it_stands.exists() {
         return as_it_stands;
     }
+    new_path_of(words, dirs)
+}
+
+/// The path that the words mean for a file that does not exist yet: without quotes and backslashes.
+pub fn new_path_of(words: &str, dirs: &UserDirs) -> PathBuf {
     let quoted = |quote: char| words.strip_prefix(quote)?.strip_suffix(quote);
     match quoted('\'').or_else(|| quoted('"')) {
         Some(inner) => dirs.expand(inner),
@@ -139,6 +144,8 @@ fn unescaped(words: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -155,5 +162,9 @@ mod tests {
     fn a_path_is_read_as_terminals_write_it() {
         let backslash = unescaped(r"my\ notes\\a.md");
         assert_eq!(backslash, r"my notes\a.md");
+        let dirs = UserDirs::under(Path::new("/h"));
+        for words in [r"~/my\ notes.md", "'~/my notes.md'", "\"~/my notes.md\""] {
+            assert_eq!(new_path_of(words, &dirs), Path::new("/h/my notes.md"), "{words}");
+        }
     }
 }

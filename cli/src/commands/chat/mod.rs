@@ -253,7 +253,7 @@ impl Chat<'_> {
             Command::Save(_) if self.is_new => note(context, "nothing to save yet"),
             Command::Save(path) => {
                 let export = format!("{}/export?format=markdown", self.path());
-                let path = context.resolved.user_dirs.expand(path);
+                let path = files::new_path_of(path, &context.resolved.user_dirs);
                 save::write(&Client::find(context)?.text(&export)?, &path)?;
                 note(context, &format!("saved in {}", path.display()))
             }
