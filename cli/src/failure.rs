@@ -79,6 +79,9 @@ pub enum Failure {
         path: PathBuf,
         source: io::Error,
     },
+    /// Standard input could not be read.
+    #[error("cannot read standard input: {0}")]
+    Input(io::Error),
     /// Standard output could not be written.
     #[error("cannot write to standard output: {0}")]
     Output(#[from] io::Error),

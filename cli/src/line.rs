@@ -6,7 +6,7 @@
 //! - The history is a file that only its user can read; without a file it lasts as long as the run.
 //! - Ctrl-C drops the line, Ctrl-D at an empty one ends the input.
 
-use std::io::{self, BufRead, Lines, StdinLock};
+use std::io::{self, BufRead, StdinLock};
 use std::path::{Path, PathBuf};
 
 use rustyline::completion::{Completer, FilenameCompleter};
@@ -29,7 +29,7 @@ pub type OnKey = Box<dyn Fn(&str)>;
 
 pub enum Input {
     Edited(Box<Edited>),
-    Plain(Lines<StdinLock<'static>>),
+    Plain(StdinLock<'static>),
 }
 
 pub struct Edited {
@@ -69,7 +69,7 @@ impl Input {
         history: Option<PathBuf>,
         completed: Completed,
     ) -> Self {
-        let plain = || Self::Plain(io::stdin().lock().lines());
+        let plain = || Self::Plain(io::stdin().lock());
         if !terminal.input || !terminal.output || json {
             return plain();
         }
@@ -106,10 +106,21 @@ impl Input {
     /// When standard input cannot be read.
     pub fn next(&mut self, prompt: &str, on_key: Option<OnKey>) -> io::Result<Line> {
         match self {
-            Self::Plain(lines) => Ok(lines.next().transpose()?.map_or(Line::End, Line::Text)),
+            Self::Plain(input) => plain_line(input),
             Self::Edited(edited) => edited.next(prompt, on_key),
         }
     }
+}
+
+/// The next line without its end. Bytes that are not UTF-8 are replaced.
+fn plain_line(input: &mut impl BufRead) -> io::Result<Line> {
+    let mut bytes = Vec::new();
+    if input.read_until(b'\n', &mut bytes)? == 0 {
+        return Ok(Line::End);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    Ok(Line::Text(line.strip_suffix('\r').unwrap_or(line).to_owned()))
 }
 
 impl Edited {
@@ -211,3 +222,21 @@ impl Validator for Keys {
 
 impl Highlighter for Keys {}
 impl Helper for Keys {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_without_its_end_and_whatever_its_bytes_are() {
+        let mut input = &b"one\r\n\ncaf\xe9\nlast"[..];
+        let mut next = || match plain_line(&mut input).unwrap() {
+            Line::Text(text) => Some(text),
+            Line::Dropped | Line::End => None,
+        };
+        for line in ["one", "", "caf\u{fffd}", "last"] {
+            assert_eq!(next().as_deref(), Some(line));
+        }
+        assert_eq!(next(), None);
+    }
+}

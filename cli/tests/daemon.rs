@@ -250,6 +250,27 @@ fn an_address_can_be_named() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_written_or_read_is_named_as_such() {
+    let home = Home::new();
+    let daemon = Daemon::new(&home).answer("GET /health", 200, json!({}));
+    let token_file = home.path("data/token");
+    let nowhere = home.path("nowhere");
+    let at = ["--address", &daemon.address, "--token-file", token_file.to_str().unwrap()];
+    let words = [&["open", "--data-dir", nowhere.to_str().unwrap()], &at[..]].concat();
+    home.hob(&words).fails(1, &["cannot write", "nowhere/open.html"]);
+
+    let mut ask = home.command(&["ask", "What?"]);
+    ask.stdin(fs::File::open(home.path("data")).unwrap());
+    let ran = ask.output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(
+        (ran.status.code(), said.starts_with("hob: cannot read standard input")),
+        (Some(1), true),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_dead_daemon_is_not_running() {
     let home = Home::new();
     let address = Daemon::new(&home).address.clone();

@@ -91,7 +91,8 @@ fn question(args: &Args, context: &Context) -> Result<String, Failure> {
     let mut parts = vec![words.join(" ")];
     if reads_input || !context.terminal.input {
         let mut bytes = Vec::new();
-        io::stdin().lock().take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes)?;
+        let mut input = io::stdin().lock().take(MAX_INPUT_BYTES + 1);
+        input.read_to_end(&mut bytes).map_err(Failure::Input)?;
         if bytes.len() as u64 > MAX_INPUT_BYTES {
             return Err(Failure::Usage("standard input is longer than 16 MiB".to_owned()));
         }

@@ -5,7 +5,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::client::Client;
 use crate::context::Context;
@@ -31,7 +31,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         return Ok(writeln!(context.out, "{page}")?);
     }
     client.get::<serde_json::Value>("/health")?; // Fails here rather than in the browser.
-    let file = write_redirect(&context.settings.data_dir, &page)?;
+    let file = context.settings.data_dir.join(FILE);
+    let failed = |source| Failure::File { doing: "write", path: file.clone(), source };
+    write_redirect(&file, &page).map_err(failed)?;
     match open::that_detached(&file) {
         Ok(()) => Ok(writeln!(context.out, "opened http://{} in the browser", client.address())?),
         Err(_) => {
@@ -42,23 +44,21 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 }
 
 /// Writes the HTML file that redirects to the page.
-fn write_redirect(data_dir: &Path, page: &str) -> std::io::Result<PathBuf> {
-    let path = data_dir.join(FILE);
+fn write_redirect(path: &Path, page: &str) -> std::io::Result<()> {
     // A new file: a process that holds the old one open must not read this token.
-    match fs::remove_file(&path) {
+    match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&path)?;
+    let mut file = options.open(path)?;
     writeln!(
         file,
         "<!doctype html><title>Hob</title><meta name=\"referrer\" content=\"no-referrer\">\
          <meta http-equiv=\"refresh\" content=\"0; url={page}\"><a href=\"{page}\">Hob</a>"
-    )?;
-    Ok(path)
+    )
 }
 
 #[cfg(test)]
@@ -72,7 +72,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for token in ["one", "two"] {
             let page = format!("http://127.0.0.1:1/#token={token}");
-            let path = write_redirect(dir.path(), &page).unwrap();
+            let path = dir.path().join(FILE);
+            write_redirect(&path, &page).unwrap();
             assert!(fs::read_to_string(&path).unwrap().contains(&format!("url={page}\"")));
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }

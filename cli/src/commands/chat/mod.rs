@@ -287,7 +287,7 @@ impl Chat<'_> {
     fn next_line(&self, lines: &mut line::Input, context: &mut Context) -> Result<Line, Failure> {
         if !lines.is_edited() {
             prompt(context)?;
-            return Ok(lines.next("", None)?);
+            return lines.next("", None).map_err(Failure::Input);
         }
         writeln!(context.out)?;
         context.out.flush()?;
@@ -310,7 +310,7 @@ impl Chat<'_> {
                 _ => ahead.leave(),
             }
         }
-        Ok(line?)
+        line.map_err(Failure::Input)
     }
 
     fn close(&self, context: &mut Context) -> Result<(), Failure> {
