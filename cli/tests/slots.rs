@@ -7,7 +7,9 @@ mod saved;
 use std::fs;
 
 use common::Home;
-use saved::{bytes, files, saved_home};
+use hob_slots::store::Key;
+use hob_slots::{Store, TtlClass};
+use saved::{bytes, files, save, saved_home};
 
 #[test]
 fn an_empty_or_missing_directory_lists_nothing() {
@@ -34,6 +36,23 @@ fn conversations_are_listed_with_bytes_and_tokens() {
     assert!(listed["quota_bytes"].is_u64());
     let other = home.hob(&["slots", "ls", "--json", "--fingerprint", "0000000000000000"]).json();
     assert_eq!(other["slots"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn doctor_reads_an_encrypted_directory_with_its_key() {
+    let home = Home::new();
+    let key = Key::load_or_make(&home.path("data/slots.key")).unwrap();
+    let store = Store::open(home.path("data/slots")).unwrap().sealed(&key).unwrap();
+    save(&store, "room-1", TtlClass::Long, 0, &[1, 2, 3]);
+    drop(store);
+    let found = |encrypted: &str| {
+        let checks = home.run(&["doctor", "--json"], &[("HOB_SLOTS_ENCRYPT", encrypted)], "");
+        let checks: serde_json::Value = serde_json::from_str(&checks.out).unwrap();
+        let check = checks.as_array().unwrap().iter().find(|check| check["name"] == "saved KV");
+        check.unwrap()["found"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(found("true"), "1 conversation");
+    assert_eq!(found("false"), "0 conversations; 1 files cannot be used");
 }
 
 #[test]

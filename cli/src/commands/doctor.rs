@@ -11,11 +11,10 @@ use std::path::Path;
 use hob_api::{Build, Status, Text};
 use hob_config::{GpuLayers, Key, ModelChoice, paths};
 use hob_models::{ModelFile, discover};
-use hob_slots::StoreReader;
 use hob_slots::store::files::free_bytes;
 use serde::Serialize;
 
-use super::slots::no_room;
+use super::slots::{no_room, saved};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -50,7 +49,7 @@ pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
         configuration(context),
         directory("data directory", &settings.data_dir, Key::DataDir),
         directory("slots directory", &settings.slots_dir, Key::SlotsDir),
-        saved_kv(&settings.slots_dir),
+        saved_kv(context),
         disk(context),
         token(&settings.token_file),
         model(context),
@@ -131,13 +130,16 @@ fn directory(name: &'static str, path: &Path, key: Key) -> Check {
     Check::good(name, shown.to_string())
 }
 
-fn saved_kv(dir: &Path) -> Check {
+fn saved_kv(context: &Context) -> Check {
     let name = "saved KV";
-    if !dir.exists() {
+    if !context.settings.slots_dir.exists() {
         return Check::good(name, "nothing yet");
     }
-    match StoreReader::open(dir).and_then(|reader| reader.all_conversations()) {
-        Err(error) => Check::bad(name, error.to_string(), "check the directory's permissions"),
+    match saved(context) {
+        Err(error) => {
+            let remedy = "check the permissions of the directory, and the key in slots_key_file";
+            Check::bad(name, error.to_string(), remedy)
+        }
         Ok(listing) if !listing.rejected.is_empty() => Check::notice(
             name,
             format!(

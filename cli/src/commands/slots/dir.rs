@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hob_config::{RunningDaemon, Settings};
 use hob_slots::store::Key;
-use hob_slots::{Fingerprint, ModelHash, Store, StoreError, StoreReader};
+use hob_slots::{Fingerprint, Listing, ModelHash, Store, StoreError, StoreReader};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -21,6 +21,18 @@ pub fn reader(context: &Context) -> Result<Option<StoreReader>, Failure> {
         Some(key) => reader.sealed(&key)?,
         None => reader,
     }))
+}
+
+/// The saved conversations of the slots directory, which exists, and its files that cannot be used. Before `hobd` has
+/// made the key of an encrypted directory, no file is encrypted with it.
+pub fn saved(context: &Context) -> Result<Listing, Failure> {
+    let Settings { slots_dir, slots_encrypt, slots_key_file, .. } = &context.settings;
+    let reader = StoreReader::open(slots_dir)?;
+    let reader = match *slots_encrypt && slots_key_file.exists() {
+        true => reader.sealed(&Key::load(slots_key_file)?)?,
+        false => reader,
+    };
+    Ok(reader.all_conversations()?)
 }
 
 /// Opens the slots directory for writing; an error while a daemon owns it.

@@ -25,6 +25,7 @@ use clap::Subcommand;
 use hob_slots::NoRoom;
 use hob_slots::maintenance::{Report, Request};
 
+pub use self::dir::saved;
 use crate::context::Context;
 use crate::failure::Failure;
 
