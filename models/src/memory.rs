@@ -25,12 +25,15 @@ pub struct MachineMemory {
 }
 
 impl MachineMemory {
-    /// A container's limit counts as the machine's memory.
+    /// A container's limit counts as the machine's memory. Its page cache counts as available, as the
+    /// machine's does: model files that were read stay in it.
     pub fn read() -> Option<Self> {
         let memory = system()?;
-        let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-        let used = fs::read_to_string("/sys/fs/cgroup/memory.current").ok();
-        let memory = memory.limited(number(limit), number(used));
+        let of_container = |file: &str| fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok();
+        let limit = number(of_container("memory.max"));
+        let cached = of_container("memory.stat").map_or(0, |text| page_cache(&text));
+        let used = number(of_container("memory.current")).map(|used| used.saturating_sub(cached));
+        let memory = memory.limited(limit, used);
         let assumed = ASSUMED_AVAILABLE_BYTES.get().copied();
         Some(Self { available_bytes: assumed.or(memory.available_bytes), ..memory })
     }
@@ -72,6 +75,16 @@ fn meminfo(text: &str) -> Option<MachineMemory> {
     Some(MachineMemory { total_bytes, available_bytes: kib("MemAvailable:").map(|kib| kib << 10) })
 }
 
+/// Bytes of files that a container's `memory.stat` counts, and that the kernel drops when memory is needed.
+fn page_cache(text: &str) -> u64 {
+    let is_of_files = |name: &str| ["inactive_file", "active_file"].contains(&name);
+    let bytes = text.lines().filter_map(|line| {
+        let (_, bytes) = line.split_once(' ').filter(|(name, _)| is_of_files(name))?;
+        bytes.trim().parse::<u64>().ok()
+    });
+    bytes.fold(0, u64::saturating_add)
+}
+
 fn number(text: Option<String>) -> Option<u64> {
     text?.trim().parse().ok()
 }
@@ -96,5 +109,12 @@ mod tests {
         assert_eq!(machine.limited(Some(1000), Some(1)), machine);
         let limited = machine.limited(Some(50), Some(20));
         assert_eq!(limited, MachineMemory { total_bytes: 50, available_bytes: Some(30) });
+    }
+
+    #[test]
+    fn files_that_a_container_has_read_are_page_cache() {
+        let text = "anon 700\nfile 360\nshmem 60\ninactive_file 200\nactive_file 100\nslab 9\n";
+        assert_eq!(page_cache(text), 300);
+        assert_eq!(page_cache("inactive_file many\n"), 0);
     }
 }
