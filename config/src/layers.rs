@@ -327,7 +327,7 @@ impl<'a> Layers<'a> {
     fn given_model(&self, key: Key) -> Result<Option<ModelChoice>, ConfigError> {
         Ok(self.given(key, parse::text)?.map(|name| match name.as_str() {
             "bundled" => ModelChoice::Bundled,
-            name if ["~/", "./", "../"].iter().any(|start| name.starts_with(start)) => {
+            name if is_path(name) => {
                 let path = self.resolved_path(key, name);
                 ModelChoice::Named(path.to_string_lossy().into_owned())
             }
@@ -356,6 +356,14 @@ impl<'a> Layers<'a> {
         };
         (Key::all().map(entry).collect(), self.warnings)
     }
+}
+
+/// Whether the text can only be a path: no model's name begins so, and none has both a directory and the ending.
+fn is_path(text: &str) -> bool {
+    let path = Path::new(text);
+    let is_gguf = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
+    let is_below = is_gguf && path.components().count() > 1;
+    is_below || ["~/", "./", "../"].iter().any(|start| text.starts_with(start))
 }
 
 fn shown(path: &Path) -> Value {

@@ -171,6 +171,15 @@ mod tests {
         assert_eq!(settings.token_file, Path::new("/u/t"));
         assert_eq!(settings.model, ModelChoice::Named("/u/config/./a.gguf".into()));
 
+        let model = |world: World| world.resolve().settings.model.to_string();
+        let of_file = |text: &str| model(World::new().file(&format!("model = '{text}'")));
+        assert_eq!(of_file("models/a.gguf"), "/u/config/models/a.gguf");
+        assert_eq!(of_file("/m/a.GGUF"), "/m/a.GGUF");
+        for name in ["a.gguf", "someone/qwen3", "hf.co/someone/qwen3:4b"] {
+            assert_eq!(of_file(name), name, "a name");
+        }
+        assert_eq!(model(World::new().flag(Key::Model, "models/a.gguf")), "models/a.gguf");
+
         let settings = World::new().flag(Key::Model, "qwen3:4b").resolve().settings;
         assert_eq!(settings.model, ModelChoice::Named("qwen3:4b".into()));
     }
