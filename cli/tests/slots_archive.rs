@@ -40,6 +40,21 @@ fn an_archive_moves_a_conversation_to_another_machine() {
 }
 
 #[test]
+fn an_export_leaves_other_files_as_they_are_and_no_part_of_its_own() {
+    let home = saved_home();
+    let rooms = home.path("archives");
+    fs::create_dir(&rooms).unwrap();
+    fs::write(rooms.join("rooms.tar.part"), "mine").unwrap();
+    let file = rooms.join("rooms.tar");
+    let export = ["slots", "export", "room-1", "-o", file.to_str().unwrap()];
+    home.hob(&export).ok();
+    assert_eq!(fs::read_to_string(rooms.join("rooms.tar.part")).unwrap(), "mine");
+    fs::remove_file(objects(&home).remove(0)).unwrap();
+    home.hob(&[&export[..], &["--force"]].concat()).fails(5, &["rooms.tar"]);
+    assert_eq!(fs::read_dir(&rooms).unwrap().count(), 2);
+}
+
+#[test]
 fn a_bad_archive_changes_nothing() {
     let home = saved_home();
     let file = home.path("rooms.tar");

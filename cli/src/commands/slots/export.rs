@@ -4,7 +4,7 @@
 //! - It is not encrypted, also when the directory is: only its owner can read the file.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use hob_slots::ModelHash;
@@ -15,6 +15,7 @@ use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, plain, size};
+use crate::signals::{self, CtrlC};
 
 /// Write the KV of conversations to one archive
 ///
@@ -62,10 +63,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("{path} exists already; --force replaces it")));
     }
     let failed = |doing| move |source| Failure::File { doing, path: output.clone(), source };
-    let mut name = output.clone().into_os_string();
-    name.push(".part");
-    let part = Part(PathBuf::from(name));
-    let mut out = BufWriter::with_capacity(1 << 20, private(&part.0).map_err(failed("write"))?);
+    let (part, file) = Part::create(output).map_err(failed("write"))?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
     let now = context.now.into();
     let exported = archive::export(&reader, &ids, args.fingerprint, now, &mut out)
         .map_err(|source| Failure::Archive { path: output.clone(), source })?;
@@ -92,18 +91,27 @@ fn report(exported: &Exported, path: &Path, context: &mut Context) -> Result<(),
     Ok(context.out.flush()?)
 }
 
-/// A partial file; dropping it removes it.
+/// A partial file beside the archive, which only this process has; dropping it, and a signal that ends `hob`, removes
+/// it.
 struct Part(PathBuf);
+
+impl Part {
+    fn create(output: &Path) -> io::Result<(Self, File)> {
+        let mut name = output.as_os_str().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        let path = PathBuf::from(name);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path)?;
+        let part = Self(path.clone());
+        signals::listen(CtrlC::Ends, move || drop(fs::remove_file(&path)))?;
+        Ok((part, file))
+    }
+}
 
 impl Drop for Part {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0); // An error: it was renamed to its final name.
     }
-}
-
-fn private(path: &Path) -> std::io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
 }
