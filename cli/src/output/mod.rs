@@ -9,6 +9,8 @@ mod state;
 mod table;
 mod wrap;
 
+use unicode_width::UnicodeWidthChar;
+
 pub use context::{context, context_limit, context_tokens};
 pub use device::{device_words, layer_words};
 pub use figures::{ago, ahead, conversations, count, seconds, size};
@@ -34,6 +36,15 @@ pub fn line(text: &str, max_chars: usize) -> String {
     format!("{}…", start.trim_end())
 }
 
+/// The columns that the text takes in a terminal: two for each letter of East Asian scripts, and for most emoji.
+pub fn width(text: &str) -> usize {
+    text.chars().map(letter_width).sum()
+}
+
+fn letter_width(letter: char) -> usize {
+    letter.width().unwrap_or(0)
+}
+
 /// Breaks lines between words. `columns`: the terminal's; `None` breaks none.
 pub fn wrapped(text: &str, columns: Option<usize>) -> String {
     let (mut wrap, mut out) = (wrap::Wrap::new(columns), String::new());
@@ -56,5 +67,10 @@ mod tests {
         assert_eq!(line("one\n two", 20), "one two");
         assert_eq!(line("abcdef", 4), "abc…");
         assert_eq!(line("äöü", 3), "äöü");
+    }
+
+    #[test]
+    fn a_wide_letter_takes_two_columns() {
+        assert_eq!([width("abc"), width("äö"), width("\u{65e5}\u{672c}a")], [3, 2, 5]);
     }
 }

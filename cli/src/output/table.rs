@@ -1,7 +1,8 @@
 //! Columns of text, as wide as they need to be, or as a terminal is.
 
-use std::fmt::Write as _;
 use std::io;
+
+use super::{letter_width, width};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
@@ -82,13 +83,14 @@ impl Table {
             let height = cells.iter().map(Vec::len).max().unwrap_or(0);
             for at in 0..height {
                 let mut line = String::new();
-                for ((cell, width), (_, align, _)) in cells.iter().zip(&widths).zip(&self.columns) {
+                for ((cell, wide), (_, align, _)) in cells.iter().zip(&widths).zip(&self.columns) {
                     let cell = cell.get(at).map_or("", String::as_str);
-                    match align {
-                        Align::Left => write!(line, "{cell:<width$}  "),
-                        Align::Right => write!(line, "{cell:>width$}  "),
-                    }
-                    .expect("writing to a string succeeds");
+                    // Not by the formatter, which counts letters.
+                    let room = " ".repeat(wide.saturating_sub(width(cell)));
+                    line += &match align {
+                        Align::Left => format!("{cell}{room}  "),
+                        Align::Right => format!("{room}{cell}  "),
+                    };
                 }
                 text.push_str(&cut(line.trim_end(), columns.unwrap_or(usize::MAX)));
                 text.push('\n');
@@ -98,11 +100,11 @@ impl Table {
     }
 
     fn widths(&self, header: &Vec<String>, columns: Option<usize>) -> Vec<usize> {
-        let width = |column: usize| {
+        let widest = |column: usize| {
             let rows = [header].into_iter().chain(&self.rows);
-            rows.map(|row| row[column].chars().count()).max().unwrap_or(0)
+            rows.map(|row| width(&row[column])).max().unwrap_or(0)
         };
-        let mut widths: Vec<_> = (0..self.columns.len()).map(width).collect();
+        let mut widths: Vec<_> = (0..self.columns.len()).map(widest).collect();
         let gaps = GAP * widths.len().saturating_sub(1);
         let total = widths.iter().sum::<usize>() + gaps;
         let mut surplus = total.saturating_sub(columns.unwrap_or(total));
@@ -123,24 +125,36 @@ impl Fit {
         match self {
             Self::Whole => vec![cell.to_owned()],
             Self::Cut => vec![cut(cell, width)],
-            Self::Wrap => {
-                let letters: Vec<char> = cell.chars().collect();
-                match letters.is_empty() {
-                    true => vec![String::new()],
-                    false => {
-                        letters.chunks(width.max(1)).map(|line| line.iter().collect()).collect()
-                    }
-                }
-            }
+            Self::Wrap => pieces(cell, width),
         }
     }
 }
 
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
+/// The text in pieces of at most `columns`, with a letter in each. An empty text is one piece.
+fn pieces(text: &str, columns: usize) -> Vec<String> {
+    let (mut lines, mut used) = (vec![String::new()], 0);
+    for letter in text.chars() {
+        let wide = letter_width(letter);
+        if used + wide > columns && used > 0 {
+            lines.push(String::new());
+            used = 0;
+        }
+        lines.last_mut().expect("it has one").push(letter);
+        used += wide;
+    }
+    lines
+}
+
+fn cut(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
         return text.to_owned();
     }
-    let start: String = text.chars().take(width.saturating_sub(1)).collect();
+    let mut used = 1; // Of the ellipsis.
+    let start = text.chars().take_while(|letter| {
+        used += letter_width(*letter);
+        used <= columns
+    });
+    let start: String = start.collect();
     format!("{}…", start.trim_end())
 }
 
@@ -179,5 +193,26 @@ mod tests {
         let all = table(Table::cut).text(Some(12));
         assert!(all.lines().all(|line| line.chars().count() <= 12), "{all}");
         assert_eq!(table(Table::cut).text(None), table(Table::cut).text(Some(200)));
+    }
+
+    #[test]
+    fn wide_letters_keep_to_their_column_and_to_the_terminal() {
+        let table = |fit: fn(Table, usize) -> Table| {
+            let columns = [("NAME", Align::Left), ("TITLE", Align::Left), ("SIZE", Align::Right)];
+            let mut table = fit(Table::new(&columns), 1);
+            table.row(vec!["a".into(), "\u{65e5}\u{672c}\u{8a9e}".repeat(3), "7".into()]);
+            table.row(vec!["b".into(), "short".into(), "12".into()]);
+            table
+        };
+        for fit in [Table::cut, Table::wrap] {
+            let text = table(fit).text(Some(24));
+            assert!(text.lines().all(|line| width(line) <= 24), "{text}");
+            let ends = text.lines().filter(|line| line.ends_with(['E', '7', '2']));
+            assert_eq!(ends.map(width).collect::<Vec<_>>(), [24, 24, 24], "{text}");
+        }
+        let shown = table(Table::cut).text(Some(24));
+        assert!(shown.contains("a     \u{65e5}\u{672c}\u{8a9e}\u{65e5}\u{672c}…"), "{shown}");
+        let lines = table(Table::wrap).text(Some(24)).lines().count();
+        assert_eq!(lines, 4, "one title takes two lines");
     }
 }

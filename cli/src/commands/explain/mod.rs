@@ -11,7 +11,7 @@ use crate::client::{self, Client, path_segment};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names;
-use crate::output::{ago, count, plain, wrapped};
+use crate::output::{ago, count, plain, width, wrapped};
 
 /// Show why a conversation last recomputed tokens, and what left and came back
 #[derive(clap::Args)]
@@ -76,7 +76,7 @@ fn sides(explanation: &Explanation) -> Vec<String> {
     else {
         return Vec::new();
     };
-    let mark = " ".repeat(before.chars().count());
+    let mark = " ".repeat(width(&before));
     vec![
         String::new(),
         format!("  kept  {before}{kept}"),
@@ -106,6 +106,8 @@ mod tests {
         let told = json!({"before": "é\n10:", "kept_text": "41\x1b", "new_text": "52"});
         let expected = ["", "  kept  é⏎10:41", "  came  é⏎10:52", "             ^"];
         assert_eq!(sides(told), expected);
+        let wide = json!({"before": "\u{65e5}\u{672c}", "kept_text": "1", "new_text": "2"});
+        assert_eq!(sides(wide)[3], "            ^", "a wide letter takes two columns");
         assert!(sides(json!({"before": null})).is_empty());
     }
 }
