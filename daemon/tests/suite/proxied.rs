@@ -119,7 +119,7 @@ fn stays_moves_and_comes_back(world: &World) {
     }
     // Reading a conversation reaches its daemon, too: another one would fetch the text, and list it.
     for (talk, owner) in talks.iter().zip(&owners) {
-        let path = format!("/v1/conversations/{}", talk.name);
+        let path = format!("/v1/conversations/{}", talk.name.replace('.', "%2E")); // As `hob` writes it.
         let messages = world.proxy.get(&path)["messages"].as_array().unwrap().len();
         assert_eq!(messages, talk.messages.len(), "{}", talk.name);
         assert_eq!(world.owner(&talk.name), *owner);
@@ -185,7 +185,7 @@ struct Talk {
 
 impl Talk {
     fn new(number: usize, model: Model) -> Self {
-        let name = format!("talk-{number}");
+        let name = format!("talk.{number}");
         let question = model.question(&name);
         let in_header = number.is_multiple_of(2);
         Self { name, question, in_header, messages: Vec::new(), prompt_tokens: 0, computed: 0 }
