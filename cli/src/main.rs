@@ -26,7 +26,7 @@ mod sse;
 mod terminal_mode;
 mod type_ahead;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            let _ = writeln!(io::stderr(), "hob: {}", output::plain(&failure.to_string()));
+            output::warn(&format!("hob: {}", output::plain(&failure.to_string())));
             ExitCode::from(failure.exit() as u8)
         }
     }

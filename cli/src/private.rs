@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::client::{Client, path_segment};
 use crate::failure::Failure;
-use crate::output::plain;
+use crate::output::{plain, warn};
 
 /// The page marks conversations whose ids begin like this, too.
 const PREFIX: &str = "private-";
@@ -54,9 +54,9 @@ fn end(open: &Mutex<Option<Open>>, next: Option<Open>) {
     match client.delete::<Value>(&format!("/v1/conversations/{}", path_segment(&id))) {
         // A daemon that has ended has forgotten it.
         Ok(_) | Err(Failure::Refused { status: 404, .. } | Failure::NotRunning { .. }) => {}
-        Err(failure) => eprintln!(
+        Err(failure) => warn(&format!(
             "hob: the private chat was not ended: {}; `hob conversations rm {id}` ends it",
             plain(&failure.to_string()),
-        ),
+        )),
     }
 }

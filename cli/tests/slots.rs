@@ -56,6 +56,20 @@ fn doctor_reads_an_encrypted_directory_with_its_key() {
 }
 
 #[test]
+fn a_list_is_complete_where_no_one_reads_its_warnings() {
+    let home = saved_home();
+    let room = home.path("data/slots/abababababababab/room-2.short.bin");
+    fs::write(&room, "damaged").unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ran = home.command(&["slots", "ls"]).stderr(writer).output().unwrap();
+    assert_eq!(ran.status.code(), Some(0));
+    assert!(String::from_utf8(ran.stdout).unwrap().contains("2 conversations"));
+    let warned = home.hob(&["slots", "ls"]).err;
+    assert!(warned.contains("room-2.short.bin"), "{warned}");
+}
+
+#[test]
 fn a_directory_can_be_named() {
     let home = saved_home();
     let dir = home.path("data/slots");

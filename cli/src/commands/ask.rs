@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names;
+use crate::output::warn;
 
 const MAX_INPUT_BYTES: u64 = 16 << 20;
 
@@ -79,7 +80,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     writeln!(context.out)?;
     context.out.flush()?;
     if context.terminal.output && context.terminal.error {
-        eprintln!("{}", context.dim(&turn::footer(&answer.hob)));
+        warn(&context.dim(&turn::footer(&answer.hob)));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, context_limit, count, device_words, line, plain, size};
+use crate::output::{Align, Table, context_limit, count, device_words, line, plain, size, warn};
 use crate::progress;
 
 /// List the models on this machine with the memory that each needs, or describe one
@@ -167,7 +167,7 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
     }
     context.out.flush()?;
     for problem in &found.problems {
-        eprintln!("hob: {}", plain(&problem.to_string()));
+        warn(&format!("hob: {}", plain(&problem.to_string())));
     }
     Ok(())
 }

@@ -9,6 +9,8 @@ mod state;
 mod table;
 mod wrap;
 
+use std::io::{self, Write};
+
 use unicode_width::UnicodeWidthChar;
 
 pub use context::{context, context_limit, context_tokens};
@@ -43,6 +45,11 @@ pub fn width(text: &str) -> usize {
 
 fn letter_width(letter: char) -> usize {
     letter.width().unwrap_or(0)
+}
+
+/// Writes a line to standard error. Where its reader has left, `eprintln!` would panic.
+pub fn warn(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Breaks lines between words. `columns`: the terminal's; `None` breaks none.

@@ -38,7 +38,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::line::{self, Line};
 use crate::names;
-use crate::output::{line, plain, wrapped};
+use crate::output::{line, plain, warn, wrapped};
 use crate::private::PrivateChat;
 use crate::signals::{self, CtrlC, Interrupt};
 use crate::terminal_mode::{Mode, NoEcho};
@@ -196,11 +196,11 @@ impl Chat<'_> {
                 }
             }
             Input::Say(_) if may_be_cut && text.len() >= MAX_TERMINAL_LINE_BYTES => {
-                eprintln!(
+                warn(&format!(
                     "hob: not sent: the terminal cut this line short; \
                      for longer texts: hob ask --conversation {} - < FILE",
                     plain(&self.conversation),
-                );
+                ));
             }
             Input::Command(Command::Quit) => return Ok(ControlFlow::Break(())),
             Input::Command(command) => {
@@ -337,9 +337,9 @@ fn report_passing(result: Result<(), Failure>, context: &Context) -> Result<(), 
     match result {
         Err(failure) if context.terminal.input && passing(&failure) => {
             let begun = if matches!(failure, Failure::BrokenAnswer(_)) { "\n" } else { "" };
-            eprintln!("{begun}hob: {}", plain(&failure.to_string()));
+            warn(&format!("{begun}hob: {}", plain(&failure.to_string())));
             if matches!(failure, Failure::NotRunning { .. }) {
-                eprintln!("once it runs, send the message again: the conversation is stored");
+                warn("once it runs, send the message again: the conversation is stored");
             }
             Ok(())
         }

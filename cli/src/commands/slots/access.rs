@@ -12,7 +12,7 @@ use super::{dir, live};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::plain;
+use crate::output::{plain, warn};
 
 pub enum Access {
     /// This process owns the directory until the store is dropped.
@@ -109,6 +109,6 @@ fn maintenance_context(
 
 pub fn warn_skipped(skipped: &[Skipped]) {
     for skipped in skipped {
-        eprintln!("hob: {} skipped: {}", plain(&skipped.conversation), skipped.reason);
+        warn(&format!("hob: {} skipped: {}", plain(&skipped.conversation), skipped.reason));
     }
 }

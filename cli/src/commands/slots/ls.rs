@@ -1,7 +1,7 @@
 //! `hob slots ls`
 //!
 //! - Reads the directory itself, and asks a running daemon which conversations are in memory. It waits
-//!   250 ms for that answer.
+//!   2 s for that answer.
 //! - Bytes are those of raw objects; `hob slots du` shows what compressed objects save.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,9 @@ use super::{dir, live, rejected};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names::label;
-use crate::output::{Align, Table, ago, ahead, conversations, count, line, plain, size, state};
+use crate::output::{
+    Align, Table, ago, ahead, conversations, count, line, plain, size, state, warn,
+};
 
 /// List the conversations that have saved KV
 #[derive(clap::Args)]
@@ -140,7 +142,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     context.show(&text)?;
     for file in &found.rejected {
-        eprintln!("hob: {}: {}", plain(&file.path.display().to_string()), file.miss);
+        warn(&format!("hob: {}: {}", plain(&file.path.display().to_string()), file.miss));
     }
     Ok(())
 }
