@@ -2,9 +2,15 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
-/// Runs `command` by a shell and gives it the text; `false` where it cannot be run.
+use signal_hook::consts::SIGINT;
+use signal_hook::flag;
+
+/// Runs `command` by a shell and gives it the text; `false` where it cannot be run. From then on, Ctrl-C does not end
+/// `hob`: the pager gets the key too, and would share the keyboard with the shell.
 pub fn show(command: &str, text: &str) -> bool {
+    let _ = flag::register(SIGINT, Arc::default()); // An error: Ctrl-C ends `hob`.
     let mut pager = Command::new("sh");
     pager.arg("-c").arg(command).stdin(Stdio::piped());
     let Ok(mut child) = pager.spawn() else { return false };

@@ -151,6 +151,22 @@ fn a_list_fits_its_terminal_and_goes_through_the_pager() {
 }
 
 #[test]
+fn ctrl_c_in_the_pager_is_the_pagers() {
+    let home = Home::new();
+    let data: Vec<Value> = (0..60).map(|n| json!({"id": format!("chat-{n}")})).collect();
+    let _daemon = Daemon::new(&home).answer(LIST, 200, json!({"data": data}));
+    let closed = home.path("closed");
+    let wait = format!("while ! test -e {}; do sleep 0.02; done", closed.display());
+    let pager = format!("cat > /dev/null; echo shown; {wait}");
+    let (words, path) = (["conversations", "--all"], std::env::var("PATH").unwrap());
+    let mut hob = Terminal::start_with(&home, &words, &[("PAGER", &pager), ("PATH", &path)]);
+    hob.reads("shown");
+    hob.interrupt();
+    fs::write(closed, "").unwrap();
+    assert_eq!(hob.ends(), 0, "it ends with its pager");
+}
+
+#[test]
 fn settings_fit_a_terminal_as_one_writes_them() {
     let home = Home::new();
     let words = ["config", "show", "--ttl-long", "90m"];
