@@ -35,17 +35,33 @@ const KINDS: [(&str, &str); 5] = [
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let client = Client::find(context)?;
     let mut answers = Vec::new();
-    for path in &args.files {
-        let kind = kind(path)?;
-        let source = |source| Failure::File { doing: "read", path: path.clone(), source };
-        let file = File::open(path).map_err(source)?;
-        let answer: Value = client.upload("/v1/conversations/import", kind, &file)?;
+    let imported: Result<(), Failure> = args.files.iter().try_for_each(|path| {
+        let answer = import(&client, path)?;
         if !context.json {
             show(&answer, context)?;
         }
         answers.push(answer);
+        Ok(())
+    });
+    // Also where a later file fails: those before are imported.
+    if context.json {
+        context.write_json(&answers)?;
     }
-    if context.json { context.write_json(&answers) } else { Ok(()) }
+    imported
+}
+
+/// Sends the file to the daemon. A refusal names it.
+fn import(client: &Client, path: &Path) -> Result<Value, Failure> {
+    let kind = kind(path)?;
+    let source = |source| Failure::File { doing: "read", path: path.to_owned(), source };
+    let file = File::open(path).map_err(source)?;
+    client.upload("/v1/conversations/import", kind, &file).map_err(|failure| match failure {
+        Failure::Refused { status, message, code } => {
+            let message = format!("cannot import {}: {message}", path.display());
+            Failure::Refused { status, message, code }
+        }
+        other => other,
+    })
 }
 
 fn kind(path: &Path) -> Result<&'static str, Failure> {

@@ -72,6 +72,15 @@ fn files_are_imported_by_the_end_of_their_names() {
     );
     home.hob(&["import", "chat.docx"]).fails(2, &["chat.docx", ".zip"]);
     home.hob(&["import", "nothing.json"]).fails(1, &["nothing.json"]);
+
+    let ran = home.hob(&["import", file.to_str().unwrap(), "nothing.json", "--json"]);
+    let answers: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(answers[0]["data"][0]["id"], "chat-1", "the first file is imported");
+    ran.fails(1, &["nothing.json"]);
+    let refused = json!({"error": {"message": "it is the export of no known program"}});
+    let _daemon = daemon.answer("POST /v1/conversations/import", 400, refused);
+    home.hob(&["import", file.to_str().unwrap()])
+        .fails(7, &["conversations.json", "no known program"]);
 }
 
 #[test]
