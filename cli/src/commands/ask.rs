@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::documents::{self, Keep};
-use super::turn::{self, Question, Shape};
+use super::turn::{self, Answer, Question, Shape};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -73,7 +73,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         interrupt: None,
     };
 
-    let answer = turn::ask(&client, &question, context)?;
+    let mut answer = Answer::default();
+    turn::ask(&client, &question, &mut answer, context)?;
     if context.json {
         return context.write_json(&answer.to_json());
     }

@@ -122,28 +122,29 @@ pub fn named(name: &str, context: &Context) -> Result<String, Failure> {
     Ok(names::find(&known, name)?.map_or(name, |known| known.id.as_str()).to_owned())
 }
 
-/// Sends the question and, without `--json`, prints the answer while it streams in.
+/// Sends the question and, without `--json`, prints the answer while it streams in. After a failure, `answer` has
+/// what came before it.
 pub fn ask(
     client: &Client,
     question: &Question<'_>,
+    answer: &mut Answer,
     context: &mut Context,
-) -> Result<Answer, Failure> {
+) -> Result<(), Failure> {
     let mut body = body(question);
     let mut reading = Reading::of(context);
     if reading.is_shown() {
         body["return_progress"] = true.into();
     }
     let begun = Instant::now();
-    let mut answer = Answer::default();
     let mut printer = Printer::new(context);
     let ended = stream::follow(client, PATH, Some(&body), question.interrupt, |chunk: Chunk| {
         answer.add(chunk, begun, &mut printer, &mut reading)
     });
     reading.clear();
-    answer.interrupted = ended? == Ended::Interrupted;
     answer.total = begun.elapsed();
-    printer.end()?;
-    Ok(answer)
+    let shown = printer.end();
+    answer.interrupted = ended? == Ended::Interrupted;
+    shown
 }
 
 /// Prints the answer on standard output; nothing for `--json`.

@@ -107,6 +107,35 @@ fn a_message_is_sent_ahead_word_by_word_while_it_is_typed() {
 }
 
 #[test]
+fn a_message_whose_answer_ends_with_an_error_is_part_of_the_conversation() {
+    let home = Home::new();
+    let text = |text: &str| json!({"choices": [{"index": 0, "delta": {"content": text}}]});
+    let crashed = json!({"error": {"message": "the engine crashed"}});
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/c", 404, json!({"error": {"message": "none"}}))
+        .stream(SAID, &[text("It is **half"), crashed]);
+    let words = ["chat", "--conversation", "c", "--system", "Be brief."];
+    let mut hob = Terminal::start(&home, &words);
+    hob.reads("> ");
+    hob.types("What is it?\r");
+    let roles = |body: &Value| {
+        let messages = body["messages"].as_array().unwrap();
+        messages.iter().map(|message| message["role"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(roles(&daemon.received(SAID).body), ["system", "user"]);
+    let shown = hob.reads("the engine crashed");
+    assert!(shown.contains("It is **half"), "what came is shown: {shown:?}");
+    hob.reads("> ");
+    let daemon = daemon.stream(SAID, &[text("Whole.")]);
+    hob.types("Again?\r");
+    assert_eq!(roles(&daemon.received(SAID).body), ["user"]);
+    hob.reads("Whole.");
+    hob.reads("> ");
+    hob.types("\u{4}");
+    assert_eq!(hob.ends(), 0);
+}
+
+#[test]
 fn enter_goes_on_with_the_newest_part_of_a_conversation_that_outgrew_the_context() {
     let home = Home::new();
     let too_long = json!({"error": {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{Chat, note, report_passing};
 use crate::client::Client;
-use crate::commands::turn::{self, Question};
+use crate::commands::turn::{self, Answer, Question};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{plain, wrapped};
@@ -57,18 +57,24 @@ impl Chat<'_> {
             shape: &self.args.shape,
             interrupt: self.interrupt.as_ref(),
         };
-        let answer = turn::ask(&client, &question, context);
-        // The daemon stores the question also when the answer breaks off.
-        if answer.as_ref().map_or_else(is_broken, |answer| answer.accepted) {
+        let mut answer = Answer::default();
+        let asked = turn::ask(&client, &question, &mut answer, context);
+        let outgrows = asked.as_ref().is_err_and(is_too_long);
+        let breaks_off = asked.as_ref().is_err_and(is_broken);
+        // The daemon stores the question also when the answer breaks off, or ends with an error.
+        if (answer.accepted && !outgrows) || breaks_off {
             (self.is_new, self.system) = (false, None);
             if !new.is_empty() {
                 self.files.clear();
             }
         }
-        if answer.as_ref().is_err_and(is_too_long) && append && !newest {
+        if outgrows && append && !newest {
             self.outgrown = Some(new);
         }
-        let answer = answer?;
+        if asked.is_err() && !breaks_off && !answer.text.is_empty() && !context.json {
+            writeln!(context.out)?; // The error begins a line.
+        }
+        asked?;
         if context.json {
             return context.write_json(&answer.to_json());
         }
