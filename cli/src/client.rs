@@ -199,9 +199,16 @@ fn json<T: DeserializeOwned>(response: Response<Body>) -> Result<T, Failure> {
 }
 
 fn read(response: Response<Body>) -> Result<Vec<u8>, Failure> {
+    whole(response.into_body().into_reader(), MAX_ANSWER_BYTES)
+}
+
+/// All bytes. A longer answer is a failure: a part of a text would pass for the whole.
+fn whole(reader: impl Read, max_bytes: u64) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let mut reader = response.into_body().into_reader().take(MAX_ANSWER_BYTES);
-    reader.read_to_end(&mut bytes).map_err(|error| broken(&error))?;
+    reader.take(max_bytes + 1).read_to_end(&mut bytes).map_err(|error| broken(&error))?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(broken(&format!("it has more than {} MiB", max_bytes >> 20)));
+    }
     Ok(bytes)
 }
 
@@ -245,5 +252,12 @@ mod tests {
     fn an_id_cannot_leave_its_segment_of_the_path() {
         assert_eq!(path_segment("room-1"), "room-1");
         assert_eq!(path_segment("../a?b#ü"), "%2E%2E%2Fa%3Fb%23%C3%BC");
+    }
+
+    #[test]
+    fn an_answer_is_read_whole_or_not_at_all() {
+        assert_eq!(whole(&b"1234"[..], 4).unwrap(), b"1234");
+        let longer = whole(&b"12345"[..], 4).unwrap_err().to_string();
+        assert!(longer.contains("broke off: it has more than"), "{longer}");
     }
 }
