@@ -1,16 +1,21 @@
 //! The private conversation of `hob chat --private`: it ends with the program.
 //!
-//! - It is deleted when it is replaced or dropped, and by the signals that end `hob`.
+//! - It is deleted when it is replaced or dropped, and by the signals that end `hob`. `hob` waits [`PATIENCE`] for
+//!   that.
 //! - After a `kill -9` the daemon forgets it within a day, or when the daemon ends.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::client::{Client, path_segment};
 use crate::failure::Failure;
 use crate::output::{plain, warn};
+
+/// A daemon deletes it in milliseconds. One that hangs may not hold the end of `hob`.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The page marks conversations whose ids begin like this, too.
 const PREFIX: &str = "private-";
@@ -51,7 +56,8 @@ impl Drop for PrivateChat {
 fn end(open: &Mutex<Option<Open>>, next: Option<Open>) {
     let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(Open { client, id }) = std::mem::replace(&mut *open, next) else { return };
-    match client.delete::<Value>(&format!("/v1/conversations/{}", path_segment(&id))) {
+    let path = format!("/v1/conversations/{}", path_segment(&id));
+    match client.delete_within::<Value>(&path, PATIENCE) {
         // A daemon that has ended has forgotten it.
         Ok(_) | Err(Failure::Refused { status: 404, .. } | Failure::NotRunning { .. }) => {}
         Err(failure) => warn(&format!(

@@ -1,6 +1,7 @@
 //! Keys and signals while `hob chat` waits for an answer: what the terminal shows of them, and its mode
 //! afterwards.
 
+use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
@@ -106,6 +107,20 @@ fn a_second_ctrl_c_ends_what_does_not_stop_and_leaves_the_terminal_as_it_was() {
     hob.interrupt();
     assert_eq!(hob.wait().signal(), Some(Signal::INT.as_raw()));
     assert!(hob.echoes());
+}
+
+#[test]
+fn a_daemon_that_hangs_does_not_hold_the_end_of_a_private_chat() {
+    let home = Home::new();
+    let _daemon = Daemon::new(&home); // It has the token.
+    // The system accepts connections to it, and no one answers.
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = hung.local_addr().unwrap().to_string();
+    let mut hob = Terminal::start(&home, &["chat", "--private", "--address", &address]);
+    hob.reads("> ");
+    hob.signal(Signal::TERM);
+    hob.reads("the private chat was not ended");
+    assert_eq!(hob.wait().signal(), Some(Signal::TERM.as_raw()));
 }
 
 #[test]
