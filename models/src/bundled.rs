@@ -1,7 +1,9 @@
 //! The model inside the program, which needs neither the source tree nor a download.
 
 use std::path::{Path, PathBuf};
-use std::{fs, io, process};
+use std::{fs, io};
+
+use crate::hash::replace_file;
 
 const FILE_NAME: &str = "hob-tiny-f16.gguf";
 const BYTES: &[u8] = include_bytes!("../../assets/hob-tiny-f16.gguf");
@@ -12,10 +14,7 @@ pub fn materialise(models_dir: &Path) -> io::Result<PathBuf> {
     if fs::read(&path).is_ok_and(|bytes| bytes == BYTES) {
         return Ok(path);
     }
-    fs::create_dir_all(models_dir)?;
-    let temporary = models_dir.join(format!("{FILE_NAME}.{}.tmp", process::id()));
-    fs::write(&temporary, BYTES)?;
-    fs::rename(&temporary, &path)?;
+    replace_file(&path, BYTES)?;
     Ok(path)
 }
 
@@ -31,5 +30,13 @@ mod tests {
         fs::write(&path, "GGUF").unwrap();
         assert_eq!(materialise(&dir.path().join("models")).unwrap(), path);
         crate::ModelFile::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_model_that_cannot_be_written_leaves_no_part_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join(FILE_NAME)).unwrap();
+        materialise(dir.path()).unwrap_err();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

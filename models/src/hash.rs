@@ -9,6 +9,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
 use std::{fmt, process};
 
@@ -135,14 +136,20 @@ impl HashCache {
     }
 }
 
-/// Writes a file, and its directory where that is missing. Readers see the old or the new bytes.
+/// Writes a file, and its directory where that is missing. Readers see the old or the new bytes, also of two threads
+/// that write. A failure leaves no temporary file.
 pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;
     }
-    let temporary = path.with_extension(format!("{}.tmp", process::id()));
-    fs::write(&temporary, bytes)?;
-    fs::rename(&temporary, path)
+    let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
+    let temporary = path.with_extension(format!("{}-{number}.tmp", process::id()));
+    let written = fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary); // An error: it was not created.
+    }
+    written
 }
 
 /// The shards of a model are in one directory, so its first file identifies them all.
