@@ -110,6 +110,36 @@ fn a_second_ctrl_c_ends_what_does_not_stop_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn a_ctrl_c_from_before_does_not_end_the_wait_for_another_model() {
+    let home = Home::new();
+    let status =
+        |model: &str, pid: u32| json!({"model": model, "pid": pid, "residency": "resident"});
+    let local = json!({"data": [{"id": "/m/smol.gguf", "name": "SmolLM2", "current": false}]});
+    let switched = json!({"model": "/m/smol.gguf", "name": "SmolLM2", "restarts": true});
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
+        .answer("GET /v1/status", 200, status("tiny", 1))
+        .answer("GET /v1/models/local", 200, local)
+        .answer("POST /v1/models/switch", 202, switched);
+    let mut hob = Terminal::start(&home, &["chat", "--conversation", "c"]);
+    hob.reads("> ");
+    hob.interrupt();
+    for (command, shown) in [("/stats\r", "no answer yet"), ("/model\r", "others: SmolLM2")] {
+        hob.types(command);
+        hob.reads(shown);
+        hob.reads("> ");
+    }
+    hob.types("/model smol\r");
+    daemon.received("POST /v1/models/switch");
+    let _daemon = daemon.answer("GET /v1/status", 200, status("SmolLM2", 2));
+    hob.reads("conversations stay");
+    let shown = hob.reads("> ");
+    assert!(shown.contains("SmolLM2 runs"), "{shown}");
+    hob.types("\u{4}");
+    assert_eq!(hob.wait().code(), Some(0));
+}
+
+#[test]
 fn a_daemon_that_hangs_does_not_hold_the_end_of_a_private_chat() {
     let home = Home::new();
     let _daemon = Daemon::new(&home); // It has the token.

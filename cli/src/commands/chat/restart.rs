@@ -19,6 +19,9 @@ pub fn wait(
     interrupt: Option<&Interrupt>,
     told: impl Fn(&Status) -> Option<String>,
 ) -> Option<String> {
+    if let Some(interrupt) = interrupt {
+        interrupt.take(); // One that was pressed before.
+    }
     let begun = Instant::now();
     while begun.elapsed() < PATIENCE && !interrupt.is_some_and(Interrupt::take) {
         sleep(POLL);
