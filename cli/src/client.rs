@@ -25,6 +25,9 @@ use crate::sse::Events;
 
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
 
+/// They are in memory until they are sent.
+const MAX_PIPED_BYTES: u64 = 64 << 20;
+
 /// The address and the token of one daemon.
 pub struct Client {
     agent: Agent,
@@ -128,7 +131,7 @@ impl Client {
         json(accepted(response)?)
     }
 
-    /// `POST` of a whole file.
+    /// `POST` of a whole file, or of what a pipe gives.
     pub fn upload<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -139,11 +142,15 @@ impl Client {
             .method(Method::POST)
             .uri(format!("{}{path}", self.base))
             .header("authorization", format!("Bearer {}", self.token))
-            .header("content-type", content_type)
-            .body(file)
-            .map_err(|error| broken(&error))?;
-        let response = self.agent.run(request).map_err(|error| self.unreachable(error))?;
-        json(accepted(response)?)
+            .header("content-type", content_type);
+        let result = if file.metadata().is_ok_and(|facts| facts.is_file()) {
+            request.body(file).map(|request| self.agent.run(request))
+        } else {
+            // A pipe has no length, which ureq takes for 0.
+            request.body(piped(file)?).map(|request| self.agent.run(request))
+        };
+        let sent = result.map_err(|error| broken(&error))?;
+        json(accepted(sent.map_err(|error| self.unreachable(error))?)?)
     }
 
     /// `POST`, answered by a stream of events.
@@ -196,6 +203,18 @@ impl Client {
             broken(&error)
         }
     }
+}
+
+/// What a pipe gives until its end.
+fn piped(pipe: &File) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = pipe.take(MAX_PIPED_BYTES + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::Usage(format!("cannot read the pipe: {error}")))?;
+    if bytes.len() as u64 > MAX_PIPED_BYTES {
+        let message = "the pipe gives more than 64 MiB: write them into a file, and name that";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    Ok(bytes)
 }
 
 /// The id, escaped as one segment of a path.

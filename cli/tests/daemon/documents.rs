@@ -50,6 +50,15 @@ fn an_empty_name_removes_no_document() {
 }
 
 #[test]
+fn a_document_may_come_from_a_pipe() {
+    let home = Home::new();
+    let sent = format!("POST {PATH}?name=stdin");
+    let daemon = Daemon::new(&home).answer(&sent, 201, document(ID, "stdin"));
+    home.run(&["documents", "add", "/dev/stdin"], &[], "\"The whole text.\"").ok();
+    assert_eq!(daemon.received(&sent).body, "The whole text.");
+}
+
+#[test]
 fn a_question_is_asked_about_a_file() {
     let home = Home::new();
     let file = home.path("a.txt");
