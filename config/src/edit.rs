@@ -1,13 +1,14 @@
 //! Writes one setting into the configuration file.
 //!
-//! - Comments, order and spelling of other settings stay.
+//! - Comments, order and spelling of other settings stay, unless TOML has no room for the setting beside a table: the
+//!   settings of `[slots]` get names of one piece when `slots` is set.
 //! - Readers see the old file or the new one, each whole; a symbolic link stays one.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use toml_edit::{DocumentMut, Item, TableLike, Value};
+use toml_edit::{DocumentMut, Item, Key as Name, RawString, Table, TableLike, Value};
 
 use crate::key::Key;
 
@@ -48,6 +49,7 @@ fn with_value(text: &str, key: Key, value: Value) -> Result<String, String> {
             *old.decor_mut() = decor;
         }
         None => {
+            flatten(document.as_table_mut(), key.name());
             document.insert(key.name(), Item::Value(value));
         }
     }
@@ -56,7 +58,8 @@ fn with_value(text: &str, key: Key, value: Value) -> Result<String, String> {
 
 /// The value of a name, which may be written in pieces: `quota_bytes` in `[slots]`.
 fn find<'t>(table: &'t mut dyn TableLike, name: &str) -> Option<&'t mut Value> {
-    if table.get(name).is_some_and(Item::is_value) {
+    let is_plain = |item: &Item| item.is_value() && !item.is_inline_table();
+    if table.get(name).is_some_and(is_plain) {
         return table.get_mut(name)?.as_value_mut();
     }
     let pieces = name.match_indices('_').map(|(at, _)| (&name[..at], &name[at + 1..]));
@@ -66,6 +69,26 @@ fn find<'t>(table: &'t mut dyn TableLike, name: &str) -> Option<&'t mut Value> {
     };
     let (outer, inner) = pieces.clone().find(holds)?;
     table.get_mut(outer)?.as_table_like_mut()?.get_mut(inner)?.as_value_mut()
+}
+
+/// Moves the settings of the table `name`, if there is one, in front of the tables: `slots_encrypt` for `encrypt` in
+/// `[slots]`. Inserting a value of that name would remove them.
+fn flatten(root: &mut Table, name: &str) {
+    let Some(Ok(mut table)) = root.remove(name).map(Item::into_table) else { return };
+    let text = |raw: Option<&RawString>| raw.and_then(RawString::as_str).unwrap_or("").to_owned();
+    let mut comment = text(table.decor().prefix());
+    let names: Vec<String> = table.iter().map(|(name, _)| name.to_owned()).collect();
+    for inner in names {
+        let whole = format!("{name}_{inner}");
+        let Some((key, item)) = table.remove_entry(&inner) else { continue };
+        if root.contains_key(&whole) {
+            continue; // That one is read.
+        }
+        let mut decor = key.leaf_decor().clone();
+        let before = std::mem::take(&mut comment) + &text(decor.prefix());
+        decor.set_prefix(before);
+        root.insert_formatted(&Name::new(whole).with_leaf_decor(decor), item);
+    }
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {
@@ -94,6 +117,8 @@ fn write_like(path: &Path, temporary: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::Raw;
+    use crate::sources::ConfigFile;
 
     fn edited(text: &str) -> String {
         with_value(text, Key::Model, "/m/a.gguf".into()).unwrap()
@@ -122,6 +147,31 @@ mod tests {
         assert_eq!(quota("slots.quota_bytes = 1\n"), "slots.quota_bytes = 7\n");
         assert_eq!(quota("slots_quota_bytes = 1\n"), "slots_quota_bytes = 7\n");
         assert_eq!(quota("slots = 3\n"), "slots = 3\nslots_quota_bytes = 7\n");
+    }
+
+    #[test]
+    fn a_setting_with_the_name_of_a_table_removes_none_of_the_tables_settings() {
+        let slots = |text: &str| with_value(text, Key::Slots, 6.into()).unwrap();
+        let in_table = "ctx = 1024\n\n# mine\n[slots]\n# a secret\nencrypt = true # on\n\
+                        quota_bytes = '1GiB'\n\n[keepalive]\ninterval = '2m'\n";
+        for text in [
+            in_table,
+            "slots = { encrypt = true, quota_bytes = '1GiB' }\n",
+            "slots.encrypt = true\nslots.quota_bytes = '1GiB'\n",
+        ] {
+            let text = slots(text);
+            let file = ConfigFile { path: "hob.toml".into(), text: text.clone() };
+            let read = crate::file::read(&file).unwrap();
+            let raw = |key| read.get(&key).map(|(raw, _)| raw.clone());
+            assert_eq!(raw(Key::Slots), Some(Raw::Integer(6)), "{text}");
+            assert_eq!(raw(Key::SlotsEncrypt), Some(Raw::Text("true".into())), "{text}");
+            assert_eq!(raw(Key::SlotsQuotaBytes), Some(Raw::Text("1GiB".into())), "{text}");
+            assert_eq!(slots(&text), text);
+        }
+        let text = slots(in_table);
+        for kept in ["ctx = 1024", "# mine", "# a secret", "true # on", "[keepalive]"] {
+            assert!(text.contains(kept), "{kept} is missing: {text}");
+        }
     }
 
     #[test]
