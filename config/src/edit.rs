@@ -2,11 +2,13 @@
 //!
 //! - Comments, order and spelling of other settings stay, unless TOML has no room for the setting beside a table: the
 //!   settings of `[slots]` get names of one piece when `slots` is set.
-//! - Readers see the old file or the new one, each whole; a symbolic link stays one.
+//! - Readers see the old file or the new one, each whole; a symbolic link stays one. The threads of a process write
+//!   one after the other.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use toml_edit::{DocumentMut, Item, Key as Name, RawString, Table, TableLike, Value};
 
@@ -23,6 +25,9 @@ pub enum EditError {
 
 /// Sets `key` to a text or a number in the file at `path`, which need not exist.
 pub fn set(path: &Path, key: Key, value: impl Into<Value>) -> Result<(), EditError> {
+    // Between reading and writing, no other thread's setting may get lost.
+    static WRITES: Mutex<()> = Mutex::new(());
+    let _writes = WRITES.lock().unwrap_or_else(PoisonError::into_inner);
     let failed = |source| EditError::Io { path: path.to_owned(), source };
     // Replaces the file that a link points to, not the link.
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -187,6 +192,23 @@ mod tests {
         let error = set(&file, Key::Model, "a").unwrap_err().to_string();
         assert!(error.contains("hob.toml is not valid TOML"), "{error}");
         assert_eq!(fs::read_to_string(&file).unwrap(), "model =");
+    }
+
+    #[test]
+    fn settings_of_several_threads_are_all_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = &directory.path().join("hob.toml");
+        let settings = [(Key::Ctx, 1024_i64), (Key::Threads, 2), (Key::Queue, 3), (Key::Slots, 4)];
+        std::thread::scope(|scope| {
+            for (key, number) in settings {
+                scope.spawn(move || (0..8).for_each(|_| set(file, key, number).unwrap()));
+            }
+        });
+        let text = fs::read_to_string(file).unwrap();
+        for (key, number) in settings {
+            let line = format!("{} = {number}", key.name());
+            assert!(text.lines().any(|written| written == line), "{line} is missing: {text}");
+        }
     }
 
     #[test]
