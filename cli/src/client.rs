@@ -38,6 +38,11 @@ pub struct Client {
 impl Client {
     /// Finds the daemon and reads its token, without connecting.
     pub fn find(context: &Context) -> Result<Self, Failure> {
+        Self::find_within(context, None)
+    }
+
+    /// The same. `timeout`: for a whole answer.
+    pub fn find_within(context: &Context, timeout: Option<Duration>) -> Result<Self, Failure> {
         let settings = &context.settings;
         let running = RunningDaemon::read(&settings.data_dir).ok().flatten();
         let (address, token_file) = match (settings.address, running) {
@@ -54,7 +59,7 @@ impl Client {
             Origin::Default => token_file,
             _ => settings.token_file.clone(),
         };
-        Self::at(address, token_file, None)
+        Self::at(address, token_file, timeout)
     }
 
     /// The daemon of an announcement. `timeout`: for a whole answer.

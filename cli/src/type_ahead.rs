@@ -2,7 +2,8 @@
 //! before it is sent.
 //!
 //! - One request at a time, one in 300 ms at most, and none while a word is being typed.
-//! - A failure ends it: the daemon computes the words with the message.
+//! - A failure ends it, and so does a daemon that does not answer within [`PATIENCE`]: the daemon computes the words
+//!   with the message.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -14,6 +15,9 @@ use crate::client::Client;
 use crate::line::OnKey;
 
 const EVERY: Duration = Duration::from_millis(300);
+
+/// For one request, which the end of the line waits for. A daemon answers it in milliseconds.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A thread that sends one message as it grows.
 pub struct TypeAhead {

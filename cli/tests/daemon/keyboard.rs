@@ -154,6 +154,20 @@ fn a_daemon_that_hangs_does_not_hold_the_end_of_a_private_chat() {
 }
 
 #[test]
+fn a_daemon_that_hangs_does_not_hold_the_end_of_a_line() {
+    let home = Home::new();
+    let _daemon = Daemon::new(&home); // It has the token.
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = hung.local_addr().unwrap().to_string();
+    let mut hob = Terminal::start(&home, &["chat", "--private", "--address", &address]);
+    hob.reads("> ");
+    hob.types("Hello there ");
+    let _words = hung.accept().unwrap();
+    hob.types("\u{3}");
+    hob.reads("Ctrl-D ends");
+}
+
+#[test]
 fn a_dumb_terminal_gets_no_control_sequences() {
     let home = Home::new();
     let progress = json!({"phase": "reading", "tokens_total": 3784, "tokens_ready": 1204});

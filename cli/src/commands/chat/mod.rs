@@ -42,7 +42,7 @@ use crate::output::{line, plain, warn, wrapped};
 use crate::private::PrivateChat;
 use crate::signals::{self, CtrlC, Interrupt};
 use crate::terminal_mode::{Mode, NoEcho};
-use crate::type_ahead::TypeAhead;
+use crate::type_ahead::{self, TypeAhead};
 
 const PROMPT: &str = "> ";
 const HINT: &str = "/help lists the commands · Ctrl-C stops an answer · Ctrl-D ends";
@@ -295,7 +295,8 @@ impl Chat<'_> {
         // is sent whole, and not ahead.
         let is_sent_whole = self.system.is_some() && !self.is_new;
         // Its words would be computed without its files.
-        let client = Client::find(context).ok().filter(|_| !is_sent_whole && self.files.is_empty());
+        let client = Client::find_within(context, Some(type_ahead::PATIENCE)).ok();
+        let client = client.filter(|_| !is_sent_whole && self.files.is_empty());
         let ahead = client.map(|client| {
             let path = format!("{}/typing", self.path());
             let messages = self.system().into_iter().collect::<Vec<_>>();
