@@ -29,8 +29,7 @@ pub fn set(path: &Path, key: Key, value: impl Into<Value>) -> Result<(), EditErr
     static WRITES: Mutex<()> = Mutex::new(());
     let _writes = WRITES.lock().unwrap_or_else(PoisonError::into_inner);
     let failed = |source| EditError::Io { path: path.to_owned(), source };
-    // Replaces the file that a link points to, not the link.
-    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let real = file_of(path);
     let text = match fs::read_to_string(&real) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -41,6 +40,15 @@ pub fn set(path: &Path, key: Key, value: impl Into<Value>) -> Result<(), EditErr
         EditError::Syntax { path, problem }
     })?;
     replace(&real, &edited).map_err(failed)
+}
+
+/// The file that is written: the one that a link points to, also where it is missing.
+fn file_of(path: &Path) -> PathBuf {
+    if let Ok(real) = fs::canonicalize(path) {
+        return real;
+    }
+    let target = fs::read_link(path).map(|target| path.with_file_name("").join(target));
+    target.unwrap_or_else(|_| path.to_owned())
 }
 
 fn with_value(text: &str, key: Key, value: Value) -> Result<String, String> {
@@ -224,5 +232,12 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(fs::read_to_string(&real).unwrap(), "ctx = 1024\nmodel = \"a\"\n");
         assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);
+
+        fs::remove_file(&link).unwrap();
+        symlink("missing.toml", &link).unwrap();
+        set(&link, Key::Model, "b").unwrap();
+        assert!(link.is_symlink());
+        let created = directory.path().join("missing.toml");
+        assert_eq!(fs::read_to_string(created).unwrap(), "model = \"b\"\n");
     }
 }
