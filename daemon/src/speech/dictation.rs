@@ -3,10 +3,12 @@
 //! - The command reads 16 kHz mono PCM of 16 bits from its input. Whenever its transcript changes,
 //!   it writes the whole transcript as one line. At the end of its input, its last line is final.
 //! - One command an utterance. It is killed when its [`Dictation`] is dropped.
+//! - The command may wait for its first sound without a limit: the speaker decides when that comes.
 
+use std::io;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Child;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -17,11 +19,15 @@ use super::program::{self, ProgramError};
 /// After the end of the sound, the command has this long for its last line.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An utterance is a few seconds; this bounds a command that never ends.
-const MAX_UTTERANCE: Duration = Duration::from_secs(10 * 60);
+/// From the first sound to the last: a minute more than an utterance over HTTP may have.
+const MAX_UTTERANCE: Duration = Duration::from_secs(11 * 60);
 
-/// All lines of one utterance.
-const MAX_OUTPUT_BYTES: u64 = 1 << 20;
+/// One line. Ten minutes of speech have less than 32 KiB of text, and a line repeats all of it: the
+/// lines of an utterance together have no limit.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// Lines that wait for the session. The command waits when there are more.
+const MAX_WAITING_LINES: usize = 64;
 
 /// Pieces of sound that wait for the command while it loads its model. A client sends a piece each
 /// 10 to 300 ms.
@@ -48,7 +54,7 @@ pub enum Heard {
 pub struct Dictation {
     /// `None` after the end of the sound.
     sound: Option<mpsc::Sender<Vec<u8>>>,
-    heard: mpsc::UnboundedReceiver<Heard>,
+    heard: mpsc::Receiver<Heard>,
     task: AbortHandle,
 }
 
@@ -66,16 +72,14 @@ impl StreamRecognizer {
     pub fn start(&self) -> Result<Dictation, ProgramError> {
         let child = program::spawn(&self.program, self.arguments.iter().cloned())?;
         let (sound, pieces) = mpsc::channel(MAX_WAITING_PIECES);
-        let (lines, heard) = mpsc::unbounded_channel();
+        let (lines, heard) = mpsc::channel(MAX_WAITING_LINES);
         let program = self.program.clone();
         let task = tokio::spawn(async move {
-            let transcript = transcribe(&program, child, pieces, &lines);
-            let last = match timeout(MAX_UTTERANCE, transcript).await {
-                Ok(Ok(text)) => Heard::Final(text),
-                Ok(Err(error)) => Heard::Failed(error),
-                Err(_) => Heard::Failed(ProgramError::Timeout { program, timeout: MAX_UTTERANCE }),
+            let last = match transcribe(&program, child, pieces, &lines).await {
+                Ok(text) => Heard::Final(text),
+                Err(error) => Heard::Failed(error),
             };
-            lines.send(last).ok(); // An error: the dictation was dropped.
+            lines.send(last).await.ok(); // An error: the dictation was dropped.
         });
         Ok(Dictation { sound: Some(sound), heard, task: task.abort_handle() })
     }
@@ -118,45 +122,65 @@ async fn transcribe(
     name: &str,
     mut child: Child,
     mut pieces: mpsc::Receiver<Vec<u8>>,
-    lines: &mpsc::UnboundedSender<Heard>,
+    lines: &mpsc::Sender<Heard>,
 ) -> Result<String, ProgramError> {
     let failed = |source| ProgramError::Run { program: name.to_owned(), source };
+    let timed_out = |timeout| ProgramError::Timeout { program: name.to_owned(), timeout };
     let mut stdin = child.stdin.take().expect("it is piped");
-    let stdout = child.stdout.take().expect("it is piped").take(MAX_OUTPUT_BYTES);
+    let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
     let stderr = program::beginning_of(child.stderr.take().expect("it is piped"));
     let overdue = async {
-        while let Some(pcm) = pieces.recv().await {
-            if stdin.write_all(&pcm).await.is_err() {
-                break; // The command has ended; its status says why.
+        let first = pieces.recv().await;
+        let feed = async {
+            let mut next = first;
+            while let Some(pcm) = next {
+                if stdin.write_all(&pcm).await.is_err() {
+                    break; // The command has ended; its status says why.
+                }
+                next = pieces.recv().await;
             }
+        };
+        if timeout(MAX_UTTERANCE, feed).await.is_err() {
+            return MAX_UTTERANCE;
         }
         drop(stdin);
         sleep(FINISH_TIMEOUT).await;
-    };
-    let read_lines = async {
-        let mut stdout = BufReader::new(stdout).lines();
-        let mut last = String::new();
-        while let Some(line) = stdout.next_line().await? {
-            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            if line != last {
-                last = line;
-                lines.send(Heard::Partial(last.clone())).ok(); // An error: it was dropped.
-            }
-        }
-        Ok(last)
+        FINISH_TIMEOUT
     };
     let (last, stderr) = tokio::select! {
-        both = async { tokio::join!(read_lines, stderr) } => both,
-        () = overdue => {
-            let (program, timeout) = (name.to_owned(), FINISH_TIMEOUT);
-            return Err(ProgramError::Timeout { program, timeout });
-        }
+        both = async { tokio::join!(read_lines(stdout, lines), stderr) } => both,
+        limit = overdue => return Err(timed_out(limit)),
     };
-    let status = child.wait().await.map_err(failed)?;
+    let ended = timeout(FINISH_TIMEOUT, child.wait()).await;
+    let status = ended.map_err(|_| timed_out(FINISH_TIMEOUT))?.map_err(failed)?;
     if status.success() {
         return last.map_err(failed);
     }
     Err(ProgramError::failed(name, status, &stderr.map_err(failed)?))
+}
+
+/// Sends each line that differs from the one before. Returns the last one.
+async fn read_lines(
+    mut stdout: impl AsyncBufRead + Unpin,
+    lines: &mpsc::Sender<Heard>,
+) -> io::Result<String> {
+    let mut last = String::new();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if (&mut stdout).take(MAX_LINE_BYTES).read_until(b'\n', &mut line).await? == 0 {
+            return Ok(last);
+        }
+        if line.len() as u64 == MAX_LINE_BYTES {
+            return Err(io::Error::other(format!("a line has {MAX_LINE_BYTES} bytes or more")));
+        }
+        let words = String::from_utf8_lossy(&line);
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        if words != last {
+            last = words;
+            lines.send(Heard::Partial(last.clone())).await.ok(); // An error: it was dropped.
+        }
+    }
 }
 
 #[cfg(all(test, unix))]
@@ -184,6 +208,33 @@ mod tests {
         let mut dictation = recognizer("cat >/dev/null").start().unwrap();
         dictation.finish();
         assert!(matches!(dictation.next().await, Heard::Final(text) if text.is_empty()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pause_before_an_utterance_is_no_part_of_it() {
+        let mut dictation = recognizer("cat >/dev/null; echo hello").start().unwrap();
+        sleep(2 * MAX_UTTERANCE).await;
+        tokio::time::resume();
+        dictation.hear(&[1, 2]);
+        dictation.finish();
+        assert!(matches!(dictation.next().await, Heard::Partial(text) if text == "hello"));
+        assert!(matches!(dictation.next().await, Heard::Final(text) if text == "hello"));
+    }
+
+    #[tokio::test]
+    async fn the_lines_of_a_long_utterance_have_no_common_limit() {
+        let script = "cat >/dev/null; line=$(head -c 60000 /dev/zero | tr '\\0' x); n=0; \
+                      while [ $n -lt 30 ]; do n=$((n + 1)); echo \"$line $n\"; done";
+        let mut dictation = recognizer(script).start().unwrap();
+        dictation.finish();
+        let last = loop {
+            match dictation.next().await {
+                Heard::Partial(_) => {}
+                Heard::Final(text) => break text,
+                Heard::Failed(error) => panic!("{error}"),
+            }
+        };
+        assert!(last.ends_with(" 30") && last.len() == 60_003, "{} bytes", last.len());
     }
 
     #[tokio::test]
