@@ -195,15 +195,25 @@ fn next_body(id: &ConversationId, options: &Value) -> Result<Value, ApiError> {
     Ok(body)
 }
 
-/// `options` replace the fields of `body` that they name.
+/// `options` replace the fields of `body` that they name, and those of its `hob`. `body`: as of
+/// [`next_body`], so its profile is in `hob`.
 fn merged(mut body: Value, options: &Value) -> Result<Value, ApiError> {
     let options = match options {
         Value::Null => return Ok(body),
         Value::Object(options) => options,
         other => return Err(wrong_type("body", "an object", other)),
     };
-    for (name, value) in options {
-        body[name] = value.clone();
+    if let Some(profile) = options.get("profile") {
+        body["hob"]["profile"] = profile.clone();
+    }
+    for (name, value) in options.iter().filter(|(name, _)| *name != "profile") {
+        if name == "hob"
+            && let (Some(hob), Some(more)) = (body["hob"].as_object_mut(), value.as_object())
+        {
+            hob.extend(more.clone());
+        } else {
+            body[name] = value.clone();
+        }
     }
     Ok(body)
 }

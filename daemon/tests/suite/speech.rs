@@ -388,3 +388,27 @@ fn a_profile_is_in_front_of_the_spoken_words() {
     let unknown = world.post("/v1/conversations/attic/speech-start", json!({"profile": "nobody"}));
     assert_eq!(unknown.status, 400, "{}", unknown.text());
 }
+
+#[test]
+fn the_end_of_speech_overrides_the_profile_of_the_start_and_nothing_else_of_it() {
+    let world = World::new();
+    for name in ["kettle", "lamp"] {
+        let text = format!("[[segment]]\nlayer = 'rules'\ntext = 'Speak like a {name}.'\n");
+        world.profile(name, &text);
+    }
+    world.reload();
+    let said = |id: &str, body: Value| {
+        post(&world, id, "speech-start", json!({"profile": "kettle"}));
+        final_text(&world, id, "Is it hot?");
+        post(&world, id, "speech-end", body).json()["usage"]["prompt_tokens"].clone()
+    };
+    let asked = |profile: &str| {
+        let hob = json!({"hob": {"profile": profile}});
+        world.chat(json!([user("Is it hot?")]), hob)["usage"]["prompt_tokens"].clone()
+    };
+    let (kettle, lamp) = (asked("kettle"), asked("lamp"));
+    assert_ne!(kettle, lamp);
+    assert_eq!(said("a", json!({"max_tokens": 4, "profile": "lamp"})), lamp);
+    assert_eq!(said("b", json!({"max_tokens": 4, "hob": {"profile": "lamp"}})), lamp);
+    assert_eq!(said("c", json!({"max_tokens": 4, "hob": {"draft": false}})), kettle);
+}
