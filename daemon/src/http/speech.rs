@@ -36,7 +36,7 @@ pub async fn transcript(
     let text = fields.required_string("text")?.to_owned();
     let is_final = fields.boolean("final")?.unwrap_or(false);
     let id = name(&id)?;
-    let certain = speech.transcript(&id, text, is_final)?;
+    let certain = speech.transcript(&id, text, is_final, &Value::Null)?;
     Ok(Json(json!({
         "conversation": id, "object": "conversation.speech", "listening": true,
         "certain": certain,

@@ -113,7 +113,8 @@ impl Speech {
     }
 
     /// The recogniser's transcript so far, or, when it `is_final`, the whole one. Returns the words
-    /// that are stable.
+    /// that are stable. `options`: the fields of the next request beside the words, unless a start
+    /// of speech has set them.
     ///
     /// # Errors
     /// When a new session cannot be opened.
@@ -122,8 +123,11 @@ impl Speech {
         id: &ConversationId,
         text: String,
         is_final: bool,
+        options: &Value,
     ) -> Result<String, ApiError> {
-        self.open_session(id, &Value::Null)?;
+        if !self.options().sessions.is_open(id) {
+            self.open_session(id, options)?;
+        }
         if is_final {
             self.speech_stopped(id);
         }

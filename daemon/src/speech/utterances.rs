@@ -254,7 +254,8 @@ impl Task {
     fn transcribed(&self, text: &str, is_final: bool) {
         // One that was replaced meanwhile must not revise its successor's transcript.
         if self.speech.utterances().is_open(&self.id, &self.name)
-            && let Err(error) = self.speech.transcript(&self.id, text.to_owned(), is_final)
+            && let Err(error) =
+                self.speech.transcript(&self.id, text.to_owned(), is_final, &Value::Null)
         {
             tracing::debug!(conversation = %self.id, %error, "the words were not prefilled");
         }

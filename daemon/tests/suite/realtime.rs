@@ -76,6 +76,21 @@ fn a_requested_answer_uses_the_transcript_so_far() {
 }
 
 #[test]
+fn words_without_a_start_of_speech_are_answered_with_the_fields_of_the_session() {
+    let world = World::new();
+    world.profile("kettle", "[[segment]]\nlayer = 'rules'\ntext = 'Speak like a kettle.'\n");
+    world.reload();
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "session.update", "session": {"profile": "kettle"}}));
+    client.next();
+    client.complete("Is it hot?");
+    client.send(json!({"type": "response.create"}));
+    let done = client.answer().pop().unwrap();
+    let asked = world.chat(json!([user("Is it hot?")]), json!({"hob": {"profile": "kettle"}}));
+    assert_eq!(done["response"]["usage"]["input_tokens"], asked["usage"]["prompt_tokens"]);
+}
+
+#[test]
 fn new_speech_interrupts_the_answer() {
     let world = Plan::new().pace(Duration::from_millis(5)).start();
     let mut client = Client::new(&world, "a");

@@ -277,7 +277,7 @@ impl Session {
                 self.transcript.push_str(delta);
             }
         }
-        self.speech.transcript(&conversation, self.transcript.clone(), false)?;
+        self.speech.transcript(&conversation, self.transcript.clone(), false, &self.options)?;
         Ok(Vec::new())
     }
 
@@ -285,7 +285,7 @@ impl Session {
         let conversation = self.conversation()?;
         let text = fields.required_string("transcript")?.to_owned();
         self.is_complete = !text.trim().is_empty(); // A cough has no words.
-        self.speech.transcript(&conversation, text, true)?;
+        self.speech.transcript(&conversation, text, true, &self.options)?;
         self.respond_when_due().map(|()| Vec::new())
     }
 
@@ -296,12 +296,12 @@ impl Session {
         match heard {
             Heard::Partial(text) => {
                 self.transcript.clone_from(&text);
-                self.speech.transcript(&conversation, text.clone(), false)?;
+                self.speech.transcript(&conversation, text.clone(), false, &self.options)?;
                 Ok(vec![event(&format!("{KIND}.delta"), json!({"transcript": text}))])
             }
             Heard::Final(text) => {
                 self.is_complete = !text.is_empty();
-                self.speech.transcript(&conversation, text.clone(), true)?;
+                self.speech.transcript(&conversation, text.clone(), true, &self.options)?;
                 self.respond_when_due()?;
                 Ok(vec![event(&format!("{KIND}.completed"), json!({"transcript": text}))])
             }
