@@ -139,7 +139,7 @@ impl Speech {
     /// The user stopped: begins to answer the transcript. `options` replace those of the start.
     ///
     /// # Errors
-    /// When there is no transcript, or as for [`Chat::answer`].
+    /// When there is no transcript, or as for [`Chat::answer`]. The words stay if it may succeed later.
     pub async fn end(
         &self,
         id: &ConversationId,
@@ -150,19 +150,32 @@ impl Speech {
             ApiError::new(ErrorKind::Invalid, message).code("nothing_heard")
         };
         self.speech_stopped(id);
-        let (body, words) = self.options().sessions.next_turn(id).ok_or_else(nothing_heard)?;
+        let (next, words) = self.options().sessions.next_turn(id).ok_or_else(nothing_heard)?;
         let words = words.ok_or_else(nothing_heard)?;
-        let mut body = next_body(id, &merged(body, options)?)?;
+        let mut body = next_body(id, &merged(next.clone(), options)?)?;
         if let Some(messages) = body["messages"].as_array_mut() {
             messages.push(Message::plain(Role::User, &words).to_json());
         }
-        self.chat().answer(&body, &Session::default()).await
+        let answer = self.chat().answer(&body, &Session::default()).await;
+        if let Err(ApiError { kind: ErrorKind::Busy | ErrorKind::Upstream, .. }) = &answer {
+            self.restore_words(id, &next, words);
+        }
+        answer
     }
 
     /// The user stopped and no turn follows.
     pub fn cancel(&self, id: &ConversationId) {
         self.speech_stopped(id);
         self.options().sessions.cancel(id);
+    }
+
+    /// The same request may succeed later, but its turn has closed the session. A later transcript
+    /// replaces the words.
+    fn restore_words(&self, id: &ConversationId, next: &Value, words: String) {
+        let sessions = &self.options().sessions;
+        if !sessions.is_open(id) && self.open_session(id, next).is_ok() {
+            sessions.handle(id, UtteranceEvent::Partial(words), self.now());
+        }
     }
 
     fn open_session(&self, id: &ConversationId, options: &Value) -> Result<(), ApiError> {
