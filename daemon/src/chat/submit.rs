@@ -133,7 +133,7 @@ impl Chat {
             let prompt = chat.render(&job)?;
             let submit = || chat.submit(&job, prompt);
             let submitted = match job.prewarmed() {
-                Some(id) => chat.shared.options.sessions.unless_open(&id, submit),
+                Some(id) => chat.shared.options.sessions.unless_open(&id, chat.now(), submit),
                 None => Some(submit()),
             };
             let submitted = submitted.ok_or(TurnError::Superseded)??;

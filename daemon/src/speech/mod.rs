@@ -125,7 +125,7 @@ impl Speech {
         is_final: bool,
         options: &Value,
     ) -> Result<String, ApiError> {
-        if !self.options().sessions.is_open(id) {
+        if !self.options().sessions.is_open(id, self.now()) {
             self.open_session(id, options)?;
         }
         if is_final {
@@ -150,7 +150,8 @@ impl Speech {
             ApiError::new(ErrorKind::Invalid, message).code("nothing_heard")
         };
         self.speech_stopped(id);
-        let (next, words) = self.options().sessions.next_turn(id).ok_or_else(nothing_heard)?;
+        let (next, words) =
+            self.options().sessions.next_turn(id, self.now()).ok_or_else(nothing_heard)?;
         let words = words.ok_or_else(nothing_heard)?;
         let mut body = next_body(id, &merged(next.clone(), options)?)?;
         if let Some(messages) = body["messages"].as_array_mut() {
@@ -173,7 +174,7 @@ impl Speech {
     /// replaces the words.
     fn restore_words(&self, id: &ConversationId, next: &Value, words: String) {
         let sessions = &self.options().sessions;
-        if !sessions.is_open(id) && self.open_session(id, next).is_ok() {
+        if !sessions.is_open(id, self.now()) && self.open_session(id, next).is_ok() {
             sessions.handle(id, UtteranceEvent::Partial(words), self.now());
         }
     }
@@ -181,7 +182,7 @@ impl Speech {
     fn open_session(&self, id: &ConversationId, options: &Value) -> Result<(), ApiError> {
         let is_empty = options.as_object().map_or(options.is_null(), serde_json::Map::is_empty);
         let sessions = &self.options().sessions;
-        if is_empty && sessions.is_open(id) {
+        if is_empty && sessions.is_open(id, self.now()) {
             return Ok(());
         }
         let body = next_body(id, options)?;

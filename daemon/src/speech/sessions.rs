@@ -3,7 +3,7 @@
 //! - A task a session prefills speculatively. It sees the latest target only.
 //! - Closing a session leaves a running prefill to the turn that closes it, and no new one begins.
 //!   Cancelling a session cancels its prefill.
-//! - A session that is never closed is dropped after [`MAX_AGE`], or when more than
+//! - A session that is never closed is dropped [`MAX_AGE`] after its last event, or when more than
 //!   [`MAX_SESSIONS`] are open.
 
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl SpeechSessions {
         next_turn: NextTurn,
         now: Timestamp,
     ) -> Option<watch::Receiver<Target>> {
-        let mut open = self.lock();
+        let mut open = self.open_at(now);
         if let Some(session) = open.get_mut(id) {
             if session.next_turn.body != next_turn.body {
                 session.utterance = Utterance::default();
@@ -66,7 +66,6 @@ impl SpeechSessions {
             }
             return None;
         }
-        open.retain(|_, session| session.last_event_at.age(now) < MAX_AGE);
         while open.len() >= MAX_SESSIONS {
             let oldest = open.iter().min_by_key(|(_, session)| session.last_event_at);
             let Some(oldest) = oldest.map(|(id, _)| id.clone()) else { break };
@@ -78,8 +77,8 @@ impl SpeechSessions {
         Some(targets)
     }
 
-    pub fn is_open(&self, id: &ConversationId) -> bool {
-        self.lock().contains_key(id)
+    pub fn is_open(&self, id: &ConversationId, now: Timestamp) -> bool {
+        self.open_at(now).contains_key(id)
     }
 
     /// Returns the stable text after `event`; `None` when there is no such session.
@@ -100,8 +99,12 @@ impl SpeechSessions {
     }
 
     /// The body of the next turn, and the words of it.
-    pub fn next_turn(&self, id: &ConversationId) -> Option<(Value, Option<String>)> {
-        let open = self.lock();
+    pub fn next_turn(
+        &self,
+        id: &ConversationId,
+        now: Timestamp,
+    ) -> Option<(Value, Option<String>)> {
+        let open = self.open_at(now);
         let session = open.get(id)?;
         Some((session.next_turn.body.clone(), session.utterance.text().map(str::to_owned)))
     }
@@ -120,8 +123,13 @@ impl SpeechSessions {
     }
 
     /// Runs `begin` while no session is open, and blocks opening meanwhile.
-    pub fn unless_open<T>(&self, id: &ConversationId, begin: impl FnOnce() -> T) -> Option<T> {
-        let open = self.lock();
+    pub fn unless_open<T>(
+        &self,
+        id: &ConversationId,
+        now: Timestamp,
+        begin: impl FnOnce() -> T,
+    ) -> Option<T> {
+        let open = self.open_at(now);
         (!open.contains_key(id)).then(begin)
     }
 
@@ -135,6 +143,13 @@ impl SpeechSessions {
         if let Some(session) = self.lock().remove(id) {
             session.target.send_replace(Target::Cancel);
         }
+    }
+
+    /// Drops the sessions without an event for [`MAX_AGE`].
+    fn open_at(&self, now: Timestamp) -> MutexGuard<'_, BTreeMap<ConversationId, Session>> {
+        let mut open = self.lock();
+        open.retain(|_, session| session.last_event_at.age(now) < MAX_AGE);
+        open
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ConversationId, Session>> {

@@ -304,6 +304,24 @@ fn words_that_the_queue_refused_are_answered_by_a_later_request() {
 }
 
 #[test]
+fn a_session_without_an_event_for_ten_minutes_is_closed() {
+    let world = Plan::new().with_clock().start();
+    let ten_minutes = Duration::from_secs(10 * 60);
+    start(&world, "a");
+    final_text(&world, "a", "What is my locker code?");
+    world.pass(ten_minutes);
+    let end = world.post("/v1/conversations/a/speech-end", json!({}));
+    assert_eq!((end.status, &end.error()["code"]), (400, &json!("nothing_heard")));
+
+    start(&world, "b");
+    world.pass(ten_minutes);
+    let mut body = with_system(40);
+    body["conversation"] = "b".into();
+    let prewarm = world.post("/v1/prewarm", body);
+    assert_eq!(prewarm.status, 200, "nobody speaks: {}", prewarm.text());
+}
+
+#[test]
 fn an_invalid_speech_request_names_its_field() {
     let world = World::new();
     let end = world.post("/v1/conversations/a/speech-end", json!({}));
