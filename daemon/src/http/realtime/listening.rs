@@ -116,13 +116,15 @@ impl Listening {
     pub async fn next(&mut self) -> Heard {
         let Some(dictation) = &mut self.dictation else { return std::future::pending().await };
         let heard = dictation.next().await;
+        let was_finishing = dictation.is_finishing();
         match &heard {
             Heard::Partial(_) => {}
-            Heard::Final(_) => {
+            Heard::Final(_) if was_finishing => {
                 self.dictation = None;
                 self.start_next();
             }
-            Heard::Failed(_) => self.dictation = None, // The next utterance tries again.
+            // The next utterance tries again: a command that ends by itself might do so at once.
+            Heard::Final(_) | Heard::Failed(_) => self.dictation = None,
         }
         heard
     }
@@ -157,5 +159,21 @@ impl Listening {
             Ok(dictation) => self.dictation = Some(dictation),
             Err(error) => tracing::warn!(%error, "the streaming recogniser did not start"),
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_that_ends_by_itself_is_started_again_by_the_next_utterance() {
+        let words = ["sh", "-c", "exit 0"].map(str::to_owned);
+        let recognizer = StreamRecognizer::of(&words).map(Arc::new);
+        let mut listening = Listening::new(recognizer, 16_000, false);
+        assert!(matches!(listening.next().await, Heard::Final(_)));
+        assert!(listening.dictation.is_none(), "it would end at once again, without a pause");
+        listening.hear(&[0; 320]);
+        assert!(listening.dictation.is_some());
     }
 }
