@@ -82,6 +82,62 @@ fn a_requested_answer_waits_for_the_final_transcript() {
     assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello there");
 }
 
+/// A client of `a` that ends each utterance itself, and has sent one.
+fn committed(world: &World) -> Client {
+    let mut client = Client::new(world, "a");
+    client.send(json!({"type": "session.update", "session": {"turn_detection": null}}));
+    client.next();
+    append(&mut client, &[0; 4_800]);
+    client.send(json!({"type": "input_audio_buffer.commit"}));
+    client.until("input_audio_buffer.speech_stopped");
+    client
+}
+
+/// A recogniser that writes `transcript` once there is a file.
+fn after(file: &std::path::Path, transcript: &str) -> String {
+    let wait = format!("while ! [ -e '{}' ]; do sleep 0.02; done", file.display());
+    format!("cat >/dev/null; {wait}; {transcript}")
+}
+
+/// Waits until the events that were sent are handled.
+fn until_handled(client: &mut Client) {
+    client.send(json!({"type": "nonsense"}));
+    assert_eq!(client.next()["error"]["code"], "unknown_event");
+}
+
+#[test]
+fn a_requested_answer_to_an_utterance_without_words_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("go");
+    let world = Plan::new().dictates(&shell(&after(&file, "true"))).start();
+    let mut client = committed(&world);
+    client.send(json!({"type": "response.create"}));
+    until_handled(&mut client);
+    std::fs::write(&file, "").unwrap();
+    let events = client.answer();
+    let error = events.iter().find(|event| event["type"] == "error").unwrap();
+    assert_eq!(error["error"]["code"], "nothing_heard");
+    assert_eq!(events.last().unwrap()["response"]["status"], "failed");
+}
+
+#[test]
+fn a_requested_answer_is_cancelled_before_its_transcript_is_complete() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("go");
+    let world = Plan::new().dictates(&shell(&after(&file, "echo Hello there"))).start();
+    let mut client = committed(&world);
+    client.send(json!({"type": "response.create", "response": {"max_tokens": 1}}));
+    client.send(json!({"type": "response.cancel"}));
+    until_handled(&mut client);
+    std::fs::write(&file, "").unwrap();
+    client.until("conversation.item.input_audio_transcription.completed");
+    append(&mut client, &[0; 4_800]);
+    client.send(json!({"type": "input_audio_buffer.commit"}));
+    let done = client.answer().pop().unwrap();
+    assert!(done["response"]["usage"]["output_tokens"].as_u64() > Some(1), "{done}");
+    assert_eq!(world.conversation("a")["messages"].as_array().unwrap().len(), 2);
+}
+
 #[test]
 fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
     let directory = tempfile::tempdir().unwrap();

@@ -87,12 +87,12 @@ impl Listening {
 
     /// The client ends the utterance.
     pub fn commit(&mut self) -> Option<SpeechEvent> {
-        if let Some(detector) = &mut self.detector {
-            detector.finish();
+        let stopped = self.detector.as_mut().and_then(SpeechDetector::finish);
+        if !std::mem::take(&mut self.in_speech) {
+            return None;
         }
-        let was_in_speech = std::mem::take(&mut self.in_speech);
         self.finish();
-        was_in_speech.then_some(SpeechEvent::SpeechStopped { at_ms: 0 })
+        Some(stopped.unwrap_or(SpeechEvent::SpeechStopped { at_ms: 0 }))
     }
 
     /// Drops the sound of the utterance in progress.

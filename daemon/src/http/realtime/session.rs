@@ -1,7 +1,8 @@
 //! What a client's events do.
 //!
 //! - The answer begins when speech has stopped and its transcript is complete, in either order;
-//!   with `response.create`, at once and with the transcript so far.
+//!   with `response.create`, at once and with the transcript so far, or with the final one that is
+//!   due.
 //! - Speech that starts during an answer interrupts it, and the voice that speaks it.
 
 use base64::Engine as _;
@@ -46,8 +47,8 @@ pub(super) struct Session {
     transcript: String,
     has_stopped: bool,
     is_complete: bool,
-    /// Of the answer that waits for the final transcript.
-    next_options: Value,
+    /// The options of a requested answer that waits for the final transcript.
+    awaiting: Option<Value>,
     response: Option<Response>,
 }
 
@@ -66,7 +67,7 @@ impl Session {
             transcript: String::new(),
             has_stopped: false,
             is_complete: false,
-            next_options: json!({}),
+            awaiting: None,
             response: None,
         }
     }
@@ -176,12 +177,17 @@ impl Session {
                 let options = Value::Object(fields.map("response")?.cloned().unwrap_or_default());
                 if self.listening.is_finishing() {
                     // The answer begins with the final transcript, in a moment.
-                    (self.has_stopped, self.next_options) = (true, options);
+                    self.awaiting = Some(options);
                     return Ok(Vec::new());
                 }
                 self.respond(options).map(|()| Vec::new())
             }
-            "response.cancel" => Ok(self.interrupt()),
+            "response.cancel" => {
+                if self.awaiting.take().is_some() {
+                    self.has_stopped = false;
+                }
+                Ok(self.interrupt())
+            }
             other => {
                 let message = format!("events of type `{}` are not known", other.escape_debug());
                 Err(ApiError::field("type", message).code("unknown_event"))
@@ -242,7 +248,7 @@ impl Session {
         let conversation = self.conversation()?;
         let interrupted = self.interrupt();
         self.transcript.clear();
-        (self.has_stopped, self.is_complete) = (false, false);
+        (self.has_stopped, self.is_complete, self.awaiting) = (false, false, None);
         self.speech.start(&conversation, &self.options)?;
         Ok(interrupted)
     }
@@ -302,10 +308,17 @@ impl Session {
             Heard::Final(text) => {
                 self.is_complete = !text.is_empty();
                 self.speech.transcript(&conversation, text.clone(), true, &self.options)?;
-                self.respond_when_due()?;
-                Ok(vec![event(&format!("{KIND}.completed"), json!({"transcript": text}))])
+                let mut events =
+                    vec![event(&format!("{KIND}.completed"), json!({"transcript": text}))];
+                let begun = match self.awaiting.take() {
+                    Some(options) => self.respond(options), // Without words it fails, and says so.
+                    None => self.respond_when_due(),
+                };
+                events.extend(begun.err().map(|error| event("error", error.to_json())));
+                Ok(events)
             }
             Heard::Failed(error) => {
+                self.awaiting = None;
                 tracing::warn!(%error, "the streaming recogniser failed");
                 let message = format!("what was said could not be transcribed: {error}");
                 Err(ApiError::new(ErrorKind::Busy, message).code("recognizer"))
@@ -314,10 +327,11 @@ impl Session {
     }
 
     fn respond_when_due(&mut self) -> Result<(), ApiError> {
-        if !(self.has_stopped && self.is_complete) {
+        let is_wanted = self.has_stopped || self.awaiting.is_some();
+        if !(is_wanted && self.is_complete) {
             return Ok(());
         }
-        let options = std::mem::replace(&mut self.next_options, json!({}));
+        let options = self.awaiting.take().unwrap_or_else(|| json!({}));
         self.respond(options)
     }
 
