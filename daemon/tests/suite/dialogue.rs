@@ -93,6 +93,14 @@ fn committed(world: &World) -> Client {
     client
 }
 
+/// The code of the error with which a requested answer fails.
+fn refusal(client: &mut Client) -> Value {
+    client.send(json!({"type": "response.create", "response": {"max_tokens": 1}}));
+    let events = client.answer();
+    let error = events.iter().find(|event| event["type"] == "error").expect("it fails");
+    error["error"]["code"].clone()
+}
+
 /// A recogniser that writes `transcript` once there is a file.
 fn after(file: &std::path::Path, transcript: &str) -> String {
     let wait = format!("while ! [ -e '{}' ]; do sleep 0.02; done", file.display());
@@ -136,6 +144,41 @@ fn a_requested_answer_is_cancelled_before_its_transcript_is_complete() {
     let done = client.answer().pop().unwrap();
     assert!(done["response"]["usage"]["output_tokens"].as_u64() > Some(1), "{done}");
     assert_eq!(world.conversation("a")["messages"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn what_was_said_in_one_conversation_is_no_message_of_the_next() {
+    let world = Plan::new().dictates(&shell("cat >/dev/null; exec sleep 60")).start();
+    let mut client = committed(&world);
+    client.send(json!({"type": "session.update", "session": {"conversation": "b"}}));
+    client.until("session.updated");
+    assert_eq!(refusal(&mut client), "nothing_heard", "no transcript is waited for");
+}
+
+#[test]
+fn cleared_words_are_not_answered() {
+    let world = Plan::new().dictates(&shell(RECOGNIZER)).start();
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "session.update", "session": {"turn_detection": null}}));
+    append(&mut client, &[0; 48_000]);
+    client.until("conversation.item.input_audio_transcription.delta");
+    client.send(json!({"type": "input_audio_buffer.clear"}));
+    client.until("input_audio_buffer.cleared");
+    assert_eq!(refusal(&mut client), "nothing_heard");
+}
+
+#[test]
+fn a_change_of_the_session_does_not_end_an_utterance() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "session.update", "session": {"turn_detection": null}}));
+    append(&mut client, &[0; 4_800]);
+    client.until("input_audio_buffer.speech_started");
+    client.send(json!({"type": "session.update", "session": {"temperature": 0.5}}));
+    client.until("session.updated");
+    client.send(json!({"type": "input_audio_buffer.commit"}));
+    client.until("input_audio_buffer.committed");
+    assert_eq!(client.next()["type"], "input_audio_buffer.speech_stopped");
 }
 
 #[test]

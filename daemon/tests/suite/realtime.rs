@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hob_runtime::SlotState;
-use serde_json::json;
+use serde_json::{Value, json};
 use tungstenite::Message;
 use tungstenite::http::StatusCode;
 
@@ -104,6 +104,26 @@ fn new_speech_interrupts_the_answer() {
     client.complete("Stop");
     client.send(stopped());
     assert_eq!(client.answer().pop().unwrap()["hob"]["conversation"], "a");
+}
+
+#[test]
+fn a_session_ends_its_answer_when_it_moves_to_another_conversation_only() {
+    let world = Plan::new().pace(Duration::from_millis(5)).start();
+    let mut client = Client::new(&world, "a");
+    client.partial("Hello");
+    client.send(json!({"type": "response.create",
+        "response": {"max_tokens": 2000, "ignore_eos": true}}));
+    assert_eq!(client.next()["type"], "response.created");
+    let mut update = |conversation: &str| {
+        let session = json!({"conversation": conversation});
+        client.send(json!({"type": "session.update", "session": session}));
+        client.until("session.updated")
+    };
+    let ends = |events: &[Value]| events.iter().any(|event| event["type"] == "response.done");
+    assert!(!ends(&update("a")));
+    let events = update("b");
+    assert!(ends(&events), "{:?}", events.last());
+    world.until("the answer is cancelled", |world| world.status().counters.cancelled >= 1);
 }
 
 #[test]

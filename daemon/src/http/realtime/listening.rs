@@ -95,12 +95,24 @@ impl Listening {
         Some(stopped.unwrap_or(SpeechEvent::SpeechStopped { at_ms: 0 }))
     }
 
-    /// Drops the sound of the utterance in progress.
-    pub fn clear(&mut self) {
+    /// Drops the sound of the utterance in progress. Returns whether there is one.
+    pub fn clear(&mut self) -> bool {
         let detects = self.detector.is_some();
         self.detector = detects.then(SpeechDetector::default);
         self.before.clear();
-        if std::mem::take(&mut self.in_speech) {
+        let was_in_speech = std::mem::take(&mut self.in_speech);
+        if was_in_speech {
+            self.dictation = None;
+            self.start_next();
+        }
+        was_in_speech
+    }
+
+    /// Drops the sound of all utterances: no transcript of them will follow.
+    pub fn reset(&mut self) {
+        let was_finishing = self.is_finishing();
+        self.clear();
+        if was_finishing {
             self.dictation = None;
             self.start_next();
         }

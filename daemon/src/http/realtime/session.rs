@@ -122,9 +122,9 @@ impl Session {
     fn detected(&mut self, detected: impl IntoIterator<Item = SpeechEvent>) -> Events {
         let mut events = Vec::new();
         let suspects = self.listening.suspects_speech();
-        if let Some(conversation) =
-            self.conversation.as_ref().filter(|_| suspects && !self.suspects)
-        {
+        // The conversation of an answer is hot, and a prewarm would wait for its end.
+        let restores = suspects && !self.suspects && self.response.is_none();
+        if let Some(conversation) = self.conversation.as_ref().filter(|_| restores) {
             self.speech.prewarm(conversation, &self.options);
         }
         self.suspects = suspects;
@@ -166,7 +166,9 @@ impl Session {
                 Ok(events)
             }
             "input_audio_buffer.clear" => {
-                self.listening.clear();
+                if self.listening.clear() {
+                    self.forget_words();
+                }
                 Ok(vec![event("input_audio_buffer.cleared", json!({}))])
             }
             "input_audio_buffer.speech_started" => self.started(),
@@ -210,22 +212,27 @@ impl Session {
         if settings.speaks.is_some() && !self.speech.can_speak() {
             return Err(no_voice());
         }
+        let mut events = Vec::new();
         if let Some(name) = options.remove("conversation") {
             let name = name.as_str().unwrap_or_default();
             let id = conversation_id(name, "session.conversation")?;
-            self.leave();
-            self.conversation = Some(id);
+            if self.conversation.as_ref() != Some(&id) {
+                events = self.leave();
+                self.conversation = Some(id);
+            }
         }
         self.options = changed;
-        if self.sound != sound || self.listening.recognizer().is_none() {
-            let recognizer = self.speech.stream_recognizer();
+        let recognizer = self.speech.stream_recognizer();
+        let is_new = recognizer.is_some() && self.listening.recognizer().is_none();
+        if self.sound != sound || is_new {
             self.listening = Listening::new(recognizer, settings.rate, settings.detects);
         }
         (self.sound, self.speaks) = (sound, settings.speaks);
         if let Some(conversation) = &self.conversation {
             self.speech.prewarm(conversation, &self.options);
         }
-        Ok(vec![event("session.updated", json!({"session": self.body()}))])
+        events.push(event("session.updated", json!({"session": self.body()})));
+        Ok(events)
     }
 
     /// The session's options with these, a bounded number of bytes together with its sound.
@@ -247,8 +254,7 @@ impl Session {
     fn started(&mut self) -> Result<Events, ApiError> {
         let conversation = self.conversation()?;
         let interrupted = self.interrupt();
-        self.transcript.clear();
-        (self.has_stopped, self.is_complete, self.awaiting) = (false, false, None);
+        self.forget_transcript();
         self.speech.start(&conversation, &self.options)?;
         Ok(interrupted)
     }
@@ -372,12 +378,26 @@ impl Session {
         body
     }
 
-    /// Ends speech in the current conversation.
-    fn leave(&mut self) {
-        self.response = None;
-        if let Some(conversation) = self.conversation.take() {
-            self.speech.cancel(&conversation);
+    /// Ends speech in the current conversation: its words are no message of the next one.
+    fn leave(&mut self) -> Events {
+        let interrupted = self.interrupt();
+        self.listening.reset();
+        self.forget_words();
+        self.conversation = None;
+        interrupted
+    }
+
+    /// Drops the words of the utterance in progress, and their prefill.
+    fn forget_words(&mut self) {
+        self.forget_transcript();
+        if let Some(conversation) = &self.conversation {
+            self.speech.cancel(conversation);
         }
+    }
+
+    fn forget_transcript(&mut self) {
+        self.transcript.clear();
+        (self.has_stopped, self.is_complete, self.awaiting) = (false, false, None);
     }
 }
 
@@ -420,6 +440,9 @@ impl SoundSettings {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.leave();
+        self.response = None;
+        if let Some(conversation) = &self.conversation {
+            self.speech.cancel(conversation);
+        }
     }
 }
