@@ -42,6 +42,8 @@ pub enum Ended {
     Superseded,
     #[error("the agent has sent nothing for {0} s")]
     Silent(u64),
+    #[error("the agent has taken no message for {0} s")]
+    Stalled(u64),
     #[error("the agent closed the connection")]
     Closed,
     #[error("the connection failed: {0}")]

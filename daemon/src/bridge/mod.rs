@@ -37,6 +37,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The agent pings every 15 seconds.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
+const MAX_SEND: Duration = Duration::from_secs(20);
 
 /// Generated tokens where the agent sets no limit.
 const DEFAULT_TOKENS: u64 = 2048;
@@ -154,7 +155,8 @@ impl Bridge {
 }
 
 async fn send(socket: &mut Socket, message: &Value) -> Result<(), dial::Ended> {
-    let sent = socket.send(Message::text(message.to_string())).await;
+    let sent = timeout(MAX_SEND, socket.send(Message::text(message.to_string()))).await;
+    let sent = sent.map_err(|_| dial::Ended::Stalled(MAX_SEND.as_secs()))?;
     sent.map_err(|error| dial::Ended::Failed(error.to_string()))
 }
 
@@ -197,4 +199,21 @@ async fn generated(chat: &Chat, generate: Generate) -> Result<Answered, ApiError
         output_tokens: usage.completion,
         duration: began.elapsed(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_tungstenite::WebSocketStream;
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_that_takes_no_message_ends_the_connection() {
+        let (ours, _theirs) = tokio::io::duplex(64);
+        let ours: Box<dyn dial::Stream> = Box::new(ours);
+        let mut socket = WebSocketStream::from_raw_socket(ours, Role::Client, None).await;
+        let sent = send(&mut socket, &Value::String("x".repeat(1 << 10))).await;
+        assert!(matches!(sent, Err(dial::Ended::Stalled(_))), "{sent:?}");
+    }
 }
