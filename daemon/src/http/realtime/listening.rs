@@ -2,6 +2,7 @@
 //!
 //! - The recogniser gets the sound from shortly before the start of speech, so that no first word
 //!   is cut off.
+//! - A piece of sound may end within a sample: the recogniser gets whole ones.
 //! - The command for the next utterance starts as soon as the last one ends: it loads its model
 //!   during the pause.
 
@@ -21,6 +22,8 @@ pub(super) struct Listening {
     /// `None`: the client says where an utterance ends.
     detector: Option<SpeechDetector>,
     resampler: Resampler,
+    /// The first byte of a sample whose second one is in the next piece.
+    half: Option<u8>,
     /// The newest sound of a pause.
     before: VecDeque<u8>,
     in_speech: bool,
@@ -35,6 +38,7 @@ impl Listening {
             recognizer,
             detector: detects.then(SpeechDetector::default),
             resampler: Resampler::new(rate, SAMPLE_RATE as u32),
+            half: None,
             before: VecDeque::new(),
             in_speech: false,
             dictation: None,
@@ -49,14 +53,29 @@ impl Listening {
 
     /// Appended sound of the session's rate: 16-bit PCM, little endian.
     pub fn append(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
+        let pcm = self.whole_samples(pcm);
         let samples = pcm.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]]));
         let samples = self.resampler.process(&samples.collect::<Vec<_>>());
         let pcm: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
-        self.hear(&pcm)
+        self.process(&pcm)
     }
 
     /// 16 kHz mono PCM.
     pub fn hear(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
+        let pcm = self.whole_samples(pcm);
+        self.process(&pcm)
+    }
+
+    fn whole_samples(&mut self, pcm: &[u8]) -> Vec<u8> {
+        let mut whole: Vec<u8> = self.half.take().into_iter().chain(pcm.iter().copied()).collect();
+        if whole.len() % 2 != 0 {
+            self.half = whole.pop();
+        }
+        whole
+    }
+
+    /// Whole samples at 16 kHz.
+    fn process(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
         let events = match &mut self.detector {
             Some(detector) => detector.process(pcm),
             None if self.in_speech || pcm.is_empty() => Vec::new(),
@@ -187,5 +206,17 @@ mod tests {
         assert!(listening.dictation.is_none(), "it would end at once again, without a pause");
         listening.hear(&[0; 320]);
         assert!(listening.dictation.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_piece_of_sound_may_end_within_a_sample() {
+        let words = ["sh", "-c", "od -An -v -tx1"].map(str::to_owned);
+        let recognizer = StreamRecognizer::of(&words).map(Arc::new);
+        let mut listening = Listening::new(recognizer, 16_000, false);
+        listening.append(&[1, 2, 3]);
+        listening.append(&[4, 5, 6]);
+        listening.commit();
+        let Heard::Partial(text) = listening.next().await else { panic!("it has a line") };
+        assert_eq!(text, "01 02 03 04 05 06");
     }
 }
