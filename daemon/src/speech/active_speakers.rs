@@ -1,7 +1,8 @@
 //! Tracks the conversations in which the user is speaking, so that no filler interrupts them.
 //!
 //! - Pure: takes `now`.
-//! - A client that disconnects during an utterance blocks fillers for 2 minutes.
+//! - A client that disconnects during an utterance blocks fillers for 2 minutes, and not longer when
+//!   the clock steps back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +24,7 @@ pub struct ActiveSpeakers {
 impl ActiveSpeakers {
     /// The user begins or continues to speak.
     pub fn started(&mut self, conversation: &ConversationId, now: Timestamp) {
-        self.speaking.retain(|_, since| since.age(now) < MAX_UTTERANCE);
+        self.speaking.retain(|_, since| speaks(*since, now));
         self.speaking.insert(conversation.clone(), now);
         if self.speaking.len() > MAX_SPEAKERS {
             let oldest = self.speaking.iter().min_by_key(|(_, since)| **since);
@@ -38,12 +39,15 @@ impl ActiveSpeakers {
 
     /// Whether the user is silent in the conversation; without one: in all conversations.
     pub fn is_quiet(&self, conversation: Option<&ConversationId>, now: Timestamp) -> bool {
-        let speaks = |since: &Timestamp| since.age(now) < MAX_UTTERANCE;
         match conversation {
-            Some(id) => !self.speaking.get(id).is_some_and(speaks),
-            None => !self.speaking.values().any(speaks),
+            Some(id) => !self.speaking.get(id).is_some_and(|&since| speaks(since, now)),
+            None => !self.speaking.values().any(|&since| speaks(since, now)),
         }
     }
+}
+
+fn speaks(since: Timestamp, now: Timestamp) -> bool {
+    since <= now && since.age(now) < MAX_UTTERANCE
 }
 
 #[cfg(test)]
@@ -73,6 +77,7 @@ mod tests {
         assert!(active_speakers.is_quiet(None, at(120)));
         active_speakers.started(&kitchen, at(200));
         assert!(!active_speakers.is_quiet(None, at(201)));
+        assert!(active_speakers.is_quiet(None, at(0)), "the clock has stepped back");
     }
 
     #[test]

@@ -148,7 +148,10 @@ impl SpeechSessions {
     /// Drops the sessions without an event for [`MAX_AGE`].
     fn open_at(&self, now: Timestamp) -> MutexGuard<'_, BTreeMap<ConversationId, Session>> {
         let mut open = self.lock();
-        open.retain(|_, session| session.last_event_at.age(now) < MAX_AGE);
+        open.retain(|_, session| {
+            session.last_event_at = session.last_event_at.min(now); // The clock may step back.
+            session.last_event_at.age(now) < MAX_AGE
+        });
         open
     }
 

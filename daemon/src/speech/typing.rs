@@ -64,7 +64,9 @@ impl TypeAhead {
 
     async fn has_low_battery(&self, now: Timestamp) -> bool {
         let known = *self.low.lock();
-        if let Some((_, low)) = known.filter(|(at, _)| at.age(now) < READ_BATTERY_EVERY) {
+        // A time in the future: the clock has stepped back.
+        let is_recent = |at: Timestamp| at <= now && at.age(now) < READ_BATTERY_EVERY;
+        if let Some((_, low)) = known.filter(|&(at, _)| is_recent(at)) {
             return low;
         }
         let battery = compute(self.read_battery).await; // Some firmware is slow.
@@ -124,6 +126,13 @@ mod tests {
         *rules.low.lock() = Some((Timestamp(1_000), false));
         assert!(!rules.has_low_battery(Timestamp(60_999)).await);
         assert!(rules.has_low_battery(Timestamp(61_000)).await);
+    }
+
+    #[tokio::test]
+    async fn the_battery_is_read_again_when_the_clock_has_stepped_back() {
+        let rules = TypeAhead::new(true, 20, || on_battery(19));
+        *rules.low.lock() = Some((Timestamp(3_600_000), false));
+        assert!(rules.has_low_battery(Timestamp(1_000)).await);
     }
 
     #[tokio::test]

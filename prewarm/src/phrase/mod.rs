@@ -5,7 +5,8 @@
 //! - A voice never says the same phrase twice in a row.
 //! - The cached sound NEVER exceeds the budget. Phrases of the least recently wanted voice are
 //!   evicted first; a voice never evicts its own, so none is synthesised only to be evicted.
-//! - Silent sound is not cached. After a failure the voice pauses, twice as long each time.
+//! - Silent sound is not cached. After a failure the voice pauses, twice as long each time; the pause
+//!   ends when the clock steps back behind the failure.
 //! - Voices come from clients: at most [`MAX_VOICES`] are tracked.
 
 use std::collections::BTreeMap;
@@ -95,6 +96,7 @@ struct Voice {
     /// Counts the phrases said, so that the least recently said one comes next.
     said: u64,
     failures: u32,
+    failed_at: Timestamp,
     retry: Timestamp,
     /// The budget had no room for another phrase.
     full: bool,
@@ -144,7 +146,7 @@ impl Phrases {
 
     /// The next retry of a voice after a failure.
     pub fn next_retry(&self, now: Timestamp) -> Option<Timestamp> {
-        let waiting = self.voices.values().filter(|voice| !voice.full && voice.retry > now);
+        let waiting = self.voices.values().filter(|voice| !voice.full && voice.pauses(now));
         waiting.filter(|voice| voice.cached.len() < self.count).map(|voice| voice.retry).min()
     }
 
@@ -182,7 +184,7 @@ impl Phrases {
         let Some(voice) = self.voices.get_mut(name) else { return };
         let wait = FIRST_RETRY.saturating_mul(1 << voice.failures.min(20)).min(MAX_RETRY);
         voice.failures += 1;
-        voice.retry = now.after(wait);
+        (voice.failed_at, voice.retry) = (now, now.after(wait));
     }
 
     /// The phrase to say: the least recently said one, but not the last one again; `None` when
@@ -219,7 +221,11 @@ impl Phrases {
 
 impl Voice {
     fn may_synthesise(&self, now: Timestamp) -> bool {
-        !self.full && self.retry <= now
+        !self.full && !self.pauses(now)
+    }
+
+    fn pauses(&self, now: Timestamp) -> bool {
+        (self.failed_at..self.retry).contains(&now)
     }
 }
 

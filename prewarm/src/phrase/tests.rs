@@ -54,6 +54,17 @@ fn a_failed_voice_is_retried_after_doubling_pauses() {
 }
 
 #[test]
+fn a_failed_voice_is_retried_when_the_clock_has_stepped_back() {
+    let mut phrases = Phrases::new(1, 1_000);
+    let ada = voice("ada");
+    phrases.want(&ada, at(3_600));
+    phrases.failed(&ada, at(3_600));
+    assert_eq!((phrases.next(at(1)), phrases.next_retry(at(1))), (Some(said("ada", 0)), None));
+    phrases.failed(&ada, at(1));
+    assert_eq!((phrases.next(at(2)), phrases.next_retry(at(2))), (None, Some(at(121))));
+}
+
+#[test]
 fn a_wanted_voice_evicts_the_least_recently_wanted_one() {
     let mut phrases = holding(2, 40, "ada", 20);
     phrases.say(&voice("ada"));
