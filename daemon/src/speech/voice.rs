@@ -20,6 +20,17 @@ use super::{Speech, next_body};
 use crate::chat::identity::Session;
 use crate::error::{ApiError, ErrorKind};
 
+/// OpenAI's voices. Its clients always name one, so the default voice speaks for all of them.
+const OPENAI_VOICES: [&str; 13] = [
+    "alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage",
+    "shimmer", "verse",
+];
+
+/// The voice that a client of OpenAI's API names; `None`: the default one.
+pub fn named_voice(name: Option<&str>) -> Option<&str> {
+    name.filter(|name| !OPENAI_VOICES.contains(name))
+}
+
 impl Speech {
     /// The user speaks in this conversation: no phrase is played until [`Self::speech_stopped`].
     pub fn speech_started(&self, conversation: &ConversationId) {

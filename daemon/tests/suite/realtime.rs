@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tungstenite::Message;
 use tungstenite::http::StatusCode;
 
+use crate::common::recognizer::shell;
 use crate::common::socket::{Client, started, stopped};
 use crate::common::{Plan, TOKEN, World, assistant, text, user};
 
@@ -124,6 +125,29 @@ fn a_session_ends_its_answer_when_it_moves_to_another_conversation_only() {
     let events = update("b");
     assert!(ends(&events), "{:?}", events.last());
     world.until("the answer is cancelled", |world| world.status().counters.cancelled >= 1);
+}
+
+#[test]
+fn an_openai_client_s_voice_is_the_default_one_and_its_changes_of_sound_are_merged() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("voices");
+    let script = format!("echo {{voice}} >>'{}'; exit 1", log.display());
+    let world = Plan::new().synthesizes(&shell(&script), &[]).start();
+    let mut client = Client::new(&world, "a");
+    let mut update = |session: Value| {
+        client.send(json!({"type": "session.update", "session": session}));
+        client.next()
+    };
+    let pcm = json!({"type": "audio/pcm", "rate": 16_000});
+    update(json!({"output_modalities": ["audio"], "audio": {"input": {"format": pcm}}}));
+    let changed = update(json!({"audio": {"output": {"voice": "alloy"}}}));
+    assert_eq!(changed["session"]["audio"]["input"]["format"], pcm);
+    let refused = update(json!({"audio": {"input": {"format": {"type": "audio/pcmu"}}}}));
+    assert_eq!(refused["error"]["param"], "session.audio.input.format.type");
+    client.partial("Say this: Hello there.");
+    client.send(json!({"type": "response.create"}));
+    client.answer();
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "en\n");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::events;
 use crate::error::ApiError;
 use crate::http::body::JsonBody;
 use crate::speech::Speech;
+use crate::speech::voice::named_voice;
 use crate::wire::fields::Fields;
 
 /// OpenAI's limit of `input`.
@@ -18,12 +19,6 @@ const MAX_INPUT_CHARS: usize = 4_096;
 
 /// Of `pcm`, as in OpenAI's API.
 const PCM_RATE: u32 = 24_000;
-
-/// OpenAI's voices. Its clients always name one, so the default voice speaks for all of them.
-const OPENAI_VOICES: [&str; 13] = [
-    "alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage",
-    "shimmer", "verse",
-];
 
 /// Bytes of sound in one event.
 const EVENT_BYTES: usize = 48 << 10;
@@ -37,7 +32,7 @@ pub async fn speak(State(speech): State<Speech>, body: JsonBody) -> Result<Respo
         let message = format!("`input` has {length} characters; at most {MAX_INPUT_CHARS} fit");
         return Err(ApiError::field("input", message));
     }
-    let voice = fields.string("voice")?.filter(|voice| !OPENAI_VOICES.contains(voice));
+    let voice = named_voice(fields.string("voice")?);
     let format = fields.string("response_format")?.unwrap_or("wav");
     if !matches!(format, "wav" | "pcm") {
         let message = format!(

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::listening::Listening;
 use super::response::{Response, event};
+use super::sound::{Hearing, SOUND_FIELDS, SoundSettings, merge};
 use super::{Events, MAX_MESSAGE_BYTES};
 use crate::chat::identity::conversation_id;
 use crate::chat::names;
@@ -23,14 +24,6 @@ use crate::speech::vad::SpeechEvent;
 use crate::speech::voice::{filler_event, no_voice};
 use crate::wire::fields::Fields;
 
-/// Of appended sound, as the Realtime API defines it.
-const DEFAULT_RATE: u32 = 24_000;
-const RATES: std::ops::RangeInclusive<i64> = 8_000..=48_000;
-
-/// Fields of a session that are about sound. The others are those of its chats.
-const SOUND_FIELDS: [&str; 5] =
-    ["audio", "turn_detection", "output_modalities", "modalities", "voice"];
-
 pub(super) struct Session {
     speech: Speech,
     id: String,
@@ -39,6 +32,7 @@ pub(super) struct Session {
     options: Value,
     /// The session's [`SOUND_FIELDS`].
     sound: Value,
+    hearing: Hearing,
     listening: Listening,
     /// The sound so far may be the start of speech.
     suspects: bool,
@@ -54,13 +48,15 @@ pub(super) struct Session {
 
 impl Session {
     pub fn new(speech: Speech) -> Self {
-        let listening = Listening::new(None, DEFAULT_RATE, true);
+        let hearing = Hearing::default();
+        let listening = Listening::new(None, hearing.rate, hearing.detects);
         Self {
             speech,
             id: names::answer("sess"),
             conversation: None,
             options: json!({}),
             sound: json!({}),
+            hearing,
             listening,
             suspects: false,
             speaks: None,
@@ -204,7 +200,7 @@ impl Session {
         let mut sound = self.sound.clone();
         for name in SOUND_FIELDS {
             if let Some(value) = options.shift_remove(name) {
-                sound[name] = value;
+                merge(&mut sound[name], value);
             }
         }
         let settings = SoundSettings::of(&sound)?;
@@ -224,8 +220,9 @@ impl Session {
         self.options = changed;
         let recognizer = self.speech.stream_recognizer();
         let is_new = recognizer.is_some() && self.listening.recognizer().is_none();
-        if self.sound != sound || is_new {
-            self.listening = Listening::new(recognizer, settings.rate, settings.detects);
+        if self.hearing != settings.hearing || is_new {
+            self.hearing = settings.hearing;
+            self.listening = Listening::new(recognizer, self.hearing.rate, self.hearing.detects);
         }
         (self.sound, self.speaks) = (sound, settings.speaks);
         if let Some(conversation) = &self.conversation {
@@ -398,43 +395,6 @@ impl Session {
     fn forget_transcript(&mut self) {
         self.transcript.clear();
         (self.has_stopped, self.is_complete, self.awaiting) = (false, false, None);
-    }
-}
-
-/// What a session's [`SOUND_FIELDS`] mean.
-struct SoundSettings {
-    /// Samples a second of appended sound.
-    rate: u32,
-    /// Whether the server finds the start and the end of speech.
-    detects: bool,
-    speaks: Option<Option<VoiceName>>,
-}
-
-impl SoundSettings {
-    fn of(sound: &Value) -> Result<Self, ApiError> {
-        let (input, output) = (&sound["audio"]["input"], &sound["audio"]["output"]);
-        let rate = match &input["format"]["rate"] {
-            Value::Null => DEFAULT_RATE,
-            rate => {
-                let rate = rate.as_i64().filter(|rate| RATES.contains(rate));
-                rate.and_then(|rate| rate.try_into().ok()).ok_or_else(|| {
-                    let message = "`session.audio.input.format.rate` must be between 8000 and \
-                                   48000 samples a second";
-                    ApiError::field("session.audio.input.format.rate", message)
-                })?
-            }
-        };
-        // `null` switches detection off, as in the Realtime API; absent leaves it on.
-        let is_off = |fields: &Value| fields.get("turn_detection").is_some_and(Value::is_null);
-        let wants_audio = |list: &Value| {
-            list.as_array().is_some_and(|list| list.iter().any(|kind| kind == "audio"))
-        };
-        let speaks = wants_audio(&sound["output_modalities"]) || wants_audio(&sound["modalities"]);
-        let voice = output["voice"].as_str().or_else(|| sound["voice"].as_str());
-        let voice = voice.map(str::parse::<VoiceName>).transpose();
-        let voice = voice.map_err(|error| ApiError::field("session.voice", error.to_string()))?;
-        let detects = !is_off(sound) && !is_off(input);
-        Ok(Self { rate, detects, speaks: speaks.then_some(voice) })
     }
 }
 

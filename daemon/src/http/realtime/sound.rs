@@ -1,0 +1,86 @@
+//! The fields of a session that are about sound.
+
+use hob_prewarm::phrase::VoiceName;
+use serde_json::Value;
+
+use crate::error::ApiError;
+use crate::speech::voice::named_voice;
+
+/// The others are those of its chats.
+pub(super) const SOUND_FIELDS: [&str; 5] =
+    ["audio", "turn_detection", "output_modalities", "modalities", "voice"];
+
+const RATES: std::ops::RangeInclusive<i64> = 8_000..=48_000;
+
+/// The only format, in and out.
+const FORMAT: &str = "audio/pcm";
+
+/// How a session hears.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hearing {
+    /// Samples a second of appended sound.
+    pub rate: u32,
+    /// Whether the server finds the start and the end of speech.
+    pub detects: bool,
+}
+
+impl Default for Hearing {
+    /// As the Realtime API defines it.
+    fn default() -> Self {
+        Self { rate: 24_000, detects: true }
+    }
+}
+
+/// What a session's [`SOUND_FIELDS`] mean.
+pub(super) struct SoundSettings {
+    pub hearing: Hearing,
+    /// Answers are spoken, in this voice or the default one.
+    pub speaks: Option<Option<VoiceName>>,
+}
+
+impl SoundSettings {
+    pub fn of(sound: &Value) -> Result<Self, ApiError> {
+        let (input, output) = (&sound["audio"]["input"], &sound["audio"]["output"]);
+        for (name, format) in [("input", &input["format"]), ("output", &output["format"])] {
+            if format["type"].as_str().is_some_and(|kind| kind != FORMAT) {
+                let field = format!("session.audio.{name}.format.type");
+                let message = format!("`{field}` must be {FORMAT}, mono and 16 bits a sample");
+                return Err(ApiError::field(field, message));
+            }
+        }
+        let rate = match &input["format"]["rate"] {
+            Value::Null => Hearing::default().rate,
+            rate => {
+                let rate = rate.as_i64().filter(|rate| RATES.contains(rate));
+                rate.and_then(|rate| rate.try_into().ok()).ok_or_else(|| {
+                    let message = "`session.audio.input.format.rate` must be between 8000 and \
+                                   48000 samples a second";
+                    ApiError::field("session.audio.input.format.rate", message)
+                })?
+            }
+        };
+        // `null` switches detection off, as in the Realtime API; absent leaves it on.
+        let is_off = |fields: &Value| fields.get("turn_detection").is_some_and(Value::is_null);
+        let wants_audio = |list: &Value| {
+            list.as_array().is_some_and(|list| list.iter().any(|kind| kind == "audio"))
+        };
+        let speaks = wants_audio(&sound["output_modalities"]) || wants_audio(&sound["modalities"]);
+        let voice = output["voice"].as_str().or_else(|| sound["voice"].as_str());
+        let voice = named_voice(voice).map(str::parse::<VoiceName>).transpose();
+        let voice = voice.map_err(|error| ApiError::field("session.voice", error.to_string()))?;
+        let detects = !is_off(sound) && !is_off(input);
+        Ok(Self { hearing: Hearing { rate, detects }, speaks: speaks.then_some(voice) })
+    }
+}
+
+/// `more` replaces `value`, except the fields of an object that it does not name.
+pub(super) fn merge(value: &mut Value, more: Value) {
+    match (value, more) {
+        (Value::Object(fields), Value::Object(more)) => {
+            for (name, more) in more {
+                merge(fields.entry(name).or_insert(Value::Null), more);
+            }
+        }
+        (value, more) => *value = more,
+    }
+}
