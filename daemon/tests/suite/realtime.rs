@@ -151,6 +151,23 @@ fn an_openai_client_s_voice_is_the_default_one_and_its_changes_of_sound_are_merg
 }
 
 #[test]
+fn the_next_request_of_a_conversation_does_not_wait_for_the_voice() {
+    let world = Plan::new().synthesizes(&shell("exec sleep 20"), &[]).start();
+    let mut client = Client::new(&world, "a");
+    let session = json!({"output_modalities": ["audio"]});
+    client.send(json!({"type": "session.update", "session": session}));
+    client.partial("Say this: Hello there.");
+    client.send(json!({"type": "response.create"}));
+    client.until("response.output_audio_transcript.delta");
+    let append = json!({"conversation": "a", "hob": {"append": true}});
+    world.chat(json!([user("And you?")]), append);
+    client.send(json!({"type": "response.cancel"}));
+    let done = client.answer().pop().unwrap();
+    assert_eq!(done["response"]["status"], "cancelled", "the voice still speaks");
+    assert_eq!(done["response"]["output"][0]["type"], "message");
+}
+
+#[test]
 fn closing_the_socket_cancels_the_speculative_prefill() {
     let world = Plan::new().pace(Duration::from_millis(2)).micro_batch(16).start();
     let mut client = Client::new(&world, "a");

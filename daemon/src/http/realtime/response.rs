@@ -36,9 +36,17 @@ enum State {
     /// The turn is not queued yet.
     Begins(Beginning),
     Runs(Box<Answer>),
-    /// The text is complete, and the voice still speaks.
-    Speaks(Box<Answer>),
+    /// The text is complete, and the voice still speaks. The answer is dropped by then: the next
+    /// request of the conversation waits for it.
+    Speaks(Summary),
     Over,
+}
+
+/// What the last event says of a complete answer.
+struct Summary {
+    output: Value,
+    usage: Value,
+    hob: Value,
 }
 
 /// One event, with an id of its own.
@@ -153,18 +161,32 @@ impl Response {
 
     /// The text is complete.
     fn answered(&mut self) -> Events {
-        let Some(speaking) = &mut self.speaking else { return self.done() };
-        speaking.finish();
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::Runs(answer) => self.state = State::Speaks(answer),
-            state => self.state = state,
+        let State::Runs(answer) = &self.state else { return Vec::new() };
+        let usage = answer.usage();
+        let usage = json!({
+            "input_tokens": usage.prompt,
+            "output_tokens": usage.completion,
+            "total_tokens": usage.prompt + usage.completion,
+            "input_token_details": {"cached_tokens": usage.cached},
+        });
+        let summary = Summary { output: self.output(), usage, hob: answer.hob() };
+        self.state = State::Speaks(summary);
+        match &mut self.speaking {
+            Some(speaking) => {
+                speaking.finish();
+                Vec::new()
+            }
+            None => self.done(),
         }
-        Vec::new()
     }
 
     fn done(&mut self) -> Events {
+        let State::Speaks(summary) = std::mem::replace(&mut self.state, State::Over) else {
+            return Vec::new();
+        };
         let mut body = self.body(if self.reason == "length" { "incomplete" } else { "completed" });
-        body["output"] = self.output();
+        body["output"] = summary.output;
+        body["usage"] = summary.usage;
         let mut events = Vec::new();
         if self.speaking.is_some() {
             events.push(self.part("response.output_audio.done", json!({})));
@@ -173,19 +195,7 @@ impl Response {
         } else {
             events.push(self.part(self.text_event("done"), json!({"text": self.text})));
         }
-        let (State::Runs(answer) | State::Speaks(answer)) =
-            std::mem::replace(&mut self.state, State::Over)
-        else {
-            return Vec::new();
-        };
-        let usage = answer.usage();
-        body["usage"] = json!({
-            "input_tokens": usage.prompt,
-            "output_tokens": usage.completion,
-            "total_tokens": usage.prompt + usage.completion,
-            "input_token_details": {"cached_tokens": usage.cached},
-        });
-        events.push(event("response.done", json!({"response": body, "hob": answer.hob()})));
+        events.push(event("response.done", json!({"response": body, "hob": summary.hob})));
         events
     }
 
@@ -214,8 +224,10 @@ impl Response {
             "id": self.item, "object": "realtime.item", "type": "message", "role": "assistant",
             "content": [{"type": "output_text", "text": self.text}],
         });
-        let (State::Runs(answer) | State::Speaks(answer)) = &self.state else {
-            return json!([message]);
+        let answer = match &self.state {
+            State::Runs(answer) => answer,
+            State::Speaks(summary) => return summary.output.clone(),
+            State::Begins(_) | State::Over => return json!([message]),
         };
         let calls = answer.message(0).to_json()["tool_calls"].take();
         let call = |call: &Value| {
