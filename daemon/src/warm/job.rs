@@ -9,7 +9,7 @@ use hob_runtime::{
 use hob_slots::ConversationId;
 
 use super::prefixes::{Prefixes, ProfilePrefix};
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorKind};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -18,6 +18,13 @@ pub enum Failure {
     Profile(#[from] ApiError),
     #[error("{0}")]
     Turn(#[from] TurnError),
+}
+
+impl Failure {
+    /// The prefix is no longer learned: trying again cannot help.
+    pub fn is_of_a_removed_prefix(&self) -> bool {
+        matches!(self, Self::Profile(ApiError { kind: ErrorKind::NotFound, .. }))
+    }
 }
 
 pub async fn make_hot(

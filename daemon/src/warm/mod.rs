@@ -5,7 +5,8 @@
 //! idle engine).
 //!
 //! - One prefix is warmed at a time. A cancelled job reports nothing.
-//! - A prefix that fails is logged, counted and tried again; no request waits for it.
+//! - A prefix that fails is logged, counted and tried again; no request waits for it. One that is no
+//!   longer learned is left: its removal may have overtaken the event by which it was learned.
 
 pub mod battery;
 pub mod events;
@@ -152,6 +153,7 @@ impl<P: Prefixes + Clone> WarmLoop<P> {
                 }
                 Event::PrefixDone { prefix, from }
             }
+            Err(failure) if failure.is_of_a_removed_prefix() => Event::PrefixRemoved { prefix },
             Err(failure) => {
                 self.warm_status.count(Outcome::Failed);
                 tracing::warn!(%prefix, %failure, "prewarm failed");

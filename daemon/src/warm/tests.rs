@@ -106,6 +106,16 @@ async fn a_profile_that_cannot_be_warmed_says_why_and_delays_no_other() {
 }
 
 #[tokio::test]
+async fn a_prefix_that_is_no_longer_learned_is_not_tried_again() {
+    let world = World::new(&[("default", RULES)]).start(None);
+    let prefixes = vec![name("gone"), name("default")];
+    world.events.send(Event::ModelReady { prefixes });
+    let warm_status = world.until_warm(1).await;
+    assert_eq!(warm_status.prefixes.get(&name("gone")), None);
+    assert_eq!(warm_status.outcomes.get(&Outcome::Failed), None);
+}
+
+#[tokio::test]
 async fn a_hot_prefix_is_touched_and_nothing_is_computed_for_it() {
     let mut world = World::new(&[("default", RULES)]);
     world.keepalive = often();
@@ -211,7 +221,7 @@ struct Texts {
 impl Prefixes for Texts {
     async fn prefix(&self, profile: &PrefixName) -> Result<ProfilePrefix, ApiError> {
         let texts = self.texts.lock();
-        let text = texts.get(profile).expect("only known profiles are rendered");
+        let text = texts.get(profile).ok_or_else(|| ApiError::not_found("it is not learned"))?;
         let tokens = self.engine.model().tokenize(text, false, true);
         Ok(named(profile.id(), tokens))
     }
