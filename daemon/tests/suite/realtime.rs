@@ -151,6 +151,18 @@ fn an_openai_client_s_voice_is_the_default_one_and_its_changes_of_sound_are_merg
 }
 
 #[test]
+fn a_session_that_asks_for_two_choices_gets_the_first() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "session.update", "session": {"n": 2, "max_tokens": 60}}));
+    client.next();
+    client.partial("Say this: Hello there.");
+    client.send(json!({"type": "response.create"}));
+    let done = client.answer().pop().unwrap();
+    assert_eq!(done["response"]["output"][0]["content"][0]["text"], "Hello there.");
+}
+
+#[test]
 fn the_next_request_of_a_conversation_does_not_wait_for_the_voice() {
     let world = Plan::new().synthesizes(&shell("exec sleep 20"), &[]).start();
     let mut client = Client::new(&world, "a");

@@ -110,6 +110,8 @@ impl Response {
     fn events_of(&mut self, piece: Piece) -> Events {
         match piece {
             Piece::Progress(_) | Piece::Begin { .. } => Vec::new(),
+            // The Realtime API has one choice.
+            Piece::More { choice, .. } | Piece::End { choice, .. } if choice > 0 => Vec::new(),
             Piece::More { delta, .. } if delta.content.is_empty() => Vec::new(),
             Piece::More { delta, .. } => {
                 self.text.push_str(&delta.content);
