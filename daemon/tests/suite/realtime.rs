@@ -64,6 +64,19 @@ fn a_transcript_in_pieces_that_comes_after_the_end_of_speech_is_answered_too() {
 }
 
 #[test]
+fn pieces_behind_an_answered_transcript_begin_the_next_one() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    let kind = "conversation.item.input_audio_transcription.delta";
+    for words in ["Hello", "And you?"] {
+        client.send(json!({"type": kind, "delta": words}));
+        client.send(json!({"type": "response.create"}));
+        client.answer();
+    }
+    assert_eq!(world.conversation("a")["messages"][2]["content"], "And you?");
+}
+
+#[test]
 fn a_requested_answer_uses_the_transcript_so_far() {
     let world = World::new();
     let mut client = Client::new(&world, "a");

@@ -293,6 +293,7 @@ impl Session {
     fn complete(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
         let conversation = self.conversation()?;
         let text = fields.required_string("transcript")?.to_owned();
+        self.transcript.clear();
         self.is_complete = !text.trim().is_empty(); // A cough has no words.
         self.speech.transcript(&conversation, text, true, &self.options)?;
         self.respond_when_due().map(|()| Vec::new())
@@ -343,6 +344,7 @@ impl Session {
             let message = "an answer is under way: cancel it with `response.cancel`";
             return Err(ApiError::new(ErrorKind::Invalid, message).code("response_active"));
         }
+        self.transcript.clear(); // Later pieces are of the next message.
         (self.has_stopped, self.is_complete) = (false, false);
         let (speech, conversation) = (self.speech.clone(), self.conversation()?);
         let beginning = async move { speech.end(&conversation, &options).await };
