@@ -184,11 +184,10 @@ impl Catalogue {
         self.failure.lock().clone()
     }
 
-    /// The requested model does not run, and this daemon goes on with its own.
-    pub fn refuse_switch(&self, failure: SwitchFailure) {
+    /// The requested model, or the file that replaced the current one, cannot be used: this daemon goes on.
+    pub fn go_on(&self, failure: SwitchFailure) {
         *self.failure.lock() = Some(failure);
         self.forget();
-        self.switch_request.withdraw();
     }
 
     /// The models; reads directories and headers if the last list is older than five seconds.

@@ -31,7 +31,7 @@ pub enum Refusal {
 /// Values of settings, as the configuration file would have them.
 type Changes = Vec<(Key, String)>;
 
-/// A requested restart with other values, until the daemon restarts.
+/// A requested restart with other values, until the daemon restarts. No values: it restarts with those that it has.
 #[derive(Debug, Default)]
 pub struct SwitchRequest {
     changes: Mutex<Option<Changes>>,
@@ -42,7 +42,7 @@ impl SwitchRequest {
     /// Requests a restart with these values.
     ///
     /// # Errors
-    /// [`Refusal::Switching`] when one was requested before.
+    /// [`Refusal::Switching`] when one was requested before, or the daemon restarts for another reason.
     pub fn submit(&self, changes: Changes) -> Result<(), Refusal> {
         let mut wanted = self.changes.lock();
         if wanted.is_some() {
@@ -56,6 +56,17 @@ impl SwitchRequest {
     /// Forgets the request: the next one counts.
     pub fn withdraw(&self) {
         *self.changes.lock() = None;
+    }
+
+    /// Refuses all later requests: the daemon restarts for another reason. Returns false, and does nothing, if
+    /// one was submitted.
+    pub fn close(&self) -> bool {
+        let mut changes = self.changes.lock();
+        let closes = changes.is_none();
+        if closes {
+            *changes = Some(Changes::new());
+        }
+        closes
     }
 
     /// Waits for a request. Cancel safe.

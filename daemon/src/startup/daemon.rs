@@ -17,7 +17,6 @@ use hob_slots::sweep::Sweeper;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 use super::engine::{self, Opened, Opening, Overrides};
 use super::next::NextStart;
@@ -315,11 +314,7 @@ impl Daemon {
         let clock = parts.models.clock.clone();
         let next = NextStart { catalogue, settings: live, clock, model_changed };
         let mut ending = Ending::Stopped;
-        let restart = async {
-            let (ending, max_wait) = next.wait(running.address).await;
-            let _ = timeout(max_wait, until_idle(&engine)).await; // An error: it has stopped already.
-            ending
-        };
+        let restart = next.wait(running.address, || until_idle(&engine));
         tokio::select! {
             () = stop => {}
             death = death(&engine, on_hang) => {
