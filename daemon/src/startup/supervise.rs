@@ -9,9 +9,11 @@
 //! - A child whose parent was killed gets SIGTERM (on Linux).
 
 use std::ffi::OsString;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,7 @@ use super::stop::Signals;
 use super::{EXIT_CRASHED, bind};
 use crate::clock::wall_clock;
 use crate::crashes::{Crash, Crashes};
+use crate::limits;
 
 /// The flag by which a child knows that it is one; its value is the number of crashes before.
 pub const CHILD_FLAG: &str = "--supervised";
@@ -93,7 +96,7 @@ pub fn end_with_parent() {
 }
 
 fn start(socket: &TcpListener, arguments: &[OsString], crashes: &Crashes) -> Result<Child> {
-    let program = std::env::current_exe().context("cannot find this program again")?;
+    let program = program().context("cannot find this program again")?;
     let shared = socket.try_clone().context("cannot share the socket")?;
     let mut command = Command::new(&program);
     command.args(arguments).arg(CHILD_FLAG).arg(crashes.count.to_string());
@@ -102,6 +105,12 @@ fn start(socket: &TcpListener, arguments: &[OsString], crashes: &Crashes) -> Res
     }
     command.stdin(Stdio::from(OwnedFd::from(shared))).process_group(0);
     command.spawn().with_context(|| format!("cannot start {}", program.display()))
+}
+
+/// The file of this program, whose name the child's process then has. Where an update has replaced or removed
+/// the file, the child is this very program: a supervisor and its child are of one version.
+fn program() -> io::Result<PathBuf> {
+    std::env::current_exe().ok().filter(|file| file.is_file()).map_or_else(limits::program, Ok)
 }
 
 /// Waits for the end of a child. Returns also whether a signal asked for it.

@@ -230,6 +230,23 @@ fn a_supervisor_starts_hobd_again_at_the_same_address() {
     assert_eq!(announced(directory.path()), None);
 }
 
+/// As a package manager does it: the running program has no file any more.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_supervisor_starts_hobd_again_after_an_update_has_replaced_its_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let built = Path::new(env!("CARGO_BIN_EXE_hobd"));
+    // Beside the original, whose libraries it finds.
+    let program = built.with_file_name(format!("hobd-before-{}", std::process::id()));
+    std::fs::hard_link(built, &program).unwrap();
+    let launch = Launch::new(&program, directory.path()).args(["--model", "fake", "--supervise"]);
+    let started = launch.spawn().ready();
+    std::fs::remove_file(&program).unwrap();
+    let hobd = started.unwrap();
+    Process::signal(restarted_or_first(&hobd, 0), Signal::ABORT);
+    assert_eq!(restarted(&hobd)["crashes"], 1);
+}
+
 /// The process id of the child after so many crashes.
 fn restarted_or_first(hobd: &Hobd, crashes: u32) -> u32 {
     let pid = wait::until("hobd serves", || {
