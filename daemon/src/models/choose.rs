@@ -18,7 +18,7 @@ pub struct NextModel {
 }
 
 impl Catalogue {
-    /// Resolves `name` to a model that can run with the context `ctx`, by default that of the settings.
+    /// Resolves `name` to a model that can run with the context `ctx`; `None`: that of the settings.
     /// `force`: even if memory is short.
     ///
     /// # Errors
@@ -31,6 +31,7 @@ impl Catalogue {
         now: Timestamp,
     ) -> Result<NextModel, Refusal> {
         let settings = self.options().context;
+        let is_other_context = ctx.is_some();
         let ctx = ctx.map_or(settings.ctx, ContextChoice::tokens);
         let settings = ContextSettings { ctx, ..settings };
         let list = self.list(now);
@@ -49,8 +50,8 @@ impl Catalogue {
         let listed = list.entries.iter().find(|entry| entry.is_at(&file.path));
         let is_current = listed.is_some_and(|entry| entry.is_current);
         let shown = listed.map_or(&file.name, |entry| &entry.name).clone();
-        if list.free_bytes.is_some() && !force && !is_current {
-            let usable = list.usable();
+        if list.free_bytes.is_some() && !force && (is_other_context || !is_current) {
+            let usable = if is_current { list.usable_by_current() } else { list.usable() };
             let context = settings.context_of(&file, usable);
             let estimate = file.estimate(&settings.demand(context.tokens));
             fits(&shown, &estimate, usable.total_bytes())?;

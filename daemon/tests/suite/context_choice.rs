@@ -55,6 +55,20 @@ fn the_context_is_what_the_model_was_trained_with_as_far_as_memory_allows() {
 
 #[cfg(feature = "llama")]
 #[test]
+fn a_context_that_does_not_fit_is_refused_for_the_running_model_too() {
+    let home = Home::new();
+    let launch = home.launch.clone().env("HOB_TEST_MEMORY_BYTES", "40000000");
+    let hobd = launch.args(["--model".into(), fixture().into_os_string()]).start();
+    let id = hobd.client.get("/v1/models/local")["current"].clone();
+    let large = json!({"model": id, "ctx": 1 << 20});
+    let refused = hobd.client.call("POST", "/v1/models/switch").json(&large).send();
+    assert_eq!((refused.status, &refused.error()["code"]), (400, &json!("model_too_large")));
+    let same = hobd.client.post("/v1/models/switch", &json!({"model": id}));
+    assert_eq!(same["restarts"], false, "it runs already, with its own context");
+}
+
+#[cfg(feature = "llama")]
+#[test]
 fn kv_that_was_saved_with_one_context_is_restored_with_another() {
     let home = Home::new();
     let hobd = home.start();
