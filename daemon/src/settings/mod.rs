@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use crate::blocking::compute;
 use crate::error::{ApiError, ErrorKind};
 use crate::models::Models;
+use crate::wire::fields::whole;
 pub use live::{Changes, LiveSettings};
 
 /// When a change is in force.
@@ -168,8 +169,9 @@ impl SettingsEditor {
 }
 
 fn text(key: Key, value: Value) -> Result<String, SettingError> {
+    let whole = whole(&value);
     match value {
-        Value::Number(number) => Ok(number.to_string()),
+        Value::Number(number) => Ok(whole.map_or_else(|| number.to_string(), |it| it.to_string())),
         Value::String(text) => Ok(text),
         _ => Err(SettingError::Type { name: key.name() }),
     }

@@ -121,6 +121,17 @@ fn an_invalid_value_is_refused_with_the_remedy() {
 }
 
 #[test]
+fn a_whole_number_may_be_written_as_a_float() {
+    let (home, _) = configured(&[]);
+    let hobd = home.start();
+    let slots = setting(&hobd.client, "slots")["value"].as_f64().unwrap();
+    let same = change(&hobd.client, json!({"slots": slots}));
+    assert_eq!((same.status, &same.json()["restarts"]), (200, &json!(false)), "{slots:?}");
+    let refused = change(&hobd.client, json!({"slots": slots + 0.5}));
+    assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("slots")));
+}
+
+#[test]
 fn the_page_may_choose_another_model_than_the_flag_for_this_run() {
     let home = Home::on_fake();
     let hobd = home.start();
