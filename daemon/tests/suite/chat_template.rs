@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use hob_testkit::Launch;
+#[cfg(target_os = "linux")]
+use hob_testkit::{Hobd, wait};
 use serde_json::{Value, json};
 
 use crate::common::home::until_warm;
@@ -321,6 +323,36 @@ fn a_template_that_takes_all_memory_is_an_error_of_the_one_request() {
         }
         assert_eq!(say("Hello").status, 200, "{name}");
     }
+}
+
+/// The states and ids of hobd's children whose command line contains `word`. That of a zombie is empty.
+#[cfg(target_os = "linux")]
+fn children(hobd: &Hobd, word: &str) -> Vec<(char, u32)> {
+    let parent = hobd.process.id().to_string();
+    let child = |pid: u32| {
+        let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).ok();
+        let stat = read("stat")?;
+        let mut behind_name = stat.rsplit(')').next()?.split_whitespace();
+        let state = behind_name.next()?.chars().next()?;
+        let is_child = behind_name.next()? == parent && read("cmdline")?.contains(word);
+        is_child.then_some((state, pid))
+    };
+    let entries = fs::read_dir("/proc").unwrap();
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter_map(child).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn no_dead_process_of_a_template_stays() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    fs::write(&path, TEMPLATE).unwrap();
+    // One process has tried the template, and one renders.
+    let hobd = launch(directory.path(), "fake", &path).start();
+    wait::until("no child of hobd is dead", || {
+        children(&hobd, "").iter().all(|(state, _)| *state != 'Z').then_some(())
+    });
 }
 
 #[test]

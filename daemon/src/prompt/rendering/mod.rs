@@ -98,9 +98,20 @@ impl ChildTemplate {
 }
 
 struct Running {
-    process: Child,
+    process: OwnedChild,
     input: ChildStdin,
     output: ChildStdout,
+}
+
+/// A child that ends, and leaves no dead process, when this is dropped.
+struct OwnedChild(Child);
+
+impl Drop for OwnedChild {
+    fn drop(&mut self) {
+        // Errors: it has ended and was waited for.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// How a child ended.
@@ -116,9 +127,9 @@ impl Running {
         let mut command = Command::new(limits::program().map_err(failed)?);
         command.arg(child::FLAG);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut process = command.spawn().map_err(failed)?;
-        let input = process.stdin.take().expect("it is piped");
-        let output = process.stdout.take().expect("it is piped");
+        let mut process = OwnedChild(command.spawn().map_err(failed)?);
+        let input = process.0.stdin.take().expect("it is piped");
+        let output = process.0.stdout.take().expect("it is piped");
         let mut running = Self { process, input, output };
         match running.ask(source) {
             Ok(reply) => reply.map(|_| running),
@@ -138,11 +149,11 @@ impl Running {
         let is_ending =
             matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe);
         if !is_ending {
-            self.process.kill().ok();
+            self.process.0.kill().ok();
         }
         let Self { process: mut child, input, .. } = self;
         drop(input);
-        match child.wait() {
+        match child.0.wait() {
             Ok(status) => end_of(status),
             Err(error) => End { reason: error.to_string(), is_outside: false },
         }
