@@ -21,14 +21,21 @@ pub fn program() -> io::Result<PathBuf> {
 }
 
 impl Limits {
-    /// Limits this process, which ends with its parent, and before it where memory is short.
+    /// Limits this process, which ends with the thread that started it, and before it where memory is short.
     pub fn apply_as_child(self) {
         #[cfg(target_os = "linux")]
         {
             use rustix::process::{Signal, set_parent_process_death_signal};
             set_parent_process_death_signal(Some(Signal::KILL)).ok();
-            std::fs::write("/proc/self/oom_score_adj", "1000").ok();
         }
+        self.apply_as_server();
+    }
+
+    /// The same for a child that serves until its input is closed: it outlives the thread that started it, which
+    /// may be one of a pool.
+    pub fn apply_as_server(self) {
+        #[cfg(target_os = "linux")]
+        std::fs::write("/proc/self/oom_score_adj", "1000").ok();
         self.apply();
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hob_testkit::Launch;
 #[cfg(target_os = "linux")]
-use hob_testkit::{Hobd, wait};
+use hob_testkit::{Hobd, Process, Signal, wait};
 use serde_json::{Value, json};
 
 use crate::common::home::until_warm;
@@ -353,6 +353,30 @@ fn no_dead_process_of_a_template_stays() {
     wait::until("no child of hobd is dead", || {
         children(&hobd, "").iter().all(|(state, _)| *state != 'Z').then_some(())
     });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_process_that_renders_outlives_the_thread_that_started_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    fs::write(&path, TEMPLATE).unwrap();
+    let hobd = launch(directory.path(), "fake", &path).start();
+    let render = || {
+        let body = json!({"messages": [{"role": "user", "content": "Hi"}]});
+        assert_eq!(hobd.client.call("POST", "/apply-template").json(&body).send().status, 200);
+        children(&hobd, "--render-templates")[0].1
+    };
+    let first = render();
+    Process::signal(first, Signal::KILL);
+    let second = render();
+    assert_ne!(first, second, "a thread of a pool has started another");
+    wait::until("the threads of the pool have ended, 10 s later", || {
+        let threads = fs::read_dir(format!("/proc/{}/task", hobd.process.id())).unwrap();
+        let names = threads.map(|it| fs::read_to_string(it.unwrap().path().join("comm")));
+        names.flatten().all(|name| name.trim() != "hob-compute").then_some(())
+    });
+    assert_eq!(render(), second);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub fn child() -> Option<ExitCode> {
     if arguments.next().as_deref() != Some(OsStr::new(FLAG)) {
         return None;
     }
-    Limits { cpu_secs: None, address_bytes: MEMORY_BYTES }.apply_as_child();
+    Limits { cpu_secs: None, address_bytes: MEMORY_BYTES }.apply_as_server();
     Some(serve().unwrap_or(ExitCode::FAILURE))
 }
 
