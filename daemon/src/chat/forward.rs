@@ -142,15 +142,16 @@ impl Chat {
             (false, _) => Privacy::None,
         };
         let hint = CacheHint::of(id, privacy, random);
-        let model = upstream.served().await?.model(body["model"].as_str()).to_owned();
+        let mut model = upstream.served().await?.model(body["model"].as_str()).to_owned();
         let (asked, url) = (upstream.clone(), upstream.url().to_owned());
         let begun = Instant::now();
         let mut opening = JoinSet::new();
         opening.spawn(async move { asked.begin(path, body, hint).await });
         let state = match timeout(MOMENT, opening.join_next()).await {
             Ok(opened) => {
-                let opened = opened.expect("it has a task").expect("the task does not panic");
-                Forwarding::Open(opened?)
+                let opened = opened.expect("it has a task").expect("the task does not panic")?;
+                opened.model().clone_into(&mut model);
+                Forwarding::Open(opened)
             }
             Err(_) => Forwarding::Opening(opening),
         };

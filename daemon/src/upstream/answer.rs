@@ -40,6 +40,7 @@ pub enum Event {
 pub struct UpstreamAnswer {
     web: Web,
     body: Incoming,
+    model: String,
     lines: Lines,
     last_bytes: Instant,
     ready: VecDeque<Event>,
@@ -50,10 +51,11 @@ pub struct UpstreamAnswer {
 }
 
 impl UpstreamAnswer {
-    pub(super) fn new(web: Web, body: Incoming) -> Self {
+    pub(super) fn new(web: Web, body: Incoming, model: String) -> Self {
         Self {
             web,
             body,
+            model,
             lines: Lines::default(),
             last_bytes: Instant::now(),
             ready: VecDeque::new(),
@@ -61,6 +63,11 @@ impl UpstreamAnswer {
             usage: Usage::default(),
             is_over: false,
         }
+    }
+
+    /// The model that was asked for, under the engine's name.
+    pub fn model(&self) -> &str {
+        &self.model
     }
 
     /// The next event; `None` at the end.

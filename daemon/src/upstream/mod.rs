@@ -124,7 +124,8 @@ impl Upstream {
         Ok(served)
     }
 
-    /// Begins to answer `body` at `path`, as a stream. It names the model that the client asks for.
+    /// Begins to answer `body` at `path`, as a stream. It names the model that the client asks for. An engine that
+    /// refuses it, and serves other models than it did, is asked once more.
     ///
     /// # Errors
     /// When the engine cannot be reached or refuses the request.
@@ -134,12 +135,28 @@ impl Upstream {
         mut body: Value,
         hint: CacheHint,
     ) -> Result<UpstreamAnswer, UpstreamError> {
+        let asked = body["model"].take();
         let served = self.served().await?;
-        body["model"] = served.model(body["model"].as_str()).into();
         request::suit(&mut body, served.kind);
         let headers = hint.give(served.kind, &mut body);
-        let response = self.noted(self.inner.web.stream(path, &headers, &body).await)?;
-        Ok(UpstreamAnswer::new(self.inner.web.clone(), response))
+        let mut model = served.model(asked.as_str()).to_owned();
+        body["model"] = model.as_str().into();
+        let mut response = self.noted(self.inner.web.stream(path, &headers, &body).await);
+        let is_refused = matches!(response, Err(UpstreamError::Refused { .. }));
+        if is_refused && let Some(now) = self.changed_from(&served).await {
+            model = now.model(asked.as_str()).to_owned();
+            body["model"] = model.as_str().into();
+            response = self.noted(self.inner.web.stream(path, &headers, &body).await);
+        }
+        Ok(UpstreamAnswer::new(self.inner.web.clone(), response?, model))
+    }
+
+    /// What the engine serves now, where it is of the same kind and its models are others than those that were
+    /// known: it was started again with another model.
+    async fn changed_from(&self, known: &Served) -> Option<Served> {
+        let now = self.ask().await.ok()?;
+        let is_other = !now.models.iter().map(name_of).eq(known.models.iter().map(name_of));
+        (is_other && now.kind == known.kind).then_some(now)
     }
 
     /// The engine's answer to `body` at `path`, as a whole, from the first model that it lists.
@@ -149,7 +166,13 @@ impl Upstream {
     pub async fn call(&self, path: &str, mut body: Value) -> Result<Value, UpstreamError> {
         let served = self.served().await?;
         body["model"] = served.model(None).into();
-        self.noted(self.inner.web.json(Method::POST, path, &[], Some(&body)).await)
+        let answer = self.noted(self.inner.web.json(Method::POST, path, &[], Some(&body)).await);
+        let is_refused = matches!(answer, Err(UpstreamError::Refused { .. }));
+        if is_refused && let Some(now) = self.changed_from(&served).await {
+            body["model"] = now.model(None).into();
+            return self.noted(self.inner.web.json(Method::POST, path, &[], Some(&body)).await);
+        }
+        answer
     }
 
     /// One vector an input, and the number of tokens of all.

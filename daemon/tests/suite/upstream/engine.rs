@@ -44,6 +44,7 @@ pub struct Engine {
 
 struct Shared {
     owner: &'static str,
+    models: Mutex<Vec<&'static str>>,
     script: Mutex<Script>,
     asked: Mutex<Vec<Asked>>,
     ends: AtomicBool,
@@ -56,6 +57,7 @@ impl Engine {
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             owner,
+            models: Mutex::new(vec!["first", "second"]),
             script: Mutex::new(said("Hello")),
             asked: Mutex::default(),
             ends: AtomicBool::new(false),
@@ -80,6 +82,11 @@ impl Engine {
     /// Answers so from here on.
     pub fn answers(&self, script: Script) {
         *self.shared.script.lock().unwrap() = script;
+    }
+
+    /// Serves this model alone from here on.
+    pub fn serves(&self, model: &'static str) {
+        *self.shared.models.lock().unwrap() = vec![model];
     }
 
     /// What it was asked last at `path`.
@@ -121,10 +128,15 @@ impl Shared {
             )
             .ok();
         };
+        let models = self.models.lock().unwrap().clone();
         if asked.path == "/v1/models" {
             let model = |id: &str| json!({"id": id, "object": "model", "owned_by": self.owner});
-            let models = json!({"object": "list", "data": [model("first"), model("second")]});
-            return json(&mut socket, 200, models);
+            let models: Vec<Value> = models.into_iter().map(model).collect();
+            return json(&mut socket, 200, json!({"object": "list", "data": models}));
+        }
+        if !models.iter().any(|model| asked.body["model"] == *model) {
+            let error = json!({"message": "The model does not exist.", "code": 404});
+            return json(&mut socket, 404, json!({"error": error}));
         }
         let script = self.script.lock().unwrap().clone();
         const HEAD: &[u8] =

@@ -52,6 +52,16 @@ fn in_conversation(name: &str) -> Value {
 }
 
 #[test]
+fn an_engine_that_was_started_again_with_another_model_answers_with_that() {
+    let World { engine, front, _directory } = World::of("vllm");
+    assert_eq!(front.client.chat(&ask("Hi"))["model"], "first");
+    engine.serves("third");
+    let answer = front.client.chat(&ask("Hi"));
+    assert_eq!((text(&answer), &answer["model"]), ("Hello", &json!("third")));
+    assert_eq!(engine.last(CHAT).body["model"], "third");
+}
+
+#[test]
 fn vllm_gets_a_session_and_a_salt_for_what_is_private() {
     let world = World::of("vllm");
     let mut request = in_conversation("diary");
