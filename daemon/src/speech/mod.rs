@@ -179,6 +179,19 @@ impl Speech {
         }
     }
 
+    /// What is said in the conversation comes from the socket `owner` from here on, until a request or another
+    /// socket starts speech.
+    pub fn own(&self, id: &ConversationId, owner: &str) {
+        self.options().sessions.own(id, owner);
+    }
+
+    /// The socket `owner` leaves the conversation and no turn follows. What another client says there goes on.
+    pub fn cancel_of(&self, id: &ConversationId, owner: &str) {
+        if self.options().sessions.cancel_of(id, owner) {
+            self.speech_stopped(id);
+        }
+    }
+
     fn open_session(&self, id: &ConversationId, options: &Value) -> Result<(), ApiError> {
         let is_empty = options.as_object().map_or(options.is_null(), serde_json::Map::is_empty);
         let sessions = &self.options().sessions;

@@ -42,6 +42,8 @@ struct Session {
     next_turn: NextTurn,
     target: watch::Sender<Target>,
     last_event_at: Timestamp,
+    /// The socket that its words come from; `None`: requests.
+    owner: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +75,9 @@ impl SpeechSessions {
         }
         let (target, targets) = watch::channel(Target::Cancel);
         let utterance = Utterance::default();
-        open.insert(id.clone(), Session { utterance, next_turn, target, last_event_at: now });
+        let last_event_at = now;
+        let session = Session { utterance, next_turn, target, last_event_at, owner: None };
+        open.insert(id.clone(), session);
         Some(targets)
     }
 
@@ -91,11 +95,21 @@ impl SpeechSessions {
         let mut open = self.lock();
         let session = open.get_mut(id)?;
         session.last_event_at = now;
+        if event == UtteranceEvent::SpeechStarted {
+            session.owner = None;
+        }
         if let Some(speculation) = session.utterance.handle(event) {
             let resolved = session.next_turn.resolved.clone();
             session.target.send_replace(Target::Prefill(resolved, speculation));
         }
         Some(session.utterance.stable_text().to_owned())
+    }
+
+    /// Its words come from the socket `owner` from here on.
+    pub fn own(&self, id: &ConversationId, owner: &str) {
+        if let Some(session) = self.lock().get_mut(id) {
+            session.owner = Some(owner.to_owned());
+        }
     }
 
     /// The body of the next turn, and the words of it.
@@ -143,6 +157,16 @@ impl SpeechSessions {
         if let Some(session) = self.lock().remove(id) {
             session.target.send_replace(Target::Cancel);
         }
+    }
+
+    /// The same for the socket `owner`. Returns false, and does nothing, where the words come from another client.
+    pub fn cancel_of(&self, id: &ConversationId, owner: &str) -> bool {
+        let mut open = self.lock();
+        let is_of_another = open.get(id).is_some_and(|it| it.owner.as_deref() != Some(owner));
+        if !is_of_another && let Some(session) = open.remove(id) {
+            session.target.send_replace(Target::Cancel);
+        }
+        !is_of_another
     }
 
     /// Drops the sessions without an event for [`MAX_AGE`].

@@ -192,6 +192,30 @@ fn the_next_request_of_a_conversation_does_not_wait_for_the_voice() {
     assert_eq!(done["response"]["output"][0]["type"], "message");
 }
 
+/// As one whose network was lost leaves it a minute after it has connected again.
+#[test]
+fn a_socket_that_leaves_a_conversation_ends_no_speech_of_another_one() {
+    let world = World::new();
+    let mut before = Client::new(&world, "a");
+    before.send(started());
+    before.send(json!({"type": "nonsense"}));
+    assert_eq!(before.next()["error"]["code"], "unknown_event", "its speech has started");
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "session.update", "session": {"max_tokens": 1}}));
+    assert_eq!(client.next()["session"]["max_tokens"], 1);
+    client.send(started());
+    client.partial("Hello");
+    client.send(json!({"type": "nonsense"}));
+    assert_eq!(client.next()["error"]["code"], "unknown_event", "its words have arrived");
+
+    before.send(json!({"type": "session.update", "session": {"conversation": "b"}}));
+    assert_eq!(before.next()["session"]["conversation"], "b");
+    client.complete("Hello there.");
+    client.send(stopped());
+    let done = client.answer().pop().unwrap();
+    assert_eq!(done["response"]["usage"]["output_tokens"], 1, "the session's options: {done}");
+}
+
 #[test]
 fn closing_the_socket_cancels_the_speculative_prefill() {
     let world = Plan::new().pace(Duration::from_millis(2)).micro_batch(16).start();

@@ -253,7 +253,16 @@ impl Session {
         let interrupted = self.interrupt();
         self.forget_transcript();
         self.speech.start(&conversation, &self.options)?;
+        self.speech.own(&conversation, &self.id);
         Ok(interrupted)
+    }
+
+    /// The transcript so far, or the final one.
+    fn said(&self, text: String, is_final: bool) -> Result<(), ApiError> {
+        let conversation = self.conversation()?;
+        self.speech.transcript(&conversation, text, is_final, &self.options)?;
+        self.speech.own(&conversation, &self.id);
+        Ok(())
     }
 
     /// Returns a phrase to play, if the session asks for phrases.
@@ -272,7 +281,7 @@ impl Session {
 
     /// `delta` extends the transcript, `transcript` replaces it.
     fn partial(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
-        let conversation = self.conversation()?;
+        self.conversation()?;
         match fields.string("transcript")? {
             Some(whole) => self.transcript = whole.to_owned(),
             None => {
@@ -286,32 +295,32 @@ impl Session {
                 self.transcript.push_str(delta);
             }
         }
-        self.speech.transcript(&conversation, self.transcript.clone(), false, &self.options)?;
+        self.said(self.transcript.clone(), false)?;
         Ok(Vec::new())
     }
 
     fn complete(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
-        let conversation = self.conversation()?;
+        self.conversation()?;
         let text = fields.required_string("transcript")?.to_owned();
         self.transcript.clear();
         self.is_complete = !text.trim().is_empty(); // A cough has no words.
-        self.speech.transcript(&conversation, text, true, &self.options)?;
+        self.said(text, true)?;
         self.respond_when_due().map(|()| Vec::new())
     }
 
     /// What the recogniser has understood.
     fn heard(&mut self, heard: Heard) -> Result<Events, ApiError> {
         const KIND: &str = "conversation.item.input_audio_transcription";
-        let conversation = self.conversation()?;
+        self.conversation()?;
         match heard {
             Heard::Partial(text) => {
                 self.transcript.clone_from(&text);
-                self.speech.transcript(&conversation, text.clone(), false, &self.options)?;
+                self.said(text.clone(), false)?;
                 Ok(vec![event(&format!("{KIND}.delta"), json!({"transcript": text}))])
             }
             Heard::Final(text) => {
                 self.is_complete = !text.is_empty();
-                self.speech.transcript(&conversation, text.clone(), true, &self.options)?;
+                self.said(text.clone(), true)?;
                 let mut events =
                     vec![event(&format!("{KIND}.completed"), json!({"transcript": text}))];
                 let begun = match self.awaiting.take() {
@@ -390,7 +399,7 @@ impl Session {
     fn forget_words(&mut self) {
         self.forget_transcript();
         if let Some(conversation) = &self.conversation {
-            self.speech.cancel(conversation);
+            self.speech.cancel_of(conversation, &self.id);
         }
     }
 
