@@ -80,6 +80,15 @@ impl DetachedAnswers {
         its_own.inspect(|running| _ = running.stop.send_replace(true)).count() > 0
     }
 
+    /// Waits until those that run now have ended.
+    pub async fn all_end(&self) {
+        let states: Vec<_> =
+            self.running.lock().iter().map(|running| running.state.subscribe()).collect();
+        for mut state in states {
+            let _ = state.wait_for(|state| state.is_over).await; // An error: it is gone.
+        }
+    }
+
     /// The conversations that are being answered.
     pub fn conversations(&self) -> Vec<ConversationId> {
         self.running.lock().iter().map(|running| running.conversation.clone()).collect()
@@ -172,6 +181,20 @@ mod tests {
         assert_eq!(texts.await.unwrap(), ["so", "on"]);
         assert_eq!(all(early).await, ["so", "on"]);
         assert!(answers.read(&id("a")).is_none() && answers.conversations().is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_end_of_all_is_that_of_those_that_run() {
+        let answers = DetachedAnswers::default();
+        answers.all_end().await;
+        let (one, other) = (answers.begin(id("a")), answers.begin(id("b")));
+        let mut all_end = Box::pin(answers.all_end());
+        let soon = std::time::Duration::from_millis(1);
+        assert!(tokio::time::timeout(soon, &mut all_end).await.is_err());
+        drop(one);
+        assert!(tokio::time::timeout(soon, &mut all_end).await.is_err(), "the other one runs");
+        drop(other);
+        all_end.await;
     }
 
     #[tokio::test]

@@ -30,7 +30,8 @@ const MAX_HEADER_TIME: Duration = Duration::from_secs(30);
 const MAX_HEADER_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 100;
 const MAX_CONNECTIONS: usize = 512;
-const GRACE: Duration = Duration::from_secs(5);
+/// How long running answers may go on after a stop.
+pub const GRACE: Duration = Duration::from_secs(5);
 
 /// One of the [`MAX_CONNECTIONS`], an extension of a connection's requests. A WebSocket keeps it: HTTP's part of the
 /// connection ends when the upgrade begins.

@@ -17,6 +17,7 @@ use hob_slots::sweep::Sweeper;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::engine::{self, Opened, Opening, Overrides};
 use super::next::NextStart;
@@ -30,6 +31,7 @@ use crate::auth::AccessToken;
 use crate::clock::ProcessTime;
 use crate::conversations::trash;
 use crate::http::body::BodyLimits;
+use crate::http::serve::GRACE;
 use crate::http::{self, Shared};
 use crate::learned::prefixes::AllPrefixes;
 use crate::parts::{self, Parts};
@@ -324,7 +326,9 @@ impl Daemon {
             restart = restart => ending = restart,
         }
         parts.storage.end_watches();
-        server.close().await;
+        // A detached answer may have no connection for which the server waits.
+        let detached = timeout(GRACE, parts.chat.detached().all_end());
+        let ((), _) = tokio::join!(server.close(), detached); // An error: one runs still.
         if let Some(sharing) = &parts.conversations.sharing {
             sharing.flush(PUBLISHING).await;
         }

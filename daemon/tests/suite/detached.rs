@@ -136,13 +136,30 @@ fn a_detached_answer_needs_a_conversation_and_a_stream_and_reports_errors() {
     assert_eq!(hobd.client.get("/v1/status")["answering"], json!([]));
 }
 
+/// As answers with a connection do.
+#[test]
+fn a_detached_answer_without_a_reader_may_end_within_the_five_seconds_of_a_stop() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
+    let launch = launch.args(["--model", "fake", "--threads", "1", "--voice-command", "off"]);
+    let mut hobd = launch.clone().start();
+    let words = "k".repeat(150); // 1.5 s.
+    ask_and_leave(&hobd, &slowly(&words));
+    assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
+    let hobd = launch.start();
+    let last = messages(&hobd).pop().unwrap();
+    assert_eq!(last["content"], words, "{last}");
+}
+
 #[test]
 fn a_stop_of_hobd_keeps_the_text_of_a_detached_answer() {
     let directory = tempfile::tempdir().unwrap();
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
     let launch = launch.args(["--model", "fake", "--threads", "1", "--voice-command", "off"]);
     let mut hobd = launch.clone().start();
-    ask_and_leave(&hobd, &slowly(&"word ".repeat(400)));
+    let mut request = slowly(&"word ".repeat(400));
+    request["max_tokens"] = 2000.into(); // 20 s: more than a stop waits.
+    ask_and_leave(&hobd, &request);
     hobd.process.terminate(wait::PATIENCE);
     let hobd = launch.start();
     let last = messages(&hobd).pop().unwrap();
