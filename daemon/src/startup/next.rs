@@ -67,10 +67,14 @@ impl NextStart {
         }
     }
 
-    /// Whether the model of the settings with these changes can be used; else why this daemon goes on.
+    /// Whether the model of the settings with these changes can be used; else why this daemon goes on. With an engine
+    /// at another address none is loaded.
     async fn check(&self, changes: &Changes) -> Result<(), SwitchFailure> {
         // An error: they were checked when they were requested.
         let Ok(resolved) = self.settings.get().with(changes) else { return Ok(()) };
+        if resolved.settings.upstream.is_some() {
+            return Ok(());
+        }
         let model = resolved.settings.model.to_string();
         let probe = move || model::probe(&resolved, &mut |_| ControlFlow::Continue(()));
         let Err(error) = compute(probe).await else { return Ok(()) };
@@ -141,6 +145,18 @@ mod tests {
         assert_eq!(ending, Ending::ModelReplaced(address()));
         let late = next.catalogue.switch_request().submit(to("fake:second"));
         assert!(matches!(late, Err(Refusal::Switching)), "{late:?}");
+    }
+
+    #[tokio::test]
+    async fn no_model_is_tried_where_the_engine_is_at_another_address() {
+        let root = tempfile::tempdir().unwrap();
+        let next = next_start(root.path(), "/nowhere/a.gguf");
+        let upstream = (Key::Upstream, "http://127.0.0.1:9".to_owned());
+        next.settings.choose(&vec![upstream]).unwrap();
+        let changes = vec![(Key::Slots, "3".to_owned())];
+        next.catalogue.switch_request().submit(changes.clone()).unwrap();
+        let ending = timeout(Duration::from_secs(60), next.wait(address(), || async {})).await;
+        assert_eq!(ending.unwrap(), Ending::Switched(address(), changes), "it is not refused");
     }
 
     fn address() -> SocketAddr {
