@@ -14,7 +14,8 @@
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
 //!   knows its address reads texts and `/health` before, and waits with everything else.
-//! - A dead engine ends the daemon; the program opens it again at the same address.
+//! - A dead engine ends the daemon; the program opens it again at the same address. A daemon that was opened
+//!   again serves also where it cannot announce itself.
 //! - At the end it accepts no connections, gives running answers five seconds, saves all KV, and
 //!   then removes the announcement.
 
@@ -157,7 +158,15 @@ pub async fn run(
     let opening = stop.opening();
     let daemon = open(model_switch, listener, &mut |_| stop.flow())?;
     drop(opening);
-    daemon.announce()?;
+    if let Err(error) = daemon.announce() {
+        let is_restart = matches!(listen, Listen::At(_)) || model_switch.crashes().count > 0;
+        if !is_restart {
+            return Err(error);
+        }
+        // The disk may be full. Clients of the daemon before know the address.
+        let error = format!("{error:#}");
+        tracing::warn!(error, "other clients cannot find this daemon");
+    }
     announce::print(daemon.running(), daemon.token(), daemon.parts().models.name(), hints);
     daemon.serve(stop.requested(), on_hang).await
 }

@@ -113,6 +113,20 @@ fn a_panic_of_the_engine_restarts_it_in_the_same_process() {
 }
 
 #[test]
+fn a_daemon_that_starts_again_serves_where_it_cannot_announce_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    let hobd = launch.start();
+    // The file of this name is written first.
+    std::fs::create_dir(directory.path().join("data/hobd.json.tmp")).unwrap();
+    let panic = launch.inject("engine", "panic");
+    hobd.client.call("GET", "/v1/status").try_send().ok(); // Wakes the engine.
+    panic.done();
+    assert_eq!(restarted(&hobd)["crashes"], 1);
+    assert_eq!(announced(directory.path()), None);
+}
+
+#[test]
 fn the_engine_starts_again_at_once_after_its_first_panic_and_a_second_later_after_the_next() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path());
