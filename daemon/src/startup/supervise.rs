@@ -81,7 +81,7 @@ pub fn run(address: SocketAddr, arguments: &[OsString]) -> Result<i32> {
 /// # Errors
 /// When standard input is no listening socket.
 pub fn inherited_socket() -> Result<TcpListener> {
-    let inherited = std::io::stdin().as_fd().try_clone_to_owned();
+    let inherited = io::stdin().as_fd().try_clone_to_owned();
     let socket = TcpListener::from(inherited.context("there is no standard input")?);
     socket.local_addr().with_context(|| format!("{CHILD_FLAG} is for children of --supervise"))?;
     Ok(socket)

@@ -182,6 +182,65 @@ fn a_change_of_the_session_does_not_end_an_utterance() {
 }
 
 #[test]
+fn a_requested_answer_to_silence_fails_and_is_over() {
+    let world = Plan::new().dictates(&shell("cat >/dev/null; sleep 0.3")).start();
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "session.update", "session": {"turn_detection": null}}));
+    append(&mut client, &[0; 4_800]);
+    client.send(json!({"type": "input_audio_buffer.commit"}));
+    client.send(json!({"type": "response.create"}));
+    let events = client.answer();
+    let error = events.iter().find(|event| event["type"] == "error").unwrap();
+    assert_eq!(error["error"]["code"], "nothing_heard");
+    assert_eq!(events.last().unwrap()["response"]["status"], "failed");
+}
+
+/// Does `rest` once it has heard sound and the sound has ended.
+fn heard_all(rest: &str) -> String {
+    format!("[ $(head -c 100 | wc -c) = 100 ] || exit; cat >/dev/null; {rest}")
+}
+
+#[test]
+fn new_speech_replaces_an_answer_that_waits_for_its_transcript() {
+    let directory = tempfile::tempdir().unwrap();
+    let flag = directory.path().join("heard");
+    let rest = format!(
+        "if [ -e '{0}' ]; then echo Hello; else touch '{0}'; exec sleep 600; fi",
+        flag.display()
+    );
+    let world = Plan::new().dictates(&shell(&heard_all(&rest))).start();
+    let mut client = Client::new(&world, "a");
+    let session = json!({"turn_detection": null, "ignore_eos": true});
+    client.send(json!({"type": "session.update", "session": session}));
+    append(&mut client, &[0; 48_000]);
+    client.send(json!({"type": "input_audio_buffer.commit"}));
+    client.send(json!({"type": "response.create", "response": {"max_tokens": 2}}));
+    world.until("the recognizer finishes", |_| flag.exists());
+    append(&mut client, &[0; 48_000]);
+    client.send(json!({"type": "input_audio_buffer.commit"}));
+    let done = client.answer().pop().unwrap();
+    assert_eq!(done["response"]["usage"]["output_tokens"], 8, "the session's options: {done}");
+}
+
+#[test]
+fn another_conversation_ends_the_recognizer_of_the_one_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("pid");
+    let rest = format!("echo $$ >>'{}'; exec sleep 600", log.display());
+    let world = Plan::new().dictates(&shell(&heard_all(&rest))).start();
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "session.update", "session": {"turn_detection": null}}));
+    append(&mut client, &[0; 48_000]);
+    client.send(json!({"type": "input_audio_buffer.commit"}));
+    let pid = || std::fs::read_to_string(&log).unwrap_or_default();
+    world.until("the recognizer finishes", |_| pid().ends_with('\n'));
+    let pid = pid();
+    client.send(json!({"type": "session.update", "session": {"conversation": "b"}}));
+    let lives = || Command::new("kill").args(["-0", pid.trim()]).output().unwrap().status.success();
+    world.until("its transcript cannot reach the other conversation", |_| !lives());
+}
+
+#[test]
 fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
     let directory = tempfile::tempdir().unwrap();
     let flag = directory.path().join("failed");

@@ -13,10 +13,10 @@ use super::malformed::mended;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arguments {
     /// Parsed. Text that is not a JSON object stays text.
-    AsObjects,
-    AsText,
+    Objects,
+    Text,
     /// Parsed, and mended where they are no object.
-    AsMendedObjects,
+    MendedObjects,
 }
 
 /// What a template expects of messages.
@@ -53,9 +53,9 @@ pub(super) fn as_templates_expect(
     // Null or empty `tool_calls` are removed: templates test `tool_calls is defined`.
     let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
     match calls.filter(|calls| !calls.is_empty()) {
-        Some(_) if arguments == Arguments::AsText => {}
+        Some(_) if arguments == Arguments::Text => {}
         Some(calls) => {
-            let mends = arguments == Arguments::AsMendedObjects;
+            let mends = arguments == Arguments::MendedObjects;
             calls.iter_mut().for_each(|call| parse_arguments(call, mends));
         }
         None => drop(message.shift_remove("tool_calls")),
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     fn expected(message: &Value, source: &str) -> Value {
-        as_templates_expect(message, Expected::by(source), Arguments::AsObjects)
+        as_templates_expect(message, Expected::by(source), Arguments::Objects)
     }
 
     fn content(content: Value, source: &str) -> Value {
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn arguments_stay_text_where_text_is_expected() {
         let message = json!({"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]});
-        let kept = as_templates_expect(&message, Expected::default(), Arguments::AsText);
+        let kept = as_templates_expect(&message, Expected::default(), Arguments::Text);
         assert_eq!(kept["tool_calls"][0]["function"]["arguments"], "{}");
     }
 
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(content(parts.clone(), ""), "ab");
         let message = json!({"role": "user", "content": parts});
         let expected = Expected { parts: true, ..Expected::default() };
-        assert_eq!(as_templates_expect(&message, expected, Arguments::AsObjects), message);
+        assert_eq!(as_templates_expect(&message, expected, Arguments::Objects), message);
     }
 
     #[test]

@@ -124,12 +124,12 @@ impl ChatTemplate {
         let mut messages = input.messages.to_vec();
         let malformed = Malformed::take_from(&mut messages);
         let marked = RenderInput { messages: &messages, ..*input };
-        let rendered = self.render_with(&marked, Arguments::AsObjects);
+        let rendered = self.render_with(&marked, Arguments::Objects);
         let has_calls = || messages.iter().any(|message| message.get("tool_calls").is_some());
         let rendered = match rendered {
             Err(TemplateError::Failed(_)) if has_calls() => self
-                .render_with(&marked, Arguments::AsText)
-                .or_else(|_| self.render_with(input, Arguments::AsMendedObjects))
+                .render_with(&marked, Arguments::Text)
+                .or_else(|_| self.render_with(input, Arguments::MendedObjects))
                 .or(rendered),
             rendered => rendered,
         };
@@ -161,7 +161,7 @@ impl ChatTemplate {
             add_generation_prompt: true,
             extra: &none,
         };
-        let prompt = self.render_with(&input, Arguments::AsObjects).unwrap_or_default();
+        let prompt = self.render_with(&input, Arguments::Objects).unwrap_or_default();
         let form = |quote: char| format!("{quote}type{quote}: {quote}text{quote}");
         PROBES.iter().all(|text| prompt.contains(text))
             && !['"', '\''].iter().any(|quote| prompt.contains(&form(*quote)))

@@ -68,7 +68,7 @@ impl Listening {
 
     fn whole_samples(&mut self, pcm: &[u8]) -> Vec<u8> {
         let mut whole: Vec<u8> = self.half.take().into_iter().chain(pcm.iter().copied()).collect();
-        if whole.len() % 2 != 0 {
+        if !whole.len().is_multiple_of(2) {
             self.half = whole.pop();
         }
         whole
