@@ -8,6 +8,7 @@
 
 use std::io::{self, BufRead, StdinLock};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustyline::completion::{Completer, FilenameCompleter};
 use rustyline::error::ReadlineError;
@@ -17,7 +18,7 @@ use rustyline::history::FileHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{
     Cmd, CompletionType, ConditionalEventHandler, Config, Editor, Event, EventContext,
-    EventHandler, Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
+    EventHandler, Helper, KeyCode, KeyEvent, Modifiers, RepeatCount,
 };
 
 use crate::context::Terminal;
@@ -37,6 +38,7 @@ pub struct Edited {
     /// `None`: nothing of this run is written.
     history: Option<PathBuf>,
     completed: Completed,
+    continued: Continued,
     /// The terminal is dumb: the editor reads whole lines, and sees no key.
     has_no_keys: bool,
 }
@@ -73,10 +75,8 @@ impl Input {
         if !terminal.input || !terminal.output || json {
             return plain();
         }
-        let config = Config::builder()
-            .auto_add_history(true)
-            .completion_type(CompletionType::List)
-            .max_history_size(HISTORY_LINES);
+        let config =
+            Config::builder().completion_type(CompletionType::List).max_history_size(HISTORY_LINES);
         let Ok(config) = config.map(|config| config.build()) else { return plain() };
         let lines = FileHistory::with_config(&config);
         let Ok(mut editor) = Editor::with_history(config, lines) else { return plain() };
@@ -84,16 +84,17 @@ impl Input {
             KeyEvent(KeyCode::Enter, Modifiers::ALT),
             EventHandler::Simple(Cmd::Newline),
         );
+        let continued = Continued::default();
         // While an answer streams, the terminal makes Ctrl-J of Enter.
         for enter in [KeyEvent(KeyCode::Enter, Modifiers::NONE), KeyEvent::ctrl('J')] {
-            let handler = EventHandler::Conditional(Box::new(EnterAfterBackslash));
+            let handler = EventHandler::Conditional(Box::new(continued.clone()));
             editor.bind_sequence(enter, handler);
         }
         if let Some(path) = &history {
             let _ = editor.load_history(path); // An error: there is none yet.
         }
         let has_no_keys = terminal.is_dumb;
-        Self::Edited(Box::new(Edited { editor, history, completed, has_no_keys }))
+        Self::Edited(Box::new(Edited { editor, history, completed, continued, has_no_keys }))
     }
 
     pub fn is_edited(&self) -> bool {
@@ -128,11 +129,16 @@ impl Edited {
         self.editor.set_helper(Some(Keys { on_key, completed: self.completed.clone() }));
         let line = self.editor.readline(prompt);
         self.editor.set_helper(None);
+        let continued = self.continued.take();
         match line {
             Ok(line) => {
+                let line = match self.has_no_keys {
+                    true => line.replace("\\\n", "\n"),
+                    false => without_continuations(line, &continued),
+                };
+                let _ = self.editor.add_history_entry(&line); // An error: it is in memory.
                 self.save();
-                let joined = self.has_no_keys.then(|| line.replace("\\\n", "\n"));
-                Ok(Line::Text(joined.unwrap_or(line)))
+                Ok(Line::Text(line))
             }
             Err(ReadlineError::Eof) => Ok(Line::End),
             Err(ReadlineError::Interrupted) => Ok(Line::Dropped),
@@ -149,10 +155,17 @@ impl Edited {
     }
 }
 
-/// Enter behind a `\` at the end of the line replaces the `\` by a line break.
-struct EnterAfterBackslash;
+/// The line at each Enter behind a `\` at its end, which begins another line of the message.
+#[derive(Clone, Default)]
+struct Continued(Arc<Mutex<Vec<String>>>);
 
-impl ConditionalEventHandler for EnterAfterBackslash {
+impl Continued {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ConditionalEventHandler for Continued {
     fn handle(
         &self,
         _: &Event,
@@ -162,8 +175,22 @@ impl ConditionalEventHandler for EnterAfterBackslash {
     ) -> Option<Cmd> {
         let line = context.line();
         let is_behind = context.pos() == line.len() && line.ends_with('\\');
-        is_behind.then(|| Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())))
+        is_behind.then(|| {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
+            Cmd::Newline
+        })
     }
+}
+
+/// Removes the `\` at the end of each line that Enter has continued, and no other.
+fn without_continuations(mut line: String, continued: &[String]) -> String {
+    // A later one has the earlier ones in it.
+    for before in continued.iter().rev() {
+        if line.strip_prefix(before.as_str()).is_some_and(|rest| rest.starts_with('\n')) {
+            line.remove(before.len() - 1);
+        }
+    }
+    line
 }
 
 /// Reports the line where the editor asks for a hint: after each key.

@@ -160,8 +160,10 @@ fn only_an_answer_that_nothing_follows_goes_on() {
 
 #[cfg(feature = "llama")]
 mod llama {
-    use hob_testkit::{Client, Launch};
+    use hob_testkit::{Client, Launch, wait};
     use serde_json::{Value, json};
+
+    use crate::common::home::saved;
 
     const QUESTION: &str = "My locker code is 48213.";
 
@@ -201,6 +203,7 @@ mod llama {
 
         // After a restart the beginning comes from disk.
         ask(&started.client, "restart", json!({"append": true}), 4);
+        wait::until("it is saved", || saved(&started.client, "restart"));
         drop(started);
         let started = hobd.start();
         let answer = ask(&started.client, "restart", go_on, 100);

@@ -262,9 +262,11 @@ fn gathered_cells_of_llama_cpp_answer_as_restored_ones() {
     let story = |name: &str, count| {
         tokens(&model, &user(&format!("My locker code is 48213. {name} is large. ").repeat(count)))
     };
-    let short = engine.submit(endless("short", &story("Rome", 12), 40)).unwrap();
-    let long = engine.submit(endless("long", &story("Paris", 20), 200)).unwrap();
-    finish(short).unwrap();
+    let mut short = engine.submit(endless("short", &story("Rome", 12), 400)).unwrap();
+    next_token(&mut short);
+    let mut long = engine.submit(endless("long", &story("Paris", 20), 200)).unwrap();
+    next_token(&mut long);
+    drop(short);
     let answer = finish(long).unwrap();
     settle(engine);
     let gathered = status(engine).counters.gathered_tokens;
