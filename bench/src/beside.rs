@@ -14,7 +14,7 @@ use hob_runtime::{Engine, EngineOptions, Model, TurnEvent};
 use hob_slots::Token;
 
 use crate::Subject;
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_above};
 use crate::measure::median_ms;
 use crate::turns::{self, Words, request, settle, status};
 
@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<()> {
     for scene in &SCENES {
         let arms = measure(scene, &model, options.rounds)?;
         let factor = print(scene, &arms);
-        if factor > BAR {
+        if is_above(factor, BAR) {
             missed.push(format!("{factor:.3} x beside {} parked conversations", scene.idle));
         }
     }

@@ -16,7 +16,7 @@ use hob_runtime::{Engine, EngineOptions, Model, TurnReport};
 use hob_slots::Token;
 
 use crate::Subject;
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_above};
 use crate::measure::{median_ms, time};
 use crate::raw::prefill;
 use crate::turns::{self, Words, request, settle, status, ttft};
@@ -157,7 +157,7 @@ fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
     let mut row = |name: String, samples: &[Duration], than: &str, base: &[Duration], bar: f64| {
         let (ms, base) = (median_ms(samples), median_ms(base));
         println!("| {name} | {ms:.1} | {than} | {base:.1} | {:.3} | {bar:.2} |", ms / base);
-        if ms > base * bar {
+        if is_above(ms, base * bar) {
             missed.push(format!("{name}: {:.3} x {than}", ms / base));
         }
     };
@@ -172,7 +172,7 @@ fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
         println!(
             "| {name} | {ms:.1} | alone | {alone:.1} | +{delay:.0} ms | {DELAY_BAR_MS:.0} ms |"
         );
-        if delay > DELAY_BAR_MS {
+        if is_above(delay, DELAY_BAR_MS) {
             missed.push(format!("{name}: {delay:.0} ms more than alone"));
         }
     }

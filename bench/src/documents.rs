@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::Subject;
+use crate::bars::is_below;
 use crate::hobd::Hobd;
 use crate::measure::median_ms;
 
@@ -61,7 +62,7 @@ pub fn run(options: &Options) -> Result<()> {
         let Asked { tokens, cold_ms, disk_ms } = ask_all(&subject, tokens, options)?;
         let factor = cold_ms / disk_ms;
         println!("| {tokens} | {cold_ms:.1} | {disk_ms:.1} | {factor:.0} | {} |", bar(COLD_BAR));
-        if factor < COLD_BAR {
+        if is_below(factor, COLD_BAR) {
             missed.push(format!("{tokens} tokens: {factor:.1} x faster than cold"));
         }
     }
@@ -73,7 +74,7 @@ pub fn run(options: &Options) -> Result<()> {
         options.listed,
         if has_bars { format!(" (bar {LIST_BAR:.0})") } else { String::new() }
     );
-    if factor < LIST_BAR {
+    if is_below(factor, LIST_BAR) {
         missed.push(format!("a list: {factor:.1} x faster than the first"));
     }
     ensure!(!has_bars || missed.is_empty(), "missed: {}", missed.join(", "));

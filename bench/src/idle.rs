@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_above};
 use crate::hobd::Hobd;
 use crate::measure::{cpu_time, median_ms};
 
@@ -68,7 +68,7 @@ pub fn run(options: &Options) -> Result<()> {
         BAR * 100.0
     );
     let mut missed = Vec::new();
-    if share > BAR {
+    if is_above(share, BAR) {
         missed.push(format!("{:.2} % of one core", share * 100.0));
     }
     let phrases = (0..CALLS).map(|_| {
@@ -88,7 +88,7 @@ pub fn run(options: &Options) -> Result<()> {
     ] {
         let ms = median_ms(&times);
         println!("{what}, over HTTP: {ms:.2} ms, median of {CALLS} (bar: {bar:.0} ms)");
-        if ms > bar {
+        if is_above(ms, bar) {
             missed.push(format!("{what}: {ms:.2} ms"));
         }
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_above};
 use crate::hobd::{Access, Hobd};
 use crate::measure::time;
 use crate::stream::{Ask, Heard};
@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Result<()> {
     hobd.wait_until_ready()?;
     let mut missed = Vec::new();
     let mut bar = |what: &str, figure: f64, bar: f64| {
-        if figure > bar {
+        if is_above(figure, bar) {
             missed.push(format!("{what}: {figure:.1}, bar {bar:.0}"));
         }
     };

@@ -15,7 +15,7 @@ use hob_runtime::{Engine, EngineOptions, Model, TurnReport};
 use hob_slots::{ConversationId, Token};
 
 use crate::Subject;
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_above, is_below};
 use crate::measure::median_ms;
 use crate::raw::Raw;
 use crate::turns::{self, Words, settle, ttft, wait_for};
@@ -154,10 +154,10 @@ fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
             ms / raw,
             cold / ms
         );
-        if ms > raw * WARM_BAR + extra_ms {
+        if is_above(ms, raw * WARM_BAR + extra_ms) {
             missed.push(format!("{name}: {ms:.1} ms against {raw:.1} ms of llama.cpp alone"));
         }
-        if cold / ms < COLD_BAR {
+        if is_below(cold / ms, COLD_BAR) {
             missed.push(format!("{name}: {:.0} x faster than cold", cold / ms));
         }
     }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_above};
 use crate::hobd::Hobd;
 use crate::measure::median_ms;
 
@@ -77,8 +77,7 @@ pub fn run(options: &Options) -> Result<()> {
     println!("the child costs          {cost:.3} ms; bar {BAR_MS} ms");
     own.stop()?;
     child.stop()?;
-    let is_met = cost <= BAR_MS; // Without a round the cost is NaN, which meets no bar.
-    let missed = (!is_met).then(|| format!("the child costs {cost:.3} ms a turn"));
+    let missed = is_above(cost, BAR_MS).then(|| format!("the child costs {cost:.3} ms a turn"));
     options.bars.check(missed.as_slice())
 }
 

@@ -17,7 +17,7 @@ use hob_runtime::{Engine, EngineOptions, Model, Purpose, TurnReport, TurnRequest
 use hob_slots::Token;
 
 use crate::Subject;
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_above, is_below};
 use crate::measure::median_ms;
 use crate::raw::Raw;
 use crate::turns::{self, Words, ask, settle, ttft};
@@ -243,10 +243,10 @@ fn print(options: &Options, model: &str, samples: &Samples) -> Result<()> {
         let ms = median_ms(samples);
         let (slower, faster) = (ms / limit, cold / ms);
         println!("| {name} | {ms:.1} | {slower:.2} | {bar:.2} | {faster:.0} | {COLD_BAR:.0} |");
-        if slower > bar {
+        if is_above(slower, bar) {
             missed.push(format!("{name}: {slower:.2} x llama.cpp alone"));
         }
-        if faster < COLD_BAR {
+        if is_below(faster, COLD_BAR) {
             missed.push(format!("{name}: {faster:.0} x faster than cold"));
         }
     }
@@ -260,7 +260,7 @@ fn print(options: &Options, model: &str, samples: &Samples) -> Result<()> {
         options.question,
         during - idle,
     );
-    if during - idle > micro_batch {
+    if is_above(during - idle, micro_batch) {
         missed.push(format!("beside a prewarm: {:.0} ms more", during - idle));
     }
     options.bars.check_on(options.model.as_deref(), &missed)

@@ -14,7 +14,7 @@ use hob_runtime::Model;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use serde_json::{Value, json};
 
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_above};
 use crate::hobd::Hobd;
 use crate::measure::median_ms;
 use crate::raw::Raw;
@@ -174,6 +174,6 @@ fn print(options: &Options, samples: &Samples) -> Result<()> {
     println!("| sent without typing ahead: first token | {sent:.1} | {:.2} | |", sent / limit);
     println!("| typed ahead: first token after Enter | {typed:.1} | {factor:.2} | {BAR:.2} |");
     println!("\nAfter Enter {} tokens were computed, in the middle.", computed[computed.len() / 2]);
-    let missed = (factor > BAR).then(|| format!("{factor:.2} x llama.cpp alone"));
+    let missed = is_above(factor, BAR).then(|| format!("{factor:.2} x llama.cpp alone"));
     options.bars.check(missed.as_slice())
 }

@@ -20,6 +20,7 @@ use hob_slots::content::Repair;
 use super::pair::{FirstToken, Pair};
 use super::server::Server;
 use super::{COMPACTED_BAR, Options, QUESTION, arms, is_default};
+use crate::bars::is_below;
 use crate::peer::trace::{self, Compaction};
 use crate::turns::Words;
 
@@ -170,7 +171,7 @@ impl<'o> Replay<'o> {
         for ((strategy, repair), arm) in self.strategies.iter().zip(&self.moved) {
             let bar = is_default(*repair).then_some(COMPACTED_BAR);
             let sooner = arm.print(strategy, base, beyond, bar);
-            if let Some(bar) = bar.filter(|bar| sooner < *bar) {
+            if let Some(bar) = bar.filter(|bar| is_below(sooner, *bar)) {
                 missed.push(format!("compactions of the trace: p99 {sooner:.1} x of {bar}"));
             }
         }

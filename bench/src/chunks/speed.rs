@@ -13,6 +13,7 @@ use super::{
     COMPACTED_BAR, Case, NEW_BAR, Options, PUBLISHED, Part, QUESTION, Shape, arms, cases,
     is_default,
 };
+use crate::bars::is_below;
 use crate::measure::median_ms;
 use crate::turns::Words;
 
@@ -165,7 +166,7 @@ impl<'o> Comparison<'o> {
         for ((name, repair), sample) in arms.iter().zip(&moved) {
             let bar = bar(case.name, self.shape).filter(|_| is_default(*repair));
             let sooner = sample.print(case.name, name, options.rounds, base, bar);
-            if let Some(bar) = bar.filter(|bar| sooner < *bar) {
+            if let Some(bar) = bar.filter(|bar| is_below(sooner, *bar)) {
                 missed.push(format!("{} with {name}: {sooner:.1} x of {bar}", case.name));
             }
         }

@@ -33,7 +33,7 @@ use hob_runtime::{DraftCounts, DraftModel, Engine, EngineOptions, Model, TurnEve
 use hob_slots::{ModelHash, Token};
 
 use crate::Subject;
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_below};
 use crate::measure::{median_ms, time};
 use crate::raw::rows;
 use crate::turns::{request, settle, start};
@@ -278,7 +278,7 @@ fn print(cases: &[Case], options: &Options) -> Result<()> {
             counts.accepted,
             format_args!("{equal} of {}", on.len()),
         );
-        if bar.is_some_and(|bar| ratio < bar) {
+        if bar.is_some_and(|bar| is_below(ratio, bar)) {
             missed.push(format!("{name}: {ratio:.2} x"));
         }
     }

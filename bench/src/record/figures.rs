@@ -85,9 +85,13 @@ impl Row {
         ratio.filter(|ratio| !ratio.is_nan())
     }
 
-    /// Says by how much it misses its bar; `None`: it reaches it, or has none.
+    /// Says by how much it misses its bar, or that a side was not measured; `None`: it reaches it, or has none.
     pub fn missed(&self) -> Option<String> {
-        let (bar, ratio) = (self.bar?, self.ratio()?);
+        let bar = self.bar?;
+        if self.hobd.is_empty() || self.other.is_empty() {
+            return Some(format!("{}: not measured, bar {bar}", self.title));
+        }
+        let ratio = self.ratio()?;
         (ratio > bar).then(|| format!("{}: {ratio:.3}, bar {bar}", self.title))
     }
 }
@@ -163,7 +167,16 @@ mod tests {
         assert_eq!(more.ratio(), Some(2.0));
         assert_eq!(more.missed(), Some("cold: 2.000, bar 1.02".to_owned()));
         assert_eq!(row(&[0.0], &[0.0]).ratio(), None);
-        assert_eq!(row(&[1.0], &[]).missed(), None);
+        assert_eq!(row(&[0.0], &[0.0]).missed(), None);
+    }
+
+    #[test]
+    fn a_bar_of_a_side_without_samples_is_missed() {
+        let missed = Some("cold: not measured, bar 1.02".to_owned());
+        assert_eq!(row(&[1.0], &[]).missed(), missed);
+        assert_eq!(row(&[], &[1.0]).missed(), missed);
+        let without_bar = Row { bar: None, ..row(&[1.0], &[]) };
+        assert_eq!(without_bar.missed(), None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use hob_runtime::splice;
 
 use super::ranges::load;
 use super::{Cache, LIVE, SCRATCH, blocks};
+use crate::bars::is_above;
 use crate::measure::{median_ms, time};
 
 /// Of the sequence without holes.
@@ -97,7 +98,7 @@ impl Table {
             let (ms, ratio) = (median_ms(samples), median_ms(samples) / whole);
             let bar_text = bar.map_or(String::new(), |bar: f64| format!("{bar:.2}"));
             println!("| {what} | {ms:.1} | {ratio:.2} | {bar_text} |");
-            if bar.is_some_and(|bar| ratio > bar) {
+            if bar.is_some_and(|bar| is_above(ratio, bar)) {
                 missed.push(format!("{what}: {ratio:.2} x"));
             }
         }

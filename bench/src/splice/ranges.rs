@@ -12,6 +12,7 @@ use anyhow::{Result, ensure};
 use hob_runtime::splice;
 
 use super::{Cache, LIVE, OTHER, SCRATCH, blocks};
+use crate::bars::is_below;
 use crate::measure::{median_ms, time};
 
 /// Tokens before a range, and behind it.
@@ -188,7 +189,7 @@ impl Table {
                 median_ms(saved),
                 median_ms(loaded),
             );
-            if size.bar.is_some_and(|bar| ratio < bar) {
+            if size.bar.is_some_and(|bar| is_below(ratio, bar)) {
                 missed.push(format!("{} tokens{how}: {ratio:.0} x", size.tokens));
             }
         }

@@ -17,6 +17,7 @@ use hob_slots::format::SegmentRef;
 use hob_slots::store::Store;
 use hob_slots::{Layer, Token};
 
+use crate::bars::is_above;
 use crate::measure::median_ms;
 use crate::store::fabricate::Fabricator;
 use crate::turns::{self, Words};
@@ -204,18 +205,18 @@ impl Table {
             let computed = tokens as f64 * median_ms(&self.computed) / COLD as f64;
             let ratio = computed / ms;
             println!("| {what} | {tokens} | {ms:.2} | {computed:.0} | {ratio:.0} | {BAR:.0} |");
-            if ms > BAR {
+            if is_above(ms, BAR) {
                 missed.push(format!("a recovery, {what}: {ms:.1} ms"));
             }
         }
-        let micros = self.deciding_micros as f64 / self.decisions.max(1) as f64;
+        let micros = self.deciding_micros as f64 / self.decisions as f64;
         let bar = DECISION_BAR * self.blocks as f64 / 2_000.0;
         println!(
             "\nThe engine decided {} times which of {} blocks leave, in {micros:.0} us on average, with the \
              description of all blocks for the policy (bar {bar:.0}: {DECISION_BAR:.0} of 2,000 blocks).",
             self.decisions, self.blocks
         );
-        if micros > bar {
+        if is_above(micros, bar) {
             missed.push(format!("a decision of the engine: {micros:.0} us"));
         }
         missed

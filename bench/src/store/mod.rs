@@ -30,7 +30,7 @@ use anyhow::Result;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 
 use crate::Subject;
-use crate::bars::BarFlags;
+use crate::bars::{BarFlags, is_above};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -114,7 +114,7 @@ fn print(options: &Options, rows: &[Row]) -> Result<()> {
     for Row { what, measured, ratio, bar, unit } in rows {
         let bar_text = bar.map_or(String::new(), |bar| format!("{bar:.2}{unit}"));
         println!("| {what} | {measured} | {ratio:.2}{unit} | {bar_text} |");
-        if bar.is_some_and(|bar| *ratio > bar) {
+        if bar.is_some_and(|bar| is_above(*ratio, bar)) {
             missed.push(format!("{what}: {ratio:.2}{unit}"));
         }
     }
