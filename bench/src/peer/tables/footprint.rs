@@ -14,6 +14,8 @@ use crate::peer::text::{message, text};
 use crate::record::{Row, Unit, Who};
 
 const WORDS: usize = 200;
+/// Of the instructions of the short prompt.
+const SHORT_WORDS: usize = 8;
 
 /// Both are idle for this time at the end of each round, side by side.
 const IDLE: Duration = Duration::from_secs(20);
@@ -69,8 +71,10 @@ fn idle(sides: &[Side; 2], sheet: &mut Sheet) -> Result<()> {
 
 fn one(side: &mut Side, round: usize, bench: &Bench, sheet: &mut Sheet) -> Result<()> {
     let ready = side.start(&bench.setup)?;
-    let short = [message("user", "Hello")];
-    let first = side.ask(&Ask::one_token(&format!("short {round}"), &short))?.took;
+    // Other instructions each time: hobd has saved the KV of what it was asked before.
+    let name = format!("short {round} {}", side.name());
+    let short = [message("system", &text(SHORT_WORDS, &name)), message("user", "Hello")];
+    let first = side.ask(&Ask::one_token(&name, &short))?.took;
     let name = format!("prompt {round} {}", side.name());
     let prompt = [message("user", &text(bench.words(WORDS), &name))];
     side.ask(&Ask::one_token(&name, &prompt))?;

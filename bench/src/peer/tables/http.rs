@@ -1,15 +1,16 @@
 //! What HTTP adds: hobd against its engine in this process, over the same file with the same settings.
 //!
-//! - The engine gets random tokens, as many as hobd's prompt has.
+//! - The engine gets the tokens of hobd's cold prompts: both have computed the template's own system message in an
+//!   earlier conversation, and reuse it. Questions behind them are random tokens, as many as hobd's have.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{Engine, EngineOptions, Model};
 use hob_slots::Token;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::measure::time;
 use crate::peer::bench::{Bench, Sheet, order};
@@ -46,26 +47,33 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
     let options = EngineOptions { context_tokens: bench.setup.context, ..EngineOptions::default() };
     let engine = turns::start(model, &bench.directory.join("http/engine"), options)?;
     turns::ask(&engine, request("warm", &words.next(64), 1))?;
-    // Unmeasured: all rounds have prompts of these lengths.
+    // Unmeasured: all rounds have prompts of these lengths, and both sides have the template's beginning from it.
     let lengths = over_http(&side, "warm", bench)?.map(|step| step.prompt_tokens);
+    let mut in_engine = |name: &str, side: &Side| -> Result<[Step; 3]> {
+        in_process(&engine, name, tokens_of(side, &opening(name, bench))?, lengths, &mut words)
+    };
+    in_engine("warm", &side)?;
+    let mut computed = [0, 0];
     for round in 0..bench.rounds {
         for index in order(round) {
             settle(&engine);
             let name = format!("chat {round}");
             let who = [Who::Hobd, Who::Other][index];
-            let took = match who {
-                Who::Hobd => over_http(&side, &name, bench)?.map(|step| step.ms),
-                Who::Other => in_process(&engine, &name, lengths, &mut words)?,
+            let steps = match who {
+                Who::Hobd => over_http(&side, &name, bench)?,
+                Who::Other => in_engine(&name, &side)?,
             };
-            for (key, ms) in ["cold", "follow-up", "answer"].into_iter().zip(took) {
-                sheet.push(key, who, ms);
+            computed[index] = steps[0].computed_tokens;
+            for (key, step) in ["cold", "follow-up", "answer"].into_iter().zip(steps) {
+                sheet.push(key, who, step.ms);
             }
         }
     }
     engine.shutdown();
     sheet.conditions = format!(
-        "Prompts of {} to {} tokens; whole answers over a connection each, of one token and of {ANSWER}.",
-        lengths[0], lengths[2]
+        "Prompts of {} to {} tokens; of a cold one hobd computes {}, and its engine {}; whole answers over a \
+         connection each, of one token and of {ANSWER}.",
+        lengths[0], lengths[2], computed[0], computed[1]
     );
     Ok(sheet)
 }
@@ -74,38 +82,64 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
 struct Step {
     ms: f64,
     prompt_tokens: usize,
+    /// Of the prompt.
+    computed_tokens: usize,
+}
+
+/// The first message of a conversation.
+fn opening(name: &str, bench: &Bench) -> Value {
+    message("user", &text(bench.words(WORDS), &format!("{name} 0")))
+}
+
+/// The prompt that hobd makes of a conversation's first message.
+fn tokens_of(side: &Side, opening: &Value) -> Result<Vec<Token>> {
+    let hobd = side.hobd()?;
+    let rendered = hobd.post("/apply-template", &json!({"messages": [opening]}))?;
+    let prompt = rendered["prompt"].as_str().with_context(|| format!("no prompt: {rendered}"))?;
+    let answer = hobd.post("/tokenize", &json!({"content": prompt}))?;
+    let tokens = answer["tokens"].as_array().with_context(|| format!("no tokens: {answer}"))?;
+    let token = |token: &Value| Some(Token(i32::try_from(token.as_i64()?).ok()?));
+    tokens.iter().map(token).collect::<Option<_>>().with_context(|| format!("tokens: {answer}"))
 }
 
 /// A cold prompt, a follow-up, and a follow-up with a longer answer.
 fn over_http(side: &Side, name: &str, bench: &Bench) -> Result<[Step; 3]> {
     let mut chat: Vec<Value> = Vec::new();
-    let mut say = |words: usize, max_tokens: usize| -> Result<Step> {
-        let seed = format!("{name} {}", chat.len());
-        chat.push(message("user", &text(bench.words(words), &seed)));
+    let mut say = |asked: Value, max_tokens: usize| -> Result<Step> {
+        chat.push(asked);
         let ask = Ask { max_tokens, ..Ask::one_token(name, &chat) };
         let said = side.ask(&ask)?;
         chat.push(message("assistant", &said.text));
         std::thread::sleep(Duration::from_millis(300)); // Hob saves behind the answer.
-        let prompt_tokens = usize::try_from(said.prompt_tokens)?;
-        Ok(Step { ms: said.took.as_secs_f64() * 1e3, prompt_tokens })
+        Ok(Step {
+            ms: said.took.as_secs_f64() * 1e3,
+            prompt_tokens: usize::try_from(said.prompt_tokens)?,
+            computed_tokens: usize::try_from(said.computed_tokens)?,
+        })
     };
-    Ok([say(WORDS, 1)?, say(QUESTION, 1)?, say(QUESTION, ANSWER)?])
+    let question =
+        |number: usize| message("user", &text(bench.words(QUESTION), &format!("{name} {number}")));
+    Ok([say(opening(name, bench), 1)?, say(question(1), 1)?, say(question(2), ANSWER)?])
 }
 
-/// The same lengths, in milliseconds.
+/// The same in the engine: a `cold` prompt, and follow-ups of `lengths`.
 fn in_process(
     engine: &Engine,
     name: &str,
+    cold: Vec<Token>,
     lengths: [usize; 3],
     words: &mut Words,
-) -> Result<[f64; 3]> {
-    let mut timeline: Vec<Token> = Vec::new();
-    let mut say = |length: usize, max_tokens: usize| -> Result<f64> {
-        timeline.extend(words.next(length.saturating_sub(timeline.len()).max(1)));
+) -> Result<[Step; 3]> {
+    let mut timeline = cold;
+    let mut say = |length: usize, max_tokens: usize| -> Result<Step> {
+        timeline.extend(words.next(length.saturating_sub(timeline.len())));
         let (took, answer) = time(|| turns::ask(engine, request(name, &timeline, max_tokens)));
-        timeline = answer?.1;
+        let (report, whole) = answer?;
+        let prompt_tokens = timeline.len();
+        timeline = whole;
         settle(engine);
-        Ok(took.as_secs_f64() * 1e3)
+        let computed_tokens = report.tokens.computed;
+        Ok(Step { ms: took.as_secs_f64() * 1e3, prompt_tokens, computed_tokens })
     };
-    Ok([say(lengths[0], 1)?, say(lengths[1], 1)?, say(lengths[2], ANSWER)?])
+    Ok([say(0, 1)?, say(lengths[1], 1)?, say(lengths[2], ANSWER)?])
 }
