@@ -108,9 +108,10 @@ pub fn run(options: &Options) -> Result<()> {
         let report = turn(&engine, &format!("alone {round}"), &text.next(SHORT_TOKENS))?;
         table.alone.push(ttft(&report));
         settle(&engine);
-        let (behind, lost) = behind(&engine, round, &mut text)?;
-        table.behind.push(behind);
-        table.lost.push(lost);
+        if let Some((behind, lost)) = behind(&engine, round, &mut text)? {
+            table.behind.push(behind);
+            table.lost.push(lost);
+        }
     }
     engine.shutdown();
     print(options, &subject.on(&*model), &table)
@@ -134,19 +135,24 @@ fn equals(engine: &Engine, round: usize, prompt: &[Token]) -> Result<Duration> {
 }
 
 /// The time of a short prompt that arrives while a long one is computed, and for how long the micro-batch
-/// that it cuts had computed. The long one is cancelled then.
-fn behind(engine: &Engine, round: usize, text: &mut Words) -> Result<(Duration, Duration)> {
+/// that it cuts had computed. The long one is cancelled then. `None`: the long one was computed already, as on a
+/// graphics card.
+fn behind(engine: &Engine, round: usize, text: &mut Words) -> Result<Option<(Duration, Duration)>> {
     let before = status(engine).counters;
+    let computed = || status(engine).counters.computed_tokens - before.computed_tokens;
     let long = engine.submit(request(&format!("long {round}"), &text.next(LONG_TOKENS), 1))?;
-    while status(engine).counters.computed_tokens == before.computed_tokens {
+    while computed() == 0 {
         std::thread::sleep(Duration::from_millis(10));
     }
     // Each round at another time of the micro-batch.
     std::thread::sleep(Duration::from_millis(300 + 170 * round as u64));
+    if computed() >= LONG_TOKENS as u64 {
+        return Ok(None);
+    }
     let report = turn(engine, &format!("short {round}"), &text.next(SHORT_TOKENS))?;
     let lost = status(engine).counters.cut_micros - before.cut_micros;
     drop(long);
-    Ok((ttft(&report), Duration::from_micros(lost)))
+    Ok(Some((ttft(&report), Duration::from_micros(lost))))
 }
 
 fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
