@@ -120,7 +120,9 @@ fn token_of_answer(engine: &Engine, prompt: &[Token]) -> Result<Duration> {
         match event {
             TurnEvent::Finished { completion_tokens, generation_ms, .. } => {
                 ensure!(completion_tokens == ANSWER_TOKENS, "{completion_tokens} tokens");
-                return Ok(Duration::from_secs_f64(generation_ms / 1e3 / ANSWER_TOKENS as f64));
+                // The first token is sampled with the prompt.
+                let computed = (ANSWER_TOKENS - 1) as f64;
+                return Ok(Duration::from_secs_f64(generation_ms / 1e3 / computed));
             }
             TurnEvent::Failed(error) => bail!(error),
             _ => {}

@@ -7,7 +7,7 @@
 //! - For a single row, llama.cpp divides the cells up to the last used one among its threads. Where idle cells
 //!   have one thread's part, it has nothing to do: each token of an answer of 1,700 tokens beside another
 //!   such conversation took 11 % longer.
-//! - A device divides no cells among threads. On an H100, in the shape of Qwen2.5-7B, an idle cell costs 0.03 µs
+//! - A device divides no cells among threads. On an H100, in the shape of Qwen2.5-7B, an idle cell costs 0.04 µs
 //!   a row, and its way back 16 µs.
 //! - Which conversation returns when is unknown: its cells stay until they have cost their way back, so that
 //!   the sum is at most twice the least possible one. The rows of a turn that runs alone are known, and count
