@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, ensure};
 use hob_runtime::likeness::{Likeness, Measured};
-use hob_runtime::{Engine, EngineOptions};
+use hob_runtime::{Engine, EngineOptions, TurnRequest};
 use hob_slots::{AdjustedTime, ConversationId, Lossy, Quota, Rules, Sweeper, Timestamp, Token};
 use parking_lot::Mutex;
 
@@ -57,13 +57,16 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
                 let document = &reader.documents[asked];
                 let prompt = reader.prompt(&order, &document.question);
                 lengths.push(prompt.len());
-                let of_exact =
-                    wait_for(Measured::ask(&exact, request("exact", &prompt, COMPARED)))?;
+                // What a model says behind the end of its answer is no answer.
+                let asked_in = |name: &str| TurnRequest {
+                    ignore_eog: false,
+                    ..request(name, &prompt, COMPARED)
+                };
+                let of_exact = wait_for(Measured::ask(&exact, asked_in("exact")))?;
                 let told = document.values.iter().find(|value| of_exact.text.contains(*value));
                 for ((engine, (lossy, _)), figures) in rounded.iter().zip(BARS).zip(&mut all) {
                     age(engine, &read, lossy)?;
-                    let arm = request("arm", &prompt, COMPARED);
-                    let (likeness, own) = wait_for(of_exact.compare(engine, &arm))?;
+                    let (likeness, own) = wait_for(of_exact.compare(engine, &asked_in("arm")))?;
                     ensure!(likeness.tokens.lossy > 0, "{lossy}: {likeness:?}");
                     figures.likeness.add(&likeness);
                     figures.telling += usize::from(told.is_some());
