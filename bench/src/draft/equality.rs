@@ -100,9 +100,13 @@ pub fn print_heading() {
 impl Likeness {
     fn add(&mut self, expected: &Answer, said: &Answer) {
         self.answers += 1;
-        let pairs = || expected.tokens.iter().zip(&said.tokens);
-        let Some(at) = pairs().position(|(one, other)| one != other) else {
+        if expected.tokens == said.tokens {
             self.equal += 1;
+            return;
+        }
+        let mut pairs = expected.tokens.iter().zip(&said.tokens);
+        let Some(at) = pairs.position(|(one, other)| one != other) else {
+            self.margin = f32::INFINITY; // One of them ends earlier.
             return;
         };
         let likely = &expected.logprobs[at];
