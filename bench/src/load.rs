@@ -192,10 +192,10 @@ fn requests(access: &Access, count: usize) -> Result<Vec<f64>> {
     Ok(times)
 }
 
-/// Of sorted figures.
+/// The least of sorted figures that so many of them, or more, are within.
 fn rank(sorted: &[f64], part: f64) -> f64 {
-    let last = sorted.len().saturating_sub(1);
-    sorted.get(((sorted.len() as f64 * part) as usize).min(last)).copied().unwrap_or(f64::NAN)
+    let within = (sorted.len() as f64 * part).ceil() as usize;
+    sorted.get(within.saturating_sub(1)).copied().unwrap_or(f64::NAN)
 }
 
 /// Connections whose head never ends. Dropping it closes them.
@@ -236,5 +236,18 @@ impl Drop for Slow {
         if let Some(writer) = self.writer.take() {
             writer.join().expect("writing cannot panic");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_of_a_hundred_figures_is_not_the_worst() {
+        let figures: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!([0.5, 0.99, 1.0].map(|part| rank(&figures, part)), [50.0, 99.0, 100.0]);
+        assert_eq!([0.5, 0.99, 1.0].map(|part| rank(&[7.0], part)), [7.0; 3]);
+        assert!(rank(&[], 0.99).is_nan());
     }
 }
