@@ -2,7 +2,7 @@
 //!
 //! - A table that is measured again replaces the one before; the others stay. So a run can be
 //!   interrupted, and continued table by table.
-//! - Tables of two machines or of two models never share a file.
+//! - Tables of two machines, of two models or of two llama-servers never share a file. Each names its commit.
 //! - The file is replaced whole, by a rename.
 
 mod figures;
@@ -66,7 +66,7 @@ impl Record {
     /// The record at `path`, or an empty one where there is none.
     ///
     /// # Errors
-    /// The file holds something else, or was measured on another machine or model.
+    /// The file holds something else, or was measured on another machine or model, or beside another llama-server.
     pub fn open(path: &Path, subject: Subject) -> Result<Self> {
         let Subject { machine, model, weights_bytes, hobd, llama_server } = subject;
         if !path.is_file() {
@@ -77,13 +77,15 @@ impl Record {
         let record = Self::read(path)?;
         let is_same = record.machine == machine && record.model == model;
         ensure!(
-            is_same && record.weights_bytes == weights_bytes,
-            "{} was measured on another machine or model ({}; {}): name another file with --out",
+            is_same && record.weights_bytes == weights_bytes && record.llama_server == llama_server,
+            "{} was measured on another machine or model, or beside another llama-server ({}; {}; {}): name another \
+             file with --out",
             path.display(),
             record.machine.title(),
-            record.model
+            record.model,
+            record.llama_server
         );
-        Ok(Self { hobd, llama_server, ..record })
+        Ok(Self { hobd, ..record })
     }
 
     /// # Errors
@@ -187,6 +189,9 @@ mod tests {
         assert_eq!(again.table("first"), Some(&table("first", 110.0)));
         assert_eq!(again.missed(&again.tables), ["first: cold: 1.100, bar 1.02"]);
         let error = Record::open(&path, subject("other")).expect_err("another model");
+        assert!(error.to_string().contains("--out"), "{error}");
+        let newer = Subject { llama_server: "3".to_owned(), ..subject("m") };
+        let error = Record::open(&path, newer).expect_err("another llama-server");
         assert!(error.to_string().contains("--out"), "{error}");
     }
 }
