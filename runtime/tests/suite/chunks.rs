@@ -422,15 +422,19 @@ fn moved_kv_in_small_caches_budgets_and_beside_other_turns_is_sound() {
     let first = prompt(&model, &[1, 2, 3]);
     ask(&tiers.engine, request("first", &first, 8));
     settle(&tiers.engine);
+    let mut moved = 0;
     for (turn, order) in [[3, 1, 2], [2, 1, 3], [3, 2, 1], [2, 3, 1]].iter().enumerate() {
         let other = prompt(&model, order);
         let one = tiers.engine.submit(repaired(&format!("one-{turn}"), &other)).unwrap();
         let asked = TurnRequest { budget: Some(512), ..repaired(&format!("two-{turn}"), &other) };
         let two = tiers.engine.submit(asked).unwrap();
         for answer in [finish(one), finish(two)] {
-            check_sum(&answer.expect("it is answered"), &other);
+            let answer = answer.expect("it is answered");
+            check_sum(&answer, &other);
+            moved += answer.report.tokens.moved;
         }
     }
+    assert!(moved > 0, "some of it was moved");
 }
 
 /// The cache is full when a part of the first chunk is in its cells. What of it was moved has its own head, which is

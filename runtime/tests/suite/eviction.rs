@@ -289,7 +289,7 @@ fn after_a_wrong_speculation_a_long_message_continues_what_is_saved() {
 fn an_answer_begins_while_the_turn_typed_ahead_of_it_brings_blocks_back() {
     let model = fake();
     let disk = OnDisk::new(&model);
-    let mut timeline = Vec::new();
+    let (mut timeline, mut restoring) = (Vec::new(), 0);
     for n in 0..40 {
         let prompt = [timeline, tokens(&model, &question(n))].concat();
         let typed = prompt[..prompt.len() - 1 - n % 3].to_vec();
@@ -297,12 +297,16 @@ fn an_answer_begins_while_the_turn_typed_ahead_of_it_brings_blocks_back() {
         (ahead.budget, ahead.reports_progress) = (Some(BUDGET), true);
         let mut ahead = disk.engine.submit(ahead).unwrap();
         // The answer comes while it restores, more often than not.
-        while let Some(TurnEvent::Progress(progress)) = ahead.next_blocking()
-            && progress.phase != PromptPhase::Restoring
-        {}
+        while let Some(TurnEvent::Progress(progress)) = ahead.next_blocking() {
+            if progress.phase == PromptPhase::Restoring {
+                restoring += 1;
+                break;
+            }
+        }
         let answer = within_a_minute(&disk.engine, with_budget("chat", &prompt, 24));
         timeline = answer.timeline;
     }
+    assert!(restoring > 0, "no turn typed ahead brought blocks back");
 }
 
 #[test]
