@@ -94,7 +94,8 @@ fn each_context_that_a_model_can_have_is_listed_with_its_bytes() {
     assert_eq!(bytes(4096), 2 * bytes(2048), "full attention takes the same for every token");
     let trained = model["trained_context"].as_u64().unwrap();
     let allowed = trained.max(model["ctx"].as_u64().unwrap());
-    assert!(contexts.iter().all(|context| context["tokens"].as_u64() <= Some(allowed)));
+    let is_allowed = |tokens: u64| tokens <= allowed;
+    assert!(contexts.iter().all(|context| context["tokens"].as_u64().is_some_and(is_allowed)));
 }
 
 #[test]

@@ -98,11 +98,13 @@ fn what_goes_to_the_shared_tier_is_in_no_log_and_in_no_name_there() {
     wait::until("it is published", || {
         let page = first.client.get_text("/metrics");
         let line = page.lines().find_map(|line| line.strip_prefix("hob_shared_published_total "));
-        (line != Some("0")).then_some(())
+        line.is_some_and(|count| count != "0").then_some(())
     });
     succeeds(chat(&second, &mut flock));
     // A place that is damaged, and one that is away.
-    for file in hob_testkit::files::below(&shared) {
+    let published = hob_testkit::files::below(&shared);
+    assert!(!published.is_empty(), "the place has files");
+    for file in published {
         expect_none("a name in the shared tier", &file.display().to_string());
         fs::write(file, flock.next()).unwrap();
     }
