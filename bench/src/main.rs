@@ -142,7 +142,7 @@ impl Subject {
         let fetched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/models");
         let roots = Roots { own: vec![fetched], ..Roots::default() };
         let model = hob_models::resolve(named, || hob_models::discover(&roots)).context(
-            "a benchmark finds names in target/models only, which `cargo xtask bench` fills: run it so, or \
+            "a benchmark finds names in target/models only, where `cargo xtask bench` puts smollm2: run it so, or \
              give the path of a file",
         )?;
         Ok(Self { path: model.path, title: model.name })

@@ -13,7 +13,7 @@ use crate::{run, setup};
 const FETCH: &str = "cargo run --quiet --release --package hob-fetch --";
 
 /// The name by which hobd finds the model.
-const NAME: &str = "smollm2";
+pub const NAME: &str = "smollm2";
 
 /// Where the tests find it; the user's own models directory stays as it is.
 const FOR_TESTS: &str = "target/models";
@@ -52,6 +52,12 @@ pub fn before_start(hobd_args: &[String], yes: bool) -> Result<(), Failure> {
 /// Fetches it for the tests, which skip themselves without it.
 pub fn for_tests() -> Result<Outcome, Failure> {
     fetch_for_tests(["--to", FOR_TESTS], "a real model; the registry cannot be reached")
+}
+
+/// Fetches it for a benchmark, which finds it where the tests do, and fails without it.
+pub fn for_benchmarks(yes: bool) -> Result<(), Failure> {
+    setup::ensure(&[Need::Curl], yes)?;
+    for_tests().map(drop)
 }
 
 /// Fetches the chat templates for their test, which skips itself without them.

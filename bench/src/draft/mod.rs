@@ -40,7 +40,7 @@ use crate::turns::{request, settle, start};
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Measure this model, a path or a name; otherwise SmolLM2, which `cargo xtask model` fetches.
+    /// Measure this model, a path or a name; otherwise SmolLM2, which `cargo xtask bench` fetches.
     #[arg(long, value_name = "PATH|NAME", default_value = "smollm2")]
     model: String,
     /// Rounds; each figure is the median of as many samples.

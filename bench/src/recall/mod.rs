@@ -37,7 +37,7 @@ use crate::turns::FINGERPRINT;
 #[derive(clap::Args)]
 pub struct Options {
     /// Measure this model alone, a path, a name or `bundled`; otherwise the bundled model with every
-    /// policy, and SmolLM2, which `cargo xtask model` fetches, where it answers.
+    /// policy, and SmolLM2, which `cargo xtask bench` fetches, where it answers.
     #[arg(long, value_name = "PATH|NAME")]
     model: Option<String>,
     /// Measure this eviction policy alone.
