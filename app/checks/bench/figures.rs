@@ -45,15 +45,43 @@ impl fmt::Display for Row {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);
         let median = sorted[sorted.len() / 2];
-        let at = |percent: usize| sorted[(sorted.len() - 1) * percent / 100];
-        let (most_of_them, worst, bar, holds) = match self.bar {
-            Bar::AtLeast(least) => (at(5), at(0), format!("≥ {least}"), at(0) >= least),
-            Bar::Below(bar) => (at(95), at(100), format!("< {bar}"), at(95) < bar),
-            Bar::None => (at(95), at(100), String::new(), true),
+        if matches!(self.bar, Bar::AtLeast(_)) {
+            sorted.reverse(); // The worst comes last.
+        }
+        let (most_of_them, worst) = (sorted[within_95(sorted.len())], sorted[sorted.len() - 1]);
+        let (bar, holds) = match self.bar {
+            Bar::AtLeast(least) => (format!("≥ {least}"), worst >= least),
+            Bar::Below(bar) => (format!("< {bar}"), most_of_them < bar),
+            Bar::None => (String::new(), true),
         };
         let missed = if holds { "" } else { "   MISSED" };
         let Self { what, unit, .. } = self;
         let bar = format!("{bar} {unit}");
         write!(f, "{what:<52} {bar:>12} {median:>10.1} {most_of_them:>10.1} {worst:>10.1}{missed}")
+    }
+}
+
+/// Which of so many, sorted from the best on, 95 in 100 are within: of fewer than twenty, the worst.
+fn within_95(values: usize) -> usize {
+    (values * 95).div_ceil(100).saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(bar: Bar, values: &[f64]) -> String {
+        Row { what: "it".to_owned(), unit: "ms", bar, values: values.to_vec() }.to_string()
+    }
+
+    #[test]
+    fn of_a_few_times_the_worst_one_counts_too() {
+        assert_eq!([1, 5, 19, 20, 100].map(within_95), [0, 4, 18, 18, 94]);
+        let times = [40.0, 10.0, 20.0, 10.0, 10.0];
+        assert!(row(Bar::Below(32.0), &times).ends_with("MISSED"));
+        assert!(!row(Bar::Below(41.0), &times).ends_with("MISSED"));
+        let frames = [60.0, 60.0, 49.0];
+        assert!(row(Bar::AtLeast(50.0), &frames).ends_with("MISSED"));
+        assert!(!row(Bar::AtLeast(49.0), &frames).ends_with("MISSED"));
     }
 }
