@@ -1,4 +1,4 @@
-//! Medians, processor time, and artificial load.
+//! Medians, processes and their processor time, and artificial load.
 
 use std::fs;
 use std::path::PathBuf;
@@ -39,6 +39,29 @@ pub fn cpu_time(process: &str) -> Result<Duration> {
     let ticks = user.zip(system).map(|(user, system)| user + system).context("stat has times")?;
     let ticks = u64::try_from(ticks).context("time only grows")?;
     Ok(Duration::from_millis(ticks * 10)) // 100 ticks a second on every Linux.
+}
+
+/// The ids of the children of a process, their children, and so on.
+pub fn children(process: &str) -> Vec<String> {
+    let parents: Vec<(String, String)> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let id = entry.file_name().into_string().ok()?;
+            let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+            // Behind the name, which may have spaces and parentheses: the state and the parent.
+            let (_, fields) = stat.rsplit_once(')')?;
+            Some((id, fields.split_whitespace().nth(1)?.to_owned()))
+        })
+        .collect();
+    let mut found = vec![process.to_owned()];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).cloned() {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(id, _)| id.clone()));
+        at += 1;
+    }
+    found.split_off(1)
 }
 
 /// The path of another program of the workspace, built from `package`.

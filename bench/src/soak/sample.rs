@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::measure::cpu_time;
+use crate::measure::{children, cpu_time};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
@@ -73,29 +73,6 @@ impl Taken {
             threads: self.threads + other.threads,
         }
     }
-}
-
-/// The ids of its children, their children, and so on.
-fn children(process: &str) -> Vec<String> {
-    let parents: Vec<(String, String)> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let id = entry.file_name().into_string().ok()?;
-            let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-            // Behind the name, which may have spaces and parentheses: the state and the parent.
-            let (_, fields) = stat.rsplit_once(')')?;
-            Some((id, fields.split_whitespace().nth(1)?.to_owned()))
-        })
-        .collect();
-    let mut found = vec![process.to_owned()];
-    let mut at = 0;
-    while let Some(parent) = found.get(at).cloned() {
-        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(id, _)| id.clone()));
-        at += 1;
-    }
-    found.split_off(1)
 }
 
 /// A file that is removed meanwhile counts nothing.

@@ -1,4 +1,7 @@
 //! What a server takes: memory, time to start, processor time while idle, the size of its program.
+//!
+//! - Memory and processor time are those of the server and its child processes: hobd renders the model's chat
+//!   template in one.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::measure::{beside_us, cpu_time};
+use crate::measure::{beside_us, children, cpu_time};
 use crate::peer::bench::{Bench, Sheet, order};
 use crate::peer::server;
 use crate::peer::side::{Ask, Side};
@@ -60,10 +63,10 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
 
 fn idle(sides: &[Side; 2], sheet: &mut Sheet) -> Result<()> {
     std::thread::sleep(SETTLING);
-    let before = sides.each_ref().map(|side| side.id().and_then(|id| cpu_time(&id)));
+    let before = sides.each_ref().map(|side| side.id().and_then(|id| time_of_all(&id)));
     std::thread::sleep(IDLE);
     for (side, before) in sides.iter().zip(before) {
-        let used = cpu_time(&side.id()?)?.saturating_sub(before?);
+        let used = time_of_all(&side.id()?)?.saturating_sub(before?);
         sheet.push("idle", side.who, used.as_secs_f64() * 1e3 * 60.0 / IDLE.as_secs_f64());
     }
     Ok(())
@@ -78,7 +81,7 @@ fn one(side: &mut Side, round: usize, bench: &Bench, sheet: &mut Sheet) -> Resul
     let name = format!("prompt {round} {}", side.name());
     let prompt = [message("user", &text(bench.words(WORDS), &name))];
     side.ask(&Ask::one_token(&name, &prompt))?;
-    let resident = resident_bytes(&side.id()?)?;
+    let resident = resident_of_all(&side.id()?)?;
     let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
     sheet.push("start", side.who, ms(ready));
     sheet.push("first", side.who, ms(ready + first));
@@ -90,7 +93,21 @@ fn one(side: &mut Side, round: usize, bench: &Bench, sheet: &mut Sheet) -> Resul
     Ok(())
 }
 
-/// Mapped weights included.
+/// Processor time of the process and its children.
+fn time_of_all(process: &str) -> Result<Duration> {
+    // A child that has ended meanwhile takes nothing.
+    let of_children =
+        children(process).iter().filter_map(|child| cpu_time(child).ok()).sum::<Duration>();
+    Ok(cpu_time(process)? + of_children)
+}
+
+/// Of the process and its children, mapped weights included. A page that two of them map counts twice.
+fn resident_of_all(process: &str) -> Result<f64> {
+    let of_children =
+        children(process).iter().filter_map(|child| resident_bytes(child).ok()).sum::<f64>();
+    Ok(resident_bytes(process)? + of_children)
+}
+
 fn resident_bytes(process: &str) -> Result<f64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).context("on Linux only")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
