@@ -3,6 +3,7 @@
 //! - A control token that a user or a tool writes out is broken up, so that it is tokenized as text
 //!   and starts no turn. The transcript keeps the original.
 
+use aho_corasick::AhoCorasick;
 use hob_dialect::Dialect;
 use hob_runtime::Vocabulary;
 use hob_runtime::backend::Model;
@@ -42,8 +43,8 @@ pub struct Template {
     /// `Err`: why the model's template cannot be used.
     compiled: Result<Compiled, String>,
     dialect: Dialect,
-    /// The written forms of the control tokens.
-    marks: Vec<String>,
+    /// Finds the written forms of the control tokens: some vocabularies have a thousand of them.
+    marks: AhoCorasick,
 }
 
 /// Breaks a mark behind its first character: invisible, zero width, in no control token.
@@ -156,23 +157,34 @@ impl Template {
         message
     }
 
+    /// Reads the text once. Marks may overlap: each of them is broken.
     fn defuse(&self, text: &mut String) {
-        for mark in &self.marks {
-            if text.contains(mark) {
-                let mut broken = mark.clone();
-                let first = mark.chars().next().map_or(0, char::len_utf8);
-                broken.insert(first, WORD_JOINER);
-                *text = text.replace(mark, &broken);
-            }
+        let found = self.marks.find_overlapping_iter(text.as_str());
+        let mut starts: Vec<usize> = found.map(|mark| mark.start()).collect();
+        if starts.is_empty() {
+            return;
         }
+        starts.sort_unstable();
+        starts.dedup();
+        let mut broken = String::with_capacity(text.len() + starts.len() * WORD_JOINER.len_utf8());
+        let mut written = 0;
+        for start in starts {
+            let first = text[start..].chars().next().map_or(0, char::len_utf8);
+            broken.push_str(&text[written..start + first]);
+            broken.push(WORD_JOINER);
+            written = start + first;
+        }
+        broken.push_str(&text[written..]);
+        *text = broken;
     }
 }
 
-fn marks(vocabulary: &Vocabulary) -> Vec<String> {
+fn marks(vocabulary: &Vocabulary) -> AhoCorasick {
     let ids = (0..vocabulary.len()).filter_map(|id| i32::try_from(id).ok()).map(Token);
     let control = ids.filter(|&token| vocabulary.is_control(token));
     let written = control.filter_map(|token| str::from_utf8(vocabulary.piece(token)).ok());
-    written.filter(|mark| mark.chars().nth(1).is_some()).map(str::to_owned).collect()
+    let marks = written.filter(|mark| mark.chars().nth(1).is_some());
+    AhoCorasick::new(marks).expect("the control tokens have far fewer than 2^31 bytes")
 }
 
 pub fn embedding_tokens(model: &dyn Model, input: &Prompt) -> Vec<Token> {
@@ -185,9 +197,27 @@ pub fn embedding_tokens(model: &dyn Model, input: &Prompt) -> Vec<Token> {
 #[cfg(test)]
 mod tests {
     use hob_runtime::backend::fake::FakeModel;
+    use hob_runtime::vocabulary::TokenKind;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn all_marks_that_overlap_are_broken() {
+        let marks = ["<<", "<|a|>", "|>b", "é|", "<|a|>b"];
+        let control = TokenKind { control: true, end_of_generation: false };
+        let vocabulary = Vocabulary::new(marks.map(|mark| (mark, control)), None, None, false);
+        let template = Template::new(CHATML, &vocabulary, RendersIn::ThisProcess);
+        for text in ["<<<", "<<<<", "<|a|>b", "é|>bé|", "<<|a|><|a|>b<"] {
+            let mut broken = text.to_owned();
+            template.defuse(&mut broken);
+            assert!(!marks.iter().any(|mark| broken.contains(mark)), "{text} became {broken:?}");
+            assert_eq!(broken.replace(WORD_JOINER, ""), text);
+        }
+        let mut plain = "a < b".to_owned();
+        template.defuse(&mut plain);
+        assert_eq!(plain, "a < b");
+    }
 
     #[test]
     fn a_mark_that_a_user_writes_out_starts_no_turn() {
