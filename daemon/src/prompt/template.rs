@@ -109,7 +109,7 @@ impl Template {
         }
         let messages: Vec<Value> =
             messages.iter().map(|message| self.defused(message.for_template())).collect();
-        let tools: Vec<Value> = tools.iter().map(|tool| tool.definition.clone()).collect();
+        let tools: Vec<Value> = tools.iter().map(Tool::for_template).collect();
         let input = RenderInput {
             messages: &messages,
             tools: (!tools.is_empty()).then_some(&tools),

@@ -19,7 +19,7 @@ pub const CUSTOM: &str = "custom";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tool {
     pub name: String,
-    /// The whole object of the function, for the template.
+    /// The whole object of the function, as the client wrote it.
     pub definition: Value,
     /// Its parameters are refused where they cannot be followed.
     pub is_strict: bool,
@@ -57,6 +57,21 @@ impl Tool {
             tools.push(tool);
         }
         Ok(tools)
+    }
+
+    /// The whole object of the function, for chat templates: many read its description and its parameters,
+    /// and fail where the client has left them out.
+    pub fn for_template(&self) -> Value {
+        let mut definition = self.definition.clone();
+        if let Some(function) = definition.get_mut(FUNCTION).and_then(Value::as_object_mut) {
+            let none = json!({"type": "object", "properties": {}});
+            for (name, value) in [("description", json!("")), ("parameters", none)] {
+                if function.get(name).is_none_or(Value::is_null) {
+                    function.insert(name.to_owned(), value);
+                }
+            }
+        }
+        definition
     }
 
     /// The client's type of it, which is the field with its name, too.

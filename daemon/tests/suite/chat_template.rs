@@ -66,6 +66,29 @@ fn tools_and_variables_of_the_request_are_in_the_prompt_that_is_shown() {
     }
 }
 
+#[test]
+fn a_function_without_parameters_is_written_as_one_that_has_none() {
+    // As the templates of Hermes and Command R read functions.
+    let template = "{% for tool in tools or [] %}{% set function = tool.function %}\
+                    {{ function.name + ': ' + function.description }}(\
+                    {% for name, field in function.parameters.properties | items %}{{ name }}{% endfor %})\
+                    {% endfor %} {{ messages[-1].content }}";
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    fs::write(&path, template).unwrap();
+    let hobd = launch(directory.path(), "fake", &path).start();
+    for function in [
+        json!({"name": "look"}),
+        json!({"name": "look", "description": null, "parameters": null}),
+        json!({"name": "look", "description": "", "parameters": {"properties": {}}}),
+    ] {
+        let tool = json!({"type": "function", "function": function});
+        let body = json!({"messages": [{"role": "user", "content": "Hi"}], "tools": [tool]});
+        let shown = hobd.client.call("POST", "/apply-template").json(&body).send();
+        assert_eq!(shown.json()["prompt"], "look: () Hi", "{body}");
+    }
+}
+
 /// A template after that of a family of models.
 fn template_of(family: &str) -> PathBuf {
     let templates = "../runtime/tests/suite/templates";
