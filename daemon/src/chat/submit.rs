@@ -232,7 +232,7 @@ impl Chat {
     ) -> Result<String, ApiError> {
         let renderer = &self.shared.options.renderer;
         let request = &job.resolved.request;
-        let reading = grammar::reading(request, renderer.template().dialect());
+        let reading = grammar::reading(request, renderer.template().dialect(&request.tools));
         let model = renderer.model().as_ref();
         continuing::extend(model, rendered, answer, &job.start.timelines, &reading)
     }
@@ -243,7 +243,8 @@ impl Chat {
         let Selection { next_window, extract, is_part } = selection;
         let Rendered { tokens, segments, .. } = rendered;
         let options = &self.shared.options;
-        let reading = grammar::reading(request, options.renderer.template().dialect());
+        let reading =
+            grammar::reading(request, options.renderer.template().dialect(&request.tools));
         let (sampling, grammar) = self.form(request, &reading, &begun)?;
         let guard = self.reuse_guard();
         let Takes { reuse, reanchored, is_by_profile, exact_because } =

@@ -30,7 +30,8 @@ impl Chat {
             match messages.split_last() {
                 Some((answer, before)) if request.continues_final => {
                     let text = render(before)?;
-                    let reading = grammar::reading(request, renderer.template().dialect());
+                    let reading =
+                        grammar::reading(request, renderer.template().dialect(&request.tools));
                     let answer = continuing::text_of(&text, answer, &reading);
                     Ok(text + &answer)
                 }

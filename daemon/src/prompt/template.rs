@@ -38,11 +38,18 @@ enum Compiled {
     InChild(ChildTemplate),
 }
 
-/// A model's chat template.
-pub struct Template {
-    /// `Err`: why the model's template cannot be used.
+/// One of a model's chat templates.
+struct Variant {
+    /// `Err`: why it cannot be used.
     compiled: Result<Compiled, String>,
     dialect: Dialect,
+}
+
+/// A model's chat template, and the one that it may have for prompts with tools.
+pub struct Template {
+    own: Variant,
+    /// In place of `own` where a prompt has tools.
+    with_tools: Option<Variant>,
     /// Finds the written forms of the control tokens: some vocabularies have a thousand of them.
     marks: AhoCorasick,
 }
@@ -51,44 +58,54 @@ pub struct Template {
 const WORD_JOINER: char = '\u{2060}';
 
 impl Template {
-    /// The template of `model`, or ChatML.
+    /// The templates of `model`, or ChatML. One for prompts with tools is left out if it cannot be read; a model
+    /// that has no other has it for all prompts.
     pub fn of(model: &dyn Model, place: RendersIn) -> Self {
-        let (source, place) = match model.facts().chat_template.as_deref() {
-            Some(source) => (source, place),
-            None => (CHATML, RendersIn::ThisProcess),
+        let (facts, vocabulary) = (model.facts(), model.vocabulary());
+        let of_tools = facts.tool_template.as_deref();
+        let Some(own) = facts.chat_template.as_deref() else {
+            return match of_tools {
+                Some(source) => Self::new(source, vocabulary, place),
+                None => Self::new(CHATML, vocabulary, RendersIn::ThisProcess),
+            };
         };
-        Self::new(source, model.vocabulary(), place)
+        let mut template = Self::new(own, vocabulary, place);
+        let with_tools = of_tools.map(|source| Variant::new(source, vocabulary, place));
+        template.with_tools = with_tools.filter(|variant| {
+            let error = variant.compiled.as_ref().err();
+            if let Some(error) = error {
+                tracing::warn!(error, "the model's chat template for tools cannot be read");
+            }
+            error.is_none()
+        });
+        template
     }
 
     /// A template for a model of this vocabulary.
     pub fn new(source: &str, vocabulary: &Vocabulary, place: RendersIn) -> Self {
-        let written = |token: Option<Token>| {
-            let bytes = token.map(|token| vocabulary.piece(token)).unwrap_or_default();
-            String::from_utf8_lossy(bytes).into_owned()
-        };
-        let (bos, eos) = (written(vocabulary.bos()), written(vocabulary.eos()));
-        let compiled = match place {
-            RendersIn::ThisProcess => ChatTemplate::new(source, &bos, &eos)
-                .map(Compiled::Here)
-                .map_err(|error| error.to_string()),
-            RendersIn::AChild => ChildTemplate::new(source, &bos, &eos).map(Compiled::InChild),
-        };
-        if let Err(error) = &compiled {
+        let own = Variant::new(source, vocabulary, place);
+        if let Err(error) = &own.compiled {
             tracing::warn!(
                 error,
                 "the model's chat template cannot be read: chats will be refused"
             );
         }
-        Self { compiled, dialect: Dialect::detect(source), marks: marks(vocabulary) }
+        Self { own, with_tools: None, marks: marks(vocabulary) }
     }
 
-    /// How the model writes tool calls.
-    pub fn dialect(&self) -> Dialect {
-        self.dialect
+    /// How the model writes calls of these tools.
+    pub fn dialect(&self, tools: &[Tool]) -> Dialect {
+        self.variant(tools).dialect
     }
 
     pub fn supports_tools(&self) -> bool {
-        self.compiled.as_ref().is_ok_and(Compiled::supports_tools)
+        let variant = self.with_tools.as_ref().unwrap_or(&self.own);
+        variant.compiled.as_ref().is_ok_and(Compiled::supports_tools)
+    }
+
+    /// The one that writes prompts with these tools.
+    fn variant(&self, tools: &[Tool]) -> &Variant {
+        self.with_tools.as_ref().filter(|_| !tools.is_empty()).unwrap_or(&self.own)
     }
 
     /// # Errors
@@ -100,7 +117,7 @@ impl Template {
         variables: &Map<String, Value>,
     ) -> Result<String, ApiError> {
         let refused = |message: String| ApiError::new(ErrorKind::Invalid, message).code("template");
-        let template = self.compiled.as_ref().map_err(|error| {
+        let template = self.variant(tools).compiled.as_ref().map_err(|error| {
             refused(format!("this model's chat template cannot be read: {error}"))
         })?;
         if !tools.is_empty() && !template.supports_tools() {
@@ -119,6 +136,23 @@ impl Template {
         template.render(&input).map_err(|error| {
             refused(format!("the chat template refuses these messages: {error}")).param("messages")
         })
+    }
+}
+
+impl Variant {
+    fn new(source: &str, vocabulary: &Vocabulary, place: RendersIn) -> Self {
+        let written = |token: Option<Token>| {
+            let bytes = token.map(|token| vocabulary.piece(token)).unwrap_or_default();
+            String::from_utf8_lossy(bytes).into_owned()
+        };
+        let (bos, eos) = (written(vocabulary.bos()), written(vocabulary.eos()));
+        let compiled = match place {
+            RendersIn::ThisProcess => ChatTemplate::new(source, &bos, &eos)
+                .map(Compiled::Here)
+                .map_err(|error| error.to_string()),
+            RendersIn::AChild => ChildTemplate::new(source, &bos, &eos).map(Compiled::InChild),
+        };
+        Self { compiled, dialect: Dialect::detect(source) }
     }
 }
 
@@ -217,6 +251,36 @@ mod tests {
         let mut plain = "a < b".to_owned();
         template.defuse(&mut plain);
         assert_eq!(plain, "a < b");
+    }
+
+    fn tool() -> Tool {
+        let tool = json!({"type": "function", "function": {"name": "look"}});
+        Tool::list(&[tool], "tools").unwrap().remove(0)
+    }
+
+    fn rendered(template: &Template, tools: &[Tool]) -> Result<String, ApiError> {
+        template.render(&[Message::plain(Role::User, "Hi")], tools, &Map::new())
+    }
+
+    #[test]
+    fn prompts_with_tools_are_written_by_the_template_for_them() {
+        let with = |source: &str| {
+            let model = FakeModel::new().with_chat_template("{{ messages[0].content }}".to_owned());
+            Template::of(&model.with_tool_template(source.to_owned()), RendersIn::ThisProcess)
+        };
+        let source =
+            "{# <tool_call> #}{% for tool in tools %}<{{ tool.function.name }}>{% endfor %}";
+        let both = with(source);
+        assert!(both.supports_tools());
+        let dialects = [both.dialect(&[tool()]), both.dialect(&[])];
+        assert_eq!(dialects, [Dialect::Hermes, Dialect::Plain]);
+        assert_eq!(rendered(&both, &[tool()]).unwrap(), "<look>");
+        assert_eq!(rendered(&both, &[]).unwrap(), "Hi");
+
+        let broken = with("{% for %}");
+        assert!(!broken.supports_tools());
+        assert_eq!(rendered(&broken, &[tool()]).unwrap_err().code, Some("unsupported"));
+        assert_eq!(rendered(&broken, &[]).unwrap(), "Hi");
     }
 
     #[test]

@@ -164,6 +164,26 @@ fn a_text_is_filled_in_with_the_marks_of_the_vocabulary() {
     assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("suffix")));
 }
 
+#[test]
+fn prompts_with_tools_are_written_by_the_template_that_a_file_has_for_them() {
+    let directory = TempDir::new().unwrap();
+    let own = "{% for message in messages %}[{{ message.role }}]{{ message.content }}{% endfor %}";
+    let of_tools =
+        "{% for tool in tools %}<{{ tool.function.name }}>{% endfor %}{{ messages[-1].content }}";
+    let model = fixture().text("tokenizer.chat_template", own);
+    let model = model.text("tokenizer.chat_template.tool_use", of_tools);
+    let hobd = start(&directory, "tools", &model);
+    let prompt = |body: &Value| hobd.client.post("/apply-template", body)["prompt"].clone();
+    let mut body = json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4});
+    assert_eq!(prompt(&body), "[user]Hi");
+    body["tools"] = json!([{"type": "function", "function": {"name": "look"}}]);
+    assert_eq!(prompt(&body), "<look>Hi");
+    hobd.client.post("/v1/chat/completions", &body);
+    let props = hobd.client.get("/props");
+    assert_eq!(props["chat_template"], own);
+    assert_eq!(props["chat_template_tool_use"], of_tools);
+}
+
 /// Chat templates, and what each exceeds.
 fn templates() -> [(&'static str, String, &'static str); 2] {
     let deep = format!("{{{{ {}1 }}}}", "not ".repeat(200_000));

@@ -93,6 +93,9 @@ pub struct ModelFacts {
     pub size_bytes: u64,
     /// In Jinja; that of the options, else that of the file.
     pub chat_template: Option<String>,
+    /// In place of `chat_template` for prompts with tools, where the file has such a template and the options
+    /// have none.
+    pub tool_template: Option<String>,
     /// `mean`, `cls`, `last`, … for embedding models, [`RANK`] for rerankers.
     pub pooling: Option<String>,
     /// The prompt of a reranker, with `{query}` and `{document}` in it, where its file has one.

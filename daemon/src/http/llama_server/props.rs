@@ -29,7 +29,7 @@ pub async fn props(
         params.extend(own); // What the model's file recommends.
     }
     let path = current.path.as_ref().map(|path| path.display().to_string());
-    Ok(Json(json!({
+    let mut props = json!({
         "default_generation_settings": {
             "id": 0,
             "n_ctx": models.engine.conversation_tokens(),
@@ -46,5 +46,9 @@ pub async fn props(
         "eos_token": written(vocabulary.eos()),
         "build_info": concat!("hobd ", env!("CARGO_PKG_VERSION")),
         "is_sleeping": status.residency == Residency::Unloaded,
-    })))
+    });
+    if let Some(template) = &facts.tool_template {
+        props["chat_template_tool_use"] = template.as_str().into();
+    }
+    Ok(Json(props))
 }

@@ -101,6 +101,7 @@ impl FakeModel {
                 parameters: 0,
                 size_bytes: 0,
                 chat_template: Some(CHATML.to_owned()),
+                tool_template: None,
                 pooling: None,
                 rank_template: None,
                 embeds_in_parts: false,
@@ -142,6 +143,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_chat_template(mut self, source: String) -> Self {
         self.facts.chat_template = Some(source);
+        self
+    }
+
+    /// The same with a chat template for prompts with tools alone.
+    #[must_use]
+    pub fn with_tool_template(mut self, source: String) -> Self {
+        self.facts.tool_template = Some(source);
         self
     }
 

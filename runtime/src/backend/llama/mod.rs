@@ -87,7 +87,10 @@ impl LlamaModel {
             return Err(source.refused("encoder-decoder models are not supported"));
         }
         let mut facts = read_facts(&weights, path, &options);
-        facts.chat_template = options.chat_template.clone().or(facts.chat_template);
+        if let Some(template) = &options.chat_template {
+            facts.chat_template = Some(template.clone());
+            facts.tool_template = None;
+        }
         Ok(Self {
             source,
             facts,
@@ -228,6 +231,7 @@ fn read_facts(weights: &Weights, path: &Path, options: &LlamaOptions) -> ModelFa
             parameters: sys::llama_model_n_params(model),
             size_bytes: sys::llama_model_size(model),
             chat_template: text_of(sys::llama_model_chat_template(model, std::ptr::null())),
+            tool_template: text_of(sys::llama_model_chat_template(model, c"tool_use".as_ptr())),
             embeds_in_parts: is_causal && pooling.as_deref() == Some("last"),
             pooling,
             rank_template: text_of(sys::llama_model_chat_template(model, c"rerank".as_ptr())),
