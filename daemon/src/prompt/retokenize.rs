@@ -7,7 +7,7 @@
 //!   independently of its surroundings, so both sides are tokenized as they would be in one piece.
 
 use hob_runtime::backend::Model;
-use hob_slots::Token;
+use hob_slots::{Token, common_prefix};
 
 /// The tokens of `text`, with the begin token if the model adds one. `known`: the timeline that
 /// `text` probably continues.
@@ -39,23 +39,27 @@ pub fn continue_tokens(model: &dyn Model, known: &[Token], text: &str) -> Vec<To
 
 /// The timeline that `text` continues the furthest; among equals the first.
 pub fn likeliest<'k>(model: &dyn Model, known: &'k [Vec<Token>], text: &str) -> &'k [Token] {
-    let agreed = |known: &Vec<Token>| {
-        agreement(model, known, text.as_bytes()).last().map_or(0, |step| step.end)
-    };
-    match known {
-        [] => &[],
-        [only] => only,
-        [first, others @ ..] => {
-            let mut best = (agreed(first), first);
-            for other in others {
-                let agreed = agreed(other);
-                if agreed > best.0 {
-                    best = (agreed, other);
-                }
-            }
-            best.1
+    let Some((mut best, others)) = known.split_first() else { return &[] };
+    if others.is_empty() {
+        return best;
+    }
+    let text = text.as_bytes();
+    let end = |steps: &[Step]| steps.last().map_or(0, |step| step.end);
+    let mut steps = agreement(model, best, text);
+    for other in others {
+        // Most of a branch is that of the next one: it is compared with the text once.
+        let shared = common_prefix(best, other);
+        if shared > steps.len() {
+            continue; // Both have the token that differs from the text.
+        }
+        let behind = agreement_behind(model, &steps[..shared], other, text);
+        if end(&behind) > end(&steps) {
+            best = other;
+            steps.truncate(shared);
+            steps.extend(behind);
         }
     }
+    best
 }
 
 /// The byte of `text` where each token ends, up to the first token that does not match.
@@ -85,11 +89,16 @@ struct Step {
 
 /// The longest run of known tokens whose bytes are a prefix of the text.
 fn agreement(model: &dyn Model, known: &[Token], text: &[u8]) -> Vec<Step> {
+    agreement_behind(model, &[], known, text)
+}
+
+/// What follows in that run behind its first steps, `before`.
+fn agreement_behind(model: &dyn Model, before: &[Step], known: &[Token], text: &[u8]) -> Vec<Step> {
     let vocabulary = model.vocabulary();
-    let mut steps = Vec::with_capacity(known.len());
-    let mut begin = 0;
-    let mut after_control = true;
-    for (index, &token) in known.iter().enumerate() {
+    let mut steps = Vec::with_capacity(known.len() - before.len());
+    let mut begin = before.last().map_or(0, |step| step.end);
+    let mut after_control = before.last().is_none_or(|step| vocabulary.is_control(step.token));
+    for (index, &token) in known.iter().enumerate().skip(before.len()) {
         let is_begin = index == 0 && vocabulary.bos() == Some(token);
         let length = match written_length(vocabulary.piece(token), &text[begin..], after_control) {
             Some(length) => length,
@@ -211,6 +220,25 @@ mod tests {
             let text = text.concat();
             let tokens = continue_tokens(&model, &known, &text);
             prop_assert_eq!(model.vocabulary().bytes(&tokens), text.as_bytes());
+        }
+
+        #[test]
+        fn the_likeliest_timeline_is_the_first_of_those_that_agree_the_furthest(
+            known in prop::collection::vec((pieces(), any::<bool>()), 1..6),
+            text in pieces(),
+        ) {
+            let model = FakeModel::new();
+            let cut = |(text, written): (Vec<&str>, bool)| {
+                model.tokenize(&text.concat(), false, written)
+            };
+            let known: Vec<Vec<Token>> = known.into_iter().map(cut).collect();
+            let text = text.concat();
+            let end = |known: &Vec<Token>| {
+                agreement(&model, known, text.as_bytes()).last().map_or(0, |step| step.end)
+            };
+            let furthest = known.iter().map(end).max().unwrap();
+            let first = known.iter().find(|&known| end(known) == furthest).unwrap();
+            prop_assert_eq!(likeliest(&model, &known, &text), first.as_slice());
         }
 
         #[test]
