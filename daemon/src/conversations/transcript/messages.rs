@@ -258,8 +258,13 @@ pub fn fork(
         of,
     )?;
     transaction.execute(
-        "INSERT INTO branches (conversation, fingerprint, tokens)
-         SELECT ?1, fingerprint, tokens FROM branches WHERE conversation = ?2 ORDER BY id",
+        "INSERT INTO timeline_parts (conversation, fingerprint, place, tokens)
+         SELECT ?1, fingerprint, place, tokens FROM timeline_parts WHERE conversation = ?2",
+        of,
+    )?;
+    transaction.execute(
+        "INSERT INTO branches (conversation, fingerprint, shared, tokens)
+         SELECT ?1, fingerprint, shared, tokens FROM branches WHERE conversation = ?2 ORDER BY id",
         of,
     )?;
     transaction.commit()?;

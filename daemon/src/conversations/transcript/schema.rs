@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -195,6 +195,22 @@ const MIGRATIONS: [&str; 13] = [
     -- branch, from 0, as a JSON array, or NULL.
     ALTER TABLE messages ADD COLUMN brings TEXT;
     ALTER TABLE deleted_messages ADD COLUMN brings TEXT;
+",
+    "
+    -- The last timeline in parts. Its row in `tokens` has no tokens then; one from before has all of them.
+    CREATE TABLE timeline_parts (
+        conversation TEXT NOT NULL,
+        fingerprint  TEXT NOT NULL,
+        place        INTEGER NOT NULL,  -- of the first token
+        tokens       BLOB NOT NULL,     -- i32, little endian
+        PRIMARY KEY (conversation, fingerprint, place)
+    ) WITHOUT ROWID;
+    CREATE TRIGGER delete_timeline_parts AFTER DELETE ON tokens BEGIN
+        DELETE FROM timeline_parts
+            WHERE conversation = old.conversation AND fingerprint = old.fingerprint;
+    END;
+    -- Tokens in front of those of the branch: as many as it has in common with the next newer timeline.
+    ALTER TABLE branches ADD COLUMN shared INTEGER NOT NULL DEFAULT 0;
 ",
 ];
 
