@@ -7,7 +7,7 @@
 //!   block that a branch ends in the middle of is found.
 //! - A turn that answers computes its prompt's last token, for the logits: it is not fetched.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -436,13 +436,13 @@ fn snapshots_of(
 /// Those of `known` that stay away are on disk, as far as the record tells: they are not exported, and the next
 /// record names them again. A missing one shows when it is read.
 fn learn_away(shared: &Shared, record: &SlotRecord, known: &[Block], chosen: &[Block]) {
-    let is_away = |id: &BlockId| {
-        known.iter().any(|block| block.id == *id) && !chosen.iter().any(|block| block.id == *id)
-    };
     if shared.store.is_none() {
         return;
     }
-    for block in record.blocks.iter().filter(|block| is_away(&block.id)) {
+    let chosen: HashSet<BlockId> = chosen.iter().map(|block| block.id).collect();
+    let away = known.iter().map(|block| block.id).filter(|id| !chosen.contains(id));
+    let away: HashSet<BlockId> = away.collect();
+    for block in record.blocks.iter().filter(|block| away.contains(&block.id)) {
         shared.learn_names([block.id]);
         shared.objects().entry(block.id).or_insert(Known::on_disk(block.bytes));
     }

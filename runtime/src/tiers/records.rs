@@ -11,7 +11,7 @@
 //!   refers to the objects of its record, those of its earlier branches included, and to those that
 //!   were put for it or have left its cells since.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 use hob_slots::branches::carry;
@@ -62,7 +62,7 @@ pub struct Records {
     budget_bytes: usize,
     entries: BTreeMap<ConversationId, Entry>,
     /// Objects put for a conversation since its record, or that have left its cells, in that order; each once.
-    unrecorded: BTreeMap<ConversationId, Vec<BranchRef>>,
+    unrecorded: BTreeMap<ConversationId, Unrecorded>,
     /// How many conversations refer to each object.
     references: HashMap<BlockId, u32>,
     /// Records that may be dropped, by their last use.
@@ -72,6 +72,13 @@ pub struct Records {
     uses: u64,
     /// What [`Self::take_left`] returns next; `None` before its first call.
     left: Option<VecDeque<(ConversationId, Weak<SlotRecord>)>>,
+}
+
+#[derive(Debug, Default)]
+struct Unrecorded {
+    objects: Vec<BranchRef>,
+    /// Of `objects`.
+    names: HashSet<BlockId>,
 }
 
 #[derive(Debug)]
@@ -167,9 +174,9 @@ impl Records {
     /// An object was put for the conversation or has left its cells, and its next record is to name it.
     pub fn put(&mut self, conversation: &ConversationId, object: BranchRef) {
         let unrecorded = self.unrecorded.entry(conversation.clone()).or_default();
-        if !unrecorded.iter().any(|before| before.id == object.id) {
-            unrecorded.push(object);
+        if unrecorded.names.insert(object.id) {
             *self.references.entry(object.id).or_default() += 1;
+            unrecorded.objects.push(object);
         }
     }
 
@@ -371,7 +378,7 @@ impl Records {
     }
 
     fn take_unrecorded(&mut self, conversation: &ConversationId) -> Vec<BranchRef> {
-        let objects = self.unrecorded.remove(conversation).unwrap_or_default();
+        let Unrecorded { objects, .. } = self.unrecorded.remove(conversation).unwrap_or_default();
         release(&mut self.references, objects.iter().map(|object| object.id));
         objects
     }

@@ -6,6 +6,7 @@
 //! - A block that is away and that the tiers have lost is computed again at the conversation's next turn.
 //! - `recall` brings blocks back; `notes` says what of them stays where they do not come back.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -181,7 +182,11 @@ impl Worker<'_> {
     /// Releases the held blocks that are no longer part of the slot's timeline.
     pub(super) fn release_cut_off(&mut self, index: usize) {
         let Slot { held_blocks, timeline, .. } = &mut self.slots[index];
-        let is_cut_off = |id: &BlockId| !timeline.blocks().iter().any(|block| block.id == *id);
+        if held_blocks.is_empty() {
+            return;
+        }
+        let left: HashSet<BlockId> = timeline.blocks().iter().map(|block| block.id).collect();
+        let is_cut_off = |id: &BlockId| !left.contains(id);
         let released: Vec<BlockId> = held_blocks.extract_if(.., |id| is_cut_off(id)).collect();
         self.core.tiers.release(released);
     }
