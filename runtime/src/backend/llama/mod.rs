@@ -10,6 +10,7 @@ mod adapters;
 mod backends;
 mod context;
 mod fit;
+mod named_template;
 mod params;
 mod placement;
 mod pool;
@@ -230,7 +231,8 @@ fn read_facts(weights: &Weights, path: &Path, options: &LlamaOptions) -> ModelFa
             trained_context: usize::try_from(sys::llama_model_n_ctx_train(model)).unwrap_or(0),
             parameters: sys::llama_model_n_params(model),
             size_bytes: sys::llama_model_size(model),
-            chat_template: text_of(sys::llama_model_chat_template(model, std::ptr::null())),
+            chat_template: text_of(sys::llama_model_chat_template(model, std::ptr::null()))
+                .map(named_template::in_jinja),
             tool_template: text_of(sys::llama_model_chat_template(model, c"tool_use".as_ptr())),
             embeds_in_parts: is_causal && pooling.as_deref() == Some("last"),
             pooling,
