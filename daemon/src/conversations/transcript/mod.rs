@@ -137,6 +137,7 @@ impl Transcript {
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "secure_delete", true)?; // Deleted text becomes zeros.
+        connection.set_prepared_statement_cache_capacity(schema::STATEMENTS);
         schema::migrate(&mut connection)?;
         end_streams(&connection)?;
         stale::delete(&connection, now)?;

@@ -60,6 +60,7 @@ impl Private {
         connection.pragma_update(None, "temp_store", "memory")?; // Sorting spills to no file.
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "application_id", 1)?; // `read` shows it as private.
+        connection.set_prepared_statement_cache_capacity(schema::STATEMENTS);
         schema::migrate(&mut connection)?;
         Ok(Self { writer: Arc::new(Writer::start(connection)), conversations: Mutex::default() })
     }

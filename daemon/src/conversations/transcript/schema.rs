@@ -214,6 +214,10 @@ const MIGRATIONS: [&str; 14] = [
 ",
 ];
 
+/// Compiled statements that a connection keeps. A turn has some twenty: of the 16 that rusqlite keeps by default, each
+/// would be gone when the next turn needs it.
+pub const STATEMENTS: usize = 64;
+
 /// Brings the database up to date, in one transaction a step.
 pub fn migrate(connection: &mut Connection) -> Result<(), TranscriptError> {
     let seen: usize = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
