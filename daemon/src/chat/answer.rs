@@ -114,6 +114,8 @@ pub struct Answer {
     choices_per_prompt: usize,
     prompts: Vec<Vec<Token>>,
     subject: Subject,
+    /// Of the first choice, until its end: to explain it reads the whole prompt, which delays no token.
+    unexplained: Option<TurnReport>,
     continued: Option<Value>,
     extract: Extract,
     max_tokens: Option<usize>,
@@ -165,6 +167,7 @@ impl Answer {
             choices_per_prompt: new.choices_per_prompt,
             prompts: new.prompts,
             subject: new.subject,
+            unexplained: None,
             continued: new.continued,
             extract: new.extract,
             max_tokens: new.max_tokens,
@@ -382,7 +385,7 @@ impl Answer {
                 watch.moved();
             }
             self.account.begin_first(&mut report);
-            self.explain(&report);
+            self.unexplained = Some(report.clone());
         }
         if choice.is_multiple_of(self.choices_per_prompt) {
             self.account.add_prompt(report);
@@ -391,14 +394,15 @@ impl Answer {
     }
 
     /// Explains why the conversation's tokens were computed again.
-    fn explain(&mut self, report: &TurnReport) {
+    fn explain(&mut self) {
+        let Some(report) = self.unexplained.take() else { return };
         let subject = std::mem::take(&mut self.subject);
         let Some(conversation) = &self.context.conversation else { return };
         let vocabulary = self.context.model.vocabulary();
         if self.extract.began.is_some() {
             return; // It has left what it had, by choice, and says so.
         }
-        if let Some(found) = Explanation::of(&subject, report, vocabulary) {
+        if let Some(found) = Explanation::of(&subject, &report, vocabulary) {
             self.context.metrics.missed(found.reason);
             self.context.recording.explain(conversation, &found);
             self.account.explanation = Some(found);
@@ -462,6 +466,7 @@ impl Answer {
         let end = Piece::End { choice, reason: self.partial[choice].reason };
         self.more(choice, delta);
         if choice == 0 {
+            self.explain();
             let mut finish = json!({
                 "finish_reason": self.partial[0].reason,
                 "model": self.context.head.model,
@@ -499,6 +504,7 @@ impl Answer {
 
     fn break_off(&mut self) {
         self.has_failed = true;
+        self.explain();
         let assembly = &mut self.partial[0].assembly;
         self.context.recording.interrupt(|| {
             assembly.cut();
