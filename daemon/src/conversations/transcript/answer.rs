@@ -122,9 +122,14 @@ impl Drop for OpenAnswer {
             return;
         }
         let row = self.row.clone();
-        self.writer.post(move |connection| {
+        // Without room it is repeated: while the row streams, no message of the conversation can be changed.
+        self.writer.write_until_stored(move |connection| {
             let Some(row) = row.get() else { return Ok(()) };
-            close(connection, row.answer, Status::Interrupted, None, None)
+            let closed = close(connection, row.answer, Status::Interrupted, None, None);
+            if let Err(error) = &closed {
+                tracing::error!(%error, "transcript write failed");
+            }
+            closed
         });
     }
 }

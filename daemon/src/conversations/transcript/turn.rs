@@ -317,6 +317,36 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_answer_that_is_dropped_without_room_grows_no_longer_once_there_is_room() {
+        let (transcript, id) = world();
+        let bound = |max_pages: u32| {
+            transcript.writer.write(move |connection| {
+                connection.pragma_update(None, "max_page_count", max_pages)?;
+                Ok(())
+            })
+        };
+        let mut answer = transcript.sync(&id, vec![user("Hello")], NOW);
+        answer.stored().await.unwrap();
+        let row = answer.rows().unwrap().answer;
+        // The index of a long text needs more pages than there are.
+        let words: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
+        let text = Message::answer(&words.join(" "), "", &[]).to_json().to_string();
+        let mut flushed = transcript.writer.write(move |connection| {
+            connection.execute("UPDATE messages SET content = ?2 WHERE id = ?1", (row, text))?;
+            Ok(())
+        });
+        flushed.done().await.unwrap();
+        bound(1).done().await.unwrap();
+        drop(answer);
+        assert!(!transcript.is_idle(&id).done().await.unwrap(), "there is no room");
+
+        bound(u32::MAX - 1).done().await.unwrap();
+        assert!(transcript.is_idle(&id).done().await.unwrap());
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        assert_eq!(stored.messages[1].status, Status::Interrupted);
+    }
+
+    #[tokio::test]
     async fn a_turn_begins_with_the_whole_answer_once_there_is_room_for_its_end() {
         let (transcript, id) = world();
         let bound = |max_pages: u32| {
