@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hob_runtime::turn::TurnError;
 use rusqlite::{Connection, ErrorCode};
 
-use crate::error::ApiError;
+use crate::error::{ApiError, ErrorKind};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TranscriptError {
@@ -35,6 +35,9 @@ pub enum TranscriptError {
     OnDisk,
     #[error("the conversation has no message {id}")]
     NoSuchMessage { id: i64 },
+    /// Between the reading of a history and its answer.
+    #[error("a message that the answer follows was deleted meanwhile")]
+    MessageDeleted,
     #[error("the conversation was deleted")]
     Deleted,
     /// The daemon is shutting down.
@@ -46,6 +49,9 @@ impl From<TranscriptError> for ApiError {
     fn from(error: TranscriptError) -> Self {
         if matches!(error, TranscriptError::Deleted) {
             return TurnError::Forgotten.into();
+        }
+        if matches!(error, TranscriptError::MessageDeleted) {
+            return Self::new(ErrorKind::Conflict, error.to_string()).code("message_deleted");
         }
         tracing::error!(%error, "transcript");
         Self::internal(format!("the conversation could not be stored or read: {error}"))

@@ -41,7 +41,21 @@ pub fn start_saved(
     start: i64,
     summary: Option<&str>,
 ) -> Result<(), TranscriptError> {
-    start_prompts(connection, check_message(connection, conversation, start)?, summary)
+    check_still_there(connection, conversation, start)?;
+    start_prompts(connection, start, summary)
+}
+
+/// Checks a message that was read before the prompt was rendered: users may have deleted it since.
+fn check_still_there(
+    connection: &Connection,
+    conversation: &ConversationId,
+    id: i64,
+) -> Result<(), TranscriptError> {
+    match check_message(connection, conversation, id) {
+        Ok(_) => Ok(()),
+        Err(TranscriptError::NoSuchMessage { .. }) => Err(TranscriptError::MessageDeleted),
+        Err(error) => Err(error),
+    }
 }
 
 /// See [`super::Transcript::append`].
@@ -141,6 +155,9 @@ fn open_answer(
     marks: &[Mark<'_>],
     now: Timestamp,
 ) -> Result<AnswerRows, TranscriptError> {
+    if let Some(base) = base {
+        check_still_there(connection, conversation, base)?;
+    }
     begin(connection, conversation, now)?;
     let mut at = base;
     Mark::write_saved(marks, connection)?;
@@ -220,7 +237,7 @@ fn reopen(
     now: Timestamp,
 ) -> Result<AnswerRows, TranscriptError> {
     let parent = parent.ok_or(TranscriptError::NothingToContinue)?;
-    check_message(connection, conversation, answer)?;
+    check_still_there(connection, conversation, answer)?;
     Mark::write_saved(marks, connection)?;
     connection
         .prepare_cached("UPDATE messages SET status = 'streaming', finish = NULL WHERE id = ?1")?

@@ -183,6 +183,7 @@ mod tests {
 
     use super::*;
     use crate::conversations::transcript::Status;
+    use crate::error::ApiError;
     use crate::wire::message::Role;
 
     const MODEL: ModelHash = ModelHash([1; 8]);
@@ -273,6 +274,31 @@ mod tests {
         let next = transcript.begin_turn(instructed("Be brief.", vec![user("Bye")])).await.unwrap();
         let history = next.continuation.unwrap().history;
         assert_eq!((&history[0], &history[1], history.len()), (&brief, &user("Hello"), 4));
+    }
+
+    #[tokio::test]
+    async fn a_message_that_is_deleted_while_a_prompt_is_rendered_is_a_conflict() {
+        let (transcript, id) = world();
+        let mut answer = transcript.sync(&id, vec![user("Hello")], NOW);
+        answer.stored().await.unwrap();
+        let closed = answer.complete(&Message::answer("Hi", "", &[]), &json!({}));
+        transcript.end_turn(end(&id, Some(closed), &[])).unwrap().done().await.unwrap();
+        let mut again = append(&id, "");
+        let goes_on = again.append.as_mut().unwrap();
+        (goes_on.new, goes_on.continues) = (Vec::new(), true);
+        let mut begun = Vec::new();
+        for query in [append(&id, "Bye"), again] {
+            begun.push(transcript.begin_turn(query).await.unwrap().continuation.unwrap());
+        }
+        transcript.delete_message(&id, 2, NOW).done().await.unwrap();
+
+        for continuation in begun {
+            let late = transcript.append(&id, continuation, NOW).stored().await.unwrap_err();
+            let error = ApiError::from(late);
+            assert_eq!((error.kind.status(), error.code), (409, Some("message_deleted")));
+        }
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        assert_eq!((stored.messages.len(), stored.head), (1, Some(1)), "nothing is stored");
     }
 
     #[tokio::test]
