@@ -181,3 +181,21 @@ fn a_private_conversation_is_edited_in_memory_and_not_copied() {
     let fork = world.post("/v1/conversations/secret/fork", json!({"message": 2}));
     assert_eq!((fork.status, &fork.json()["error"]["code"]), (400, &json!("private")));
 }
+
+#[test]
+fn neither_a_copy_nor_an_import_gets_the_id_of_a_private_conversation() {
+    let world = World::new();
+    let private = json!({"conversation": "room-2", "hob": {"append": true, "private": true}});
+    world.chat(json!([user("Say this: x")]), private);
+    say(&world, "first");
+
+    let copy = world.post("/v1/conversations/room/fork", json!({"message": 2})).json();
+    assert_eq!(copy["id"], "room-3", "{copy}");
+    let export = json!({"format": "hob conversation", "version": 1, "id": "room",
+        "messages": [{"id": 1, "message": user("From elsewhere")}]});
+    let imported = world.import("application/json", export.to_string()).json();
+    assert_eq!(imported["id"], "room-4", "{imported}");
+    assert_eq!(texts(&world, "room-2"), ["Say this: x", "x"]);
+    assert_eq!(texts(&world, "room-3"), ["Say this: first", "first"]);
+    assert_eq!(texts(&world, "room-4"), ["From elsewhere"]);
+}

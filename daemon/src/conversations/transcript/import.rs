@@ -30,6 +30,7 @@ pub fn import(
     connection: &mut Connection,
     wanted: &ConversationId,
     export: &ConversationExport,
+    is_private: impl Fn(&ConversationId) -> bool,
     now: Timestamp,
 ) -> Result<ImportedConversation, TranscriptError> {
     let transaction = connection.transaction()?;
@@ -45,7 +46,7 @@ pub fn import(
     for stored in &export.documents {
         library::put(&transaction, stored, false, now)?;
     }
-    let id = unused_id(&transaction, wanted)?;
+    let id = unused_id(&transaction, wanted, is_private)?;
     write(&transaction, &id, export, millis(now))?;
     transaction.commit()?;
     Ok(ImportedConversation { id, was_here: false })
@@ -250,14 +251,15 @@ fn path(before: Option<&Path>, message: &Message) -> Path {
     hash.finalize().into()
 }
 
-/// The id, or the first unused one with a number appended.
+/// The id, or the first unused one with a number appended. `is_private`: whether a conversation in memory has it.
 pub(super) fn unused_id(
     connection: &Connection,
     wanted: &ConversationId,
+    is_private: impl Fn(&ConversationId) -> bool,
 ) -> Result<ConversationId, TranscriptError> {
     let mut id = wanted.clone();
     let mut number = 2u64;
-    while exists(connection, &id)? {
+    while is_private(&id) || exists(connection, &id)? {
         let suffix = format!("-{number}");
         let mut stem = wanted.as_str();
         while stem.len() + suffix.len() > ConversationId::MAX_BYTES {

@@ -225,11 +225,12 @@ pub fn purge(
 pub fn fork(
     connection: &mut Connection,
     fork: &Fork,
+    is_private: impl Fn(&ConversationId) -> bool,
     now: Timestamp,
 ) -> Result<ConversationId, TranscriptError> {
     let transaction = connection.transaction()?;
     check_message(&transaction, &fork.from, fork.message)?;
-    let id = unused_id(&transaction, &fork.wanted)?;
+    let id = unused_id(&transaction, &fork.wanted, is_private)?;
     transaction.execute(
         "INSERT INTO conversations (id, title, created_at, updated_at, sampling, instructions)
          SELECT ?1, coalesce(?2, title), ?3, ?3, sampling, instructions FROM conversations WHERE id = ?4",

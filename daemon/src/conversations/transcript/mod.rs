@@ -269,7 +269,10 @@ impl Transcript {
         export: ConversationExport,
         now: Timestamp,
     ) -> Pending<ImportedConversation> {
-        self.writer.write(move |connection| import::import(connection, &wanted, &export, now))
+        let private = self.private.clone();
+        self.writer.write(move |connection| {
+            import::import(connection, &wanted, &export, |id| private.has(id), now)
+        })
     }
 
     /// Adds what `export` has of the conversation and this database lacks. With `moves_head`, the export's
@@ -372,7 +375,10 @@ impl Transcript {
 
     /// Copies the beginning of a conversation that is on disk.
     pub fn fork(&self, fork: Fork, now: Timestamp) -> Pending<ConversationId> {
-        self.writer.write(move |connection| messages::fork(connection, &fork, now))
+        let private = self.private.clone();
+        self.writer.write(move |connection| {
+            messages::fork(connection, &fork, |id| private.has(id), now)
+        })
     }
 
     /// What the clients share under this name.

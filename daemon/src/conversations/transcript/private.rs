@@ -64,11 +64,15 @@ impl Private {
         schema::migrate(&mut connection)?;
         Ok(Self { writer: Arc::new(Writer::start(connection)), conversations: Mutex::default() })
     }
+
+    pub fn has(&self, conversation: &ConversationId) -> bool {
+        self.conversations.lock().contains_key(conversation)
+    }
 }
 
 impl Transcript {
     pub fn is_private(&self, conversation: &ConversationId) -> bool {
-        self.private.conversations.lock().contains_key(conversation)
+        self.private.has(conversation)
     }
 
     /// A request of a private conversation; `None` for others.
