@@ -22,7 +22,7 @@ pub const PDF: &str = "pdf";
 /// When it is no text and no PDF, has no text, or too much of it.
 pub async fn document(bytes: Vec<u8>, name: &str) -> Result<StoredDocument, ApiError> {
     let name = document_name(name).unwrap_or_else(|| DEFAULT_NAME.to_owned());
-    let is_pdf = bytes[..bytes.len().min(1024)].windows(5).any(|at| at == b"%PDF-");
+    let is_pdf = is_pdf(&bytes);
     let (kind, text) =
         if is_pdf { (PDF, pdf::text(bytes).await?) } else { ("text", decoded(&bytes)?) };
     let text = cleaned(&text);
@@ -34,6 +34,17 @@ pub async fn document(bytes: Vec<u8>, name: &str) -> Result<StoredDocument, ApiE
         return Err(too_large());
     }
     Ok(StoredDocument { name, kind: kind.to_owned(), text })
+}
+
+/// Whether the file is a PDF. Other bytes may stand in front of its mark. The mark in a text makes it no PDF: the end
+/// of a PDF names its table of objects.
+fn is_pdf(bytes: &[u8]) -> bool {
+    const PLACE: usize = 1024; // Within it readers look for the mark and for the end.
+    let first = &bytes[..bytes.len().min(PLACE)];
+    let Some(at) = first.windows(5).position(|it| it == b"%PDF-") else { return false };
+    let front = first[..at].strip_prefix(b"\xef\xbb\xbf").unwrap_or(&first[..at]);
+    let last = &bytes[bytes.len().saturating_sub(PLACE)..];
+    front.iter().all(u8::is_ascii_whitespace) || last.windows(9).any(|it| it == b"startxref")
 }
 
 fn decoded(bytes: &[u8]) -> Result<String, ApiError> {
@@ -118,6 +129,20 @@ mod tests {
         }
         let long = "a".repeat(MAX_TEXT_BYTES + 1);
         assert_eq!(text(long.as_bytes()).await.unwrap_err().code, Some("document_too_large"));
+    }
+
+    #[tokio::test]
+    async fn a_text_about_pdfs_is_a_text() {
+        let about = "A PDF begins with %PDF-1.7 and ends with %%EOF.";
+        assert_eq!(text(about.as_bytes()).await.unwrap(), about);
+        for file in
+            [&b"%PDF-1.4\n"[..], b"\xef\xbb\xbf \n%PDF-1.4\n", b"x %PDF-1.4\nstartxref\n9\n%%EOF"]
+        {
+            assert!(is_pdf(file), "{file:?}");
+        }
+        let long = format!("x %PDF-1.4 startxref {}", "y".repeat(2000));
+        assert!(!is_pdf(long.as_bytes()));
+        assert!(!is_pdf(b"") && !is_pdf(b"%PDF"));
     }
 
     #[tokio::test]
