@@ -207,6 +207,35 @@ fn a_document_of_a_chat_goes_with_it_and_one_of_the_library_stays() {
 }
 
 #[test]
+fn a_document_that_only_a_private_chat_names_stays_with_it() {
+    let home = home();
+    let hobd = home.start();
+    let client = &hobd.client;
+    let add = |of: &str| add(client, &text(of), "keep=chat")["id"].as_str().unwrap().to_owned();
+    let [named, shared, unsent] = ["castle", "mill", "tower"].map(add);
+    let status = |id: &str| client.call("GET", &format!("/v1/documents/{id}")).send().status;
+    client.chat(&json!({
+        "conversation": "secret", "hob": {"append": true, "private": true}, "max_tokens": 8,
+        "messages": [{"role": "user", "content": "How many doors?",
+            "hob": {"documents": [named, shared]}}],
+    }));
+    ask(client, "talk", "How many doors?", &[&shared]);
+    client.call("DELETE", "/v1/conversations/talk").send();
+    assert_eq!(status(&shared), 200, "the private chat names it");
+    let unused = client.call("DELETE", &format!("/v1/documents/{named}?unused=true")).send();
+    assert_eq!(unused.json()["deleted"], false);
+
+    home.pass(2 * HOUR);
+    wait::until("a document that was not sent is gone", || (status(&unsent) == 404).then_some(()));
+    assert_eq!((status(&named), status(&shared)), (200, 200));
+    client.call("DELETE", "/v1/conversations/secret").send();
+    home.pass(HOUR);
+    wait::until("nothing names them", || {
+        ([status(&named), status(&shared)] == [404, 404]).then_some(())
+    });
+}
+
+#[test]
 fn a_document_of_a_message_that_can_be_restored_is_not_unused() {
     let home = home();
     let hobd = home.start();

@@ -4,6 +4,8 @@
 //! - A conversation in the trash is complete. [`delete_trashed`] deletes it, unless it was restored
 //!   meanwhile.
 
+use std::collections::BTreeSet;
+
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
@@ -11,6 +13,7 @@ use serde_json::Value;
 use super::read::check_message;
 use super::tree::millis;
 use super::{TranscriptError, library};
+use crate::wire::document::DocumentId;
 
 /// The new values; `None` keeps the old one.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -108,24 +111,28 @@ pub fn trash(connection: &Connection) -> Result<Vec<(ConversationId, Timestamp)>
     Ok(rows.filter_map(|(id, at)| Some((ConversationId::new(&id).ok()?, since(at)))).collect())
 }
 
-/// Deletes a conversation if it has been in the trash without interruption since `since`.
+/// Deletes a conversation if it has been in the trash without interruption since `since`. `elsewhere`: as for
+/// [`delete`].
 pub fn delete_trashed(
     connection: &mut Connection,
     conversation: &ConversationId,
     since: Timestamp,
+    elsewhere: &BTreeSet<DocumentId>,
 ) -> Result<bool, TranscriptError> {
     let still: Option<i64> = connection
         .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1 AND trashed_at = ?2")?
         .query_row((conversation.as_str(), millis(since)), |row| row.get(0))
         .optional()?;
     // Only this thread changes the database: the row is the same in the next statement.
-    if still.is_none() { Ok(false) } else { delete(connection, conversation) }
+    if still.is_none() { Ok(false) } else { delete(connection, conversation, elsewhere) }
 }
 
-/// Deletes a conversation with every branch; `false` if the id is unknown.
+/// Deletes a conversation with every branch; `false` if the id is unknown. `elsewhere`: documents that the other
+/// database names, which stay.
 pub fn delete(
     connection: &mut Connection,
     conversation: &ConversationId,
+    elsewhere: &BTreeSet<DocumentId>,
 ) -> Result<bool, TranscriptError> {
     let transaction = connection.transaction()?;
     let id = conversation.as_str();
@@ -136,7 +143,7 @@ pub fn delete(
         "DELETE FROM words WHERE rowid IN (SELECT id FROM messages WHERE conversation = ?1)",
         [id],
     )?;
-    library::delete_all(&transaction, &library::only_of(&transaction, conversation)?)?;
+    library::delete_all(&transaction, &library::only_of(&transaction, conversation, elsewhere)?)?;
     // Deleting cascades from parent to child, and SQLite limits the depth to 1,000.
     transaction.execute("UPDATE messages SET parent = NULL WHERE conversation = ?1", [id])?;
     let deleted = transaction.execute("DELETE FROM conversations WHERE id = ?1", [id])?;

@@ -4,7 +4,7 @@
 //!   prompts, and another one would compute them anew.
 //! - A document in the library stays until it is removed. Another one belongs to the conversations
 //!   whose messages name it, and is deleted with the last of them. Deleted messages count while they can
-//!   be restored.
+//!   be restored. On disk it may belong to a private conversation: then the trash's next pass deletes it.
 //! - Which messages name a document is recorded by a trigger, whatever writes the message.
 //! - A list of documents reads no text: an index has its columns.
 
@@ -134,8 +134,18 @@ impl Transcript {
 
     /// The documents that would be deleted with the conversation.
     pub fn documents_only_of(&self, conversation: &ConversationId) -> Pending<Vec<DocumentId>> {
-        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.read(move |connection| only_of(connection, &id))
+        let is_private = self.is_private(conversation);
+        let (id, named) = (conversation.clone(), self.named_in_private(is_private));
+        self.writer_for(is_private).read(move |connection| only_of(connection, &id, &named.wait()?))
+    }
+
+    /// The documents of the database on disk that stay because a message of a private conversation names them.
+    /// `is_private`: for the database in memory, whose own rows say so. To be waited for on the thread of the
+    /// database that [`Self::writer_for`] returns.
+    pub(super) fn named_in_private(&self, is_private: bool) -> Pending<BTreeSet<DocumentId>> {
+        self.private.writer.read(move |connection| {
+            if is_private { Ok(BTreeSet::new()) } else { all_named(connection) }
+        })
     }
 
     /// Deletes a document with the timelines and explanations of the conversations that name it: they
@@ -163,8 +173,11 @@ impl Transcript {
     ) -> Result<Option<String>, TranscriptError> {
         let mut deleted = None;
         for is_private in [true, false] {
-            let id = id.clone();
+            let (id, named) = (id.clone(), self.named_in_private(is_private));
             let unused = move |connection: &mut Connection| {
+                if named.wait()?.contains(&id) {
+                    return Ok(None);
+                }
                 let sql = format!(
                     "DELETE FROM documents WHERE NOT in_library AND id = ?1 AND {UNNAMED}
                      RETURNING text"
@@ -187,7 +200,10 @@ impl Transcript {
     ) -> Result<Vec<String>, TranscriptError> {
         let mut deleted = Vec::new();
         for is_private in [true, false] {
-            let unused = move |connection: &mut Connection| delete_unused(connection, before);
+            let named = self.named_in_private(is_private);
+            let unused = move |connection: &mut Connection| {
+                delete_unused(connection, before, &named.wait()?)
+            };
             deleted.extend(self.writer_for(is_private).write(unused).done().await?);
         }
         Ok(deleted)
@@ -279,10 +295,25 @@ fn about(connection: &Connection, id: &DocumentId) -> Result<Vec<ConversationId>
     Ok(rows.into_iter().filter_map(|id| ConversationId::new(&id).ok()).collect())
 }
 
-/// The documents outside the library that this conversation names and no other does.
+/// The documents that messages of this database name, those that can be restored included.
+fn all_named(connection: &Connection) -> Result<BTreeSet<DocumentId>, TranscriptError> {
+    let mut select =
+        connection.prepare_cached("SELECT DISTINCT document FROM message_documents")?;
+    let stored = ids(select.query_map([], |row| row.get(0))?)?;
+    let mut select = connection.prepare_cached("SELECT content FROM deleted_messages")?;
+    let deleted = select.query_map([], |row| row.get::<_, String>(0))?;
+    let deleted = deleted.collect::<Result<Vec<_>, _>>()?;
+    let deleted: Vec<Message> =
+        deleted.iter().filter_map(|content| Message::from_stored(content)).collect();
+    Ok(stored.into_iter().chain(named(&deleted)).collect())
+}
+
+/// The documents outside the library that this conversation names and no other does. `elsewhere`: those that the
+/// other database names.
 pub(super) fn only_of(
     connection: &Connection,
     conversation: &ConversationId,
+    elsewhere: &BTreeSet<DocumentId>,
 ) -> Result<Vec<DocumentId>, TranscriptError> {
     let mut select = connection.prepare_cached(
         "SELECT id FROM documents WHERE NOT in_library
@@ -297,7 +328,9 @@ pub(super) fn only_of(
          AND NOT EXISTS (SELECT 1 FROM deleted_messages
              WHERE conversation <> ?1 AND instr(content, documents.id) > 0)",
     )?;
-    ids(select.query_map([conversation.as_str()], |row| row.get(0))?)
+    let mut only = ids(select.query_map([conversation.as_str()], |row| row.get(0))?)?;
+    only.retain(|id| !elsewhere.contains(id));
+    Ok(only)
 }
 
 pub(super) fn delete_all(
@@ -324,16 +357,28 @@ fn delete(connection: &mut Connection, id: &DocumentId) -> Result<bool, Transcri
     Ok(deleted == 1)
 }
 
+/// `elsewhere`: those that the other database names.
 fn delete_unused(
     connection: &mut Connection,
     before: Timestamp,
+    elsewhere: &BTreeSet<DocumentId>,
 ) -> Result<Vec<String>, TranscriptError> {
-    let mut delete = connection.prepare_cached(&format!(
-        "DELETE FROM documents WHERE NOT in_library AND created_at < ?1 AND {UNNAMED}
-         RETURNING text"
-    ))?;
-    let texts = delete.query_map([millis(before)], |row| row.get(0))?;
-    Ok(texts.collect::<Result<_, _>>()?)
+    let transaction = connection.transaction()?;
+    let mut unused = {
+        let mut select = transaction.prepare_cached(&format!(
+            "SELECT id FROM documents WHERE NOT in_library AND created_at < ?1 AND {UNNAMED}"
+        ))?;
+        ids(select.query_map([millis(before)], |row| row.get(0))?)?
+    };
+    unused.retain(|id| !elsewhere.contains(id));
+    let mut texts = Vec::with_capacity(unused.len());
+    for id in &unused {
+        let mut delete =
+            transaction.prepare_cached("DELETE FROM documents WHERE id = ?1 RETURNING text")?;
+        texts.push(delete.query_row([id.as_str()], |row| row.get(0))?);
+    }
+    transaction.commit()?;
+    Ok(texts)
 }
 
 fn ids(
@@ -366,8 +411,15 @@ mod tests {
         let times = list(&mut connection).unwrap().into_iter();
         let times: Vec<(bool, i64)> = times.map(|it| (it.in_library, it.created_at)).collect();
         assert_eq!(times, [(false, 5_000), (true, 1_000)]);
-        assert!(delete_unused(&mut connection, Timestamp(4_000)).unwrap().is_empty());
-        assert_eq!(delete_unused(&mut connection, Timestamp(6_000)).unwrap(), [waiting.text]);
+        let mut delete = |before: u64, elsewhere: &BTreeSet<DocumentId>| {
+            delete_unused(&mut connection, Timestamp(before), elsewhere).unwrap()
+        };
+        assert!(delete(4_000, &BTreeSet::new()).is_empty());
+        assert!(
+            delete(6_000, &BTreeSet::from([waiting.id()])).is_empty(),
+            "a private chat names it"
+        );
+        assert_eq!(delete(6_000, &BTreeSet::new()), [waiting.text]);
     }
 
     #[test]

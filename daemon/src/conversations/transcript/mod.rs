@@ -297,9 +297,11 @@ impl Transcript {
 
     /// Deletes a conversation with every branch; `false` if the id is unknown.
     pub fn delete(&self, conversation: &ConversationId) -> Pending<bool> {
-        let (id, writer) = (conversation.clone(), self.writer_of(conversation).clone());
+        let is_private = self.is_private(conversation);
+        let (id, named) = (conversation.clone(), self.named_in_private(is_private));
         self.close_private(conversation);
-        writer.write(move |connection| change::delete(connection, &id))
+        self.writer_for(is_private)
+            .write(move |connection| change::delete(connection, &id, &named.wait()?))
     }
 
     /// The trash, with the time at which each conversation was put there, the oldest first.
@@ -309,8 +311,10 @@ impl Transcript {
 
     /// Deletes a conversation if it has been in the trash without interruption since `since`.
     pub fn delete_trashed(&self, conversation: &ConversationId, since: Timestamp) -> Pending<bool> {
-        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| change::delete_trashed(connection, &id, since))
+        let is_private = self.is_private(conversation);
+        let (id, named) = (conversation.clone(), self.named_in_private(is_private));
+        self.writer_for(is_private)
+            .write(move |connection| change::delete_trashed(connection, &id, since, &named.wait()?))
     }
 
     /// Gives a message another text, as a sibling. Returns its id.
@@ -376,9 +380,8 @@ impl Transcript {
     /// Copies the beginning of a conversation that is on disk.
     pub fn fork(&self, fork: Fork, now: Timestamp) -> Pending<ConversationId> {
         let private = self.private.clone();
-        self.writer.write(move |connection| {
-            messages::fork(connection, &fork, |id| private.has(id), now)
-        })
+        self.writer
+            .write(move |connection| messages::fork(connection, &fork, |id| private.has(id), now))
     }
 
     /// What the clients share under this name.
