@@ -93,23 +93,17 @@ impl Fetcher {
         self.shared.has_news.swap(false, Ordering::Relaxed)
     }
 
-    /// Begins the fetch, unless it runs.
+    /// Begins the fetch, unless it runs. One that was cancelled and has not ended yet goes on.
     pub fn start(&self) {
         let mut state = self.shared.state.lock();
+        self.shared.is_cancelled.store(false, Ordering::Relaxed);
         if state.is_running() {
             return;
         }
         *state = FetchState::Looking;
-        self.shared.is_cancelled.store(false, Ordering::Relaxed);
         let shared = self.shared.clone();
         let thread = thread::Builder::new().name("fetch".to_owned());
-        let spawned = thread.spawn(move || {
-            let ended = shared.fetch();
-            if matches!(ended, FetchState::Done { .. }) {
-                shared.has_news.store(true, Ordering::Relaxed);
-            }
-            *shared.state.lock() = ended;
-        });
+        let spawned = thread.spawn(move || while shared.end(shared.fetch()).is_continue() {});
         if let Err(error) = spawned {
             *state = FetchState::Failed { message: error.to_string(), unreachable: false };
         }
@@ -122,6 +116,21 @@ impl Fetcher {
 }
 
 impl Shared {
+    /// Shows how a fetch ended. Continues if it ended because it was cancelled, and was started again before it had
+    /// ended.
+    fn end(&self, ended: FetchState) -> ControlFlow<()> {
+        let mut state = self.state.lock(); // `start` changes the mark of a fetch that runs under this lock.
+        if ended == FetchState::Cancelled && !self.is_cancelled.load(Ordering::Relaxed) {
+            *state = FetchState::Looking;
+            return ControlFlow::Continue(());
+        }
+        if matches!(ended, FetchState::Done { .. }) {
+            self.has_news.store(true, Ordering::Relaxed);
+        }
+        *state = ended;
+        ControlFlow::Break(())
+    }
+
     fn fetch(&self) -> FetchState {
         let published = self.published;
         tracing::info!(model = published.title, "fetching, as a client asked for");
@@ -149,5 +158,36 @@ impl Shared {
                 FetchState::Failed { message, unreachable: error.is_unreachable() }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn running() -> Fetcher {
+        let fetcher = Fetcher::new(PathBuf::new());
+        *fetcher.shared.state.lock() = FetchState::Looking;
+        fetcher
+    }
+
+    #[test]
+    fn a_fetch_that_is_started_again_before_its_cancellation_has_ended_it_goes_on() {
+        let fetcher = running();
+        fetcher.cancel();
+        fetcher.start();
+        let end = fetcher.shared.end(FetchState::Cancelled);
+        assert_eq!((end, fetcher.state()), (ControlFlow::Continue(()), FetchState::Looking));
+        fetcher.cancel();
+        let end = fetcher.shared.end(FetchState::Cancelled);
+        assert_eq!((end, fetcher.state()), (ControlFlow::Break(()), FetchState::Cancelled));
+    }
+
+    #[test]
+    fn a_fetch_that_failed_is_not_repeated_by_itself() {
+        let fetcher = running();
+        let failed = FetchState::Failed { message: "no".to_owned(), unreachable: true };
+        let end = fetcher.shared.end(failed.clone());
+        assert_eq!((end, fetcher.state()), (ControlFlow::Break(()), failed));
     }
 }
