@@ -170,6 +170,31 @@ fn a_fork_shares_the_kv_of_its_beginning() {
 }
 
 #[test]
+fn a_fork_has_no_tokens_of_what_follows_it() {
+    let world = World::new();
+    for text in ["first", "second", "a secret"] {
+        say(&world, text);
+    }
+    let fork = |from: &str, message: u64, id: &str| {
+        let path = format!("/v1/conversations/{from}/fork");
+        let copy = world.post(&path, json!({"message": message, "id": id}));
+        assert_eq!(copy.status, 200, "{}", copy.text());
+        let written = world.engine.model().vocabulary().bytes(&world.timeline(id));
+        String::from_utf8(written).unwrap()
+    };
+    let of_answer = fork("room", 4, "answer");
+    assert!(
+        of_answer.contains("assistant\nsecond") && !of_answer.contains("secret"),
+        "{of_answer}"
+    );
+    let of_question = fork("room", 5, "question");
+    assert!(of_question.contains("assistant\nsecond") && !of_question.contains("secret"));
+    let first = world.get("/v1/conversations/answer").json()["messages"][1]["id"].as_u64().unwrap();
+    let of_copy = fork("answer", first, "copy");
+    assert!(of_copy.contains("assistant\nfirst") && !of_copy.contains("second"), "{of_copy}");
+}
+
+#[test]
 fn a_private_conversation_is_edited_in_memory_and_not_copied() {
     let world = World::new();
     let extra = json!({"conversation": "secret", "hob": {"append": true, "private": true}});

@@ -149,6 +149,11 @@ impl ClosedAnswer {
         self.status == Status::Complete
     }
 
+    /// Its row; `None` if the request itself could not be stored.
+    pub(super) fn row(&self) -> Option<i64> {
+        self.row.get().map(|rows| rows.answer)
+    }
+
     /// Writes nothing if the request itself could not be stored.
     pub(super) fn write(
         &self,

@@ -12,7 +12,7 @@ use super::change::latest_below;
 use super::import::unused_id;
 use super::read::{check_idle, check_message, child_like};
 use super::tree::{insert, millis};
-use super::{Status, TranscriptError};
+use super::{Status, TranscriptError, answer_ends};
 use crate::wire::label::Label;
 use crate::wire::message::Message;
 
@@ -221,7 +221,7 @@ pub fn purge(
     Ok(())
 }
 
-/// Copies a conversation up to a message, with the timelines that its KV is found by.
+/// Copies a conversation up to a message, with the part of its timelines that its KV is found by.
 pub fn fork(
     connection: &mut Connection,
     fork: &Fork,
@@ -236,7 +236,7 @@ pub fn fork(
          SELECT ?1, coalesce(?2, title), ?3, ?3, sampling, instructions FROM conversations WHERE id = ?4",
         params![id.as_str(), fork.title, millis(now), fork.from.as_str()],
     )?;
-    let mut head: Option<i64> = None;
+    let (mut head, mut path): (Option<i64>, Vec<(i64, i64)>) = (None, Vec::new());
     for message in path_to(&transaction, fork.message)? {
         transaction
             .prepare_cached(
@@ -249,25 +249,11 @@ pub fn fork(
                  FROM messages WHERE id = ?3",
             )?
             .execute(params![id.as_str(), head, message])?;
+        path.push((message, transaction.last_insert_rowid()));
         head = Some(transaction.last_insert_rowid());
     }
-    let of = (id.as_str(), fork.from.as_str());
     transaction.execute("UPDATE conversations SET head = ?2 WHERE id = ?1", (id.as_str(), head))?;
-    transaction.execute(
-        "INSERT INTO tokens (conversation, fingerprint, tokens, used_at)
-         SELECT ?1, fingerprint, tokens, used_at FROM tokens WHERE conversation = ?2",
-        of,
-    )?;
-    transaction.execute(
-        "INSERT INTO timeline_parts (conversation, fingerprint, place, tokens)
-         SELECT ?1, fingerprint, place, tokens FROM timeline_parts WHERE conversation = ?2",
-        of,
-    )?;
-    transaction.execute(
-        "INSERT INTO branches (conversation, fingerprint, shared, tokens)
-         SELECT ?1, fingerprint, shared, tokens FROM branches WHERE conversation = ?2 ORDER BY id",
-        of,
-    )?;
+    answer_ends::copy(&transaction, &fork.from, &id, &path, now)?;
     transaction.commit()?;
     Ok(id)
 }

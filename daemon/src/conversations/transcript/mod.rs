@@ -12,11 +12,13 @@
 //! - Private conversations are in a second database, in memory; see `private`.
 //!
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (finds and adds messages), `answer` (one that
-//! grows), `turn` (before a prompt and after an answer), `read`, `change`, `search`, `recent`,
-//! `messages` (single ones), `library` (documents), `document_blocks`, `conversation_export`, `finish`
-//! and `import` (conversations from elsewhere), `preferences`, `stale` (timelines without text).
+//! grows), `answer_ends` (where timelines of copies end), `turn` (before a prompt and after an answer), `read`,
+//! `change`, `search`, `recent`, `messages` (single ones), `library` (documents), `document_blocks`,
+//! `conversation_export`, `finish` and `import` (conversations from elsewhere), `preferences`, `stale` (timelines without
+//! text).
 
 mod answer;
+mod answer_ends;
 mod branch;
 mod change;
 mod continuation;

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 14] = [
+const MIGRATIONS: [&str; 15] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -211,6 +211,16 @@ const MIGRATIONS: [&str; 14] = [
     END;
     -- Tokens in front of those of the branch: as many as it has in common with the next newer timeline.
     ALTER TABLE branches ADD COLUMN shared INTEGER NOT NULL DEFAULT 0;
+",
+    "
+    -- Where an answer ends in timelines that begin with its turn's. Losing a row loses time.
+    CREATE TABLE answer_ends (
+        message     INTEGER NOT NULL REFERENCES messages (id) ON DELETE CASCADE,
+        fingerprint TEXT NOT NULL,
+        tokens      INTEGER NOT NULL,   -- from the first one to the end
+        digest      BLOB NOT NULL,      -- SHA-256 of them: i32, little endian
+        PRIMARY KEY (message, fingerprint)
+    ) WITHOUT ROWID;
 ",
 ];
 

@@ -95,6 +95,33 @@ pub fn load_all(
     Ok(std::iter::once(last).chain(branches.into_iter().map(|(_, it)| it)).collect())
 }
 
+/// All timelines of a conversation by their model, in the order of [`load_all`].
+pub fn load_models(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<Vec<(ModelHash, Vec<Vec<Token>>)>, TranscriptError> {
+    let mut select =
+        connection.prepare_cached("SELECT fingerprint FROM tokens WHERE conversation = ?1")?;
+    let models = select.query_map([conversation.as_str()], |row| row.get::<_, String>(0))?;
+    let models: Vec<String> = models.collect::<Result<_, _>>()?;
+    let models = models.iter().filter_map(|model| model.parse().ok());
+    models.map(|model| Ok((model, load_all(connection, conversation, model)?))).collect()
+}
+
+/// Saves the timelines of a new conversation, in the order of [`load_all`].
+pub fn put_all(
+    connection: &Connection,
+    conversation: &ConversationId,
+    fingerprint: ModelHash,
+    timelines: &[Vec<Token>],
+    now: Timestamp,
+) -> Result<(), TranscriptError> {
+    for timeline in timelines.iter().rev() {
+        save(connection, conversation, fingerprint, timeline, false, now)?;
+    }
+    Ok(())
+}
+
 /// `last`: the timeline that has replaced the newest of them.
 fn branches(
     connection: &Connection,

@@ -15,7 +15,8 @@ use super::answer::ClosedAnswer;
 use super::continuation::{self, Continuation};
 use super::writer::Pending;
 use super::{
-    After, Transcript, TranscriptError, TurnTicket, explanations, library, read, speed, tokens,
+    After, Transcript, TranscriptError, TurnTicket, answer_ends, explanations, library, read,
+    speed, tokens,
 };
 use crate::prompt::DocumentTexts;
 use crate::wire::document::DocumentId;
@@ -167,6 +168,9 @@ impl TurnEnd {
         }
         if let Some((conversation, timeline)) = &self.timeline {
             tokens::save(&transaction, conversation, fingerprint, timeline, needs_text, now)?;
+            if let Some(row) = self.answer.as_ref().and_then(ClosedAnswer::row) {
+                answer_ends::save(&transaction, row, fingerprint, timeline)?;
+            }
         }
         if let Some((conversation, explanation)) = &self.explanation {
             let explanation = explanation.to_string();
