@@ -225,6 +225,19 @@ fn a_client_that_sends_the_history_stays_in_its_conversation() {
     let third = respond(&world, json!({"input": history}));
     assert_eq!(texts(&world, &third), [&say("One."), "One.", &say("Three."), "Three."]);
     assert_eq!(listed(&world).len(), 1);
+
+    // The stored item of an answer has all its texts, also those that a stream numbers.
+    let id = first["output"][0]["id"].as_str().unwrap();
+    let (kind, place) = id.split_once('_').unwrap();
+    let (row, name) = place.split_once('_').unwrap();
+    let further =
+        |row: &str| json!({"type": "item_reference", "id": format!("{kind}_{row}.1_{name}")});
+    history.insert(2, further(row));
+    history[3]["content"] = say("Four.").into();
+    let fourth = respond(&world, json!({"input": history}));
+    assert_eq!(texts(&world, &fourth), [&say("One."), "One.", &say("Four."), "Four."]);
+    history[2] = further("999");
+    assert_eq!(world.post(ROUTE, json!({"input": history})).error()["code"], "item_not_found");
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub struct Items {
     done: Vec<Value>,
     open: Option<Open>,
     calls: usize,
+    messages: usize,
+    reasonings: usize,
 }
 
 /// The item that grows.
@@ -50,7 +52,8 @@ type Events = Vec<Value>;
 
 impl Items {
     pub fn new(ids: Ids, tools: ClientTools, summarizes: bool) -> Self {
-        Self { ids, tools, summarizes, done: Vec::new(), open: None, calls: 0 }
+        let (done, open) = (Vec::new(), None);
+        Self { ids, tools, summarizes, done, open, calls: 0, messages: 0, reasonings: 0 }
     }
 
     /// The items that are over.
@@ -94,8 +97,14 @@ impl Items {
         }
         self.close(Status::Completed, events);
         let id = match kind {
-            Kind::Reasoning => self.ids.reasoning(),
-            Kind::Message => self.ids.message(),
+            Kind::Reasoning => {
+                self.reasonings += 1;
+                self.ids.reasoning_at(self.reasonings - 1)
+            }
+            Kind::Message => {
+                self.messages += 1;
+                self.ids.message_at(self.messages - 1)
+            }
             Kind::Call { .. } => {
                 self.calls += 1;
                 self.ids.call(self.calls - 1)
@@ -224,5 +233,40 @@ impl Open {
             Kind::Message => object::said(&self.id, &self.text, &json!(self.logprobs), status),
             Kind::Call { id, tool } => object::call(&self.id, id, tool, &self.text, status),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_slots::ConversationId;
+
+    use super::*;
+    use crate::http::responses::place::Place;
+
+    #[test]
+    fn each_item_of_a_response_has_an_id_of_its_own() {
+        let place = Place { conversation: ConversationId::new("locker").unwrap(), row: 42 };
+        let mut items = Items::new(Ids::Stored(place), ClientTools::default(), false);
+        let mut events = Vec::new();
+        for (content, reasoning) in [("One.", ""), ("", "hm"), ("Two.", ""), ("", "so"), ("!", "")]
+        {
+            let (content, reasoning) = (content.to_owned(), reasoning.to_owned());
+            let delta = Delta { content, reasoning, ..Delta::default() };
+            events.extend(items.push(delta, json!([])));
+        }
+        events.extend(items.end(Status::Completed));
+        let whole = items.whole();
+        let ids: Vec<&str> = whole.iter().map(|item| item["id"].as_str().unwrap()).collect();
+        let expected = [
+            "msg_42_locker",
+            "rs_42_locker",
+            "msg_42.1_locker",
+            "rs_42.1_locker",
+            "msg_42.2_locker",
+        ];
+        assert_eq!(ids, expected);
+        let delta = events.iter().filter(|event| event["type"] == "response.output_text.delta");
+        let of_deltas: Vec<&Value> = delta.map(|event| &event["item_id"]).collect();
+        assert_eq!(of_deltas, [expected[0], expected[2], expected[4]]);
     }
 }

@@ -1,7 +1,7 @@
 //! Ids of responses and of their items.
 //!
 //! - The id of what is stored names a conversation and a row in it: `resp_42_locker`. Of a call also its
-//!   number in the answer: `fc_42.1_locker`.
+//!   number in the answer: `fc_42.1_locker`, and of a further text behind other items: `msg_42.1_locker`.
 //! - Ids of what is not stored are random.
 
 use hob_slots::ConversationId;
@@ -47,17 +47,31 @@ impl Ids {
         self.named("rs")
     }
 
+    /// A message of an answer that has several; the first one has the number 0.
+    pub fn message_at(&self, number: usize) -> String {
+        if number == 0 { self.message() } else { self.numbered("msg", number) }
+    }
+
+    /// The same for reasoning.
+    pub fn reasoning_at(&self, number: usize) -> String {
+        if number == 0 { self.reasoning() } else { self.numbered("rs", number) }
+    }
+
     /// The result of a tool.
     pub fn result(&self) -> String {
         self.named("fco")
     }
 
     pub fn call(&self, number: usize) -> String {
+        self.numbered("fc", number)
+    }
+
+    fn numbered(&self, kind: &str, number: usize) -> String {
         match self {
             Self::Stored(Place { conversation, row }) => {
-                format!("fc_{row}.{number}_{}", escaped(conversation.as_str()))
+                format!("{kind}_{row}.{number}_{}", escaped(conversation.as_str()))
             }
-            Self::Passing(text) => format!("fc_{text}{number}"),
+            Self::Passing(text) => format!("{kind}_{text}{number}"),
         }
     }
 
@@ -86,6 +100,13 @@ impl Place {
         let row = row.split('.').next()?.parse().ok().filter(|&row| row > 0)?;
         let conversation = conversation_id(&unescaped(name)?, "id").ok()?;
         Some(Self { conversation, row })
+    }
+
+    /// Whether the id is that of a further text of an answer, whose stored item has all of it.
+    pub fn is_further_text(id: &str) -> bool {
+        let mut parts = id.splitn(3, '_');
+        matches!(parts.next(), Some("msg" | "rs"))
+            && parts.next().is_some_and(|row| row.contains('.'))
     }
 }
 
@@ -128,7 +149,9 @@ mod tests {
         for name in ["locker", "conv_0a1b", "a/b c~d", "grüße", "x.y-z"] {
             let place = Place { conversation: ConversationId::new(name).unwrap(), row: 42 };
             let ids = Ids::Stored(place.clone());
-            for id in [ids.response(), ids.message(), ids.reasoning(), ids.call(3)] {
+            for id in
+                [ids.response(), ids.message(), ids.reasoning(), ids.call(3), ids.message_at(1)]
+            {
                 assert_eq!(Place::parse(&id), Some(place.clone()), "{id}");
                 let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.~".contains(c);
                 assert!(id.chars().all(is_plain), "{id}");

@@ -1,6 +1,6 @@
 //! Items of a request that name stored ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -12,13 +12,15 @@ use crate::conversations::transcript::ConversationText;
 use crate::error::ApiError;
 use crate::wire::fields::Fields;
 
-/// `input`, with the stored items in place of references to them.
+/// `input`, with the stored items in place of references to them. An answer is stored as one text: a reference to a
+/// further one is left out.
 ///
 /// # Errors
 /// When a reference names no stored item.
 pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Value, ApiError> {
     let mut input = Fields::of_body(body)?.required("input")?.clone();
     let mut known: Option<ConversationText> = None;
+    let mut further = BTreeSet::new();
     for (n, item) in input.as_array_mut().into_iter().flatten().enumerate() {
         if !is_reference(item) {
             continue;
@@ -32,6 +34,10 @@ pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Val
                 if !is_known {
                     known = conversations.transcript.get(&place.conversation).done().await?;
                 }
+                if Place::is_further_text(&id) && known.as_ref().is_some_and(|it| has(it, &place)) {
+                    further.insert(n);
+                    continue;
+                }
                 known.as_ref().and_then(|text| stored_item(text, &place, &id))
             }
             None => None,
@@ -44,6 +50,10 @@ pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Val
             ApiError::field(format!("{path}.id"), message).code("item_not_found")
         })?;
     }
+    if let Some(items) = input.as_array_mut() {
+        let mut at = 0..;
+        items.retain(|_| !at.next().is_some_and(|at| further.contains(&at)));
+    }
     Ok(input)
 }
 
@@ -53,6 +63,10 @@ fn is_reference(item: &Value) -> bool {
         Some(kind) => kind == "item_reference",
         None => item.get("id").is_some() && item.get("role").is_none(),
     }
+}
+
+fn has(text: &ConversationText, place: &Place) -> bool {
+    text.messages.iter().any(|saved| saved.id == place.row)
 }
 
 fn stored_item(text: &ConversationText, place: &Place, id: &str) -> Option<Value> {
