@@ -506,10 +506,13 @@ impl Answer {
         self.has_failed = true;
         self.explain();
         let assembly = &mut self.partial[0].assembly;
-        self.context.recording.interrupt(|| {
+        let model = &self.context.head.model;
+        let finish = self.kept.take().map(|kept| json!({"model": model, RESPONSE: kept}));
+        let partial = || {
             assembly.cut();
             assembly.message()
-        });
+        };
+        self.context.recording.interrupt(partial, finish.as_ref());
     }
 }
 

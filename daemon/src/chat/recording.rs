@@ -114,9 +114,9 @@ impl Recording {
         self.end(answer, Some(timeline))
     }
 
-    /// Saves an answer that broke off.
-    pub fn interrupt(&mut self, partial: impl FnOnce() -> Message) {
-        let answer = self.answer.take().map(|answer| answer.break_off(&partial()));
+    /// Saves an answer that broke off. `finish`: what is stored beside it.
+    pub fn interrupt(&mut self, partial: impl FnOnce() -> Message, finish: Option<&Value>) {
+        let answer = self.answer.take().map(|answer| answer.break_off(&partial(), finish));
         let timeline = std::mem::take(&mut self.timeline);
         let timeline = Some(timeline).filter(|timeline| timeline.len() > self.prompt_tokens);
         self.end(answer, timeline);

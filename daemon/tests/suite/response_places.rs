@@ -345,7 +345,9 @@ fn the_items_of_the_input_are_all_that_the_model_read() {
 #[test]
 fn an_answer_that_broke_off_is_a_cancelled_response_and_can_be_followed() {
     let world = World::new();
-    let slow = json!({"input": format!("Say this slowly: {}", "a".repeat(500)), "stream": true});
+    let tool = json!({"type": "function", "name": "look", "parameters": {"type": "object"}});
+    let slow = json!({"input": format!("Say this slowly: {}", "a".repeat(500)), "stream": true,
+        "tools": [tool], "metadata": {"ticket": "7"}});
     let mut socket = std::io::BufReader::new(world.call("POST", ROUTE).json(&slow).open());
     let mut line = String::new();
     let id = loop {
@@ -361,8 +363,16 @@ fn an_answer_that_broke_off_is_a_cancelled_response_and_can_be_followed() {
     drop(socket);
     let path = format!("{ROUTE}/{id}");
     world.until("the answer has ended", |world| world.get(&path).json()["status"] == "cancelled");
+    let cancelled = world.get(&path).json();
+    assert_eq!(cancelled["tools"][0]["name"], "look", "{cancelled}");
+    assert_eq!(cancelled["metadata"], json!({"ticket": "7"}));
     let next = respond(&world, json!({"input": say("Two."), "previous_response_id": id}));
     assert_eq!(text(&next), "Two.");
+    // It has no figures, and is none of the turns that have.
+    let conversation = next["conversation"]["id"].as_str().unwrap();
+    let stored = world.get(&format!("/v1/conversations/{conversation}")).json();
+    assert_eq!(stored["messages"][1]["finish"], json!({"model": cancelled["model"]}), "{stored}");
+    assert_eq!(world.get("/v1/turns").json()["data"].as_array().unwrap().len(), 1);
 }
 
 #[test]

@@ -93,10 +93,10 @@ impl OpenAnswer {
         self.closed(Status::Complete, answer, Some(finish.to_string()))
     }
 
-    /// Ends an answer that broke off, with the text generated so far;
-    /// [`super::Transcript::end_turn`] writes it.
-    pub fn break_off(mut self, partial: &Message) -> ClosedAnswer {
-        self.closed(Status::Interrupted, partial, None)
+    /// Ends an answer that broke off, with the text generated so far; [`super::Transcript::end_turn`] writes it.
+    /// `finish`: without a reason and without figures.
+    pub fn break_off(mut self, partial: &Message, finish: Option<&Value>) -> ClosedAnswer {
+        self.closed(Status::Interrupted, partial, finish.map(Value::to_string))
     }
 
     fn closed(

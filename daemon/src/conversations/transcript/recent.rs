@@ -24,7 +24,8 @@ pub fn list(connection: &Connection, max_turns: usize) -> Result<Vec<RecentTurn>
     let mut select = connection.prepare_cached(
         "SELECT conversation, title, messages.id, parent, messages.created_at, finish
          FROM messages JOIN conversations ON conversations.id = conversation
-         WHERE finish IS NOT NULL AND finish ->> '$.imported' IS NULL AND trashed_at IS NULL
+         WHERE finish IS NOT NULL AND status = 'complete' AND finish ->> '$.imported' IS NULL
+             AND trashed_at IS NULL
          ORDER BY messages.created_at DESC, messages.id DESC LIMIT ?1",
     )?;
     let rows = select.query_map([max_turns], |row| {

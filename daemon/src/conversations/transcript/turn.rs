@@ -309,7 +309,7 @@ mod tests {
     async fn an_interrupted_turn_keeps_its_text_and_its_timeline() {
         let (transcript, id) = world();
         let answer = transcript.sync(&id, vec![user("Hello")], NOW);
-        let closed = answer.break_off(&Message::answer("H", "", &[]));
+        let closed = answer.break_off(&Message::answer("H", "", &[]), None);
         assert!(transcript.end_turn(end(&id, Some(closed), &[Token(1)])).is_none());
 
         let stored = transcript.get(&id).done().await.unwrap().unwrap();
