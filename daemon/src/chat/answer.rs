@@ -412,7 +412,9 @@ impl Answer {
     fn token(&mut self, choice: usize, token: Token, text: &str, logprobs: Option<Logprobs>) {
         let partial = &mut self.partial[choice];
         let delta = partial.assembly.push(text);
-        self.account.usage.reasoning += usize::from(partial.assembly.is_reasoning());
+        let reasoning = usize::from(partial.assembly.is_reasoning());
+        self.account.usage.reasoning += reasoning;
+        partial.figures.reasoning += reasoning;
         let ends = self.context.model.vocabulary().is_eog(token);
         partial.is_ended = ends;
         partial.figures.predicted += 1;
@@ -467,10 +469,14 @@ impl Answer {
         self.more(choice, delta);
         if choice == 0 {
             self.explain();
+            // An engine at another address counts all choices together. Here further ones may have begun, or ended.
+            let counts_all = self.source.upstream().is_some();
+            let usage =
+                if counts_all { self.account.usage } else { self.partial[0].figures.usage() };
             let mut finish = json!({
                 "finish_reason": self.partial[0].reason,
                 "model": self.context.head.model,
-                "usage": self.account.usage.to_json(),
+                "usage": usage.to_json(),
                 "hob": self.hob(),
             });
             if let Some(kept) = self.kept.take() {

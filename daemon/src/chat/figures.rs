@@ -6,6 +6,7 @@ use hob_runtime::turn::{DraftCounts, FinishReason, TurnReport};
 use serde_json::{Value, json};
 
 use super::progress::Report;
+use crate::wire::answer::Usage;
 
 /// Why a choice ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,8 @@ pub struct Figures {
     prompt_ms: f64,
     /// Generated tokens so far, the one that ended the choice included.
     pub predicted: usize,
+    /// Those of them between think marks.
+    pub(super) reasoning: usize,
     first_token: Option<Instant>,
     generation_ms: Option<f64>,
     drafts: DraftCounts,
@@ -81,6 +84,17 @@ impl Figures {
         });
         let is_cut = end.reason == FinishReason::Length;
         self.is_context_full = is_cut && is_context_full(self.predicted, end.max_tokens);
+    }
+
+    /// The tokens of this choice alone.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            prompt: self.prompt,
+            cached: self.cached,
+            completion: self.predicted,
+            reasoning: self.reasoning,
+            drafts: self.drafts,
+        }
     }
 
     /// llama-server's `timings`. The first token is sampled with the prompt: the speed is that of the others.

@@ -181,6 +181,24 @@ fn further_choices_share_the_cells_of_the_first() {
 }
 
 #[test]
+fn the_stored_usage_is_that_of_the_first_choice() {
+    let world = World::new();
+    for seed in 1..=6 {
+        let name = format!("seed-{seed}");
+        let extra = json!({"n": 3, "seed": seed, "temperature": 1, "max_tokens": 40,
+            "logprobs": true, "conversation": name});
+        let answer = world.chat(json!([user("Tell me something.")]), extra);
+        let first = &answer["choices"][0];
+        let shown = first["logprobs"]["content"].as_array().unwrap().len();
+        // The token that ends an answer is not shown.
+        let own = shown + usize::from(first["finish_reason"] == "stop");
+        let stored = world.conversation(&name)["messages"][1]["finish"]["usage"].clone();
+        assert_eq!(stored["completion_tokens"], own, "{name}");
+        assert_eq!(stored["prompt_tokens"], answer["usage"]["prompt_tokens"], "{name}");
+    }
+}
+
+#[test]
 fn choices_are_streamed_side_by_side() {
     let chunks =
         World::new().stream(hi(), json!({"n": 2, "stream_options": {"include_usage": true}}));
