@@ -2,9 +2,13 @@
 //!
 //! - Files go to the desktop's download directory under a free name. A notification tells the path, or
 //!   that the file could not be written.
+//! - The web view creates a file some time after it asked for the name: until the download has finished, no other
+//!   one gets it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use tauri::webview::DownloadEvent;
 use tauri::{AppHandle, Manager, Runtime, Webview};
 use tauri_plugin_notification::NotificationExt;
@@ -13,6 +17,9 @@ use super::strings::Strings;
 
 const MAX_FILES_OF_ONE_NAME: u32 = 1000;
 
+/// Where running downloads go.
+static RESERVED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
 /// Sets the destination of a download; `false` refuses it.
 pub fn decide<R: Runtime>(webview: &Webview<R>, event: DownloadEvent<'_>) -> bool {
     match event {
@@ -20,8 +27,12 @@ pub fn decide<R: Runtime>(webview: &Webview<R>, event: DownloadEvent<'_>) -> boo
             let paths = webview.path();
             let dir = paths.download_dir().or_else(|_| paths.home_dir());
             let name = destination.file_name().map(PathBuf::from);
-            let free =
-                dir.ok().zip(name).and_then(|(dir, name)| free_name(&dir, &name, Path::exists));
+            let mut reserved = RESERVED.lock();
+            let free = dir
+                .ok()
+                .zip(name)
+                .and_then(|(dir, name)| reserve(&dir, &name, &mut reserved, Path::exists));
+            drop(reserved);
             let Some(free) = free else {
                 notify(webview.app_handle(), destination, false);
                 return false;
@@ -31,7 +42,9 @@ pub fn decide<R: Runtime>(webview: &Webview<R>, event: DownloadEvent<'_>) -> boo
         }
         DownloadEvent::Requested { .. } => false,
         DownloadEvent::Finished { path, success, .. } => {
-            notify(webview.app_handle(), &path.unwrap_or_default(), success);
+            let path = path.unwrap_or_default();
+            RESERVED.lock().remove(&path);
+            notify(webview.app_handle(), &path, success);
             true
         }
         _ => true,
@@ -45,6 +58,18 @@ fn notify<R: Runtime>(app: &AppHandle<R>, path: &Path, success: bool) {
     if let Err(error) = notice.show() {
         tracing::debug!(%error, "the desktop shows no notifications");
     }
+}
+
+/// The path of a [`free_name`] that no running download has.
+fn reserve(
+    dir: &Path,
+    name: &Path,
+    reserved: &mut BTreeSet<PathBuf>,
+    exists: impl Fn(&Path) -> bool,
+) -> Option<PathBuf> {
+    let free = free_name(dir, name, |path| reserved.contains(path) || exists(path))?;
+    reserved.insert(free.clone());
+    Some(free)
 }
 
 /// `name`, or the first of `name (1)`, `name (2)`, … that does not exist in `dir`.
@@ -70,5 +95,18 @@ mod tests {
         assert_eq!(free("chat.md", &["chat.md", "chat (1).md"]), Path::new("/d/chat (2).md"));
         assert_eq!(free("chat", &["chat"]), Path::new("/d/chat (1)"));
         assert_eq!(free_name(Path::new("/d"), Path::new("chat.md"), |_| true), None);
+    }
+
+    #[test]
+    fn two_downloads_at_a_time_have_two_files() {
+        let mut reserved = BTreeSet::new();
+        let mut next = || {
+            let (dir, name) = (Path::new("/d"), Path::new("chat.md"));
+            reserve(dir, name, &mut reserved, |_| false).unwrap()
+        };
+        assert_eq!((next(), next()), ("/d/chat.md".into(), "/d/chat (1).md".into()));
+        reserved.remove(Path::new("/d/chat.md"));
+        let again = reserve(Path::new("/d"), Path::new("chat.md"), &mut reserved, |_| false);
+        assert_eq!(again, Some("/d/chat.md".into()));
     }
 }
