@@ -3,6 +3,7 @@
 //! - It reads headers, never whole files. The saved KV of a model is known only if its content was
 //!   hashed before.
 //! - A listing is reused for five seconds.
+//! - Directories are read without a lock that others wait for, and by one job at a time: one of a network may hang.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use super::devices::DeviceSettings;
 use super::entry::{self, Contexts, Entry, SavedKv};
 use super::sampling::ModelSampling;
 use super::switch::{SwitchFailure, SwitchRequest};
+use crate::blocking::compute;
 use parking_lot::Mutex;
 
 const MAX_LIST_AGE_MS: u64 = 5_000;
@@ -120,10 +122,19 @@ impl CurrentModel {
     }
 }
 
+#[derive(Default)]
+struct Found {
+    list: Option<(Timestamp, Arc<ModelList>)>,
+    /// How often it was forgotten: a list that was begun before is not reused.
+    forgotten: u64,
+}
+
 /// The models of this machine.
 pub struct Catalogue {
     options: Options,
-    found: Mutex<Option<(Timestamp, Arc<ModelList>)>>,
+    found: Mutex<Found>,
+    /// Held by the job that may read directories.
+    turn: Arc<tokio::sync::Mutex<()>>,
     switch_request: SwitchRequest,
     failure: Mutex<Option<SwitchFailure>>,
 }
@@ -164,7 +175,8 @@ impl Catalogue {
     /// Searches no directory yet.
     pub fn new(options: Options) -> Self {
         let failure = Mutex::new(options.failure.clone());
-        Self { options, found: Mutex::default(), switch_request: SwitchRequest::default(), failure }
+        let (found, turn, switch_request) = Default::default();
+        Self { options, found, turn, switch_request, failure }
     }
 
     pub fn current(&self) -> &CurrentModel {
@@ -190,20 +202,45 @@ impl Catalogue {
         self.forget();
     }
 
-    /// The models; reads directories and headers if the last list is older than five seconds.
+    /// Runs a job that may read directories. While one hangs, further jobs wait without a thread, also where the
+    /// caller of the first is gone.
+    pub async fn in_turn<T: Send + 'static>(
+        self: &Arc<Self>,
+        job: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let (turn, this) = (self.turn.clone().lock_owned().await, self.clone());
+        compute(move || {
+            let _turn = turn;
+            job(&this)
+        })
+        .await
+    }
+
+    /// The models; reads directories and headers if the last list is older than five seconds. To be called within
+    /// [`Self::in_turn`].
     pub fn list(&self, now: Timestamp) -> Arc<ModelList> {
+        let forgotten = {
+            let found = self.found.lock();
+            match &found.list {
+                // The difference is absolute: a clock that is set back does not make a list last
+                // forever.
+                Some((at, list)) if now.0.abs_diff(at.0) < MAX_LIST_AGE_MS => return list.clone(),
+                _ => found.forgotten,
+            }
+        };
+        let list = Arc::new(self.read());
         let mut found = self.found.lock();
-        match &*found {
-            // The difference is absolute: a clock that is set back does not make a list last
-            // forever.
-            Some((at, list)) if now.0.abs_diff(at.0) < MAX_LIST_AGE_MS => list.clone(),
-            _ => found.insert((now, Arc::new(self.read()))).1.clone(),
+        if found.forgotten == forgotten {
+            found.list = Some((now, list.clone()));
         }
+        list
     }
 
     /// Makes the next [`Self::list`] read the directories again.
     pub fn forget(&self) {
-        *self.found.lock() = None;
+        let mut found = self.found.lock();
+        found.list = None;
+        found.forgotten += 1;
     }
 
     fn read(&self) -> ModelList {

@@ -76,15 +76,14 @@ impl Models {
 
     /// The models of this machine.
     pub async fn local(&self) -> Arc<ModelList> {
-        let (catalogue, now) = (self.catalogue.clone(), (self.clock)());
-        compute(move || catalogue.list(now)).await
+        let now = (self.clock)();
+        self.catalogue.in_turn(move |catalogue| catalogue.list(now)).await
     }
 
     /// Models for a first chat that suit this machine. Measures its speed once, in some 0.1 s.
     pub async fn suggestions(&self) -> Vec<Suggestion> {
-        let (models, now) = (self.clone(), (self.clock)());
+        let (models, list) = (self.clone(), self.local().await);
         compute(move || {
-            let list = models.catalogue.list(now);
             let free_bytes = list.free_bytes.unwrap_or(u64::MAX);
             let speed = *models.weights_speed.get_or_init(|| {
                 let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -107,8 +106,8 @@ impl Models {
         ctx: Option<ContextChoice>,
         force: bool,
     ) -> Result<Switch, ApiError> {
-        let (catalogue, now) = (self.catalogue.clone(), (self.clock)());
-        compute(move || {
+        let now = (self.clock)();
+        let job = move |catalogue: &Catalogue| -> Result<Switch, ApiError> {
             let options = catalogue.options();
             let ctx = ctx.filter(|ctx| ctx.tokens() != options.context.ctx);
             if let (Some(origin), Some(_)) = (&options.fixed_context, ctx) {
@@ -129,8 +128,8 @@ impl Models {
                 catalogue.switch_request().submit(changes)?;
             }
             Ok(Switch { model, name: next.name, restarts, kept })
-        })
-        .await
+        };
+        self.catalogue.in_turn(job).await
     }
 }
 

@@ -109,7 +109,8 @@ impl SettingsEditor {
     pub async fn change(&self, wanted: Map<String, Value>, force: bool) -> Result<bool, ApiError> {
         let editor = self.clone();
         let now = (self.models.clock)();
-        compute(move || {
+        let reads_models = [Key::Ctx, Key::Slots].iter().any(|key| wanted.contains_key(key.name()));
+        let job = move || -> Result<bool, ApiError> {
             let (at_once, mut reloading) = editor.checked(wanted)?;
             if reloading.is_empty() {
                 editor.live.save(&at_once).map_err(SettingError::from)?;
@@ -128,8 +129,11 @@ impl SettingsEditor {
             reloading.extend(at_once);
             editor.models.catalogue.switch_request().submit(reloading)?;
             Ok(true)
-        })
-        .await
+        };
+        match reads_models {
+            true => self.models.catalogue.in_turn(move |_| job()).await,
+            false => compute(job).await,
+        }
     }
 
     /// A context, as the file would have it.

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::mpsc;
 
-use hob_testkit::asset;
+use hob_daemon::models::Catalogue;
+use hob_testkit::{asset, wait};
 use serde_json::{Value, json};
 
 use crate::common::{Plan, World, user};
@@ -50,6 +52,38 @@ fn the_saved_conversations_of_the_current_model_are_counted() {
         saved(world)["conversations"] == 1
     });
     assert!(saved(&world)["bytes"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn jobs_that_wait_for_a_directory_that_hangs_have_no_thread() {
+    let world = world(Plan::new());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let (begun, has_begun) = mpsc::channel::<()>();
+    let (free, freed) = mpsc::channel::<()>();
+    let catalogue = world.parts.models.catalogue.clone();
+    let hangs = runtime.spawn(async move {
+        let read = move |_: &Catalogue| {
+            begun.send(()).unwrap();
+            freed.recv().ok()
+        };
+        catalogue.in_turn(read).await
+    });
+    has_begun.recv_timeout(wait::PATIENCE).unwrap();
+    let list = |_| {
+        let models = world.parts.models.clone();
+        runtime.spawn(async move { models.local().await.entries.len() })
+    };
+    let lists: Vec<_> = (0..20).map(list).collect();
+
+    world.chat(json!([user("Are you there?")]), json!({})); // Its prompt is rendered on such a thread.
+    assert!(lists.iter().all(|list| !list.is_finished()));
+    free.send(()).unwrap();
+    runtime.block_on(async {
+        hangs.await.unwrap();
+        for list in lists {
+            assert!(list.await.unwrap() > 0);
+        }
+    });
 }
 
 #[test]
