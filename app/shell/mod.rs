@@ -141,7 +141,7 @@ fn build(args: &Args, resolved: Resolved, started: Instant) -> Result<App> {
     Ok(app)
 }
 
-/// Ends the app on SIGTERM and SIGINT as the menu does.
+/// Ends the app on SIGTERM, SIGINT and SIGHUP as the menu does.
 fn end_on_signals(app: &AppHandle) {
     let app = app.clone();
     tauri::async_runtime::spawn(async move {

@@ -30,6 +30,7 @@ pub struct Launch {
     /// What hobd takes for the free bytes of its disk.
     free_bytes: u64,
     variables: Vec<(String, OsString)>,
+    ignores_hangups: bool,
 }
 
 impl Launch {
@@ -43,6 +44,7 @@ impl Launch {
             has_faults: false,
             free_bytes: MANY_BYTES,
             variables: Vec::new(),
+            ignores_hangups: false,
         }
     }
 
@@ -56,6 +58,11 @@ impl Launch {
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
         self.variables.push((name.to_owned(), value.into()));
         self
+    }
+
+    /// Starts hobd with SIGHUP ignored, as `nohup` does.
+    pub fn without_hangups(self) -> Self {
+        Self { ignores_hangups: true, ..self }
     }
 
     /// Keeps the slots in `slots/` beside `data/`, not below it.
@@ -134,7 +141,13 @@ impl Launch {
 
     /// hobd in a clean environment, neither with an address nor a ready file.
     pub fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
+        let mut command = if self.ignores_hangups {
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(&self.program);
+            shell
+        } else {
+            Command::new(&self.program)
+        };
         command.env_clear().env("HOME", &self.directory).stdin(Stdio::null());
         if self.has_clock {
             command.env("HOB_TEST_CLOCK", self.clock_file());

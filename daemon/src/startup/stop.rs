@@ -1,9 +1,10 @@
-//! The request to stop: SIGTERM, SIGINT or Ctrl-C.
+//! The request to stop: SIGTERM, SIGINT (Ctrl-C), or SIGHUP when the terminal is closed.
 //!
 //! - One thread hears it for the whole life of the process, also while no daemon serves: between two
 //!   models, after a crash of the engine, and while a model loads.
-//! - A second signal ends the process at once. So does the time limit: running answers get five
-//!   seconds, saving gets the rest. Texts are on disk by then; KV that is not is computed again.
+//! - A second SIGTERM or SIGINT ends the process at once. So does the time limit: running answers get
+//!   five seconds, saving gets the rest. Texts are on disk by then; KV that is not is computed again.
+//! - SIGHUP stays ignored in a process that was started so, as `nohup` does.
 
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -11,9 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use std::{process, thread};
+use std::{io, process, thread};
 
 use anyhow::{Context, Result};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::EXIT_CRASHED;
@@ -102,7 +104,7 @@ async fn hear(
     same_signal: Duration,
     request: watch::Sender<bool>,
     is_opening: Arc<AtomicBool>,
-    report: mpsc::Sender<std::io::Result<()>>,
+    report: mpsc::Sender<io::Result<()>>,
 ) {
     let mut signals = match Signals::install() {
         Ok(signals) => signals,
@@ -116,9 +118,9 @@ async fn hear(
     let limit = if opening { MAX_OPENING_STOP_TIME } else { MAX_STOP_TIME };
     let another = async {
         let first = Instant::now();
-        signals.next().await;
+        signals.next_demand().await;
         while first.elapsed() < same_signal {
-            signals.next().await;
+            signals.next_demand().await;
         }
     };
     tokio::select! {
@@ -134,24 +136,62 @@ async fn hear(
 }
 
 pub(super) struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    /// `None`: this process ignores it.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
-    pub fn install() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
+    pub fn install() -> io::Result<Self> {
+        // Asked first: a handler replaces what it finds.
+        let hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup,
         })
     }
 
-    /// Ready at SIGTERM or SIGINT.
+    /// Ready at SIGTERM, SIGINT or SIGHUP.
     pub async fn next(&mut self) {
+        let Self { terminate, interrupt, hangup } = self;
+        let hung_up = async {
+            match hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hung_up => {}
+        }
+    }
+
+    /// Ready at SIGTERM or SIGINT. The end of one terminal may send two SIGHUP: the system sends one,
+    /// and the shell another.
+    async fn next_demand(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// Whether this process was started with SIGHUP ignored.
+#[cfg(target_os = "linux")]
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 != 0) // SIGHUP is number 1, whose bit is the first.
+}
+
+/// The same by a child, which ignores what this process ignores.
+#[cfg(not(target_os = "linux"))]
+fn ignores_hangup() -> bool {
+    let mut shell = process::Command::new("/bin/sh");
+    shell.args(["-c", "kill -HUP $$"]).stdin(process::Stdio::null());
+    shell.status().is_ok_and(|status| status.success())
 }

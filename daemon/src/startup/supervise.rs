@@ -4,8 +4,8 @@
 //! - The parent owns the socket: the port stays, and connections wait while no child serves.
 //! - A child that ends with success, or that cannot start although none crashed before, ends the
 //!   parent with the same code.
-//! - The child is in a process group of its own. The parent passes SIGTERM and SIGINT on as SIGTERM,
-//!   and kills a child that does not end within ten seconds.
+//! - The child is in a process group of its own. The parent passes SIGTERM, SIGINT and SIGHUP on as
+//!   SIGTERM, and kills a child that does not end within ten seconds.
 //! - A child whose parent was killed gets SIGTERM (on Linux).
 
 use std::ffi::OsString;

@@ -132,6 +132,31 @@ fn a_second_signal_ends_the_process_at_once() {
 }
 
 #[test]
+fn a_closed_terminal_lets_the_answer_end_and_saves_everything() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path()).args(["--model", "fake"]);
+    let mut hobd = launch.start();
+    let _stream = long_answer(&hobd);
+    Process::signal(hobd.process.id(), Signal::HUP);
+    until_stopping(&launch);
+    // The shell of the terminal sends it again.
+    Process::signal(hobd.process.id(), Signal::HUP);
+    let status = wait::until("hobd ends", || hobd.process.exit_status());
+    assert_eq!(status.code(), Some(0), "{}", launch.log());
+    assert!(!directory.path().join("data/hobd.json").exists());
+}
+
+#[test]
+fn a_hobd_that_was_started_without_hangups_serves_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path()).args(["--model", "fake"]).without_hangups();
+    let mut hobd = launch.start();
+    Process::signal(hobd.process.id(), Signal::HUP);
+    assert!(post(&hobd.client, "/v1/chat/completions", &body("a", "Hello")).is_some());
+    stop(&mut hobd, &launch);
+}
+
+#[test]
 fn a_signal_to_a_supervisor_and_its_child_counts_once() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path()).args(["--model", "fake", "--supervise"]);
