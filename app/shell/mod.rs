@@ -70,7 +70,9 @@ fn run(args: Args, started: Instant) -> Result<ExitCode> {
     let scratch = args.scratch()?;
     let resolved = args.resolve(scratch.as_ref().map(|it| it.path()))?;
     let filter = startup::log_filter(&resolved.settings.log)?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // A line that cannot be written is dropped: the default reports it by `eprintln!`, which then panics.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
+    log.with_writer(std::io::stderr).init();
     let app = build(&args, resolved, started).context("cannot start the app")?;
     let code = app.run_return(|app, event| match event {
         RunEvent::ExitRequested { api, code: None, .. } => {

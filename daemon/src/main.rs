@@ -1,6 +1,6 @@
 //! hobd: keeps a language model's context warm and answers over HTTP.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 use std::net::TcpListener;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -53,7 +53,8 @@ fn main() -> ExitCode {
     match run(args, &mut has_served) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("hobd: {}", chain_of(&error));
+            // An error: its file is full, or its reader has gone. The exit code stays.
+            writeln!(io::stderr(), "hobd: {}", chain_of(&error)).ok();
             if has_served { code(startup::EXIT_CRASHED) } else { ExitCode::FAILURE }
         }
     }
@@ -75,10 +76,13 @@ fn chain_of(error: &anyhow::Error) -> String {
 fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
     let resolved = resolve(args.flags.clone())?;
     // A program that waits for the ready file has its own output.
-    let is_interactive = std::io::stderr().is_terminal() && resolved.settings.ready_file.is_none();
+    let is_interactive = io::stderr().is_terminal() && resolved.settings.ready_file.is_none();
     let hints = args.hints || is_interactive;
     let filter = startup::log_filter(&resolved.settings.log)?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // A line that cannot be written is dropped. The default reports it by `eprintln!`, which panics for the same
+    // reason: a log on a full disk, or a reader that has ended, would end the thread that logs.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).log_internal_errors(false);
+    log.with_writer(io::stderr).init();
     if args.supervise {
         let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--supervise");
         let address = resolved.settings.listen;

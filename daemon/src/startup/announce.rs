@@ -1,6 +1,6 @@
 //! Announces the daemon: to clients by files, to people on the terminal.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -29,15 +29,17 @@ pub fn end(running: &RunningDaemon, settings: &Settings) {
 /// Prints the address and the model on standard error; with `hints`, also commands to paste. The
 /// signed-in address has the token: it is printed on a terminal only, and never into a log.
 pub fn print(running: &RunningDaemon, token: &AccessToken, model: &str, hints: bool) {
-    eprintln!("hobd serves {model} at {}", running.url());
+    let mut lines = vec![format!("hobd serves {model} at {}", running.url())];
     if hints {
         let signed = io::stderr().is_terminal().then_some(token);
-        eprintln!("\n{}\n", first_steps(running, signed));
+        lines.push(format!("\n{}\n", first_steps(running, signed)));
     }
-    eprintln!("token file: {}", running.token_file.display());
+    lines.push(format!("token file: {}", running.token_file.display()));
     if hints {
-        eprintln!("\n{}", curl(running));
+        lines.push(format!("\n{}", curl(running)));
     }
+    // An error: the terminal was closed, or the disk of the log is full. Clients read the files.
+    writeln!(io::stderr(), "{}", lines.join("\n")).ok();
 }
 
 /// The page first: most people want it.

@@ -228,6 +228,28 @@ fn prompt_text_never_reaches_the_log() {
     assert!(!log.contains(&token));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_hobd_whose_log_cannot_be_written_serves_and_saves() {
+    let directory = tempfile::tempdir().unwrap();
+    let ready_file = directory.path().join("ready.json");
+    let mut command = launch(directory.path()).args(["--model", "fake", "--log", "info"]).command();
+    command.args(["--listen", "127.0.0.1:0"]).arg("--ready-file").arg(&ready_file);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut process = Process::start(command.stderr(full));
+    let ready = wait::until("hobd serves", || {
+        assert!(process.is_running(), "it ended: {:?}", process.exit_status());
+        serde_json::from_str::<Value>(&fs::read_to_string(&ready_file).ok()?).ok()
+    });
+    let client = Client::of(&ready);
+    client.say("a", &"Remember me. ".repeat(20));
+    assert_eq!(process.terminate(wait::PATIENCE).code(), Some(0));
+
+    let hobd = Hobd::start(directory.path());
+    let tokens = hobd.say("Go on").json()["hob"]["tokens"].clone();
+    assert!(tokens["disk"].as_u64().unwrap() > 250, "{tokens}");
+}
+
 #[test]
 fn an_idle_daemon_unloads_the_model_and_the_next_request_finds_its_kv() {
     let directory = tempfile::tempdir().unwrap();
