@@ -3,7 +3,7 @@
 //! - The number of connections is bounded, WebSockets included, and so are size and time of headers. Beyond it, the
 //!   connection that has waited longest for the head of a request makes room.
 //! - A disconnect drops the request, which cancels its turn.
-//! - After `stop` no connection is accepted; running requests are dropped after `GRACE`.
+//! - After `stop` no connection is accepted; running requests, and answers over WebSockets, are dropped after `GRACE`.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -29,15 +29,31 @@ use super::{anthropic, drain, ollama, paths};
 const MAX_HEADER_TIME: Duration = Duration::from_secs(30);
 const MAX_HEADER_BYTES: usize = 64 << 10;
 const MAX_HEADERS: usize = 100;
-const MAX_CONNECTIONS: usize = 512;
+const MAX_CONNECTIONS: u32 = 512;
 /// How long running answers may go on after a stop.
 pub const GRACE: Duration = Duration::from_secs(5);
+/// After it, for WebSockets to drop their answers.
+const MAX_DROP_TIME: Duration = Duration::from_millis(500);
 
 /// One of the [`MAX_CONNECTIONS`], an extension of a connection's requests. A WebSocket keeps it: HTTP's part of the
-/// connection ends when the upgrade begins.
+/// connection ends when the upgrade begins. A stop waits until all are dropped.
 #[derive(Clone, Debug)]
 pub struct ConnectionPermit {
     _permit: Arc<OwnedSemaphorePermit>,
+    /// Changes at the stop; closed [`GRACE`] later.
+    ending: watch::Receiver<()>,
+}
+
+impl ConnectionPermit {
+    /// Ready once the server stops: what answers nothing ends now. The wait may be cancelled and repeated.
+    pub async fn stopping(&mut self) {
+        self.ending.changed().await.ok(); // An error: it has ended.
+    }
+
+    /// Ready once the time of running answers is over.
+    pub async fn ended(mut self) {
+        while self.ending.changed().await.is_ok() {}
+    }
 }
 
 /// Serves until `stop` is ready; returns when the last connection is closed.
@@ -59,14 +75,26 @@ async fn serve_until(listener: TcpListener, router: Router, mut stop: BoxFuture<
         .layer(middleware::map_request(paths::respell))
         .layer(middleware::from_fn(drain::drain));
     let (ending, _) = watch::channel(());
+    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
     let mut connections = JoinSet::new();
-    accept_until(listener, &router, &mut stop, &ending, &mut connections).await;
+    accept_until(listener, &router, &mut stop, (&ending, &room), &mut connections).await;
     ending.send_replace(());
-    let all_end = async { while connections.join_next().await.is_some() {} };
+    let all_end = async {
+        while connections.join_next().await.is_some() {}
+        all_closed(&room).await; // WebSockets too.
+    };
     if tokio::time::timeout(GRACE, all_end).await.is_err() {
-        tracing::info!(connections = connections.len(), "dropping connections that are still busy");
+        let connections = MAX_CONNECTIONS as usize - room.available_permits();
+        tracing::info!(connections, "dropping connections that are still busy");
     }
     connections.shutdown().await;
+    drop(ending);
+    tokio::time::timeout(MAX_DROP_TIME, all_closed(&room)).await.ok(); // An error: one is still busy.
+}
+
+/// Waits until no connection has a permit.
+async fn all_closed(room: &Semaphore) {
+    drop(room.acquire_many(MAX_CONNECTIONS).await);
 }
 
 /// Accepts connections until `stop` is ready.
@@ -74,21 +102,21 @@ async fn accept_until(
     listener: TcpListener,
     router: &Router,
     stop: &mut BoxFuture<'static, ()>,
-    ending: &watch::Sender<()>,
+    (ending, room): (&watch::Sender<()>, &Arc<Semaphore>),
     connections: &mut JoinSet<()>,
 ) {
-    let (room, waits) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), HeadWaits::default());
+    let waits = HeadWaits::default();
     // Polled until it is ready: dropping it would close a connection that waits for room.
-    let mut accepting = pin!(accept(&listener, &room, &waits));
+    let mut accepting = pin!(accept(&listener, room, &waits));
     loop {
         let accepted = tokio::select! {
             () = &mut *stop => return,
             accepted = accepting.as_mut() => accepted,
             Some(_) = connections.join_next() => continue, // Removes ended connections.
         };
-        accepting.set(accept(&listener, &room, &waits));
+        accepting.set(accept(&listener, room, &waits));
         let Some((stream, peer, permit)) = accepted else { continue };
-        let permit = ConnectionPermit { _permit: Arc::new(permit) };
+        let permit = ConnectionPermit { _permit: Arc::new(permit), ending: ending.subscribe() };
         let router = router.clone().layer(Extension(Peer(peer))).layer(Extension(permit));
         let service = TowerToHyperService::new(router);
         let wait = HeadWait::new(&waits);

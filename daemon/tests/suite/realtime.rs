@@ -217,6 +217,33 @@ fn a_socket_that_leaves_a_conversation_ends_no_speech_of_another_one() {
 }
 
 #[test]
+fn a_stop_lets_a_spoken_answer_end_and_then_closes_the_sockets() {
+    let mut world = Plan::new().pace(Duration::from_millis(5)).start();
+    let mut idle = Client::new(&world, "b");
+    let mut client = Client::new(&world, "a");
+    client.partial("Hello");
+    client.send(json!({"type": "response.create",
+        "response": {"max_tokens": 40, "ignore_eos": true}}));
+    assert_eq!(client.next()["type"], "response.created");
+    world.stop();
+    let done = client.answer().pop().unwrap();
+    let response = &done["response"];
+    assert_eq!(
+        (&response["status"], &response["usage"]["output_tokens"]),
+        (&json!("incomplete"), &json!(40))
+    );
+    for client in [&mut client, &mut idle] {
+        let end = loop {
+            match client.socket.read() {
+                Ok(Message::Text(_) | Message::Ping(_)) => {}
+                end => break end,
+            }
+        };
+        assert!(matches!(end, Ok(Message::Close(Some(_)))), "{end:?}");
+    }
+}
+
+#[test]
 fn closing_the_socket_cancels_the_speculative_prefill() {
     let world = Plan::new().pace(Duration::from_millis(2)).micro_batch(16).start();
     let mut client = Client::new(&world, "a");

@@ -6,6 +6,7 @@
 //!
 //! - A message is bounded, and so is what a session keeps of its messages. A client that sends nothing and answers no ping is disconnected.
 //! - Closing the socket cancels its answer and its speculative prefill.
+//! - When hobd stops, a running answer gets the time of those over HTTP; then the socket is closed.
 
 mod listening;
 mod response;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
 use hob_runtime::Residency;
 use serde_json::{Value, json};
@@ -52,25 +53,37 @@ pub async fn events(
     let upgrade = upgrade.max_message_size(MAX_MESSAGE_BYTES).max_frame_size(MAX_MESSAGE_BYTES);
     let upgrade = upgrade.protocols([PROTOCOL]);
     Ok(upgrade.on_upgrade(|socket| async move {
-        serve(speech, socket).await;
-        drop(permit);
+        let mut permit = permit;
+        let ended = permit.clone().ended();
+        tokio::select! {
+            () = serve(speech, socket, &mut permit) => {}
+            () = ended => {}
+        }
     }))
 }
 
-async fn serve(speech: Speech, mut socket: WebSocket) {
+async fn serve(speech: Speech, mut socket: WebSocket, permit: &mut ConnectionPermit) {
     let mut residency = speech.chat().engine().residency();
     let mut session = Session::new(speech);
     let mut ping = interval(PING_EVERY);
     ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut heard_at = Instant::now();
     let mut out = vec![session.created()];
+    let mut is_ending = false;
     loop {
         for event in out.drain(..) {
             if !send(&mut socket, Message::text(event.to_string())).await {
                 return;
             }
         }
+        if is_ending && !session.is_answering() {
+            let reason = "hobd stops".into();
+            send(&mut socket, Message::Close(Some(CloseFrame { code: close_code::AWAY, reason })))
+                .await;
+            return;
+        }
         tokio::select! {
+            () = permit.stopping(), if !is_ending => is_ending = true,
             message = socket.recv() => {
                 let Some(Ok(message)) = message else { return };
                 heard_at = Instant::now();

@@ -94,6 +94,12 @@ impl Session {
         }
     }
 
+    /// Whether an answer runs, or begins with a final transcript that is due.
+    pub fn is_answering(&self) -> bool {
+        let is_wanted = self.has_stopped || self.awaiting.is_some();
+        self.response.is_some() || is_wanted && self.listening.is_finishing()
+    }
+
     /// Handles an event of the client.
     pub fn receive(&mut self, text: &str) -> Events {
         let read = serde_json::from_str::<Value>(text).map_err(|error| {
