@@ -95,6 +95,7 @@ use detached::DetachedAnswers;
 pub use forward::NEEDS_ENGINE;
 use identity::{Identity, Session};
 use locks::{ConversationGuard, ConversationLocks};
+use prewarm::WaitingPrewarms;
 use privacy::{PrivacyFields, Scope};
 use recording::Recording;
 use request::ResolvedRequest;
@@ -145,6 +146,7 @@ struct Shared {
     options: Options,
     locks: ConversationLocks,
     detached: DetachedAnswers,
+    waiting_prewarms: WaitingPrewarms,
     speed: Arc<Speed>,
 }
 
@@ -163,6 +165,7 @@ impl Chat {
                 options,
                 locks,
                 detached: DetachedAnswers::default(),
+                waiting_prewarms: WaitingPrewarms::default(),
                 speed: Arc::new(speed),
             }),
         }

@@ -41,22 +41,18 @@ pub async fn prewarm(
             return Ok(Json(json!({"object": OBJECT, "hot": false})).into_response());
         }
     }
-    let accepted =
-        || (StatusCode::ACCEPTED, Json(json!({"object": OBJECT, "hot": false}))).into_response();
-    let mut answer = match chat.prewarm(&body.value, &body.session).await {
-        Err(error) if !wait && error.code == Some(SUPERSEDED) => return Ok(accepted()),
-        begun => begun?,
-    };
     if wait {
+        let mut answer = chat.prewarm(&body.value, &body.session).await?;
         answer.collect().await?;
         let (usage, hob) = (answer.usage().to_json(), answer.hob());
         let body = json!({"object": OBJECT, "hot": true, "usage": usage, "hob": hob});
         return Ok(Json(body).into_response());
     }
-    tokio::spawn(async move {
-        if let Err(error) = answer.collect().await {
-            tracing::debug!(%error, "prewarm failed");
-        }
-    });
-    Ok(accepted())
+    let begun = chat.prewarm_unattended(&body.value, &body.session).await;
+    if let Err(error) = begun
+        && error.code != Some(SUPERSEDED)
+    {
+        return Err(error);
+    }
+    Ok((StatusCode::ACCEPTED, Json(json!({"object": OBJECT, "hot": false}))).into_response())
 }

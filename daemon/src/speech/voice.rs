@@ -102,9 +102,7 @@ impl Speech {
         let Ok(body) = next_body(id, options) else { return }; // The next request says why.
         let chat = self.chat().clone();
         tokio::spawn(async move {
-            let prewarmed =
-                async { chat.prewarm(&body, &Session::default()).await?.collect().await };
-            if let Err(error) = prewarmed.await {
+            if let Err(error) = chat.prewarm_unattended(&body, &Session::default()).await {
                 tracing::debug!(%error, "the conversation was not prewarmed");
             }
         });

@@ -59,6 +59,25 @@ fn a_client_beyond_the_queue_gets_a_retry_after() {
 }
 
 #[test]
+fn prewarms_without_a_client_wait_for_an_answer_and_take_no_place_of_a_message() {
+    let world = Plan::new().queue(4).pace(Duration::from_millis(5)).start();
+    let append = || json!({"conversation": "a", "hob": {"append": true}});
+    let mut extra = endless();
+    extra.as_object_mut().unwrap().extend(append().as_object().unwrap().clone());
+    let mut stream = world.stream(json!([user("Hello")]), extra);
+    stream.next().unwrap();
+    for _ in 0..20 {
+        let accepted = world.post("/v1/prewarm", json!({"conversation": "a", "wait": false}));
+        assert_eq!(accepted.status, 202, "{}", accepted.text());
+    }
+    assert!(busy(&world), "none has waited for the end of the answer");
+    thread::scope(|scope| {
+        scope.spawn(|| world.chat(json!([user("Go on")]), append()));
+        drop(stream);
+    });
+}
+
+#[test]
 fn appends_of_one_conversation_are_served_in_order() {
     let world = Plan::new().pace(Duration::from_micros(300)).start();
     let say = |message: &str| {
