@@ -120,9 +120,9 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
                 listen = Listen::At(same);
                 model_switch.switch(changes);
             }
-            Ok(Ending::Crashed(same, death)) => {
+            Ok(Ending::Crashed(same, death, chosen)) => {
                 listen = Listen::At(same);
-                let pause = model_switch.crashed(death.to_string(), began.elapsed());
+                let pause = model_switch.crashed(death.to_string(), began.elapsed(), chosen);
                 tracing::info!(pause_secs = pause.as_secs(), "starting the engine again");
                 if stop.wait(pause) {
                     return Ok(ExitCode::SUCCESS);

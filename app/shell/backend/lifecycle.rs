@@ -128,8 +128,9 @@ impl Lifecycle<'_> {
             },
             Ending::ModelReplaced(address) => Next::Restart { address: Some(address) },
             Ending::Switched(address, changes) => Next::Switch { address, changes },
-            Ending::Crashed(address, death) => {
-                let pause = self.model_switch.lock().crashed(death.to_string(), began.elapsed());
+            Ending::Crashed(address, death, chosen) => {
+                let (reason, ran) = (death.to_string(), began.elapsed());
+                let pause = self.model_switch.lock().crashed(reason, ran, chosen);
                 restart_after(pause, address, self.publisher, orders).await
             }
             Ending::Hung(death) => Next::RestartApp(death.to_string()),

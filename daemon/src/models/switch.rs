@@ -69,6 +69,12 @@ impl SwitchRequest {
         closes
     }
 
+    /// Refuses all later requests: the engine has died. Returns what was submitted and not made; empty where nothing
+    /// was.
+    pub fn take(&self) -> Changes {
+        self.changes.lock().replace(Changes::new()).unwrap_or_default()
+    }
+
     /// Waits for a request. Cancel safe.
     pub async fn submitted(&self) -> Changes {
         loop {

@@ -321,7 +321,8 @@ impl Daemon {
             () = stop => {}
             death = death(&engine, on_hang) => {
                 tracing::error!(reason = %death, "the engine is dead");
-                ending = Ending::Crashed(running.address, death);
+                let chosen = next.catalogue.switch_request().take();
+                ending = Ending::Crashed(running.address, death, chosen);
             }
             restart = restart => ending = restart,
         }
@@ -339,7 +340,7 @@ impl Daemon {
         let has_ended = stopped.context("stopping the engine panicked")?;
         announce::end(&running, &settings);
         Ok(match ending {
-            Ending::Crashed(_, death) if !has_ended => Ending::Hung(death),
+            Ending::Crashed(_, death, _) if !has_ended => Ending::Hung(death),
             ending => ending,
         })
     }

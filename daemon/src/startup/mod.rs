@@ -108,8 +108,8 @@ pub enum Ending {
     ModelReplaced(SocketAddr),
     /// A client chose another model or other settings: restart with them at this address.
     Switched(SocketAddr, Changes),
-    /// The engine died: restart at this address.
-    Crashed(SocketAddr, Death),
+    /// The engine died: restart at this address, with what a client had chosen and no restart has made.
+    Crashed(SocketAddr, Death, Changes),
     /// The engine's thread does not end and keeps the store: only a new process can serve.
     Hung(Death),
 }

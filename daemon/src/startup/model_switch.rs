@@ -123,9 +123,13 @@ impl ModelSwitch {
         &self.crashes
     }
 
-    /// A daemon crashed after it ran for `ran`. Returns how long to wait before the next start.
-    pub fn crashed(&mut self, reason: String, ran: Duration) -> Duration {
+    /// A daemon crashed after it ran for `ran`. `chosen`: by a client, for the next start; may be empty. Returns how
+    /// long to wait before that start.
+    pub fn crashed(&mut self, reason: String, ran: Duration, chosen: Changes) -> Duration {
         self.after_crash = true;
+        if !chosen.is_empty() {
+            self.switch(chosen);
+        }
         self.crashes.add(Crash { reason, at: Some(self.time.wall_clock()().0 / 1000) }, ran)
     }
 

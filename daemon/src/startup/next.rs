@@ -3,7 +3,7 @@
 //! - The file of the next model is tried while this daemon still serves: one that cannot be used
 //!   changes nothing.
 //! - A switch that was accepted is made, also one that is requested while a replaced file is tried or
-//!   waits for running answers.
+//!   waits for running answers, and one that waits when the engine dies.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;

@@ -113,6 +113,25 @@ fn a_panic_of_the_engine_restarts_it_in_the_same_process() {
 }
 
 #[test]
+fn a_switch_that_waits_for_an_answer_is_made_after_a_panic() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path());
+    let hobd = launch.start();
+    let stream = slow_answer(&hobd, "running");
+    let switch = json!({"model": "fake:second"});
+    let accepted = hobd.client.call("POST", "/v1/models/switch").json(&switch).send();
+    assert_eq!(accepted.status, 202, "{}", accepted.text());
+    launch.inject("engine", "panic").done();
+    let status = wait::until("hobd serves again", || {
+        let answer = hobd.client.call("GET", "/v1/status").try_send().ok()?;
+        let status = (answer.status == 200).then(|| answer.json())?;
+        (status["crashes"] != 0 || status["model"] != "fake").then_some(status)
+    });
+    assert_eq!((&status["model"], &status["switch_error"]), (&json!("fake:second"), &Value::Null));
+    drop(stream);
+}
+
+#[test]
 fn a_daemon_that_starts_again_serves_where_it_cannot_announce_itself() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path());
