@@ -136,8 +136,8 @@ impl Speech {
             return Err(ApiError::new(ErrorKind::NotImplemented, message).code("no_recognizer"));
         };
         self.utterances().make_room(id)?;
-        self.start(id, &Value::Null)?;
         let dictation = recognizer.start().map_err(|error| failed(error.to_string()))?;
+        self.start(id, &Value::Null)?; // Where the recogniser fails, no user speaks, and earlier words stay.
         let name = names::answer("utt");
         let (sound, pieces) = mpsc::unbounded_channel();
         let (tell, progress) = watch::channel(Progress::Partial(String::new()));

@@ -150,6 +150,22 @@ fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
 }
 
 #[test]
+fn a_recognizer_that_cannot_be_started_drops_no_earlier_words() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("recognizer");
+    std::fs::write(&script, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&script, Permissions::from_mode(0o700)).unwrap();
+    let world = Plan::new().dictates(&[&script.display().to_string()]).start();
+    std::fs::remove_file(&script).unwrap(); // An update of the recogniser, for example.
+    world.post("/v1/conversations/a/transcript", json!({"text": "Hello", "final": true}));
+    let failed = piece(&world, "", &[0; 320]);
+    assert_eq!((failed.status, &failed.error()["code"]), (503, &json!("recognizer")));
+    let answer = world.post("/v1/conversations/a/speech-end", json!({"max_tokens": 8}));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello");
+}
+
+#[test]
 fn the_command_of_a_client_that_is_gone_is_killed() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("pid");
