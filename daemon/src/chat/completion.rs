@@ -73,7 +73,9 @@ impl Chat {
         if !request.shape.is_prewarm() {
             recording.keep(scope.recorded(), None);
             if scope.in_memory != Some(true) && request.shape.lora.is_empty() {
-                options.learned.observe(identity.named().cloned(), &subject.prompt, 0);
+                // The last token may go on in a longer prompt.
+                let end = subject.prompt.len().saturating_sub(1);
+                options.learned.observe(identity.named().cloned(), &subject.prompt, end, 0);
             }
         }
         let new = NewAnswer {

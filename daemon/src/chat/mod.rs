@@ -64,8 +64,9 @@ use hob_prewarm::{Event, PrefixName};
 use hob_runtime::Engine;
 use hob_runtime::adapters::Adapters;
 use hob_runtime::turn::Retention;
+use hob_slots::format::SegmentRef;
 use hob_slots::reanchor::Beyond;
-use hob_slots::{Timestamp, Token, TtlClass};
+use hob_slots::{Layer, Timestamp, TtlClass};
 use serde_json::Value;
 
 use crate::adapters::RequestAdapters;
@@ -75,6 +76,7 @@ use crate::conversations::transcript::{
     Continuation, OpenAnswer, Transcript, TurnStart, TurnTicket,
 };
 use crate::error::ApiError;
+use crate::explain::Subject;
 use crate::learned::Learned;
 use crate::metrics::Metrics;
 use crate::models::ModelSampling;
@@ -354,7 +356,7 @@ impl Chat {
         if !is_prewarm {
             let text = self.write_question(request, scope, &transcript, continuation);
             recording.keep(scope.recorded(), text);
-            self.observe(resolved, scope, &subject.prompt, &documents);
+            self.observe(resolved, scope, &subject, &documents);
         }
         let is_local = source.upstream().is_none();
         let assembly = || match request.messages.last() {
@@ -404,10 +406,11 @@ impl Chat {
         &self,
         resolved: &ResolvedRequest,
         scope: &Scope,
-        prompt: &[Token],
+        subject: &Subject,
         documents: &DocumentTexts,
     ) {
         let options = &self.shared.options;
+        let prompt = &subject.prompt;
         if let Some(profile) = resolved.profile.clone() {
             options.events.send(Event::Used { prefix: PrefixName::Profile(profile) });
         }
@@ -417,7 +420,13 @@ impl Chat {
         if scope.in_memory != Some(true) && may_learn {
             let prefix = resolved.preamble.as_ref().map(|preamble| &preamble.prefix);
             let covered = prefix.and_then(|prefix| prefix.tokens()).unwrap_or(0);
-            options.learned.observe(scope.identity.named().cloned(), prompt, covered);
+            let is_said = |segment: &&SegmentRef| {
+                matches!(segment.layer, Layer::User | Layer::Assistant | Layer::Tool)
+            };
+            // Where no message is found in the prompt, the next one goes on behind all of it but its last token.
+            let last = subject.segments.iter().rfind(is_said).map(|segment| segment.end as usize);
+            let end = last.unwrap_or(prompt.len() - 1);
+            options.learned.observe(scope.identity.named().cloned(), prompt, end, covered);
         }
     }
 

@@ -21,7 +21,7 @@ use hob_prewarm::{Event, LearnedLimits, LearnedName, PrefixName};
 use hob_runtime::Engine;
 use hob_slots::block::blocks_of;
 use hob_slots::store::StoreReader;
-use hob_slots::{Block, ConversationId, Timestamp, Token, TtlClass};
+use hob_slots::{Block, BlockId, ConversationId, Timestamp, Token, TtlClass};
 use parking_lot::Mutex;
 
 use crate::blocking::compute;
@@ -82,17 +82,20 @@ impl Learned {
         learned
     }
 
-    /// A prompt was sent. `covered_tokens`: of its profile's prefix.
+    /// A prompt was sent. `end`: the tokens with which the next prompt of its conversation begins; the start of the
+    /// answer, which follows them, may be written otherwise there. `covered_tokens`: of its profile's prefix.
     pub fn observe(
         &self,
         conversation: Option<ConversationId>,
         tokens: &[Token],
+        end: usize,
         covered_tokens: usize,
     ) {
-        if self.shared.options.limits.prefixes > 0 {
+        if self.shared.options.limits.prefixes > 0 && !tokens.is_empty() {
             let (learned, tokens) = (self.clone(), tokens.to_vec());
+            let end = end.clamp(1, tokens.len());
             tokio::spawn(compute(move || {
-                learned.observe_now(conversation, &tokens, covered_tokens);
+                learned.observe_now(conversation, &tokens, end, covered_tokens);
             }));
         }
     }
@@ -134,16 +137,23 @@ impl Learned {
         &self,
         conversation: Option<ConversationId>,
         tokens: &[Token],
+        end: usize,
         covered_tokens: usize,
     ) {
-        let end = |block: &Block| BlockEnd(block.id, block.range.end);
         let mut blocks = self.blocks(tokens);
-        // The start of the answer follows the last message, and is no block of its own yet.
-        blocks.pop_if(|last| !self.is_border(&tokens[last.range.clone()]));
-        let blocks = blocks.iter().map(end).collect();
-        let prompt = Prompt { conversation, blocks, covered_tokens };
+        // Of the tokens before `end`, which is at least 1.
+        let name = |end: usize| {
+            let block = &blocks[blocks.partition_point(|block| block.range.end < end)];
+            BlockId::child(block.named_after(), &tokens[block.range.start..end])
+        };
         let lesson = {
             let mut state = self.shared.state.lock();
+            let ends = state.learner.ends().filter(|end| (1..=tokens.len()).contains(end));
+            let (last, beginnings) = (BlockEnd(name(end), end), ends.map(name).collect());
+            // The start of the answer follows the last message, and is no block of its own yet.
+            blocks.pop_if(|last| !self.is_border(&tokens[last.range.clone()]));
+            let blocks = blocks.iter().map(|block| BlockEnd(block.id, block.range.end)).collect();
+            let prompt = Prompt { conversation, blocks, last, beginnings, covered_tokens };
             let lesson = state.learner.observe(&prompt, self.now());
             if let Some((name, length)) = &lesson.learned {
                 state.tokens.insert(name.clone(), tokens[..*length].to_vec());

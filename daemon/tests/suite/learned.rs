@@ -57,6 +57,18 @@ fn three_conversations_without_a_key_teach_their_system_prompt() {
 }
 
 #[test]
+fn short_questions_teach_it_where_no_token_ends_the_users_turn() {
+    const TEMPLATE: &str = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n\
+        {% endfor %}[assistant]";
+    let world = Plan::new().chat_template(TEMPLATE).start();
+    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
+        ask(&world, question);
+    }
+    let prefix = until_warm(&world, 1).remove(0);
+    assert!(number(&prefix["tokens"]) < rules().len() + 16, "no question is in it: {prefix}");
+}
+
+#[test]
 fn the_command_line_lists_and_forgets_them() {
     let directory = tempfile::tempdir().unwrap();
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());

@@ -5,7 +5,8 @@
 //!   [`WINDOW`] (7 days) share it, at least [`MIN_TOKENS`] (128) longer than the profile's prefix and
 //!   than any learned one in it. The longest such beginning counts.
 //! - Prompts are known by the hashes of their blocks: no text and no token is remembered.
-//! - Requests without a name belong to one conversation when one continues the other's prompt.
+//! - Requests without a name belong to one conversation when one continues the other's prompt. Whole blocks do not tell:
+//!   where the template ends a user's turn with no token of its own, a short question is in none.
 //! - Learned prefixes have a budget of number and tokens; the one with the fewest conversations
 //!   times tokens leaves. One that no prompt began with for [`UNUSED`] (14 days) is forgotten, and so
 //!   is one of which too few conversations are left when others are deleted.
@@ -65,6 +66,11 @@ pub struct Prompt {
     pub conversation: Option<ConversationId>,
     /// Its whole blocks, in order.
     pub blocks: Vec<BlockEnd>,
+    /// The name of all of it up to the end of its last message, and that position. The next prompt of its conversation
+    /// begins with the same tokens.
+    pub last: BlockEnd,
+    /// The names of its beginnings that end at the positions of [`Learner::ends`].
+    pub beginnings: Vec<BlockId>,
     /// Tokens of the profile's prefix that it begins with.
     pub covered_tokens: usize,
 }
@@ -99,7 +105,7 @@ pub struct LearnedPrefix {
 #[serde(rename_all = "snake_case")]
 enum Conversation {
     Named(ConversationId),
-    /// The last block of the first prompt of a conversation without a name.
+    /// [`Prompt::last`] of the first prompt of a conversation without a name.
     Unnamed(BlockId),
 }
 
@@ -108,8 +114,11 @@ enum Conversation {
 struct SeenPrompt {
     #[serde(rename = "speaker")] // So saved files have it.
     conversation: Conversation,
-    /// The last block of its latest prompt.
+    /// [`Prompt::last`] of its latest prompt.
     last: BlockId,
+    /// The position; 0 in files of earlier versions, whose `last` is a block.
+    #[serde(default)]
+    end: usize,
     at: Timestamp,
     /// Within the budget of tokens.
     blocks: Vec<BlockEnd>,
@@ -219,15 +228,20 @@ impl Learner {
         &self.memory.prefixes
     }
 
+    /// Where the latest prompts of the conversations without a name end.
+    pub fn ends(&self) -> impl Iterator<Item = usize> {
+        let is_unnamed = |it: &&SeenPrompt| matches!(it.conversation, Conversation::Unnamed(_));
+        self.memory.prompts.iter().filter(is_unnamed).map(|it| it.end)
+    }
+
     /// A prompt was sent.
     pub fn observe(&mut self, prompt: &Prompt, now: Timestamp) -> Lesson {
         let mut lesson = Lesson { forgotten: self.expire(now), ..Lesson::default() };
-        let Some(last) = prompt.blocks.last() else { return lesson };
-        if self.limits.prefixes == 0 {
+        if prompt.blocks.is_empty() || self.limits.prefixes == 0 {
             return lesson;
         }
         lesson.is_new = !lesson.forgotten.is_empty();
-        let conversation = self.remember(prompt, last.0, now, &mut lesson.is_new);
+        let conversation = self.remember(prompt, now, &mut lesson.is_new);
         for prefix in &mut self.memory.prefixes {
             if prefix.begins(&prompt.blocks) {
                 lesson.is_new |= prefix.used_at.age(now) >= SAVE_USE_AFTER;
@@ -303,24 +317,17 @@ impl Learner {
     }
 
     /// Remembers the prompt, unless an earlier one of its conversation is.
-    fn remember(
-        &mut self,
-        prompt: &Prompt,
-        last: BlockId,
-        now: Timestamp,
-        is_new: &mut bool,
-    ) -> Conversation {
+    fn remember(&mut self, prompt: &Prompt, now: Timestamp, is_new: &mut bool) -> Conversation {
         let named = prompt.conversation.clone().map(Conversation::Named);
         let is_same = |seen: &&mut SeenPrompt| match (&named, &seen.conversation) {
             (Some(conversation), seen) => conversation == seen,
-            (None, Conversation::Unnamed(_)) => {
-                prompt.blocks.iter().any(|block| block.0 == seen.last)
-            }
+            (None, Conversation::Unnamed(_)) => prompt.beginnings.contains(&seen.last),
             (None, Conversation::Named(_)) => false,
         };
+        let BlockEnd(last, end) = prompt.last;
         if let Some(seen) = self.memory.prompts.iter_mut().find(is_same) {
             *is_new |= seen.at.age(now) >= SAVE_USE_AFTER;
-            (seen.last, seen.at) = (last, now);
+            (seen.last, seen.end, seen.at) = (last, end, now);
             return seen.conversation.clone();
         }
         *is_new = true;
@@ -330,6 +337,7 @@ impl Learner {
         self.memory.prompts.push(SeenPrompt {
             conversation: conversation.clone(),
             last,
+            end,
             at: now,
             blocks,
         });

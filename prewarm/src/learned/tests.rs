@@ -1,4 +1,4 @@
-//! Prompts are texts: each letter is a block of 64 tokens, and `|` ends a message.
+//! Prompts are texts: each letter is a block of 64 tokens, and what follows `.` fills no block.
 
 use proptest::prelude::*;
 
@@ -52,8 +52,20 @@ fn prompt(conversation: Option<&str>, text: &str) -> Prompt {
         parent = BlockId::child(parent, &[Token(letter as i32)]);
         BlockEnd(parent, (at + 1) * 64)
     };
-    let blocks = text.chars().enumerate().map(block).collect();
-    Prompt { conversation: conversation.map(id), blocks, covered_tokens: 0 }
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    let blocks: Vec<BlockEnd> = whole.chars().enumerate().map(block).collect();
+    let parts = rest.char_indices().map(|(at, _)| {
+        let tokens: Vec<_> = rest[..=at].chars().map(|letter| Token(letter as i32)).collect();
+        BlockEnd(BlockId::child(parent, &tokens), blocks.len() * 64 + tokens.len())
+    });
+    let ends: Vec<BlockEnd> = blocks.iter().copied().chain(parts).collect();
+    Prompt {
+        conversation: conversation.map(id),
+        last: *ends.last().unwrap(),
+        beginnings: ends.iter().map(|end| end.0).collect(),
+        blocks,
+        covered_tokens: 0,
+    }
 }
 
 /// The name of the prefix `text`.
@@ -90,6 +102,16 @@ fn requests_without_a_name_teach_a_prefix() {
     world.unnamed("SSSy");
     world.unnamed("SSSxab"); // The next turn of the first conversation.
     assert_eq!(world.unnamed("SSSz").learned, Some((name("SSS"), 3 * 64)));
+}
+
+#[test]
+fn questions_that_fill_no_block_are_of_different_conversations() {
+    let mut world = World::new();
+    for text in ["SSS.x", "SSS.xyz", "SSS.y", "SSS.y"] {
+        assert_eq!(world.unnamed(text).learned, None, "{text}");
+    }
+    assert_eq!(world.learner.ends().collect::<Vec<_>>(), [3 * 64 + 3, 3 * 64 + 1]);
+    assert_eq!(world.unnamed("SSS.z").learned, Some((name("SSS"), 3 * 64)));
 }
 
 #[test]
