@@ -1,5 +1,6 @@
 //! Speech over a WebSocket: the realtime events and the answer.
 
+use std::net::Shutdown;
 use std::time::Duration;
 
 use hob_runtime::SlotState;
@@ -195,6 +196,22 @@ fn the_next_request_of_a_conversation_does_not_wait_for_the_voice() {
 /// As one whose network was lost leaves it a minute after it has connected again.
 #[test]
 fn a_socket_that_leaves_a_conversation_ends_no_speech_of_another_one() {
+    speech_goes_on(|before| {
+        before.send(json!({"type": "session.update", "session": {"conversation": "b"}}));
+        assert_eq!(before.next()["session"]["conversation"], "b");
+    });
+}
+
+#[test]
+fn a_socket_that_is_closed_ends_no_speech_of_another_one() {
+    speech_goes_on(|before| {
+        before.socket.get_ref().shutdown(Shutdown::Write).unwrap();
+        while before.socket.read().is_ok() {} // It ends once the session has.
+    });
+}
+
+/// A client speaks over a new socket while its old one `leaves`.
+fn speech_goes_on(leaves: impl FnOnce(&mut Client)) {
     let world = World::new();
     let mut before = Client::new(&world, "a");
     before.send(started());
@@ -208,10 +225,8 @@ fn a_socket_that_leaves_a_conversation_ends_no_speech_of_another_one() {
     client.send(json!({"type": "nonsense"}));
     assert_eq!(client.next()["error"]["code"], "unknown_event", "its words have arrived");
 
-    before.send(json!({"type": "session.update", "session": {"conversation": "b"}}));
-    assert_eq!(before.next()["session"]["conversation"], "b");
-    client.complete("Hello there.");
-    client.send(stopped());
+    leaves(&mut before);
+    client.send(json!({"type": "response.create"})); // With the words so far.
     let done = client.answer().pop().unwrap();
     assert_eq!(done["response"]["usage"]["output_tokens"], 1, "the session's options: {done}");
 }

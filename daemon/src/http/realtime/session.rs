@@ -418,8 +418,6 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.response = None;
-        if let Some(conversation) = &self.conversation {
-            self.speech.cancel(conversation);
-        }
+        self.forget_words();
     }
 }
