@@ -3,7 +3,9 @@
 //! - A request names an adapter by its name, by its place in the setting, or by its path as the setting has
 //!   it. A path of a request is compared, and never opened.
 //! - A file is hashed, its header is read and a child process tries it before the engine loads it; again
-//!   when it has changed. What was found is remembered.
+//!   when it has changed.
+//! - A file that passed is remembered. One that did not is checked again by the next request: memory or the disk may
+//!   be to blame. What is to blame on the file itself is remembered by [`HashCache`] and the [`Probe`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ use crate::blocking::compute;
 use crate::error::ApiError;
 use crate::wire::lora::{AdapterName, WantedAdapter};
 
-/// Tries a file of this content in a child process.
+/// Tries a file of this content in a child process. One that is to blame itself is not tried twice.
 ///
 /// # Errors
 /// The reason why it cannot be used.
@@ -44,17 +46,17 @@ pub struct RequestAdapters {
 
 struct Shared {
     options: Options,
-    /// By the place in the setting.
-    checked: Mutex<BTreeMap<usize, Checked>>,
+    /// Those that passed, by the place in the setting.
+    checked: Mutex<BTreeMap<usize, Passed>>,
     /// Held while a file is checked: one at a time.
     checking: Mutex<()>,
 }
 
-/// What was found of a file.
+/// A file that can be used.
 #[derive(Clone)]
-struct Checked {
+struct Passed {
     identity: FileIdentity,
-    content: Result<FileDigest, String>,
+    content: FileDigest,
 }
 
 impl RequestAdapters {
@@ -116,31 +118,30 @@ impl RequestAdapters {
 
     fn file(&self, place: usize, wanted: &WantedAdapter) -> Result<AdapterFile, ApiError> {
         let NamedAdapter { name, path } = &self.list()[place];
-        let Checked { identity, content } = self.checked(place, path);
-        let sha256 = content.map_err(|reason| {
+        let Passed { identity, content } = self.checked(place, path).map_err(|reason| {
             let message = format!("the adapter `{name}` cannot be used: {reason}");
             ApiError::field(wanted.field(), message).code("adapter_unusable")
         })?;
-        let lora = Lora { sha256, scale: wanted.scale };
+        let lora = Lora { sha256: content, scale: wanted.scale };
         Ok(AdapterFile { name: name.clone(), path: path.clone(), identity, lora })
     }
 
-    fn checked(&self, place: usize, path: &Path) -> Checked {
+    fn checked(&self, place: usize, path: &Path) -> Result<Passed, String> {
         let known = || {
             let known = self.shared.checked.lock().get(&place).cloned();
             known.filter(|known| known.identity == FileIdentity::of(path))
         };
         if let Some(known) = known() {
-            return known;
+            return Ok(known);
         }
         let _one_at_a_time = self.shared.checking.lock();
         if let Some(known) = known() {
-            return known;
+            return Ok(known);
         }
         let identity = FileIdentity::of(path);
-        let checked = Checked { identity, content: self.check(path) };
-        self.shared.checked.lock().insert(place, checked.clone());
-        checked
+        let passed = Passed { identity, content: self.check(path)? };
+        self.shared.checked.lock().insert(place, passed.clone());
+        Ok(passed)
     }
 
     fn check(&self, path: &Path) -> Result<FileDigest, String> {
@@ -179,4 +180,40 @@ fn check_header(path: &Path, architecture: &str) -> Result<(), String> {
         return Ok(());
     };
     Err(format!("{}: {reason}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use hob_testkit::Gguf;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_tried_until_it_passes_and_then_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("style.gguf");
+        let header = Gguf::empty().text("general.type", "adapter").text("adapter.type", "lora");
+        header.text("general.architecture", "llama").tensor("a", [1, 1], &[0.0]).write(&path);
+        let tries = Arc::new(AtomicUsize::new(0));
+        let counted = tries.clone();
+        let probe = move |_: &Path, _: FileDigest| match counted.fetch_add(1, Ordering::SeqCst) {
+            0 => Err("out of memory".to_owned()),
+            _ => Ok(()),
+        };
+        let adapters = RequestAdapters::new(Options {
+            adapters: vec![NamedAdapter { name: "style".to_owned(), path }],
+            architecture: "llama".to_owned(),
+            hashes: directory.path().join("hashes.json"),
+            probe: Some(Box::new(probe)),
+        });
+        let wanted = [WantedAdapter { name: AdapterName::Place(0), index: 0, scale: 1.0 }];
+        let refused = adapters.resolve_now(&wanted).unwrap_err();
+        assert!(refused.message.contains("out of memory"), "{}", refused.message);
+        for _ in 0..2 {
+            adapters.resolve_now(&wanted).unwrap();
+        }
+        assert_eq!(tries.load(Ordering::SeqCst), 2);
+    }
 }
