@@ -41,6 +41,8 @@ struct Call {
     id: String,
     name: String,
     arguments: String,
+    /// The number that another engine gave it.
+    given: Option<u64>,
 }
 
 /// What a push added.
@@ -127,25 +129,37 @@ impl Assembly {
         self.reasoning.push_str(&delta.reasoning);
         self.is_reasoning = delta.content.is_empty() && !delta.reasoning.is_empty();
         for piece in &mut delta.tool_calls {
-            let text = |pointer: &str| piece.pointer(pointer).and_then(Value::as_str);
-            let index = piece["index"].as_u64().map_or(self.calls.len(), |index| index as usize);
-            let arguments = text("/function/arguments").unwrap_or_default().to_owned();
+            let text = |pointer: &str| {
+                piece.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+            };
+            let (id, name, arguments) =
+                (text("/id"), text("/function/name"), text("/function/arguments"));
+            let given = piece["index"].as_u64();
+            let known = self.known_call(given, &id, &name);
+            let index = known.unwrap_or(self.calls.len());
             // A call's name comes before its arguments.
-            if index >= self.calls.len() {
-                let own = || names::call(self.dialect);
-                let id = text("/id").filter(|id| !id.is_empty()).map_or_else(own, str::to_owned);
-                let name = text("/function/name").unwrap_or_default().to_owned();
+            if known.is_none() {
+                let id = if id.is_empty() { names::call(self.dialect) } else { id };
                 *piece = json!({"index": index, "id": id, "type": "function",
                     "function": {"name": name, "arguments": arguments}});
-                self.calls.push(Call { id, name, arguments: String::new() });
+                self.calls.push(Call { id, name, arguments: String::new(), given });
             } else {
                 *piece = json!({"index": index, "function": {"arguments": arguments}});
             }
-            if let Some(call) = self.calls.get_mut(index) {
-                call.arguments.push_str(&arguments);
-            }
+            self.calls[index].arguments.push_str(&arguments);
         }
         delta
+    }
+
+    /// The place of the call with which a piece of another engine goes on; `None`: it begins one. Engines number calls
+    /// from 0 or from 1, or give each the number 0 or none: a name with an id of its own begins another call.
+    fn known_call(&self, given: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let place = match given {
+            Some(_) => self.calls.iter().rposition(|call| call.given == given)?,
+            None => self.calls.len().checked_sub(1)?,
+        };
+        let may_begin = !name.is_empty() && (given.is_none() || !id.is_empty());
+        (!may_begin || self.calls[place].id == id).then_some(place)
     }
 
     pub fn finish(&mut self) -> Delta {
@@ -207,7 +221,7 @@ impl Assembly {
                     let id = names::call(self.dialect);
                     delta.tool_calls.push(json!({"index": index, "id": id, "type": "function",
                         "function": {"name": name, "arguments": ""}}));
-                    self.calls.push(Call { id, name, arguments: String::new() });
+                    self.calls.push(Call { id, name, arguments: String::new(), given: None });
                     self.is_in_call = true;
                 }
                 Part::ToolCallArguments { index, json_fragment } => {
@@ -340,6 +354,32 @@ mod tests {
             assert_eq!(more, json!({"index": 0, "function": {"arguments": "}"}}));
             let call = assembly.message().to_json()["tool_calls"][0].clone();
             assert_eq!((&call["id"], &call["function"]["arguments"]), (&begun["id"], &json!("{}")));
+        }
+    }
+
+    #[test]
+    fn calls_of_another_engine_are_told_apart_however_it_numbers_them() {
+        for numbers in [[Some(0), Some(1)], [Some(1), Some(2)], [Some(0), Some(0)], [None, None]] {
+            let mut assembly = Assembly::verbatim();
+            let pieces = |(number, id): (Option<u64>, &str)| {
+                [
+                    json!({"index": number, "id": id, "function": {"name": "look", "arguments": "{"}}),
+                    json!({"index": number, "function": {"arguments": "}"}}),
+                ]
+            };
+            let tool_calls = numbers.into_iter().zip(["c1", "c2"]).flat_map(pieces).collect();
+            let delta = assembly.accept(Delta { tool_calls, ..Delta::default() });
+            let places = delta.tool_calls.iter().map(|piece| piece["index"].as_u64());
+            let places: Vec<Option<u64>> = places.collect();
+            assert_eq!(places, [0, 0, 1, 1].map(Some), "{numbers:?}");
+            let calls = assembly.message().to_json()["tool_calls"].clone();
+            for (at, id) in ["c1", "c2"].into_iter().enumerate() {
+                let call = &calls[at];
+                assert_eq!(
+                    (&call["id"], &call["function"]["arguments"]),
+                    (&json!(id), &json!("{}"))
+                );
+            }
         }
     }
 
