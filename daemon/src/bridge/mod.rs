@@ -7,7 +7,8 @@
 //!   doubles up to a minute.
 //! - A prompt is the message of a user in a chat. It belongs to a conversation where the message names one, as in every
 //!   other request; else nothing of it is stored.
-//! - Requests run side by side. A lost connection cancels them: the agent sends them again.
+//! - Requests run side by side. A lost connection cancels them: the agent sends them again. A stop of the daemon waits
+//!   for them as long as for those over HTTP.
 //! - A message opens no file: `load` loads the weights of the daemon's own model, whichever path it names.
 
 pub mod device;
@@ -21,6 +22,7 @@ use futures_util::{SinkExt, StreamExt};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::Message;
@@ -64,6 +66,8 @@ pub struct Options {
 pub struct Bridge {
     url: String,
     state: Arc<Mutex<State>>,
+    /// Messages of the connected agent without an answer.
+    unanswered: Arc<watch::Sender<usize>>,
 }
 
 #[derive(Default)]
@@ -75,7 +79,8 @@ struct State {
 impl Bridge {
     /// Dials until the runtime ends.
     pub fn start(options: Options) -> Self {
-        let bridge = Self { url: options.place.url.clone(), state: Arc::default() };
+        let url = options.place.url.clone();
+        let bridge = Self { url, state: Arc::default(), unanswered: Arc::default() };
         tokio::spawn(bridge.clone().run(options));
         bridge
     }
@@ -89,10 +94,18 @@ impl Bridge {
         }
     }
 
+    /// Waits until the agent has the answers to all that it has asked.
+    pub async fn all_answered(&self) {
+        let mut unanswered = self.unanswered.subscribe();
+        // An error is impossible: `self` has the sender.
+        let _ = unanswered.wait_for(|&count| count == 0).await;
+    }
+
     async fn run(self, options: Options) {
         let mut pause = FIRST_PAUSE;
         loop {
             let ended = self.serve(&options).await;
+            self.unanswered.send_replace(0);
             if std::mem::take(&mut self.state.lock().is_connected) {
                 pause = FIRST_PAUSE;
             }
@@ -132,12 +145,14 @@ impl Bridge {
                         tracing::debug!("a message of the device bridge was not understood");
                         continue;
                     };
+                    self.unanswered.send_modify(|count| *count += 1);
                     requests.spawn(answer(options.chat.clone(), asked, answers.clone()));
                 }
                 Some(answer) = answered.recv() => {
                     if let Err(ended) = send(&mut socket, &answer).await {
                         return ended;
                     }
+                    self.unanswered.send_modify(|count| *count = count.saturating_sub(1));
                 }
                 Some(_) = requests.join_next() => {} // Removes those that have ended.
             }

@@ -327,9 +327,14 @@ impl Daemon {
             restart = restart => ending = restart,
         }
         parts.storage.end_watches();
-        // A detached answer may have no connection for which the server waits.
-        let detached = timeout(GRACE, parts.chat.detached().all_end());
-        let ((), _) = tokio::join!(server.close(), detached); // An error: one runs still.
+        // Detached answers may have no connection for which the server waits, and those of an agent have none.
+        let of_agent = async {
+            if let Some(bridge) = &parts.bridge {
+                bridge.all_answered().await;
+            }
+        };
+        let others = async { tokio::join!(parts.chat.detached().all_end(), of_agent) };
+        let ((), _) = tokio::join!(server.close(), timeout(GRACE, others)); // An error: one runs still.
         if let Some(sharing) = &parts.conversations.sharing {
             sharing.flush(PUBLISHING).await;
         }

@@ -4,7 +4,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
-use hob_testkit::{Hobd, Launch, wait};
+use hob_testkit::{Hobd, Launch, Process, Signal, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tungstenite::handshake::server::{Request, Response};
@@ -184,6 +184,25 @@ fn requests_run_side_by_side_and_end_with_the_connection() {
 }
 
 #[cfg(feature = "llama")]
+#[test]
+fn a_stop_lets_an_answer_end() {
+    let (agent, directory) = (Agent::listen(), TempDir::new().unwrap());
+    let mut hobd = agent.start(directory.path(), "fake");
+    let mut device = agent.accept();
+    let words = ["tea"; 25].join(" "); // The fake model writes a byte each 10 ms.
+    device.send(&generate("a", &format!("Say this slowly: {words}")));
+    wait::until("the answer has begun", || {
+        let slots = hobd.client.get("/v1/status")["slots"].clone();
+        let mut slots = slots.as_array()?.iter();
+        slots.any(|slot| slot["state"] == "decoding").then_some(())
+    });
+    Process::signal(hobd.process.id(), Signal::TERM);
+    let answer = device.read();
+    assert_eq!((&answer["ok"], answer["text"].as_str()), (&json!(true), Some(words.as_str())));
+    let status = wait::until("hobd ends", || hobd.process.exit_status());
+    assert_eq!(status.code(), Some(0));
+}
+
 #[test]
 fn an_embedding_model_embeds() {
     let (agent, directory) = (Agent::listen(), TempDir::new().unwrap());
