@@ -66,7 +66,8 @@ pub fn copy(
             )?
             .execute(*of)?;
     }
-    for (fingerprint, timelines) in tokens::load_models(connection, original)? {
+    for fingerprint in tokens::models(connection, original)? {
+        let timelines = tokens::load_all(connection, original, fingerprint)?;
         let ends = ends(connection, path, fingerprint)?;
         let cut = |timeline: &Vec<Token>| {
             last_end(&ends, timeline).map(|end| (end.place, timeline[..end.tokens].to_vec()))

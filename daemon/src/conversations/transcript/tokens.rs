@@ -95,17 +95,16 @@ pub fn load_all(
     Ok(std::iter::once(last).chain(branches.into_iter().map(|(_, it)| it)).collect())
 }
 
-/// All timelines of a conversation by their model, in the order of [`load_all`].
-pub fn load_models(
+/// The models that the conversation has a timeline of.
+pub fn models(
     connection: &Connection,
     conversation: &ConversationId,
-) -> Result<Vec<(ModelHash, Vec<Vec<Token>>)>, TranscriptError> {
+) -> Result<Vec<ModelHash>, TranscriptError> {
     let mut select =
         connection.prepare_cached("SELECT fingerprint FROM tokens WHERE conversation = ?1")?;
-    let models = select.query_map([conversation.as_str()], |row| row.get::<_, String>(0))?;
-    let models: Vec<String> = models.collect::<Result<_, _>>()?;
-    let models = models.iter().filter_map(|model| model.parse().ok());
-    models.map(|model| Ok((model, load_all(connection, conversation, model)?))).collect()
+    let names = select.query_map([conversation.as_str()], |row| row.get::<_, String>(0))?;
+    let names: Vec<String> = names.collect::<Result<_, _>>()?;
+    Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
 }
 
 /// Saves the timelines of a new conversation, in the order of [`load_all`].
