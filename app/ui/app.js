@@ -11,6 +11,7 @@ import {
   go,
   help,
   html,
+  importModule,
   lazy,
   loadLanguage,
   locale,
@@ -35,15 +36,15 @@ import { ChatPage } from "./chat/page.js";
 import { Chats } from "./chat/side.js";
 
 const PAGES = {
-  library: "./pages/library/page.js",
-  memory: "./pages/memory/page.js",
-  profiles: "./pages/profiles/page.js",
-  models: "./pages/models/page.js",
-  settings: "./pages/settings/page.js",
+  library: "/pages/library/page.js",
+  memory: "/pages/memory/page.js",
+  profiles: "/pages/profiles/page.js",
+  models: "/pages/models/page.js",
+  settings: "/pages/settings/page.js",
 };
 
 /** Beside those that the sidebar links. */
-const ALL_PAGES = { ...PAGES, trash: "./pages/trash/page.js" };
+const ALL_PAGES = { ...PAGES, trash: "/pages/trash/page.js" };
 
 /** The styles of those pages: they use each other's, and no chat needs them. */
 let styles = null;
@@ -68,10 +69,8 @@ function loadStyle(name) {
   });
 }
 
-/** Browsers remember that a module could not be loaded: each further try has another address. */
-async function importPage(page, tries) {
-  const importing = import(tries ? `${ALL_PAGES[page]}?try=${tries}` : ALL_PAGES[page]);
-  const [module] = await Promise.all([withTexts(importing), loadStyles()]);
+async function importPage(page) {
+  const [module] = await Promise.all([withTexts(importModule(ALL_PAGES[page])), loadStyles()]);
   return module;
 }
 
@@ -117,7 +116,7 @@ function App() {
 /** Loaded for a browser without a token. */
 const connect = lazy(async () => {
   await loadStyle("connect");
-  return withTexts(import("./pages/connect.js"));
+  return withTexts(importModule("/pages/connect.js"));
 });
 
 function Connect() {
@@ -125,7 +124,7 @@ function Connect() {
   return page && html`<${page.Connect} />`;
 }
 
-const helpDialog = lazy(() => withTexts(import("./parts/help.js")));
+const helpDialog = lazy(() => withTexts(importModule("/parts/help.js")));
 
 function HelpOn() {
   const { open } = useStore(help);
@@ -180,7 +179,7 @@ function LoadedPage({ page, detail }) {
   }, [page, isAway, tries]);
   async function load() {
     try {
-      const { Page } = await importPage(page, tries);
+      const { Page } = await importPage(page);
       setPage(() => Page);
       setError(null);
     } catch (error) {

@@ -1,6 +1,6 @@
 // The menu of a chat, and the export of chats.
 
-import { api, t, withTexts } from "/lib.js";
+import { api, importModule, t, withTexts } from "/lib.js";
 import { askText, download, orToast } from "/parts.js";
 import { conversationPath, isPrivate, pin, rename } from "./chats.js";
 import { toggle } from "./picked.js";
@@ -54,7 +54,7 @@ async function exportChat(chat, format, extension) {
 
 /** Leaves the page of a chat that is deleted. */
 export async function deleteChats(list) {
-  const module = await orToast(withTexts(import("./deleting.js")));
+  const module = await orToast(withTexts(importModule("/chat/deleting.js")));
   await module?.deleteChats(list);
 }
 

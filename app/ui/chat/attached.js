@@ -1,12 +1,12 @@
 // The documents above the composer's field, and the three ways by which they come there: the button, a
 // paste and a drop (which the page takes).
 
-import { html, lazy, t, useEffect, useRef, useStore, withTexts } from "/lib.js";
+import { html, importModule, lazy, t, useEffect, useRef, useStore, withTexts } from "/lib.js";
 import { IconButton } from "/parts.js";
 import { DocumentChip } from "../documents/chip.js";
 import { documentState } from "../documents/words.js";
 
-const larger = lazy(() => withTexts(import("./larger-for-document.js")));
+const larger = lazy(() => withTexts(importModule("/chat/larger-for-document.js")));
 
 /** A longer paste becomes a document. */
 const MAX_PASTED_CHARS = 2000;

@@ -1,10 +1,10 @@
 // A block of code: its language, a switch that wraps its lines, and Copy.
 
-import { classes, html, lazy, pure, t, useMemo, useState } from "/lib.js";
+import { classes, html, importModule, lazy, pure, t, useMemo, useState } from "/lib.js";
 import { copy } from "/parts.js";
 
 /** Loaded with the first block of code; until then it is in one colour. */
-const colours = lazy(() => import("/lib/highlight.js"));
+const colours = lazy(() => importModule("/lib/highlight.js"));
 
 export const Code = pure(({ code, language }) => {
   const [isWrapped, setWrapped] = useState(false);

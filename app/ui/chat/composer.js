@@ -1,6 +1,18 @@
 // The message field. Focusing it prewarms the chat; finished words are computed while the user types.
 
-import { html, isComposing, lazy, t, useEffect, useLayoutEffect, useRef, useState, useStore, withTexts } from "/lib.js";
+import {
+  html,
+  importModule,
+  isComposing,
+  lazy,
+  t,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  useStore,
+  withTexts,
+} from "/lib.js";
 import { Button, fitToText, Icon } from "/parts.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { chatOf, chats, prewarm } from "./chats.js";
@@ -8,7 +20,7 @@ import { PushToTalk } from "./push-to-talk.js";
 import { kvFields } from "./request.js";
 import { SamplingChoice } from "./sampling-choice.js";
 
-const templateList = lazy(() => withTexts(import("./template-list.js")));
+const templateList = lazy(() => withTexts(importModule("/chat/template-list.js")));
 const TEMPLATE = /^\/[^/\n]*$/;
 
 export function Composer({ conversation }) {

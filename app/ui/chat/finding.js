@@ -2,11 +2,11 @@
 //
 // - Without the CSS Custom Highlight API, the browser's own search stays.
 
-import { createStore, lazy, withTexts } from "/lib.js";
+import { createStore, importModule, lazy, withTexts } from "/lib.js";
 
 export const finding = createStore({ open: false, asked: 0 });
 
-export const findBar = lazy(() => withTexts(import("./find-bar.js")));
+export const findBar = lazy(() => withTexts(importModule("/chat/find-bar.js")));
 
 /** False where the browser searches. */
 export function find() {

@@ -1,9 +1,9 @@
 // A formula. Where the converter to MathML finds an error, and until it is loaded, the formula is shown as it was
 // written.
 
-import { classes, html, lazy, pure } from "/lib.js";
+import { classes, html, importModule, lazy, pure } from "/lib.js";
 
-const converter = lazy(() => import("./mathml.js"));
+const converter = lazy(() => importModule("/chat/mathml.js"));
 
 export const Formula = pure(({ tex, isDisplay, isCut }) => {
   const module = converter.use(!isCut);

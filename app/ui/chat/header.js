@@ -1,7 +1,7 @@
 // The head of a chat: title, model, instructions, how full the context is, and whether the next answer
 // begins at once.
 
-import { classes, html, lazy, t, useEffect, useState, withTexts } from "/lib.js";
+import { classes, html, importModule, lazy, t, useEffect, useState, withTexts } from "/lib.js";
 import { Icon, Menu, ShowSide } from "/parts.js";
 import { actions } from "./actions.js";
 import { isPrivate } from "./chats.js";
@@ -10,7 +10,7 @@ import { ModelPicker } from "./model-picker.js";
 import { Ready } from "./ready.js";
 import { Title } from "./title.js";
 
-const panel = lazy(() => withTexts(import("./instructions.js")));
+const panel = lazy(() => withTexts(importModule("/chat/instructions.js")));
 
 /** `use`: of the context; null while unknown. `room`: whether the ways to make room are shown. */
 export function Header({ conversation, state, chat, use, room, toggleRoom }) {

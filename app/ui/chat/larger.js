@@ -1,6 +1,6 @@
 // Gives the context another size: the daemon loads its model again. Chats and their KV stay.
 
-import { api, t, useEffect, useState } from "/lib.js";
+import { api, importModule, t, useEffect, useState } from "/lib.js";
 import { toast } from "/parts.js";
 import { refreshStatus, status } from "./chats.js";
 import { loadModels } from "./models.js";
@@ -40,7 +40,7 @@ function sizesOf(list, settings) {
 /** Resolves to whether the context has that size now. */
 export async function setContext(tokens) {
   try {
-    const { restarted } = await import("/pages/models/switching.js");
+    const { restarted } = await importModule("/pages/models/switching.js");
     const before = await api.get("/v1/status");
     const { restarts } = await api.patch("/v1/settings", { settings: { ctx: tokens } });
     if (!restarts) return true;

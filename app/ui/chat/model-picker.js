@@ -1,6 +1,6 @@
 // Which model runs, and the others of this machine. Choosing one asks what the Models page asks.
 
-import { bytes, go, html, t, useState, useStore, withTexts } from "/lib.js";
+import { bytes, go, html, importModule, t, useState, useStore, withTexts } from "/lib.js";
 import { Menu, orToast } from "/parts.js";
 import { status } from "./chats.js";
 import { loadModels } from "./models.js";
@@ -41,6 +41,6 @@ function noteOf({ size_bytes: size, verdict, current }) {
 }
 
 async function switchTo(model, list) {
-  const { askToSwitch } = await withTexts(import("/pages/models/question.js"));
-  await askToSwitch(model, list, model);
+  const module = await orToast(withTexts(importModule("/pages/models/question.js")));
+  await module?.askToSwitch(model, list, model);
 }

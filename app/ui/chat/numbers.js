@@ -1,10 +1,10 @@
 // The line under an answer: when it began, how fast it came, how much of its prompt was remembered, what
 // was brought back for it. A click shows the rest.
 
-import { html, lazy, t, useState, withTexts } from "/lib.js";
+import { html, importModule, lazy, t, useState, withTexts } from "/lib.js";
 import { broughtBack, rememberedOf } from "./figures.js";
 
-const all = lazy(() => withTexts(import("./all-figures.js")));
+const all = lazy(() => withTexts(importModule("/chat/all-figures.js")));
 
 /** Less is not worth a word. */
 const MIN_SAVED_MS = 1000;

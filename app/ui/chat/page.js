@@ -1,6 +1,7 @@
 import {
   classes,
   html,
+  importModule,
   lazy,
   t,
   useEffect,
@@ -29,7 +30,7 @@ import { richText } from "./text.js";
 import { textOf } from "./tree.js";
 import { Suggestions, Welcome } from "./welcome.js";
 
-const room = lazy(() => withTexts(import("./room.js")));
+const room = lazy(() => withTexts(importModule("/chat/room.js")));
 
 const NEAR_END_PX = 80;
 

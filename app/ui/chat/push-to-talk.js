@@ -8,7 +8,7 @@
 // - The answer is spoken while it streams, if the daemon has a voice. Pressing again silences it.
 // - Escape discards the recording, and silences the answer.
 
-import { api, bind, classes, html, microphone, preferences, t } from "/lib.js";
+import { api, bind, classes, html, importModule, microphone, preferences, t } from "/lib.js";
 import { useEffect, useRef, useState, useStore } from "/lib.js";
 import { Icon, toast } from "/parts.js";
 import { conversationPath, refreshStatus, status } from "./chats.js";
@@ -99,7 +99,7 @@ function usePushToTalk(conversation, focusComposer, disabled) {
       return;
     }
     try {
-      const voice = await import("./voice.js");
+      const voice = await importModule("/chat/voice.js");
       const recording = await voice.record();
       if (turn.current !== mine) {
         recording.end();

@@ -1,11 +1,11 @@
 // The button below the composer that says how answers are chosen, and opens their parameters.
 
-import { classes, html, lazy, t, useState, useStore, withTexts } from "/lib.js";
+import { classes, html, importModule, lazy, t, useState, useStore, withTexts } from "/lib.js";
 import { Icon } from "/parts.js";
 import { profileChoices, status } from "./chats.js";
 import { presetOf } from "./sampling.js";
 
-const dialog = lazy(() => withTexts(import("./sampling-dialog.js")));
+const dialog = lazy(() => withTexts(importModule("/chat/sampling-dialog.js")));
 
 export function SamplingChoice({ conversation }) {
   const [isOpen, setOpen] = useState(false);

@@ -1,13 +1,13 @@
 // The sidebar: search, import, the list of chats, and the way to the trash.
 
-import { address, go, html, lazy, route, t, useMemo, useRef, useStore, withTexts } from "/lib.js";
+import { address, go, html, importModule, lazy, route, t, useMemo, useRef, useStore, withTexts } from "/lib.js";
 import { Icon, IconButton, orToast } from "/parts.js";
 import { chats, search, visibleChats } from "./chats.js";
 import { newConversation } from "./conversation.js";
 import { List } from "./list.js";
 import { picked } from "./picked.js";
 
-const pickedBar = lazy(() => withTexts(import("./picked-bar.js")));
+const pickedBar = lazy(() => withTexts(importModule("/chat/picked-bar.js")));
 
 export function Chats() {
   const state = useStore(chats);
@@ -34,7 +34,7 @@ function Top() {
   const chosen = async ({ target }) => {
     const files = [...target.files];
     target.value = "";
-    const module = await orToast(withTexts(import("./importing.js")));
+    const module = await orToast(withTexts(importModule("/chat/importing.js")));
     await module?.importChats(files);
   };
   return html`

@@ -100,7 +100,7 @@ fn without_places(template: &str) -> String {
 fn scripts_loaded_at_once() -> Vec<String> {
     let mut read = BTreeSet::new();
     let mut found = Vec::new();
-    let mut unread = vec!["app.js".to_owned()];
+    let (mut unread, mut later) = (vec!["app.js".to_owned()], Vec::new());
     while let Some(name) = unread.pop() {
         if name.starts_with("vendor/") || !read.insert(name.clone()) {
             continue;
@@ -110,13 +110,22 @@ fn scripts_loaded_at_once() -> Vec<String> {
         for (at, _) in script.match_indices(".js\"") {
             let (before, target) = script[..at].rsplit_once('"').expect("an opening quote");
             let is_import =
-                ["from ", "import ", "import("].iter().any(|word| before.ends_with(word));
-            if is_import && !before.ends_with("withTexts(import(") {
+                ["from ", "import ", "importModule("].iter().any(|word| before.ends_with(word));
+            if is_import {
                 let url = base.join(&format!("{target}.js")).expect("a path");
-                unread.push(url.path().trim_start_matches('/').to_owned());
+                let list = if before.ends_with("withTexts(importModule(") {
+                    &mut later
+                } else {
+                    &mut unread
+                };
+                list.push(url.path().trim_start_matches('/').to_owned());
             }
         }
         found.push(script);
+    }
+    for name in later {
+        assert!(interface().join(&name).is_file(), "{name}, which is imported, is missing");
+        assert!(!read.contains(&name), "{name} is loaded at once, and again later");
     }
     assert!(found.len() > 80, "{} scripts", found.len());
     found

@@ -2,6 +2,7 @@
 
 use hob_checks::chat::slowly;
 use hob_checks::{Browser, Hobd, Look, Model, Page};
+use hob_testkit::wait;
 use serde_json::json;
 
 #[test]
@@ -135,6 +136,23 @@ fn a_page_whose_script_could_not_be_loaded_is_loaded_again() {
     block(&[]);
     page.shows("@page-memory .page-width > *");
     assert_eq!(page.count("@page-memory p.error"), 0);
+}
+
+#[test]
+fn what_could_not_be_loaded_opens_by_itself_once_it_can_be() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.cdp("Network.enable", &json!({}));
+    let block = |urls: &[&str]| page.cdp("Network.setBlockedURLs", &json!({"urls": urls}));
+    block(&["*/chat/sampling-dialog.js*"]);
+    page.click("@sampling");
+    wait::until("the browser is refused it", || (!page.complaints().is_empty()).then_some(()));
+    page.expect_complaint("Failed to fetch dynamically imported module");
+    page.expect_complaint("BLOCKED");
+    assert_eq!(page.count("@sampling-dialog"), 0);
+    block(&[]);
+    page.shows("@sampling-dialog");
 }
 
 #[test]
