@@ -9,6 +9,9 @@ import { picked } from "./picked.js";
 
 const pickedBar = lazy(() => withTexts(importModule("/chat/picked-bar.js")));
 
+/** The daemon searches for no more. */
+const MAX_QUERY_LETTERS = 200;
+
 export function Chats() {
   const state = useStore(chats);
   const list = useMemo(() => visibleChats(state), [state]);
@@ -71,6 +74,7 @@ function Search({ query }) {
         class="input"
         type="search"
         dir="auto"
+        maxlength=${MAX_QUERY_LETTERS}
         value=${query}
         placeholder=${t("chat.search")}
         data-test="search"

@@ -47,6 +47,18 @@ fn chats_are_found_by_title_and_by_text() {
 }
 
 #[test]
+fn a_search_takes_no_more_letters_than_the_daemon_searches_for() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open(&hobd);
+    page.reads("@chat", "apples");
+    page.focus("@search");
+    page.write(&"a".repeat(205));
+    page.until("it has 200", "one('@search').value.length === 200");
+    page.reads(".side", "Nothing found");
+    assert_eq!(page.count("@toast"), 0);
+}
+
+#[test]
 fn undo_restores_a_deleted_chat_and_nothing_else_does() {
     let hobd = Hobd::with_chats(&["apples", "pears"]);
     let page = Page::open(&hobd);
