@@ -176,6 +176,13 @@ test("a persistent store is read back, with new fields at their defaults", () =>
   localStorage.removeItem("unit");
 });
 
+test("of a persistent store with a bound, the newest fields are read back", () => {
+  const store = createPersistentStore("unit", {}, 2);
+  ["a", "b", "c"].forEach((name) => store.set({ [name]: 1 }));
+  equal(createPersistentStore("unit", {}, 2).get(), { b: 1, c: 1 });
+  localStorage.removeItem("unit");
+});
+
 test("what is repeated waits for the time before", async () => {
   const real = globalThis.setInterval;
   let tick;

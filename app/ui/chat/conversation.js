@@ -14,9 +14,12 @@ import { isPinned, pathTo } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
 import { createWaiting } from "./waiting.js";
 
+/** The browser forgets what older ones have chosen. */
+const MAX_CHATS = 2000;
+
 /** Stored in the browser: each request names its profile, and the KV that it may use. */
-const profiles = createPersistentStore("hob.profiles", {});
-const kvChoices = createPersistentStore("hob.kv", {});
+const profiles = createPersistentStore("hob.profiles", {}, MAX_CHATS);
+const kvChoices = createPersistentStore("hob.kv", {}, MAX_CHATS);
 const conversations = new Map();
 
 export function conversationOf(id) {

@@ -38,14 +38,16 @@ export function useStore(store, select = (value) => value) {
   return part;
 }
 
-/** Windows of one browser share it: a change in one reaches the others. */
-export function createPersistentStore(name, initial) {
-  const store = createStore({ ...initial, ...read(name) });
+/** Windows of one browser share it: a change in one reaches the others. Of its fields, the newest `most` are read
+    back. */
+export function createPersistentStore(name, initial, most = Infinity) {
+  const stored = () => Object.fromEntries(Object.entries(read(name)).slice(-most));
+  const store = createStore({ ...initial, ...stored() });
   let isTold = false; // Writing what another window has written would go back and forth.
   window.addEventListener("storage", ({ key }) => {
     if (key !== name) return;
     isTold = true;
-    store.set(read(name));
+    store.set(stored());
     isTold = false;
   });
   store.subscribe((value) => {
