@@ -6,6 +6,7 @@ export * from "./parts/icon.js";
 export * from "./parts/in-place.js";
 export * from "./parts/links.js";
 export * from "./parts/menu.js";
+export * from "./parts/next-focus.js";
 export * from "./parts/select.js";
 export * from "./parts/show-side.js";
 export * from "./parts/toast.js";

@@ -51,8 +51,6 @@ async function remove(conversation, message) {
   const deleted = await orToast(api.del(messagePath(conversation, message)));
   if (!deleted) return;
   await conversation.load();
-  // What had the focus may be gone with the message.
-  if (document.activeElement === document.body) document.getElementById("content")?.focus({ preventScroll: true });
   const act = async () => {
     if (await orToast(api.post(messagePath(conversation, message, "/restore"), {}))) await conversation.load();
   };

@@ -13,7 +13,7 @@ import {
   whenIdle,
   withTexts,
 } from "/lib.js";
-import { Button, Icon, IconButton } from "/parts.js";
+import { Button, Icon, IconButton, useNextFocus } from "/parts.js";
 import { drops, takeDrops } from "../documents/drops.js";
 import { takeDocument } from "./about.js";
 import { chatOf, chats, status } from "./chats.js";
@@ -63,6 +63,7 @@ export function ChatPage({ id, place }) {
   const use = useContextUse(conversation, state, chat);
   const [isRoomOpen, setRoomOpen] = useState(false);
   useEffect(() => setRoomOpen(false), [id]);
+  useNextFocus(() => document.querySelector(state.live ? "[data-test=composer]" : "#content"));
   const parts = { conversation, state, use, chat };
   return html`
     <${Header} ...${parts} room=${isRoomOpen} toggleRoom=${() => setRoomOpen(!isRoomOpen)} />

@@ -101,6 +101,27 @@ fn the_focus_stays_in_the_chat_when_an_edit_is_given_up_and_when_a_message_is_de
 }
 
 #[test]
+fn the_focus_goes_on_when_a_message_is_answered_again_and_when_an_edit_is_saved() {
+    let (_hobd, page) = Page::with_answers(&ANSWERS);
+    let composer = "document.activeElement === one('@composer')";
+    page.tool("@answer:nth-child(4)", "Regenerate");
+    page.until("the composer has the focus", composer);
+    page.answered(2);
+    page.tool("@user:nth-child(3)", "Edit");
+    page.shows(".edit textarea");
+    page.press("Enter");
+    page.until("the composer has the focus", composer);
+    page.answered(2);
+
+    page.tool("@answer:nth-child(4)", "Edit the answer");
+    page.shows(".edit textarea");
+    page.write(" and more");
+    page.press("Enter");
+    page.reads("@answer:nth-child(4)", "second and more");
+    page.until("the content has the focus", "document.activeElement.id === 'content'");
+}
+
+#[test]
 fn a_question_whose_answer_was_deleted_is_answered_again() {
     let (_hobd, page) = Page::with_answers(&ANSWERS);
     page.hover("@answer:nth-child(4)");

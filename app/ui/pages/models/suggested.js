@@ -1,7 +1,7 @@
 // Three models that fit this machine: what each takes, how fast it would answer, and how to get it.
 
-import { api, bytes, count, html, t, useEffect, useState } from "/lib.js";
-import { Icon, openLink } from "/parts.js";
+import { api, bytes, count, html, t, useEffect, useRef, useState } from "/lib.js";
+import { Icon, openLink, useNextFocus } from "/parts.js";
 import { Directory } from "./directory.js";
 import { FetchControl, FetchFailure, useFetch } from "./fetching.js";
 
@@ -39,6 +39,8 @@ export function Suggested({ onFetched }) {
 
 function Suggestion({ model, fetching }) {
   const { title, licence, size_bytes, kv_bytes, tokens_per_second: speed, verdict } = model;
+  const card = useRef();
+  useNextFocus(() => card.current.querySelector("button") ?? document.getElementById("content"));
   // Only the file that Hob fetches is known to the byte.
   const needs = t(model.fetch ? "first.needs" : "first.needs.about", {
     size: bytes(size_bytes),
@@ -46,7 +48,7 @@ function Suggestion({ model, fetching }) {
     tokens: model.ctx,
   });
   return html`
-    <li class="card" data-test="suggestion">
+    <li class="card" ref=${card} data-test="suggestion">
       <span class="grow">
         <strong>${title}</strong>
         <span class="note figure">${needs}</span>
