@@ -41,7 +41,7 @@ pub enum Activity {
     Loading,
     /// Another process owns the slots directory and does not answer yet.
     Waiting,
-    /// Saving before the end.
+    /// Saving before the end or a restart.
     Saving,
 }
 

@@ -115,12 +115,11 @@ impl Lifecycle<'_> {
         let transport = Transport::in_process(router, address, token, Handle::current());
         self.publisher.serving(transport, Phase::Ready { daemon: info, took_over });
         let mut order = None;
-        let stop = async {
-            order = Some(orders.recv().await);
-            self.publisher.starting(Activity::Saving);
-        };
+        let stop = async { order = Some(orders.recv().await) };
+        // Requests wait for the next daemon while this one saves.
+        let closes = || self.publisher.starting(Activity::Saving);
         let began = Instant::now();
-        let ending = daemon.serve(stop, OnHang::End).await?;
+        let ending = daemon.serve(stop, OnHang::End, closes).await?;
         Ok(match ending {
             Ending::Stopped => match next_after(order.flatten()) {
                 Next::Restart { .. } => Next::Restart { address: Some(address) },

@@ -303,11 +303,16 @@ impl Daemon {
 
     /// Serves until `stop` is ready, the model file was replaced, a client switches the model, or
     /// the engine is dead. Then it saves all KV and removes the announcement. `stop` ends every wait
-    /// for running answers.
+    /// for running answers. `closes` is called once, when it begins to end: its router refuses requests from then on.
     ///
     /// # Errors
     /// When the thread that stops the engine panicked.
-    pub async fn serve(self, stop: impl Future<Output = ()>, on_hang: OnHang) -> Result<Ending> {
+    pub async fn serve(
+        self,
+        stop: impl Future<Output = ()>,
+        on_hang: OnHang,
+        closes: impl FnOnce(),
+    ) -> Result<Ending> {
         let Self { settings, live, engine, parts, router, running, model_changed, server, .. } =
             self;
         let server = server.expect("only tests open a daemon without a socket");
@@ -326,6 +331,7 @@ impl Daemon {
             }
             restart = restart => ending = restart,
         }
+        closes();
         parts.storage.end_watches();
         // Detached answers may have no connection for which the server waits, and those of an agent have none.
         let of_agent = async {

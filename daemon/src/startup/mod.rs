@@ -168,7 +168,7 @@ pub async fn run(
         tracing::warn!(error, "other clients cannot find this daemon");
     }
     announce::print(daemon.running(), daemon.token(), daemon.parts().models.name(), hints);
-    daemon.serve(stop.requested(), on_hang).await
+    daemon.serve(stop.requested(), on_hang, || ()).await
 }
 
 /// Ends the runtime that a daemon ran in, and then the threads that computed for it, whose jobs may hold its engine. Waits
