@@ -19,7 +19,7 @@ use super::account::Extract;
 use super::assembly::{Assembly, Reading};
 use super::privacy::Scope;
 use super::source::{Forwarded, Forwarding, Source};
-use super::submit::{Begun, Job, NextWindow, Submitted};
+use super::submit::{Begun, Job, Submitted};
 use crate::error::{ApiError, ErrorKind};
 use crate::explain::Subject;
 use crate::prompt::documents::{DocumentPlace, with_documents};
@@ -96,7 +96,7 @@ impl Chat {
             subject: Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 },
             reading: Reading::default(),
             begun,
-            next_window: NextWindow::Unchanged,
+            next_window: None,
             extract: Extract::default(),
             reuse_watch: None,
             exact_because: None,

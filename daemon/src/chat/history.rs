@@ -63,8 +63,10 @@ impl Chat {
         let start = self.shared.options.transcript.begin_turn(query).await;
         let mut start = start.map_err(|error| refused(request, error))?;
         self.shared.speed.recall(start.prefill_tokens_per_second);
-        if let Some(continuation) = &mut start.continuation {
-            continuation.history.pop_if(|_| has_placeholder);
+        if let Some(continuation) = &mut start.continuation
+            && has_placeholder
+        {
+            continuation.pop_new();
         }
         Ok(start)
     }

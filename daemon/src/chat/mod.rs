@@ -103,7 +103,7 @@ use recording::Recording;
 use request::ResolvedRequest;
 use reuse_guard::ReuseGuard;
 use speed::Speed;
-use submit::{Job, NextWindow, Submitted};
+use submit::{Job, Submitted};
 
 /// What [`Chat`] is made of.
 pub struct Options {
@@ -333,12 +333,10 @@ impl Chat {
         let request = &resolved.request;
         let (count, is_prewarm) = (request.shape.choices, request.shape.is_prewarm());
         let TurnStart { mut continuation, documents, .. } = start;
-        if let Some(continuation) = &mut continuation {
-            match submitted.next_window.clone() {
-                NextWindow::Unchanged => {}
-                NextWindow::StartsAt(start) => continuation.start_at(start),
-                NextWindow::Is(window) => continuation.go_on_with(window),
-            }
+        if let Some(continuation) = &mut continuation
+            && let Some(window) = submitted.next_window.clone()
+        {
+            continuation.go_on_with(window);
         }
         let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
         let extract = Extract { left_out, ..submitted.extract };

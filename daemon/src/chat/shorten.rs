@@ -1,7 +1,8 @@
 //! Makes room in the context: later prompts begin with a newer message, behind the instructions and,
 //! if asked for, a summary of what is left out.
 //!
-//! - The text stays whole in the transcript.
+//! - The text stays whole in the transcript. Exchanges with a pinned message stay in prompts, between the summary and
+//!   the newer messages.
 //! - The model writes the summary. Its request continues the prompt that the conversation had, so
 //!   hot KV of the older messages is reused. It belongs to no conversation and leaves nothing.
 //! - More text than fits into the context is summarised piece by piece, each behind the summary of
@@ -23,7 +24,7 @@ use super::prewarm::without_question;
 use super::progress::Report;
 use super::request::ResolvedRequest;
 use crate::blocking::compute;
-use crate::conversations::transcript::{Continuation, instructions};
+use crate::conversations::transcript::{Branch, Continuation, Window};
 use crate::error::{ApiError, ErrorKind};
 use crate::prompt::{DocumentTexts, Extent};
 use crate::wire::fields::Fields;
@@ -53,7 +54,8 @@ pub struct Shortening {
     documents: Arc<DocumentTexts>,
     /// The saved message behind them.
     start: i64,
-    left_out: usize,
+    /// What later prompts have.
+    continuation: Continuation,
     /// Of `old`: the messages before this one are summarised.
     done: usize,
     summary: Option<String>,
@@ -84,7 +86,7 @@ struct Cut {
     instructions: Vec<Message>,
     old: Vec<Message>,
     start: i64,
-    left_out: usize,
+    continuation: Continuation,
 }
 
 impl Chat {
@@ -108,8 +110,8 @@ impl Chat {
         let (chat, timelines) = (self.clone(), start.timelines);
         let documents = Arc::new(start.documents);
         let texts = documents.clone();
-        let cut = compute(move || chat.cut(&resolved, &continuation, &texts, &timelines)).await?;
-        let Cut { instructions, old, start, left_out } = cut;
+        let cut = compute(move || chat.cut(&resolved, continuation, &texts, &timelines)).await?;
+        let Cut { instructions, old, start, continuation } = cut;
         Ok(Shortening {
             chat: self.clone(),
             id,
@@ -119,7 +121,7 @@ impl Chat {
             old,
             documents,
             start,
-            left_out,
+            continuation,
             done: 0,
             summary: None,
             writing: None,
@@ -131,27 +133,26 @@ impl Chat {
     fn cut(
         &self,
         resolved: &ResolvedRequest,
-        continuation: &Continuation,
+        mut continuation: Continuation,
         documents: &DocumentTexts,
         timelines: &[Vec<Token>],
     ) -> Result<Cut, ApiError> {
-        let messages = &continuation.history;
-        let renderer = &self.shared.options.renderer;
-        let parts = Parts { renderer, request: resolved, messages, documents, known: timelines };
+        let (renderer, branch) = (&self.shared.options.renderer, &continuation.branch);
+        let parts = Parts { renderer, request: resolved, branch, documents, known: timelines };
         let budget = self.engine().conversation_tokens() / NEWEST_SHARE;
-        let Newest { start, .. } = parts.render_within(budget)?;
-        let start = start.and_then(|at| Some((at, continuation.saved(at)?)));
-        let Some((at, start)) = start else {
-            let message = "nothing to leave out: the conversation fits into half of the context";
+        let Newest { window, .. } = parts.render_within(budget)?;
+        let cut = window.and_then(|window| {
+            let (old, start) = (left_out(branch, &window), continuation.saved(window.start)?);
+            (!old.is_empty()).then_some((old, start, window))
+        });
+        let Some((old, start, window)) = cut else {
+            let message =
+                "nothing to leave out: all but pinned messages fit into half of the context";
             return Err(ApiError::new(ErrorKind::Invalid, message).code("nothing_to_shorten"));
         };
-        let first = instructions(messages);
-        Ok(Cut {
-            instructions: messages[..first].to_vec(),
-            old: messages[first..at].to_vec(),
-            start,
-            left_out: continuation.left_out + at - first,
-        })
+        let instructions = branch.front.clone();
+        continuation.go_on_with(window);
+        Ok(Cut { instructions, old, start, continuation })
     }
 
     fn max_summary_tokens(&self) -> usize {
@@ -190,12 +191,13 @@ impl Shortening {
                 }
             }
         }
-        let Self { chat, id, start, left_out, summary, .. } = self;
+        let Self { chat, id, start, continuation, summary, .. } = self;
+        continuation.replace_summary(summary.clone());
         let transcript = &chat.shared.options.transcript;
-        transcript.shorten(id, *start, summary.clone()).done().await?;
+        transcript.shorten(id, continuation.clone()).done().await?;
         Ok(ShorteningEvent::Done(Shortened {
             start: *start,
-            left_out: *left_out,
+            left_out: continuation.left_out,
             summary: summary.clone(),
         }))
     }
@@ -253,6 +255,15 @@ impl Shortening {
         let text = hob_prewarm::profile::joined(texts.chain([summary.as_str()]));
         vec![Message::plain(Role::System, &text)]
     }
+}
+
+/// The messages of the prompt that one with `window` has no more.
+fn left_out(branch: &Branch, window: &Window) -> Vec<Message> {
+    let stays = window.all_brought();
+    let leaves = |place: usize| place < window.start && !stays.contains(&place);
+    let entries = branch.entries(&branch.window).into_iter();
+    let left = entries.filter(|entry| entry.place.is_some_and(leaves));
+    left.map(|entry| entry.message).collect()
 }
 
 fn with_messages(body: &Value, messages: &[Message]) -> Value {

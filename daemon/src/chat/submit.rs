@@ -51,22 +51,13 @@ pub struct Submitted {
     pub subject: Subject,
     pub reading: Reading,
     pub begun: Begun,
-    pub next_window: NextWindow,
+    /// What later prompts of the conversation have; `None`: the same, and what follows.
+    pub next_window: Option<Window>,
     pub extract: Extract,
     /// Of a turn that may move KV because its profile says so.
     pub reuse_watch: Option<Watch>,
     /// Why it may not, although its profile says so.
     pub exact_because: Option<String>,
-}
-
-/// Which messages later prompts of the conversation have.
-#[derive(Clone, Debug)]
-pub enum NextWindow {
-    /// The same, and what follows.
-    Unchanged,
-    /// Those from this one of the prompt on, the first behind the instructions.
-    StartsAt(usize),
-    Is(Window),
 }
 
 /// What precedes the tokens of an answer.
@@ -88,7 +79,7 @@ struct Prompt {
 
 /// A prompt, and which messages of its conversation it has.
 struct Selection {
-    next_window: NextWindow,
+    next_window: Option<Window>,
     extract: Extract,
     /// It is a part of a conversation that goes on past the context.
     is_part: bool,
@@ -183,13 +174,16 @@ impl Chat {
         }
         let (messages, documents) = (job.messages(), &start.documents);
         let (renderer, known) = (&self.shared.options.renderer, &start.timelines);
-        if resolved.request.newest && *extent == Extent::Whole {
-            let parts = newest::Parts { renderer, request: resolved, messages, documents, known };
-            let Newest { rendered, start } = parts.render(self.engine().conversation_tokens())?;
-            return Ok((rendered, of(start.map_or(NextWindow::Unchanged, NextWindow::StartsAt))));
+        if let Some(Continuation { branch, .. }) = &start.continuation
+            && resolved.request.newest
+            && *extent == Extent::Whole
+        {
+            let parts = newest::Parts { renderer, request: resolved, branch, documents, known };
+            let Newest { rendered, window } = parts.render(self.engine().conversation_tokens())?;
+            return Ok((rendered, of(window)));
         }
         let parts = resolved.prompt_parts(messages, documents);
-        Ok((renderer.prompt(&parts, extent, known)?, of(NextWindow::Unchanged)))
+        Ok((renderer.prompt(&parts, extent, known)?, of(None)))
     }
 
     /// The prompt of a conversation that goes on past the context.
@@ -205,10 +199,7 @@ impl Chat {
             let parts = resolved.prompt_parts(&continuation.history, documents);
             let rendered = renderer.prompt(&parts, extent, known)?;
             let (extract, is_part) = (Extract::default(), continuation.is_part());
-            return Ok((
-                rendered,
-                Selection { next_window: NextWindow::Unchanged, extract, is_part },
-            ));
+            return Ok((rendered, Selection { next_window: None, extract, is_part }));
         }
         let continued = job.continued();
         let continued =
@@ -218,9 +209,8 @@ impl Chat {
         let branch = &continuation.branch;
         let parts = reanchor::Parts { renderer, request: resolved, branch, documents, known };
         let Anchored { rendered, changed, is_part, began, recalled } = parts.anchor(limits)?;
-        let next_window = changed.map_or(NextWindow::Unchanged, NextWindow::Is);
         let extract = Extract { recalled, began, ..Extract::default() };
-        Ok((rendered, Selection { next_window, extract, is_part }))
+        Ok((rendered, Selection { next_window: changed, extract, is_part }))
     }
 
     /// Puts an answer that goes on behind its prompt. Returns its text.

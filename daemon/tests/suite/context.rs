@@ -244,6 +244,36 @@ fn the_oldest_messages_are_left_out_at_once_without_a_summary() {
 }
 
 #[test]
+fn pinned_messages_stay_when_a_conversation_is_shortened() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    fill(&hobd);
+    let path = format!("/v1/conversations/c/messages/{}", messages(&hobd)[0]["id"]);
+    hobd.client.patch(&path, &json!({"hob": {"pin": true}}));
+    let events = shorten(&hobd, &json!({}));
+    let result = &events.last().unwrap()["result"];
+    let left_out = result["left_out"].as_u64().unwrap() as usize;
+    let all = messages(&hobd);
+    let start = all.iter().position(|message| message["id"] == result["start"]).unwrap();
+    assert_eq!(start, 2 + left_out, "the pinned message stays with its answer: {result}");
+
+    // The prompt is the summary, what is pinned, then the messages behind the cut.
+    let answer = say(&hobd, "c", "and on");
+    assert_eq!(answer["hob"]["left_out"], left_out);
+    let summary = result["summary"].as_str().unwrap();
+    let system = format!("Summary of the earlier part of this conversation:\n{summary}");
+    let part = |message: &Value| json!({"role": message["role"], "content": message["content"]});
+    let question = json!({"role": "user", "content": "Say this: and on"});
+    let whole: Vec<Value> = [json!({"role": "system", "content": system})]
+        .into_iter()
+        .chain(all[..2].iter().chain(&all[start..]).map(part))
+        .chain([question])
+        .collect();
+    let expected = hobd.client.chat(&json!({"messages": whole}));
+    assert_eq!(answer["usage"]["prompt_tokens"], expected["usage"]["prompt_tokens"]);
+}
+
+#[test]
 fn a_summary_that_its_client_leaves_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path()).with_faults();

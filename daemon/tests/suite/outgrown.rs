@@ -91,6 +91,34 @@ fn the_instructions_stay_in_the_newest_part() {
 }
 
 #[test]
+fn pinned_messages_stay_in_the_newest_part() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut chat = Chat::start(directory.path());
+    chat.say("Say this: pinned", &json!({}));
+    let pinned = chat.messages()[1]["id"].clone();
+    let path = format!("/v1/conversations/c/messages/{pinned}");
+    chat.hobd.client.patch(&path, &json!({"hob": {"pin": true}}));
+    chat.fill();
+    let answer = chat.say("Say this: more", &json!({"newest": true}));
+    let left_out = answer["hob"]["left_out"].as_u64().unwrap() as usize;
+    let messages = chat.messages();
+    let start = messages.iter().position(|message| message["starts_prompt"] == true).unwrap();
+    assert!(left_out >= 2, "{answer}");
+    assert_eq!(start, 1 + 2 + left_out, "the pinned message stays with its answer");
+
+    // The same text without a cut: instructions, what is pinned, then what follows the mark.
+    let part = |message: &Value| json!({"role": message["role"], "content": message["content"]});
+    let newest = messages[..3].iter().chain(&messages[start..]).map(part);
+    let question = json!({"role": "user", "content": "Say this: end"});
+    let whole: Vec<Value> = newest.chain([question]).collect();
+    let expected = chat.hobd.client.chat(&json!({"messages": whole}));
+    chat.restart();
+    let answer = chat.say("Say this: end", &json!({}));
+    assert_eq!(answer["usage"]["prompt_tokens"], expected["usage"]["prompt_tokens"]);
+    assert_eq!(answer["hob"]["left_out"], left_out);
+}
+
+#[test]
 fn a_branch_from_before_the_cut_reads_everything() {
     let directory = tempfile::tempdir().unwrap();
     let mut chat = Chat::start(directory.path());

@@ -27,9 +27,6 @@ pub struct Continuation {
     pub left_out: usize,
     /// All messages behind the instructions, the new ones included.
     pub branch: Branch,
-    /// The places in `branch` of the messages of `history`, or of those in front of which they come back; `None`:
-    /// instructions.
-    owners: Vec<Option<usize>>,
     /// The ids of the saved messages of `branch`, which are its first ones.
     pub(super) saved: Vec<i64>,
     pub(super) base: Option<i64>,
@@ -54,9 +51,8 @@ pub struct Continued {
 }
 
 impl Continuation {
-    /// The id of a saved message of the history.
-    pub fn saved(&self, at: usize) -> Option<i64> {
-        let place = self.owners.get(at).copied().flatten()?;
+    /// The id of the message at a place of `branch`, where it is saved.
+    pub fn saved(&self, place: usize) -> Option<i64> {
         self.saved.get(place).copied()
     }
 
@@ -65,23 +61,28 @@ impl Continuation {
         self.branch.window.start > 0
     }
 
-    /// Lets this prompt and later ones begin with `history[start]`, behind the instructions. The
-    /// append saves it.
-    pub fn start_at(&mut self, start: usize) {
-        let place = self.owners.get(start).copied().flatten();
-        let start = place.expect("prompts begin with a message");
-        self.go_on_with(Window { start, ..self.branch.window.clone() });
-    }
-
     /// Lets this prompt and later ones have these messages. The append saves it.
     pub fn go_on_with(&mut self, window: Window) {
         self.left_out = window.left_out();
         self.changed = Some(window);
     }
+
+    /// Takes the last new message out again, if there is one: it stood for one that is not complete.
+    pub fn pop_new(&mut self) {
+        if self.new.pop().is_some() {
+            self.history.pop();
+            self.branch.messages.pop();
+        }
+    }
+
+    /// Puts a summary, or none, in place of the one that prompts have.
+    pub fn replace_summary(&mut self, summary: Option<String>) {
+        self.summary = summary;
+    }
 }
 
 /// The number of system messages in front.
-pub fn instructions<'m>(messages: impl IntoIterator<Item = &'m Message>) -> usize {
+fn instructions<'m>(messages: impl IntoIterator<Item = &'m Message>) -> usize {
     let is_instruction = |message: &&Message| message.role.instructs();
     messages.into_iter().take_while(is_instruction).count()
 }
@@ -244,15 +245,13 @@ fn continuation_of(
     replace_instructions(&mut messages, own, summary.as_deref());
     let window = Window { start, brought };
     let branch = Branch { front: messages, messages: behind_them, window };
-    let entries = branch.entries(&branch.window);
-    let (owners, history) = entries.into_iter().map(|entry| (entry.owner, entry.message)).unzip();
+    let history = branch.prompt(&branch.window);
     let left_out = branch.window.left_out();
     let saved = saved.split_off(system_messages.min(saved.len()));
     Continuation {
         history,
         left_out,
         branch,
-        owners,
         saved,
         base,
         new,

@@ -64,7 +64,7 @@ use crate::wire::message::Message;
 pub use answer::{ClosedAnswer, OpenAnswer};
 pub use branch::{Branch, Window};
 pub use change::Change;
-pub use continuation::{Continuation, Continued, instructions};
+pub use continuation::{Continuation, Continued};
 pub use conversation_export::{
     ConversationExport, Extent, Node, VERSION, check_version, one_line, status,
 };
@@ -222,18 +222,16 @@ impl Transcript {
         self.writer_of(conversation).write(self.unless_deleted(add))
     }
 
-    /// Lets later prompts begin with the message `start`, behind the instructions and a summary of
-    /// the older ones.
+    /// Lets later prompts have the messages that `continuation` goes on with, behind the instructions and its
+    /// summary of the older ones. It has no new message.
     pub fn shorten(
         &self,
         conversation: &ConversationId,
-        start: i64,
-        summary: Option<String>,
+        continuation: Continuation,
     ) -> Pending<()> {
         let id = conversation.clone();
-        let shorten = move |connection: &mut Connection| {
-            tree::start_saved(connection, &id, start, summary.as_deref())
-        };
+        let shorten =
+            move |connection: &mut Connection| tree::shorten(connection, &id, &continuation);
         self.writer_of(conversation).write(self.unless_deleted(shorten))
     }
 

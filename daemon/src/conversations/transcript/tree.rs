@@ -34,15 +34,22 @@ pub fn sync(
     Ok(rows)
 }
 
-/// Lets later prompts begin with a message, behind the instructions and a summary of the older ones.
-pub fn start_saved(
-    connection: &Connection,
+/// See [`super::Transcript::shorten`].
+pub fn shorten(
+    connection: &mut Connection,
     conversation: &ConversationId,
-    start: i64,
-    summary: Option<&str>,
+    continuation: &Continuation,
 ) -> Result<(), TranscriptError> {
-    check_still_there(connection, conversation, start)?;
-    start_prompts(connection, start, summary)
+    let marks = marks(continuation);
+    let transaction = connection.transaction()?;
+    for mark in &marks {
+        if let Place::Saved(id) = mark.place {
+            check_still_there(&transaction, conversation, id)?;
+        }
+    }
+    Mark::write_saved(&marks, &transaction)?;
+    transaction.commit()?;
+    Ok(())
 }
 
 /// Checks a message that was read before the prompt was rendered: users may have deleted it since.
