@@ -31,3 +31,10 @@ test("a daemon that started again between two looks at it is another one", async
   await answering(daemons, ({ lists }) => seen.push([status.get().restarts, lists]));
   equal(seen, [[0, 0], [0, 0], [1, 1], [2, 2]]);
 });
+
+test("the list is read again when an answer has ended between two looks at the daemon", async () => {
+  const after = (turns) => ({ pid: 1, started_at: 10, fingerprint: "a", counters: { turns } });
+  const seen = [];
+  await answering([after(1), after(1), after(2), after(2)], ({ lists }) => seen.push(lists));
+  equal(seen, [0, 0, 1, 1]);
+});

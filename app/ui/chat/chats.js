@@ -66,8 +66,9 @@ export async function refreshStatus() {
     unseen.forEach((id) => seenIds.add(id));
     const isGone = [...lastPlaces.keys()].some((id) => !places.has(id));
     lastPlaces = places;
-    // Another client may have started a chat, or KV has gone that the status does not name any more.
-    if (wasAway || isOther || isGone || unseen.some((id) => !chatOf(id))) await loadChats();
+    // Another client may have started a chat or had an answer, or KV has gone that the status does not name any more.
+    const isAnswered = Boolean(before) && answersOf(before) !== answersOf(now);
+    if (wasAway || isOther || isAnswered || isGone || unseen.some((id) => !chatOf(id))) await loadChats();
     const { all } = chats.get();
     const updated = all.map((chat) => withPlace(chat, places));
     if (updated.some((chat, index) => chat !== all[index])) chats.set({ all: updated });
@@ -82,6 +83,9 @@ export async function refreshStatus() {
 let lastPlaces = new Map();
 
 const daemonOf = ({ pid, started_at, fingerprint }) => [pid, started_at, fingerprint].join();
+
+/** How many have ended: one may have begun and ended between two calls. */
+const answersOf = ({ counters }) => counters?.turns;
 
 /** Of a parked chat, by the tier that a restore reads. */
 const PLACES = { warm: "memory", cold: "disk", none: "none" };

@@ -42,6 +42,20 @@ fn a_second_page_follows_an_answer_live_and_stops_it() {
 }
 
 #[test]
+fn a_second_page_shows_an_answer_that_ends_between_two_of_its_looks() {
+    let hobd = Hobd::start(Model::Fake);
+    let first = Page::open(&hobd);
+    first.ask("Say this: before");
+    let second = Page::open(&hobd);
+    second.open_chat("Say this: before");
+    second.answered(1);
+
+    first.ask("Say this: after");
+    second.answered(2);
+    assert_eq!(second.last_answer(), "after");
+}
+
+#[test]
 fn a_page_that_is_seen_again_shows_what_another_client_has_written() {
     let hobd = Hobd::with_chats(&["apples"]);
     let page = Page::open(&hobd);
