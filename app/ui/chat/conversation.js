@@ -284,7 +284,6 @@ function createConversation(id, state) {
       if (!isPrivate(id)) kvChoices.set({ [id]: { beyond, reuse } });
       store.set({ beyond, reuse });
     },
-    reload: load,
     /** Resolves to whether they are set. The first message of a new chat brings them to the daemon. */
     async setInstructions(instructions) {
       const { state, live } = store.get();

@@ -4,9 +4,10 @@ const DAY_MS = 86_400_000;
 const WEEK_DAYS = 7;
 
 /** In this order; a group without chats is left out. */
-export const GROUPS = ["pinned", "today", "yesterday", "week", "earlier"];
+const GROUPS = ["pinned", "today", "yesterday", "week", "earlier"];
 
-/** `{ name, items }` each, in the order of `GROUPS`; the chats of a group keep their order. Days begin at local midnight. */
+/** `{ name, items }` each, in the order of `GROUPS`; the chats of a group keep their order. Days begin at local
+    midnight. */
 export function grouped(chats, now = new Date()) {
   const groups = new Map(GROUPS.map((name) => [name, []]));
   const begins = {

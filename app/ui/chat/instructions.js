@@ -1,10 +1,10 @@
 // The instructions of a chat, in place: the chat's own, and the saved ones in front of them.
 
 import { api, html, t, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
-import { Button, orToast, Select, toast } from "/parts.js";
+import { Button, fitToText, orToast, Select, toast } from "/parts.js";
 import { usePanel } from "/parts/panel.js";
 import { profileChoices, status } from "./chats.js";
-import { textOf } from "./tree.js";
+import { countInstructions, textOf } from "./tree.js";
 import { visiblePath } from "./conversation.js";
 
 export function Instructions({ conversation, state, title, onClose }) {
@@ -12,10 +12,7 @@ export function Instructions({ conversation, state, title, onClose }) {
   const [text, setText] = useState(before);
   const field = useRef();
   const panel = usePanel(onClose);
-  useLayoutEffect(() => {
-    field.current.style.height = "auto";
-    field.current.style.height = `${field.current.scrollHeight + 2}px`;
-  }, [text]);
+  useLayoutEffect(() => fitToText(field.current), [text]);
   const isChanged = text.trim() !== before.trim();
   const save = async () => {
     if (isChanged && !(await orToast(conversation.setInstructions(text.trim())))) return;
@@ -77,8 +74,7 @@ function SavedChoice({ profile, onChange }) {
 function ownInstructions(state) {
   if (state.instructions !== null) return state.instructions;
   const path = visiblePath(state);
-  const isOver = path.findIndex(({ role }) => role !== "system" && role !== "developer");
-  return path.slice(0, Math.max(0, isOver)).map(textOf).join("\n\n");
+  return path.slice(0, countInstructions(path)).map(textOf).join("\n\n");
 }
 
 const MAX_NAME_LETTERS = 40;

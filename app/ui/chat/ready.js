@@ -7,7 +7,7 @@ const SECOND = 1000;
 const MINUTES_FROM = 100 * SECOND;
 
 /** `ready`; `read_ms`: the time to read the chat again, null while unknown. */
-export function readyWords({ ready, read_ms: ms }) {
+function readyWords({ ready, read_ms: ms }) {
   if (ready) return t("ready");
   if (ms == null) return t("ready.again");
   if (ms < SECOND) return t("ready.again.soon");

@@ -7,6 +7,7 @@
 import { api, isCancelled, t } from "/lib.js";
 import { conversationPath } from "./chats.js";
 import { visiblePath } from "./conversation.js";
+import { countInstructions } from "./tree.js";
 
 /** Running ones, by chat. */
 const running = new Map();
@@ -32,7 +33,7 @@ export async function shorten(conversation, summarises) {
       shown.text += text ?? "";
       draw();
     }
-    await conversation.reload();
+    await conversation.load();
     return true;
   } catch (error) {
     if (!isCancelled(error)) store.set({ error, outgrown: store.get().outgrown });
@@ -49,8 +50,7 @@ export const stopShortening = ({ id }) => running.get(id)?.abort();
 export async function branchWithLast(conversation, n, title) {
   const state = conversation.store.get();
   const path = visiblePath(state);
-  const isInstruction = ({ role }) => role === "system" || role === "developer";
-  const front = path.slice(0, path.findIndex((message) => !isInstruction(message)));
+  const front = path.slice(0, countInstructions(path));
   let from = Math.max(front.length, path.length - n);
   while (from < path.length - 1 && path[from].role !== "user") from += 1;
   const messages = [...front, ...path.slice(from)].map((message, index) => ({

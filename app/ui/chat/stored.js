@@ -3,14 +3,16 @@
 import { html, pure, t, useMemo } from "/lib.js";
 import { Hit } from "./hit.js";
 import { Message } from "./message.js";
-import { awayOf, newestStart, reusedTokens, siblingsOf } from "./tree.js";
+import { awayOf, countInstructions, newestStart, reusedTokens, siblingsOf } from "./tree.js";
 
 /** A full batch that is out of sight has no layout; `chat.css` has its height. */
 const BATCH = 20;
 const NO_SIBLINGS = [];
 
 export const Stored = pure(({ messages, path: whole, instructions, conversation, busy, hit }) => {
-  const path = useMemo(() => (instructions === null ? whole : withoutInstructions(whole)), [whole, instructions]);
+  // The chat's own instructions replace those that it began with.
+  const front = instructions === null ? 0 : countInstructions(whole);
+  const path = useMemo(() => whole.slice(front), [whole, front]);
   const variants = useMemo(() => variantsById(messages, path), [messages, path]);
   const away = useMemo(() => awayOf(whole), [whole]);
   const last = busy ? null : path.at(-1);
@@ -40,12 +42,6 @@ const Cut = ({ summary }) => html`
       <summary>${t("room.summary")}</summary>
       <div dir="auto">${summary}</div>
     </details>`}`;
-
-/** The chat's own instructions replace those that it began with. */
-function withoutInstructions(path) {
-  const first = path.findIndex(({ role }) => role !== "system" && role !== "developer");
-  return first > 0 ? path.slice(first) : path;
-}
 
 function inBatches(path) {
   const batches = [];

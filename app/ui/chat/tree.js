@@ -11,11 +11,18 @@ export function pathTo(messages, head) {
   return path.reverse();
 }
 
+const isInstruction = ({ role }) => role === "system" || role === "developer";
+
+/** How many instructions a path begins with. */
+export function countInstructions(path) {
+  const first = path.findIndex((message) => !isInstruction(message));
+  return first < 0 ? path.length : first;
+}
+
 /** The first message that the model reads, if older ones are left out. */
 export function newestStart(path) {
   const start = path.findLastIndex((message) => message.starts_prompt);
-  const isOlder = ({ role }) => role !== "system" && role !== "developer";
-  return start >= 0 && path.slice(0, start).some(isOlder) ? path[start] : null;
+  return start > countInstructions(path) ? path[start] : null;
 }
 
 /** The messages with the same parent, in the order they were made; includes `message`. */
