@@ -15,6 +15,7 @@ import {
   lazy,
   loadLanguage,
   locale,
+  pause,
   preferences,
   render,
   route,
@@ -300,7 +301,7 @@ const isListed = firstList?.catch(() => {}); // `start` tries again.
 /** One drawing with the list in place of two; a long list comes later. */
 async function draw() {
   await loadLanguage();
-  await Promise.race([isListed, new Promise((resolve) => setTimeout(resolve, LIST_MS))]);
+  await Promise.race([isListed, pause(LIST_MS)]);
   render(html`<${App} />`, document.getElementById("page"));
 }
 

@@ -5,6 +5,7 @@ export * from "./lib/keys.js";
 export * from "./lib/lazy.js";
 export * from "./lib/links.js";
 export * from "./lib/microphone.js";
+export * from "./lib/pause.js";
 export * from "./lib/preferences.js";
 export * from "./lib/router.js";
 export * from "./lib/store.js";

@@ -5,7 +5,7 @@
 //   whether it `isStopping`, and a store with the `answer` so far: a piece renders the answer alone, at most once a
 //   frame. The stored messages are read when it ends.
 
-import { api, createStore, isCancelled, shell, t } from "/lib.js";
+import { api, createStore, isCancelled, pause, shell, t } from "/lib.js";
 import { addChunk, emptyAnswer } from "./answer.js";
 import { answers } from "./answering.js";
 import { chatOf, conversationPath, isPrivate, refreshStatus } from "./chats.js";
@@ -17,8 +17,6 @@ const SETTLE_TRIES = 20;
 const SETTLE_EVERY_MS = 60;
 const STOP_TRIES = 20;
 const STOP_EVERY_MS = 100;
-
-const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Of the conversation `id` with its store. `load()` reads its messages; `giveBack(messages, count)` returns what
     was not stored after the first `count` messages to the composer. */

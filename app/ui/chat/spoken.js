@@ -2,7 +2,7 @@
 //
 // - One request at a time: a piece has the sound since the last one.
 
-import { api } from "/lib.js";
+import { api, pause } from "/lib.js";
 import { conversationPath } from "./chats.js";
 
 const PIECE_MS = 250;
@@ -15,7 +15,6 @@ export function streamSpeech(id, recording, { ready, show, failed, signal }) {
   let utterance = null;
   let release;
   const released = new Promise((resolve) => (release = () => resolve(true)));
-  const pause = () => new Promise((resolve) => setTimeout(resolve, PIECE_MS));
 
   async function post(end) {
     const { sampleRate: rate } = recording;
@@ -30,7 +29,7 @@ export function streamSpeech(id, recording, { ready, show, failed, signal }) {
   async function stream() {
     await ready;
     do await post(false);
-    while (!(await Promise.race([released, pause()])));
+    while (!(await Promise.race([released, pause(PIECE_MS)])));
     await recording.end();
     return post(true);
   }

@@ -1,6 +1,6 @@
 // How long the KV of a saved conversation stays ready, and the change of it.
 
-import { api, createStore, duration, formatter, t } from "/lib.js";
+import { api, createStore, duration, formatter, pause, t } from "/lib.js";
 import { TTL_CLASSES } from "/lib/ttl.js";
 import { orToast, toast } from "/parts.js";
 import { refresh } from "./live.js";
@@ -55,7 +55,7 @@ export async function setClass(row, name) {
     const slots = await refresh();
     const saved = slots?.data.find((other) => keyOf(other) === keyOf(row));
     if (!saved || saved.class === name) break;
-    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    await pause(AGAIN_MS);
   }
   put(null);
 }

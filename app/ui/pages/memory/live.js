@@ -3,7 +3,7 @@
 // - The map arrives as server-sent events. The rest is read again after the map has changed.
 // - While nothing changes the daemon gets no requests; a hidden page closes the stream.
 
-import { api, createStore, isCancelled } from "/lib.js";
+import { api, createStore, isCancelled, pause } from "/lib.js";
 
 const SOON_MS = 1200;
 /** By then the daemon has written what an answer computed. */
@@ -61,7 +61,7 @@ async function streamMap(signal) {
       if (signal.aborted || isCancelled(error)) return;
       memory.set({ error });
     }
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    await pause(RETRY_MS);
     if (!signal.aborted && memory.get().error) refresh();
   }
 }

@@ -1,6 +1,6 @@
 // Switches the daemon to another model. It restarts meanwhile, so failed requests are expected.
 
-import { api, t } from "/lib.js";
+import { api, pause, t } from "/lib.js";
 import { toast } from "/parts.js";
 import { refreshStatus, status } from "/chat/chats.js";
 
@@ -36,7 +36,7 @@ export async function switchTo({ id, name }, { ctx, force } = {}) {
  */
 export async function restarted(before, isInForce) {
   for (;;) {
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await pause(POLL_MS);
     try {
       const now = await refreshStatus();
       if (!now || now.residency === "loading") continue;
