@@ -1,6 +1,6 @@
 // The list of chats, the tier of each one's KV, and the daemon's status.
 
-import { api, createStore, every, shownName, t } from "/lib.js";
+import { api, createStore, every } from "/lib.js";
 import { orToast } from "/parts.js";
 
 const STATUS_EVERY_MS = 4000;
@@ -167,13 +167,6 @@ export function visibleChats({ all, query, found }) {
   const known = new Map(all.map((chat) => [chat.id, chat]));
   const byText = found.filter(({ id }) => !ids.has(id) && known.has(id));
   return [...byTitle, ...byText.map((hit) => ({ ...hit, ...known.get(hit.id) }))];
-}
-
-/** What a request may name, and what `profile` means: nothing chosen means the default profile. */
-export function profileChoices(profiles, profile) {
-  const names = profiles.map(({ name }) => name);
-  const options = [["none", t("composer.profile.none")], ...names.map((name) => [name, shownName(name)])];
-  return { options, chosen: profile || (names.includes("default") ? "default" : "none") };
 }
 
 /** Changes a chat at once, and undoes that when the daemon refuses. */

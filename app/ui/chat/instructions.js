@@ -3,9 +3,10 @@
 import { api, html, t, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
 import { Button, fitToText, orToast, Select, toast } from "/parts.js";
 import { usePanel } from "/parts/panel.js";
-import { profileChoices, status } from "./chats.js";
-import { countInstructions, textOf } from "./tree.js";
+import { status } from "./chats.js";
 import { visiblePath } from "./conversation.js";
+import { profileChoices } from "./profile-choices.js";
+import { countInstructions, textOf } from "./tree.js";
 
 export function Instructions({ conversation, state, title, onClose }) {
   const before = ownInstructions(state);

@@ -2,7 +2,8 @@
 
 import { classes, html, importModule, lazy, t, useState, useStore, withTexts } from "/lib.js";
 import { Icon } from "/parts.js";
-import { profileChoices, status } from "./chats.js";
+import { status } from "./chats.js";
+import { profileChoices } from "./profile-choices.js";
 import { presetOf } from "./sampling.js";
 
 const dialog = lazy(() => withTexts(importModule("/chat/sampling-dialog.js")));

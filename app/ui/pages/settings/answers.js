@@ -1,7 +1,8 @@
 // The defaults of new chats, and what the page does while one types and speaks.
 
 import { html, preferences, t, useStore } from "/lib.js";
-import { profileChoices, status } from "/chat/chats.js";
+import { status } from "/chat/chats.js";
+import { profileChoices } from "/chat/profile-choices.js";
 import { Choice } from "./appearance.js";
 import { Setting } from "./setting.js";
 
