@@ -1,4 +1,4 @@
-import { chats, status } from "/chat/chats.js";
+import { chats, loadChats, removeChats, status } from "/chat/chats.js";
 import { conversationOf, newConversation } from "/chat/conversation.js";
 import { preferences } from "/lib.js";
 import { equal, test } from "./harness.js";
@@ -65,5 +65,51 @@ test("sampling that could not be stored does not count", async () => {
     isAway = true;
     const failure = await chat.setSampling({ top_k: 40 }).catch((error) => error);
     equal([failure instanceof Error, chat.store.get().sampling], [true, { top_k: 20 }]);
+  });
+});
+
+test("a list or messages that were asked for earlier replace no later ones", async () => {
+  const requests = [];
+  const real = globalThis.fetch;
+  globalThis.fetch = () => new Promise((resolve) => requests.push((found) => resolve(Response.json(found))));
+  const chat = conversationOf("raced");
+  const reading = (count) => {
+    const messages = Array.from({ length: count }, (_, index) => ({ id: index + 1, parent: index || null }));
+    return { id: chat.id, messages, head: count, updated_at: 1, message_count: count };
+  };
+  try {
+    const [first, second] = [chat.load(), chat.load()];
+    requests[1](reading(2));
+    await second;
+    requests[0](reading(1));
+    await first;
+    equal(chat.store.get().messages.length, 2);
+
+    const [third, fourth] = [loadChats(), loadChats()];
+    requests[3]({ data: [reading(2)] });
+    await fourth;
+    requests[2]({ data: [] });
+    await third;
+    equal(chats.get().all.map(({ id }) => id), ["raced"]);
+  } finally {
+    globalThis.fetch = real;
+    chats.set({ all: [], loaded: false });
+  }
+});
+
+test("a chat that was deleted is in no list that was asked for before", async () => {
+  let act = () => removeChats([{ id: "deleted" }]);
+  const listed = async () => {
+    await loadChats();
+    return chats.get().all.map(({ id }) => id);
+  };
+  const answer = () => {
+    act();
+    return { data: [{ id: "deleted", updated_at: 1 }, { id: "other", updated_at: 2 }] };
+  };
+  await before(answer, async () => {
+    equal(await listed(), ["other"]);
+    act = () => {}; // It was restored.
+    equal(await listed(), ["other", "deleted"]);
   });
 });

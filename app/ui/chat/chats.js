@@ -36,9 +36,27 @@ export const chatOf = (id) => chats.get().all.find((chat) => chat.id === id);
 export const conversationPath = (id, suffix = "") =>
   `/v1/conversations/${encodeURIComponent(id)}${suffix}`;
 
+/** How many lists were asked for, and which of them is shown. */
+let asked = 0;
+let shown = 0;
+
+/** How many lists were asked for when the chat with an id was deleted here: these may still have it. */
+const deletedAt = new Map();
+
 export async function loadChats() {
+  const mine = ++asked;
   const { data } = await api.get("/v1/conversations");
-  chats.set({ all: data.sort(order), loaded: true });
+  if (mine < shown) return; // A later one came first.
+  shown = mine;
+  const isThere = ({ id }) => !(deletedAt.get(id) >= mine);
+  chats.set({ all: data.filter(isThere).sort(order), loaded: true });
+}
+
+/** The daemon has deleted them. */
+export function removeChats(list) {
+  const ids = new Set(list.map(({ id }) => id));
+  ids.forEach((id) => deletedAt.set(id, asked));
+  chats.set(({ all }) => ({ all: all.filter(({ id }) => !ids.has(id)) }));
 }
 
 /** Updates a chat, or adds it before those changed in the same second. */

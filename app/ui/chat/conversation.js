@@ -100,9 +100,16 @@ function createConversation(id, state) {
     if (!isPrivate(id)) profiles.set({ [id]: profile });
   }
 
+  /** How often the messages were asked for, and which answer is shown. */
+  let asked = 0;
+  let shown = 0;
+
   async function load() {
+    const mine = ++asked;
     const path = conversationPath(id, "?branches=true");
     const { messages, head, sampling, instructions, ...chat } = await api.get(path);
+    if (mine < shown) return; // A later one came first.
+    shown = mine;
     const { isSamplingStored } = store.get();
     const kept = isSamplingStored && { sampling: sampling ?? {} };
     store.set({ messages, head, instructions, count: chat.message_count, state: "ready", ...kept });

@@ -2,7 +2,7 @@
 
 import { api, go, route, t } from "/lib.js";
 import { ask, orToast, toast } from "/parts.js";
-import { chats, conversationPath, isPrivate, upsertChat } from "./chats.js";
+import { conversationPath, isPrivate, removeChats, upsertChat } from "./chats.js";
 import { forget } from "./conversation.js";
 import { unpick } from "./picked.js";
 
@@ -23,14 +23,14 @@ export async function deleteChats(list) {
 
 async function endPrivateChats(list) {
   const ended = await deleteForGood(list);
-  remove(ended);
+  removeChats(ended);
   if (ended.length) toast(t("chat.ended"));
 }
 
 /** `open`: the chat that the undo goes back to. */
 async function moveToTrash(list, open) {
   const moved = await each(list, ({ id }) => api.patch(conversationPath(id), { trashed: true }));
-  remove(moved);
+  removeChats(moved);
   if (!moved.length) return;
   const [{ title }] = moved;
   const text = moved.length === 1
@@ -63,9 +63,4 @@ async function each(list, act) {
     done.push(chat);
   }
   return done;
-}
-
-function remove(list) {
-  const gone = new Set(list.map(({ id }) => id));
-  chats.set(({ all }) => ({ all: all.filter(({ id }) => !gone.has(id)) }));
 }
