@@ -32,6 +32,7 @@ mod documents;
 mod draft_model;
 mod drafts;
 mod durability;
+mod ending;
 mod explain;
 mod fetching;
 mod full_disk;

@@ -250,7 +250,7 @@ impl Plan {
         World::start(self)
     }
 
-    pub(super) fn resolved(&self, directory: &Path) -> Resolved {
+    pub fn resolved(&self, directory: &Path) -> Resolved {
         let mut flags = Flags::default();
         flags.set(Key::DataDir, directory.to_str().unwrap());
         if self.is_model_fixed {
