@@ -164,6 +164,8 @@ impl Worker<'_> {
         }
         let restores = turn.is_restoring();
         turn.phase = Phase::Prefill; // Drops a fetch.
+        // Nothing of it has to leave cells before it has some again: its wait for the disk is over.
+        (turn.stalled, turn.is_refused) = (None, false);
         if restores {
             self.drop_half_restored(index); // A snapshot of them would be of no state.
         }

@@ -1,10 +1,11 @@
 //! Turns beside one whose blocks must leave its cells while the writer does something else.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hob_runtime::{Engine, EngineOptions, SlotState, SlotStatus, TurnError, TurnRequest};
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{Engine, EngineOptions, Model, SlotState, SlotStatus, TurnError, TurnRequest};
 
 use crate::support::*;
 
@@ -67,4 +68,35 @@ fn the_last_token_of_an_answer_is_computed_while_the_prompt_of_another_turn_wait
     });
     drop(waits);
     busy.release();
+}
+
+/// The older turn needs the cells of the one that waits, and outlasts the patience with the disk: so many tokens take
+/// two seconds at least.
+#[test]
+fn a_turn_that_gave_up_its_cells_while_it_waited_for_the_disk_waits_anew() {
+    let fake = FakeModel::new().with_pace(Duration::from_micros(500));
+    let model: Arc<dyn Model> = Arc::new(fake);
+    let patience = Duration::from_millis(1_500);
+    let small = EngineOptions { context_tokens: 600, disk_patience: patience, ..narrow() };
+    let world = OnDisk::with(&model, small);
+    let busy = Busy::writer_of(&world.engine);
+    // What leaves its cells stays in memory.
+    let unnamed = TurnRequest {
+        conversation: None,
+        drafts: false,
+        ..endless("unnamed", &tokens(&model, "hello"), 4_000)
+    };
+    let older = world.engine.submit(unnamed).unwrap();
+    let long = tokens(&model, &"word ".repeat(300));
+    let within = TurnRequest { budget: Some(400), ..request("long", &long, 4) };
+    let waits = world.engine.submit(within).unwrap();
+    let (send, answered) = mpsc::channel();
+    std::thread::spawn(move || send.send(finish(waits)).is_ok());
+    assert_eq!(finish(older).unwrap().tokens.len(), 4_000);
+    assert_eq!(status(&world.engine).counters.preempted, 1);
+    until_a_slot(&world.engine, "it fills its budget again", |slot| {
+        slot.state == SlotState::Prefill && slot.tokens == slot.away_tokens + 400
+    });
+    busy.release();
+    answered.recv().unwrap().expect("the disk takes its blocks");
 }
