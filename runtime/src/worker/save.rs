@@ -119,9 +119,10 @@ impl Worker<'_> {
         }
     }
 
-    /// Waits for the writer, unless an answer is being generated.
+    /// Waits for the writer, unless an answer is being generated: one that waits for the writer itself is not.
     fn await_room(&self, until: Instant) {
-        if !self.slots.iter().any(Slot::is_decoding) {
+        let is_generated = |slot: &Slot| slot.is_decoding() && !slot.is_stalled();
+        if !self.slots.iter().any(is_generated) {
             self.core.tiers.await_room(until);
         }
     }

@@ -100,3 +100,26 @@ fn a_turn_that_gave_up_its_cells_while_it_waited_for_the_disk_waits_anew() {
     busy.release();
     answered.recv().unwrap().expect("the disk takes its blocks");
 }
+
+#[test]
+fn a_conversation_leaves_its_slot_once_it_is_saved_also_beside_an_answer_that_waits_for_the_disk() {
+    let model = fake();
+    let world = OnDisk::with(&model, narrow());
+    let busy = Busy::writer_of(&world.engine);
+    let prompt = tokens(&model, &"word ".repeat(60));
+    let within = TurnRequest { budget: Some(400), ..endless("long", &prompt, 1_000) };
+    let waits = world.engine.submit(within).unwrap();
+    until_a_slot(&world.engine, "its answer fills its budget", |slot| {
+        slot.state == SlotState::Decoding && slot.tokens == slot.away_tokens + 400
+    });
+    ask(&world.engine, endless("short", &tokens(&model, "hello"), 2));
+    let third = world.engine.submit(endless("third", &tokens(&model, "bye"), 2)).unwrap();
+    let (send, answered) = mpsc::channel();
+    std::thread::spawn(move || send.send(finish(third)).is_ok());
+    // The engine waits for the writer, for 5 s at most. One that does not has dropped KV when it answers.
+    let early = answered.recv_timeout(Duration::from_millis(500));
+    busy.release();
+    early.or_else(|_| answered.recv()).unwrap().expect("it gets the slot");
+    assert_eq!(status(&world.engine).counters.dropped_tokens, 0);
+    drop(waits);
+}
