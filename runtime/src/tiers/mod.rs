@@ -55,7 +55,7 @@ use std::time::Instant;
 use hob_slots::content::Import;
 use hob_slots::format::SlotRecord;
 use hob_slots::store::Store;
-use hob_slots::{AdapterSet, BlockId, ConversationId, ModelHash, Token, Use};
+use hob_slots::{AdapterSet, BlockId, ConversationId, ModelHash, Payload, Token, Use};
 
 use crate::backend::Model;
 use crate::embedder::Embedder;
@@ -164,6 +164,11 @@ impl KvTiers {
     /// Whether a tier has the object, which may stay in memory alone.
     pub fn holds(&self, id: &BlockId) -> bool {
         self.shared.holds(id)
+    }
+
+    /// The bytes of an object that is in memory.
+    pub fn in_memory(&self, id: &BlockId) -> Option<Payload> {
+        self.shared.pool().get(id)
     }
 
     /// The tier that will have the object once all earlier calls are on disk.

@@ -162,8 +162,12 @@ impl Worker<'_> {
         let unnamed = headless.unwrap_or(usize::MAX); // Its blocks get other names.
         let end = slot.export_end.unwrap_or(usize::MAX).min(unnamed);
         for block in blocks[first..].iter().take_while(|block| block.range.end <= end) {
-            // What is away is in the tiers: its cells left once it was.
-            if slot.cells.has(&block.range) && !self.core.tiers.has(&block.id, slot.in_memory) {
+            // What is away is in the tiers, since before its cells left: in memory alone, if it could not go to the
+            // disk then.
+            let tiers = &self.core.tiers;
+            let is_at_hand =
+                || slot.cells.has(&block.range) || tiers.in_memory(&block.id).is_some();
+            if !tiers.has(&block.id, slot.in_memory) && is_at_hand() {
                 return Some(block.clone());
             }
             slot.exported = block.range.end;
@@ -187,24 +191,33 @@ impl Worker<'_> {
         true
     }
 
-    /// The block's bytes; `None` where llama.cpp does not write them: no later block is exported then.
+    /// The block's bytes: those of its cells, or of memory where it is away. `None` where there are none, see
+    /// [`Self::bytes_of_cells`].
     pub(super) fn object_of(&mut self, index: usize, block: &Block) -> Option<Object> {
+        let payload = if self.slots[index].cells.has(&block.range) {
+            self.bytes_of_cells(index, block)?
+        } else {
+            self.core.tiers.in_memory(&block.id)?
+        };
+        Some(Object {
+            kind: ObjectKind::Block,
+            model: self.core.fingerprint,
+            parent: block.named_after(),
+            start: narrow(block.range.start),
+            tokens: self.slots[index].timeline.tokens()[block.range.clone()].to_vec(),
+            payload,
+        })
+    }
+
+    /// `None` where llama.cpp does not write them: no later block is exported then.
+    fn bytes_of_cells(&mut self, index: usize, block: &Block) -> Option<Payload> {
         let (scratch, sequence) = (self.scratch(), self.slots[index].sequence);
         let (range, buffer) = (block.range.clone(), self.core.tiers.spare_buffer());
-        let state = splice::export(self.backend, scratch, sequence, range, buffer);
-        let slot = &mut self.slots[index];
-        match state {
-            Ok(state) => Some(Object {
-                kind: ObjectKind::Block,
-                model: self.core.fingerprint,
-                parent: block.named_after(),
-                start: narrow(block.range.start),
-                tokens: slot.timeline.tokens()[block.range.clone()].to_vec(),
-                payload: Payload::from(state),
-            }),
+        match splice::export(self.backend, scratch, sequence, range, buffer) {
+            Ok(state) => Some(Payload::from(state)),
             Err(error) => {
                 warn!(%error, "block not exported");
-                slot.export_end = Some(block.range.start);
+                self.slots[index].export_end = Some(block.range.start);
                 None
             }
         }

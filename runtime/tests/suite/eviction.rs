@@ -192,6 +192,26 @@ fn what_a_private_conversation_holds_in_memory_stays_on_disk_for_another() {
 }
 
 #[test]
+fn a_private_conversation_that_may_go_to_the_disk_is_saved_with_what_is_away() {
+    let model = fake();
+    let mut disk = OnDisk::new(&model);
+    let text: String = (0..100).map(|n| format!("word {n} ")).collect();
+    let prompt = tokens(&model, &user(&text));
+    let kept = |in_memory| Retention { in_memory: Some(in_memory), ..Retention::default() };
+    let private = TurnRequest { keep: kept(true), ..with_budget("chat", &prompt, 24) };
+    let private = ask(&disk.engine, private);
+    assert!(private.moved.iter().any(|moved| moved.way == Way::Out), "{:?}", private.moved);
+    let prompt = [private.timeline, tokens(&model, &question(1))].concat();
+    let saved = TurnRequest { keep: kept(false), ..with_budget("chat", &prompt, 24) };
+    let timeline = ask(&disk.engine, saved).timeline;
+    assert_eq!(disk.record("chat").tokens, timeline);
+    disk.restart();
+    let prompt = [timeline.clone(), tokens(&model, &question(2))].concat();
+    let answer = ask(&disk.engine, with_budget("chat", &prompt, 24));
+    assert_eq!(answer.report.tokens.computed, prompt.len() - timeline.len(), "{:?}", answer.report);
+}
+
+#[test]
 fn a_block_that_is_lost_while_it_is_away_is_computed_again_and_recorded() {
     let model = fake();
     // What is on disk is not in memory, too.
