@@ -24,6 +24,9 @@ const REMEMBERED_BUDGETS: u64 = 16;
 /// Conversations with a remembered last run.
 const MAX_CONVERSATIONS: usize = 8_192;
 
+/// A group has this many names, or twice as many as blocks.
+const MAX_NAMES: usize = 8;
+
 /// A period: after this many runs densities are recomputed and older observations fade.
 const REFRESH_RUNS: u64 = 32;
 
@@ -74,6 +77,7 @@ struct Group<Id> {
     weight: f32,
     // Blocks not used since.
     blocks: u32,
+    // Theirs, and some of blocks that were.
     ids: Vec<Id>,
 }
 
@@ -220,6 +224,12 @@ impl<Id: Name> Learned<Id> {
         group.blocks -= 1;
         if group.blocks == 0 {
             self.groups.remove(&before.group);
+        } else if group.ids.len() > MAX_NAMES.max(2 * group.blocks as usize) {
+            // The last block of a prompt is never used again, because the next turn's is longer: its group stays.
+            let remembered = &self.remembered;
+            let is_here = |id: &Id| remembered.get(id).is_some_and(|it| it.group == before.group);
+            group.ids.retain(is_here);
+            group.ids.shrink_to_fit();
         }
         if counts {
             self.observe(class, |histogram| histogram.add_used(bucket, weight));
@@ -271,5 +281,28 @@ impl<Id: Name> Learned<Id> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_is_never_used_again_keeps_no_names_of_others() {
+        const TURNS: u32 = 100;
+        let mut learned: Learned<u64> = Learned::new(u64::MAX);
+        for turn in 1..=TURNS {
+            let number = u64::from(turn);
+            let run = Run { number, conversation: 1, turn, blocks: 101, ..Run::default() };
+            let meta = BlockMeta { run, ..BlockMeta::new(None, 1) };
+            for id in (0..100).chain([1_000 + number]) {
+                learned.used(id, &meta, Timestamp(number * 1_000));
+            }
+        }
+        assert_eq!(learned.remembered.len(), 100 + TURNS as usize);
+        let names: usize = learned.groups.values().map(|group| group.ids.len()).sum();
+        let most = 2 * learned.remembered.len() + MAX_NAMES * learned.groups.len();
+        assert!(names <= most, "{names} names of {most} at most");
     }
 }
