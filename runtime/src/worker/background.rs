@@ -119,7 +119,8 @@ impl Worker<'_> {
     }
 
     /// How many rows the slot's prompt may have in the next micro-batch. Background prompts have
-    /// none while an answer waits for its prompt; those of equal purpose share the rest equally.
+    /// none while an answer waits for its prompt, unless that waits for the disk; those of equal purpose share
+    /// the rest equally.
     pub(super) fn row_budget(&self, index: usize) -> usize {
         let Some(purpose) = self.purpose(index) else { return 0 };
         if purpose == Purpose::Answer {
@@ -128,7 +129,11 @@ impl Worker<'_> {
         let has_purpose = |slot: &Slot, purpose: Purpose| {
             slot.turn.as_ref().is_some_and(|turn| turn.request.purpose == purpose)
         };
-        let answers = || self.slots.iter().filter(|slot| has_purpose(slot, Purpose::Answer));
+        let answers = || {
+            self.slots
+                .iter()
+                .filter(|slot| has_purpose(slot, Purpose::Answer) && !slot.is_stalled())
+        };
         let answer_queued = self.queue.iter().any(|waiting| waiting.purpose() == Purpose::Answer);
         if answer_queued || answers().any(|slot| slot.is_prefilling() || slot.is_restoring()) {
             return 0;

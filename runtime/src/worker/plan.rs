@@ -14,7 +14,7 @@
 //!   longest where the backend can cut it; see `pace`.
 //! - A prompt beside answers gets more rows where they hardly take longer, see `tile`.
 //! - A speculative prefill has no rows while an answer's prompt is computed; a prewarm has none
-//!   while an answer waits or runs.
+//!   while an answer waits or runs. An answer that waits for the disk takes rows from neither.
 
 use std::ops::Range;
 

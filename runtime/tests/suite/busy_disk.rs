@@ -5,7 +5,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, EngineOptions, Model, SlotState, SlotStatus, TurnError, TurnRequest};
+use hob_runtime::{
+    Engine, EngineOptions, Model, Purpose, SlotState, SlotStatus, Turn, TurnError, TurnRequest,
+};
 
 use crate::support::*;
 
@@ -51,6 +53,36 @@ fn until_a_slot(engine: &Engine, what: &str, is_so: impl Fn(&SlotStatus) -> bool
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// A turn whose prompt has as many cells as its budget, and waits for the disk.
+fn waiting(engine: &Engine, model: &Arc<dyn Model>) -> Turn {
+    let long = tokens(model, &"word ".repeat(300));
+    let within = TurnRequest { budget: Some(400), ..request("long", &long, 4) };
+    let waits = engine.submit(within).unwrap();
+    until_a_slot(engine, "its prompt fills its budget", |slot| {
+        slot.state == SlotState::Prefill && slot.tokens == slot.away_tokens + 400
+    });
+    waits
+}
+
+#[test]
+fn a_background_turn_is_computed_while_the_prompt_of_an_answer_waits_for_the_disk() {
+    let model = fake();
+    let world = OnDisk::with(&model, narrow());
+    let busy = Busy::writer_of(&world.engine);
+    let waits = waiting(&world.engine, &model);
+    for purpose in [Purpose::Speculate, Purpose::Prewarm] {
+        let ahead = tokens(&model, &user(&format!("{purpose:?} this")));
+        let ahead = TurnRequest::prefill(name(&format!("{purpose:?}")), ahead, purpose);
+        let ahead = world.engine.submit(ahead).unwrap();
+        let (send, computed) = mpsc::channel();
+        std::thread::spawn(move || send.send(finish(ahead)).is_ok());
+        let computed = computed.recv_timeout(Duration::from_secs(20));
+        computed.expect("it has rows").expect("it is computed");
+    }
+    drop(waits);
+    busy.release();
 }
 
 #[test]
