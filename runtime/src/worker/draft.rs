@@ -35,9 +35,7 @@ impl Worker<'_> {
             Next { slot, sampled, draft, drafted: 0 }
         };
         let mut nexts: Vec<Next> = decoding.into_iter().map(next).collect();
-        let is_beside_prompts =
-            || self.prompts_in_order().iter().any(|&index| self.row_budget(index) > 0);
-        if !may_draft || nexts.is_empty() || is_beside_prompts() {
+        if !may_draft || nexts.is_empty() || self.prompts_wait() {
             return nexts;
         }
         self.guess_by_model(&mut nexts);

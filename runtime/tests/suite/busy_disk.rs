@@ -9,6 +9,7 @@ use hob_runtime::{
     Engine, EngineOptions, Model, Purpose, SlotState, SlotStatus, Turn, TurnError, TurnRequest,
 };
 
+use crate::drafts::FILE;
 use crate::support::*;
 
 /// Two or three blocks fill the budget of what waits for the disk.
@@ -81,6 +82,18 @@ fn a_background_turn_is_computed_while_the_prompt_of_an_answer_waits_for_the_dis
         let computed = computed.recv_timeout(Duration::from_secs(20));
         computed.expect("it has rows").expect("it is computed");
     }
+    drop(waits);
+    busy.release();
+}
+
+#[test]
+fn an_answer_is_drafted_while_the_prompt_of_another_turn_waits_for_the_disk() {
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_copies());
+    let world = OnDisk::with(&model, narrow());
+    let busy = Busy::writer_of(&world.engine);
+    let waits = waiting(&world.engine, &model);
+    let (_, drafts) = events(&world.engine, endless("copy", &tokens(&model, &user(FILE)), 200));
+    assert!(drafts.accepted > 50, "{drafts:?}");
     drop(waits);
     busy.release();
 }

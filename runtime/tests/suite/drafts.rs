@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::support::*;
 
-const FILE: &str = "fn area(width: f64, height: f64) -> f64 {\n    width * height\n}\n\n\
+pub const FILE: &str = "fn area(width: f64, height: f64) -> f64 {\n    width * height\n}\n\n\
                     fn volume(width: f64, height: f64, depth: f64) -> f64 {\n    \
                     area(width, height) * depth\n}\n";
 
