@@ -5,7 +5,7 @@
 //! - While they load, the thread handles no command; others read the status from before. A stop
 //!   interrupts the load.
 //! - Weights that fail to load are an error for the command that needed them; the next one tries
-//!   again.
+//!   again. So is a context that cannot be made of them: the weights stay for that, until they are dropped.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc;
@@ -139,6 +139,12 @@ fn wait_for_weights(
     loop {
         let command = match serve_unloaded(core, inbox) {
             Wake::By(command) => command,
+            Wake::ToDrop(reply) => {
+                core.pulse.begin(Activity::Loading);
+                let are_gone = *residency.borrow() == Residency::Unloaded;
+                reply.send(are_gone || drop_weights(core, residency));
+                continue;
+            }
             Wake::ToStop => {
                 core.pulse.begin(Activity::Flushing);
                 core.flush();

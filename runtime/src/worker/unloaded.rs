@@ -8,7 +8,7 @@ use hob_slots::SlotId;
 
 use super::{Core, base_status};
 use crate::adapters::Adapters;
-use crate::command::Command;
+use crate::command::{Command, Reply};
 use crate::heartbeat::Activity;
 use crate::map::{Origins, Reading, SlotReading};
 use crate::status::{EngineStatus, Residency, SlotState, SlotStatus};
@@ -18,6 +18,8 @@ use crate::turn::TurnError;
 pub(crate) enum Wake {
     /// This command needs them.
     By(Command),
+    /// They are to be dropped, if they are in memory without a context. Replies whether they are gone.
+    ToDrop(Reply<bool>),
     ToStop,
 }
 
@@ -50,7 +52,7 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::Save { done, .. } | Command::Settle(done) => {
                 core.when_flushed(move || done.send(()))
             }
-            Command::Unload(done) => done.send(true),
+            Command::Unload(done) => return Wake::ToDrop(done),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Unloading and reloading the weights.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
@@ -90,6 +91,26 @@ fn only_an_answer_a_speculation_or_load_reloads_the_weights() {
     assert_eq!(status(&engine).residency, Residency::Unloaded);
     block_on(engine.loaded()).unwrap();
     assert_eq!(status(&engine).residency, Residency::Resident);
+}
+
+/// As where another program has taken a device's memory since the weights left it.
+#[test]
+fn weights_of_which_no_context_could_be_made_are_freed_too() {
+    let lacks_memory = Arc::new(AtomicBool::new(false));
+    let fake = FakeModel::new().with_lack_of_memory(lacks_memory.clone());
+    let model: Arc<dyn Model> = Arc::new(fake);
+    let engine = engine(&model, None, options());
+    assert!(block_on(engine.unload()));
+    lacks_memory.store(true, Ordering::SeqCst);
+    let hello = || request("chat", &tokens(&model, &user("hello")), 5);
+    let error = finish(engine.submit(hello()).unwrap()).unwrap_err();
+    assert!(matches!(error, TurnError::Backend(_)), "{error}");
+    assert_eq!(*engine.residency().borrow(), Residency::Resident);
+    assert!(block_on(engine.unload()));
+    assert_eq!(*engine.residency().borrow(), Residency::Unloaded);
+    lacks_memory.store(false, Ordering::SeqCst);
+    ask(&engine, hello());
+    assert_eq!(*engine.residency().borrow(), Residency::Resident);
 }
 
 #[test]

@@ -77,6 +77,7 @@ pub struct FakeModel {
     views: Option<ViewLog>,
     fails_at: Option<FailsAt>,
     refuses_at: Option<RefusesAt>,
+    lacks_memory: Arc<AtomicBool>,
 }
 
 impl Default for FakeModel {
@@ -120,6 +121,7 @@ impl FakeModel {
             views: None,
             fails_at: None,
             refuses_at: None,
+            lacks_memory: Arc::default(),
         }
     }
 
@@ -214,6 +216,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_refusal(mut self, at: RefusesAt) -> Self {
         self.refuses_at = Some(at);
+        self
+    }
+
+    /// The same, without memory for a context while this is set.
+    #[must_use]
+    pub fn with_lack_of_memory(mut self, lacks_memory: Arc<AtomicBool>) -> Self {
+        self.lacks_memory = lacks_memory;
         self
     }
 
@@ -332,6 +341,10 @@ impl Model for FakeModel {
         assert!(shape.sequences <= 64, "the fake keeps its sequences in 64 bits");
         if !self.resident.load(Ordering::SeqCst) {
             return Err(LoadError::NotResident);
+        }
+        if self.lacks_memory.load(Ordering::SeqCst) {
+            let context_tokens = shape.context_tokens;
+            return Err(LoadError::Context { context_tokens, beside: None });
         }
         run(&mut FakeContext::new(self, shape));
         Ok(())
