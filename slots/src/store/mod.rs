@@ -68,6 +68,9 @@ pub struct Store {
     // Held between looking at an object and acting on it, so a save never reuses an object that the
     // collector removes.
     objects: Mutex<()>,
+    // Held while a file takes its place, and from the look at a damaged one until it has left its own: another may
+    // have taken that since the damage was read.
+    places: Mutex<()>,
     unsynced: Unsynced,
     _lock: Box<dyn Lock>,
 }
@@ -96,8 +99,13 @@ impl Store {
             LockError::Held(owner) => StoreError::Owned { dir: reader.dir().to_owned(), owner },
             LockError::Io(error) => io_error("lock", &lock)(error),
         })?;
-        let store =
-            Self { reader, objects: Mutex::new(()), unsynced: Unsynced::default(), _lock: lock };
+        let store = Self {
+            reader,
+            objects: Mutex::new(()),
+            places: Mutex::new(()),
+            unsynced: Unsynced::default(),
+            _lock: lock,
+        };
         write::empty_dir(&*store.files, &store.layout.root_temporary())?;
         store.inherit(&store.layout.root);
         for model in store.models()? {
@@ -163,8 +171,14 @@ impl Store {
         kind: ObjectKind,
         buffer: Vec<u8>,
     ) -> Result<Object, Miss> {
-        let found = self.reader.find_object(model, id, kind, buffer);
-        found.map_err(|rejected| self.reject(model, rejected))
+        match self.reader.find_object(model, id, kind, buffer) {
+            Err(rejected) if rejected.miss.condemns_the_file() => {
+                let _places = self.places.lock();
+                let found = self.reader.find_object(model, id, kind, Vec::new());
+                found.map_err(|rejected| self.reject(model, rejected))
+            }
+            found => found.map_err(|rejected| rejected.miss),
+        }
     }
 
     /// Replaces a conversation's slot file, whatever the class of the old one. Returns the bytes
@@ -184,6 +198,12 @@ impl Store {
         model: ModelHash,
         conversation: &ConversationId,
     ) -> Result<SlotRecord, Miss> {
+        let (found, beside) = self.reader.find_slot(model, conversation);
+        let mut missed = found.as_ref().err().into_iter().chain(&beside);
+        if !missed.any(|rejected| rejected.miss.condemns_the_file()) {
+            return found.map_err(|rejected| rejected.miss);
+        }
+        let _places = self.places.lock();
         let (found, beside) = self.reader.find_slot(model, conversation);
         self.reject_all(model, beside.into_iter().collect());
         found.map_err(|rejected| self.reject(model, rejected))
@@ -279,6 +299,7 @@ impl Store {
             for part in parts {
                 file.write(part)?;
             }
+            let _places = self.places.lock();
             file.commit(path)
         })?;
         Ok(parts.iter().map(|part| part.len() as u64).sum())

@@ -19,6 +19,7 @@ mod crash_marks;
 mod directory;
 mod garbage;
 mod objects;
+mod replaced;
 mod sealing;
 mod slot_files;
 
