@@ -374,7 +374,7 @@ impl Conversations {
     async fn delete_kv(&self, id: &ConversationId) -> Result<(), TurnError> {
         self.pdf_texts.clear();
         self.learned.forget_conversation(id);
-        let removed = self.engine.forget(id.clone()).await;
+        let removed = self.engine.forget_copies(id.clone()).await;
         self.events.send(Event::Forgotten { conversation: id.clone() });
         removed
     }

@@ -140,7 +140,7 @@ impl Documents {
     async fn forget(&self, id: &ConversationId) -> Result<(), TurnError> {
         self.conversations.pdf_texts.clear();
         self.conversations.learned.forget_conversation(id);
-        let forgotten = self.conversations.engine.forget(id.clone()).await;
+        let forgotten = self.conversations.engine.forget_copies(id.clone()).await;
         self.conversations.events.send(Event::Forgotten { conversation: id.clone() });
         forgotten
     }

@@ -10,6 +10,7 @@
 use std::sync::{Arc, Weak};
 
 use hob_slots::format::SlotRecord;
+use hob_slots::store::Miss;
 use hob_slots::{Block, BlockId, ConversationId};
 
 use super::KvTiers;
@@ -54,6 +55,21 @@ impl TierIndex {
         }
         let record = shared.store.as_ref()?.get_slot(shared.fingerprint, conversation).ok()?;
         Some(Arc::new(record))
+    }
+
+    /// Whether there may be saved KV of a conversation, under any model, also in a file that was rejected. Blocks on
+    /// the disk.
+    pub fn may_have(&self, conversation: &ConversationId) -> bool {
+        let Some(shared) = self.0.upgrade() else { return false };
+        if matches!(shared.records().lookup(conversation), Some(Some(_))) {
+            return true;
+        }
+        let Some(store) = &shared.store else { return false };
+        let has = |model| {
+            !matches!(store.get_slot(model, conversation), Err(Miss::Absent))
+                || store.rejected(model, conversation).is_some()
+        };
+        store.models().is_ok_and(|models| models.into_iter().any(has))
     }
 
     /// The tokens of the blocks up to the first missing one: in memory, and on disk.

@@ -45,6 +45,25 @@ fn a_running_turn_keeps_the_objects_it_shares_with_a_forgotten_conversation() {
 }
 
 #[test]
+fn what_turns_of_a_hint_have_saved_side_by_side_is_forgotten_with_it() {
+    let model = slow(MemoryKind::Plain);
+    let mut disk = OnDisk::new(&model);
+    let hint = "__key__:seg:a";
+    let prompt = tokens(&model, &user("a text that two of them read at once"));
+    for restarts in [false, true] {
+        let turns = [20, 30].map(|most| disk.engine.submit(endless(hint, &prompt, most)).unwrap());
+        turns.into_iter().for_each(|turn| drop(finish(turn).unwrap()));
+        settle(&disk.engine);
+        assert_eq!(files(disk.path(), &["bin"]), 2, "each has a record");
+        if restarts {
+            disk.restart();
+        }
+        block_on(disk.engine.forget_copies(name(hint))).unwrap();
+        assert_eq!(files(disk.path(), &["bin"]), 0, "restarted: {restarts}");
+    }
+}
+
+#[test]
 fn what_has_left_a_running_turn_stays_although_it_was_saved_for_a_forgotten_conversation() {
     let model = slow(MemoryKind::Plain);
     let mut disk = OnDisk::new(&model);
