@@ -245,7 +245,7 @@ fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
     let directory = tempfile::tempdir().unwrap();
     let flag = directory.path().join("failed");
     let script = format!(
-        "head -c 100 >/dev/null; if [ -e '{0}' ]; then cat >/dev/null; echo Hello; \
+        "[ $(head -c 100 | wc -c) = 100 ] || exit; if [ -e '{0}' ]; then cat >/dev/null; echo Hello; \
          else touch '{0}'; echo no model >&2; exit 3; fi",
         flag.display()
     );
