@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::error::ModelError;
 use crate::fit::{Demand, Estimate};
 use crate::gguf::Header;
+use crate::published::sampling_of;
 use crate::shards::{self, Group};
 use crate::source::Source;
 use crate::summary::Summary;
@@ -54,6 +55,10 @@ impl ModelFile {
             size_bytes += header.file_bytes;
             weights_bytes += header.tensor_bytes();
         }
+        let mut summary = Summary::of(&header);
+        if summary.sampling.is_empty() {
+            summary.sampling = sampling_of(&group.stem);
+        }
         Ok(Self {
             name: group.stem,
             aliases: Vec::new(),
@@ -62,7 +67,7 @@ impl ModelFile {
             files: group.files,
             size_bytes,
             weights_bytes,
-            summary: Summary::of(&header),
+            summary,
         })
     }
 
