@@ -205,7 +205,9 @@ impl Store {
         }
         let _places = self.places.lock();
         let (found, beside) = self.reader.find_slot(model, conversation);
-        self.reject_all(model, beside.into_iter().collect());
+        if let Some(rejected) = beside {
+            self.reject(model, rejected);
+        }
         found.map_err(|rejected| self.reject(model, rejected))
     }
 
@@ -354,11 +356,21 @@ impl Store {
         self.remove_files(model, [slot_file.to_owned()].into_iter()).map(drop)
     }
 
-    /// Moves files that no reader can ever use to quarantine.
-    pub fn reject_all(&self, model: ModelHash, rejected: Vec<Rejected>) {
-        for file in rejected {
-            self.reject(model, file);
-        }
+    /// Moves the slot files to quarantine that a listing of `model` rejected and that no reader can ever use. Returns
+    /// their number.
+    pub fn reject_all(&self, model: ModelHash, rejected: Vec<Rejected>) -> usize {
+        let condemned = rejected.into_iter().filter(|file| file.miss.condemns_the_file());
+        // The length is not checked.
+        let file = |file: Rejected| StoredFile { model, path: file.path, bytes: 0, object: None };
+        condemned.map(file).filter(|file| self.reject_file(file)).count()
+    }
+
+    /// Moves a file to quarantine that no reader can ever use. Returns whether it is such a file: it is read again,
+    /// because another may have taken its place since it was rejected.
+    pub fn reject_file(&self, file: &StoredFile) -> bool {
+        let _places = self.places.lock();
+        let Err(rejected) = self.check(file) else { return false };
+        self.reject(file.model, rejected).condemns_the_file()
     }
 
     /// Moves a damaged file to quarantine, so that it fails once. Returns the miss.

@@ -76,9 +76,7 @@ impl<'s> Pass<'s> {
             self.swept.errors.extend(
                 failed.map(|Rejected { path, miss }| StoreError::Unreadable { path, miss }),
             );
-            let condemned = rejected.iter().filter(|file| file.miss.condemns_the_file());
-            self.swept.rejected += condemned.count();
-            self.store.reject_all(model, rejected);
+            self.swept.rejected += self.store.reject_all(model, rejected);
         }
     }
 

@@ -9,14 +9,10 @@ use crate::sweep::LiveRefs;
 pub fn condemn(store: &Store, live_refs: &dyn LiveRefs, files: &[StoredFile]) -> usize {
     let mut condemned = 0;
     for file in files {
-        match store.check(file) {
-            Err(rejected) if rejected.miss.condemns_the_file() => {
-                store.reject_all(file.model, vec![rejected]);
-                let objects: BTreeSet<_> = file.object.into_iter().collect();
-                live_refs.objects_lost(store, file.model, &objects);
-                condemned += 1;
-            }
-            Ok(_) | Err(_) => {}
+        if store.reject_file(file) {
+            let objects: BTreeSet<_> = file.object.into_iter().collect();
+            live_refs.objects_lost(store, file.model, &objects);
+            condemned += 1;
         }
     }
     condemned

@@ -76,17 +76,41 @@ fn a_file_that_has_taken_the_place_of_a_damaged_one_is_read_and_stays() {
     let (object, record) = (block(1), slot("chat", &[&block(1)]));
     world.put(&object);
     world.store.put_slot(MODEL, &record).unwrap();
-    let damage = |path: &Path, at: usize| {
-        let whole = fs::read(path).unwrap();
-        flip_a_bit(path, at);
-        *disk.next.lock() = Some((path.to_owned(), whole));
-    };
 
-    damage(&world.object_path(&object), 700);
+    damage(&disk, &world.object_path(&object), 700);
     assert_eq!(world.get(&object).unwrap(), object);
     let slot_file = world.store.layout.slot(MODEL, &record.conversation, record.class);
-    damage(&slot_file, 133);
+    damage(&disk, &slot_file, 133);
     assert_eq!(world.store.get_slot(MODEL, &record.conversation).unwrap(), record);
     assert!(disk.next.lock().is_none(), "both were replaced");
     assert!(world.quarantined().is_empty());
+}
+
+#[test]
+fn a_file_that_has_taken_the_place_of_one_that_was_rejected_stays() {
+    let (disk, dir) = (Arc::new(Racing::default()), TempDir::new().unwrap());
+    let store = Store::open_on(disk.clone(), dir.path().join("slots")).unwrap();
+    let world = World { store, dir };
+    let (object, record) = (block(1), slot("chat", &[&block(1)]));
+    world.put(&object);
+    world.store.put_slot(MODEL, &record).unwrap();
+    let files = world.store.stored_files(MODEL).unwrap();
+    let [slot_file, object_file] = &files[..] else { panic!("one of each: {files:?}") };
+
+    damage(&disk, &slot_file.path, 32); // In the header: a listing reads no tokens.
+    let rejected = world.store.contents(MODEL).unwrap().rejected;
+    assert_eq!(rejected.len(), 1);
+    assert_eq!(world.store.reject_all(MODEL, rejected), 0);
+    damage(&disk, &object_file.path, 700);
+    assert!(world.store.check(object_file).is_err());
+    assert!(!world.store.reject_file(object_file));
+    assert!(disk.next.lock().is_none(), "both were replaced");
+    assert!(world.quarantined().is_empty());
+}
+
+/// Damages a file, whose place the whole one takes as soon as it is opened.
+fn damage(disk: &Racing, path: &Path, at: usize) {
+    let whole = fs::read(path).unwrap();
+    flip_a_bit(path, at);
+    *disk.next.lock() = Some((path.to_owned(), whole));
 }
