@@ -55,9 +55,6 @@ const MAX_ESCAPE: usize = 12;
 /// a text in them ends there, and of other values only whole ones stay. Other text becomes the one member
 /// `arguments`.
 pub(super) fn mended(text: &str) -> Value {
-    if text.trim().is_empty() {
-        return json!({});
-    }
     let of_broken = if is_malformed(text) { closed(text) } else { None };
     of_broken.unwrap_or_else(|| json!({"arguments": text}))
 }
