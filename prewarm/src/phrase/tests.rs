@@ -1,4 +1,4 @@
-//! The promises of the module, as scenes and over random histories.
+//! The promises of the module, as examples and over random histories.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The planner's promises, as scenes with a clock of their own.
+//! The planner's promises, as examples with a clock of their own.
 
 mod prefixes;
 mod rounds;
