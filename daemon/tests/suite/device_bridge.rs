@@ -183,7 +183,6 @@ fn requests_run_side_by_side_and_end_with_the_connection() {
     });
 }
 
-#[cfg(feature = "llama")]
 #[test]
 fn a_stop_lets_an_answer_end() {
     let (agent, directory) = (Agent::listen(), TempDir::new().unwrap());
@@ -203,6 +202,7 @@ fn a_stop_lets_an_answer_end() {
     assert_eq!(status.code(), Some(0));
 }
 
+#[cfg(feature = "llama")]
 #[test]
 fn an_embedding_model_embeds() {
     let (agent, directory) = (Agent::listen(), TempDir::new().unwrap());
