@@ -53,6 +53,11 @@ impl ConversationLocks {
         self.lock_of(conversation).try_lock_owned().ok().map(ConversationGuard)
     }
 
+    /// Whether a request holds the lock. Does not take it: a request with the full history would run without it.
+    pub fn is_taken(&self, conversation: &ConversationId) -> bool {
+        self.locks.lock().get(conversation).is_some_and(|lock| lock.strong_count() > 0)
+    }
+
     fn lock_of(&self, conversation: &ConversationId) -> Arc<AsyncMutex<()>> {
         let mut locks = self.locks.lock();
         if let Some(lock) = locks.get(conversation).and_then(Weak::upgrade) {
@@ -97,7 +102,9 @@ mod tests {
         let guard = locks.enter(&id("a")).await.unwrap();
         assert!(locks.try_enter(&id("a")).is_none());
         assert!(locks.try_enter(&id("b")).is_some());
+        assert!(locks.is_taken(&id("a")) && !locks.is_taken(&id("b")));
         drop(guard);
+        assert!(!locks.is_taken(&id("a")));
         assert!(locks.try_enter(&id("a")).is_some());
     }
 

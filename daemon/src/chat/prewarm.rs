@@ -87,8 +87,7 @@ impl Chat {
     ) -> Result<Option<ConversationId>, ApiError> {
         let request = self.resolve(body)?.request;
         let identity = Identity::of(body, session)?;
-        let waits =
-            |id: &&ConversationId| request.append && self.shared.locks.try_enter(id).is_none();
+        let waits = |id: &&ConversationId| request.append && self.shared.locks.is_taken(id);
         Ok(identity.named().filter(waits).cloned())
     }
 }

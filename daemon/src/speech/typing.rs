@@ -95,7 +95,7 @@ impl Speech {
         if rules.has_low_battery(self.now()).await {
             return Ok(Typed::Battery);
         }
-        if self.chat().locks().try_enter(id).is_none() {
+        if self.chat().locks().is_taken(id) {
             return Ok(Typed::Answering);
         }
         self.open_session(id, options)?;
