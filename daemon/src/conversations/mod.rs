@@ -371,7 +371,11 @@ impl Conversations {
         Ok(documents.values().map(|document| document_key(&document.text)).collect())
     }
 
-    async fn delete_kv(&self, id: &ConversationId) -> Result<(), TurnError> {
+    /// Deletes the KV of a conversation or of a document's key, and what was learned from it.
+    ///
+    /// # Errors
+    /// When a file cannot be removed, or the engine has stopped.
+    pub async fn delete_kv(&self, id: &ConversationId) -> Result<(), TurnError> {
         self.pdf_texts.clear();
         self.learned.forget_conversation(id);
         let removed = self.engine.forget_copies(id.clone()).await;

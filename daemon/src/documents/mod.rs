@@ -18,10 +18,6 @@ mod view;
 
 use std::collections::BTreeSet;
 
-use hob_prewarm::Event;
-use hob_runtime::TurnError;
-use hob_slots::ConversationId;
-
 use crate::chat::Chat;
 use crate::chat::answer::Answer;
 use crate::chat::documents::unknown_document;
@@ -106,9 +102,9 @@ impl Documents {
         // No turn that began before writes the text's tokens after.
         let deletions: Vec<_> = about.iter().map(|id| transcript.begin_deletion(id)).collect();
         let unshared = self.conversations.unshare(&about).await?;
-        let mut removed = self.forget(&key).await;
+        let mut removed = self.conversations.delete_kv(&key).await;
         for conversation in &about {
-            removed = self.forget(conversation).await.and(removed);
+            removed = self.conversations.delete_kv(conversation).await.and(removed);
         }
         transcript.delete_document(id).await?;
         drop(unshared);
@@ -130,18 +126,10 @@ impl Documents {
         let remaining = self.stored(id, true).await;
         match deleted {
             Some(text) if remaining.is_err() => {
-                self.forget(&document_key(&text)).await?;
+                self.conversations.delete_kv(&document_key(&text)).await?;
                 Ok(true)
             }
             _ => remaining.map(|_| false),
         }
-    }
-
-    async fn forget(&self, id: &ConversationId) -> Result<(), TurnError> {
-        self.conversations.pdf_texts.clear();
-        self.conversations.learned.forget_conversation(id);
-        let forgotten = self.conversations.engine.forget_copies(id.clone()).await;
-        self.conversations.events.send(Event::Forgotten { conversation: id.clone() });
-        forgotten
     }
 }
