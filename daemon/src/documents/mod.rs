@@ -18,6 +18,8 @@ mod view;
 
 use std::collections::BTreeSet;
 
+use hob_slots::ConversationId;
+
 use crate::chat::Chat;
 use crate::chat::answer::Answer;
 use crate::chat::documents::unknown_document;
@@ -97,21 +99,31 @@ impl Documents {
     /// does not answer.
     pub async fn remove(&self, id: &DocumentId) -> Result<(), ApiError> {
         let key = document_key(&self.stored(id, true).await?.text);
-        let transcript = &self.conversations.transcript;
-        let about = transcript.conversations_about(id).done().await?;
-        // No turn that began before writes the text's tokens after.
-        let deletions: Vec<_> = about.iter().map(|id| transcript.begin_deletion(id)).collect();
-        let unshared = self.conversations.unshare(&about).await?;
-        let mut removed = self.conversations.delete_kv(&key).await;
-        for conversation in &about {
-            removed = self.conversations.delete_kv(conversation).await.and(removed);
-        }
-        transcript.delete_document(id).await?;
-        drop(unshared);
-        drop(deletions);
+        let about = self.conversations.transcript.conversations_about(id).done().await?;
+        let removed = self.remove_with_kv(id, &key, &about).await;
+        // Also after an error: the conversations stay, and the shared tier may lack some of them by then.
         for conversation in &about {
             self.conversations.republish(conversation);
         }
+        removed
+    }
+
+    /// `about`: the conversations about the document, whose KV contains it.
+    async fn remove_with_kv(
+        &self,
+        id: &DocumentId,
+        key: &ConversationId,
+        about: &[ConversationId],
+    ) -> Result<(), ApiError> {
+        let transcript = &self.conversations.transcript;
+        // No turn that began before writes the text's tokens after.
+        let _deletions: Vec<_> = about.iter().map(|id| transcript.begin_deletion(id)).collect();
+        let _unshared = self.conversations.unshare(about).await?;
+        let mut removed = self.conversations.delete_kv(key).await;
+        for conversation in about {
+            removed = self.conversations.delete_kv(conversation).await.and(removed);
+        }
+        transcript.delete_document(id).await?;
         Ok(removed?)
     }
 

@@ -242,6 +242,35 @@ fn a_removed_document_leaves_the_place_and_its_conversation_stays() {
 }
 
 #[test]
+fn a_conversation_comes_back_to_the_place_where_the_removal_of_its_document_failed() {
+    let world = World::new();
+    let first = world.start("one");
+    let call = first.client.call("POST", "/v1/documents?name=castle.txt");
+    let added = call.body("The castle has seven doors. ".repeat(20)).send();
+    let id = added.json()["id"].as_str().unwrap().to_owned();
+    first.client.chat(&json!({
+        "conversation": "talk", "hob": {"append": true}, "temperature": 0, "max_tokens": 12,
+        "messages": [{"role": "user", "content": "How many doors?", "hob": {"documents": [id]}}],
+    }));
+    world.until_published(&first.client, 1);
+    let has_text = || {
+        let files = files(&world.shared());
+        files.iter().any(|file| file.extension().is_some_and(|it| it == "json"))
+    };
+    assert!(has_text());
+
+    // The text is deleted there first. The folders of KV cannot be listed then.
+    let link = world.shared().join("kv/loop");
+    std::os::unix::fs::symlink("loop", &link).unwrap();
+    let path = format!("/v1/documents/{id}");
+    let refused = first.client.call("DELETE", &path).send();
+    assert_eq!((refused.status, &refused.error()["code"]), (503, &json!("shared_tier")));
+    fs::remove_file(&link).unwrap();
+    wait::until("its text is there again", || has_text().then_some(()));
+    assert_eq!(first.client.call("GET", &path).send().status, 200, "the document stays, too");
+}
+
+#[test]
 fn a_private_conversation_ends_while_the_trash_waits_for_a_place_that_fails() {
     let world = World::new();
     let launch = world.daemon("one").with_clock();
