@@ -1,7 +1,7 @@
 //! A full disk: what cannot be stored is refused with the directory and the remedy, in the form of each protocol.
 //! What was stored before stays whole, and the same request succeeds once there is room.
 
-use hob_testkit::{Answer, Client};
+use hob_testkit::{Answer, Client, wait};
 use serde_json::{Value, json};
 
 use crate::common::home::Home;
@@ -101,6 +101,39 @@ fn an_answer_that_found_no_room_is_stored_whole_once_there_is_room() {
     let stored = hobd.client.get("/v1/conversations/during");
     assert_eq!(roles_and_texts(&stored)[3], ("assistant".to_owned(), words));
     assert_eq!(stored["messages"][3]["status"], "complete");
+}
+
+#[test]
+fn the_end_of_a_cut_answer_that_finds_no_room_is_logged_once_and_stored_once_there_is_room() {
+    let home = home();
+    let hobd = home.start();
+    let question = user(&format!("Say this slowly: {}", ["kettle"; 40].join(" ")));
+    let messages = json!([user(&"Listen. ".repeat(500)), assistant("Yes."), question]);
+    let body = json!({"conversation": "during", "stream": true, "temperature": 0,
+        "max_tokens": 400, "messages": messages});
+    let mut stream = hobd.client.call("POST", CHAT).json(&body).stream();
+    let has_text = |data: &str| {
+        let chunk: Value = serde_json::from_str(data).unwrap();
+        chunk["choices"][0]["delta"]["content"].as_str().is_some_and(|text| !text.is_empty())
+    };
+    while !has_text(&stream.next_data().unwrap()) {}
+    let full = home.launch.inject("disk", "full");
+    drop(stream);
+    wait::until("the answer has ended", || (!hobd.client.is_busy("during")).then_some(()));
+
+    // Each read tries the write again.
+    let failures = || home.launch.log().matches("transcript write failed").count();
+    names(&hobd.client);
+    let before = failures();
+    assert!(before > 0, "there was room");
+    for _ in 0..3 {
+        names(&hobd.client);
+    }
+    assert_eq!(failures(), before);
+
+    full.end();
+    let stored = hobd.client.get("/v1/conversations/during");
+    assert_eq!(stored["messages"][3]["status"], "interrupted", "{stored}");
 }
 
 #[test]

@@ -123,13 +123,9 @@ impl Drop for OpenAnswer {
         }
         let row = self.row.clone();
         // Without room it is repeated: while the row streams, no message of the conversation can be changed.
-        self.writer.write_until_stored(move |connection| {
+        self.writer.post_until_stored(move |connection| {
             let Some(row) = row.get() else { return Ok(()) };
-            let closed = close(connection, row.answer, Status::Interrupted, None, None);
-            if let Err(error) = &closed {
-                tracing::error!(%error, "transcript write failed");
-            }
-            closed
+            close(connection, row.answer, Status::Interrupted, None, None)
         });
     }
 }

@@ -118,18 +118,18 @@ impl Transcript {
             return None;
         }
         let turn = self.turn.clone();
-        let written = writer.write_until_stored(move |connection| {
+        let write = move |connection: &mut Connection| {
             let permitted = turn.as_ref().map_or(Ok(()), TurnTicket::check);
-            match permitted.and_then(|()| end.write(connection)) {
-                Err(TranscriptError::Deleted) if !is_complete => Ok(()),
-                Err(error) if !is_complete => {
-                    tracing::error!(%error, "transcript write failed");
-                    Err(error)
-                }
-                written => written,
-            }
+            permitted.and_then(|()| end.write(connection))
+        };
+        if is_complete {
+            return Some(writer.write_until_stored(write));
+        }
+        writer.post_until_stored(move |connection| match write(connection) {
+            Err(TranscriptError::Deleted) => Ok(()),
+            written => written,
         });
-        is_complete.then_some(written)
+        None
     }
 }
 

@@ -104,6 +104,23 @@ impl Writer {
         Pending(result)
     }
 
+    /// The same without a caller; its first failure is logged, and no repetition that finds no room either.
+    pub fn post_until_stored(
+        &self,
+        mut job: impl FnMut(&mut Connection) -> Result<(), TranscriptError> + Send + 'static,
+    ) {
+        let mut has_failed = false;
+        self.write_until_stored(move |connection| {
+            let result = job(connection);
+            if let Err(error) = &result
+                && !std::mem::replace(&mut has_failed, true)
+            {
+                tracing::error!(%error, "transcript write failed");
+            }
+            result
+        });
+    }
+
     fn queue<T: Send + 'static>(
         &self,
         kind: Kind,
