@@ -6,7 +6,8 @@
 //! - The prompt: `history` (what it continues), `newest` (the conversation outgrew the context), `reanchor` (it
 //!   goes on past the context), `continuing` (the last answer was cut short).
 //! - The turns: `submit` (queues them) with `grammar` and `choices`, or `forward` (to an engine at another
-//!   address); `source` joins the events of both. [`reuse_guard`] decides on moved KV.
+//!   address); `source` joins the events of both. [`reuse_guard`] decides on moved KV, by what `reuse_comparison`
+//!   measures and `reuse_findings` stores.
 //! - The answer: [`answer`] (events to the client), [`assembly`] (text to messages and tool calls), [`progress`]
 //!   (before the first token), `recording` (what is saved), `account` (what it cost) with [`figures`] (of each
 //!   choice), `moves` (what moved) and `away` (what has no cells at the end).
