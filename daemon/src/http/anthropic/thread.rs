@@ -90,7 +90,7 @@ impl Thread {
             let error = ApiError::not_found(message).param("thread.previous_message_id");
             error.code(NOT_FOUND)
         })?;
-        // An answer that its client left has nothing stored with it; those before it have the same.
+        // An answer that broke off when hobd was killed has nothing stored with it; those before it have the same.
         let path = text.path_to(row);
         let kept = path.iter().rev().find_map(|saved| saved.finish.as_ref()?[RESPONSE].get(KEPT));
         if let Some(tools) = kept.and_then(|kept| kept.get("tools")) {
