@@ -226,22 +226,24 @@ fn next_body(id: &ConversationId, options: &Value) -> Result<Value, ApiError> {
     Ok(body)
 }
 
-/// `options` replace the fields of `body` that they name, and those of its `hob`. `body`: as of
-/// [`next_body`], so its profile is in `hob`.
+/// `options` replace the fields of `body` that they name, and those of its `hob`; `null` names none. `body`: as
+/// of [`next_body`], so its profile is in `hob`.
 fn merged(mut body: Value, options: &Value) -> Result<Value, ApiError> {
     let options = match options {
         Value::Null => return Ok(body),
         Value::Object(options) => options,
         other => return Err(wrong_type("body", "an object", other)),
     };
-    if let Some(profile) = options.get("profile") {
+    if let Some(profile) = options.get("profile").filter(|profile| !profile.is_null()) {
         body["hob"]["profile"] = profile.clone();
     }
-    for (name, value) in options.iter().filter(|(name, _)| *name != "profile") {
+    let named = |(name, value): &(&String, &Value)| *name != "profile" && !value.is_null();
+    for (name, value) in options.iter().filter(named) {
         if name == "hob"
             && let (Some(hob), Some(more)) = (body["hob"].as_object_mut(), value.as_object())
         {
-            hob.extend(more.clone());
+            let more = more.iter().filter(|(_, value)| !value.is_null());
+            hob.extend(more.map(|(name, value)| (name.clone(), value.clone())));
         } else {
             body[name] = value.clone();
         }

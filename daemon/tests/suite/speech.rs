@@ -451,4 +451,6 @@ fn the_end_of_speech_overrides_the_profile_of_the_start_and_nothing_else_of_it()
     assert_eq!(said("a", json!({"max_tokens": 4, "profile": "lamp"})), lamp);
     assert_eq!(said("b", json!({"max_tokens": 4, "hob": {"profile": "lamp"}})), lamp);
     assert_eq!(said("c", json!({"max_tokens": 4, "hob": {"draft": false}})), kettle);
+    assert_eq!(said("d", json!({"max_tokens": 4, "profile": null, "hob": null})), kettle);
+    assert_eq!(said("e", json!({"max_tokens": 4, "hob": {"profile": null}})), kettle);
 }
