@@ -150,6 +150,7 @@ impl Speech {
             ApiError::new(ErrorKind::Invalid, message).code("nothing_heard")
         };
         self.speech_stopped(id);
+        let owner = self.options().sessions.owner(id);
         let (next, words) =
             self.options().sessions.next_turn(id, self.now()).ok_or_else(nothing_heard)?;
         let words = words.ok_or_else(nothing_heard)?;
@@ -159,7 +160,7 @@ impl Speech {
         }
         let answer = self.chat().answer(&body, &Session::default()).await;
         if let Err(ApiError { kind: ErrorKind::Busy | ErrorKind::Upstream, .. }) = &answer {
-            self.restore_words(id, &next, words);
+            self.restore_words(id, &next, words, owner.as_deref());
         }
         answer
     }
@@ -172,10 +173,13 @@ impl Speech {
 
     /// The same request may succeed later, but its turn has closed the session. A later transcript
     /// replaces the words.
-    fn restore_words(&self, id: &ConversationId, next: &Value, words: String) {
+    fn restore_words(&self, id: &ConversationId, next: &Value, words: String, owner: Option<&str>) {
         let sessions = &self.options().sessions;
         if !sessions.is_open(id, self.now()) && self.open_session(id, next).is_ok() {
             sessions.handle(id, UtteranceEvent::Partial(words), self.now());
+            if let Some(owner) = owner {
+                sessions.own(id, owner);
+            }
         }
     }
 

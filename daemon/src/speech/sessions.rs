@@ -112,6 +112,12 @@ impl SpeechSessions {
         }
     }
 
+    /// The socket that its words come from; `None`: requests, or there is no such session.
+    pub fn owner(&self, id: &ConversationId) -> Option<String> {
+        let open = self.lock();
+        open.get(id)?.owner.clone()
+    }
+
     /// The body of the next turn, and the words of it.
     pub fn next_turn(
         &self,

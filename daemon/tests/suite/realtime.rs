@@ -10,7 +10,7 @@ use tungstenite::http::StatusCode;
 
 use crate::common::recognizer::shell;
 use crate::common::socket::{Client, started, stopped};
-use crate::common::{Plan, TOKEN, World, assistant, text, user};
+use crate::common::{Plan, TOKEN, World, assistant, chat_body, text, user};
 
 fn hot(world: &World, count: u64) {
     world.until("the conversation is hot", |world| {
@@ -229,6 +229,29 @@ fn speech_goes_on(leaves: impl FnOnce(&mut Client)) {
     client.send(json!({"type": "response.create"})); // With the words so far.
     let done = client.answer().pop().unwrap();
     assert_eq!(done["response"]["usage"]["output_tokens"], 1, "the session's options: {done}");
+}
+
+#[test]
+fn words_that_the_queue_refused_end_when_their_socket_leaves_the_conversation() {
+    let world = Plan::new().slots(1).queue(1).pace(Duration::from_millis(5)).start();
+    let endless = json!({"max_tokens": 5000, "ignore_eos": true});
+    let mut first = world.stream(json!([user("Hello")]), endless.clone());
+    first.next().unwrap();
+    let body = chat_body(json!([user("Hello")]), endless);
+    let waiting = world.call("POST", "/v1/chat/completions").json(&body).open();
+    world.until("one request waits", |world| world.status().waiting == 1);
+    let mut client = Client::new(&world, "a");
+    client.partial("What is my locker code?");
+    client.send(json!({"type": "response.create"}));
+    let events = client.answer();
+    let error = events.iter().find(|event| event["type"] == "error").unwrap();
+    assert_eq!(error["error"]["code"], "queue_full");
+
+    client.send(json!({"type": "session.update", "session": {"conversation": "b"}}));
+    client.until("session.updated");
+    let end = world.post("/v1/conversations/a/speech-end", json!({"max_tokens": 4}));
+    assert_eq!((end.status, &end.error()["code"]), (400, &json!("nothing_heard")));
+    drop((first, waiting));
 }
 
 #[test]
