@@ -236,6 +236,10 @@ fn a_client_that_sends_the_history_stays_in_its_conversation() {
     history[3]["content"] = say("Four.").into();
     let fourth = respond(&world, json!({"input": history}));
     assert_eq!(texts(&world, &fourth), [&say("One."), "One.", &say("Four."), "Four."]);
+    let mut mistaken = history.clone();
+    mistaken.push(json!({"role": "pope", "content": "x"}));
+    let error = world.post(ROUTE, json!({"input": mistaken})).error();
+    assert_eq!(error["param"], "input[4].role", "{error}");
     history[2] = further("999");
     assert_eq!(world.post(ROUTE, json!({"input": history})).error()["code"], "item_not_found");
 }

@@ -1,8 +1,8 @@
 //! Items of a request that name stored ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::client_tools::ClientTools;
 use super::object;
@@ -12,15 +12,14 @@ use crate::conversations::transcript::ConversationText;
 use crate::error::ApiError;
 use crate::wire::fields::Fields;
 
-/// `input`, with the stored items in place of references to them. An answer is stored as one text: a reference to a
-/// further one is left out.
+/// `input`, with the stored items in place of references to them. An answer is stored as one text: in place of a
+/// reference to a further one stands an item that is left out, so that all others keep the places that errors name.
 ///
 /// # Errors
 /// When a reference names no stored item.
 pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Value, ApiError> {
     let mut input = Fields::of_body(body)?.required("input")?.clone();
     let mut known: Option<ConversationText> = None;
-    let mut further = BTreeSet::new();
     for (n, item) in input.as_array_mut().into_iter().flatten().enumerate() {
         if !is_reference(item) {
             continue;
@@ -35,7 +34,7 @@ pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Val
                     known = conversations.transcript.get(&place.conversation).done().await?;
                 }
                 if Place::is_further_text(&id) && known.as_ref().is_some_and(|it| has(it, &place)) {
-                    further.insert(n);
+                    *item = json!({"type": "other"});
                     continue;
                 }
                 known.as_ref().and_then(|text| stored_item(text, &place, &id))
@@ -49,10 +48,6 @@ pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Val
             );
             ApiError::field(format!("{path}.id"), message).code("item_not_found")
         })?;
-    }
-    if let Some(items) = input.as_array_mut() {
-        let mut at = 0..;
-        items.retain(|_| !at.next().is_some_and(|at| further.contains(&at)));
     }
     Ok(input)
 }
