@@ -120,7 +120,7 @@ mod tests {
                 pending::<()>().await;
             }
         };
-        let ending = next.wait(address(), idle).await;
+        let ending = ends(&next, idle).await;
         assert_eq!(ending, Ending::Switched(address(), to("fake:second")));
     }
 
@@ -131,7 +131,7 @@ mod tests {
         next.model_changed.notify_one();
         // Polled second: the file is being tried.
         let request = async { next.catalogue.switch_request().submit(to("fake")).unwrap() };
-        let (ending, ()) = tokio::join!(next.wait(address(), || async {}), request);
+        let (ending, ()) = tokio::join!(ends(&next, || async {}), request);
         assert_eq!(ending, Ending::Switched(address(), to("fake")));
         assert_eq!(next.catalogue.failure().unwrap().model, "/nowhere/a.gguf");
     }
@@ -141,7 +141,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let next = next_start(root.path(), "fake");
         next.model_changed.notify_one();
-        let ending = next.wait(address(), || async {}).await;
+        let ending = ends(&next, || async {}).await;
         assert_eq!(ending, Ending::ModelReplaced(address()));
         let late = next.catalogue.switch_request().submit(to("fake:second"));
         assert!(matches!(late, Err(Refusal::Switching)), "{late:?}");
@@ -155,8 +155,14 @@ mod tests {
         next.settings.choose(&vec![upstream]).unwrap();
         let changes = vec![(Key::Slots, "3".to_owned())];
         next.catalogue.switch_request().submit(changes.clone()).unwrap();
-        let ending = timeout(Duration::from_secs(60), next.wait(address(), || async {})).await;
-        assert_eq!(ending.unwrap(), Ending::Switched(address(), changes), "it is not refused");
+        let ending = ends(&next, || async {}).await;
+        assert_eq!(ending, Ending::Switched(address(), changes), "it is not refused");
+    }
+
+    /// How the daemon ends, within a minute.
+    async fn ends<I: Future>(next: &NextStart, idle: impl Fn() -> I) -> Ending {
+        let ending = timeout(Duration::from_secs(60), next.wait(address(), idle));
+        ending.await.expect("it restarts")
     }
 
     fn address() -> SocketAddr {
