@@ -303,7 +303,7 @@ impl Daemon {
 
     /// Serves until `stop` is ready, the model file was replaced, a client switches the model, or
     /// the engine is dead. Then it saves all KV and removes the announcement. `stop` ends every wait
-    /// for running answers. `closes` is called once, when it begins to end: its router refuses requests from then on.
+    /// for running answers. `closes` is called once, when it begins to end: requests to its router may fail from then on.
     ///
     /// # Errors
     /// When the thread that stops the engine panicked.
