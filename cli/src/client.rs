@@ -119,23 +119,6 @@ impl Client {
         json(self.send(Method::DELETE, path, None)?)
     }
 
-    /// The same, for a whole answer within `timeout`.
-    pub fn delete_within<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        timeout: Duration,
-    ) -> Result<T, Failure> {
-        let request = Request::builder()
-            .method(Method::DELETE)
-            .uri(format!("{}{path}", self.base))
-            .header("authorization", format!("Bearer {}", self.token))
-            .body(())
-            .map_err(|error| broken(&error))?;
-        let request = self.agent.configure_request(request).timeout_global(Some(timeout)).build();
-        let response = self.agent.run(request).map_err(|error| self.unreachable(error))?;
-        json(accepted(response)?)
-    }
-
     /// `POST` of a whole file, or of what a pipe gives.
     pub fn upload<T: DeserializeOwned>(
         &self,

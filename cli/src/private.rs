@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::client::{Client, path_segment};
+use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{plain, warn};
 
@@ -39,10 +40,14 @@ impl PrivateChat {
     }
 
     /// Ends the one before. Returns the id of a new one.
-    pub fn begin(&self, client: Client) -> String {
+    ///
+    /// # Errors
+    /// When no daemon is found that could end the new one; the one before stays open.
+    pub fn begin(&self, context: &Context) -> Result<String, Failure> {
+        let client = Client::find_within(context, Some(PATIENCE))?;
         let id = format!("{PREFIX}{:016x}", RandomState::new().hash_one(std::process::id()));
         end(&self.open, Some(Open { client, id: id.clone() }));
-        id
+        Ok(id)
     }
 }
 
@@ -57,7 +62,7 @@ fn end(open: &Mutex<Option<Open>>, next: Option<Open>) {
     let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(Open { client, id }) = std::mem::replace(&mut *open, next) else { return };
     let path = format!("/v1/conversations/{}", path_segment(&id));
-    match client.delete_within::<Value>(&path, PATIENCE) {
+    match client.delete::<Value>(&path) {
         // A daemon that has ended has forgotten it.
         Ok(_) | Err(Failure::Refused { status: 404, .. } | Failure::NotRunning { .. }) => {}
         Err(failure) => warn(&format!(

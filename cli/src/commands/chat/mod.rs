@@ -265,13 +265,14 @@ impl Chat<'_> {
     }
 
     fn open(&mut self, id: Option<String>, context: &mut Context) -> Result<(), Failure> {
-        let client = Client::find(context)?;
-        self.outgrown = None; // It belongs to the conversation before.
         if let Some(private) = &self.private {
-            self.conversation = private.begin(client);
+            self.conversation = private.begin(context)?;
+            self.outgrown = None; // It belongs to the conversation before.
             (self.is_new, self.system) = (true, self.args.system.clone());
             return note(context, &format!("{PRIVATE}\n{HINT}"));
         }
+        let client = Client::find(context)?;
+        self.outgrown = None;
         self.conversation = id.unwrap_or_else(new_id);
         let known = match client.get::<ConversationText>(&self.path()) {
             Err(Failure::Refused { status: 404, .. }) => None,
