@@ -218,8 +218,10 @@ fn print_by_case(arms: &[(String, Repair)], cases: &[Case], by_case: &[Vec<Figur
 
 /// The bar of each kind of texts that the default missed.
 fn agrees(title: &str, arms: &[(String, Repair)], all: &[Figures]) -> Option<String> {
-    let agreement = of(arms, all, Repair::default())?.likeness.agreement();
-    (agreement < AGREEMENT_BAR)
+    let likeness = &of(arms, all, Repair::default())?.likeness;
+    let agreement = likeness.agreement();
+    // That of no tokens is 1.
+    (likeness.compared == 0 || agreement < AGREEMENT_BAR)
         .then(|| format!("{title}: the default agrees in {agreement:.4} of {AGREEMENT_BAR}"))
 }
 
@@ -243,4 +245,17 @@ fn tells(title: &str, arms: &[(String, Repair)], all: &[Figures]) -> Vec<String>
 fn of<'f>(arms: &[(String, Repair)], all: &'f [Figures], wanted: Repair) -> Option<&'f Figures> {
     let at = arms.iter().position(|(_, repair)| *repair == wanted)?;
     Some(&all[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bars_of_answers_without_tokens_are_missed() {
+        let arms = [("default".to_owned(), Repair::default())];
+        let all = [Figures::default()];
+        assert!(agrees("no answers", &arms, &all).is_some());
+        assert_eq!(tells("no answers", &arms, &all).len(), 1);
+    }
 }

@@ -126,10 +126,22 @@ fn print(title: &str, all: &[Figures; 2]) -> Vec<String> {
             bar.map_or(String::new(), |bar| bar.to_string()),
             likeness.mean_f1(),
         );
-        if bar.is_some_and(|bar| divergence >= bar) {
+        // That of no tokens is 0.
+        if bar.is_some_and(|bar| likeness.compared == 0 || divergence >= bar) {
             missed.push(format!("{title}: rounded to {lossy}, KL is {divergence:.4}"));
         }
     }
     println!();
     missed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_of_answers_without_tokens_is_missed() {
+        let missed = print("no answers", &[Figures::default(), Figures::default()]);
+        assert_eq!(missed.len(), 1, "{missed:?}");
+    }
 }
