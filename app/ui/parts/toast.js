@@ -61,13 +61,14 @@ function Toast({ text, action, times, dismiss, hold, release }) {
     dismiss();
     action.act();
   };
+  const releaseUnless = (held) => ({ currentTarget: frame }) => frame.matches(held) || release();
   return html`
     <div
       class="toast"
       onMouseEnter=${hold}
-      onMouseLeave=${release}
+      onMouseLeave=${releaseUnless(":focus-within")}
       onFocusIn=${hold}
-      onFocusOut=${release}
+      onFocusOut=${releaseUnless(":hover")}
       data-test="toast"
     >
       <span class="grow">${text}${times > 1 && html`<span class="figure"> × ${times}</span>`}</span>

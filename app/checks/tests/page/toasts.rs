@@ -53,6 +53,9 @@ fn a_message_stays_while_the_pointer_or_the_focus_is_on_it() {
 
     page.script("one('@toast .toast-close').focus()");
     page.until("its time has stopped again", "window.stopped.includes(window.begun[1])");
+    page.hover("@toast");
+    page.hover("@composer");
+    assert_eq!(page.script("return window.begun.length"), 2, "the focus is still on it");
     assert_eq!(page.count("@toast"), 1);
     page.press("Enter");
     page.hides("@toast");
