@@ -98,37 +98,62 @@ fn without_places(template: &str) -> String {
 
 /// The text of `app.js` and of all that it imports, but for what `withTexts` imports.
 fn scripts_loaded_at_once() -> Vec<String> {
-    let mut read = BTreeSet::new();
-    let mut found = Vec::new();
-    let (mut unread, mut later) = (vec!["app.js".to_owned()], Vec::new());
-    while let Some(name) = unread.pop() {
-        if name.starts_with("vendor/") || !read.insert(name.clone()) {
-            continue;
+    let mut scripts = Scripts::default();
+    scripts.read(vec!["app.js".to_owned()]);
+    // A release build has these in one file: their own ones are missing.
+    let bundled = scripts.names.clone();
+    while !scripts.soon.is_empty() {
+        let soon = std::mem::take(&mut scripts.soon);
+        for name in &soon {
+            assert!(!bundled.contains(name), "{name} is loaded at once, and again later");
         }
-        let script = fs::read_to_string(interface().join(&name)).expect("an imported script");
-        let base = Url::parse(&format!("file:///{name}")).expect("a path");
-        for (at, _) in script.match_indices(".js\"") {
-            let (before, target) = script[..at].rsplit_once('"').expect("an opening quote");
-            let is_import =
-                ["from ", "import ", "importModule("].iter().any(|word| before.ends_with(word));
-            if is_import {
-                let url = base.join(&format!("{target}.js")).expect("a path");
+        scripts.read(soon);
+    }
+    for name in &scripts.later {
+        assert!(interface().join(name).is_file(), "{name}, which is imported, is missing");
+        assert!(!scripts.names.contains(name), "{name} is loaded at once, and again later");
+    }
+    assert!(scripts.texts.len() > 80, "{} scripts", scripts.texts.len());
+    scripts.texts
+}
+
+/// Scripts, and what they import.
+#[derive(Default)]
+struct Scripts {
+    names: BTreeSet<String>,
+    texts: Vec<String>,
+    /// What they import later, without further texts.
+    soon: Vec<String>,
+    /// What they import with further texts.
+    later: Vec<String>,
+}
+
+impl Scripts {
+    /// Adds scripts and those that they import when they are loaded.
+    fn read(&mut self, mut unread: Vec<String>) {
+        while let Some(name) = unread.pop() {
+            if name.starts_with("vendor/") || !self.names.insert(name.clone()) {
+                continue;
+            }
+            let script = fs::read_to_string(interface().join(&name)).expect("an imported script");
+            let base = Url::parse(&format!("file:///{name}")).expect("a path");
+            for (at, _) in script.match_indices(".js\"") {
+                let (before, target) = script[..at].rsplit_once('"').expect("an opening quote");
                 let list = if before.ends_with("withTexts(importModule(") {
-                    &mut later
-                } else {
+                    &mut self.later
+                } else if before.ends_with("importModule(") {
+                    &mut self.soon
+                } else if ["from ", "import "].iter().any(|word| before.ends_with(word)) {
                     &mut unread
+                } else {
+                    continue;
                 };
+                let url = base.join(&format!("{target}.js")).expect("a path");
                 list.push(url.path().trim_start_matches('/').to_owned());
             }
+            self.texts.push(script);
         }
-        found.push(script);
     }
-    for name in later {
-        assert!(interface().join(&name).is_file(), "{name}, which is imported, is missing");
-        assert!(!read.contains(&name), "{name} is loaded at once, and again later");
-    }
-    assert!(found.len() > 80, "{} scripts", found.len());
-    found
 }
 
 /// Where an engineer looks: the Memory page, the figures behind a click, the version, "Answer cold".
