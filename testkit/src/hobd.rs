@@ -30,7 +30,16 @@ pub struct Launch {
     /// What hobd takes for the free bytes of its disk.
     free_bytes: u64,
     variables: Vec<(String, OsString)>,
-    ignores_hangups: bool,
+    hangups: Hangups,
+}
+
+/// What hobd does about SIGHUP when it starts.
+#[derive(Clone, Copy, Debug)]
+enum Hangups {
+    /// As this process, which may have been started by `nohup`.
+    AsHere,
+    Heard,
+    Ignored,
 }
 
 impl Launch {
@@ -44,7 +53,7 @@ impl Launch {
             has_faults: false,
             free_bytes: MANY_BYTES,
             variables: Vec::new(),
-            ignores_hangups: false,
+            hangups: Hangups::AsHere,
         }
     }
 
@@ -62,7 +71,12 @@ impl Launch {
 
     /// Starts hobd with SIGHUP ignored, as `nohup` does.
     pub fn without_hangups(self) -> Self {
-        Self { ignores_hangups: true, ..self }
+        Self { hangups: Hangups::Ignored, ..self }
+    }
+
+    /// Starts hobd with the system's handling of SIGHUP, also where this process ignores it.
+    pub fn with_hangups(self) -> Self {
+        Self { hangups: Hangups::Heard, ..self }
     }
 
     /// Keeps the slots in `slots/` beside `data/`, not below it.
@@ -141,12 +155,18 @@ impl Launch {
 
     /// hobd in a clean environment, neither with an address nor a ready file.
     pub fn command(&self) -> Command {
-        let mut command = if self.ignores_hangups {
-            let mut shell = Command::new("/bin/sh");
-            shell.args(["-c", "trap '' HUP; exec \"$0\" \"$@\""]).arg(&self.program);
-            shell
-        } else {
-            Command::new(&self.program)
+        let through = |program: &str, arguments: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(&self.program);
+            command
+        };
+        let mut command = match self.hangups {
+            Hangups::Ignored => through("/bin/sh", &["-c", "trap '' HUP; exec \"$0\" \"$@\""]),
+            // A shell cannot undo what it was started with; the env of GNU's coreutils can.
+            Hangups::Heard if cfg!(target_os = "linux") => {
+                through("/usr/bin/env", &["--default-signal=HUP"])
+            }
+            Hangups::Heard | Hangups::AsHere => Command::new(&self.program),
         };
         command.env_clear().env("HOME", &self.directory).stdin(Stdio::null());
         if self.has_clock {

@@ -134,7 +134,7 @@ fn a_second_signal_ends_the_process_at_once() {
 #[test]
 fn a_closed_terminal_lets_the_answer_end_and_saves_everything() {
     let directory = tempfile::tempdir().unwrap();
-    let launch = launch(directory.path()).args(["--model", "fake"]);
+    let launch = launch(directory.path()).args(["--model", "fake"]).with_hangups();
     let mut hobd = launch.start();
     let _stream = long_answer(&hobd);
     Process::signal(hobd.process.id(), Signal::HUP);
