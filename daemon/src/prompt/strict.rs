@@ -205,7 +205,7 @@ fn one_call_each(messages: &[Message]) -> Option<Vec<Message>> {
     Some(formed)
 }
 
-/// Calls that have no result once the talk goes on are text: an answer was cut within them, or nobody made them.
+/// Calls that have no result once the talk goes on are text: an answer was cut within them, or the client sent no result.
 fn no_open_calls(messages: &[Message]) -> Option<Vec<Message>> {
     let mut formed = Vec::with_capacity(messages.len());
     let mut rest = messages;
