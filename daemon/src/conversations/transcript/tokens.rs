@@ -178,7 +178,7 @@ pub fn save(
     let in_parts = if is_whole { 0 } else { shared };
     save_parts(connection, conversation, fingerprint, timeline, in_parts)?;
     if shared < before.len() {
-        add_branch(connection, conversation, fingerprint, before, timeline)?;
+        add_branch(connection, conversation, fingerprint, before, timeline, shared)?;
     }
     Ok(())
 }
@@ -209,16 +209,16 @@ fn save_parts(
     Ok(())
 }
 
-/// `timeline` has replaced `before`.
+/// `timeline` has replaced `before`, of which it begins with `shared` tokens.
 fn add_branch(
     connection: &Connection,
     conversation: &ConversationId,
     fingerprint: ModelHash,
     before: Vec<Token>,
     timeline: &[Token],
+    shared: usize,
 ) -> Result<(), TranscriptError> {
     let older = branches(connection, conversation, fingerprint, &before)?;
-    let shared = common_prefix(&before, timeline);
     connection
         .prepare_cached(
             "INSERT INTO branches (conversation, fingerprint, shared, tokens)
