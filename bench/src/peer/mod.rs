@@ -49,8 +49,8 @@ pub struct Options {
     /// Compute threads.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Random weights in the shape of qwen2.5-0.5b or llama-3.2-1b with a real vocabulary; or a GGUF, a
-    /// path or `smollm2`, without bars.
+    /// Random weights in the shape of qwen2.5-0.5b, llama-3.2-1b or qwen2.5-7b with a real vocabulary; or a
+    /// GGUF, a path or `smollm2`, without bars.
     #[arg(
         long,
         value_name = "SHAPE|PATH|NAME",

@@ -18,8 +18,9 @@ struct Known {
     template: Option<&'static str>,
 }
 
-const KNOWN: [Known; 2] = [
+const KNOWN: [Known; 3] = [
     Known { shape: Shape::QWEN2_5_0_5B, vocabulary: "ggml-vocab-qwen2.gguf", template: None },
+    Known { shape: Shape::QWEN2_5_7B, vocabulary: "ggml-vocab-qwen2.gguf", template: None },
     Known {
         shape: Shape::LLAMA_3_2_1B,
         vocabulary: "ggml-vocab-llama-bpe.gguf",

@@ -17,8 +17,11 @@ mod speaking;
 mod tensor;
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use gguf::{Header, Metadata};
 use speaking::Quiet;
@@ -262,27 +265,58 @@ fn is_written(path: &Path, header: &Header) -> io::Result<bool> {
     Ok(found == header.bytes())
 }
 
+/// Each core makes and writes a tensor at a time: the numbers of one depend on no other.
 fn write(path: &Path, header: &Header, tensors: &[Tensor], quiet: &Quiet) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(header.bytes())?;
-    let mut chunk = Vec::new();
-    for (index, tensor) in tensors.iter().enumerate() {
-        let rows_at_once = (CHUNK_BYTES / tensor.row_bytes()).max(1);
-        let mut numbers = random::Numbers::of_tensor(index);
-        let mut written_bytes = 0;
-        while written_bytes < tensor.bytes() {
-            chunk.clear();
-            let rows = rows_at_once.min((tensor.bytes() - written_bytes) / tensor.row_bytes());
-            random::fill(&mut chunk, tensor, rows, &mut numbers);
-            if tensor.name == layout::EMBEDDINGS {
-                quiet.silence(&mut chunk, tensor, written_bytes / tensor.row_bytes());
-            }
-            written_bytes += chunk.len();
-            file.write_all(&chunk)?;
-        }
-        file.write_all(&vec![0; gguf::padding(written_bytes)])?;
-    }
+    let file = File::create(path)?;
+    // What no tensor writes is padding, zeros.
+    file.set_len(header.file_bytes())?;
+    file.write_all_at(header.bytes(), 0)?;
+    let mut end = header.bytes().len();
+    let starts: Vec<usize> = tensors
+        .iter()
+        .map(|tensor| {
+            let start = end;
+            end += tensor.bytes() + gguf::padding(tensor.bytes());
+            start
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let write_some = || loop {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        let Some(tensor) = tensors.get(index) else { return Ok(()) };
+        write_tensor(&file, starts[index], (index, tensor), quiet)?;
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..cores).map(|_| scope.spawn(write_some)).collect();
+        let written = writers.into_iter().map(|writer| writer.join().expect("it does not panic"));
+        written.collect::<io::Result<()>>()
+    })?;
     file.sync_all()
+}
+
+/// Writes a tensor, after its index among all, at the byte `start` of the file.
+fn write_tensor(
+    file: &File,
+    start: usize,
+    (index, tensor): (usize, &Tensor),
+    quiet: &Quiet,
+) -> io::Result<()> {
+    let rows_at_once = (CHUNK_BYTES / tensor.row_bytes()).max(1);
+    let mut numbers = random::Numbers::of_tensor(index);
+    let mut chunk = Vec::new();
+    let mut written_bytes = 0;
+    while written_bytes < tensor.bytes() {
+        chunk.clear();
+        let rows = rows_at_once.min((tensor.bytes() - written_bytes) / tensor.row_bytes());
+        random::fill(&mut chunk, tensor, rows, &mut numbers);
+        if tensor.name == layout::EMBEDDINGS {
+            quiet.silence(&mut chunk, tensor, written_bytes / tensor.row_bytes());
+        }
+        file.write_all_at(&chunk, (start + written_bytes) as u64)?;
+        written_bytes += chunk.len();
+    }
+    Ok(())
 }
 
 /// The temporary name; every process has its own.
