@@ -34,7 +34,7 @@ use crate::pace::Pace;
 use crate::status::{BusyStatus, EngineCounters, Residency};
 use crate::tiers::{Budget, KvTiers, Maintainer, TierIndex};
 use crate::turn::{Turn, TurnError, TurnRequest};
-use crate::worker::{ChangeLog, Core};
+use crate::worker::{ChangeLog, Core, WarmUp};
 use stop::EngineThread;
 
 /// Copies of a hint that are looked for: one for each slot at most, of which the configuration allows fewer.
@@ -110,6 +110,7 @@ impl Engine {
                 CostCurve::fixed(1.0)
             },
             pace: Pace::new(options.micro_batch_target, options.max_rows()),
+            warm_up: WarmUp::of(&*model, &options),
             counters: EngineCounters::default(),
             turns: 0,
             fetches: 0,

@@ -33,6 +33,7 @@
 //! - `change_log`: evictions and changes for the cache map
 //! - `usage`: reports the use of KV to the eviction policy
 //! - `unloaded`: commands while the weights are not in memory
+//! - `warm_up`: loads a device's kernels before turns need them
 
 mod adapters;
 mod admit;
@@ -67,6 +68,7 @@ mod step;
 mod tile;
 mod unloaded;
 mod usage;
+mod warm_up;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -99,6 +101,7 @@ use running::Owner;
 use slot::Slot;
 use step::Stepped;
 pub(crate) use unloaded::{Wake, refuse, serve_unloaded, status as unloaded_status};
+pub(crate) use warm_up::WarmUp;
 
 /// How long running turns wait for the first event of a restore that has just begun. One that finds
 /// nothing ends within a fraction of a millisecond.
@@ -160,6 +163,8 @@ pub(crate) struct Core {
     /// backend reports none.
     pub graph_nodes: u64,
     pub counters: EngineCounters,
+    /// `None`: it is over.
+    pub warm_up: Option<WarmUp>,
     /// Turns that were admitted.
     pub turns: u64,
     /// Numbers fetches, so that a late event cannot reach a later turn of the same slot.
@@ -242,6 +247,7 @@ impl<'b> Worker<'b> {
             let snapshots = !prompts_wait && !restores;
             (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots, computes));
             self.let_drafter_read();
+            self.warm_up();
             self.core.change_log.notify();
             assert!(self.cells_agree(), "each change of cells is told to the backend");
         }
@@ -330,6 +336,7 @@ impl<'b> Worker<'b> {
             || self.may_save_drafted()
             || self.drafter_lags()
             || self.ends_a_stall()
+            || self.may_warm_up()
     }
 
     /// Replies to callers that wait for it, if no turn runs and no slot waits to be saved.

@@ -178,3 +178,41 @@ fn on_a_device_a_prompt_alone_gets_longer_micro_batches_than_one_beside_an_answe
     drop(running);
     engine.shutdown();
 }
+
+/// The numbers of rows of the micro-batches behind the start of an engine, until it has nothing to do, and the
+/// number of the first of a prompt of 600 tokens.
+fn warmed_up(model: FakeModel, target: Duration) -> (Vec<usize>, usize) {
+    let log = BatchLog::default();
+    let model: Arc<dyn Model> = Arc::new(model.with_batch_log(log.clone()));
+    let options = EngineOptions {
+        context_tokens: 4096,
+        micro_batch: ROWS,
+        micro_batch_target: Some(target),
+        ..options()
+    };
+    let engine = engine(&model, None, options);
+    settle(&engine);
+    let sizes = log.lock().drain(..).map(|rows| rows.len()).collect();
+    assert_eq!(status(&engine).used_tokens, 0, "no cell is left");
+    let prompt = text(&model, "a", 600);
+    let answer = ask(&engine, request("first", &prompt, 4));
+    assert_eq!(answer.tokens, alone(&model, &prompt, 4));
+    let first = log.lock()[0].len();
+    engine.shutdown();
+    (sizes, first)
+}
+
+#[test]
+fn a_device_is_warmed_up_with_more_and_more_rows_and_the_first_prompt_knows_its_speed() {
+    let (endless, none) = (Duration::from_secs(1000), Duration::from_nanos(1));
+    let (sizes, first) = warmed_up(FakeModel::new().with_device(), endless);
+    let each_twice = |power: u32| [1 << power; 2];
+    assert_eq!(sizes, (0..=10).flat_map(each_twice).collect::<Vec<_>>());
+    assert_eq!(first, 600, "not the 32 rows of an unknown speed");
+
+    let (sizes, _) = warmed_up(FakeModel::new().with_device(), none);
+    assert_eq!(sizes, [1, 1], "the second one lasts longer than an arrival may wait");
+
+    let (sizes, first) = warmed_up(FakeModel::new(), endless);
+    assert_eq!((sizes, first), (vec![], 32), "a processor has nothing to load");
+}
