@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use hob_runtime::backend::devices;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +13,9 @@ pub struct Machine {
     pub cores: usize,
     pub memory_gib: u64,
     pub system: String,
+    /// Those that compute layers, as their makers name them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
 }
 
 impl Machine {
@@ -30,12 +34,14 @@ impl Machine {
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory_gib: kib.unwrap_or(0).div_ceil(1 << 20),
             system: after(&text("/etc/os-release"), "PRETTY_NAME", '=').unwrap_or_else(unknown),
+            devices: devices().into_iter().map(|device| device.description).collect(),
         }
     }
 
     pub fn title(&self) -> String {
-        let Self { processor, cores, memory_gib, system } = self;
-        format!("{cores} cores of {processor}, {memory_gib} GiB, {system}")
+        let Self { processor, cores, memory_gib, system, devices } = self;
+        let devices: String = devices.iter().map(|device| format!(", {device}")).collect();
+        format!("{cores} cores of {processor}, {memory_gib} GiB{devices}, {system}")
     }
 }
 
