@@ -135,17 +135,20 @@ fn equals(engine: &Engine, round: usize, prompt: &[Token]) -> Result<Duration> {
 }
 
 /// The time of a short prompt that arrives while a long one is computed, and for how long the micro-batch
-/// that it cuts had computed. The long one is cancelled then. `None`: the long one was computed already, as on a
-/// graphics card.
+/// that it cuts had computed. The long one is cancelled then. `None`: the long one was computed already.
 fn behind(engine: &Engine, round: usize, text: &mut Words) -> Result<Option<(Duration, Duration)>> {
     let before = status(engine).counters;
     let computed = || status(engine).counters.computed_tokens - before.computed_tokens;
     let long = engine.submit(request(&format!("long {round}"), &text.next(LONG_TOKENS), 1))?;
     while computed() == 0 {
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(1));
     }
-    // Each round at another time of the micro-batch.
-    std::thread::sleep(Duration::from_millis(300 + 170 * round as u64));
+    // Each round at another time of the micro-batch, and within the first half of what a graphics card computes
+    // sooner.
+    let speed = status(engine).prefill_tokens_per_second.unwrap_or(1.0);
+    let half = Duration::from_secs_f64(LONG_TOKENS as f64 / speed / 2.0);
+    let moment = Duration::from_millis(300 + 170 * round as u64);
+    std::thread::sleep(moment.min(half * (round % 5 + 1) as u32 / 5));
     if computed() >= LONG_TOKENS as u64 {
         return Ok(None);
     }
