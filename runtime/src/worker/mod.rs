@@ -2,7 +2,7 @@
 //!
 //! One round: receive commands, drop cancelled turns, admit waiting turns, compute one micro-batch,
 //! import restored KV for at most 20 ms, and do one bounded piece of housekeeping: the export of a
-//! block, or, when no prompt waits, of a whole state. The thread sleeps only when there is nothing
+//! block, or, when no prompt can be computed, of a whole state. The thread sleeps only when there is nothing
 //! to do. A prompt that no other turn waits beside is computed in long micro-batches, which a
 //! caller who comes meanwhile cuts. The thread waits for the disk where KV would be lost and no
 //! answer is being generated, and at most 5 ms for the first event of each restore.
@@ -12,22 +12,22 @@
 //! - `background`: prewarms and speculative prefills, and how they yield
 //! - `restore`: imports saved KV
 //! - `progress`, `progress_log`: reports of how far a prompt is
-//! - `plan`: the rows of the next micro-batch
+//! - `plan`: the rows of the next micro-batch; `tile`: how many fill a tile of attention
 //! - `beside`: parks idle conversations that slow others
 //! - `gather`: moves an answer's cells to where those were
 //! - `adapters`: whose adapters a micro-batch is computed with
 //! - `hot`: the timelines in the cells
 //! - `follow`: prompts in flight that begin alike
-//! - `draft`: guessed tokens of answers
+//! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV
 //! - `mark`: goes back to a running state as it was before a micro-batch
-//! - `draft_model`: those that the draft model guesses, and its KV
 //! - `step`: one micro-batch and its tokens
 //! - `save`: exports KV behind the answer
 //! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
 //! - `budget`: the cells that a conversation may have
 //! - `away`, `block_uses`, `notes`: which of its blocks leave them, and what stays of these
-//! - `chunks`: imports KV of parts of a prompt that was computed at another place
+//! - `chunks`: imports KV of parts of a prompt that was computed at another place; `heads`: computes the
+//!   beginnings of several such parts together
 //! - `recall`: brings back what the new text asks for
 //! - `cells`, `cell_numbers`: every change of a slot's cells
 //! - `change_log`: evictions and changes for the cache map

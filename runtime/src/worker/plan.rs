@@ -2,7 +2,7 @@
 //!
 //! - All rows have the adapters that were chosen before, see `adapters`.
 //! - Order of rows: the next tokens of every running answer; then prompts, by purpose, and among
-//!   equals the one with the fewest tokens left first; then, when no prompt waits, the tails of
+//!   equals the one with the fewest tokens left first; then, when no prompt may have rows, the tails of
 //!   finished answers.
 //! - A prompt that [`MAX_PASSED_OVER`] micro-batches have passed over is first in the next one, so
 //!   that shorter ones cannot starve it.
