@@ -5,10 +5,10 @@
 //!   worth saving is on disk.
 
 mod checks;
+mod copies;
 mod readings;
 mod stop;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -36,9 +36,6 @@ use crate::tiers::{Budget, KvTiers, Maintainer, TierIndex};
 use crate::turn::{Turn, TurnError, TurnRequest};
 use crate::worker::{ChangeLog, Core, WarmUp};
 use stop::EngineThread;
-
-/// Copies of a hint that are looked for: one for each slot at most, of which the configuration allows fewer.
-const MAX_COPIES: u32 = 256;
 
 /// A handle to the engine's thread.
 #[derive(Clone)]
@@ -255,28 +252,6 @@ impl Engine {
         self.send(Command::Forget { conversation, done })?;
         self.inner.heartbeat.attention.call_for_command();
         self.answered(removed).await?.map_err(TurnError::NotForgotten)
-    }
-
-    /// The same of a hint and of its copies, which turns at the same time have made; of another id, of that alone.
-    /// Looks for copies on the caller's thread.
-    ///
-    /// # Errors
-    /// As for [`Self::forget`]; what can be dropped is.
-    pub async fn forget_copies(&self, id: ConversationId) -> Result<(), TurnError> {
-        let mut forgotten = self.forget(id.clone()).await;
-        if !id.is_hint() {
-            return forgotten;
-        }
-        let status = self.cell_status().await?;
-        let hot = status.slots.into_iter().filter_map(|slot| slot.conversation);
-        let mut copies: BTreeSet<_> = hot.filter(|hot| hot.is_copy_of(&id)).collect();
-        let numbered = (1..=MAX_COPIES).map(|number| id.copy(number));
-        copies.extend(numbered.filter(|copy| self.inner.tiers.may_have(copy)));
-        copies.remove(&id);
-        for copy in copies {
-            forgotten = self.forget(copy).await.and(forgotten);
-        }
-        forgotten
     }
 
     /// The last answer of the conversation calls tools: the next request comes sooner than a

@@ -7,10 +7,10 @@
 //! - Records that were dropped from memory count as on disk: their conversations are those used
 //!   longest ago, and more of them are in memory than the pool has blocks for.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use hob_slots::format::SlotRecord;
-use hob_slots::store::Miss;
 use hob_slots::{Block, BlockId, ConversationId};
 
 use super::KvTiers;
@@ -57,19 +57,14 @@ impl TierIndex {
         Some(Arc::new(record))
     }
 
-    /// Whether there may be saved KV of a conversation, under any model, also in a file that was rejected. Blocks on
-    /// the disk.
-    pub fn may_have(&self, conversation: &ConversationId) -> bool {
-        let Some(shared) = self.0.upgrade() else { return false };
-        if matches!(shared.records().lookup(conversation), Some(Some(_))) {
-            return true;
-        }
-        let Some(store) = &shared.store else { return false };
-        let has = |model| {
-            !matches!(store.get_slot(model, conversation), Err(Miss::Absent))
-                || store.rejected(model, conversation).is_some()
-        };
-        store.models().is_ok_and(|models| models.into_iter().any(has))
+    /// Those of `conversations` that are in a slot or in the queue, or whose record this process has seen.
+    pub fn known_among(&self, conversations: &[ConversationId]) -> BTreeSet<ConversationId> {
+        let Some(shared) = self.0.upgrade() else { return BTreeSet::new() };
+        // Before the records: a conversation that leaves its slot has its record by then.
+        let open = shared.open.lock().clone();
+        let is_known =
+            |id: &ConversationId| open.contains(id) || shared.records().summary(id).is_some();
+        conversations.iter().filter(|id| is_known(id)).cloned().collect()
     }
 
     /// The tokens of the blocks up to the first missing one: in memory, and on disk.

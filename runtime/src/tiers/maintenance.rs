@@ -79,6 +79,18 @@ impl Maintainer {
         }));
     }
 
+    /// Those of `conversations` that have a slot file, see `StoreReader::saved_among`; none without a store.
+    pub fn saved_among(
+        &self,
+        conversations: Vec<ConversationId>,
+        reply: impl FnOnce(Result<BTreeSet<ConversationId>, StoreError>) + Send + 'static,
+    ) {
+        self.queue(Box::new(move |shared, _| {
+            let saved = shared.store.as_ref().map(|store| store.saved_among(&conversations));
+            reply(saved.transpose().map(Option::unwrap_or_default));
+        }));
+    }
+
     /// Writes `at` into the conversation's slot file as the time of its last use.
     pub fn renew(&self, conversation: ConversationId, at: Timestamp) {
         // An error: the writer has ended.

@@ -12,6 +12,7 @@ mod busy_disk;
 mod chunks;
 mod cold;
 mod collection;
+mod copies;
 mod cut;
 mod damage;
 mod dialects;

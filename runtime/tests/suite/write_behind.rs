@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::support::*;
 
-mod rigged_disk;
+pub mod rigged_disk;
 
 use rigged_disk::{RiggedDisk, on};
 

@@ -2,6 +2,7 @@
 //!
 //! Several threads open the files: that takes longer than reading them.
 
+use std::collections::{BTreeSet, HashMap};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 
@@ -104,6 +105,26 @@ impl StoreReader {
             (entry.model == model && entry.conversation == *conversation).then_some(entry)
         });
         entries.max_by_key(SavedEntry::rank)
+    }
+
+    /// Those of `conversations` that have a slot file under any model, also a rejected one. Opens no file, and lists
+    /// two directories of each model.
+    pub fn saved_among(
+        &self,
+        conversations: &[ConversationId],
+    ) -> Result<BTreeSet<ConversationId>, StoreError> {
+        let stems: HashMap<String, &ConversationId> =
+            conversations.iter().map(|id| (self.layout.stem(id), id)).collect();
+        let mut saved = BTreeSet::new();
+        for model in self.models()? {
+            for dir in [self.layout.model(model), self.layout.quarantine(model)] {
+                let entries = write::list(&*self.files, &dir)?;
+                let names = entries.iter().filter_map(|entry| entry.name.to_str());
+                let found = names.filter_map(|name| stems.get(parse_slot_name(name)?.0));
+                saved.extend(found.map(|&id| id.clone()));
+            }
+        }
+        Ok(saved)
     }
 
     pub(super) fn entry_of(&self, path: &Path, class: TtlClass) -> Result<SavedEntry, Miss> {

@@ -4,11 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread::ThreadId;
 use std::time::{Duration, SystemTime};
 
 use hob_runtime::{Engine, EngineOptions, Model};
 use hob_slots::store::Store;
 use hob_slots::store::files::{Disk, Entry, Facts, Files, Lock, LockError, NewFile, OpenFile};
+use parking_lot::Mutex;
 
 use crate::support::FINGERPRINT;
 
@@ -27,8 +29,14 @@ pub struct RiggedDisk {
     pub full: AtomicBool,
     /// Further listings of directories that panic.
     pub lists: AtomicUsize,
+    /// The directories that were listed, in order.
+    pub listed: Mutex<Vec<PathBuf>>,
+    /// This thread must not read.
+    pub barred: Mutex<Option<ThreadId>>,
     /// The writer thread waits before it lists a directory.
     pub hold_lists: AtomicBool,
+    /// It waits before it lists the directory of this name.
+    pub hold_list_of: Mutex<Option<String>>,
     /// It does so now.
     pub is_held: AtomicBool,
     /// How long each write takes.
@@ -42,6 +50,18 @@ fn is_left(left: &AtomicUsize) -> bool {
 
 fn panic_while(left: &AtomicUsize) {
     assert!(!is_left(left), "a rigged call");
+}
+
+impl RiggedDisk {
+    fn check_reader(&self, path: &Path) {
+        let is_barred = *self.barred.lock() == Some(std::thread::current().id());
+        assert!(!is_barred, "{} is read on a thread that must not", path.display());
+    }
+
+    fn holds_list(&self, dir: &Path) -> bool {
+        let named = || self.hold_list_of.lock().as_ref().is_some_and(|name| dir.ends_with(name));
+        self.hold_lists.load(Ordering::SeqCst) || named()
+    }
 }
 
 impl Files for RiggedDisk {
@@ -61,6 +81,7 @@ impl Files for RiggedDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+        self.check_reader(path);
         if path.extension().is_some_and(|end| end == "kv") {
             panic_while(&self.reads);
         } else if std::thread::current().name() == Some("hob-reader") {
@@ -88,9 +109,11 @@ impl Files for RiggedDisk {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        self.check_reader(dir);
         panic_while(&self.lists);
+        self.listed.lock().push(dir.to_owned());
         if std::thread::current().name() == Some("hob-writer") {
-            while self.hold_lists.load(Ordering::SeqCst) {
+            while self.holds_list(dir) {
                 self.is_held.store(true, Ordering::SeqCst);
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -99,6 +122,7 @@ impl Files for RiggedDisk {
     }
 
     fn look(&self, path: &Path) -> io::Result<Facts> {
+        self.check_reader(path);
         Disk.look(path)
     }
 

@@ -83,6 +83,22 @@ fn a_listing_has_the_fields_of_the_headers_and_the_unusable_files() {
 }
 
 #[test]
+fn the_names_of_files_tell_which_conversations_are_saved_under_any_model_or_rejected() {
+    let world = World::new();
+    let asked = ["here", "there", "damaged", "nowhere"].map(id);
+    assert!(world.store.saved_among(&asked).unwrap().is_empty());
+    world.store.put_slot(OTHER_MODEL, &slot("there", &[])).unwrap();
+    for name in ["here", "damaged", "not-asked-for"] {
+        world.store.put_slot(MODEL, &slot(name, &[])).unwrap();
+    }
+    flip_a_bit(&world.path(&format!("{MODEL}/damaged.long.bin")), 133);
+    world.store.get_slot(MODEL, &id("damaged")).unwrap_err();
+    assert_eq!(world.quarantined(), ["damaged.long.bin", "damaged.long.bin.txt"]);
+    let saved = ["here", "there", "damaged"].map(id);
+    assert_eq!(world.store.saved_among(&asked).unwrap(), saved.into());
+}
+
+#[test]
 fn an_entry_expires_after_the_lifetime_of_its_class() {
     let world = World::new();
     world.store.put_slot(MODEL, &slot("chat", &[])).unwrap();

@@ -1,0 +1,54 @@
+//! The deletion of a hint with its copies.
+//!
+//! - The copies that are open or have a record in memory are listed first, then those that have a file: a copy that
+//!   is parked in between is in the first list, one that a turn restores in between is in the second. The engine
+//!   forgets each by its name, wherever its KV is by then.
+//! - The writer thread lists the directories, behind the saves before: no slot file of the model is written meanwhile.
+
+use std::collections::BTreeSet;
+
+use hob_slots::ConversationId;
+
+use super::Engine;
+use crate::command::Reply;
+use crate::turn::TurnError;
+
+/// Copies of a hint that are looked for: one for each slot at most, of which the configuration allows fewer.
+const MAX_COPIES: u32 = 256;
+
+impl Engine {
+    /// As [`Self::forget`], of a hint and of its copies, which turns at the same time have made; of another id, of
+    /// that alone.
+    ///
+    /// # Errors
+    /// As for [`Self::forget`], and [`TurnError::NotForgotten`] when a directory could not be listed; what can be
+    /// dropped is.
+    pub async fn forget_copies(&self, id: ConversationId) -> Result<(), TurnError> {
+        let mut forgotten = self.forget(id.clone()).await;
+        if !id.is_hint() {
+            return forgotten;
+        }
+        let numbered: Vec<_> = (1..=MAX_COPIES).map(|number| id.copy(number)).collect();
+        let mut copies = self.inner.tiers.known_among(&numbered);
+        match self.saved_among(numbered).await {
+            Ok(saved) => copies.extend(saved),
+            Err(error) => forgotten = forgotten.and(Err(error)),
+        }
+        copies.remove(&id);
+        for copy in copies {
+            forgotten = self.forget(copy).await.and(forgotten);
+        }
+        forgotten
+    }
+
+    /// Those of `conversations` that have a slot file under any model.
+    async fn saved_among(
+        &self,
+        conversations: Vec<ConversationId>,
+    ) -> Result<BTreeSet<ConversationId>, TurnError> {
+        let (reply, answer) = Reply::channel();
+        self.inner.maintainer.saved_among(conversations, |saved| reply.send(saved));
+        let saved = answer.await.map_err(|_| self.stopped())?;
+        saved.map_err(|error| TurnError::NotForgotten(error.to_string()))
+    }
+}
