@@ -1,79 +1,32 @@
-//! A model whose micro-batches and exports fail at random.
+//! Contexts whose micro-batches and exports fail now and then.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use hob_runtime::adapters::Adapters;
-use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::backend::{
-    Backend, ContextShape, DecodeError, JoinedState, LoadError, Model, ModelFacts, Progress, Row,
-    Sequence, StateError, Unrounded,
+    Backend, ContextShape, DecodeError, LoadError, Model, Row, Sequence, StateError,
 };
 use hob_runtime::heartbeat::Heartbeat;
-use hob_runtime::vocabulary::Vocabulary;
-use hob_slots::{Lossy, Token};
+use hob_slots::Token;
 
-pub struct FaultyModel {
-    model: FakeModel,
-    /// One in this many calls fails.
-    one_in: u64,
+use crate::histories::wrapped::Contexts;
+
+/// Contexts of which one in so many calls fails.
+pub struct Faults {
+    pub one_in: u64,
 }
 
-impl FaultyModel {
-    pub fn new(model: FakeModel, one_in: u64) -> Self {
-        Self { model, one_in }
-    }
-}
-
-impl Model for FaultyModel {
-    fn facts(&self) -> &ModelFacts {
-        self.model.facts()
-    }
-
-    fn vocabulary(&self) -> &Vocabulary {
-        self.model.vocabulary()
-    }
-
-    fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token> {
-        self.model.tokenize(text, add_special, parse_special)
-    }
-
-    fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool {
-        self.model.append_state(joined, state)
-    }
-
-    fn seal_state(&self, joined: &mut JoinedState) {
-        self.model.seal_state(joined);
-    }
-
-    fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>> {
-        self.model.move_state(state, wanted, delta)
-    }
-
-    fn round_state(&self, state: &[u8], lossy: Lossy) -> Result<Vec<u8>, Unrounded> {
-        self.model.round_state(state, lossy)
-    }
-
-    fn state_of_rounded(&self, rounded: &[u8], buffer: Vec<u8>) -> Option<Vec<u8>> {
-        self.model.state_of_rounded(rounded, buffer)
-    }
-
+impl Contexts for Faults {
     fn with_context(
         &self,
+        model: &dyn Model,
         shape: ContextShape,
         run: &mut dyn FnMut(&mut dyn Backend),
     ) -> Result<(), LoadError> {
-        self.model.with_context(shape, &mut |inner| {
+        model.with_context(shape, &mut |inner| {
             run(&mut FaultyContext { inner, one_in: self.one_in, calls: 0 });
         })
-    }
-
-    fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError> {
-        self.model.load_weights(progress)
-    }
-
-    fn drop_weights(&self) -> Result<(), LoadError> {
-        self.model.drop_weights()
     }
 }
 

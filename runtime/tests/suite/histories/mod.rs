@@ -9,6 +9,7 @@
 //! - `sessions`: conversations with budgets, one turn at a time, and random events between
 //! - `observer`: on llama.cpp, the bytes of each cell that leaves and comes back in them, and the next logits
 //! - `evicted`: their answers, compared with a replay of which cells each token saw
+//! - `wrapped`: a model with the contexts of `faulty` or `observer`
 //!
 //! A failed history prints its seed. Threads have their own timing, so a seed repeats the events,
 //! not their exact times. `HOB_TEST_HISTORIES=500` runs more of each kind, `HOB_TEST_SEED=7` begins
@@ -24,6 +25,7 @@ mod random;
 mod recordable;
 mod sessions;
 mod world;
+mod wrapped;
 
 use hob_runtime::backend::MemoryKind;
 use world::World;
@@ -81,11 +83,11 @@ fn what_comes_back_on_llama_cpp_has_the_bytes_and_the_logits_of_what_left() {
     let sessions = if std::env::var_os("HOB_TEST_ALL").is_some() { 500 } else { 150 };
     let mut sums = observer::Sums::default();
     for seed in seeds(sessions) {
-        let observed = Arc::new(observer::ObservedModel::new(&model, seed));
+        let observed = Arc::new(observer::observed(&model, seed));
         let mut session = sessions::Session::new(&(observed.clone() as Arc<dyn Model>), seed, 256);
         (0..sessions::STEPS).for_each(|step| drop(session.step(step)));
         drop(session);
-        sums.add(*observed.sums.lock());
+        sums.add(*observed.contexts.sums.lock());
     }
     println!("{sums:?}");
     assert!(sums.back > 0 && sums.restored > 0, "{sums:?}");

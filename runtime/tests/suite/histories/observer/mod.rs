@@ -15,16 +15,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use hob_runtime::backend::state::PlainState;
-use hob_runtime::backend::{
-    Backend, ContextShape, JoinedState, LoadError, Model, ModelFacts, Progress, Row, Sequence,
-    Unrounded,
-};
+use hob_runtime::backend::{Backend, ContextShape, LoadError, Model, Row, Sequence};
 use hob_runtime::splice;
-use hob_runtime::vocabulary::Vocabulary;
-use hob_slots::{Lossy, Token};
+use hob_slots::Token;
 use parking_lot::Mutex;
 
 use crate::histories::random::Random;
+use crate::histories::wrapped::{Contexts, Wrapped};
 
 /// One micro-batch in this many is preceded by a trial.
 const TRIALS: usize = 8;
@@ -57,75 +54,35 @@ impl Sums {
     }
 }
 
-pub struct ObservedModel {
-    model: Arc<dyn Model>,
+/// Contexts whose cells are watched.
+pub struct Observer {
     seed: u64,
     /// Position and digest of every cell that was ever computed.
     known: Mutex<HashSet<(usize, u64)>>,
     pub sums: Mutex<Sums>,
 }
 
-impl ObservedModel {
-    pub fn new(model: &Arc<dyn Model>, seed: u64) -> Self {
-        assert!(model.facts().memory.is_plain());
-        let (known, sums) = Default::default();
-        Self { model: model.clone(), seed, known, sums }
-    }
+/// `model`, whose memory is plain, with contexts that are watched.
+pub fn observed(model: &Arc<dyn Model>, seed: u64) -> Wrapped<Observer> {
+    assert!(model.facts().memory.is_plain());
+    let (known, sums) = Default::default();
+    Wrapped { model: model.clone(), contexts: Observer { seed, known, sums } }
 }
 
-impl Model for ObservedModel {
-    fn facts(&self) -> &ModelFacts {
-        self.model.facts()
-    }
-
-    fn vocabulary(&self) -> &Vocabulary {
-        self.model.vocabulary()
-    }
-
-    fn tokenize(&self, text: &str, add_special: bool, parse_special: bool) -> Vec<Token> {
-        self.model.tokenize(text, add_special, parse_special)
-    }
-
-    fn append_state(&self, joined: &mut JoinedState, state: &[u8]) -> bool {
-        self.model.append_state(joined, state)
-    }
-
-    fn seal_state(&self, joined: &mut JoinedState) {
-        self.model.seal_state(joined);
-    }
-
-    fn move_state(&self, state: &[u8], wanted: &Range<usize>, delta: i64) -> Option<Vec<u8>> {
-        self.model.move_state(state, wanted, delta)
-    }
-
-    fn round_state(&self, state: &[u8], lossy: Lossy) -> Result<Vec<u8>, Unrounded> {
-        self.model.round_state(state, lossy)
-    }
-
-    fn state_of_rounded(&self, rounded: &[u8], buffer: Vec<u8>) -> Option<Vec<u8>> {
-        self.model.state_of_rounded(rounded, buffer)
-    }
-
+impl Contexts for Observer {
     fn with_context(
         &self,
+        model: &dyn Model,
         shape: ContextShape,
         run: &mut dyn FnMut(&mut dyn Backend),
     ) -> Result<(), LoadError> {
         let own = Sequence(i32::try_from(shape.sequences).expect("few"));
         let more = ContextShape { sequences: shape.sequences + 1, ..shape };
-        self.model.with_context(more, &mut |inner| {
+        model.with_context(more, &mut |inner| {
             let sequences = (0..=shape.sequences).map(|_| Held::default()).collect();
             let (random, cells) = (Random(self.seed), inner.context_tokens());
-            run(&mut Context { inner, own, sequences, cells, made: 0, random, model: self });
+            run(&mut Context { inner, own, sequences, cells, made: 0, random, observer: self });
         })
-    }
-
-    fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError> {
-        self.model.load_weights(progress)
-    }
-
-    fn drop_weights(&self) -> Result<(), LoadError> {
-        self.model.drop_weights()
     }
 }
 
@@ -162,7 +119,7 @@ struct Context<'b> {
     /// Cells so far.
     made: u64,
     random: Random,
-    model: &'b ObservedModel,
+    observer: &'b Observer,
 }
 
 impl Context<'_> {
@@ -182,7 +139,7 @@ impl Context<'_> {
         let state = splice::export(self.inner, self.own, sequence, range.clone(), Vec::new());
         let digests = digests(&state.expect("llama.cpp writes the range"));
         assert!(digests.keys().copied().eq(range), "each row has one cell");
-        self.model.known.lock().extend(digests.iter().map(|(at, digest)| (*at, *digest)));
+        self.observer.known.lock().extend(digests.iter().map(|(at, digest)| (*at, *digest)));
         let cells = self.numbered(digests);
         self.held(sequence).cells.extend(cells);
     }
@@ -191,9 +148,9 @@ impl Context<'_> {
     fn check(&mut self, to: Sequence, position: usize, digest: u64) {
         let held = &mut self.sequences[usize::try_from(to.0).expect("not negative")];
         assert!(!held.cells.contains_key(&position), "position {position} has a cell already");
-        let is_known = self.model.known.lock().contains(&(position, digest));
+        let is_known = self.observer.known.lock().contains(&(position, digest));
         assert!(is_known, "{position} was never computed so");
-        let mut sums = self.model.sums.lock();
+        let mut sums = self.observer.sums.lock();
         match held.away.remove(&position) {
             Some(left) => {
                 assert_eq!(digest, left, "{position} comes back with other bytes");
@@ -230,7 +187,7 @@ impl Context<'_> {
         let largest = never.iter().fold(0.0, |largest: f32, logit| largest.max(logit.abs()));
         let rounded = difference(&moved, &never);
         assert!(rounded <= ROUNDING * largest, "{rounded} by rounding, of {largest}");
-        let mut sums = self.model.sums.lock();
+        let mut sums = self.observer.sums.lock();
         sums.trials += 1;
         sums.missed += usize::from(missing != never);
         sums.rounded += usize::from(moved != never);

@@ -16,9 +16,10 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 
 use crate::histories::directory;
-use crate::histories::faulty::FaultyModel;
+use crate::histories::faulty::Faults;
 use crate::histories::random::Random;
 use crate::histories::recordable::Recordable;
+use crate::histories::wrapped::Wrapped;
 use crate::support::*;
 
 /// Longer than any turn here, also on a busy machine.
@@ -102,8 +103,11 @@ impl World {
         let views = ViewLog::default();
         let fake = model_of(memory, copies).with_pace(pace).with_view_log(views.clone());
         let one_in = 60 + random.below(60) as u64;
-        let model: Arc<dyn Model> =
-            if is_faulty { Arc::new(FaultyModel::new(fake, one_in)) } else { Arc::new(fake) };
+        let fake: Arc<dyn Model> = Arc::new(fake);
+        let model: Arc<dyn Model> = match is_faulty {
+            true => Arc::new(Wrapped { model: fake, contexts: Faults { one_in } }),
+            false => fake,
+        };
         let mut world = Self::with(model, seed, random, is_faulty, true);
         (world.copies, world.views) = (copies, views);
         world
