@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::ThreadId;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use hob_runtime::{Engine, EngineOptions, Model};
 use hob_slots::store::Store;
-use hob_slots::store::files::{Disk, Entry, Facts, Files, Lock, LockError, NewFile, OpenFile};
+use hob_slots::store::files::{HookedDisk, Hooks};
 use parking_lot::Mutex;
 
 use crate::support::FINGERPRINT;
 
-/// The real disk, whose calls can panic or take long.
+/// What the real disk does before its calls.
 #[derive(Debug, Default)]
 pub struct RiggedDisk {
     /// Further reads of objects that panic.
@@ -64,12 +64,8 @@ impl RiggedDisk {
     }
 }
 
-impl Files for RiggedDisk {
-    fn resolve(&self, dir: &Path) -> io::Result<PathBuf> {
-        Disk.resolve(dir)
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
+impl Hooks for RiggedDisk {
+    fn creates(&self, _: &Path) -> io::Result<()> {
         if std::thread::current().name() == Some("hob-writer") && !is_left(&self.writes_before) {
             panic_while(&self.writes);
         }
@@ -77,10 +73,10 @@ impl Files for RiggedDisk {
             return Err(io::ErrorKind::StorageFull.into());
         }
         std::thread::sleep(Duration::from_millis(self.write_millis.load(Ordering::SeqCst)));
-        Disk.create(path)
+        Ok(())
     }
 
-    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
+    fn opens(&self, path: &Path) -> io::Result<()> {
         self.check_reader(path);
         if path.extension().is_some_and(|end| end == "kv") {
             panic_while(&self.reads);
@@ -89,26 +85,10 @@ impl Files for RiggedDisk {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        Disk.open(path)
+        Ok(())
     }
 
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        Disk.remove(path)
-    }
-
-    fn make_dir(&self, path: &Path) -> io::Result<()> {
-        Disk.make_dir(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        Disk.sync_dir(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+    fn lists(&self, dir: &Path) -> io::Result<()> {
         self.check_reader(dir);
         panic_while(&self.lists);
         self.listed.lock().push(dir.to_owned());
@@ -118,24 +98,12 @@ impl Files for RiggedDisk {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        Disk.list(dir)
+        Ok(())
     }
 
-    fn look(&self, path: &Path) -> io::Result<Facts> {
+    fn looks(&self, path: &Path) -> io::Result<()> {
         self.check_reader(path);
-        Disk.look(path)
-    }
-
-    fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {
-        Disk.touch(path, time)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        Disk.free_bytes(path)
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {
-        Disk.lock(path)
+        Ok(())
     }
 }
 
@@ -145,6 +113,7 @@ pub fn on(
     model: &Arc<dyn Model>,
     options: EngineOptions,
 ) -> Engine {
-    let store = Arc::new(Store::open_on(disk.clone(), path).expect("a free directory"));
+    let hooked = Arc::new(HookedDisk(disk.clone()));
+    let store = Arc::new(Store::open_on(hooked, path).expect("a free directory"));
     Engine::start(model.clone(), FINGERPRINT, Some(store), options).expect("the context fits")
 }

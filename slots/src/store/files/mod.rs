@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 mod disk;
+mod hooked;
 
 pub use disk::{Disk, assume_free_bytes, free_bytes};
+pub use hooked::{HookedDisk, Hooks};
 
 /// Paths are absolute, or relative to the working directory.
 pub trait Files: Debug + Send + Sync {

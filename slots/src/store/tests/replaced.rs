@@ -3,75 +3,29 @@
 use std::io;
 
 use super::*;
-use crate::store::files::{Entry, Facts, NewFile, OpenFile};
+use crate::store::files::{HookedDisk, Hooks};
 
-/// The real disk. What `next` says takes the place of a file as soon as that is opened.
+/// What `next` says takes the place of a file as soon as that is opened.
 #[derive(Debug, Default)]
 struct Racing {
     next: Mutex<Option<(PathBuf, Vec<u8>)>>,
 }
 
-impl Files for Racing {
-    fn open(&self, path: &Path) -> io::Result<Box<dyn OpenFile>> {
-        let opened = Disk.open(path)?;
+impl Hooks for Racing {
+    fn opened(&self, path: &Path) -> io::Result<()> {
         let next = self.next.lock().take_if(|(replaced, _)| replaced.as_path() == path);
-        if let Some((replaced, bytes)) = next {
-            let beside = replaced.with_extension("next");
-            fs::write(&beside, bytes)?;
-            fs::rename(&beside, &replaced)?;
-        }
-        Ok(opened)
-    }
-
-    fn resolve(&self, dir: &Path) -> io::Result<PathBuf> {
-        Disk.resolve(dir)
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn NewFile>> {
-        Disk.create(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        Disk.remove(path)
-    }
-
-    fn make_dir(&self, path: &Path) -> io::Result<()> {
-        Disk.make_dir(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        Disk.sync_dir(path)
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        Disk.list(dir)
-    }
-
-    fn look(&self, path: &Path) -> io::Result<Facts> {
-        Disk.look(path)
-    }
-
-    fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {
-        Disk.touch(path, time)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        Disk.free_bytes(path)
-    }
-
-    fn lock(&self, path: &Path) -> Result<Box<dyn Lock>, LockError> {
-        Disk.lock(path)
+        let Some((replaced, bytes)) = next else { return Ok(()) };
+        let beside = replaced.with_extension("next");
+        fs::write(&beside, bytes)?;
+        fs::rename(&beside, &replaced)
     }
 }
 
 #[test]
 fn a_file_that_has_taken_the_place_of_a_damaged_one_is_read_and_stays() {
     let (disk, dir) = (Arc::new(Racing::default()), TempDir::new().unwrap());
-    let store = Store::open_on(disk.clone(), dir.path().join("slots")).unwrap();
+    let hooked = Arc::new(HookedDisk(disk.clone()));
+    let store = Store::open_on(hooked, dir.path().join("slots")).unwrap();
     let world = World { store, dir };
     let (object, record) = (block(1), slot("chat", &[&block(1)]));
     world.put(&object);
@@ -89,7 +43,8 @@ fn a_file_that_has_taken_the_place_of_a_damaged_one_is_read_and_stays() {
 #[test]
 fn a_file_that_has_taken_the_place_of_one_that_was_rejected_stays() {
     let (disk, dir) = (Arc::new(Racing::default()), TempDir::new().unwrap());
-    let store = Store::open_on(disk.clone(), dir.path().join("slots")).unwrap();
+    let hooked = Arc::new(HookedDisk(disk.clone()));
+    let store = Store::open_on(hooked, dir.path().join("slots")).unwrap();
     let world = World { store, dir };
     let (object, record) = (block(1), slot("chat", &[&block(1)]));
     world.put(&object);
