@@ -321,15 +321,9 @@ mod tests {
     #[tokio::test]
     async fn an_end_without_room_is_written_before_the_next_write_once_there_is_room() {
         let (transcript, id) = world();
-        let bound = |max_pages: u32| {
-            transcript.writer.write(move |connection| {
-                connection.pragma_update(None, "max_page_count", max_pages)?;
-                Ok(())
-            })
-        };
         let mut answer = transcript.sync(&id, vec![user("Hello")], NOW);
         answer.stored().await.unwrap();
-        bound(1).done().await.unwrap();
+        transcript.writer.set_full(true).await;
         let text = "Hi. ".repeat(10_000);
         let closed = answer.complete(&Message::answer(&text, "", &[]), &json!({}));
         let written =
@@ -338,7 +332,7 @@ mod tests {
         let stored = transcript.get(&id).done().await.unwrap().unwrap();
         assert_eq!(stored.messages[1].status, Status::Streaming);
 
-        bound(u32::MAX - 1).done().await.unwrap();
+        transcript.writer.set_full(false).await;
         transcript.put_prefill_speed(MODEL, 50.0);
         let stored = transcript.get(&id).done().await.unwrap().unwrap();
         assert_eq!(stored.messages[1].status, Status::Complete);
@@ -349,12 +343,6 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_is_dropped_without_room_grows_no_longer_once_there_is_room() {
         let (transcript, id) = world();
-        let bound = |max_pages: u32| {
-            transcript.writer.write(move |connection| {
-                connection.pragma_update(None, "max_page_count", max_pages)?;
-                Ok(())
-            })
-        };
         let mut answer = transcript.sync(&id, vec![user("Hello")], NOW);
         answer.stored().await.unwrap();
         let row = answer.rows().unwrap().answer;
@@ -366,11 +354,11 @@ mod tests {
             Ok(())
         });
         flushed.done().await.unwrap();
-        bound(1).done().await.unwrap();
+        transcript.writer.set_full(true).await;
         drop(answer);
         assert!(!transcript.is_idle(&id).done().await.unwrap(), "there is no room");
 
-        bound(u32::MAX - 1).done().await.unwrap();
+        transcript.writer.set_full(false).await;
         assert!(transcript.is_idle(&id).done().await.unwrap());
         let stored = transcript.get(&id).done().await.unwrap().unwrap();
         assert_eq!(stored.messages[1].status, Status::Interrupted);
@@ -379,19 +367,13 @@ mod tests {
     #[tokio::test]
     async fn a_turn_begins_with_the_whole_answer_once_there_is_room_for_its_end() {
         let (transcript, id) = world();
-        let bound = |max_pages: u32| {
-            transcript.writer.write(move |connection| {
-                connection.pragma_update(None, "max_page_count", max_pages)?;
-                Ok(())
-            })
-        };
         let mut answer = transcript.sync(&id, vec![user("Hello")], NOW);
         answer.stored().await.unwrap();
-        bound(1).done().await.unwrap();
+        transcript.writer.set_full(true).await;
         let reply = Message::answer(&"Hi. ".repeat(10_000), "", &[]);
         let closed = answer.complete(&reply, &json!({}));
         transcript.end_turn(end(&id, Some(closed), &[Token(1)])).unwrap().done().await.unwrap_err();
-        bound(u32::MAX - 1).done().await.unwrap();
+        transcript.writer.set_full(false).await;
 
         let start = transcript.begin_turn(append(&id, "Bye")).await.unwrap();
         let history = start.continuation.unwrap().history;

@@ -121,6 +121,16 @@ impl Writer {
         });
     }
 
+    /// Fills the disk of the database, or makes room on it.
+    #[cfg(test)]
+    pub async fn set_full(&self, is_full: bool) {
+        let mut set = self.write(move |connection| {
+            set_full(connection, is_full);
+            Ok(())
+        });
+        set.done().await.expect("the thread runs");
+    }
+
     fn queue<T: Send + 'static>(
         &self,
         kind: Kind,
@@ -177,10 +187,15 @@ fn is_disk_full(done: &Result<(), TranscriptError>) -> bool {
 fn fill_disk(connection: &Connection) {
     let is_on_disk = connection.path().is_some_and(|path| !path.is_empty());
     if let Some(is_full) = fault::is_disk_full().filter(|_| is_on_disk) {
-        // A limit below the pages that there are means their number.
-        let max_pages = if is_full { 1 } else { u32::MAX - 1 };
-        connection.pragma_update(None, "max_page_count", max_pages).expect("SQLite takes a limit");
+        set_full(connection, is_full);
     }
+}
+
+/// With `is_full`, SQLite finds no room for a further page of the database from here on.
+fn set_full(connection: &Connection, is_full: bool) {
+    // A limit below the pages that there are means their number.
+    let max_pages = if is_full { 1 } else { u32::MAX - 1 };
+    connection.pragma_update(None, "max_page_count", max_pages).expect("SQLite takes a limit");
 }
 
 impl Drop for Writer {
@@ -243,12 +258,6 @@ mod tests {
         let connection = Connection::open(directory.path().join("texts.sqlite")).unwrap();
         connection.execute_batch("CREATE TABLE texts (text TEXT)").unwrap();
         let writer = Writer::start(connection);
-        let bound = |max_pages: u32| {
-            writer.write(move |connection| {
-                connection.pragma_update(None, "max_page_count", max_pages)?;
-                Ok(())
-            })
-        };
         let insert = || {
             writer.write(|connection| {
                 let transaction = connection.transaction()?;
@@ -264,14 +273,14 @@ mod tests {
                 Ok(connection.query_row(sql, [], |row| row.get::<_, i64>(0))?)
             })
         };
-        bound(1).done().await.unwrap();
+        writer.set_full(true).await;
         let error = ApiError::from(insert().done().await.unwrap_err());
         assert_eq!((error.kind.status(), error.code), (507, Some("disk_full")));
         let named = directory.path().to_str().unwrap();
         assert!(error.message.contains(named), "{error} does not name {named}");
         assert_eq!(count().done().await.unwrap(), 0);
 
-        bound(u32::MAX - 1).done().await.unwrap();
+        writer.set_full(false).await;
         insert().done().await.unwrap();
         assert_eq!(count().done().await.unwrap(), 2);
     }
