@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::ops::Deref;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{Browser, Hobd, Look, tools};
 use hob_testkit::wait;
@@ -155,6 +155,13 @@ impl Page {
         let picture = self.picture().expect("the browser takes screenshots");
         std::fs::write(&path, picture).expect("the target can be written");
         path
+    }
+
+    /// Refuses requests to addresses with one of `patterns`, in which `*` stands for any text, and no others. Of
+    /// Chromium.
+    pub fn block(&self, patterns: &[&str]) {
+        self.cdp("Network.enable", &json!({}));
+        self.cdp("Network.setBlockedURLs", &json!({"urls": patterns}));
     }
 
     /// Allows console messages that contain `words`.

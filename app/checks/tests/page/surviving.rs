@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use hob_checks::chat::slowly;
 use hob_checks::{Browser, Hobd, Look, Model, Page};
-use serde_json::json;
 
 #[test]
 fn an_answer_goes_on_while_the_page_is_reloaded() {
@@ -141,14 +140,12 @@ fn a_page_whose_script_could_not_be_loaded_is_loaded_again() {
     let page = Page::of(Browser::chromium(Look::default()));
     page.expect_complaint("Failed to fetch dynamically imported module");
     page.expect_complaint("BLOCKED");
-    page.cdp("Network.enable", &json!({}));
-    let block = |urls: &[&str]| page.cdp("Network.setBlockedURLs", &json!({"urls": urls}));
-    block(&["*/pages/memory/page.js*"]);
+    page.block(&["*/pages/memory/page.js*"]);
     page.go(&hobd.address_of_the_page());
     page.shows("@composer");
     page.click("@to-memory");
     page.shows("@page-memory p.error");
-    block(&[]);
+    page.block(&[]);
     page.shows("@page-memory .page-width > *");
     assert_eq!(page.count("@page-memory p.error"), 0);
 }
@@ -158,16 +155,14 @@ fn what_could_not_be_loaded_opens_by_itself_once_it_can_be() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows("@composer");
-    page.cdp("Network.enable", &json!({}));
-    let block = |urls: &[&str]| page.cdp("Network.setBlockedURLs", &json!({"urls": urls}));
-    block(&["*/chat/sampling-dialog.js*"]);
+    page.block(&["*/chat/sampling-dialog.js*"]);
     page.expect_complaint("Failed to fetch dynamically imported module");
     page.expect_complaint("BLOCKED");
     page.click("@sampling");
     // The browser is refused it meanwhile, of which the page says nothing. A slower browser passes, too.
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(page.count("@sampling-dialog"), 0);
-    block(&[]);
+    page.block(&[]);
     page.shows("@sampling-dialog");
 }
 
@@ -176,8 +171,7 @@ fn templates_that_could_not_be_read_cannot_be_edited() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.expect_complaint("BLOCKED");
-    page.cdp("Network.enable", &json!({}));
-    page.cdp("Network.setBlockedURLs", &json!({"urls": ["*/v1/templates"]}));
+    page.block(&["*/v1/templates"]);
     page.focus("@composer");
     page.write("/");
     page.reads("@toast", "does not answer");
