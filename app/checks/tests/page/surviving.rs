@@ -1,7 +1,5 @@
 //! Answers, drafts and pages that outlive a reload, a second page, and an absence of the daemon.
 
-use std::time::Duration;
-
 use hob_checks::chat::slowly;
 use hob_checks::{Browser, Hobd, Look, Model, Page};
 
@@ -155,14 +153,21 @@ fn what_could_not_be_loaded_opens_by_itself_once_it_can_be() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.shows("@composer");
-    page.block(&["*/chat/sampling-dialog.js*"]);
     page.expect_complaint("Failed to fetch dynamically imported module");
     page.expect_complaint("BLOCKED");
-    page.click("@sampling");
-    // The browser is refused it meanwhile, of which the page says nothing. A slower browser passes, too.
-    std::thread::sleep(Duration::from_secs(1));
-    assert_eq!(page.count("@sampling-dialog"), 0);
+    // Chromium remembers of an address that it could not be loaded: the page is refused its first two tries.
+    let is_refused = |address: &str| {
+        let script = format!(
+            "const done = arguments[0]; import('{address}').then(() => done(false), () => done(true))"
+        );
+        page.run_async(&script, &[]).expect("it ends") == true
+    };
+    let first_tries = ["/chat/sampling-dialog.js", "/chat/sampling-dialog.js?try=1"];
+    page.block(&["*/chat/sampling-dialog.js*"]);
+    assert!(first_tries.into_iter().all(is_refused));
     page.block(&[]);
+    assert!(first_tries.into_iter().all(is_refused), "it is remembered");
+    page.click("@sampling");
     page.shows("@sampling-dialog");
 }
 
