@@ -48,7 +48,7 @@ pub enum Activity {
     Computing,
     /// It loads the weights or makes a context.
     Loading,
-    /// It waits until the writer has written everything.
+    /// It waits for the writer.
     Flushing,
 }
 
@@ -160,6 +160,10 @@ impl Heartbeat {
         self.beat();
     }
 
+    pub fn activity(&self) -> Activity {
+        Activity::of(self.activity.load(Ordering::Relaxed))
+    }
+
     /// Whether devices compute layers from here on.
     pub fn set_queued(&self, is_queued: bool) {
         self.is_queued.store(is_queued, Ordering::Relaxed);
@@ -258,7 +262,7 @@ impl Watchdog {
     /// Called every [`CHECK_EVERY`].
     fn look(&mut self, heartbeat: &Heartbeat) {
         let beats = heartbeat.beats.load(Ordering::Relaxed);
-        let activity = Activity::of(heartbeat.activity.load(Ordering::Relaxed));
+        let activity = heartbeat.activity();
         if beats == self.beats {
             self.silence += CHECK_EVERY;
         } else {

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::Engine;
 use crate::command::{Command, Reply};
-use crate::heartbeat::{Death, Health};
+use crate::heartbeat::{Activity, Death, Health};
 use crate::map::CacheMap;
 use crate::status::{EngineStatus, Residency};
 use crate::turn::TurnError;
@@ -102,6 +102,11 @@ impl Engine {
     /// Changes whenever [`Engine::map`] does; ends with the engine.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.inner.changes.clone()
+    }
+
+    /// What the engine's thread does. Does not wait for it.
+    pub fn activity(&self) -> Activity {
+        self.inner.heartbeat.activity()
     }
 
     /// Whether the engine can answer. Does not wait for its thread.

@@ -122,8 +122,10 @@ impl Worker<'_> {
     /// Waits for the writer, unless an answer is being generated: one that waits for the writer itself is not.
     fn await_room(&self, until: Instant) {
         let is_generated = |slot: &Slot| slot.is_decoding() && !slot.is_stalled();
-        if !self.slots.iter().any(is_generated) {
+        if self.core.tiers.is_full() && !self.slots.iter().any(is_generated) {
+            self.core.pulse.begin(Activity::Flushing);
             self.core.tiers.await_room(until);
+            self.core.pulse.begin(Activity::Computing);
         }
     }
 

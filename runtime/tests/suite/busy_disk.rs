@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::heartbeat::Activity;
 use hob_runtime::{
     Engine, EngineOptions, Model, Purpose, SlotState, SlotStatus, Turn, TurnError, TurnRequest,
 };
@@ -162,9 +163,13 @@ fn a_conversation_leaves_its_slot_once_it_is_saved_also_beside_an_answer_that_wa
     let (send, answered) = mpsc::channel();
     std::thread::spawn(move || send.send(finish(third)).is_ok());
     // The engine waits for the writer, for 5 s at most. One that does not has dropped KV when it answers.
-    let early = answered.recv_timeout(Duration::from_millis(500));
+    let (end, mut early) = (Instant::now() + Duration::from_secs(20), None);
+    while early.is_none() && world.engine.activity() != Activity::Flushing {
+        assert!(Instant::now() < end, "it waits or answers");
+        early = answered.recv_timeout(Duration::from_millis(1)).ok();
+    }
     busy.release();
-    early.or_else(|_| answered.recv()).unwrap().expect("it gets the slot");
+    early.unwrap_or_else(|| answered.recv().unwrap()).expect("it gets the slot");
     assert_eq!(status(&world.engine).counters.dropped_tokens, 0);
     drop(waits);
 }
