@@ -1,10 +1,11 @@
 //! The local models: their list, and switches that are accepted or refused.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
+use std::process::Command;
 use std::sync::mpsc;
+use std::task::{Context, Waker};
 
-use hob_daemon::models::Catalogue;
 use hob_testkit::{asset, wait};
 use serde_json::{Value, json};
 
@@ -55,35 +56,35 @@ fn the_saved_conversations_of_the_current_model_are_counted() {
 }
 
 #[test]
-fn jobs_that_wait_for_a_directory_that_hangs_have_no_thread() {
+fn lists_that_wait_for_one_that_hangs_have_no_thread() {
     let world = world(Plan::new());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
-    let (begun, has_begun) = mpsc::channel::<()>();
-    let (free, freed) = mpsc::channel::<()>();
-    let catalogue = world.parts.models.catalogue.clone();
-    let hangs = runtime.spawn(async move {
-        let read = move |_: &Catalogue| {
-            begun.send(()).unwrap();
-            freed.recv().ok()
-        };
-        catalogue.in_turn(read).await
-    });
-    has_begun.recv_timeout(wait::PATIENCE).unwrap();
+    let models = &world.parts.models;
+    // Each list reads this file: a pipe without a writer hangs.
+    let pipe = models.catalogue.options().hashes.clone();
+    fs::remove_file(&pipe).ok(); // An error: no model file was hashed.
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    models.catalogue.forget();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let list = |_| {
-        let models = world.parts.models.clone();
-        runtime.spawn(async move { models.local().await.entries.len() })
+        let models = models.clone();
+        Box::pin(async move { models.local().await.entries.len() })
     };
-    let lists: Vec<_> = (0..20).map(list).collect();
+    let mut lists: Vec<_> = (0..20).map(list).collect();
+    let within = runtime.enter();
+    let mut begins = Context::from_waker(Waker::noop());
+    assert!(lists.iter_mut().all(|list| list.as_mut().poll(&mut begins).is_pending()));
+    drop(within);
+    let (send, opened) = mpsc::channel();
+    let path = pipe.clone();
+    std::thread::spawn(move || send.send(File::options().write(true).open(path)).is_ok());
+    let hangs = opened.recv_timeout(wait::PATIENCE).expect("a list reads the pipe").unwrap();
 
     world.chat(json!([user("Are you there?")]), json!({})); // Its prompt is rendered on such a thread.
-    assert!(lists.iter().all(|list| !list.is_finished()));
-    free.send(()).unwrap();
-    runtime.block_on(async {
-        hangs.await.unwrap();
-        for list in lists {
-            assert!(list.await.unwrap() > 0);
-        }
-    });
+    fs::remove_file(&pipe).unwrap();
+    drop(hangs);
+    for list in lists {
+        assert!(runtime.block_on(list) > 0);
+    }
 }
 
 #[test]
