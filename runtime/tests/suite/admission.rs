@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::heartbeat::Activity;
 use hob_runtime::{Engine, EngineOptions, Model, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
@@ -169,7 +170,11 @@ fn a_turn_cancelled_while_the_disk_does_not_answer_gives_its_slot_to_the_one_tha
     while status(&world.engine).waiting == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    std::thread::sleep(Duration::from_millis(50)); // The engine's thread sleeps again.
+    let end = Instant::now() + Duration::from_secs(20);
+    while world.engine.activity() != Activity::Waiting {
+        assert!(Instant::now() < end, "the engine's thread sleeps again");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     drop(cancelled);
     let (done, answer) = mpsc::channel();
     std::thread::spawn(move || done.send(finish(waits).is_ok()));

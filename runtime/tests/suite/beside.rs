@@ -1,9 +1,9 @@
 //! The cells of idle conversations, which slow what is computed beside them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::turn::{PromptPhase, PromptProgress};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnEvent, TurnRequest};
 use hob_slots::Token;
@@ -84,7 +84,9 @@ fn the_tokens_that_an_answer_may_have_count_before_they_are_computed() {
 
 #[test]
 fn a_conversation_whose_turn_waits_is_not_parked() {
-    let paced: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(5)));
+    let log = BatchLog::default();
+    let paced = FakeModel::new().with_pace(Duration::from_millis(5)).with_batch_log(log.clone());
+    let paced: Arc<dyn Model> = Arc::new(paced);
     let engine = OnDisk::with(&paced, options());
     let engine = &engine.engine;
     let known = ask(engine, request("waits", &words("a", 150), 1));
@@ -92,8 +94,13 @@ fn a_conversation_whose_turn_waits_is_not_parked() {
     // Its rows are too few to park for. Both turns come while they are computed, which they do not cut, and
     // are admitted one after the other.
     let few = TurnRequest { purpose: Purpose::Speculate, ..request("few", &words("b", 20), 0) };
+    let batches = log.lock().len();
     let few = engine.submit(few).unwrap();
-    std::thread::sleep(Duration::from_millis(20));
+    let end = Instant::now() + Duration::from_secs(60);
+    while log.lock().len() == batches {
+        assert!(Instant::now() < end, "they are computed");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let many = engine.submit(request("many", &words("c", 200), 1)).unwrap();
     let prompt = then(&fake(), &known.timeline, "again");
     let waits = engine.submit(request("waits", &prompt, 1)).unwrap();

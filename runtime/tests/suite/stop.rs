@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
 use hob_runtime::backend::MemoryKind;
-use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::{EngineOptions, Health, Model, TurnRequest};
 
 use crate::support::{ask, block_on, engine, options, request, then, tokens, user};
@@ -20,14 +20,21 @@ fn fake(pace: Duration) -> Arc<dyn Model> {
 #[test]
 fn a_stop_interrupts_a_long_micro_batch_and_saves_what_was_there_before() {
     let directory = tempfile::tempdir().unwrap();
-    let slow = fake(Duration::from_millis(30));
+    let log = BatchLog::default();
+    let paced = FakeModel::new().with_pace(Duration::from_millis(30)).with_batch_log(log.clone());
+    let slow: Arc<dyn Model> = Arc::new(paced);
     let options = || EngineOptions { micro_batch: 1024, ..options() };
     let before = engine(&slow, Some(directory.path()), options());
     let first = ask(&before, request("chat", &tokens(&slow, &user("hello")), 4));
     block_on(before.settled()); // The last token of the answer is computed behind it.
     let prompt = then(&slow, &first.timeline, &"and now? ".repeat(80));
+    let batches = log.lock().len();
     let turn = before.submit(request("chat", &prompt, 4)).unwrap();
-    std::thread::sleep(Duration::from_millis(500)); // It computes for 20 s.
+    let end = Instant::now() + Duration::from_secs(60);
+    while log.lock().len() == batches {
+        assert!(Instant::now() < end, "it computes for 20 s");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let told = Instant::now();
     assert!(before.shutdown());
     assert!(told.elapsed() < MAX_STOP_TIME, "{:?}", told.elapsed());
