@@ -202,12 +202,15 @@ fn an_answer_says_what_left_the_cells_and_what_came_back() {
     let resident = last["cells"]["resident"].as_u64().unwrap();
     // The last token has no cell yet.
     assert_eq!(away_tokens + resident + 1, last_answer["usage"]["total_tokens"], "{last_answer}");
+    let mut messages = 0;
     for part in away {
         let number = part["key"].as_str().and_then(|key| key.strip_prefix("message "));
         if let Some(number) = number.map(|number| number.parse::<u64>().unwrap()) {
             assert_eq!(part["messages_behind"], 27 - number, "{away:?}");
+            messages += 1;
         }
     }
+    assert!(messages > 0, "{away:?}");
     assert!(last["tokens"]["away"].as_u64().unwrap() > 0, "{last}");
     let out = moved(&answers, "out");
     assert!(out.iter().all(|moved| moved["why"] == "budget"), "{out:?}");

@@ -281,10 +281,10 @@ fn a_summary_that_its_client_leaves_changes_nothing() {
     fill(&hobd);
     // The engine pauses: the summary cannot be complete before its client leaves.
     let paused = launch.inject("engine", "wait");
-    let socket = hobd.client.call("POST", "/v1/conversations/c/shorten").json(&json!({})).open();
-    std::thread::sleep(Duration::from_millis(300));
-    drop(socket);
-    std::thread::sleep(Duration::from_millis(300));
+    let summary = hobd.client.call("POST", "/v1/conversations/c/shorten").json(&json!({})).stream();
+    assert_eq!(summary.status, 200, "it has begun");
+    drop(summary);
+    std::thread::sleep(Duration::from_millis(300)); // hobd sees that the connection is closed.
     paused.end();
     // The conversation is free again: the next turn waits for nothing.
     let body = json!({"conversation": "c", "hob": {"append": true, "newest": true},

@@ -39,7 +39,8 @@ fn a_completion_has_llama_servers_fields() {
     assert_eq!((&answer["prompt"], &answer["truncated"]), (&json!("abc"), &json!(false)));
     let settings = &answer["generation_settings"];
     assert_eq!((&settings["seed"], &settings["n_predict"]), (&json!(7), &json!(4)));
-    assert!(settings["logit_bias"].as_array().unwrap().iter().all(|it| it["bias"].is_null()));
+    let biases = settings["logit_bias"].as_array().unwrap();
+    assert!(!biases.is_empty() && biases.iter().all(|it| it["bias"].is_null()), "{biases:?}");
     let timings = &answer["timings"];
     let prompt = timings["prompt_n"].as_u64().unwrap() + timings["cache_n"].as_u64().unwrap();
     assert_eq!((prompt, &timings["predicted_n"]), (3, &json!(4)));
@@ -86,7 +87,9 @@ fn probabilities_are_those_of_the_sampling_if_they_are_asked_for() {
     let world = World::new();
     let wishes = json!({"n_probs": 5, "post_sampling_probs": true, "temperature": 0});
     let greedy = complete(&world, json!("abc"), wishes);
-    for token in greedy["completion_probabilities"].as_array().unwrap() {
+    let tokens = greedy["completion_probabilities"].as_array().unwrap();
+    assert!(!tokens.is_empty());
+    for token in tokens {
         assert_eq!(
             (&token["prob"], token["top_probs"].as_array().unwrap().len()),
             (&json!(1.0), 1)
