@@ -163,8 +163,13 @@ fn requests_that_ask_to_store_nothing_teach_nothing() {
             ask_as(&world, question, private.clone());
         }
     }
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    assert!(learned(&world).is_empty());
+    // What is learned of later requests comes after what would have been learned of those.
+    let system = json!({"role": "system", "content": "Be the cook of a large ship. ".repeat(20)});
+    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
+        world.chat(json!([system, user(question)]), json!({}));
+    }
+    let prefix = until_warm(&world, 1).remove(0);
+    assert!(prefix["text"].as_str().unwrap().contains("the cook"), "{prefix}");
 }
 
 #[test]
