@@ -38,15 +38,19 @@ pub enum Ended {
         "the agent refuses the pairing token: write its ELIZA_DEVICE_PAIRING_TOKEN to the file of the setting `device_bridge_token_file`"
     )]
     Token,
-    #[error("another connection of this device took the place of this one")]
+    #[error(
+        "another connection of this device took the place of this one: end the hobd that has a copy of this data directory"
+    )]
     Superseded,
-    #[error("the agent has sent nothing for {0} s")]
+    #[error("the agent has sent nothing for {0} s: restart it if it hangs; hobd connects again")]
     Silent(u64),
-    #[error("the agent has taken no message for {0} s")]
+    #[error(
+        "the agent has taken no message for {0} s: restart it if it hangs; hobd connects again"
+    )]
     Stalled(u64),
-    #[error("the agent closed the connection")]
+    #[error("the agent closed the connection: start it if it has ended; hobd connects again")]
     Closed,
-    #[error("the connection failed: {0}")]
+    #[error("the connection failed: {0}; start the agent if it has ended; hobd connects again")]
     Failed(String),
 }
 
@@ -101,5 +105,25 @@ pub fn text_of(message: Option<Result<Message, Error>>) -> Result<Option<String>
             _ => Ended::Closed,
         }),
         Some(Ok(_)) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_end_of_a_connection_names_what_can_be_done() {
+        for (ended, remedy) in [
+            (Ended::Unreachable("refused".to_owned()), "start it"),
+            (Ended::Token, "device_bridge_token_file"),
+            (Ended::Superseded, "end the hobd"),
+            (Ended::Silent(60), "restart it"),
+            (Ended::Stalled(20), "restart it"),
+            (Ended::Closed, "start it"),
+            (Ended::Failed("reset".to_owned()), "start the agent"),
+        ] {
+            assert!(ended.to_string().contains(remedy), "{ended}");
+        }
     }
 }

@@ -102,7 +102,8 @@ fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {
             ApiError::field("messages", message)
         }
         TranscriptError::NothingToAnswer => {
-            ApiError::field("messages", "this conversation has nothing to answer yet")
+            let message = "this conversation has nothing to answer yet: send a message of the user";
+            ApiError::field("messages", message)
         }
         TranscriptError::NothingToContinue => {
             let message = "there is no answer to go on with: name one in `hob.after` that no \

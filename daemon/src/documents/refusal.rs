@@ -10,6 +10,9 @@ pub fn unreadable(message: String) -> ApiError {
 }
 
 pub fn too_large() -> ApiError {
-    let message = format!("its text has more than {} MiB", MAX_TEXT_BYTES >> 20);
+    let message = format!(
+        "its text has more than {} MiB: divide it into several documents",
+        MAX_TEXT_BYTES >> 20
+    );
     ApiError::new(ErrorKind::TooLarge, message).code("document_too_large")
 }

@@ -92,7 +92,11 @@ impl FromRequest<Shared> for PcmBody {
         }
         let BodyLimits { bytes, time } = shared.limits;
         let limits = BodyLimits { bytes: bytes.min(MAX_PCM_BYTES), time };
-        Ok(Self(read_in_time(request, limits).await?))
+        let refused = |error| match error {
+            ApiError { kind: ErrorKind::TooLarge, .. } => too_large_piece(limits.bytes),
+            other => other,
+        };
+        Ok(Self(read_in_time(request, limits).await.map_err(refused)?))
     }
 }
 
@@ -131,14 +135,26 @@ pub(super) async fn read_in_time(
     limits: BodyLimits,
 ) -> Result<Vec<u8>, ApiError> {
     tokio::time::timeout(limits.time, read(request, limits.bytes)).await.map_err(|_| {
-        ApiError::new(ErrorKind::Timeout, "the body did not arrive in time").code("timeout")
+        let secs = limits.time.as_secs();
+        let message = format!(
+            "the body did not arrive within {secs} s: send it again, or start hobd with a larger request_timeout_secs"
+        );
+        ApiError::new(ErrorKind::Timeout, message).code("timeout")
     })?
+}
+
+/// No setting allows a longer piece of sound.
+fn too_large_piece(max_bytes: usize) -> ApiError {
+    let message = format!("a piece of sound has at most {max_bytes} bytes: send several pieces");
+    ApiError::new(ErrorKind::TooLarge, message).code("body_too_large")
 }
 
 async fn read(request: Request, max_bytes: usize) -> Result<Vec<u8>, ApiError> {
     let too_large = || {
-        ApiError::new(ErrorKind::TooLarge, format!("the body has more than {max_bytes} bytes"))
-            .code("body_too_large")
+        let message = format!(
+            "the body has more than {max_bytes} bytes: send less, or start hobd with a larger max_body_bytes"
+        );
+        ApiError::new(ErrorKind::TooLarge, message).code("body_too_large")
     };
     let announced = request.headers().get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
@@ -157,4 +173,32 @@ async fn read(request: Request, max_bytes: usize) -> Result<Vec<u8>, ApiError> {
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::{Body, Bytes};
+    use futures_util::stream;
+
+    use super::*;
+
+    async fn refused(body: Body) -> ApiError {
+        let limits = BodyLimits { bytes: 3, time: Duration::from_secs(60) };
+        read_in_time(Request::new(body), limits).await.unwrap_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_refusal_of_a_body_names_its_limit_and_the_setting_that_moves_it() {
+        let large = refused(Body::from("four")).await;
+        assert_eq!(large.kind, ErrorKind::TooLarge);
+        let late = refused(Body::from_stream(stream::pending::<Result<Bytes, Infallible>>())).await;
+        assert_eq!(late.kind, ErrorKind::Timeout);
+        for (error, limit, setting) in
+            [(large, "3 bytes", "max_body_bytes"), (late, "60 s", "request_timeout_secs")]
+        {
+            assert!(error.message.contains(limit) && error.message.contains(setting), "{error}");
+        }
+    }
 }

@@ -138,8 +138,9 @@ impl Guard {
         if offered.any(|offered| self.token.matches(offered)) {
             return Ok(());
         }
-        Err(ApiError::new(ErrorKind::Unauthorized, "this is not the token of this daemon")
-            .code("invalid_api_key"))
+        let message = "this is not the token of this daemon: send what is in the token file, whose \
+                       path hobd prints when it starts";
+        Err(ApiError::new(ErrorKind::Unauthorized, message).code("invalid_api_key"))
     }
 }
 
@@ -335,6 +336,8 @@ mod tests {
         assert!(world().authorised(&HeaderMap::new()).is_err());
         let with_key = |value| world().authorised(&headers([("x-api-key", value)])).is_ok();
         assert!(with_key("0123456789abcdef"));
+        let wrong = world().authorised(&headers([("x-api-key", "0123456789abcdeF")])).unwrap_err();
+        assert!(wrong.message.contains("token file"), "{wrong}");
         assert!(!with_key("0123456789abcdeF") && !with_key(""));
         let both = [("authorization", "Bearer other"), ("x-api-key", "0123456789abcdef")];
         assert!(world().authorised(&headers(both)).is_ok());

@@ -38,7 +38,8 @@ pub async fn prewarm(
     documents.check_profile(profile.as_deref())?;
     let mut named = Vec::new();
     if list.is_empty() || list.len() > MAX_DOCUMENTS {
-        let message = format!("1 to {MAX_DOCUMENTS} documents");
+        let message =
+            format!("`documents` must have 1 to {MAX_DOCUMENTS} documents, not {}", list.len());
         return Err(ApiError::field("documents", message));
     }
     for (n, value) in list.iter().enumerate() {

@@ -120,7 +120,8 @@ pub(super) async fn receive(
 ) -> Result<(), ApiError> {
     let max_bytes = upload.max_bytes;
     let too_large = || {
-        let message = format!("the disk has room for an archive of {max_bytes} bytes");
+        let message =
+            format!("the disk has room for an archive of {max_bytes} bytes: free space there");
         ApiError::new(ErrorKind::TooLarge, message).code("body_too_large")
     };
     let announced = request.headers().get(header::CONTENT_LENGTH);
@@ -132,7 +133,12 @@ pub(super) async fn receive(
     let mut stream = request.into_body().into_data_stream();
     loop {
         let piece = tokio::time::timeout(pause, stream.next()).await.map_err(|_| {
-            ApiError::new(ErrorKind::Timeout, "the archive did not arrive in time").code("timeout")
+            let secs = pause.as_secs();
+            let message = format!(
+                "no piece of the archive arrived for {secs} s: send it again, or start hobd with a larger \
+                 request_timeout_secs"
+            );
+            ApiError::new(ErrorKind::Timeout, message).code("timeout")
         })?;
         let Some(piece) = piece else { return Ok(()) };
         let piece = piece.map_err(|_| {

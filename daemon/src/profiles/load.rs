@@ -81,9 +81,10 @@ fn read_profile(
     name.parse::<ProfileName>().map_err(|error| error.to_string())?;
     let bytes = read_bounded(file).map_err(|error| format!("it cannot be read: {error}"))?;
     if bytes.len() > MAX_FILE_BYTES {
-        return Err("it is larger than 1 MiB".to_owned());
+        return Err("it is larger than 1 MiB: move texts of it into files".to_owned());
     }
-    let text = String::from_utf8(bytes).map_err(|_| "it is not text in UTF-8".to_owned())?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| "it is not text in UTF-8: save it as UTF-8".to_owned())?;
     let outline = Outline::parse(&text).map_err(text_of)?;
     files.extend(outline.files(directory));
     let profile = Profile::load(&outline, directory, read_bounded).map_err(text_of)?;

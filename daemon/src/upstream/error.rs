@@ -48,7 +48,7 @@ pub enum UpstreamError {
         is_too_long: bool,
         overflow: Option<Overflow>,
     },
-    #[error("the upstream {url} failed: {message}")]
+    #[error("the upstream {url} failed: {message}; look after its server")]
     Failed { url: String, message: String },
 }
 
@@ -131,6 +131,7 @@ mod tests {
             assert_eq!((error.kind.status(), error.code), (expected, Some(code)), "{body}");
             assert!(error.message.contains(URL), "{}", error.message);
         }
+        assert!(refused(500, "<html>").message.contains("look after its server"));
     }
 
     #[test]

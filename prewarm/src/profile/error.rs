@@ -21,18 +21,18 @@ pub enum ProfileError {
     },
     #[error("it has no [[segment]]: write at least one")]
     Nothing,
-    #[error("it has {got} segments: the maximum is {max}")]
+    #[error("it has {got} segments, and {max} is the maximum: join some of them")]
     TooMany { got: usize, max: usize },
-    #[error("{} cannot be read: {source}", path.display())]
+    #[error("{} cannot be read: {source}; correct the path in its segment, or the file's permissions", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{} is larger than 1 MiB", path.display())]
+    #[error("{} is larger than 1 MiB: divide it", path.display())]
     TooLarge { path: PathBuf },
     /// An editor may be writing the file at this moment.
     #[error("{} is empty: fill it, or mark its segment `stable = false`", path.display())]
     EmptyFile { path: PathBuf },
-    #[error("{} is not text in UTF-8", path.display())]
+    #[error("{} is not text in UTF-8: save it as UTF-8", path.display())]
     NotText { path: PathBuf },
-    #[error("{} is not JSON: {problem}", path.display())]
+    #[error("{} is not JSON: {problem}; correct it there", path.display())]
     NotJson { path: PathBuf, problem: String },
     #[error(
         "{} has no tools: write an array of them, as in the `tools` of a chat request",

@@ -192,22 +192,22 @@ fn each_mistake_is_reported_with_its_place_and_a_remedy() {
 }
 
 #[test]
-fn an_unusable_file_is_named() {
+fn an_unusable_file_is_named_with_the_remedy() {
     let file = "[[segment]]\nlayer = 'rules'\nfile = 'f'\n";
     let tools = "[[segment]]\nlayer = 'capabilities'\ntools = 'f'\n";
     let large = "x".repeat(MAX_FILE_BYTES + 1);
-    for (profile, content, expected) in [
-        (file, None, "/p/f cannot be read"),
-        (file, Some(" \n"), "/p/f is empty"),
-        (file, Some(large.as_str()), "/p/f is larger than 1 MiB"),
-        (tools, Some("[{"), "/p/f is not JSON"),
-        (tools, Some("{}"), "/p/f has no tools"),
-        (tools, Some("[]"), "/p/f has no tools"),
-        (tools, Some("[1]"), "/p/f has no tools"),
+    for (profile, content, expected, remedy) in [
+        (file, None, "/p/f cannot be read", "correct the path"),
+        (file, Some(" \n"), "/p/f is empty", "fill it"),
+        (file, Some(large.as_str()), "/p/f is larger than 1 MiB", "divide it"),
+        (tools, Some("[{"), "/p/f is not JSON", "correct it"),
+        (tools, Some("{}"), "/p/f has no tools", "write an array"),
+        (tools, Some("[]"), "/p/f has no tools", "write an array"),
+        (tools, Some("[1]"), "/p/f has no tools", "write an array"),
     ] {
         let files: Vec<_> = content.map(|content| ("/p/f", content)).into_iter().collect();
         let error = World::new(&files).load(profile).unwrap_err().to_string();
-        assert!(error.contains(expected), "{error}");
+        assert!(error.contains(expected) && error.contains(remedy), "{error}");
     }
 }
 

@@ -186,7 +186,7 @@ fn open(
     let bytes = range.end - range.start;
     let free_bytes = reader.free_bytes().map_err(|error| failed(&error))?;
     if bytes > free_bytes.saturating_sub(SPARE_BYTES) {
-        let message = format!("the disk has no room for {bytes} bytes more");
+        let message = format!("the disk has no room for {bytes} bytes more: free space there");
         return Err(ApiError::new(ErrorKind::TooLarge, message).code("body_too_large"));
     }
     let extracted = unnamed_file(reader).map_err(|error| failed(&error))?;

@@ -178,7 +178,8 @@ impl Budget {
         let outcome = read(&mut file);
         self.0 = file.limit();
         if self.0 == 0 {
-            let message = format!("the file has more than {MAX_BYTES} bytes of text");
+            let message =
+                format!("the file has more than {MAX_BYTES} bytes of text: import it in parts");
             return Err(ApiError::new(ErrorKind::TooLarge, message).code("body_too_large"));
         }
         outcome
