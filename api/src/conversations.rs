@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::turn::{Cells, MovedPart, Reanchored};
@@ -17,7 +17,8 @@ pub struct List<T> {
     pub data: Vec<T>,
 }
 
-/// A conversation as the list shows it. Times are seconds since 1970.
+/// A conversation as the list shows it. Times are seconds since 1970. While the daemon's model loads, the place of the
+/// KV is not known: what depends on it is null there, and empty here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Conversation<'c> {
@@ -34,19 +35,33 @@ pub struct Conversation<'c> {
     pub trashed_at: Option<i64>,
     pub slot: Option<u32>,
     /// Where its KV is: `slot`, `memory`, `disk` or `none`.
+    #[serde(deserialize_with = "or_empty")]
     pub place: Text,
     /// The same as a tier: `hot`, `warm`, `cold` or `none`.
+    #[serde(deserialize_with = "or_empty")]
     pub tier: Text,
     /// Of its KV.
+    #[serde(deserialize_with = "or_empty")]
     pub tokens: usize,
     /// Of `tokens`: those that a restore reads from memory.
+    #[serde(deserialize_with = "or_empty")]
     pub memory_tokens: usize,
     /// Of `tokens`: those that a restore reads from disk.
+    #[serde(deserialize_with = "or_empty")]
     pub disk_tokens: usize,
-    /// Whether the next answer computes only new tokens. `None`: an older daemon.
+    /// Whether the next answer computes only new tokens. `None`: an older daemon, or one whose model loads.
     pub ready: Option<bool>,
     /// About how long the next answer first computes older tokens.
     pub read_ms: Option<u64>,
+}
+
+/// Null is the type's default.
+fn or_empty<'de, T, D>(value: D) -> Result<T, D::Error>
+where
+    T: Default + Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    Ok(Option::<T>::deserialize(value)?.unwrap_or_default())
 }
 
 /// `GET /v1/conversations/{id}/context`: the prompt of the next turn, without its question.
@@ -155,6 +170,14 @@ mod tests {
         let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
         assert_eq!(text(json!({"content": parts})), "ab");
         assert_eq!(text(json!({"content": null, "tool_calls": [1]})), "[1]");
+    }
+
+    #[test]
+    fn the_list_of_a_daemon_whose_model_loads_is_readable() {
+        let listed = json!({"id": "a", "place": null, "tier": null, "slot": null, "tokens": null,
+                            "memory_tokens": null, "disk_tokens": null, "ready": null});
+        let listed: Conversation<'_> = serde_json::from_value(listed).unwrap();
+        assert_eq!(listed, Conversation { id: "a".into(), ..Conversation::default() });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What answers while the model loads: `/health`, and the saved conversations, the list and each one,
 //! in the form of `/v1/conversations`.
 //!
-//! - The place of their KV is not known yet: `place`, `slot` and `tokens` are null.
+//! - The place of their KV is not known yet: the fields that depend on it are null.
 //! - Changes and searches need the whole daemon.
 
 use std::sync::Arc;
@@ -17,12 +17,16 @@ use super::conversations::{ListQuery, ReadQuery, describe, name, unknown, whole}
 use super::guard::{self, Guard};
 use super::query::Query;
 use super::respond;
-use crate::conversations::KvLocation;
 use crate::conversations::transcript::{SearchQuery, Transcript};
+use crate::conversations::{KvLocation, trash};
 use crate::error::ApiError;
 
 const LIST: &str = "/v1/conversations";
 const HEALTH: &str = "/health";
+
+/// The fields of a conversation that say where its KV is.
+const OF_LOCATION: [&str; 7] =
+    ["place", "tier", "slot", "tokens", "memory_tokens", "disk_tokens", "ready"];
 
 /// How much of the weights is loaded, in percent.
 pub type LoadedPercent = Arc<AtomicU8>;
@@ -72,7 +76,11 @@ async fn list(
         .iter()
         .map(|summary| without_location(describe(summary, &KvLocation::default())))
         .collect();
-    Ok(Json(json!({"object": "list", "data": data})))
+    let mut list = json!({"object": "list", "data": data});
+    if listed.trashed {
+        list["retention_secs"] = trash::RETENTION.as_secs().into();
+    }
+    Ok(Json(list))
 }
 
 async fn read(
@@ -85,7 +93,7 @@ async fn read(
 }
 
 fn without_location(mut conversation: Value) -> Value {
-    for field in ["place", "slot", "tokens"] {
+    for field in OF_LOCATION {
         conversation[field] = Value::Null;
     }
     conversation
@@ -143,7 +151,16 @@ mod tests {
         for told in [&list["data"][0], &chat] {
             let places = (&told["place"], &told["slot"], &told["tokens"]);
             assert_eq!(places, (&Value::Null, &Value::Null, &Value::Null));
+            let known: Vec<_> = OF_LOCATION.iter().filter(|name| !told[**name].is_null()).collect();
+            assert!(known.is_empty(), "{known:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_list_of_the_trash_says_how_long_it_holds_a_conversation() {
+        let list = async |path: &'static str| answer(world(), Method::GET, path, TOKEN).await.1;
+        assert_eq!(list("/v1/conversations?trashed=true").await["retention_secs"], 3_600);
+        assert_eq!(list("/v1/conversations").await["retention_secs"], Value::Null);
     }
 
     #[tokio::test]
