@@ -33,6 +33,9 @@ const MAX_WAITING_LINES: usize = 64;
 /// 10 to 300 ms.
 const MAX_WAITING_PIECES: usize = 4_096;
 
+/// How the message of a [`Heard::Failed`] ends.
+pub const STREAM_REMEDY: &str = "; correct voice_recognizer_stream, or the program that it runs";
+
 /// The command that transcribes.
 #[derive(Clone, Debug)]
 pub struct StreamRecognizer {

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::Speech;
-use super::dictation::{Dictation, Heard};
+use super::dictation::{Dictation, Heard, STREAM_REMEDY};
 use super::sound::Resampler;
 use super::vad::SAMPLE_RATE;
 use crate::chat::names;
@@ -131,8 +131,9 @@ impl Speech {
     /// Starts the recogniser, and restores the conversation unless a start of speech did.
     fn begin_utterance(&self, id: &ConversationId, rate: u32) -> Result<String, ApiError> {
         let Some(recognizer) = &self.options().stream_recognizer else {
-            let message = "no streaming recogniser is set: set voice_recognizer_stream in hob.toml \
-                           to a command that reads 16 kHz PCM and writes partial transcripts";
+            let message = "no streaming recogniser is set and installed: set voice_recognizer_stream in \
+                           hob.toml to an installed command that reads 16 kHz PCM and writes partial \
+                           transcripts";
             return Err(ApiError::new(ErrorKind::NotImplemented, message).code("no_recognizer"));
         };
         self.utterances().make_room(id)?;
@@ -279,6 +280,6 @@ fn not_open(name: &str) -> ApiError {
 }
 
 fn failed(message: String) -> ApiError {
-    let message = format!("what was said could not be transcribed: {message}");
+    let message = format!("what was said could not be transcribed: {message}{STREAM_REMEDY}");
     ApiError::new(ErrorKind::Busy, message).code("recognizer")
 }

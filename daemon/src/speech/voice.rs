@@ -87,7 +87,9 @@ impl Speech {
         let synthesizer = self.options().synthesizer.as_ref().ok_or_else(no_voice)?;
         synthesizer.synthesize_all(voice.as_ref(), text).await.map_err(|error| {
             tracing::warn!(%error, "a text was not spoken");
-            let message = format!("the text could not be spoken: {error}");
+            let message = format!(
+                "the text could not be spoken: {error}; correct voice_command, or the program that it runs"
+            );
             ApiError::new(ErrorKind::Busy, message).code("voice")
         })
     }
@@ -119,19 +121,22 @@ impl Speech {
     /// When no recogniser is configured, it fails, or the WAV is invalid.
     pub async fn transcribe(&self, wav: Vec<u8>) -> Result<String, ApiError> {
         let Some(recognizer) = &self.options().recognizer else {
-            let message = "no recogniser is set: set voice_recognizer in hob.toml to a command \
-                           that reads a WAV and writes text, such as whisper-cli of whisper.cpp";
+            let message = "no recogniser is set and installed: set voice_recognizer in hob.toml to an \
+                           installed command that reads a WAV and writes text, such as whisper-cli of \
+                           whisper.cpp";
             return Err(ApiError::new(ErrorKind::NotImplemented, message).code("no_recognizer"));
         };
         recognizer.transcribe(wav).await.map_err(|error| {
             let message = format!("what was said could not be written down: {error}");
             match error {
                 RecognizerError::Sound(_) => {
-                    ApiError::new(ErrorKind::Invalid, message).code("invalid_audio")
+                    ApiError::new(ErrorKind::Invalid, message + "; send a WAV")
+                        .code("invalid_audio")
                 }
                 RecognizerError::Program(_) => {
                     tracing::warn!(%error, "the recogniser failed");
-                    ApiError::new(ErrorKind::Busy, message).code("recognizer")
+                    let remedy = "; correct voice_recognizer, or the program that it runs";
+                    ApiError::new(ErrorKind::Busy, message + remedy).code("recognizer")
                 }
             }
         })

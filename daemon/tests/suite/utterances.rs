@@ -144,7 +144,8 @@ fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
     let query = format!("utterance={}&end=true", begun["utterance"].as_str().unwrap());
     let failed = piece(&world, &query, &[]);
     assert_eq!((failed.status, &failed.error()["code"]), (503, &json!("recognizer")));
-    assert!(failed.error()["message"].as_str().unwrap().contains("no model"));
+    let message = failed.error()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("no model") && message.contains("correct voice_recognizer_stream"));
     let ended = piece(&world, "end=true", &[0; 320]).json();
     assert_eq!(ended["transcript"], "Hello");
 }

@@ -181,7 +181,8 @@ fn a_failed_transcription_names_the_remedy() {
     let failed = dictate(&world, wav(8_000));
     assert_eq!((failed.status, &failed.error()["code"]), (503, &json!("recognizer")));
     assert_eq!(failed.header("retry-after"), Some("1"));
-    assert!(failed.error()["message"].as_str().unwrap().contains("no such model"));
+    let message = failed.error()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("no such model") && message.contains("correct voice_recognizer"));
     let damaged = dictate(&world, b"RIFF".to_vec());
     assert_eq!((damaged.status, &damaged.error()["code"]), (400, &json!("invalid_audio")));
     assert_eq!(dictate(&world, vec![0; 20 << 10]).status, 413);

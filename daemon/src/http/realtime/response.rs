@@ -154,7 +154,9 @@ impl Response {
             }
             Err(error) => {
                 tracing::warn!(%error, "a sentence was not spoken");
-                let message = format!("a sentence was not spoken: {error}");
+                let message = format!(
+                    "a sentence was not spoken: {error}; correct voice_command, or the program that it runs"
+                );
                 let error = ApiError::new(ErrorKind::Busy, message).code("voice");
                 vec![event("error", error.to_json())]
             }

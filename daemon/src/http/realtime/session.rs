@@ -19,7 +19,7 @@ use crate::chat::identity::conversation_id;
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
 use crate::speech::Speech;
-use crate::speech::dictation::Heard;
+use crate::speech::dictation::{Heard, STREAM_REMEDY};
 use crate::speech::vad::SpeechEvent;
 use crate::speech::voice::{filler_event, no_voice};
 use crate::wire::fields::Fields;
@@ -339,7 +339,8 @@ impl Session {
             Heard::Failed(error) => {
                 self.awaiting = None;
                 tracing::warn!(%error, "the streaming recogniser failed");
-                let message = format!("what was said could not be transcribed: {error}");
+                let message =
+                    format!("what was said could not be transcribed: {error}{STREAM_REMEDY}");
                 Err(ApiError::new(ErrorKind::Busy, message).code("recognizer"))
             }
         }
