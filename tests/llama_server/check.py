@@ -38,10 +38,10 @@ llama.cpp's own tests of llama-server (`tools/server/tests/unit`, the fast ones 
 `cargo xtask test`. This page is generated from such a run: `tests/llama_server/check.py SOURCE --write`.
 
 `tests/llama_server/shim.py` starts `hobd` where a test starts llama-server, with small models of random weights
-(`models.py`), because the tests' models are on a hub. What is of those models is not compared: words, numbers of tokens, the
-prefix of the fingerprint (`relaxed.py`). `hobd` has no setting for `--seed`, `--n-predict`, `--reasoning` and `--verbose`:
-requests that leave them open carry the fields of that meaning. The shim writes the names of an answer's headers with llama-server's
-capitals, because the tests look them up so (HTTP's names have no case), and starts `hobd` with `--allow-origin "*"` where a test
+(`models.py`), because the tests download theirs from Hugging Face. The run does not compare what depends on a model: words, numbers of
+tokens, the prefix of the fingerprint (`relaxed.py`). `hobd` has no setting for `--seed`, `--n-predict`, `--reasoning` and `--verbose`:
+the shim adds the fields with that meaning to requests without them. It writes the names of an answer's headers with llama-server's
+capitals, because the tests look them up so (HTTP's names have no case). It starts `hobd` with `--allow-origin "*"` where a test
 names no origins, because llama-server allows all then. {exact} of the cases that pass do so with every comparison as llama.cpp wrote
 it, {relaxed} with words or counts left out.
 """
