@@ -65,7 +65,7 @@ pub(super) fn find(
     });
     let indexed = known.index.tokens();
     drop(known);
-    let imports = imports(&chunks, request.repair);
+    let imports = imports(&chunks, &request.prompt, request.repair);
     let tokens = imports.iter().map(|import| import.at.len()).sum::<usize>();
     debug!(indexed, chunks = imports.len(), tokens, took = ?began.elapsed(), "looked for chunks");
     imports

@@ -83,6 +83,13 @@ pub struct Wanted<'p> {
 }
 
 impl Chunk {
+    /// What the strategy is for this chunk of the prompt.
+    fn repair_in(&self, prompt: &[Token], repair: Repair) -> Repair {
+        let delta = signed(self.at.start) - signed(self.from);
+        let saw_beginning = prompt.starts_with(&self.source.tokens[..self.from]);
+        repair.of_chunk(self.at.len(), delta, saw_beginning)
+    }
+
     /// What is imported of it; `None` where all of it is computed. `joins`: another one ends where it begins, or
     /// begins where it ends, so that nothing is computed between them.
     pub fn import(&self, repair: Repair, joins: bool) -> Option<Import> {
@@ -108,16 +115,20 @@ impl Chunk {
     }
 }
 
-/// What is imported of the chunks of a prompt, in order.
-pub fn imports(chunks: &[Chunk], repair: Repair) -> Vec<Import> {
+/// What is imported of the chunks of the prompt, in order.
+pub fn imports(chunks: &[Chunk], prompt: &[Token], repair: Repair) -> Vec<Import> {
+    let repairs: Vec<Repair> = chunks.iter().map(|chunk| chunk.repair_in(prompt, repair)).collect();
+    let is_imported = |number: usize| repairs[number].imported(chunks[number].at.len()).is_some();
     let meet = |one: usize, next: usize| {
         chunks.get(next).is_some_and(|next| chunks[one].at.end == next.at.start)
+            && is_imported(one)
+            && is_imported(next)
     };
     let joins = |number: usize| {
         meet(number, number + 1) || number.checked_sub(1).is_some_and(|before| meet(before, number))
     };
     let all = chunks.iter().enumerate();
-    all.filter_map(|(number, chunk)| chunk.import(repair, joins(number))).collect()
+    all.filter_map(|(number, chunk)| chunk.import(repairs[number], joins(number))).collect()
 }
 
 impl Import {

@@ -23,6 +23,13 @@ pub enum Repair {
     HeadByLength,
     /// So many of the first tokens.
     Head(usize),
+    /// The head by length; of a chunk of so many tokens at most that saw nothing but what begins the prompt, too, all:
+    /// its KV knows none of the texts before it.
+    HeadBySeen(usize),
+    /// The first tokens: `nearer` of a chunk that moves towards the beginning, `further` of one that moves away from
+    /// it, behind texts that it has not seen. Of one shorter than [`SHORT`] at least [`SHORT_HEAD`], and half of it at
+    /// most.
+    HeadByMove { nearer: usize, further: usize },
     /// So many per cent of the tokens: those whose K of the second layer deviates most from what it is at the new
     /// place (CacheBlend). The engine computes all of them to know which.
     Selective(usize),
@@ -35,8 +42,8 @@ pub enum Repair {
 /// No strategy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS, selective:PERCENT, \
-     head+selective:PERCENT and full"
+    "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS, seen:TOKENS, \
+     move:TOKENS:TOKENS, selective:PERCENT, head+selective:PERCENT and full"
 )]
 pub struct UnknownRepair(String);
 
@@ -71,6 +78,8 @@ impl fmt::Display for Repair {
             Self::Boundary(tokens) => write!(f, "boundary:{tokens}"),
             Self::HeadByLength => f.write_str("head"),
             Self::Head(tokens) => write!(f, "head:{tokens}"),
+            Self::HeadBySeen(tokens) => write!(f, "seen:{tokens}"),
+            Self::HeadByMove { nearer, further } => write!(f, "move:{nearer}:{further}"),
             Self::Selective(percent) => write!(f, "selective:{percent}"),
             Self::HeadAndSelective(percent) => write!(f, "head+selective:{percent}"),
             Self::Full => f.write_str("full"),
@@ -81,14 +90,20 @@ impl fmt::Display for Repair {
 impl FromStr for Repair {
     type Err = UnknownRepair;
 
-    /// As written by `Display`; `boundary` and the selective ones alone have the default number.
+    /// As written by `Display`; `boundary`, `seen` and the selective ones alone have the default number.
     fn from_str(text: &str) -> Result<Self, UnknownRepair> {
         let unknown = || UnknownRepair(text.to_owned());
+        let number = |tokens: &str| {
+            let tokens = tokens.parse::<usize>().ok();
+            tokens.filter(|tokens| (1..=MAX_TOKENS).contains(tokens)).ok_or_else(unknown)
+        };
+        if let Some((nearer, further)) =
+            text.strip_prefix("move:").and_then(|numbers| numbers.split_once(':'))
+        {
+            return Ok(Self::HeadByMove { nearer: number(nearer)?, further: number(further)? });
+        }
         let (name, tokens) = match text.split_once(':') {
-            Some((name, tokens)) => {
-                let tokens = tokens.parse().ok().filter(|tokens| (1..=MAX_TOKENS).contains(tokens));
-                (name, Some(tokens.ok_or_else(unknown)?))
-            }
+            Some((name, tokens)) => (name, Some(number(tokens)?)),
             None => (text, None),
         };
         let percent = || match tokens.unwrap_or(SELECTED) {
@@ -101,6 +116,7 @@ impl FromStr for Repair {
             ("boundary", tokens) => Ok(Self::Boundary(tokens.unwrap_or(HEAD))),
             ("head", None) => Ok(Self::HeadByLength),
             ("head", Some(tokens)) => Ok(Self::Head(tokens)),
+            ("seen", tokens) => Ok(Self::HeadBySeen(tokens.unwrap_or(SHORT - 1))),
             ("selective", _) => Ok(Self::Selective(percent()?)),
             ("head+selective", _) => Ok(Self::HeadAndSelective(percent()?)),
             ("full", None) => Ok(Self::Full),
@@ -115,11 +131,30 @@ impl Repair {
         let repaired = match self {
             Self::None | Self::Selective(_) | Self::Full => 0,
             Self::Sinks => SINKS,
-            Self::HeadByLength | Self::HeadAndSelective(_) => HEAD,
+            Self::HeadByLength
+            | Self::HeadAndSelective(_)
+            | Self::HeadBySeen(_)
+            | Self::HeadByMove { .. } => HEAD,
             Self::Head(tokens) => tokens,
             Self::Boundary(tokens) => 2 * tokens,
         };
         (2 * repaired).max(repaired + MIN_IMPORT)
+    }
+
+    /// The strategy for a chunk of `len` tokens that moves by `delta` positions. `saw_beginning`: what it saw before it
+    /// begins the prompt as well, and it saw nothing else.
+    #[must_use]
+    pub fn of_chunk(self, len: usize, delta: i64, saw_beginning: bool) -> Self {
+        match self {
+            Self::HeadBySeen(most) if saw_beginning && len <= most => Self::Full,
+            Self::HeadBySeen(_) => Self::HeadByLength,
+            Self::HeadByMove { nearer, further } => {
+                let tokens = if delta > 0 { further } else { nearer };
+                let tokens = if len < SHORT { tokens.max(SHORT_HEAD) } else { tokens };
+                Self::Head(tokens.min(len / 2))
+            }
+            _ => self,
+        }
     }
 
     /// The first tokens of a chunk of `len` tokens, if they are all that is computed anew but for those that
@@ -128,7 +163,8 @@ impl Repair {
         match self {
             Self::HeadByLength if len < SHORT => Some(SHORT_HEAD.min(len / 2)),
             Self::HeadByLength => Some(HEAD),
-            Self::HeadAndSelective(_) => Self::HeadByLength.head(len),
+            Self::HeadAndSelective(_) | Self::HeadBySeen(_) => Self::HeadByLength.head(len),
+            Self::HeadByMove { .. } => self.of_chunk(len, 0, false).head(len),
             Self::Head(tokens) => Some(tokens),
             Self::None | Self::Sinks | Self::Boundary(_) | Self::Selective(_) | Self::Full => None,
         }
@@ -143,6 +179,8 @@ impl Repair {
             | Self::Boundary(_)
             | Self::HeadByLength
             | Self::Head(_)
+            | Self::HeadBySeen(_)
+            | Self::HeadByMove { .. }
             | Self::Full => None,
         }
     }
@@ -153,9 +191,11 @@ impl Repair {
             Self::None | Self::Selective(_) => none(len),
             Self::Sinks => sinks(len),
             Self::Boundary(tokens) => boundary(len, tokens),
-            Self::HeadByLength | Self::HeadAndSelective(_) | Self::Head(_) => {
-                head(len, self.head(len).unwrap_or(0))
-            }
+            Self::HeadByLength
+            | Self::HeadAndSelective(_)
+            | Self::Head(_)
+            | Self::HeadBySeen(_)
+            | Self::HeadByMove { .. } => head(len, self.head(len).unwrap_or(0)),
             Self::Full => full(),
         };
         (range.len() >= MIN_IMPORT).then_some(range)
@@ -205,6 +245,8 @@ mod tests {
             "boundary:16",
             "head",
             "head:8",
+            "seen:200",
+            "move:16:48",
             "selective:20",
             "head+selective:20",
             "full",
@@ -212,6 +254,7 @@ mod tests {
             assert_eq!(text.parse::<Repair>().unwrap().to_string(), text);
         }
         assert_eq!("head".parse(), Ok(Repair::default()));
+        assert_eq!("seen".parse(), Ok(Repair::HeadBySeen(255)));
         for wrong in [
             "",
             "some",
@@ -220,6 +263,12 @@ mod tests {
             "head:0",
             "head:-1",
             "head:100000",
+            "seen:0",
+            "move",
+            "move:16",
+            "move:16:",
+            "move:0:48",
+            "move:16:48:48",
             "selective:101",
             "head+selective:101",
             "full:1",
@@ -236,6 +285,29 @@ mod tests {
         for len in repair.min_chunk()..2 * SHORT {
             assert_eq!(repair.imported(len), Some(repair.head(len).unwrap()..len));
         }
+    }
+
+    #[test]
+    fn a_chunk_that_saw_only_what_begins_the_prompt_is_computed_up_to_a_length() {
+        let seen = Repair::HeadBySeen(200);
+        assert_eq!(seen.of_chunk(200, 90, true), Repair::Full);
+        for (len, saw_beginning) in [(201, true), (200, false)] {
+            assert_eq!(seen.of_chunk(len, 90, saw_beginning), Repair::HeadByLength);
+        }
+        for other in [Repair::None, Repair::default(), Repair::Head(16), Repair::Full] {
+            assert_eq!(other.of_chunk(100, 90, true), other);
+        }
+    }
+
+    #[test]
+    fn a_chunk_that_moves_away_from_the_beginning_has_another_head() {
+        let moved = Repair::HeadByMove { nearer: 16, further: 64 };
+        let heads = |len| [-90, 90].map(|delta| moved.of_chunk(len, delta, false));
+        assert_eq!(heads(512), [Repair::Head(16), Repair::Head(64)]);
+        assert_eq!(heads(200), [Repair::Head(48), Repair::Head(64)]);
+        assert_eq!(heads(64), [Repair::Head(32); 2]);
+        let least = moved.min_chunk();
+        assert!((least..600).all(|len| heads(len).iter().all(|it| it.imported(len).is_some())));
     }
 
     #[test]

@@ -218,16 +218,44 @@ fn a_chunk_right_behind_another_is_imported_with_its_head_and_others_are_not() {
     let chunk = |at: Range<usize>| Chunk { at, source: known.clone(), from: 100 };
     let chunks = [chunk(10..110), chunk(110..190), chunk(191..291)];
     let parts = |repair| -> Vec<_> {
-        let imports = imports(&chunks, repair).into_iter();
+        let imports = imports(&chunks, &[], repair).into_iter();
         imports.map(|import| (import.at, import.head, import.repaired)).collect()
     };
     assert_eq!(parts(Repair::Head(16)), [(10..110, 16, 0), (110..190, 16, 0), (207..291, 0, 16)]);
     assert_eq!(parts(Repair::Sinks), [(14..110, 0, 4), (114..190, 0, 4), (195..291, 0, 4)]);
-    let joined = imports(&chunks, Repair::Head(16)).swap_remove(1);
+    let joined = imports(&chunks, &[], Repair::Head(16)).swap_remove(1);
     let cut = joined.clone().starting_at(120).unwrap();
     assert_eq!((cut.at, cut.head), (120..190, 6));
     let behind = joined.behind_head().unwrap();
     assert_eq!((behind.at, behind.head, behind.repaired), (126..190, 0, 16));
+}
+
+#[test]
+fn a_chunk_that_saw_nothing_before_it_is_computed_and_its_neighbour_is_not_joined_to_it() {
+    let text = |number: i32| words(number, 128);
+    let known = record("source", [text(1), text(2), text(3)].concat(), Vec::new());
+    let prompt = [words(9, 8), text(3), text(2), text(1)].concat();
+    let adapters = AdapterSet::default();
+    let within = [0..prompt.len()];
+    let chunks = index(&[known]).find(wanted(&prompt, &within, &adapters, None));
+    assert_eq!(chunks.len(), 3);
+    let parts = |repair| -> Vec<_> {
+        let imports = imports(&chunks, &prompt, repair).into_iter();
+        imports.map(|import| (import.at, import.head, import.repaired)).collect()
+    };
+    let [third, second, first] = [(8..136, 48, 0), (136..264, 48, 0), (264..392, 48, 0)];
+    assert_eq!(parts(Repair::default()), [third.clone(), second.clone(), first]);
+    assert_eq!(parts(Repair::HeadBySeen(127)), parts(Repair::default()));
+    assert_eq!(parts(Repair::HeadBySeen(128)), [third, second]);
+    let alone = [words(9, 8), text(3), text(1)].concat();
+    let within = [0..alone.len()];
+    let chunks = index(&[record("source", [text(1), text(3)].concat(), Vec::new())])
+        .find(wanted(&alone, &within, &adapters, None));
+    let import = imports(&chunks, &alone, Repair::HeadBySeen(128)).swap_remove(0);
+    assert_eq!((import.at, import.head, import.repaired), (56..136, 0, 48));
+    let by_move = Repair::HeadByMove { nearer: 16, further: 64 };
+    let heads: Vec<_> = imports(&chunks, &alone, by_move).into_iter().map(|it| it.head).collect();
+    assert_eq!(heads, [48, 64]);
 }
 
 proptest! {
