@@ -215,9 +215,11 @@ impl ContentIndex {
             let source = source.record.clone();
             Chunk { at: at - before..at + after, source, from: place.at - before }
         });
-        // Of equals the first, which is the newest.
-        let longest = chunks.reduce(|best, it| if it.at.len() > best.at.len() { it } else { best });
-        longest.filter(|chunk| chunk.at.len() >= wanted.least.max(WINDOW))
+        // Of equals the one behind most of what begins the prompt, such as its instructions: its tokens saw that. Of
+        // these the first, which is the newest.
+        let ranked = chunks.map(|chunk| ((chunk.at.len(), chunk.seen_of(wanted.prompt)), chunk));
+        let best = ranked.reduce(|best, it| if it.0 > best.0 { it } else { best });
+        best.map(|(_, chunk)| chunk).filter(|chunk| chunk.at.len() >= wanted.least.max(WINDOW))
     }
 
     fn may_use(&self, wanted: Wanted<'_>, place: &Place) -> bool {

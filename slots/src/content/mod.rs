@@ -90,6 +90,12 @@ impl Chunk {
         repair.of_chunk(self.at.len(), delta, saw_beginning)
     }
 
+    /// How many tokens of the prompt's beginning its source has at the same place, before the chunk.
+    fn seen_of(&self, prompt: &[Token]) -> usize {
+        let before = self.source.tokens[..self.from].iter().zip(prompt);
+        before.take_while(|(seen, token)| seen == token).count()
+    }
+
     /// What is imported of it; `None` where all of it is computed. `joins`: another one ends where it begins, or
     /// begins where it ends, so that nothing is computed between them.
     pub fn import(&self, repair: Repair, joins: bool) -> Option<Import> {

@@ -73,6 +73,17 @@ fn documents_in_another_order_are_found_whole() {
 }
 
 #[test]
+fn of_two_sources_the_one_behind_the_prompts_own_beginning_is_taken_and_else_the_newest() {
+    let [instructions, other, text] = [words(9, 64), words(8, 70), words(1, 200)];
+    let behind = record("behind", [&instructions[..], &text].concat(), Vec::new());
+    let index = index(&[behind, record("newest", text.clone(), Vec::new())]);
+    let prompt = [&instructions[..], &other, &text].concat();
+    assert_eq!(found(&index, &prompt), [(0..64, 0), (134..334, 64)]);
+    let prompt = [&words(7, 64)[..], &other, &text].concat();
+    assert_eq!(found(&index, &prompt), [(134..334, 0)]);
+}
+
+#[test]
 fn a_text_that_is_too_short_or_was_never_computed_is_not_found() {
     let known = record("source", words(1, 300), Vec::new());
     let index = index(&[known]);
