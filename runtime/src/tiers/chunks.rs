@@ -62,6 +62,7 @@ pub(super) fn find(
         others: request.others,
         own_impure: request.own_impure,
         least: request.repair.min_chunk(),
+        whole_turns: request.repair.ends_with_turns(),
     });
     let indexed = known.index.tokens();
     drop(known);

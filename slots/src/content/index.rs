@@ -8,7 +8,7 @@ use super::rolling::Rolling;
 use super::{Chunk, WINDOW, Wanted};
 use crate::format::SlotRecord;
 use crate::lineage::first_lossy;
-use crate::{BlockId, ConversationId, Token};
+use crate::{BLOCK_TOKENS, BlockId, ConversationId, Token};
 
 /// Tokens of all sources: four bytes each, and about one for the index.
 const MAX_TOKENS: usize = 4 << 20;
@@ -77,6 +77,19 @@ impl Source {
         let saved = self.saved().len();
         let ends = self.record.blocks.iter().map(|block| block.end as usize);
         std::iter::once(0).chain(ends).take_while(move |start| start + WINDOW <= saved)
+    }
+
+    /// Of `len` tokens from `at` on, those up to the last turn that ends among them, if fewer than a window follow
+    /// it; all otherwise. A block of fewer than [`BLOCK_TOKENS`] tokens ends with a turn.
+    fn up_to_turn(&self, at: usize, len: usize) -> usize {
+        let blocks = &self.record.blocks;
+        let ends = |block: usize| blocks[block].end as usize;
+        let begins = |block: usize| block.checked_sub(1).map_or(0, ends);
+        let end = at + len;
+        let within = blocks.partition_point(|block| block.end as usize <= end);
+        let mut near = (0..within).rev().take_while(|&block| end < ends(block) + WINDOW);
+        let turn = near.find(|&block| ends(block) - begins(block) < BLOCK_TOKENS);
+        turn.map(ends).filter(|turn| *turn > at).map_or(len, |turn| turn - at)
     }
 
     fn is_of(&self, conversation: &ConversationId) -> bool {
@@ -212,6 +225,11 @@ impl ContentIndex {
             let before =
                 usable[..place.at].iter().rev().zip(wanted.prompt[free.start..at].iter().rev());
             let before = if after < WINDOW { 0 } else { before.take_while(same).count() };
+            let goes_on = place.at + after < usable.len() && at + after < free.end;
+            let after = match wanted.whole_turns && goes_on {
+                true => source.up_to_turn(place.at, after),
+                false => after,
+            };
             let source = source.record.clone();
             Chunk { at: at - before..at + after, source, from: place.at - before }
         });

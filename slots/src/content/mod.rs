@@ -80,6 +80,8 @@ pub struct Wanted<'p> {
     pub own_impure: bool,
     /// Tokens of the shortest chunk.
     pub least: usize,
+    /// See [`Repair::ends_with_turns`].
+    pub whole_turns: bool,
 }
 
 impl Chunk {

@@ -13,9 +13,12 @@ fn words(text: i32, count: i32) -> Vec<Token> {
     (0..count).map(|n| Token(text * 10_000 + n)).collect()
 }
 
+/// Ends a turn.
+const END: Token = Token(-1);
+
 fn record(conversation: &str, tokens: Vec<Token>, views: Vec<ViewRun>) -> Arc<SlotRecord> {
     let mut timeline = Timeline::new(MODEL);
-    timeline.push_runs(&tokens, &views, |_| false);
+    timeline.push_runs(&tokens, &views, |token| token == END);
     let block = |block: &crate::Block| BlockRef {
         end: u32::try_from(block.range.end).unwrap(),
         id: block.id,
@@ -52,7 +55,8 @@ fn wanted<'p>(
     conversation: Option<&'p ConversationId>,
 ) -> Wanted<'p> {
     let (others, own_impure, least) = (true, false, 64);
-    Wanted { prompt, within, adapters, conversation, others, own_impure, least }
+    let whole_turns = false;
+    Wanted { prompt, within, adapters, conversation, others, own_impure, least, whole_turns }
 }
 
 /// Ranges of the prompt, and where they begin in their sources.
@@ -81,6 +85,36 @@ fn of_two_sources_the_one_behind_the_prompts_own_beginning_is_taken_and_else_the
     assert_eq!(found(&index, &prompt), [(0..64, 0), (134..334, 64)]);
     let prompt = [&words(7, 64)[..], &other, &text].concat();
     assert_eq!(found(&index, &prompt), [(134..334, 0)]);
+}
+
+#[test]
+fn of_whole_turns_each_text_is_found_from_its_first_token_on() {
+    // All begin alike.
+    let text = |number: i32| [words(5, 6), words(number, 80), vec![END]].concat();
+    let known = [text(1), text(2), text(3), words(6, 40)].concat();
+    let prompt = [words(9, 8), text(3), text(2), text(1), words(8, 30)].concat();
+    let index = index(&[record("source", known, Vec::new())]);
+    // The second one takes the first tokens of the third, which has no block behind them that is long enough.
+    assert_eq!(found(&index, &prompt), [(8..95, 174), (95..188, 87)]);
+    let (adapters, within) = (AdapterSet::default(), [0..prompt.len()]);
+    let wanted = Wanted { whole_turns: true, ..wanted(&prompt, &within, &adapters, None) };
+    let chunks = index.find(wanted).into_iter().map(|chunk| (chunk.at, chunk.from));
+    assert_eq!(chunks.collect::<Vec<_>>(), [(8..95, 174), (95..182, 87), (182..269, 0)]);
+}
+
+#[test]
+fn text_that_goes_on_alike_is_not_cut_at_its_turns() {
+    let text = [words(1, 80), vec![END], words(2, 9), vec![END], words(3, 70)].concat();
+    let index = index(&[record("source", text.clone(), Vec::new())]);
+    let (adapters, prompt) = (AdapterSet::default(), [words(9, 8), text[..100].to_vec()].concat());
+    // Up to the end of the prompt, and up to a turn's end.
+    for (end, behind) in [(108, None), (99, Some(Token(7)))] {
+        let prompt: Vec<Token> = prompt[..end].iter().copied().chain(behind).collect();
+        let within = [0..prompt.len()];
+        let wanted = Wanted { whole_turns: true, ..wanted(&prompt, &within, &adapters, None) };
+        let chunks = index.find(wanted).into_iter().map(|chunk| (chunk.at, chunk.from));
+        assert_eq!(chunks.collect::<Vec<_>>(), [(8..end, 0)]);
+    }
 }
 
 #[test]
