@@ -10,7 +10,7 @@ use hob_runtime::{Engine, EngineOptions, Model, Reuse, TurnRequest};
 use hob_slots::content::Repair;
 use hob_slots::{ConversationId, Token};
 
-use super::readers::{Question, Reader, TEXTS};
+use super::readers::{Question, Reader, TEXTS, USUAL};
 use super::{AGREEMENT_BAR, Case, NONE_BAR, Options, Part, RECALL_BAR, arms, cases, is_default};
 use crate::Subject;
 use crate::recall::language::Draw;
@@ -48,8 +48,10 @@ pub fn run(name: &str, options: &Options) -> Result<Vec<String>> {
     let (exact, moving) = (engine(0)?, engine(1)?);
     let (mut missed, arms) = (Vec::new(), arms(options));
     let mut overall = Vec::new();
-    let wanted =
-        TEXTS.iter().enumerate().filter(|(at, _)| options.texts.is_none_or(|it| it == *at));
+    let wanted = TEXTS
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| options.texts.map_or(*at < USUAL, |it| it == *at));
     for (_, texts) in wanted {
         let count = texts.documents;
         let mut by_case = vec![none(&arms); cases(count).len()];

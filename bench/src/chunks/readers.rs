@@ -15,8 +15,10 @@ use crate::recall::language::{ATTRIBUTES, CITIES, Draw, FILES, KEYS, PEOPLE};
 #[derive(Clone, Copy)]
 pub(super) struct Texts {
     pub documents: usize,
-    /// Of each.
+    /// Of the shortest.
     sentences: usize,
+    /// Of the longest.
+    longest: usize,
     pub tells: Tells,
 }
 
@@ -30,20 +32,37 @@ pub(super) enum Tells {
     Hops,
 }
 
-pub(super) const TEXTS: [Texts; 5] = [
-    Texts { documents: 4, sentences: 7, tells: Tells::Each },
-    Texts { documents: 8, sentences: 12, tells: Tells::Each },
-    Texts { documents: 4, sentences: 7, tells: Tells::Corrections },
+pub(super) const TEXTS: [Texts; 6] = [
+    Texts::equal(4, 7, Tells::Each),
+    Texts::equal(8, 12, Tells::Each),
+    Texts::equal(4, 7, Tells::Corrections),
     // Longer than what the default repair takes for short.
-    Texts { documents: 4, sentences: 45, tells: Tells::Each },
-    Texts { documents: 4, sentences: 7, tells: Tells::Hops },
+    Texts::equal(4, 45, Tells::Each),
+    Texts::equal(4, 7, Tells::Hops),
+    // Of 256 to 1,024 tokens.
+    Texts { documents: 8, sentences: 44, longest: 100, tells: Tells::Each },
 ];
+
+/// Those that are measured unless others are asked for. The bundled model was trained on prompts of 2,000 tokens, and
+/// the last texts are prompts of some 5,000.
+pub(super) const USUAL: usize = 5;
 
 /// What the assistant says to each document.
 const READ: &str = "<|im_start|>assistant\nI read it.<|im_end|>\n";
 
 /// What is said before a text that an agent reads.
 const CALL: &str = "<|im_start|>user\nHello.<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n";
+
+impl Texts {
+    const fn equal(documents: usize, sentences: usize, tells: Tells) -> Self {
+        Self { documents, sentences, longest: sentences, tells }
+    }
+
+    /// Of the document of this number.
+    fn sentences_of(self, number: usize) -> usize {
+        self.sentences + (self.longest - self.sentences) * number / self.documents
+    }
+}
 
 impl Tells {
     pub fn title(self) -> &'static str {
@@ -89,7 +108,7 @@ impl Question {
 impl Reader {
     pub fn new(model: &Arc<dyn Model>, draw: &mut Draw, texts: Texts, options: &Options) -> Self {
         let mut documents = match texts.tells {
-            Tells::Each => telling_each(model, draw, texts.documents + 1, texts.sentences),
+            Tells::Each => telling_each(model, draw, texts),
             Tells::Corrections => corrections(model, draw, texts.documents + 1, texts.sentences),
             Tells::Hops => hops(model, draw, texts.documents + 1, texts.sentences),
         };
@@ -125,16 +144,13 @@ impl Reader {
 }
 
 /// Texts and files with a value each, in the language of the bundled model.
-fn telling_each(
-    model: &Arc<dyn Model>,
-    draw: &mut Draw,
-    count: usize,
-    sentences: usize,
-) -> Vec<Document> {
+fn telling_each(model: &Arc<dyn Model>, draw: &mut Draw, texts: Texts) -> Vec<Document> {
+    let count = texts.documents + 1;
     let cities = draw.sample(&CITIES, count);
     let files = draw.sample(&FILES, count);
     let names = cities.into_iter().zip(files);
     let document = |(number, (city, file)): (usize, (&str, &str))| {
+        let sentences = texts.sentences_of(number);
         let value = draw.digits(5);
         let mut text = draw.prose(sentences);
         let (text, question) = if number % 2 == 0 {
