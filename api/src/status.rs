@@ -22,7 +22,7 @@ pub struct Status {
     pub device_bridge: Option<DeviceBridge>,
     /// It is the bundled model, which shows what Hob does and knows little.
     pub demo: bool,
-    /// The parameters that its file recommends, as a request has them.
+    /// The parameters that its file or its authors' card recommends, as a request has them.
     pub sampling: Value,
     pub fingerprint: Option<ModelHash>,
     pub recognizer: bool,

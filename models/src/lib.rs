@@ -7,12 +7,13 @@
 //! Reading order: [`gguf`] reads a file's header; [`summary`] interprets it; [`discover`] finds the
 //! models of other programs; [`resolve`] turns a name or a path into a model; [`fit`] estimates its
 //! memory, and [`context`] chooses its context; [`hash`] identifies its content, [`probed`]
-//! remembers what a trial of it found; [`sampling`] reads the
-//! parameters that it recommends; [`published`] describes the model that
+//! remembers what a trial of it found; [`sampling`] reads the parameters that it recommends, and
+//! `cards` has those that its authors recommend elsewhere; [`published`] describes the model that
 //! Hob can fetch, [`recommended`] those for a first chat, with the [`speed`] of this machine.
 
 #[cfg(feature = "bundled")]
 pub mod bundled;
+mod cards;
 pub mod context;
 pub mod discover;
 pub mod error;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::cards;
 use crate::error::ModelError;
 use crate::fit::{Demand, Estimate};
 use crate::gguf::Header;
-use crate::published::sampling_of;
 use crate::shards::{self, Group};
 use crate::source::Source;
 use crate::summary::Summary;
@@ -56,8 +56,8 @@ impl ModelFile {
             weights_bytes += header.tensor_bytes();
         }
         let mut summary = Summary::of(&header);
-        if summary.sampling.is_empty() {
-            summary.sampling = sampling_of(&group.stem);
+        if summary.sampling.iter().all(|entry| entry.parameter.is_none()) {
+            summary.sampling.extend(cards::sampling_of(&header, &group.stem));
         }
         Ok(Self {
             name: group.stem,
@@ -115,6 +115,27 @@ mod tests {
             assert_eq!((model.name.as_str(), &model.path), ("big", &first));
             assert_eq!(model.weights_bytes, (64 + 32) * 4);
         }
+    }
+
+    #[test]
+    fn a_file_that_recommends_parameters_has_none_of_the_models_card() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.gguf");
+        let qwen3 = || {
+            let gguf = Gguf::new("qwen3").text("general.name", "Qwen3 8B");
+            gguf.text("tokenizer.chat_template", "{{ messages }}")
+        };
+        let parameters = |gguf: Gguf| {
+            gguf.write(&path);
+            let sampling = ModelFile::open(&path).unwrap().summary.sampling.into_iter();
+            sampling.filter_map(|entry| Some((entry.parameter?, entry.value?))).collect::<Vec<_>>()
+        };
+        let card = [("temperature", 0.6), ("top_p", 0.95), ("top_k", 20.0), ("min_p", 0.0)];
+        assert_eq!(parameters(qwen3()), card);
+        let own = qwen3().float("general.sampling.temp", 0.5);
+        assert_eq!(parameters(own), [("temperature", 0.5)]);
+        let unusable = qwen3().number("general.sampling.mirostat", 2);
+        assert_eq!(parameters(unusable), card);
     }
 
     #[test]

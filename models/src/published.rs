@@ -5,8 +5,6 @@
 
 use serde::Deserialize;
 
-use crate::sampling::SamplingEntry;
-
 /// A model inside a Python wheel, which is a zip file, on a package index.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub struct Published {
@@ -73,38 +71,6 @@ pub(crate) fn alias_of(stem: &str) -> Option<String> {
     is_published(stem).then(|| SMOLLM2.alias.to_owned())
 }
 
-/// The parameters of the example in the model's [card](Published::card), as if the file with this name without its
-/// extension had them: it has no `general.sampling.*`, and a model of this size writes no sentence at temperature 1.
-pub(crate) fn sampling_of(stem: &str) -> Vec<SamplingEntry> {
-    let entry = |key, parameter, value| SamplingEntry {
-        key,
-        parameter: Some(parameter),
-        value: Some(value),
-    };
-    if !is_published(stem) {
-        return Vec::new();
-    }
-    vec![
-        entry("general.sampling.temp", "temperature", 0.2),
-        entry("general.sampling.top_p", "top_p", 0.9),
-    ]
-}
-
 fn is_published(stem: &str) -> bool {
     SMOLLM2.file_name.strip_suffix(".gguf") == Some(stem)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_published_model_has_the_sampling_of_its_card_and_no_other_has() {
-        let parameters: Vec<_> = sampling_of("SmolLM2-135M-Instruct.Q4_1")
-            .into_iter()
-            .map(|entry| (entry.parameter.unwrap(), entry.value.unwrap()))
-            .collect();
-        assert_eq!(parameters, [("temperature", 0.2), ("top_p", 0.9)]);
-        assert_eq!(sampling_of("hob-tiny-f16"), []);
-    }
 }

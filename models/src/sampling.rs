@@ -38,6 +38,13 @@ impl SamplingEntry {
         };
         ENTRIES.iter().filter_map(entry).collect()
     }
+
+    /// The entry that a file would have for this parameter of a request.
+    pub(crate) fn of(parameter: &str, value: f64) -> Self {
+        let found = ENTRIES.iter().find(|(_, name)| *name == Some(parameter));
+        let &(key, parameter) = found.expect("files have an entry for it");
+        Self { key, parameter, value: Some(value) }
+    }
 }
 
 fn number(value: &Value) -> Option<f64> {
