@@ -14,6 +14,8 @@ pub struct SamplingEntry {
     pub value: Option<f64>,
 }
 
+/// Hob has no `mirostat`. Its penalty covers the last 64 tokens, which is llama.cpp's default for `penalty_last_n`,
+/// and its samplers have one order, llama.cpp's default for `sequence`.
 const ENTRIES: [(&str, Option<&str>); 12] = [
     ("general.sampling.temp", Some("temperature")),
     ("general.sampling.top_p", Some("top_p")),
@@ -22,8 +24,8 @@ const ENTRIES: [(&str, Option<&str>); 12] = [
     ("general.sampling.penalty_repeat", Some("repeat_penalty")),
     ("general.sampling.penalty_last_n", None),
     ("general.sampling.sequence", None),
-    ("general.sampling.xtc_probability", None),
-    ("general.sampling.xtc_threshold", None),
+    ("general.sampling.xtc_probability", Some("xtc_probability")),
+    ("general.sampling.xtc_threshold", Some("xtc_threshold")),
     ("general.sampling.mirostat", None),
     ("general.sampling.mirostat_tau", None),
     ("general.sampling.mirostat_eta", None),
@@ -88,6 +90,7 @@ mod tests {
             .text("general.sampling.min_p", "0.05")
             .float("general.sampling.top_p", f32::NAN)
             .number("general.sampling.mirostat", 2)
+            .float("general.sampling.xtc_probability", 0.5)
             .number("general.sampling.unknown", 1);
         let values = read(&gguf);
         let facts = |name: &str| {
@@ -98,6 +101,7 @@ mod tests {
         assert_eq!(facts(".min_p"), (Some("min_p"), None));
         assert!(facts(".top_p").1.unwrap().is_nan());
         assert_eq!(facts(".mirostat"), (None, Some(2.0)));
-        assert_eq!(values.len(), 4);
+        assert_eq!(facts(".xtc_probability"), (Some("xtc_probability"), Some(0.5)));
+        assert_eq!(values.len(), 5);
     }
 }

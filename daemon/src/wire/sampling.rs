@@ -31,10 +31,12 @@ pub struct SamplingFields {
     pub frequency_penalty: Option<f32>,
     pub presence_penalty: Option<f32>,
     pub repeat_penalty: Option<f32>,
+    pub xtc_probability: Option<f32>,
+    pub xtc_threshold: Option<f32>,
     pub max_tokens: Option<usize>,
 }
 
-const SAMPLING_FIELDS: [&str; 9] = [
+const SAMPLING_FIELDS: [&str; 11] = [
     "temperature",
     "top_p",
     "top_k",
@@ -43,6 +45,8 @@ const SAMPLING_FIELDS: [&str; 9] = [
     "frequency_penalty",
     "presence_penalty",
     "repeat_penalty",
+    "xtc_probability",
+    "xtc_threshold",
     "max_tokens",
 ];
 
@@ -59,6 +63,8 @@ impl SamplingFields {
             frequency_penalty: number("frequency_penalty", -2.0..=2.0)?,
             presence_penalty: number("presence_penalty", -2.0..=2.0)?,
             repeat_penalty: repeat_penalty(fields)?,
+            xtc_probability: number("xtc_probability", 0.0..=1.0)?,
+            xtc_threshold: number("xtc_threshold", 0.0..=1.0)?,
             max_tokens: max_tokens(fields)?,
         })
     }
@@ -102,6 +108,8 @@ impl SamplingFields {
             frequency_penalty: self.frequency_penalty.or(other.frequency_penalty),
             presence_penalty: self.presence_penalty.or(other.presence_penalty),
             repeat_penalty: self.repeat_penalty.or(other.repeat_penalty),
+            xtc_probability: self.xtc_probability.or(other.xtc_probability),
+            xtc_threshold: self.xtc_threshold.or(other.xtc_threshold),
             max_tokens: self.max_tokens.or(other.max_tokens),
         }
     }
@@ -121,6 +129,8 @@ impl SamplingFields {
             ("frequency_penalty", number(self.frequency_penalty)),
             ("presence_penalty", number(self.presence_penalty)),
             ("repeat_penalty", number(self.repeat_penalty)),
+            ("xtc_probability", number(self.xtc_probability)),
+            ("xtc_threshold", number(self.xtc_threshold)),
             (
                 "max_tokens",
                 match self.max_tokens {
@@ -143,6 +153,8 @@ impl SamplingFields {
             frequency_penalty: self.frequency_penalty.unwrap_or(default.frequency_penalty),
             presence_penalty: self.presence_penalty.unwrap_or(default.presence_penalty),
             repeat_penalty: self.repeat_penalty.unwrap_or(default.repeat_penalty),
+            xtc_probability: self.xtc_probability.unwrap_or(default.xtc_probability),
+            xtc_threshold: self.xtc_threshold.unwrap_or(default.xtc_threshold),
             logit_bias,
         }
     }

@@ -84,6 +84,29 @@ fn the_models_file_counts_where_nobody_else_sets_a_parameter() {
 }
 
 #[test]
+fn xtc_of_the_models_file_counts_until_a_request_sets_another() {
+    let world = Plan::new().recommends(&[("xtc_probability", 1.0), ("xtc_threshold", 0.0)]).start();
+    let status = world.get("/v1/status").json();
+    assert_eq!(status["sampling"], json!({"xtc_probability": 1, "xtc_threshold": 0}));
+    let drawn = |seed: u64, extra: Value| {
+        let body = json!({"messages": [user("Tell me something.")], "seed": seed});
+        crate::common::text(&world.post("/v1/chat/completions", merged(body, &extra)).json())
+    };
+    // Each token is at least as likely as 0: the least likely one of all is left, with every seed.
+    let rarest = drawn(1, json!({"max_tokens": 4}));
+    assert!((2..12).all(|seed| drawn(seed, json!({"max_tokens": 4})) == rarest));
+    let off = json!({"max_tokens": 4, "xtc_probability": 0});
+    assert!((2..12).any(|seed| drawn(seed, off.clone()) != rarest), "a request sets another");
+
+    let body = json!({"prompt": "abc", "n_predict": 1, "xtc_probability": 0.25});
+    let settings = world.post("/completion", body).json()["generation_settings"].clone();
+    assert_eq!(settings["xtc_probability"], 0.25);
+    let refused =
+        world.post("/v1/chat/completions", json!({"messages": [user("Hi")], "xtc_threshold": 2}));
+    assert_eq!(refused.json()["error"]["param"], "xtc_threshold");
+}
+
+#[test]
 fn wrong_parameters_are_refused_where_they_are_set() {
     let world = World::new();
     answer(&world, json!({}), json!({}));

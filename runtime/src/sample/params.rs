@@ -21,6 +21,11 @@ pub struct Sampling {
     pub presence_penalty: f32,
     /// Divides the odds of the last 64 tokens, the prompt's included; 1 changes nothing.
     pub repeat_penalty: f32,
+    /// How often a draw leaves out the likeliest tokens: of those at least as likely as `xtc_threshold`, all but
+    /// the least likely one (llama.cpp's XTC). 0 never does.
+    pub xtc_probability: f32,
+    /// Of the tokens that the other filters keep. Above 0.5 no two tokens are as likely, and all are kept.
+    pub xtc_threshold: f32,
     /// Added to the logits of single tokens.
     pub logit_bias: Vec<(Token, f32)>,
 }
@@ -36,6 +41,8 @@ impl Default for Sampling {
             frequency_penalty: 0.0,
             presence_penalty: 0.0,
             repeat_penalty: 1.0,
+            xtc_probability: 0.0,
+            xtc_threshold: 0.1,
             logit_bias: Vec::new(),
         }
     }
@@ -66,6 +73,8 @@ impl Sampling {
         within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)?;
         within("presence_penalty", self.presence_penalty, -2.0, 2.0)?;
         within("repeat_penalty", self.repeat_penalty, 0.1, 10.0)?;
+        within("xtc_probability", self.xtc_probability, 0.0, 1.0)?;
+        within("xtc_threshold", self.xtc_threshold, 0.0, 1.0)?;
         self.logit_bias.iter().try_for_each(|&(_, bias)| within("logit_bias", bias, -100.0, 100.0))
     }
 
@@ -77,6 +86,11 @@ impl Sampling {
     /// Whether some tokens are left out of the draw.
     pub(super) fn filters(&self) -> bool {
         self.top_k > 0 || self.top_p < 1.0 || self.min_p > 0.0
+    }
+
+    /// Whether some draws leave out the likeliest tokens.
+    pub(super) fn may_exclude(&self) -> bool {
+        self.xtc_probability > 0.0 && self.xtc_threshold <= 0.5
     }
 
     pub(super) fn repeats_cost(&self) -> bool {
@@ -121,13 +135,15 @@ mod tests {
     #[test]
     fn nan_and_infinity_are_outside_every_range() {
         for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            let fields: [fn(&mut Sampling, f32); 7] = [
+            let fields: [fn(&mut Sampling, f32); 9] = [
                 |s, v| s.temperature = v,
                 |s, v| s.top_p = v,
                 |s, v| s.min_p = v,
                 |s, v| s.frequency_penalty = v,
                 |s, v| s.presence_penalty = v,
                 |s, v| s.repeat_penalty = v,
+                |s, v| s.xtc_probability = v,
+                |s, v| s.xtc_threshold = v,
                 |s, v| s.logit_bias = vec![(Token(0), v)],
             ];
             for set in fields {

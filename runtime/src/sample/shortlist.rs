@@ -1,4 +1,4 @@
-//! The candidates of a draw: top-k, top-p and min-p without sorting a vocabulary.
+//! The candidates of a draw: top-k, top-p, min-p and XTC without sorting a vocabulary.
 //!
 //! - A shortlist holds candidates in no particular order, but the same inputs give the same order.
 //! - Tokens that cannot be chosen (minus infinity, NaN) are never on it.
@@ -184,6 +184,17 @@ fn append_until(
 /// Keeps candidates at least `min_p` times as likely as the likeliest.
 pub(super) fn keep_near_best(list: &mut Vec<Candidate>, highest: f32, min_p: f32) {
     list.retain(|c| c.logit >= highest + min_p.ln());
+}
+
+/// Leaves out the candidates with at least this probability, except the least likely one of them. Returns the
+/// highest logit that is left.
+pub(super) fn leave_out_likeliest(list: &mut Vec<Candidate>, highest: f32, threshold: f32) -> f32 {
+    let weight = |candidate: &Candidate| f64::from(exp(candidate.logit - highest));
+    let wanted = list.iter().map(weight).sum::<f64>() * f64::from(threshold);
+    let likely = list.iter().copied().filter(|candidate| weight(candidate) >= wanted);
+    let Some(least) = likely.max_by(Candidate::by_likelihood) else { return highest };
+    list.retain(|candidate| candidate.by_likelihood(&least) != Ordering::Less);
+    least.logit
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::wire::message::reminder;
 use crate::wire::sampling::refuse;
 
 /// Further fields that the chat's body has under the same name.
-const PASSED_ON: [&str; 15] = [
+const PASSED_ON: [&str; 17] = [
     "conversation",
     "frequency_penalty",
     "max_tokens",
@@ -36,6 +36,8 @@ const PASSED_ON: [&str; 15] = [
     "temperature",
     "top_k",
     "top_p",
+    "xtc_probability",
+    "xtc_threshold",
 ];
 
 /// Claude Code begins its system prompt with such a line, which Anthropic's servers read for the bill. It

@@ -11,7 +11,7 @@ use crate::http::translation::{self, behind, copied};
 use crate::wire::fields::{Fields, unsupported, whole, wrong_type};
 
 /// Further fields that mean the same here as for OpenAI's routes.
-const PASSED_ON: [&str; 18] = [
+const PASSED_ON: [&str; 20] = [
     "conversation",
     "frequency_penalty",
     "id_slot",
@@ -30,6 +30,8 @@ const PASSED_ON: [&str; 18] = [
     "timings_per_token",
     "top_k",
     "top_p",
+    "xtc_probability",
+    "xtc_threshold",
 ];
 
 /// The strongest bias: a token is never, or always, chosen.

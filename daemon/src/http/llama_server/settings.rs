@@ -13,7 +13,8 @@ use crate::wire::sampling::Shape;
 const ANY_SEED: u64 = u32::MAX as u64;
 
 /// In the order in which they are applied.
-const SAMPLERS: [&str; 6] = ["logit_bias", "penalties", "top_k", "top_p", "min_p", "temperature"];
+const SAMPLERS: [&str; 7] =
+    ["logit_bias", "penalties", "top_k", "top_p", "min_p", "xtc", "temperature"];
 
 pub fn settings(
     request: &CompletionRequest,
@@ -56,7 +57,8 @@ pub fn of_sampling(sampling: &Sampling) -> Value {
         "samplers": SAMPLERS,
         "dynatemp_range": 0.0,
         "top_n_sigma": -1.0,
-        "xtc_probability": 0.0,
+        "xtc_probability": sampling.xtc_probability,
+        "xtc_threshold": sampling.xtc_threshold,
         "typical_p": 1.0,
         "dry_multiplier": 0.0,
         "mirostat": 0,

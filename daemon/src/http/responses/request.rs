@@ -15,7 +15,7 @@ use crate::wire::fields::{Fields, unsupported};
 use crate::wire::sampling::refuse;
 
 /// Fields of OpenAI and of other servers that a chat has under the same name.
-const SAME: [&str; 13] = [
+const SAME: [&str; 15] = [
     "model",
     "stream",
     "temperature",
@@ -29,6 +29,8 @@ const SAME: [&str; 13] = [
     "presence_penalty",
     "repeat_penalty",
     "repetition_penalty",
+    "xtc_probability",
+    "xtc_threshold",
 ];
 
 /// Fields of `hob` that say where a chat goes on: here other fields do.

@@ -1,6 +1,6 @@
 //! Chooses the next token.
 //!
-//! In this order: logit bias, penalties, top-k, top-p, min-p, temperature, draw.
+//! In this order: logit bias, penalties, top-k, top-p, min-p, XTC, temperature, draw.
 //!
 //! - `choose` leaves the logits as it found them.
 //! - With temperature 0 it takes the likeliest token, the lowest id on ties, and allocates nothing
@@ -42,6 +42,7 @@ pub struct Sampler {
     random: Pcg64Mcg,
     recent: VecDeque<Token>, // The last `REPEAT_WINDOW` tokens, the prompt's included.
     generated: BTreeMap<Token, u32>,
+    excludes: bool, // The latest choice left out the likeliest tokens: its odds do, too.
     // Reused between choices.
     shortlist: Vec<Candidate>,
     weights: Vec<f32>,
@@ -56,6 +57,7 @@ impl Sampler {
             random: Pcg64Mcg::seed_from_u64(seed),
             recent: VecDeque::with_capacity(REPEAT_WINDOW),
             generated: BTreeMap::new(),
+            excludes: false,
             shortlist: Vec::new(),
             weights: Vec::new(),
             untouched: Vec::new(),
@@ -183,6 +185,8 @@ impl Sampler {
 
     /// The next token, of logits that nothing changes.
     pub fn pick(&mut self, logits: &[f32]) -> Option<Token> {
+        self.excludes = self.sampling.may_exclude()
+            && uniform(&mut self.random) < f64::from(self.sampling.xtc_probability);
         match self.candidates(logits)? {
             Candidates::One(best) => Some(best.token()),
             Candidates::All { highest } => {
@@ -201,7 +205,7 @@ impl Sampler {
     /// What the next token is drawn from; `None` when no token can be chosen. The pass that finds the likeliest
     /// token lists the `top_k` likeliest too.
     fn candidates(&mut self, logits: &[f32]) -> Option<Candidates> {
-        let Sampling { temperature, top_k, top_p, min_p, .. } = self.sampling;
+        let Sampling { temperature, top_k, top_p, min_p, xtc_threshold, .. } = self.sampling;
         let list = &mut self.shortlist;
         let best = if temperature <= 0.0 || top_k == 0 {
             shortlist::argmax(logits)?
@@ -214,7 +218,7 @@ impl Sampler {
         if temperature <= 0.0 || highest == f32::INFINITY {
             return Some(Candidates::One(best));
         }
-        if !self.sampling.filters() {
+        if !self.sampling.filters() && !self.excludes {
             return Some(Candidates::All { highest });
         }
         match (top_k > 0, top_p < 1.0) {
@@ -225,6 +229,10 @@ impl Sampler {
         }
         if min_p > 0.0 {
             shortlist::keep_near_best(list, highest, min_p);
+        }
+        if self.excludes {
+            let highest = shortlist::leave_out_likeliest(list, highest, xtc_threshold);
+            return Some(Candidates::Shortlist { highest });
         }
         Some(Candidates::Shortlist { highest })
     }

@@ -79,6 +79,53 @@ fn each_filter_removes_the_unlikely() {
 }
 
 #[test]
+fn xtc_leaves_out_all_likely_tokens_but_the_least_likely_one() {
+    let logits = [0.5_f32.ln(), 0.3_f32.ln(), 0.15_f32.ln(), 0.05_f32.ln()];
+    let with = |xtc_probability, xtc_threshold| Sampling {
+        xtc_probability,
+        xtc_threshold,
+        ..Sampling::default()
+    };
+    let seen = histogram(with(1.0, 0.1), &logits, 20_000);
+    assert_eq!((seen[0], seen[1]), (0.0, 0.0));
+    assert_follows(&seen[2..], &[0.75, 0.25], 20_000);
+    // Every other draw is of all tokens.
+    let seen = histogram(with(0.5, 0.1), &logits, 20_000);
+    assert_follows(&seen, &[0.25, 0.15, 0.45, 0.15], 20_000);
+    // One token alone is as likely, or none: nothing is left out.
+    for threshold in [0.4, 0.6, 1.0] {
+        let seen = histogram(with(1.0, threshold), &logits, 20_000);
+        assert_follows(&seen, &[0.5, 0.3, 0.15, 0.05], 20_000);
+    }
+    // Of what the other filters keep: 0.3 of 0.8 is more than 0.35.
+    let filtered = Sampling { top_k: 2, ..with(1.0, 0.35) };
+    assert_eq!(choose(&filtered, &logits), Some(Token(1)));
+    let greedy = Sampling { temperature: 0.0, ..with(1.0, 0.1) };
+    assert_eq!(choose(&greedy, &logits), Some(Token(0)));
+}
+
+#[test]
+fn odds_leave_out_what_the_choice_left_out() {
+    let mut logits = [0.5_f32.ln(), 0.3_f32.ln(), 0.2_f32.ln()];
+    let xtc = Sampling { xtc_probability: 0.5, seed: Some(3), ..Sampling::default() };
+    let mut sampler = Sampler::new(&xtc);
+    let (mut whole, mut excluding) = (0, 0);
+    for _ in 0..100 {
+        let chosen = sampler.choose(&mut logits).unwrap();
+        let odds = sampler.odds(&mut logits, chosen, 3);
+        match odds.top.len() {
+            3 => whole += 1,
+            1 => {
+                excluding += 1;
+                assert_eq!((chosen, odds.chosen), (Token(2), 0.0));
+            }
+            other => panic!("{other} tokens"),
+        }
+    }
+    assert!(whole > 0 && excluding > 0, "{whole} {excluding}");
+}
+
+#[test]
 fn equal_seeds_choose_equal_tokens() {
     let logits: Vec<f32> = (0..1000).map(|i| (i % 13) as f32).collect();
     let answer = |seed| {
