@@ -1,10 +1,12 @@
 //! What an answer has cost: the counts of its turns, its times, and why tokens were computed again.
 //!
 //! - Counts are sums over all prompts of the request; times and the explanation are the first one's.
+//! - Guesses are those of all choices in the answer, and those of the first one alone in its record: others may have
+//!   ended before it.
 
 use hob_api::Turn;
 use hob_api::turn::{AheadTokens, Cells, DraftTokens, NoEviction, PromptTokens, Reanchored};
-use hob_runtime::turn::{CellCounts, FinishReason, Moved, TokenCounts, TurnReport};
+use hob_runtime::turn::{CellCounts, DraftCounts, FinishReason, Moved, TokenCounts, TurnReport};
 use hob_slots::ConversationId;
 use hob_slots::format::SegmentRef;
 
@@ -39,6 +41,8 @@ pub struct Account {
     away: Away,
     /// Of the first choice, once it has ended.
     pub cells: CellCounts,
+    /// Of the first choice, once it has ended.
+    pub first_drafts: DraftCounts,
     report: TurnReport,
     /// Why no KV was moved although the profile says so.
     exact_because: Option<String>,
@@ -114,6 +118,17 @@ impl Account {
         self.context_full
     }
 
+    /// What is stored with the first choice: [`Self::turn`] as if it were the only one.
+    pub fn record(
+        &self,
+        conversation: Option<&ConversationId>,
+        rows: Option<AnswerRows>,
+        extract: Extract,
+    ) -> Turn {
+        let turn = self.turn(conversation, rows, extract);
+        Turn { drafts: turn.drafts.map(|_| draft_tokens(self.first_drafts)), ..turn }
+    }
+
     /// `conversation`: or the hint.
     pub fn turn(
         &self,
@@ -170,12 +185,7 @@ impl Account {
                 .or_else(|| report.immovable.as_ref().map(ToString::to_string)),
             cells: self.cells(),
             moved: self.moves.to_api(),
-            drafts: Some(DraftTokens {
-                drafted: self.usage.drafts.drafted,
-                accepted: self.usage.drafts.accepted,
-                model_drafted: self.usage.drafts.model_drafted,
-                model_accepted: self.usage.drafts.model_accepted,
-            }),
+            drafts: Some(draft_tokens(self.usage.drafts)),
             ahead: Some(AheadTokens {
                 memory: report.ahead.memory,
                 disk: report.ahead.disk,
@@ -208,6 +218,11 @@ impl Account {
     }
 }
 
+fn draft_tokens(counts: DraftCounts) -> DraftTokens {
+    let DraftCounts { drafted, accepted, model_drafted, model_accepted } = counts;
+    DraftTokens { drafted, accepted, model_drafted, model_accepted }
+}
+
 /// The time to compute the reused tokens at the measured speed of prefill.
 fn saved_ms(report: &TurnReport) -> Option<f64> {
     let speed = report.prefill_tokens_per_second?;
@@ -218,4 +233,24 @@ fn saved_ms(report: &TurnReport) -> Option<f64> {
 /// Milliseconds, rounded to the clock's microseconds.
 fn to_micros(millis: f64) -> f64 {
     (millis * 1000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_of_the_first_choice_has_its_own_guesses_and_the_answer_those_of_all() {
+        let of = |drafted, accepted| DraftCounts { drafted, accepted, ..DraftCounts::default() };
+        let mut account = Account::default();
+        account.usage.drafts += of(7, 5); // Of a further choice, which ended first.
+        account.usage.drafts += of(3, 2);
+        account.first_drafts = of(3, 2);
+        let none = Extract::default();
+        let record = account.record(None, None, none).drafts;
+        assert_eq!(record, Some(draft_tokens(of(3, 2))));
+        assert_eq!(account.turn(None, None, none).drafts, Some(draft_tokens(of(10, 7))));
+        let upstream = Account { upstream: Some("http://127.0.0.1:9".to_owned()), ..account };
+        assert_eq!(upstream.record(None, None, none).drafts, None, "it counts none");
+    }
 }

@@ -236,6 +236,13 @@ impl Answer {
         serde_json::to_value(turn).expect("texts and numbers are JSON")
     }
 
+    /// The `hob` object of the stored message, the first choice.
+    fn record(&self) -> Value {
+        let conversation = self.context.conversation.as_ref();
+        let turn = self.account.record(conversation, self.context.recording.rows(), self.extract);
+        serde_json::to_value(turn).expect("texts and numbers are JSON")
+    }
+
     fn conversation(&self) -> Option<&ConversationId> {
         self.context.conversation.as_ref().filter(|id| !id.is_hint())
     }
@@ -363,6 +370,7 @@ impl Answer {
                 if choice == 0 {
                     self.stop_text = stop_text;
                     account.cells = cells;
+                    account.first_drafts = drafts;
                     account.end_first(reason, completion_tokens, generation_ms, self.max_tokens);
                 }
                 self.finish(choice, reason, is_stopped, &text, timeline);
@@ -477,7 +485,7 @@ impl Answer {
                 "finish_reason": self.partial[0].reason,
                 "model": self.context.head.model,
                 "usage": usage.to_json(),
-                "hob": self.hob(),
+                "hob": self.record(),
             });
             if let Some(kept) = self.kept.take() {
                 finish[RESPONSE] = kept;
