@@ -19,7 +19,7 @@ use crate::backend::{LoadError, Offload, Progress};
 pub(super) struct Source {
     path: PathBuf,
     name: CString,
-    /// The model's file and those of its adapters.
+    /// The model's files and those of its adapters.
     seen: Vec<(PathBuf, FileIdentity)>,
 }
 
@@ -51,8 +51,9 @@ impl Source {
         let name = path.to_str().and_then(|path| CString::new(path).ok());
         let name =
             name.ok_or_else(|| refused(path, "the path is not UTF-8 or contains a NUL byte"))?;
-        let files = std::iter::once(path).chain(adapters.iter().map(|it| it.path.as_path()));
-        let seen = files.map(|path| (path.to_owned(), FileIdentity::of(path))).collect();
+        let adapters = adapters.iter().map(|it| it.path.clone());
+        let files = shards(path).into_iter().chain(adapters);
+        let seen = files.map(|path| (path.clone(), FileIdentity::of(&path))).collect();
         Ok(Self { path: path.to_owned(), name, seen })
     }
 
@@ -187,6 +188,54 @@ unsafe extern "C" fn report(progress: f32, data: *mut c_void) -> bool {
     callback(progress)
 }
 
+/// The files of the model whose first one is at `path`. llama.cpp finds them by these names, too.
+fn shards(path: &Path) -> Vec<PathBuf> {
+    let several = || {
+        let stem = path.to_str()?.strip_suffix(".gguf")?;
+        let (stem, count) = stem.rsplit_once("-00001-of-")?;
+        let count: u32 = count.parse().ok()?;
+        let shard = |number: u32| PathBuf::from(format!("{stem}-{number:05}-of-{count:05}.gguf"));
+        (2..=99_999).contains(&count).then(|| (1..=count).map(shard).collect::<Vec<_>>())
+    };
+    several().unwrap_or_else(|| vec![path.to_owned()])
+}
+
 fn refused(path: &Path, reason: &str) -> LoadError {
     LoadError::Model { path: path.display().to_string(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::ops::ControlFlow;
+
+    use super::*;
+
+    #[test]
+    fn a_model_of_which_any_shard_has_changed_is_not_loaded_again() {
+        super::super::start().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let shard = |number: u32| directory.path().join(format!("m-{number:05}-of-00003.gguf"));
+        for changed in 1..=3 {
+            for number in 1..=3 {
+                fs::write(shard(number), "old").unwrap();
+            }
+            let source = Source::new(&shard(1), &[]).unwrap();
+            fs::write(shard(changed), "another").unwrap();
+            let loaded = source.load(Extent::VocabularyAlone, &mut |_| ControlFlow::Continue(()));
+            let Err(error) = loaded else { panic!("it was loaded") };
+            let error = error.to_string();
+            let named = shard(changed).display().to_string();
+            assert!(error.contains("has changed") && error.contains(&named), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_model_in_one_file_has_that_file() {
+        for name in
+            ["m.gguf", "m-00001-of-00001.gguf", "m-00001-of-x.gguf", "m-00002-of-00003.gguf"]
+        {
+            assert_eq!(shards(Path::new(name)), [Path::new(name)], "{name}");
+        }
+    }
 }
