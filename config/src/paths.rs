@@ -84,6 +84,11 @@ pub fn daemon_file(data_dir: &Path) -> PathBuf {
     data_dir.join("hobd.json")
 }
 
+/// A switch that the next process makes.
+pub fn switch_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("switch.json")
+}
+
 /// What is learned of prompts: a file for each model.
 pub fn learned_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("learned")

@@ -1,4 +1,4 @@
-//! What was found out of one model, as a JSON file: `<directory>/<fingerprint>.json`.
+//! A small JSON file, such as `<directory>/<fingerprint>.json` of what was found out of one model.
 //!
 //! - A write replaces the file atomically; readable for its owner only.
 //! - A missing, damaged or newer file counts as empty: what it had is found out again.
@@ -24,7 +24,11 @@ pub struct JsonFile {
 
 impl JsonFile {
     pub fn of(directory: &Path, fingerprint: ModelHash) -> Self {
-        Self { path: directory.join(format!("{fingerprint}.json")), writing: Mutex::new(()) }
+        Self::at(directory.join(format!("{fingerprint}.json")))
+    }
+
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, writing: Mutex::new(()) }
     }
 
     /// A failure is logged.

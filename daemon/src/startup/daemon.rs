@@ -4,6 +4,7 @@
 //! - [`Daemon::serve`] saves all KV at the end. Dropping a daemon does not.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,8 +25,8 @@ use super::next::NextStart;
 use super::readable::Readable;
 use super::server::HttpServer;
 use super::{
-    Ending, ModelSwitch, OnHang, Report, Step, announce, bridge, models, request_adapters,
-    upstream, voice,
+    Ending, ModelSwitch, OnHang, Report, Step, announce, bridge, deferred_switch, models,
+    request_adapters, upstream, voice,
 };
 use crate::auth::AccessToken;
 use crate::clock::ProcessTime;
@@ -35,7 +36,7 @@ use crate::http::serve::GRACE;
 use crate::http::{self, Shared};
 use crate::learned::prefixes::AllPrefixes;
 use crate::parts::{self, Parts};
-use crate::settings::LiveSettings;
+use crate::settings::{Changes, LiveSettings};
 use crate::speech::filler;
 use crate::speech::typing::TypeAhead;
 use crate::storage::sweep;
@@ -347,14 +348,29 @@ impl Daemon {
         drop(parts);
 
         tracing::info!("saving KV");
+        let deaths = engine.death();
         let stopped = tokio::task::spawn_blocking(move || engine.shutdown()).await;
         let has_ended = stopped.context("stopping the engine panicked")?;
         announce::end(&running, &settings);
-        Ok(match ending {
-            Ending::Crashed(_, death, _) if !has_ended => Ending::Hung(death),
-            ending => ending,
-        })
+        if has_ended {
+            return Ok(ending);
+        }
+        let death = deaths.borrow().clone();
+        Ok(without_its_thread(ending, death, &settings.data_dir))
     }
+}
+
+/// How a daemon ends whose engine's thread does not: no restart in this process can open the store. What a client had
+/// chosen is left to the next process.
+fn without_its_thread(ending: Ending, death: Option<Death>, data_dir: &Path) -> Ending {
+    let (death, chosen) = match (ending, death) {
+        (Ending::Crashed(_, death, chosen), _) => (death, chosen),
+        (Ending::Switched(_, chosen), Some(death)) => (death, chosen),
+        (Ending::ModelReplaced(_), Some(death)) => (death, Changes::new()),
+        (ending, _) => return ending,
+    };
+    deferred_switch::leave(data_dir, &chosen);
+    Ending::Hung(death)
 }
 
 /// Waits for the death that ends the daemon. A thread that hangs keeps the store, so that the engine

@@ -9,8 +9,9 @@
 //! share `beside`. `template` and `adapters` read the files that the settings name.
 //!
 //! `models`, `request_adapters`, `sharing`, `voice`, `upstream` (an engine at another address) and `bridge`
-//! open the other parts. `next` decides on restarts, [`model_switch`] lasts over them, `announce` writes the
-//! files by which clients find the daemon. [`stop`] has the signals, [`supervise`] the crashes of the process.
+//! open the other parts. `next` decides on restarts, [`model_switch`] lasts over them, `deferred_switch` over the
+//! end of the process, `announce` writes the files by which clients find the daemon. [`stop`] has the signals,
+//! [`supervise`] the crashes of the process.
 //!
 //! - The daemon announces itself only once it answers; the ready file appears atomically. A client that
 //!   knows its address reads texts and `/health` before, and waits with everything else.
@@ -26,6 +27,7 @@ mod announce;
 mod beside;
 mod bridge;
 mod daemon;
+mod deferred_switch;
 mod drafter;
 mod engine;
 mod model;
@@ -110,7 +112,8 @@ pub enum Ending {
     Switched(SocketAddr, Changes),
     /// The engine died: restart at this address, with what a client had chosen and no restart has made.
     Crashed(SocketAddr, Death, Changes),
-    /// The engine's thread does not end and keeps the store: only a new process can serve.
+    /// The engine's thread does not end and keeps the store: only a new process can serve. It makes what a client had
+    /// chosen.
     Hung(Death),
 }
 

@@ -11,6 +11,7 @@ use anyhow::{Error, Result};
 use hob_config::{ConfigError, Key, ModelChoice, Resolved, paths};
 use hob_models::published::Published;
 
+use super::deferred_switch;
 use crate::clock::ProcessTime;
 use crate::conversations::transcript::{PrivateText, TranscriptError};
 use crate::crashes::{Crash, Crashes};
@@ -52,8 +53,10 @@ impl Pending {
 }
 
 impl ModelSwitch {
+    /// With the switch that the process before has left to this one.
     pub fn new(resolved: Resolved) -> Self {
-        Self {
+        let left = deferred_switch::take(&resolved.settings.data_dir);
+        let mut new = Self {
             quota: DiskQuota::new(&resolved),
             fetcher: Fetcher::new(paths::models_dir(&resolved.settings.data_dir)),
             settings: LiveSettings::new(resolved),
@@ -63,7 +66,11 @@ impl ModelSwitch {
             crashes: Crashes::default(),
             after_crash: false,
             private: None,
+        };
+        if let Some(changes) = left {
+            new.switch(changes);
         }
+        new
     }
 
     /// Reads other clocks than the system's.
@@ -248,6 +255,25 @@ mod tests {
         assert!(!model_switch.resolved().config_file().exists());
         let error = model_switch.go_back(anyhow::anyhow!("again")).unwrap_err();
         assert_eq!(error.to_string(), "again", "no previous model is left");
+    }
+
+    #[test]
+    fn a_switch_that_the_process_before_has_left_is_made_and_tried_once() {
+        let root = tempfile::tempdir().unwrap();
+        let data_dir = model_switch(root.path()).resolved().settings.data_dir;
+        deferred_switch::leave(&data_dir, &model("big"));
+        let mut fails = model_switch(root.path());
+        assert_eq!(fails.resolved().settings.model.to_string(), "big");
+        fails.go_back(anyhow::anyhow!("no memory")).unwrap();
+        assert_eq!(fails.resolved().settings.model, ModelChoice::Bundled);
+        assert_eq!(fails.failure().unwrap().model, "big");
+        assert_eq!(model_switch(root.path()).resolved().settings.model, ModelChoice::Bundled);
+
+        deferred_switch::leave(&data_dir, &model("small"));
+        let mut loads = model_switch(root.path());
+        loads.loaded();
+        let file = loads.resolved().config_file();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "model = \"small\"\n");
     }
 
     #[test]

@@ -132,6 +132,26 @@ fn a_switch_that_waits_for_an_answer_is_made_after_a_panic() {
 }
 
 #[test]
+fn a_switch_that_waits_for_an_answer_is_made_after_a_hang() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = supervised(directory.path());
+    let hobd = launch.start();
+    let stream = slow_answer(&hobd, "running");
+    let switch = json!({"model": "fake:second"});
+    let accepted = hobd.client.call("POST", "/v1/models/switch").json(&switch).send();
+    assert_eq!(accepted.status, 202, "{}", accepted.text());
+    launch.inject("engine", "hang").done();
+    let status = wait::until("another hobd serves", || {
+        let answer = hobd.client.call("GET", "/v1/status").try_send().ok()?;
+        let status = (answer.status == 200).then(|| answer.json())?;
+        (status["pid"] != hobd.ready["pid"]).then_some(status)
+    });
+    assert_eq!((&status["model"], &status["switch_error"]), (&json!("fake:second"), &Value::Null));
+    assert_eq!(status["crash"], "hobd ended: exit status: 70");
+    drop(stream);
+}
+
+#[test]
 fn a_daemon_that_starts_again_serves_where_it_cannot_announce_itself() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path());
