@@ -332,3 +332,6 @@ fn position(position: usize) -> i32 {
     // `i32::MAX` itself would leak its cell for good.
     i32::try_from(position).ok().filter(|&p| p < i32::MAX).expect("positions fit a context")
 }
+
+#[cfg(test)]
+mod tests;
