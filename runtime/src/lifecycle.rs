@@ -116,10 +116,7 @@ fn drop_weights(core: &Core, residency: &watch::Sender<Residency>) -> bool {
     match core.model.drop_weights() {
         Ok(()) => {
             info!("weights unloaded");
-            let draft_model = core.drafter.as_ref().map(|drafter| drafter.model());
-            if let Some(Err(error)) = draft_model.map(|model| model.drop_weights()) {
-                warn!(%error, "weights of the draft model not unloaded");
-            }
+            drop_draft_weights(core);
             residency.send_replace(Residency::Unloaded);
             true
         }
@@ -162,7 +159,8 @@ fn wait_for_weights(
     }
 }
 
-/// A draft model that does not load drafts nothing; its context says why.
+/// The draft model first, as at the start: what it takes of a device is then known when the model's layers are put
+/// there. One that does not load drafts nothing; its context says why.
 fn load_weights(core: &Core, residency: &watch::Sender<Residency>) -> Result<(), LoadError> {
     let heartbeat: &Heartbeat = &core.pulse;
     heartbeat.begin(Activity::Loading);
@@ -172,17 +170,27 @@ fn load_weights(core: &Core, residency: &watch::Sender<Residency>) -> Result<(),
         heartbeat.beat();
         if heartbeat.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let loaded = core.model.load_weights(&mut report);
-    if let (Ok(()), Some(drafter)) = (&loaded, &core.drafter)
+    if let Some(drafter) = &core.drafter
         && let Err(error) = drafter.model().load_weights(&mut report)
     {
         warn!(%error, "the draft model is not loaded");
     }
+    let loaded = core.model.load_weights(&mut report);
     match &loaded {
         Ok(()) => info!("weights loaded"),
-        Err(error) => warn!(%error, "weights not loaded"),
+        Err(error) => {
+            warn!(%error, "weights not loaded");
+            drop_draft_weights(core);
+        }
     }
     let now = if loaded.is_ok() { Residency::Resident } else { Residency::Unloaded };
     residency.send_replace(now);
     loaded
+}
+
+fn drop_draft_weights(core: &Core) {
+    let draft_model = core.drafter.as_ref().map(|drafter| drafter.model());
+    if let Some(Err(error)) = draft_model.map(|model| model.drop_weights()) {
+        warn!(%error, "weights of the draft model not unloaded");
+    }
 }

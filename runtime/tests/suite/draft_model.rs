@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
-use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::fake::{FakeModel, LoadLog};
 use hob_runtime::grammar::Grammar;
 use hob_runtime::{
     Disagreement, DraftCounts, DraftModel, DraftModelCounters, Engine, EngineOptions, Model,
@@ -33,9 +33,11 @@ fn answer(prompt: &[Token], max_tokens: usize) -> TurnRequest {
     endless("chat", prompt, max_tokens)
 }
 
-/// It takes longer for a token than a reader for a block: what is saved arrives while it answers.
+/// For a token, longer than a reader for a block: what is saved arrives while it answers.
+const UNHURRIED: Duration = Duration::from_millis(1);
+
 fn unhurried() -> Arc<dyn Model> {
-    Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)))
+    Arc::new(FakeModel::new().with_pace(UNHURRIED))
 }
 
 /// Files under the draft model's directory: records and objects.
@@ -213,8 +215,10 @@ fn private_and_anonymous_kv_of_the_draft_model_stays_in_memory() {
 
 #[test]
 fn the_draft_model_is_unloaded_and_loaded_with_the_model() {
-    let model = unhurried();
-    let drafter: Arc<dyn Model> = Arc::new(FakeModel::new());
+    let loads = LoadLog::default();
+    let logged = |name, pace| FakeModel::new().with_pace(pace).with_load_log(name, loads.clone());
+    let model: Arc<dyn Model> = Arc::new(logged("model", UNHURRIED));
+    let drafter: Arc<dyn Model> = Arc::new(logged("draft model", Duration::ZERO));
     let draft_model = DraftModel::new(drafter.clone(), DRAFT_FINGERPRINT, model.as_ref()).unwrap();
     let disk = OnDisk::with(&model, with_drafts(Some(draft_model)));
     let prompt = tokens(&model, &user(&TEXT.repeat(4)));
@@ -227,6 +231,7 @@ fn the_draft_model_is_unloaded_and_loaded_with_the_model() {
     let (_, counts) = events(&disk.engine, answer(&next, 60));
     assert!(counts.model_accepted > 20, "{counts:?}");
     assert!(counters(&disk.engine).restored_tokens > 200);
+    assert_eq!(*loads.lock(), ["draft model", "model"], "the layers of the model leave it room");
 }
 
 #[test]

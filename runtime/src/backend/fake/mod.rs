@@ -56,6 +56,9 @@ pub type BatchLog = Arc<Mutex<Vec<Vec<Row>>>>;
 /// The positions that a token saw when it was computed, by the content of its cell.
 pub type ViewLog = Arc<Mutex<HashMap<u64, Vec<usize>>>>;
 
+/// The names of models, as their weights are loaded again.
+pub type LoadLog = Arc<Mutex<Vec<&'static str>>>;
+
 /// The next micro-batch that begins with a token at this position fails.
 pub type FailsAt = Arc<Mutex<Option<usize>>>;
 
@@ -75,6 +78,7 @@ pub struct FakeModel {
     tokenized_bytes: Arc<AtomicUsize>,
     batches: Option<BatchLog>,
     views: Option<ViewLog>,
+    loads: Option<(&'static str, LoadLog)>,
     fails_at: Option<FailsAt>,
     refuses_at: Option<RefusesAt>,
     lacks_memory: Arc<AtomicBool>,
@@ -119,6 +123,7 @@ impl FakeModel {
             tokenized_bytes: Arc::default(),
             batches: None,
             views: None,
+            loads: None,
             fails_at: None,
             refuses_at: None,
             lacks_memory: Arc::default(),
@@ -202,6 +207,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_view_log(mut self, log: ViewLog) -> Self {
         self.views = Some(log);
+        self
+    }
+
+    /// The same, writing `name` to `log` when its weights, which had left memory, are loaded.
+    #[must_use]
+    pub fn with_load_log(mut self, name: &'static str, log: LoadLog) -> Self {
+        self.loads = Some((name, log));
         self
     }
 
@@ -352,6 +364,9 @@ impl Model for FakeModel {
 
     fn load_weights(&self, progress: &mut Progress<'_>) -> Result<(), LoadError> {
         if !self.resident.load(Ordering::SeqCst) {
+            if let Some((name, log)) = &self.loads {
+                log.lock().push(*name);
+            }
             for part in [0.0, 0.5, 1.0] {
                 if progress(part).is_break() {
                     return Err(LoadError::Interrupted { path: "fake".to_owned() });
