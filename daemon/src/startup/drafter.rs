@@ -38,7 +38,7 @@ mod real {
     use std::sync::Arc;
 
     use hob_config::{DraftChoice, Resolved, Settings};
-    use hob_models::ChosenContext;
+    use hob_models::{ChosenContext, Demand};
     use hob_runtime::Model;
     use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, STATE_FORMAT};
     use hob_slots::fingerprint::FileDigest;
@@ -81,6 +81,14 @@ mod real {
                 Ok(model) => Ok(Loaded { found: self.0, model }),
                 Err(error) => Err(refused(self.0.file.name, error.to_string())),
             }
+        }
+    }
+
+    impl Loaded {
+        /// What its KV will take of the devices once it has a context, which is made after the model's.
+        pub fn device_kv_bytes(&self, demand: &Demand) -> u64 {
+            let kv_bytes = self.found.file.estimate(demand).kv_bytes;
+            if self.model.kv_on_devices() { kv_bytes } else { 0 }
         }
     }
 

@@ -120,7 +120,7 @@ mod real {
 mod real {
     use hob_config::Settings;
     use hob_models::{ContentHash, MachineMemory, ModelFile};
-    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, check_processor};
+    use hob_runtime::backend::llama::{LlamaModel, LlamaOptions, Placement, check_processor};
     use hob_slots::fingerprint::Lora;
 
     use super::*;
@@ -153,7 +153,11 @@ mod real {
         }
         // Before the model: what it takes of a device is then known.
         let draft_file = draft_file.map(|found| found.and_then(|it| it.load(settings, context)));
-        let options = options(settings, &file, context)?;
+        let mut options = options(settings, &file, context)?;
+        if let Some(Ok(drafter)) = &draft_file {
+            let kv_bytes = drafter.device_kv_bytes(&wanted.demand(context.tokens));
+            leave_room(&mut options.placement, kv_bytes);
+        }
         let model = LlamaModel::load_telling(&file.path, options, &mut |loaded| {
             report(Step::Loading { percent: (loaded.clamp(0.0, 1.0) * 100.0) as u8 })
         })?;
@@ -207,6 +211,12 @@ mod real {
         })
     }
 
+    /// Of each device: it is not known which one will have these bytes.
+    fn leave_room(placement: &mut Placement, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        placement.margin_bytes = placement.margin_bytes.saturating_add(bytes);
+    }
+
     /// Neither damaged nor hostile, as far as a probe can tell.
     pub struct Usable {
         file: ModelFile,
@@ -230,5 +240,19 @@ mod real {
             probe::check(settings, &probe_cache(settings), &file, with_adapters, report)?;
         }
         Ok(Usable { file, content, loras })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn the_kv_of_the_draft_model_is_left_room_for() {
+            let mut placement = Placement { margin_bytes: 5, ..Placement::default() };
+            leave_room(&mut placement, 7);
+            assert_eq!(placement.margin_bytes, 12);
+            leave_room(&mut placement, u64::MAX);
+            assert_eq!(placement.margin_bytes, usize::MAX);
+        }
     }
 }
