@@ -19,8 +19,9 @@ use hob_slots::store::StoreReader;
 use hob_slots::usage::total_bytes;
 use hob_slots::{FileDigest, ModelHash, SavedContents, Timestamp};
 
-use super::devices::DeviceSettings;
+use super::devices::{DeviceSettings, share_memory};
 use super::entry::{self, Contexts, Entry, SavedKv};
+use super::room::{Held, Room};
 use super::sampling::ModelSampling;
 use super::switch::{SwitchFailure, SwitchRequest};
 use crate::blocking::compute;
@@ -101,27 +102,6 @@ pub struct CurrentRecallModel {
     pub refused: Option<String>,
 }
 
-impl CurrentModel {
-    /// Of its weights, or its KV where devices hold that too, what is in the machine's memory.
-    fn on_host(&self, bytes: u64, is_offloaded: bool) -> u64 {
-        match &self.offload {
-            Some(Offload { layers, all_layers, .. }) if is_offloaded => {
-                let (all, layers) = (*all_layers as u64, *layers as u64);
-                bytes / all.max(1) * all.saturating_sub(layers)
-            }
-            _ => bytes,
-        }
-    }
-
-    fn weights_on_host(&self, bytes: u64) -> u64 {
-        self.on_host(bytes, true)
-    }
-
-    fn kv_on_host(&self, bytes: u64) -> u64 {
-        self.on_host(bytes, self.offload.as_ref().is_some_and(|offload| offload.kv))
-    }
-}
-
 #[derive(Default)]
 struct Found {
     list: Option<(Timestamp, Arc<ModelList>)>,
@@ -146,7 +126,8 @@ pub struct ModelList {
     /// Why model files cannot be loaded, one text per file.
     pub problems: Vec<String>,
     pub memory: Option<MachineMemory>,
-    /// Memory of the machine for another model: the free memory, and the KV of the current model.
+    /// Memory of the machine for another model: the free memory, the KV of the current model, and what it has on
+    /// devices that share this memory.
     pub free_bytes: Option<u64>,
     /// The same of the devices that the settings use, with the current model's weights there; 0 without
     /// a device, and where devices share the machine's memory.
@@ -295,22 +276,20 @@ impl Catalogue {
         let running = models.iter().find(|model| self.runs(model));
         let demand = self.options.context.demand(current.context.tokens);
         let running = running.map(|model| model.estimate(&demand));
-        let (weights, kv) =
-            running.map_or((0, 0), |estimate| (estimate.weights_bytes, estimate.kv_bytes));
-        let (own_weights_bytes, own_kv_bytes) =
-            (current.weights_on_host(weights), current.kv_on_host(kv));
-        let free_bytes = memory.and_then(|memory| memory.available_bytes);
-        let free_bytes = free_bytes.map(|free| free.saturating_add(own_kv_bytes));
+        let offload = current.offload.as_ref();
+        let held = running.map_or(Held::default(), |estimate| Held::of(&estimate, offload));
+        let available_bytes = memory.and_then(|memory| memory.available_bytes);
         let device_bytes = self.options.devices.available(0).device_bytes;
-        let on_devices = (weights - own_weights_bytes) + (kv - own_kv_bytes);
-        let device_free_bytes = if device_bytes == 0 { 0 } else { device_bytes + on_devices };
+        let shares_memory = offload.is_some_and(|offload| share_memory(&offload.devices));
+        let Room { free_bytes, device_free_bytes } =
+            Room::beside(held, available_bytes, device_bytes, shares_memory);
         ModelList {
             entries: Vec::new(),
             problems,
             memory,
             free_bytes,
             device_free_bytes,
-            own_weights_bytes,
+            own_weights_bytes: held.weights_bytes,
         }
     }
 

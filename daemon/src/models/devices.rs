@@ -39,6 +39,16 @@ impl DeviceSettings {
     }
 }
 
+/// Whether all devices of these names share the machine's memory. Asks the drivers.
+pub fn share_memory(names: &[String]) -> bool {
+    all_share_memory(names, &devices())
+}
+
+fn all_share_memory(names: &[String], devices: &[Device]) -> bool {
+    let shares = |name: &String| devices.iter().any(|it| it.name == *name && it.shares_memory);
+    names.iter().all(shares)
+}
+
 /// Logs the settings that ask for devices where there is none. A `device` by name is refused elsewhere.
 #[cfg(feature = "llama")]
 pub fn log_unused(settings: &Settings) {
@@ -121,5 +131,11 @@ mod tests {
         assert_eq!(device_bytes(true, &["cuda1"]), 3);
         assert_eq!(device_bytes(true, &["MTL0"]), 0);
         assert_eq!(device_bytes(false, &[]), 0);
+        let all_share = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+            all_share_memory(&names, &here)
+        };
+        assert!(all_share(&["MTL0"]));
+        assert!(!all_share(&["CUDA0"]) && !all_share(&["CUDA0", "MTL0"]) && !all_share(&["gone"]));
     }
 }

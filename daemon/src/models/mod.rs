@@ -1,7 +1,7 @@
 //! The model that runs, those that could run instead, and the switch to another one.
 //!
-//! Reading order: this file (the handle), [`catalogue`] (the models of this machine), `entry` (one
-//! of them), `choose` and `switch` (from a request to the next start), [`fetching`] (a real model, when
+//! Reading order: this file (the handle), [`catalogue`] (the models of this machine), `room` (the memory for them),
+//! `entry` (one of them), `choose` and `switch` (from a request to the next start), [`fetching`] (a real model, when
 //! a client asks for it), `sampling` (the parameters that the running one recommends).
 
 pub mod catalogue;
@@ -9,6 +9,7 @@ mod choose;
 pub mod devices;
 mod entry;
 pub mod fetching;
+mod room;
 mod sampling;
 mod switch;
 
