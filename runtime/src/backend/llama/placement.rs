@@ -109,6 +109,9 @@ impl Placement {
             let parts = self.tensor_split.iter().map(|&part| part as f32);
             placed.tensor_split.iter_mut().zip(parts).for_each(|(slot, part)| *slot = part);
         }
+        if let Some(mismatch) = mismatch(&self.tensor_split, &placed.names) {
+            warn!("{mismatch}");
+        }
         if let GpuLayers::Count(count) = self.layers {
             placed.layers = i32::try_from(count).unwrap_or(i32::MAX);
         }
@@ -176,6 +179,24 @@ impl Placed {
             params.tensor_buft_overrides = self.overrides.as_ptr();
         }
     }
+}
+
+/// Says that `parts` are not one for each of `devices`. Without parts, layers are divided by free memory.
+fn mismatch(parts: &[u32], devices: &[String]) -> Option<String> {
+    let count = parts.len();
+    if count == 0 || count == devices.len() {
+        return None;
+    }
+    Some(match devices.get(count..) {
+        Some(without) => {
+            let without = without.join(" and ");
+            format!("tensor_split has no part for {without}: no layer goes there")
+        }
+        None => {
+            let devices = devices.join(" and ");
+            format!("tensor_split has {count} parts for {devices}: the last ones have no effect")
+        }
+    })
 }
 
 /// How many of `layers` llama.cpp puts on each of `devices` by the parts of `tensor_split`, with the arithmetic of its
@@ -271,6 +292,24 @@ mod tests {
         assert_eq!(divided(20, 2, &parts(&[1.0, 1.0])), [10, 10]);
         assert_eq!(divided(9, 3, &parts(&[1.0, 0.0, 2.0])), [3, 0, 6]);
         assert_eq!(divided(7, 2, &parts(&[0.0, 1.0])), [0, 7]);
+    }
+
+    #[test]
+    fn parts_that_are_not_one_for_each_device_are_named() {
+        let said = |parts: &[u32], devices: &[&str]| {
+            let devices: Vec<String> = devices.iter().map(|&name| name.to_owned()).collect();
+            mismatch(parts, &devices)
+        };
+        assert_eq!(said(&[3, 1], &["CUDA0", "CUDA1"]), None);
+        assert_eq!(said(&[], &["CUDA0", "CUDA1"]), None);
+        assert_eq!(
+            said(&[3, 1], &["CUDA0"]).unwrap(),
+            "tensor_split has 2 parts for CUDA0: the last ones have no effect"
+        );
+        assert_eq!(
+            said(&[1], &["CUDA0", "CUDA1", "CUDA2"]).unwrap(),
+            "tensor_split has no part for CUDA1 and CUDA2: no layer goes there"
+        );
     }
 
     #[test]
