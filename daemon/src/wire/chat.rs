@@ -1,5 +1,6 @@
 //! `/v1/chat/completions`: the request, checked.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 
 use hob_slots::TtlClass;
@@ -16,6 +17,7 @@ use super::hob::{
     newest, private, progress, reuse, ttl, unstored,
 };
 use super::label::Label;
+use super::message::pictures::{is_assistants, words_for_pictures};
 use super::message::{Message, Role};
 use super::sampling::{SamplingFields, Shape, refuse};
 use super::thinking::set_effort;
@@ -169,12 +171,13 @@ fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError>
         return Err(ApiError::field("messages", "`messages` must not be empty"));
     }
     let mut ids = CallIds::default();
-    let parse = |(n, message)| {
+    let parse = |(n, message): (usize, Cow<'_, Value>)| {
         let path = format!("messages[{n}]");
-        let message = functions::read(message, &path, &mut ids)?;
+        let message = functions::read(&message, &path, &mut ids)?;
         Message::parse(&message, &path)
     };
-    let mut messages = list.iter().enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let list = words_for_pictures(list, is_assistants);
+    let mut messages = list.enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
     let of_request = Label::of_request(fields)?;
     let newest = messages.iter_mut().rev().take_while(|message| message.role != Role::Assistant);
     for newest in newest {

@@ -1,7 +1,7 @@
 //! A chat message in OpenAI's shape, checked and normalised.
 //!
 //! - Content is a string or null: text parts are joined by line breaks, other parts are refused by
-//!   their path. A picture that a tool returned becomes [`PICTURE`].
+//!   their path. A picture that a tool returned becomes [`PICTURE`]; `pictures`: those of the user.
 //! - Arguments of a call are a text of JSON. An object becomes one; an empty list of calls counts as absent.
 //! - Fields that Hob does not read are preserved.
 //! - Two messages are the *same* if a model reads the same text: clients send an assistant's message
@@ -9,6 +9,7 @@
 
 mod calls;
 mod content;
+pub mod pictures;
 mod role;
 
 use serde_json::{Map, Value};

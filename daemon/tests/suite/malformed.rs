@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{World, user};
+use crate::common::{World, assistant, user};
 
 #[test]
 fn invalid_json_is_refused_without_being_quoted() {
@@ -91,6 +91,38 @@ fn an_image_is_refused_with_the_remedy() {
         let message = answer.error()["message"].to_string();
         assert_eq!(answer.status, 400, "{message}");
         assert!(message.contains("Hob reads no images; leave the part out, or say"), "{message}");
+    }
+}
+
+/// A model that reads pictures has answered it.
+#[test]
+fn a_picture_before_the_last_answer_becomes_words() {
+    let world = World::new();
+    let url = "data:image/png;base64,AA==";
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "AA=="});
+    let named = |name: &str| json!({"conversation": name, "max_tokens": 4});
+    for (path, list, picture, mut body) in [
+        (
+            "/v1/chat/completions",
+            "messages",
+            json!({"type": "image_url", "image_url": {"url": url}}),
+            named("chat"),
+        ),
+        ("/v1/messages", "messages", json!({"type": "image", "source": source}), named("claude")),
+        ("/v1/responses", "input", json!({"type": "input_image", "image_url": url}), json!({})),
+    ] {
+        let look = json!({"role": "user", "content": [{"type": "text", "text": "Look"}, picture]});
+        body[list] = json!([look, assistant("A cat."), user("Say this: one")]);
+        let answer = world.post(path, body.clone());
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        // Of a response, which names its own.
+        let its = answer.json()["conversation"]["id"].as_str().map(str::to_owned);
+        let name = its.unwrap_or_else(|| body["conversation"].as_str().unwrap().to_owned());
+        let stored = world.conversation(&name)["messages"][0]["content"].clone();
+        assert_eq!(
+            stored, "Look\n(The user sent a picture. This model reads text alone.)",
+            "{path}"
+        );
     }
 }
 

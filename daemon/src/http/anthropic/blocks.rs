@@ -116,7 +116,10 @@ fn block(value: &Value, path: &str, role: Role, marks: &mut Marks) -> Result<Blo
 fn unknown(fields: &Fields<'_>, kind: &str) -> ApiError {
     let (path, kind) = (fields.path("type"), kind.escape_debug());
     let message = match kind.to_string().as_str() {
-        "image" => format!("`{path}`: image input is not supported, Hob reads text"),
+        "image" => format!(
+            "`{path}`: image input is not supported, Hob reads text: leave the block out, or say in a `text` what the \
+             picture shows"
+        ),
         kind => format!("`{path}`: blocks of type `{kind}` are not supported here"),
     };
     unsupported(path, message)

@@ -16,6 +16,7 @@ use crate::error::ApiError;
 use crate::http::translation::{copied, refuse_response_format};
 use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::hob::is_detached;
+use crate::wire::message::pictures::{is_assistants, words_for_pictures};
 use crate::wire::message::reminder;
 use crate::wire::sampling::refuse;
 
@@ -124,9 +125,9 @@ impl Prompt {
         };
         let list = fields.required("messages")?;
         let list = list.as_array().ok_or_else(|| wrong_type("messages", "an array", list))?;
-        for (n, message) in list.iter().enumerate() {
+        for (n, message) in words_for_pictures(list, is_assistants).enumerate() {
             let path = format!("messages[{n}]");
-            match blocks::messages_of(message, &path, marks)? {
+            match blocks::messages_of(&message, &path, marks)? {
                 blocks::Message::System(text) if prompt.messages.is_empty() => system.push(text),
                 blocks::Message::System(text) => {
                     prompt.push(json!({"role": "user", "content": reminder(&text)}), &path);

@@ -2,12 +2,14 @@
 //!
 //! - Arguments of calls are objects in Ollama's form, and texts in OpenAI's.
 //! - Ollama's clients send calls and results without ids: [`CallIds`] gives them some.
+//! - Images are refused, but for those before the last answer: see `wire/message/pictures.rs`.
 
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
 use crate::wire::call_ids::CallIds;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
+use crate::wire::message::pictures::{SENT_PICTURE, before_last_answer, is_assistants};
 use crate::wire::message::tool_call;
 
 /// # Errors
@@ -15,8 +17,10 @@ use crate::wire::message::tool_call;
 pub fn translated(messages: &[Value]) -> Result<Vec<Value>, ApiError> {
     let mut calls = CallIds::default();
     let mut read = Vec::with_capacity(messages.len());
+    let answered = before_last_answer(messages, is_assistants);
     for (n, message) in messages.iter().enumerate() {
-        read.push(translated_one(message, &format!("messages[{n}]"), &mut calls)?);
+        let path = format!("messages[{n}]");
+        read.push(translated_one(message, &path, n < answered, &mut calls)?);
     }
     Ok(read)
 }
@@ -24,18 +28,38 @@ pub fn translated(messages: &[Value]) -> Result<Vec<Value>, ApiError> {
 /// # Errors
 /// Where `images` has one.
 pub fn refuse_images(fields: &Fields<'_>) -> Result<(), ApiError> {
-    if fields.list("images")?.is_some_and(|images| !images.is_empty()) {
+    if has_images(fields)? {
         let path = fields.path("images");
-        let message = format!("`{path}` is not supported: hobd's models read text alone");
+        let message = format!(
+            "`{path}` is not supported: Hob reads no images; leave it out, or say in the text what it shows"
+        );
         return Err(unsupported(path, message));
     }
     Ok(())
 }
 
-fn translated_one(message: &Value, path: &str, calls: &mut CallIds) -> Result<Value, ApiError> {
+fn has_images(fields: &Fields<'_>) -> Result<bool, ApiError> {
+    Ok(fields.list("images")?.is_some_and(|images| !images.is_empty()))
+}
+
+/// `is_answered`: an answer follows the message.
+fn translated_one(
+    message: &Value,
+    path: &str,
+    is_answered: bool,
+    calls: &mut CallIds,
+) -> Result<Value, ApiError> {
     let fields = Fields::of(message, path)?;
-    refuse_images(&fields)?;
+    let has_words = is_answered && fields.string("role")? == Some("user") && has_images(&fields)?;
+    if !has_words {
+        refuse_images(&fields)?;
+    }
     let mut read = fields.object().clone();
+    if has_words {
+        let text = fields.string("content")?.filter(|text| !text.is_empty());
+        let lines: Vec<&str> = text.into_iter().chain([SENT_PICTURE]).collect();
+        read.insert("content".into(), lines.join("\n").into());
+    }
     for name in ["images", "thinking", "tool_name", "tool_calls"] {
         read.shift_remove(name);
     }
@@ -140,5 +164,17 @@ mod tests {
         }
         let plain = json!({"role": "user", "content": "x", "images": []});
         assert_eq!(translated(&[plain]).unwrap()[0], json!({"role": "user", "content": "x"}));
+    }
+
+    #[test]
+    fn words_stand_in_place_of_images_that_were_answered() {
+        let answer = json!({"role": "assistant", "content": "A cat."});
+        let seen =
+            |text: &str| json!({"role": "user", "content": text, "images": ["aGk=", "aGk="]});
+        let read = translated(&[seen("Look"), seen(""), answer.clone()]).unwrap();
+        let words = json!({"role": "user", "content": format!("Look\n{SENT_PICTURE}")});
+        assert_eq!(read, [words, json!({"role": "user", "content": SENT_PICTURE}), answer.clone()]);
+        let error = translated(&[answer, seen("Look")]).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("messages[1].images"));
     }
 }

@@ -15,6 +15,7 @@ use super::{local_shell, tool_search};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, wrong_type};
 use crate::wire::freeform;
+use crate::wire::message::pictures::{is_assistants, words_for_pictures};
 use crate::wire::message::{PICTURE, tool_call, unsupported_part};
 
 /// The messages of a chat, and the path of the item that each begins with.
@@ -34,8 +35,8 @@ impl Input {
         match input {
             Value::String(text) => read.push(json!({"role": "user", "content": text}), "input"),
             Value::Array(items) => {
-                for (n, item) in items.iter().enumerate() {
-                    read.item(item, &format!("input[{n}]"))?;
+                for (n, item) in words_for_pictures(items, is_of_model).enumerate() {
+                    read.item(&item, &format!("input[{n}]"))?;
                 }
             }
             other => return Err(wrong_type("input", "a string or an array of items", other)),
@@ -194,6 +195,11 @@ impl Input {
         }
         self.messages.last_mut().expect("one was added where there was none")
     }
+}
+
+/// Whether an item is a part of an answer.
+fn is_of_model(item: &Value) -> bool {
+    is_assistants(item) || item["type"].as_str().is_some_and(|kind| kind.ends_with("_call"))
 }
 
 /// Whether an answer has neither text nor calls.
