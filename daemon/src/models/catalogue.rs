@@ -14,10 +14,12 @@ use hob_models::{
     ProbeCache, Roots, Source, discover,
 };
 use hob_prewarm::PrefixName;
+use hob_runtime::Residency;
 use hob_runtime::backend::Offload;
 use hob_slots::store::StoreReader;
 use hob_slots::usage::total_bytes;
 use hob_slots::{FileDigest, ModelHash, SavedContents, Timestamp};
+use tokio::sync::watch;
 
 use super::devices::{DeviceSettings, share_memory};
 use super::entry::{self, Contexts, Entry, SavedKv};
@@ -55,6 +57,8 @@ pub struct Options {
     pub kept: Option<StoreReader>,
     pub naming: Naming,
     pub current: CurrentModel,
+    /// Of the current model's weights.
+    pub residency: watch::Receiver<Residency>,
     /// The flag or variable that chooses the model at each start: a switch holds for this run.
     pub fixed: Option<String>,
     /// The flag or variable that sets the context.
@@ -273,7 +277,8 @@ impl Catalogue {
     fn without_entries(&self, models: &[ModelFile], problems: Vec<String>) -> ModelList {
         let memory = MachineMemory::read();
         let current = &self.options.current;
-        let running = models.iter().find(|model| self.runs(model));
+        let has_memory = *self.options.residency.borrow() != Residency::Unloaded;
+        let running = models.iter().find(|model| has_memory && self.runs(model));
         let demand = self.options.context.demand(current.context.tokens);
         let running = running.map(|model| model.estimate(&demand));
         let offload = current.offload.as_ref();

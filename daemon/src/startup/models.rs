@@ -37,6 +37,7 @@ pub(super) fn catalogue(
             draft_model: opened.draft_model.clone(),
             recall_model: opened.recall_model.clone(),
         },
+        residency: opened.engine.residency(),
         fixed: resolved.fixed(Key::Model).map(ToString::to_string),
         fixed_context: resolved.fixed(Key::Ctx).map(ToString::to_string),
         failure: model_switch.failure().cloned(),

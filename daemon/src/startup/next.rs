@@ -100,7 +100,9 @@ mod tests {
 
     use hob_config::{Flags, Settings, Sources, UserDirs};
     use hob_models::ChosenContext;
+    use hob_runtime::Residency;
     use hob_slots::{ModelHash, Timestamp};
+    use tokio::sync::watch;
 
     use super::*;
     use crate::models::{CurrentModel, DeviceSettings, ModelSampling, Options, Refusal};
@@ -202,6 +204,7 @@ mod tests {
             kept: None,
             naming: Box::new(|_| ModelHash([0; 8])),
             current,
+            residency: watch::channel(Residency::Resident).1,
             fixed: None,
             fixed_context: None,
             failure: None,

@@ -91,6 +91,24 @@ fn embeddings_keep_the_weights_loaded() {
     }
 }
 
+#[cfg(feature = "llama")]
+#[test]
+fn a_model_without_weights_in_memory_frees_none_for_another() {
+    const FREE_BYTES: u64 = 1 << 30;
+    let home = Home::new().with(&["--unload-after", "10m"]);
+    let launch = home.launch.clone().env("HOB_TEST_MEMORY_BYTES", FREE_BYTES.to_string());
+    let hobd = launch.start();
+    say(&hobd.client, "room", "My locker code is 48213.");
+    let memory = || {
+        let list = hobd.client.get("/v1/models/local");
+        ["free_bytes", "current_weights_bytes"].map(|name| list[name].as_u64().unwrap())
+    };
+    let [free_bytes, weights_bytes] = memory();
+    assert!(free_bytes > FREE_BYTES && weights_bytes > 0, "{free_bytes}, {weights_bytes}");
+    until_unloaded(&home, &hobd.client);
+    assert_eq!(memory(), [FREE_BYTES, 0]);
+}
+
 #[test]
 fn while_the_model_loads_texts_and_health_are_served_and_requests_wait() {
     let directory = tempfile::tempdir().unwrap();
