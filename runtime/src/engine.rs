@@ -101,6 +101,7 @@ impl Engine {
             graph_nodes: 0,
             draft_tiers: drafter.as_ref().map(|drafter| drafter.tiers.clone()),
             drafter,
+            draft_failure: None,
             costs: if options.micro_batch_target.is_some() {
                 CostCurve::measured(model.kv_on_devices())
             } else {

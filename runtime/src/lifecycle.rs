@@ -74,12 +74,13 @@ pub(crate) fn run(
 
 /// Runs a worker on a new context, and `first` before all other commands.
 fn serve_loaded(
-    core: Core,
+    mut core: Core,
     first: Option<Command>,
     inbox: &mpsc::Receiver<Command>,
     mut on_context: impl FnMut(),
 ) -> Result<(Core, Exit), Box<NoContext>> {
     core.pulse.begin(Activity::Loading);
+    core.draft_failure = None;
     let model = core.model.clone();
     let draft_model = core.drafter.as_ref().map(|drafter| drafter.model().clone());
     let shape = core.options.shape(model.facts());
@@ -91,6 +92,7 @@ fn serve_loaded(
         parts.take().expect("with_context() calls this once")
     };
     let made = model.with_context(shape, &mut |backend| {
+        let mut draft_failure = None;
         if let (Some(draft_model), Some(shape)) = (&draft_model, draft_shape) {
             let made = draft_model.with_context(shape, &mut |drafts| {
                 let (core, first) = take();
@@ -98,8 +100,10 @@ fn serve_loaded(
             });
             let Err(error) = made else { return };
             warn!(%error, "answers have no draft model");
+            draft_failure = Some(error.to_string());
         }
-        let (core, first) = take();
+        let (mut core, first) = take();
+        core.draft_failure = draft_failure;
         exit = Some(Worker::new(backend, None, core).run(first, inbox));
     });
     match made {

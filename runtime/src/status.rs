@@ -37,6 +37,8 @@ pub struct EngineStatus {
     pub counters: EngineCounters,
     /// Of the draft model, if there is one.
     pub draft_model: Option<DraftModelCounters>,
+    /// Why it has no context, and answers have none of its guesses.
+    pub draft_failure: Option<String>,
     /// How the KV of aged conversations is rounded, if it is to be.
     pub lossy: Option<LossyStatus>,
 }

@@ -180,10 +180,9 @@ pub async fn status(State(shared): State<Shared>) -> Result<Json<Status>, ApiErr
         build: devices::built(),
         devices,
         offload: devices::offload_of(models.engine.model().as_ref()),
-        draft_model: current
-            .draft_model
-            .as_ref()
-            .map(|it| draft_model(it, status.draft_model.unwrap_or_default())),
+        draft_model: current.draft_model.as_ref().map(|it| {
+            draft_model(it, status.draft_failure, status.draft_model.unwrap_or_default())
+        }),
         recall_model: current.recall_model.as_ref().map(recall_model),
         slots_lossy: status.lossy.map(lossy_tier),
         slots: slots.into_iter().map(|it| slot(it, &readiness)).collect(),
@@ -237,13 +236,18 @@ fn parked(saved: SavedStatus, speed: Option<f64>) -> Parked {
     Parked { conversation, tokens, tier, memory_tokens, disk_tokens, ready, read_ms }
 }
 
-fn draft_model(current: &CurrentDraftModel, counters: DraftModelCounters) -> DraftModel {
+/// `failure`: why it has no context.
+fn draft_model(
+    current: &CurrentDraftModel,
+    failure: Option<String>,
+    counters: DraftModelCounters,
+) -> DraftModel {
     let DraftModelCounters { drafted_tokens, accepted_tokens, computed_tokens, restored_tokens } =
         counters;
     DraftModel {
         name: current.name.clone(),
         fingerprint: current.fingerprint,
-        refused: current.refused.clone().map(Into::into),
+        refused: current.refused.clone().or(failure).map(Into::into),
         drafted_tokens,
         accepted_tokens,
         computed_tokens,

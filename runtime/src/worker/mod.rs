@@ -152,6 +152,8 @@ pub(crate) struct Core {
     pub draft_tiers: Option<Arc<KvTiers>>,
     /// While there is no context. `None`: there is no draft model.
     pub drafter: Option<DrafterCore>,
+    /// Why the draft model has no context beside the model's.
+    pub draft_failure: Option<String>,
     pub options: EngineOptions,
     /// Turns in the queue, for the bound that `submit` checks.
     pub waiting: Arc<AtomicUsize>,
@@ -506,6 +508,7 @@ fn base_status(core: &Core) -> EngineStatus {
         memory: core.tiers.memory_figures(),
         prefill_tokens_per_second: core.pace.rows_per_second(),
         draft_model: core.drafter.as_ref().map(|drafter| drafter.counters),
+        draft_failure: core.draft_failure.clone(),
         lossy: core.options.lossy.map(|tier| LossyStatus { tier, refused: unrounded(core) }),
         counters: EngineCounters {
             written_bytes: disk.written_bytes.load(Ordering::Relaxed),

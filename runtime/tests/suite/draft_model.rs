@@ -244,6 +244,8 @@ fn a_draft_model_without_weights_costs_the_drafts_alone() {
     let prompt = tokens(&model, &user(TEXT));
     assert_eq!(ask(&engine, answer(&prompt, 40)).tokens.len(), 40);
     assert_eq!(counters(&engine), DraftModelCounters::default());
+    let failure = status(&engine).draft_failure;
+    assert_eq!(failure.as_deref(), Some("the model's weights are not in memory"));
 }
 
 #[test]
