@@ -1,4 +1,4 @@
-import { diskParts, machineParts } from "/pages/memory/bars.js";
+import { cardParts, diskParts, machineParts } from "/pages/memory/bars.js";
 import { runs } from "/pages/memory/blocks.js";
 import { quotaInWords } from "/pages/memory/quota.js";
 import { rowOf, sorted } from "/pages/memory/rows.js";
@@ -43,6 +43,25 @@ test("an unloaded model uses no memory", () => {
   const model = { residency: "unloaded", weights_bytes: 200 };
   const parts = bytesByKind(machineParts({ ...now, model }));
   equal([parts.weights, parts.hot, parts.reserved, parts.others], [0, 0, 0, 650]);
+});
+
+test("what a graphics card holds is in its memory and not in the machine's", () => {
+  const card = { name: "CUDA0", total_bytes: 400, free_bytes: 120, shares_memory: false };
+  const offload = { layers: 3, all_layers: 4, devices: ["CUDA0"], kv: true };
+  const withCard = { ...now, devices: [card], offload };
+  const usage = cardParts(withCard);
+  equal([usage.names, usage.total], ["CUDA0", 400]);
+  equal(bytesByKind(usage), { weights: 150, hot: 30, reserved: 45, others: 55, free: 120 });
+  const machine = bytesByKind(machineParts(withCard));
+  equal([machine.weights, machine.hot, machine.reserved, machine.others], [50, 10, 15, 575]);
+
+  const kvHere = { ...withCard, offload: { ...offload, kv: false } };
+  equal([bytesByKind(cardParts(kvHere)).hot, bytesByKind(machineParts(kvHere)).hot], [0, 40]);
+  const unit = { ...withCard, devices: [{ ...card, shares_memory: true }] };
+  for (const without of [now, unit, { ...withCard, offload: null }]) {
+    equal(cardParts(without), null);
+    equal(bytesByKind(machineParts(without)), bytesByKind(machineParts(now)));
+  }
 });
 
 test("cells of unknown size have an unknown reserve", () => {

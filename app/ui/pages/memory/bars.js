@@ -1,4 +1,4 @@
-// The machine's memory and the disk quota, as bars. Each part has a colour, a pattern and a word.
+// The machine's memory, that of graphics cards and the disk quota, as bars. Each part has a colour, a pattern and a word.
 
 import { bytes, count, html, t } from "/lib.js";
 import { loadingNote } from "./words.js";
@@ -12,24 +12,22 @@ export function Bars({ now }) {
 }
 
 function usage(now) {
+  const cards = cardParts(now);
   return html`
     <${Bar} title=${t("memory.machine")} ...${machineParts(now)} />
+    ${cards && html`<${Bar} title=${t("memory.device", { device: cards.names })} ...${cards} />`}
     ${now.disk && html`<${Bar} title=${t("memory.disk")} ...${diskParts(now.disk)} />`}`;
 }
 
 /** What uses the machine's memory. `bytes` is null where it is unknown. Pure but for the language. */
-export function machineParts({ machine, model, cells, warm }) {
-  const isLoaded = model.residency !== "unloaded";
-  const hot = isLoaded ? cells.used_bytes : 0;
-  const cellsUsed = t("memory.cells.used", { used: cells.used_tokens, all: cells.tokens });
+export function machineParts(now) {
+  const { machine, model, warm } = now;
+  const onCards = shareOnCards(now);
+  const [weights, hot, reserved] = modelParts(now, 1 - onCards.weights, 1 - onCards.kv);
   const parts = [
-    {
-      kind: "weights",
-      bytes: isLoaded ? model.weights_bytes : 0,
-      note: t(`memory.${model.residency}`),
-    },
-    { kind: "hot", bytes: hot, note: cellsUsed },
-    { kind: "reserved", bytes: isLoaded ? reservedBytes(cells) : 0 },
+    { ...weights, note: onCards.weights < 1 && t(`memory.${model.residency}`) },
+    hot,
+    reserved,
     { kind: "warm", bytes: warm.bytes, note: t("memory.of", { bytes: warm.budget_bytes }) },
   ];
   if (!machine) return { parts, total: null };
@@ -39,6 +37,46 @@ export function machineParts({ machine, model, cells, warm }) {
   }
   parts.push({ kind: "free", bytes: free });
   return { parts, total };
+}
+
+/** What uses the memory of graphics cards that have layers of the model; null without one. Pure but for the
+    language. */
+export function cardParts(now) {
+  const cards = cardsOf(now);
+  if (!cards.length) return null;
+  const onCards = shareOnCards(now);
+  const parts = modelParts(now, onCards.weights, onCards.kv);
+  const all = (field) => cards.reduce((sum, card) => sum + card[field], 0);
+  const [total, free] = [all("total_bytes"), all("free_bytes")];
+  parts.push({ kind: "others", bytes: Math.max(0, total - free - sumOf(parts)) });
+  parts.push({ kind: "free", bytes: free });
+  return { names: cards.map(({ name }) => name).join(", "), parts, total };
+}
+
+/** Devices with memory of their own. What one has that shares the machine's is in that. */
+const cardsOf = ({ devices = [], offload }) =>
+  devices.filter(({ name, shares_memory: shares }) => !shares && offload?.devices.includes(name));
+
+/** Of the weights and of the KV. Layers are taken to be of one size. */
+function shareOnCards(now) {
+  if (!cardsOf(now).length) return { weights: 0, kv: 0 };
+  const { layers, all_layers: all, kv } = now.offload;
+  return { weights: layers / all, kv: kv ? layers / all : 0 };
+}
+
+/** These shares of what the model takes while it is loaded. */
+function modelParts({ model, cells }, ofWeights, ofKv) {
+  const isLoaded = model.residency !== "unloaded";
+  const part = (kind, size, share) => ({
+    kind,
+    bytes: !isLoaded ? 0 : size == null ? null : Math.round(size * share),
+  });
+  const cellsUsed = t("memory.cells.used", { used: cells.used_tokens, all: cells.tokens });
+  return [
+    part("weights", model.weights_bytes, ofWeights),
+    { ...part("hot", cells.used_bytes, ofKv), note: ofKv > 0 && cellsUsed },
+    part("reserved", reservedBytes(cells), ofKv),
+  ];
 }
 
 const reservedBytes = ({ bytes, used_bytes }) => (bytes == null ? null : bytes - (used_bytes ?? 0));
