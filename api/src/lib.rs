@@ -6,7 +6,7 @@
 //!   ignored.
 //! - An answer that only the daemon writes and no program of ours reads has its type there.
 //!
-//! Reading order: [`status`], [`device`], [`conversations`], [`turn`], [`learned`], [`documents`].
+//! Reading order: [`status`], [`device`], [`models`], [`conversations`], [`turn`], [`learned`], [`documents`].
 
 use std::borrow::Cow;
 
@@ -14,6 +14,7 @@ pub mod conversations;
 pub mod device;
 pub mod documents;
 pub mod learned;
+pub mod models;
 pub mod status;
 pub mod turn;
 
@@ -21,6 +22,7 @@ pub use conversations::{AnswerMoves, Conversation, ConversationText, Explained, 
 pub use device::{Build, Device, Offload};
 pub use documents::Document;
 pub use learned::LearnedPrefix;
+pub use models::ModelMemory;
 pub use status::Status;
 pub use turn::{Explanation, Progress, Turn};
 

@@ -24,6 +24,7 @@ use std::net::TcpListener;
 
 use common::Home;
 use fake::Daemon;
+use hob_testkit::asset;
 use serde_json::{Value, json};
 
 #[test]
@@ -196,6 +197,27 @@ fn devices_their_memory_and_the_layers_on_them_are_said() {
     assert_eq!(listed["devices"][0]["name"], "CUDA0");
     let unused = home.run(&["models", "--json"], &[("HOB_GPU_LAYERS", "0")], "").json();
     assert_eq!(unused["devices"], json!([]));
+}
+
+#[test]
+fn the_memory_of_the_running_model_counts_for_another_one() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("data/models")).unwrap();
+    fs::copy(asset("hob-tiny-f16.gguf"), home.path("data/models/tiny.gguf")).unwrap();
+    let card = json!({"name": "CUDA0", "description": "a card", "free_bytes": 0});
+    let daemon = Daemon::new(&home).answer("GET /v1/status", 200, json!({"devices": [card]}));
+    let verdict = |layers: &str| {
+        let variables = [("HOB_TEST_MEMORY_BYTES", "1000000"), ("HOB_GPU_LAYERS", layers)];
+        let listed = home.run(&["models", "--json"], &variables, "").json();
+        listed["models"][0]["estimate"]["verdict"].clone()
+    };
+    assert_eq!(verdict("auto"), "too_large");
+    let on_card = json!({"free_bytes": 1_000_000, "device_free_bytes": 1u64 << 40});
+    let daemon = daemon.answer("GET /v1/models/local", 200, on_card);
+    assert_eq!((verdict("auto"), verdict("0")), (json!("fits"), json!("too_large")));
+    let here = json!({"free_bytes": 1u64 << 40, "device_free_bytes": 0});
+    let _daemon = daemon.answer("GET /v1/models/local", 200, here);
+    assert_eq!(verdict("0"), "fits");
 }
 
 #[test]

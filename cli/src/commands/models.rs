@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use hob_api::Device;
+use hob_api::{Device, ModelMemory};
 use hob_config::{Flags, GpuLayers, Key, RunningDaemon, Settings, paths};
 use hob_models::{
     Available, ChosenContext, ContextSettings, Discovery, Estimate, HashCache, MachineMemory,
@@ -59,6 +59,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 struct Machine {
     settings: ContextSettings,
     memory: Option<MachineMemory>,
+    /// As the running daemon says it.
+    next: ModelMemory,
     /// Those that the running daemon knows. This program is built without llama.cpp.
     devices: Vec<Device>,
     /// Whether a daemon has said which those are.
@@ -71,7 +73,8 @@ impl Machine {
         let is_used = settings.gpu_layers != GpuLayers::Count(0) && settings.kv_offload;
         let running = RunningDaemon::read(&settings.data_dir).ok().flatten();
         let client = running.and_then(|running| Client::of(&running, Some(PATIENCE)).ok());
-        let status = client.and_then(|client| client.status().ok());
+        let status = client.as_ref().and_then(|client| client.status().ok());
+        let next = client.and_then(|client| client.get("/v1/models/local").ok());
         let knows_devices = status.is_some();
         let mut devices = status.map_or(Vec::new(), |status| status.devices);
         let names = &settings.device;
@@ -82,20 +85,26 @@ impl Machine {
         let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
         let prefixes = settings.prefix_slots() as u64;
         let settings = ContextSettings::new(ctx.tokens(), (*slots).into(), prefixes, cache_types);
-        Self { settings, memory: MachineMemory::read(), devices, knows_devices }
+        let (memory, next) = (MachineMemory::read(), next.unwrap_or_default());
+        Self { settings, memory, next, devices, knows_devices }
     }
 
     fn usable(&self, host_bytes: u64) -> Available {
         let own = self.devices.iter().filter(|device| !device.shares_memory);
-        Available { host_bytes, device_bytes: own.map(|device| device.free_bytes).sum() }
+        let free_bytes = own.map(|device| device.free_bytes).reduce(u64::saturating_add);
+        let device_bytes = free_bytes.map_or(0, |free| free.max(self.next.device_free_bytes));
+        Available { host_bytes, device_bytes }
     }
 
+    /// What is free, with what a running model would free.
     fn available(&self) -> Option<u64> {
-        self.memory.and_then(|memory| memory.available_bytes)
+        self.next.free_bytes.or_else(|| self.memory?.available_bytes)
     }
 
     fn fit(&self, model: &ModelFile) -> Fit {
-        let usable = self.usable(MachineMemory::usable_bytes(self.memory));
+        let host_bytes = self.available();
+        let host_bytes = host_bytes.unwrap_or_else(|| MachineMemory::usable_bytes(self.memory));
+        let usable = self.usable(host_bytes);
         let chosen = self.settings.context_of(model, usable);
         let estimate = model.estimate(&self.settings.demand(chosen.tokens));
         Fit {

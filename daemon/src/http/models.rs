@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use hob_api::{Device, Offload};
+use hob_api::{Device, ModelMemory, Offload};
 use hob_models::MachineMemory;
 use hob_models::published::{FETCH_COMMAND, Published};
 use hob_slots::{ModelHash, Timestamp};
@@ -69,9 +69,11 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
         directory: options.models_dir.clone(),
         slots: options.context.slots,
         memory: local.memory,
-        free_bytes: local.free_bytes,
-        current_weights_bytes: local.own_weights_bytes,
-        device_free_bytes: local.device_free_bytes,
+        next: ModelMemory {
+            free_bytes: local.free_bytes,
+            current_weights_bytes: local.own_weights_bytes,
+            device_free_bytes: local.device_free_bytes,
+        },
         devices: compute(devices::here).await,
         offload: devices::offload_of(models.engine.model().as_ref()),
     })
@@ -239,10 +241,8 @@ pub struct LocalModels {
     directory: PathBuf,
     slots: u64,
     memory: Option<MachineMemory>,
-    free_bytes: Option<u64>,
-    /// Of the running model's weights, what is in the machine's memory.
-    current_weights_bytes: u64,
-    device_free_bytes: u64,
+    #[serde(flatten)]
+    next: ModelMemory,
     devices: Vec<Device>,
     offload: Option<Offload>,
 }
