@@ -22,7 +22,7 @@ const ENTRIES: [(&str, Option<&str>); 12] = [
     ("general.sampling.top_k", Some("top_k")),
     ("general.sampling.min_p", Some("min_p")),
     ("general.sampling.penalty_repeat", Some("repeat_penalty")),
-    ("general.sampling.penalty_last_n", None),
+    ("general.sampling.penalty_last_n", Some("repeat_last_n")),
     ("general.sampling.sequence", None),
     ("general.sampling.xtc_probability", Some("xtc_probability")),
     ("general.sampling.xtc_threshold", Some("xtc_threshold")),

@@ -7,6 +7,7 @@ export const PARAMETERS = [
   { name: "min_p", min: 0, max: 1, step: 0.01, standard: 0 },
   { name: "top_k", min: 0, max: 1000, step: 1, standard: 0 },
   { name: "repeat_penalty", min: 0.1, max: 10, step: 0.05, standard: 1 },
+  { name: "repeat_last_n", min: -1, max: 1_000_000, step: 1, standard: 64 },
   { name: "frequency_penalty", min: -2, max: 2, step: 0.1, standard: 0 },
   { name: "presence_penalty", min: -2, max: 2, step: 0.1, standard: 0 },
   { name: "max_tokens", min: 1, max: 1_000_000, step: 1, standard: null },

@@ -70,8 +70,10 @@ mod tests {
             ("temp", Some("temperature"), Some(0.6)),
             ("top_k", Some("top_k"), Some(20.0)),
             ("penalty_repeat", Some("repeat_penalty"), Some(1.0)),
+            ("penalty_last_n", Some("repeat_last_n"), Some(-1.0)),
         ]);
-        let json = json!({"temperature": 0.6, "top_k": 20, "repeat_penalty": 1});
+        let json =
+            json!({"temperature": 0.6, "top_k": 20, "repeat_penalty": 1, "repeat_last_n": -1});
         assert_eq!(sampling.to_json(), json);
         assert_eq!(sampling.fields().temperature, Some(0.6));
         assert_eq!(sampling.fields().top_k, Some(20));

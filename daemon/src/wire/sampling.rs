@@ -16,7 +16,7 @@ const MAX_STOP_BYTES: usize = 1024;
 /// Of all texts together.
 const MAX_STOPS_BYTES: usize = 16 * 1024;
 
-/// Longer than any context: what -1 stands for in `max_tokens`.
+/// Longer than any context: what -1 stands for in `max_tokens` and `repeat_last_n`.
 const NO_LIMIT: usize = i32::MAX as usize;
 
 /// Sampling parameters of one source. `None`: the next source decides. The sources in order: the
@@ -33,10 +33,11 @@ pub struct SamplingFields {
     pub repeat_penalty: Option<f32>,
     pub xtc_probability: Option<f32>,
     pub xtc_threshold: Option<f32>,
+    pub repeat_last_n: Option<usize>,
     pub max_tokens: Option<usize>,
 }
 
-const SAMPLING_FIELDS: [&str; 11] = [
+const SAMPLING_FIELDS: [&str; 12] = [
     "temperature",
     "top_p",
     "top_k",
@@ -47,6 +48,7 @@ const SAMPLING_FIELDS: [&str; 11] = [
     "repeat_penalty",
     "xtc_probability",
     "xtc_threshold",
+    "repeat_last_n",
     "max_tokens",
 ];
 
@@ -65,6 +67,7 @@ impl SamplingFields {
             repeat_penalty: repeat_penalty(fields)?,
             xtc_probability: number("xtc_probability", 0.0..=1.0)?,
             xtc_threshold: number("xtc_threshold", 0.0..=1.0)?,
+            repeat_last_n: repeat_last_n(fields)?,
             max_tokens: max_tokens(fields)?,
         })
     }
@@ -110,6 +113,7 @@ impl SamplingFields {
             repeat_penalty: self.repeat_penalty.or(other.repeat_penalty),
             xtc_probability: self.xtc_probability.or(other.xtc_probability),
             xtc_threshold: self.xtc_threshold.or(other.xtc_threshold),
+            repeat_last_n: self.repeat_last_n.or(other.repeat_last_n),
             max_tokens: self.max_tokens.or(other.max_tokens),
         }
     }
@@ -120,6 +124,10 @@ impl SamplingFields {
         let number =
             |number: Option<f32>| Some(Value::from(number?.to_string().parse::<f64>().ok()?));
         let count = |count: Option<usize>| Some(Value::from(count?));
+        let limit = |limit: Option<usize>| match limit {
+            Some(NO_LIMIT) => Some((-1).into()),
+            limit => count(limit),
+        };
         let fields = [
             ("temperature", number(self.temperature)),
             ("top_p", number(self.top_p)),
@@ -131,13 +139,8 @@ impl SamplingFields {
             ("repeat_penalty", number(self.repeat_penalty)),
             ("xtc_probability", number(self.xtc_probability)),
             ("xtc_threshold", number(self.xtc_threshold)),
-            (
-                "max_tokens",
-                match self.max_tokens {
-                    Some(NO_LIMIT) => Some((-1).into()),
-                    max_tokens => count(max_tokens),
-                },
-            ),
+            ("repeat_last_n", limit(self.repeat_last_n)),
+            ("max_tokens", limit(self.max_tokens)),
         ];
         fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
@@ -155,6 +158,7 @@ impl SamplingFields {
             repeat_penalty: self.repeat_penalty.unwrap_or(default.repeat_penalty),
             xtc_probability: self.xtc_probability.unwrap_or(default.xtc_probability),
             xtc_threshold: self.xtc_threshold.unwrap_or(default.xtc_threshold),
+            repeat_window: self.repeat_last_n.unwrap_or(default.repeat_window),
             logit_bias,
         }
     }
@@ -263,6 +267,12 @@ fn repeat_penalty(fields: &Fields<'_>) -> Result<Option<f32>, ApiError> {
     Ok(named("repeat_penalty")?.or(named("repetition_penalty")?))
 }
 
+/// -1: all tokens.
+fn repeat_last_n(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
+    let tokens = fields.integer("repeat_last_n", -1..=i64::from(i32::MAX))?;
+    Ok(tokens.map(|tokens| usize::try_from(tokens).unwrap_or(NO_LIMIT)))
+}
+
 fn stop(fields: &Fields<'_>) -> Result<Vec<String>, ApiError> {
     let texts = match fields.get("stop") {
         None => return Ok(Vec::new()),
@@ -368,6 +378,7 @@ mod tests {
             (json!({"temperature": "hot"}), "temperature"),
             (json!({"top_p": -0.1}), "top_p"),
             (json!({"top_k": 1.5}), "top_k"),
+            (json!({"repeat_last_n": -2}), "repeat_last_n"),
             (json!({"n": 0}), "n"),
             (json!({"n": 1000}), "n"),
             (json!({"max_tokens": -2}), "max_tokens"),

@@ -107,6 +107,20 @@ fn xtc_of_the_models_file_counts_until_a_request_sets_another() {
 }
 
 #[test]
+fn the_window_of_the_repeat_penalty_is_that_of_the_request_or_of_the_models_file() {
+    let shown = |world: &World, extra: Value| {
+        let body = merged(json!({"prompt": "abc", "n_predict": 1}), &extra);
+        world.post("/completion", body).json()["generation_settings"]["repeat_last_n"].clone()
+    };
+    let world = World::new();
+    assert_eq!(shown(&world, json!({})), 64);
+    assert_eq!(shown(&world, json!({"repeat_last_n": -1})), -1);
+    let world = Plan::new().recommends(&[("repeat_last_n", 32.0)]).start();
+    assert_eq!(shown(&world, json!({})), 32);
+    assert_eq!(shown(&world, json!({"repeat_last_n": 0})), 0);
+}
+
+#[test]
 fn wrong_parameters_are_refused_where_they_are_set() {
     let world = World::new();
     answer(&world, json!({}), json!({}));

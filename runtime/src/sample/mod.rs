@@ -17,4 +17,4 @@ mod shortlist;
 pub use logprobs::{LOWEST_LOGPROB, RankedLogprobs, logprobs};
 pub use output::{Output, Pushed};
 pub use params::{Sampling, SamplingError};
-pub use sampler::{REPEAT_WINDOW, Sampler};
+pub use sampler::Sampler;

@@ -19,13 +19,15 @@ pub struct Sampling {
     pub frequency_penalty: f32,
     /// Subtracted once from the logit of every token that was generated.
     pub presence_penalty: f32,
-    /// Divides the odds of the last 64 tokens, the prompt's included; 1 changes nothing.
+    /// Divides the odds of the tokens in `repeat_window`; 1 changes nothing.
     pub repeat_penalty: f32,
     /// How often a draw leaves out the likeliest tokens: of those at least as likely as `xtc_threshold`, all but
     /// the least likely one (llama.cpp's XTC). 0 never does.
     pub xtc_probability: f32,
     /// Of the tokens that the other filters keep. Above 0.5 no two tokens are as likely, and all are kept.
     pub xtc_threshold: f32,
+    /// So many of the last tokens, the prompt's included.
+    pub repeat_window: usize,
     /// Added to the logits of single tokens.
     pub logit_bias: Vec<(Token, f32)>,
 }
@@ -43,6 +45,7 @@ impl Default for Sampling {
             repeat_penalty: 1.0,
             xtc_probability: 0.0,
             xtc_threshold: 0.1,
+            repeat_window: 64,
             logit_bias: Vec::new(),
         }
     }

@@ -21,13 +21,14 @@ use crate::wire::message::reminder;
 use crate::wire::sampling::refuse;
 
 /// Further fields that the chat's body has under the same name.
-const PASSED_ON: [&str; 17] = [
+const PASSED_ON: [&str; 18] = [
     "conversation",
     "frequency_penalty",
     "max_tokens",
     "min_p",
     "model",
     "presence_penalty",
+    "repeat_last_n",
     "repeat_penalty",
     "repetition_penalty",
     "return_progress",

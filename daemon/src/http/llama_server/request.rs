@@ -11,7 +11,7 @@ use crate::http::translation::{self, behind, copied};
 use crate::wire::fields::{Fields, unsupported, whole, wrong_type};
 
 /// Further fields that mean the same here as for OpenAI's routes.
-const PASSED_ON: [&str; 20] = [
+const PASSED_ON: [&str; 21] = [
     "conversation",
     "frequency_penalty",
     "id_slot",
@@ -20,6 +20,7 @@ const PASSED_ON: [&str; 20] = [
     "n",
     "post_sampling_probs",
     "presence_penalty",
+    "repeat_last_n",
     "repeat_penalty",
     "repetition_penalty",
     "return_progress",

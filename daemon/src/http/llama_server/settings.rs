@@ -1,7 +1,7 @@
 //! `generation_settings`: how the answer was sampled. What Hob has not is written as switched off.
 
 use hob_runtime::Vocabulary;
-use hob_runtime::sample::{REPEAT_WINDOW, Sampling};
+use hob_runtime::sample::Sampling;
 use serde_json::{Value, json};
 
 use super::request::AnswerFields;
@@ -50,7 +50,7 @@ pub fn of_sampling(sampling: &Sampling) -> Value {
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
         "min_p": sampling.min_p,
-        "repeat_last_n": REPEAT_WINDOW,
+        "repeat_last_n": repeat_last_n(sampling.repeat_window),
         "repeat_penalty": sampling.repeat_penalty,
         "presence_penalty": sampling.presence_penalty,
         "frequency_penalty": sampling.frequency_penalty,
@@ -68,6 +68,11 @@ pub fn of_sampling(sampling: &Sampling) -> Value {
         "n_discard": 0,
         "min_keep": 0,
     })
+}
+
+/// -1: all tokens.
+fn repeat_last_n(window: usize) -> i32 {
+    i32::try_from(window).ok().filter(|window| *window != i32::MAX).unwrap_or(-1)
 }
 
 /// Null stands for minus infinity: with `ignore_eos` no token ends the answer.

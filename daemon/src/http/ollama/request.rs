@@ -23,13 +23,14 @@ const PASSED_ON: [&str; 7] = [
 ];
 
 /// Of `options`, those that are sampling parameters of OpenAI's form.
-const OPTIONS: [&str; 8] = [
+const OPTIONS: [&str; 9] = [
     "temperature",
     "top_k",
     "top_p",
     "min_p",
     "stop",
     "repeat_penalty",
+    "repeat_last_n",
     "presence_penalty",
     "frequency_penalty",
 ];
@@ -37,13 +38,14 @@ const OPTIONS: [&str; 8] = [
 /// Paths in OpenAI's form, and Ollama's own. The first that fits counts.
 pub type Names = [(&'static str, &'static str)];
 
-const COMMON: [(&str, &str); 12] = [
+const COMMON: [(&str, &str); 13] = [
     ("temperature", "options.temperature"),
     ("top_k", "options.top_k"),
     ("top_p", "options.top_p"),
     ("min_p", "options.min_p"),
     ("stop", "options.stop"),
     ("repeat_penalty", "options.repeat_penalty"),
+    ("repeat_last_n", "options.repeat_last_n"),
     ("presence_penalty", "options.presence_penalty"),
     ("frequency_penalty", "options.frequency_penalty"),
     ("seed", "options.seed"),

@@ -15,7 +15,7 @@ use crate::wire::fields::{Fields, unsupported};
 use crate::wire::sampling::refuse;
 
 /// Fields of OpenAI and of other servers that a chat has under the same name.
-const SAME: [&str; 15] = [
+const SAME: [&str; 16] = [
     "model",
     "stream",
     "temperature",
@@ -31,6 +31,7 @@ const SAME: [&str; 15] = [
     "repetition_penalty",
     "xtc_probability",
     "xtc_threshold",
+    "repeat_last_n",
 ];
 
 /// Fields of `hob` that say where a chat goes on: here other fields do.

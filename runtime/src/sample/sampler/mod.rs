@@ -19,9 +19,6 @@ use super::logprobs::{LOWEST_LOGPROB, RankedLogprobs};
 use super::params::Sampling;
 use super::shortlist::{self, Candidate};
 
-/// Tokens that the repeat penalty covers.
-pub const REPEAT_WINDOW: usize = 64;
-
 /// What a token is drawn from. `highest`: the logit of the likeliest.
 enum Candidates {
     /// Nothing is drawn.
@@ -40,7 +37,8 @@ enum Candidates {
 pub struct Sampler {
     sampling: Sampling,
     random: Pcg64Mcg,
-    recent: VecDeque<Token>, // The last `REPEAT_WINDOW` tokens, the prompt's included.
+    recent: VecDeque<Token>, // Those that the repeat penalty covers, if there is one.
+    repeated: BTreeMap<Token, usize>, // How often each of them is among them.
     generated: BTreeMap<Token, u32>,
     excludes: bool, // The latest choice left out the likeliest tokens: its odds do, too.
     // Reused between choices.
@@ -55,7 +53,8 @@ impl Sampler {
         Self {
             sampling: sampling.clone(),
             random: Pcg64Mcg::seed_from_u64(seed),
-            recent: VecDeque::with_capacity(REPEAT_WINDOW),
+            recent: VecDeque::new(),
+            repeated: BTreeMap::new(),
             generated: BTreeMap::new(),
             excludes: false,
             shortlist: Vec::new(),
@@ -66,7 +65,7 @@ impl Sampler {
 
     /// Adds the prompt to the recent tokens, for the repeat penalty.
     pub fn prime(&mut self, prompt: &[Token]) {
-        let tail = prompt.len().saturating_sub(REPEAT_WINDOW);
+        let tail = prompt.len().saturating_sub(self.sampling.repeat_window);
         prompt[tail..].iter().for_each(|&token| self.remember(token));
     }
 
@@ -148,10 +147,20 @@ impl Sampler {
     }
 
     fn remember(&mut self, token: Token) {
-        if self.recent.len() == REPEAT_WINDOW {
-            self.recent.pop_front();
+        if !self.sampling.repeats_cost() {
+            return;
         }
         self.recent.push_back(token);
+        *self.repeated.entry(token).or_default() += 1;
+        if self.recent.len() > self.sampling.repeat_window
+            && let Some(oldest) = self.recent.pop_front()
+            && let Some(count) = self.repeated.get_mut(&oldest)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.repeated.remove(&oldest);
+            }
+        }
     }
 
     fn reshape(&mut self, logits: &mut [f32]) {
@@ -168,12 +177,8 @@ impl Sampler {
         }
         if self.sampling.repeats_cost() {
             let penalty = self.sampling.repeat_penalty;
-            for (nth, &token) in self.recent.iter().enumerate() {
-                if self.recent.iter().take(nth).all(|&earlier| earlier != token) {
-                    change(token, &|logit| {
-                        if logit > 0.0 { logit / penalty } else { logit * penalty }
-                    });
-                }
+            for &token in self.repeated.keys() {
+                change(token, &|logit| if logit > 0.0 { logit / penalty } else { logit * penalty });
             }
         }
         for (&token, &count) in &self.generated {

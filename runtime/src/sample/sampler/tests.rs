@@ -209,18 +209,27 @@ fn frequency_grows_with_the_count_and_presence_does_not() {
 }
 
 #[test]
-fn the_repeat_penalty_looks_back_64_tokens_into_the_prompt() {
+fn the_repeat_penalty_looks_back_64_tokens_into_the_prompt_or_as_many_as_are_set() {
     let sampling = Sampling { repeat_penalty: 2.0, ..Sampling::greedy() };
-    let after = |prompt: &[Token], logits: &[f32]| {
-        let mut sampler = Sampler::new(&sampling);
+    let with = |sampling: &Sampling, prompt: &[Token], logits: &[f32]| {
+        let mut sampler = Sampler::new(sampling);
         sampler.prime(prompt);
         sampler.choose(&mut logits.to_vec())
     };
+    let after = |prompt: &[Token], logits: &[f32]| with(&sampling, prompt, logits);
     assert_eq!(after(&[Token(0), Token(0)], &[1.5, 1.0]), Some(Token(1)));
     assert_eq!(after(&[Token(0)], &[-1.0, -1.5]), Some(Token(1)), "worse below zero too");
     let mut long_ago = vec![Token(0)];
-    long_ago.extend([Token(2); REPEAT_WINDOW]);
+    long_ago.extend([Token(2); 64]);
     assert_eq!(after(&long_ago, &[1.5, 1.0, 0.0]), Some(Token(0)));
+    for (repeat_window, chosen) in [(0, 0), (64, 0), (65, 1), (usize::MAX, 1)] {
+        let sampling = Sampling { repeat_window, ..sampling.clone() };
+        let token = with(&sampling, &long_ago, &[1.5, 1.0, 0.0]);
+        assert_eq!(token, Some(Token(chosen)), "{repeat_window}");
+    }
+    let mut twice = Sampler::new(&Sampling { repeat_window: 2, ..sampling });
+    [0, 0, 1].map(Token).iter().for_each(|&token| twice.accept(token));
+    assert_eq!(twice.choose(&mut [1.5, 1.2, 1.0]), Some(Token(2)), "one of two has left");
 }
 
 #[test]
