@@ -66,8 +66,7 @@ pub fn children(process: &str) -> Vec<String> {
 
 /// The path of another program of the workspace, built from `package`.
 pub fn beside_us(program: &str, package: &str) -> Result<PathBuf> {
-    let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
-    let path = std::env::current_exe()?.with_file_name(file);
+    let path = std::env::current_exe()?.with_file_name(program);
     if !path.is_file() {
         bail!(
             "{} does not exist: build it with `cargo build --release -p {package}`",
