@@ -14,8 +14,7 @@ pub struct SamplingEntry {
     pub value: Option<f64>,
 }
 
-/// Hob has no `mirostat`. Its penalty covers the last 64 tokens, which is llama.cpp's default for `penalty_last_n`,
-/// and its samplers have one order, llama.cpp's default for `sequence`.
+/// Hob has no `mirostat`, and its samplers have one order, llama.cpp's default for `sequence`.
 const ENTRIES: [(&str, Option<&str>); 12] = [
     ("general.sampling.temp", Some("temperature")),
     ("general.sampling.top_p", Some("top_p")),
