@@ -32,6 +32,7 @@
 //! - `cells`, `cell_numbers`: every change of a slot's cells
 //! - `change_log`: evictions and changes for the cache map
 //! - `usage`: reports the use of KV to the eviction policy
+//! - `status`: the figures of the engine
 //! - `unloaded`: commands while the weights are not in memory
 //! - `warm_up`: loads a device's kernels before turns need them
 
@@ -64,6 +65,7 @@ mod room;
 mod running;
 mod save;
 mod slot;
+mod status;
 mod step;
 mod tile;
 mod unloaded;
@@ -72,11 +74,11 @@ mod warm_up;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, Registry, SlotId, Timestamp, Token};
+use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, Registry, SlotId, Timestamp};
 
 use crate::backend::{Backend, Model, Sequence};
 use crate::command::{Command, Reply};
@@ -87,7 +89,7 @@ use crate::heartbeat::{Activity, Pulse};
 use crate::map::EvictionReason;
 use crate::options::EngineOptions;
 use crate::pace::Pace;
-use crate::status::{BusyStatus, EngineCounters, EngineStatus, LossyStatus, SlotState, SlotStatus};
+use crate::status::{BusyStatus, EngineCounters};
 use crate::tiers::KvTiers;
 use crate::turn::TurnError;
 
@@ -444,37 +446,6 @@ impl<'b> Worker<'b> {
         (self.core, self.exit)
     }
 
-    fn status(&self) -> EngineStatus {
-        let base = base_status(&self.core);
-        let drafter = self.drafter.as_ref();
-        let mut slots = self.slots.iter().map(|slot| SlotStatus {
-            slot: slot.id,
-            conversation: slot.conversation().cloned(),
-            adapters: slot.adapters.clone(),
-            tokens: slot.timeline.len(),
-            away_tokens: slot.timeline.len().saturating_sub(slot.cells.len()),
-            state: slot.state(),
-        });
-        let slots_of_conversations = slots.by_ref().take(self.core.options.slots).collect();
-        EngineStatus {
-            slots: slots_of_conversations,
-            prefixes: slots.collect(),
-            waiting: self.queue.len(),
-            used_tokens: self.used_tokens(),
-            draft_model: drafter.map(|drafter| drafter.core.counters).or(base.draft_model),
-            ..base
-        }
-    }
-
-    /// What an anonymous turn has left in the cells of a slot: nothing while a turn runs there, or if it must not
-    /// reach the disk.
-    fn unnamed_tokens(&self, id: SlotId) -> Vec<Token> {
-        let mut slots = self.slots.iter().take(self.core.options.slots);
-        let slot = slots.find(|slot| slot.id == id);
-        let slot = slot.filter(|slot| slot.state() == SlotState::Free && !slot.in_memory);
-        slot.map_or(Vec::new(), |slot| slot.timeline.tokens().to_vec())
-    }
-
     fn now(&self) -> Timestamp {
         (self.core.options.clock)()
     }
@@ -492,48 +463,4 @@ impl<'b> Worker<'b> {
     fn is_plain(&self) -> bool {
         self.core.model.facts().memory.is_plain()
     }
-}
-
-/// The status fields that need no context.
-fn base_status(core: &Core) -> EngineStatus {
-    let (memory_bytes, memory_budget_bytes) = core.tiers.memory_bytes();
-    let (unsaved_bytes, unsaved_budget_bytes) = core.tiers.unsaved_bytes();
-    let disk = core.tiers.counters();
-    EngineStatus {
-        context_tokens: core.options.context_tokens,
-        memory_bytes,
-        memory_budget_bytes,
-        unsaved_bytes,
-        unsaved_budget_bytes,
-        memory: core.tiers.memory_figures(),
-        prefill_tokens_per_second: core.pace.rows_per_second(),
-        draft_model: core.drafter.as_ref().map(|drafter| drafter.counters),
-        draft_failure: core.draft_failure.clone(),
-        lossy: core.options.lossy.map(|tier| LossyStatus { tier, refused: unrounded(core) }),
-        counters: EngineCounters {
-            written_bytes: disk.written_bytes.load(Ordering::Relaxed),
-            read_bytes: disk.read_bytes.load(Ordering::Relaxed),
-            write_errors: disk.write_errors.load(Ordering::Relaxed),
-            rejected_files: disk.rejected.load(Ordering::Relaxed),
-            lost_blocks: disk.lost_blocks.load(Ordering::Relaxed),
-            longest_lock_micros: disk.longest_lock_micros.load(Ordering::Relaxed),
-            tier_panics: disk.panics.load(Ordering::Relaxed),
-            read_ahead_bytes: disk.read_ahead_bytes.load(Ordering::Relaxed),
-            indexed_ahead: disk.indexed_ahead.load(Ordering::Relaxed),
-            indexed_late: disk.indexed_late.load(Ordering::Relaxed),
-            embedded: disk.embedded.load(Ordering::Relaxed),
-            ..core.counters
-        },
-        ..EngineStatus::default()
-    }
-}
-
-/// Why no KV is rounded.
-fn unrounded(core: &Core) -> Option<String> {
-    let memory = core.model.facts().memory;
-    if !memory.is_plain() {
-        return Some(format!("the model has a {memory} memory, whose KV stays exact"));
-    }
-    let unknown = core.tiers.counters().unknown_layouts.load(Ordering::Relaxed) > 0;
-    unknown.then(|| "the model's KV has a layout that is not known, and stays exact".to_owned())
 }

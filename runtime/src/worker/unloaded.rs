@@ -6,7 +6,8 @@ use std::sync::mpsc::Receiver;
 
 use hob_slots::SlotId;
 
-use super::{Core, base_status};
+use super::Core;
+use super::status::base_status;
 use crate::adapters::Adapters;
 use crate::command::{Command, Reply};
 use crate::heartbeat::Activity;
