@@ -24,6 +24,10 @@ impl Worker<'_> {
         CellNumbers::count(self.slots.iter().map(|slot| &slot.cells))
     }
 
+    pub(super) fn free_cells(&self) -> usize {
+        self.core.options.context_tokens.saturating_sub(self.used_tokens())
+    }
+
     /// Whether the backend has cells at exactly the slots' resident positions, as far as it tells.
     pub(super) fn cells_agree(&self) -> bool {
         let agrees = |slot: &Slot| {

@@ -10,7 +10,7 @@
 //! - `slot`: a sequence; `running`: the turn that runs in it
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
 //! - `background`: prewarms and speculative prefills, and how they yield
-//! - `restore`: imports saved KV
+//! - `restore`: fetches saved KV, and waits for it; `import`: puts it into cells
 //! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `plan`: the rows of the next micro-batch; `tile`: how many fill a tile of attention
 //! - `beside`: parks idle conversations that slow others
@@ -53,6 +53,7 @@ mod follow;
 mod gather;
 mod heads;
 mod hot;
+mod import;
 mod mark;
 mod notes;
 mod plan;
