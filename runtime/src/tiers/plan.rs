@@ -7,13 +7,14 @@
 //!   block that a branch ends in the middle of is found.
 //! - A turn that answers computes its prompt's last token, for the logits: it is not fetched.
 
-use std::collections::{HashMap, HashSet};
+mod matching;
+
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hob_slots::content::Import;
-use hob_slots::format::{BranchRef, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
+use hob_slots::format::{SegmentRef, SlotRecord, SnapshotRef};
 use hob_slots::lineage::{first_lossy, first_moved, views_within};
 use hob_slots::store::Miss;
 use hob_slots::{
@@ -21,41 +22,15 @@ use hob_slots::{
 };
 
 use super::counters::Counters;
+use super::group::MaxGroup;
 use super::passages::Labelled;
 use super::shared::{Known, Shared};
 use super::{other_model, residence};
-use crate::backend::Model;
 use crate::fault::{self, Place};
 use crate::miss::MissReason;
 use crate::position::narrow;
 
-/// What is imported at once, at most. Answers wait meanwhile.
-#[derive(Clone, Copy)]
-pub(crate) struct MaxGroup {
-    pub blocks: usize,
-    /// Unless one block has more.
-    bytes: u64,
-}
-
-impl MaxGroup {
-    /// 1.5 MB of a model of half a billion weights.
-    const ON_PROCESSOR: Self = Self { blocks: 2, bytes: 16 << 20 };
-
-    /// Each group is copied and waited for once a layer for K, and once for V. On an H100, 32,768 tokens in the
-    /// shape of Qwen2.5-7B took 505 ms in groups of two and 429 in groups of eight, and 2,048 tokens 34 and 41:
-    /// the first group is imported once all of it is read.
-    const ON_DEVICES: Self = Self { blocks: 4, bytes: 32 << 20 };
-
-    pub fn of(model: &dyn Model) -> Self {
-        if model.kv_on_devices() { Self::ON_DEVICES } else { Self::ON_PROCESSOR }
-    }
-
-    /// How many blocks of about `block_bytes` make a group; 0: unknown.
-    fn of_blocks(self, block_bytes: u64) -> usize {
-        let fitting = self.bytes.checked_div(block_bytes).unwrap_or(u64::MAX);
-        usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, self.blocks)
-    }
-}
+use matching::{branch_ends, parts_of_blocks, snapshots_of, snapshots_within};
 
 #[derive(Clone, Debug)]
 pub struct FetchRequest {
@@ -129,13 +104,8 @@ impl Plan {
         fault::point(Place::Reader);
         let mut miss = None;
         let record = find_record(shared, request, &mut miss);
-        if let (Some(record), Some(store), false) = (&record, &shared.store, request.record_only) {
-            let (model, conversation) = (shared.fingerprint, &record.conversation);
-            let in_memory = shared.records().summary(conversation).is_some_and(|it| it.in_memory);
-            // Of one that must stay in memory the name is not written either.
-            if !in_memory {
-                shared.marks.restore(store, model, conversation, request.number, &is_wanted);
-            }
+        if let Some(record) = record.as_deref().filter(|_| !request.record_only) {
+            mark_use(shared, &record.conversation, request.number, &is_wanted);
         }
         let expected = expected(request, record.as_deref());
         let goes_back = goes_back(request, record.as_deref(), expected);
@@ -168,12 +138,9 @@ impl Plan {
                 Sought::Snapshots(wholes)
             }
         };
-        let recorded = record.iter().flat_map(|record| &record.blocks).map(|block| block.bytes);
-        let seen = shared.block_bytes.load(Ordering::Relaxed) as u64;
-        let max_group = MaxGroup::of(shared.model.as_ref());
         // A group has its cells while it is imported, also those of hot tokens in its first block.
         let fitting = (room / BLOCK_TOKENS).max(1);
-        let group_blocks = max_group.of_blocks(recorded.max().unwrap_or(0).max(seen)).min(fitting);
+        let group_blocks = MaxGroup::blocks_of(shared, record.as_deref()).min(fitting);
         Self {
             hot,
             goes_back: goes_back.is_some(),
@@ -203,8 +170,7 @@ impl Plan {
             sought: Sought::Blocks(blocks),
             views: Vec::new(),
             partials: Vec::new(),
-            group_blocks: MaxGroup::of(shared.model.as_ref())
-                .of_blocks(shared.block_bytes.load(Ordering::Relaxed) as u64),
+            group_blocks: MaxGroup::blocks_of(shared, None),
             miss: None,
         }
     }
@@ -374,63 +340,18 @@ fn find_record(
     }
 }
 
-/// Whole blocks of branches that are a part of a block of `timeline`, the longest at each start.
-fn branch_ends<'r>(
-    branches: impl Iterator<Item = &'r BranchRef>,
-    timeline: &Timeline,
-    limit: usize,
-) -> Vec<(BlockId, Range<usize>)> {
-    let mut ends: HashMap<usize, (BlockId, Range<usize>)> = HashMap::new();
-    for object in branches.filter(|object| object.kind == ObjectKind::Block) {
-        let range = object.start as usize..object.end as usize;
-        let blocks = timeline.blocks();
-        let Ok(at) = blocks.binary_search_by_key(&range.start, |block| block.range.start) else {
-            continue;
-        };
-        let is_part = range.end < blocks[at].range.end && range.end <= limit;
-        let is_longer = ends.get(&range.start).is_none_or(|(_, known)| known.end < range.end);
-        if is_part && is_longer && timeline.id_at(range.end) == object.id {
-            ends.insert(range.start, (object.id, range));
-        }
+/// Marks the conversation on disk as in use. The disk does not get the name of one that must stay in memory.
+fn mark_use(
+    shared: &Shared,
+    conversation: &ConversationId,
+    number: u64,
+    is_wanted: impl Fn() -> bool,
+) {
+    let Some(store) = &shared.store else { return };
+    let in_memory = shared.records().summary(conversation).is_some_and(|it| it.in_memory);
+    if !in_memory {
+        shared.marks.restore(store, shared.fingerprint, conversation, number, is_wanted);
     }
-    ends.into_values().collect()
-}
-
-/// The blocks in which these snapshots are, up to there: what took a snapshot inside a block has exported the
-/// block so far.
-fn parts_of_blocks(
-    snapshots: &[SnapshotRef],
-    timeline: &Timeline,
-) -> impl Iterator<Item = (BlockId, Range<usize>)> {
-    snapshots.iter().filter_map(move |snapshot| {
-        let end = snapshot.position as usize;
-        let within = |block: &&Block| block.range.start < end && end < block.range.end;
-        let block = timeline.blocks().iter().find(within)?;
-        Some((timeline.id_at(end), block.range.start..end))
-    })
-}
-
-/// Snapshots of the record and of its branches that match this prompt, by position. The one at the
-/// prompt's end cannot be restored for an answer, which computes the last token; the next record
-/// goes on naming it for a prompt that continues there.
-fn snapshots_of(
-    record: Option<&SlotRecord>,
-    timeline: &Timeline,
-    expected: usize,
-) -> Vec<SnapshotRef> {
-    let Some(record) = record else { return Vec::new() };
-    let own = record.snapshots.iter().copied();
-    let own = own.filter(|snapshot| snapshot.position as usize <= expected);
-    let branches = record.branches.iter().filter(|object| object.kind == ObjectKind::Snapshot);
-    let of_branches = branches
-        .map(|&BranchRef { end, id, bytes, .. }| SnapshotRef { position: end, id, bytes })
-        .filter(|snapshot| {
-            let position = snapshot.position as usize;
-            position <= timeline.len() && is_snapshot(&snapshot.id, timeline, position)
-        });
-    let mut snapshots: Vec<SnapshotRef> = own.chain(of_branches).collect();
-    snapshots.sort_by_key(|snapshot| snapshot.position);
-    snapshots
 }
 
 /// Those of `known` that stay away are on disk, as far as the record tells: they are not exported, and the next
@@ -470,25 +391,4 @@ fn blocks_between(timeline: &Timeline, hot: usize, limit: usize) -> Vec<Block> {
     let first = timeline.blocks().partition_point(|block| block.range.end <= hot);
     let sought = timeline.blocks()[first..].iter().take_while(|block| block.range.start < limit);
     sought.filter(|_| hot < limit).cloned().collect()
-}
-
-fn snapshots_within(
-    snapshots: impl Iterator<Item = SnapshotRef>,
-    timeline: &Timeline,
-    hot: usize,
-    reachable: usize,
-) -> Vec<SnapshotRef> {
-    let sought = snapshots.filter(|snapshot| {
-        let position = snapshot.position as usize;
-        (hot + 1..=reachable).contains(&position) && is_snapshot(&snapshot.id, timeline, position)
-    });
-    let mut sought: Vec<SnapshotRef> = sought.collect();
-    sought.sort_by_key(|snapshot| snapshot.position);
-    sought
-}
-
-/// Whether the name is of a snapshot, whole or partial, of the first `position` tokens.
-fn is_snapshot(id: &BlockId, timeline: &Timeline, position: usize) -> bool {
-    let at = timeline.id_at(position);
-    [BlockId::snapshot(at), BlockId::partial(at)].contains(id)
 }
