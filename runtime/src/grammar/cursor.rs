@@ -50,8 +50,22 @@ impl<'s> Cursor<'s> {
         eaten
     }
 
-    /// White space and comments; line ends only if `takes_lines`, because they end a rule.
-    pub(super) fn skip_space(&mut self, takes_lines: bool) {
+    /// White space and comments in a line, whose end ends a rule.
+    pub(super) fn skip_space(&mut self) {
+        self.skip(false);
+    }
+
+    /// White space and comments, line ends too.
+    pub(super) fn skip_lines(&mut self) {
+        self.skip(true);
+    }
+
+    /// What may stand between two items of a rule in so many groups: in a group, a line end does not end the rule.
+    pub(super) fn skip_between_items(&mut self, groups: usize) {
+        self.skip(groups > 0);
+    }
+
+    fn skip(&mut self, takes_lines: bool) {
         let Notation { comment, line_ends, .. } = self.notation;
         let is_space = |c: char| match line_ends.contains(&c) {
             true => takes_lines,
@@ -67,7 +81,7 @@ impl<'s> Cursor<'s> {
     /// Moves past a `|`, also at the beginning of the next line.
     pub(super) fn eat_next_choice(&mut self) -> bool {
         let before = self.rest;
-        self.skip_space(true);
+        self.skip_lines();
         let is_there = self.eat("|");
         if !is_there {
             self.rest = before;

@@ -184,12 +184,12 @@ impl<'s> Reader<'s> {
 
     fn grammar(mut self) -> Result<Vec<Choices>, GrammarError> {
         loop {
-            self.cursor.skip_space(true);
+            self.cursor.skip_lines();
             if self.cursor.peek().is_none() {
                 break;
             }
             let name = self.name()?;
-            self.cursor.skip_space(true);
+            self.cursor.skip_lines();
             if !self.cursor.eat("::=") {
                 return refused(format_args!("`::=` is missing behind `{name}`"));
             }
@@ -237,10 +237,10 @@ impl<'s> Reader<'s> {
                 "it has more than {MAX_GROUPS} groups inside one another"
             ));
         }
-        self.cursor.skip_space(true);
+        self.cursor.skip_lines();
         let mut choices = vec![self.sequence(depth)?];
         while self.cursor.eat_next_choice() {
-            self.cursor.skip_space(true);
+            self.cursor.skip_lines();
             choices.push(self.sequence(depth)?);
         }
         Ok(choices)
@@ -272,12 +272,12 @@ impl<'s> Reader<'s> {
                 _ => return Ok(items),
             };
             items.push(self.repeated(item)?);
-            self.cursor.skip_space(depth > 0);
+            self.cursor.skip_between_items(depth);
         }
     }
 
     fn repeated(&mut self, item: Item) -> Result<Item, GrammarError> {
-        self.cursor.skip_space(false);
+        self.cursor.skip_space();
         let (least, most) = match self.cursor.peek() {
             Some('*') => (0, None),
             Some('+') => (1, None),
@@ -288,7 +288,7 @@ impl<'s> Reader<'s> {
         if !matches!(self.cursor.bump(), Some('*' | '+' | '?' | '}')) {
             return refused("a count has no end");
         }
-        self.cursor.skip_space(false);
+        self.cursor.skip_space();
         match self.cursor.peek() {
             Some('*' | '+' | '?' | '{') => refused("an item has two marks of repetition"),
             _ => Ok(Item::Repeated(Box::new(item), least, most)),

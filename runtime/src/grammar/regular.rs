@@ -147,7 +147,7 @@ struct Reader<'s> {
 impl Reader<'_> {
     fn rules(mut self) -> Result<BTreeMap<String, Choices>, GrammarError> {
         loop {
-            self.cursor.skip_space(true);
+            self.cursor.skip_lines();
             match self.cursor.peek() {
                 None => return Ok(self.rules),
                 Some('%') => self.import()?,
@@ -159,10 +159,10 @@ impl Reader<'_> {
     fn definition(&mut self) -> Result<(), GrammarError> {
         self.cursor.eat_while(|c| matches!(c, '?' | '!')); // They shape Lark's tree.
         let name = self.name()?;
-        self.cursor.skip_space(false);
+        self.cursor.skip_space();
         if self.cursor.eat(".") {
             self.number()?; // Of several terminals that match, Lark takes the one of this priority.
-            self.cursor.skip_space(false);
+            self.cursor.skip_space();
         }
         if !self.cursor.eat(":") {
             return refused("a rule has no `:`");
@@ -178,11 +178,11 @@ impl Reader<'_> {
         if self.name()? != "import" {
             return refused("of its directives, only `%import` is known");
         }
-        self.cursor.skip_space(false);
+        self.cursor.skip_space();
         if self.name()? != "common" {
             return refused("only `common` can be imported from");
         }
-        self.cursor.skip_space(false);
+        self.cursor.skip_space();
         match self.cursor.bump() {
             Some('.') => {
                 let name = self.name()?;
@@ -190,10 +190,10 @@ impl Reader<'_> {
                 self.add_common(&name, alias.as_deref().unwrap_or(&name))
             }
             Some('(') => loop {
-                self.cursor.skip_space(true);
+                self.cursor.skip_lines();
                 let name = self.name()?;
                 self.add_common(&name, &name)?;
-                self.cursor.skip_space(true);
+                self.cursor.skip_lines();
                 match self.cursor.bump() {
                     Some(',') => {}
                     Some(')') => return Ok(()),
@@ -214,14 +214,14 @@ impl Reader<'_> {
 
     /// `-> name`, if it is there.
     fn alias(&mut self) -> Result<Option<String>, GrammarError> {
-        self.cursor.skip_space(false);
+        self.cursor.skip_space();
         if !self.cursor.eat("-") {
             return Ok(None);
         }
         if !self.cursor.eat(">") {
             return refused("a `-` has no `>`");
         }
-        self.cursor.skip_space(false);
+        self.cursor.skip_space();
         self.name().map(Some)
     }
 
@@ -253,7 +253,7 @@ impl Reader<'_> {
     fn sequence(&mut self, depth: usize) -> Result<Vec<Item>, GrammarError> {
         let mut items = Vec::new();
         loop {
-            self.cursor.skip_space(depth > 0);
+            self.cursor.skip_between_items(depth);
             let item = match self.cursor.peek() {
                 Some('"') => self.text()?,
                 Some('/') => self.expression()?,
@@ -276,7 +276,7 @@ impl Reader<'_> {
     fn group(&mut self, end: &str, depth: usize) -> Result<Item, GrammarError> {
         self.cursor.bump();
         let choices = self.choices(depth + 1)?;
-        self.cursor.skip_space(true);
+        self.cursor.skip_lines();
         if !self.cursor.eat(end) {
             return refused("a group has no end");
         }
@@ -284,7 +284,7 @@ impl Reader<'_> {
     }
 
     fn repeated(&mut self, item: Item) -> Result<Item, GrammarError> {
-        self.cursor.skip_space(false);
+        self.cursor.skip_space();
         let mark = match self.cursor.peek() {
             Some(mark @ ('?' | '*' | '+')) => {
                 self.cursor.bump();
@@ -299,7 +299,7 @@ impl Reader<'_> {
     /// `~ 3` or `~ 3..5`
     fn count(&mut self) -> Result<String, GrammarError> {
         self.cursor.bump();
-        self.cursor.skip_space(false);
+        self.cursor.skip_space();
         let least = self.number()?;
         if !self.cursor.eat(".") {
             return Ok(format!("{{{least}}}"));
