@@ -4,13 +4,14 @@
 //! - The wait for a piece may be cancelled and repeated without a loss.
 //! - Dropping it cancels the turns; the transcript keeps the text generated so far.
 
+mod partial;
 mod upstream;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hob_runtime::backend::Model;
-use hob_runtime::turn::{FinishReason, Logprobs, TurnEvent, TurnReport};
+use hob_runtime::turn::{Logprobs, TurnEvent, TurnReport};
 use hob_runtime::{Engine, Vocabulary};
 use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
@@ -31,6 +32,8 @@ use crate::metrics::Metrics;
 use crate::warm::events::ActiveTurn;
 use crate::wire::answer::{Head, Usage};
 use crate::wire::message::Message;
+
+use partial::PartialChoice;
 
 /// The field of a stored answer's `finish` that [`Answer::keep`] sets.
 pub const RESPONSE: &str = "response";
@@ -134,26 +137,8 @@ pub struct Answer {
     has_failed: bool,
 }
 
-struct PartialChoice {
-    assembly: Assembly,
-    tokens: Vec<Token>,
-    logprobs: Vec<Logprobs>,
-    figures: Figures,
-    /// The model ended it.
-    is_ended: bool,
-    reason: &'static str,
-}
-
 impl Answer {
     pub(super) fn new(context: Context, new: NewAnswer) -> Self {
-        let partial = |assembly| PartialChoice {
-            assembly,
-            tokens: Vec::new(),
-            logprobs: Vec::new(),
-            figures: Figures::default(),
-            is_ended: false,
-            reason: "stop",
-        };
         let prompt_tokens = new.subject.prompt.len();
         let upstream = new.source.upstream().map(|forwarded| forwarded.url.clone());
         let account = Account::of(new.subject.segments.clone(), upstream, new.exact_because);
@@ -163,7 +148,7 @@ impl Answer {
         Self {
             context,
             source: new.source,
-            partial: new.assemblies.into_iter().map(partial).collect(),
+            partial: new.assemblies.into_iter().map(PartialChoice::new).collect(),
             choices_per_prompt: new.choices_per_prompt,
             prompts: new.prompts,
             subject: new.subject,
@@ -355,7 +340,7 @@ impl Answer {
             } => {
                 self.context.metrics.generated(completion_tokens, drafts);
                 self.context.metrics.used_cells(cells);
-                let is_stopped = stop_text.is_some();
+                let delta = self.partial[choice].finish(reason, stop_text.is_some(), &text);
                 let account = &mut self.account;
                 account.usage.completion += completion_tokens;
                 account.usage.drafts += drafts;
@@ -372,8 +357,9 @@ impl Answer {
                     account.cells = cells;
                     account.first_drafts = drafts;
                     account.end_first(reason, completion_tokens, generation_ms, self.max_tokens);
+                    self.report_tool_calls();
                 }
-                self.finish(choice, reason, is_stopped, &text, timeline);
+                self.conclude(choice, delta, timeline);
             }
             TurnEvent::Failed(error) => return Err(error.into()),
         }
@@ -438,37 +424,13 @@ impl Answer {
         }
     }
 
-    /// `is_stopped`: by a stop text, which may have cut the arguments of a call.
-    fn finish(
-        &mut self,
-        choice: usize,
-        reason: FinishReason,
-        is_stopped: bool,
-        text: &str,
-        timeline: Vec<Token>,
-    ) {
-        let partial = &mut self.partial[choice];
-        let mut delta = partial.assembly.push(text);
-        let is_in_call = partial.assembly.is_in_call();
-        let is_cut = is_stopped && partial.assembly.is_in_arguments();
-        delta.append(match partial.is_ended {
-            true => partial.assembly.finish(),
-            false => partial.assembly.cut(),
-        });
-        partial.reason = match reason {
-            FinishReason::Length if is_in_call => "length",
-            FinishReason::Stop if is_cut => "stop",
-            _ if partial.assembly.calls_tools() => "tool_calls",
-            FinishReason::Stop => "stop",
-            FinishReason::Length => "length",
-        };
-        if choice == 0
-            && partial.reason == "tool_calls"
+    /// Reports to the engine that the first choice calls tools, if it does.
+    fn report_tool_calls(&self) {
+        if self.partial[0].reason == "tool_calls"
             && let Some(conversation) = &self.context.conversation
         {
             self.context.engine.called_tools(conversation.clone());
         }
-        self.conclude(choice, delta, timeline);
     }
 
     /// Hands out the end of a choice, and stores the first one's.

@@ -1,0 +1,53 @@
+//! A choice while it is generated.
+
+use hob_runtime::turn::{FinishReason, Logprobs};
+use hob_slots::Token;
+
+use crate::chat::assembly::{Assembly, Delta};
+use crate::chat::figures::Figures;
+
+pub(super) struct PartialChoice {
+    pub assembly: Assembly,
+    /// Not handed out yet.
+    pub tokens: Vec<Token>,
+    /// The same.
+    pub logprobs: Vec<Logprobs>,
+    pub figures: Figures,
+    /// The model ended it.
+    pub is_ended: bool,
+    /// OpenAI's `finish_reason`, from its end on.
+    pub reason: &'static str,
+}
+
+impl PartialChoice {
+    pub fn new(assembly: Assembly) -> Self {
+        Self {
+            assembly,
+            tokens: Vec::new(),
+            logprobs: Vec::new(),
+            figures: Figures::default(),
+            is_ended: false,
+            reason: "stop",
+        }
+    }
+
+    /// Takes its last text, and learns why it ended. `is_stopped`: by a stop text, which may have cut the arguments
+    /// of a call.
+    pub fn finish(&mut self, reason: FinishReason, is_stopped: bool, text: &str) -> Delta {
+        let mut delta = self.assembly.push(text);
+        let is_in_call = self.assembly.is_in_call();
+        let is_cut = is_stopped && self.assembly.is_in_arguments();
+        delta.append(match self.is_ended {
+            true => self.assembly.finish(),
+            false => self.assembly.cut(),
+        });
+        self.reason = match reason {
+            FinishReason::Length if is_in_call => "length",
+            FinishReason::Stop if is_cut => "stop",
+            _ if self.assembly.calls_tools() => "tool_calls",
+            FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
+        };
+        delta
+    }
+}
