@@ -3,8 +3,8 @@
 //! Reading order of a chat:
 //! - [`request`] (what is asked), [`identity`] (which conversation), this file (the steps), `privacy` (what may
 //!   reach the disk), [`documents`] (those that messages name), [`locks`].
-//! - The prompt: `history` (what it continues), `newest` (the conversation outgrew the context), `reanchor` (it
-//!   goes on past the context), `continuing` (the last answer was cut short).
+//! - The prompt: `history` (what it continues), `branch_prompt` (of some of its messages), `newest` (the conversation
+//!   outgrew the context), `reanchor` (it goes on past the context), `continuing` (the last answer was cut short).
 //! - The turns: `submit` (queues them) with `grammar` and `choices`, or `forward` (to an engine at another
 //!   address); `source` joins the events of both. [`reuse_guard`] decides on moved KV, by what `reuse_comparison`
 //!   measures and `reuse_findings` stores.
@@ -25,6 +25,7 @@ mod account;
 pub mod answer;
 pub mod assembly;
 mod away;
+mod branch_prompt;
 mod choices;
 mod completion;
 pub mod context;

@@ -9,12 +9,10 @@
 
 use std::collections::BTreeSet;
 
-use hob_slots::Token;
-
-use super::request::ResolvedRequest;
+use super::branch_prompt::BranchPrompt;
 use crate::conversations::transcript::{Branch, Window};
 use crate::error::ApiError;
-use crate::prompt::{DocumentTexts, Extent, Rendered, Renderer};
+use crate::prompt::Rendered;
 use crate::wire::message::{Message, Role};
 
 /// A prompt that may leave out older messages.
@@ -24,34 +22,23 @@ pub struct Newest {
     pub window: Option<Window>,
 }
 
-/// What a prompt is rendered from.
-pub struct Parts<'a> {
-    pub renderer: &'a Renderer,
-    pub request: &'a ResolvedRequest,
-    pub branch: &'a Branch,
-    /// Those that the messages name.
-    pub documents: &'a DocumentTexts,
-    /// Timelines whose tokens the prompt keeps where its text is theirs.
-    pub known: &'a [Vec<Token>],
-}
-
-impl Parts<'_> {
+impl BranchPrompt<'_> {
     /// Renders as many of the newest messages as fit into `context_tokens` with room for the answer.
     ///
     /// # Errors
     /// When the template refuses the messages.
-    pub fn render(&self, context_tokens: usize) -> Result<Newest, ApiError> {
+    pub fn newest_part(&self, context_tokens: usize) -> Result<Newest, ApiError> {
         let max_tokens = self.request.request.shape.max_tokens;
-        self.render_within(context_tokens - room(max_tokens, context_tokens))
+        self.newest_part_within(context_tokens - room(max_tokens, context_tokens))
     }
 
     /// The same with a prompt of at most `budget` tokens, if there is one.
     ///
     /// # Errors
     /// When the template refuses the messages.
-    pub fn render_within(&self, budget: usize) -> Result<Newest, ApiError> {
+    pub fn newest_part_within(&self, budget: usize) -> Result<Newest, ApiError> {
         let branch = self.branch;
-        let whole = self.prompt(&branch.window)?;
+        let whole = self.render(&branch.window)?;
         let starts = starts(branch);
         if whole.tokens.len() <= budget || starts.is_empty() {
             return Ok(Newest { rendered: whole, window: None });
@@ -60,20 +47,14 @@ impl Parts<'_> {
         let (mut low, mut high) = (0, starts.len() - 1);
         while low < high {
             let middle = (low + high) / 2;
-            if self.prompt(&window_from(branch, starts[middle]))?.tokens.len() <= budget {
+            if self.render(&window_from(branch, starts[middle]))?.tokens.len() <= budget {
                 high = middle;
             } else {
                 low = middle + 1;
             }
         }
         let window = window_from(branch, starts[low]);
-        Ok(Newest { rendered: self.prompt(&window)?, window: Some(window) })
-    }
-
-    fn prompt(&self, window: &Window) -> Result<Rendered, ApiError> {
-        let messages = self.branch.prompt(window);
-        let parts = self.request.prompt_parts(&messages, self.documents);
-        self.renderer.prompt(&parts, &Extent::Whole, self.known)
+        Ok(Newest { rendered: self.render(&window)?, window: Some(window) })
     }
 }
 

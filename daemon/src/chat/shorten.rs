@@ -17,9 +17,10 @@ use serde_json::{Value, json};
 
 use super::Chat;
 use super::answer::{Answer, Piece};
+use super::branch_prompt::BranchPrompt;
 use super::identity::{Identity, Session};
 use super::locks::ConversationGuard;
-use super::newest::{Newest, Parts};
+use super::newest::Newest;
 use super::prewarm::without_question;
 use super::progress::Report;
 use super::request::ResolvedRequest;
@@ -135,12 +136,12 @@ impl Chat {
         resolved: &ResolvedRequest,
         mut continuation: Continuation,
         documents: &DocumentTexts,
-        timelines: &[Vec<Token>],
+        known: &[Vec<Token>],
     ) -> Result<Cut, ApiError> {
         let (renderer, branch) = (&self.shared.options.renderer, &continuation.branch);
-        let parts = Parts { renderer, request: resolved, branch, documents, known: timelines };
+        let prompt = BranchPrompt { renderer, request: resolved, branch, documents, known };
         let budget = self.engine().conversation_tokens() / NEWEST_SHARE;
-        let Newest { window, .. } = parts.render_within(budget)?;
+        let Newest { window, .. } = prompt.newest_part_within(budget)?;
         let cut = window.and_then(|window| {
             let (old, start) = (left_out(branch, &window), continuation.saved(window.start)?);
             (!old.is_empty()).then_some((old, start, window))

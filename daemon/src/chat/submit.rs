@@ -17,9 +17,10 @@ use hob_slots::{ConversationId, Token, common_prefix};
 
 use super::account::Extract;
 use super::assembly::Reading;
+use super::branch_prompt::BranchPrompt;
 use super::choices;
 use super::grammar::NoCall;
-use super::newest::{self, Newest};
+use super::newest::Newest;
 use super::reanchor::{self, Anchored, Limits};
 use super::request::{ResolvedRequest, purpose};
 use super::reuse_guard::{Takes, Watch};
@@ -178,8 +179,9 @@ impl Chat {
             && resolved.request.newest
             && *extent == Extent::Whole
         {
-            let parts = newest::Parts { renderer, request: resolved, branch, documents, known };
-            let Newest { rendered, window } = parts.render(self.engine().conversation_tokens())?;
+            let prompt = BranchPrompt { renderer, request: resolved, branch, documents, known };
+            let context_tokens = self.engine().conversation_tokens();
+            let Newest { rendered, window } = prompt.newest_part(context_tokens)?;
             return Ok((rendered, of(window)));
         }
         let parts = resolved.prompt_parts(messages, documents);
@@ -207,8 +209,8 @@ impl Chat {
         let context_tokens = self.engine().conversation_tokens();
         let limits = Limits::of(context_tokens, resolved.request.shape.max_tokens, continued);
         let branch = &continuation.branch;
-        let parts = reanchor::Parts { renderer, request: resolved, branch, documents, known };
-        let Anchored { rendered, changed, is_part, began, recalled } = parts.anchor(limits)?;
+        let prompt = BranchPrompt { renderer, request: resolved, branch, documents, known };
+        let Anchored { rendered, changed, is_part, began, recalled } = prompt.anchor(limits)?;
         let extract = Extract { recalled, began, ..Extract::default() };
         Ok((rendered, Selection { next_window: changed, extract, is_part }))
     }

@@ -14,13 +14,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
 use hob_runtime::backend::Model;
-use hob_slots::Token;
 use hob_slots::reanchor::{Kind, Part, choose};
 
-use super::request::ResolvedRequest;
+use super::branch_prompt::BranchPrompt;
 use crate::conversations::transcript::{Branch, Window};
 use crate::error::ApiError;
-use crate::prompt::{DocumentTexts, Extent, Rendered, Renderer};
+use crate::prompt::Rendered;
 use crate::wire::message::{Message, Role};
 
 /// Of a message, beside its text: the template's marks and its role.
@@ -72,22 +71,7 @@ impl Limits {
     }
 }
 
-/// What a prompt is rendered from.
-pub struct Parts<'a> {
-    pub renderer: &'a Renderer,
-    pub request: &'a ResolvedRequest,
-    pub branch: &'a Branch,
-    pub documents: &'a DocumentTexts,
-    pub known: &'a [Vec<Token>],
-}
-
-impl Parts<'_> {
-    fn render(&self, window: &Window) -> Result<Rendered, ApiError> {
-        let messages = self.branch.prompt(window);
-        let parts = self.request.prompt_parts(&messages, self.documents);
-        self.renderer.prompt(&parts, &Extent::Whole, self.known)
-    }
-
+impl BranchPrompt<'_> {
     /// The prompt: as it goes on, or as a new timeline.
     ///
     /// # Errors
