@@ -49,6 +49,15 @@ fn files_with(directory: &Path, tokens: &[u8]) -> Vec<String> {
     found.iter().map(|path| path.display().to_string()).collect()
 }
 
+/// Waits until a private request finds no KV of the secret.
+fn await_no_kv(hobd: &Hobd) {
+    wait::until("its KV is gone", || {
+        let fresh = say(hobd, &secret(), json!({"hob": {"private": true}}));
+        let tokens = &fresh["hob"]["tokens"];
+        (tokens["memory"] == 0 && tokens["disk"] == 0).then_some(())
+    });
+}
+
 /// Ends hobd, which saves everything that may be saved, and looks again.
 fn canary_after_stop(mut hobd: Hobd, directory: &Path) -> Vec<String> {
     let mut found = files_with_canary(&hobd, directory);
@@ -144,11 +153,7 @@ fn a_private_conversation_is_remembered_in_memory_and_gone_when_it_is_deleted() 
     let deleted = hobd.client.call("DELETE", "/v1/conversations/a").send();
     assert_eq!(deleted.status, 200, "{}", deleted.text());
     assert_eq!(hobd.client.call("GET", "/v1/conversations/a").send().status, 404);
-    wait::until("its KV is gone", || {
-        let fresh = say(&hobd, &secret(), json!({"hob": {"private": true}}));
-        let tokens = &fresh["hob"]["tokens"];
-        (tokens["memory"] == 0 && tokens["disk"] == 0).then_some(())
-    });
+    await_no_kv(&hobd);
     assert_eq!(canary_after_stop(hobd, directory.path()), [""; 0]);
 }
 
@@ -196,11 +201,7 @@ fn a_private_conversation_ends_a_day_after_its_last_message() {
         (hobd.client.get("/v1/conversations")["data"] == json!([])).then_some(())
     });
     assert_eq!(hobd.client.call("GET", "/v1/conversations/a").send().status, 404);
-    wait::until("its KV is gone", || {
-        let fresh = say(&hobd, &secret(), json!({"hob": {"private": true}}));
-        let tokens = &fresh["hob"]["tokens"];
-        (tokens["memory"] == 0 && tokens["disk"] == 0).then_some(())
-    });
+    await_no_kv(&hobd);
     assert_eq!(canary_after_stop(hobd, directory.path()), [""; 0]);
 }
 
