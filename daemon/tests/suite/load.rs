@@ -42,11 +42,7 @@ fn a_client_that_waits_for_a_complete_answer_may_disconnect_too() {
 #[test]
 fn a_client_beyond_the_queue_gets_a_retry_after() {
     let world = Plan::new().slots(1).queue(1).pace(Duration::from_millis(2)).start();
-    let mut first = world.stream(json!([user("Hello")]), endless());
-    first.next().unwrap();
-    let body = crate::common::chat_body(json!([user("Hello")]), endless());
-    let _waiting = world.call("POST", "/v1/chat/completions").json(&body).open();
-    world.until("one request waits", |world| world.status().waiting == 1);
+    let (mut first, _waiting) = world.fill_queue();
 
     let refused = world.post(
         "/v1/chat/completions",

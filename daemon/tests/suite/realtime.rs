@@ -10,7 +10,7 @@ use tungstenite::http::StatusCode;
 
 use crate::common::recognizer::shell;
 use crate::common::socket::{Client, started, stopped};
-use crate::common::{Plan, TOKEN, World, assistant, chat_body, text, user};
+use crate::common::{Plan, TOKEN, World, assistant, text, user};
 
 fn hot(world: &World, count: u64) {
     world.until("the conversation is hot", |world| {
@@ -234,12 +234,7 @@ fn speech_goes_on(leaves: impl FnOnce(&mut Client)) {
 #[test]
 fn words_that_the_queue_refused_end_when_their_socket_leaves_the_conversation() {
     let world = Plan::new().slots(1).queue(1).pace(Duration::from_millis(5)).start();
-    let endless = json!({"max_tokens": 5000, "ignore_eos": true});
-    let mut first = world.stream(json!([user("Hello")]), endless.clone());
-    first.next().unwrap();
-    let body = chat_body(json!([user("Hello")]), endless);
-    let waiting = world.call("POST", "/v1/chat/completions").json(&body).open();
-    world.until("one request waits", |world| world.status().waiting == 1);
+    let queue = world.fill_queue();
     let mut client = Client::new(&world, "a");
     client.partial("What is my locker code?");
     client.send(json!({"type": "response.create"}));
@@ -251,7 +246,7 @@ fn words_that_the_queue_refused_end_when_their_socket_leaves_the_conversation() 
     client.until("session.updated");
     let end = world.post("/v1/conversations/a/speech-end", json!({"max_tokens": 4}));
     assert_eq!((end.status, &end.error()["code"]), (400, &json!("nothing_heard")));
-    drop((first, waiting));
+    drop(queue);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hob_runtime::SlotState;
 use serde_json::{Value, json};
 
-use crate::common::{Answer, Plan, World, chat_body, text, user};
+use crate::common::{Answer, Plan, World, text, user};
 
 /// Tokens that the fake model's template writes around a user message and before the answer:
 /// `<|im_start|>user\n`, `<|im_end|>\n<|im_start|>assistant\n`.
@@ -284,17 +284,12 @@ fn a_turn_closes_its_session_and_the_words_are_answered_once() {
 #[test]
 fn words_that_the_queue_refused_are_answered_by_a_later_request() {
     let world = Plan::new().slots(1).queue(1).pace(Duration::from_millis(2)).start();
-    let endless = json!({"max_tokens": 5000, "ignore_eos": true});
-    let mut first = world.stream(json!([user("Hello")]), endless.clone());
-    first.next().unwrap();
-    let body = chat_body(json!([user("Hello")]), endless);
-    let waiting = world.call("POST", "/v1/chat/completions").json(&body).open();
-    world.until("one request waits", |world| world.status().waiting == 1);
+    let queue = world.fill_queue();
     final_text(&world, "a", "What is my locker code?");
     let end = || world.post("/v1/conversations/a/speech-end", json!({"max_tokens": 4}));
     let refused = end();
     assert_eq!((refused.status, &refused.error()["code"]), (503, &json!("queue_full")));
-    drop((first, waiting));
+    drop(queue);
     world.until("the words are answered", |_| {
         let answer = end();
         assert!(matches!(answer.status, 200 | 503), "{}", answer.text());

@@ -1,6 +1,6 @@
 //! A daemon in the test process, and requests to it.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use hob_daemon::watch::{self, Change, Mode};
 use hob_runtime::Engine;
 use hob_slots::{AdjustedTime, ConversationId, Token};
 use hob_testkit::{Answer, Call, Stream, wait};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
 
-use super::chat_body;
 use super::plan::Plan;
+use super::{chat_body, user};
 
 /// The access token of the test daemon.
 pub const TOKEN: &str = "the-token-of-the-tests";
@@ -109,6 +109,17 @@ impl World {
         let mut body = chat_body(messages, extra);
         body["stream"] = true.into();
         self.call("POST", "/v1/chat/completions").json(&body).stream()
+    }
+
+    /// Begins an answer that takes the only slot, and queues a request behind it. Each ends when it is dropped.
+    pub fn fill_queue(&self) -> (Stream, TcpStream) {
+        let endless = json!({"max_tokens": 5000, "ignore_eos": true});
+        let mut first = self.stream(json!([user("Hello")]), endless.clone());
+        first.next().unwrap();
+        let body = chat_body(json!([user("Hello")]), endless);
+        let waiting = self.call("POST", "/v1/chat/completions").json(&body).open();
+        self.until("one request waits", |world| world.status().waiting == 1);
+        (first, waiting)
     }
 
     /// A conversation with all its branches.
