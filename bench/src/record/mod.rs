@@ -138,14 +138,10 @@ impl Record {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(name: &str, ms: f64) -> Table {
-        let mut row = Row::lower("cold", "cold", Unit::Ms).bar(1.02);
-        row.push(Who::Hobd, ms);
-        row.push(Who::Other, 100.0);
-        Table {
+impl Table {
+    /// For tests. The other fields are empty, 0 or 1.
+    pub fn of_rows(name: &str, rows: Vec<Row>) -> Self {
+        Self {
             name: name.to_owned(),
             title: name.to_owned(),
             conditions: String::new(),
@@ -154,15 +150,19 @@ mod tests {
             began_unix_secs: 0,
             took_secs: 0,
             load: 0.0,
-            threads: 2,
-            context: 64,
+            threads: 1,
+            context: 1,
             rounds: 1,
-            rows: vec![row],
+            rows,
         }
     }
+}
 
-    fn subject(model: &str) -> Subject {
-        Subject {
+#[cfg(test)]
+impl Subject {
+    /// For tests: a model on this machine.
+    pub fn of_model(model: &str) -> Self {
+        Self {
             machine: Machine::read(),
             model: model.to_owned(),
             weights_bytes: 1,
@@ -170,17 +170,29 @@ mod tests {
             llama_server: "2".to_owned(),
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str, ms: f64) -> Table {
+        let mut row = Row::lower("cold", "cold", Unit::Ms).bar(1.02);
+        row.push(Who::Hobd, ms);
+        row.push(Who::Other, 100.0);
+        Table::of_rows(name, vec![row])
+    }
 
     #[test]
     fn a_table_that_is_measured_again_replaces_the_one_before_and_no_other() {
         let directory = tempfile::tempdir().expect("a directory can be made");
         let path = directory.path().join("deeper/run.json");
-        let mut record = Record::open(&path, subject("m")).expect("an empty one");
+        let mut record = Record::open(&path, Subject::of_model("m")).expect("an empty one");
         record.put(table("second", 90.0), &["first", "second"]);
         record.put(table("first", 110.0), &["first", "second"]);
         record.save(&path).expect("written");
 
-        let mut again = Record::open(&path, subject("m")).expect("it is there");
+        let mut again = Record::open(&path, Subject::of_model("m")).expect("it is there");
         again.put(table("second", 80.0), &["first", "second"]);
 
         let names: Vec<_> = again.tables.iter().map(|table| table.name.as_str()).collect();
@@ -188,9 +200,9 @@ mod tests {
         assert_eq!(again.table("second"), Some(&table("second", 80.0)));
         assert_eq!(again.table("first"), Some(&table("first", 110.0)));
         assert_eq!(again.missed(&again.tables), ["first: cold: 1.100, bar 1.02"]);
-        let error = Record::open(&path, subject("other")).expect_err("another model");
+        let error = Record::open(&path, Subject::of_model("other")).expect_err("another model");
         assert!(error.to_string().contains("--out"), "{error}");
-        let newer = Subject { llama_server: "3".to_owned(), ..subject("m") };
+        let newer = Subject { llama_server: "3".to_owned(), ..Subject::of_model("m") };
         let error = Record::open(&path, newer).expect_err("another llama-server");
         assert!(error.to_string().contains("--out"), "{error}");
     }

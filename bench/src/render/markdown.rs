@@ -193,24 +193,12 @@ mod tests {
             row.push(Who::Other, 1_000.0);
             row
         };
-        let mut table = Table {
-            name: "first-token".into(),
-            title: "Time to the first token".into(),
-            conditions: String::new(),
-            command: String::new(),
-            commit: String::new(),
-            began_unix_secs: 0,
-            took_secs: 0,
-            load: 0.0,
-            threads: 1,
-            context: 1,
-            rounds: 1,
-            rows: vec![
-                row("follow-up", "follow-up", 1.02, 900.0),
-                row("after-restart", "follow-up after a restart", 1.02, 30.0),
-                row("restart-long", "follow-up of 3,000 tokens after a restart", 0.02, 19.0),
-            ],
-        };
+        let rows = vec![
+            row("follow-up", "follow-up", 1.02, 900.0),
+            row("after-restart", "follow-up after a restart", 1.02, 30.0),
+            row("restart-long", "follow-up of 3,000 tokens after a restart", 0.02, 19.0),
+        ];
+        let mut table = Table::of_rows("first-token", rows);
         let expected = "Where llama-server computes the whole prompt again, hobd is faster: follow-up after a restart, \
                         33 times; follow-up of 3,000 tokens after a restart, 53 times (bar: 50).";
         assert_eq!(factors(&table).as_deref(), Some(expected));

@@ -114,7 +114,7 @@ fn replace(text: &str, part: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Machine, Row, Subject, Table, Unit, Who};
+    use crate::record::{Row, Subject, Table, Unit, Who};
 
     #[test]
     fn only_the_part_between_the_marks_changes() {
@@ -183,27 +183,8 @@ mod tests {
             row.push(Who::Other, 100.0);
             row
         };
-        let table = |name: &str, row: Row| Table {
-            name: name.to_owned(),
-            title: name.to_owned(),
-            conditions: String::new(),
-            command: String::new(),
-            commit: String::new(),
-            began_unix_secs: 0,
-            took_secs: 0,
-            load: 0.0,
-            threads: 2,
-            context: 64,
-            rounds: 1,
-            rows: vec![row],
-        };
-        let subject = Subject {
-            machine: Machine::read(),
-            model: "a model".to_owned(),
-            weights_bytes: 1,
-            hobd: "1".to_owned(),
-            llama_server: "2".to_owned(),
-        };
+        let table = |name: &str, row: Row| Table::of_rows(name, vec![row]);
+        let subject = Subject::of_model("a model");
         let mut record = Record::open(Path::new("no such file"), subject).expect("an empty one");
         record.tables = vec![
             table("first-token", row(Row::lower("cold", "A cold prompt", Unit::Ms), cold_ms)),
