@@ -17,7 +17,9 @@ use tracing::warn;
 use super::{Drafter, Followed, Owner};
 use crate::position::narrow;
 use crate::splice;
-use crate::tiers::{FetchEvent, FetchHandle, FetchRequest, KvTiers, Piece, RecordOptions};
+use crate::tiers::{
+    Exported, FetchEvent, FetchHandle, FetchRequest, KvTiers, Piece, RecordOptions,
+};
 
 /// How long answers wait for imports between two micro-batches.
 const MAX_IMPORT_TIME: Duration = Duration::from_millis(10);
@@ -215,7 +217,8 @@ impl Drafter<'_> {
         };
         let usage = Use { now, ..Use::default() };
         let (id, after) = (block.id, block.before());
-        self.core.tiers.put(&owner.conversation, id, after, object, usage, owner.in_memory);
+        let exported = Exported { conversation: &owner.conversation, id, after, object, usage };
+        self.core.tiers.put(exported, owner.in_memory);
         self.tracks[slot].exported = range.end;
         true
     }

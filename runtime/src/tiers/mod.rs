@@ -74,7 +74,7 @@ use job::Job;
 use locked::LockedSteps;
 pub use maintenance::Maintainer;
 use marks::{NumberedChange, UseChange};
-pub use offload::RecordOptions;
+pub use offload::{Exported, RecordOptions};
 pub use passages::Labelled;
 pub use plan::FetchRequest;
 pub use read::{Part, Piece};

@@ -22,18 +22,24 @@ pub struct RecordOptions {
     pub is_default_class: bool,
 }
 
+/// An object that the engine has exported.
+#[derive(Debug)]
+pub struct Exported<'c> {
+    /// Refers to the object. May be an anonymous turn.
+    pub conversation: &'c ConversationId,
+    pub id: BlockId,
+    /// The block before it, if any.
+    pub after: Option<BlockId>,
+    pub object: Object,
+    /// The request that made it.
+    pub usage: Use,
+}
+
 impl KvTiers {
     /// Puts an object of a conversation into memory now and, unless it must stay there, onto disk
-    /// behind. `after`: the block before it, if any. `usage`: the request that made it.
-    pub fn put(
-        &self,
-        conversation: &ConversationId,
-        id: BlockId,
-        after: Option<BlockId>,
-        object: Object,
-        usage: Use,
-        in_memory: bool,
-    ) {
+    /// behind.
+    pub fn put(&self, exported: Exported<'_>, in_memory: bool) {
+        let Exported { conversation, id, after, object, usage } = exported;
         let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory };
         if !in_memory {
             self.shared.learn_names([id]);
@@ -74,14 +80,8 @@ impl KvTiers {
     /// Keeps an object of a live conversation in memory, where there is no disk for it, until it is released
     /// as often as it was held. Returns `false` where memory has no room for it. What is known of bytes that
     /// a tier has already stays: they may be on disk, or on their way to it, for another conversation.
-    pub fn hold(
-        &self,
-        conversation: &ConversationId,
-        id: BlockId,
-        after: Option<BlockId>,
-        object: Object,
-        usage: Use,
-    ) -> bool {
+    pub fn hold(&self, exported: Exported<'_>) -> bool {
+        let Exported { conversation, id, after, object, usage } = exported;
         let in_memory = self.has_disk(); // Without a disk nothing is on its way to it.
         let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory };
         let placed = placed(id, &object);

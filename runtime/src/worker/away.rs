@@ -19,6 +19,7 @@ use super::budget::{Frees, low};
 use super::slot::Slot;
 use crate::map::EvictionReason;
 use crate::miss::MissReason;
+use crate::tiers::Exported;
 use crate::turn::{Moved, Purpose, TurnEvent, Way};
 
 impl Worker<'_> {
@@ -170,9 +171,9 @@ impl Worker<'_> {
         let Some(object) = self.object_of(index, block) else { return false };
         let usage = self.usage(index);
         let slot = &mut self.slots[index];
-        let owner = slot.owner.as_ref().expect("its turn has an owner").id();
+        let conversation = slot.owner.as_ref().expect("its turn has an owner").id();
         let (id, after) = (block.id, block.before());
-        let is_held = self.core.tiers.hold(owner, id, after, object, usage);
+        let is_held = self.core.tiers.hold(Exported { conversation, id, after, object, usage });
         if is_held {
             slot.held_blocks.push(block.id);
         }

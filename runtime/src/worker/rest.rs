@@ -18,6 +18,7 @@ use super::slot::Held;
 use crate::backend::StateError;
 use crate::position::narrow;
 use crate::splice;
+use crate::tiers::Exported;
 
 impl Worker<'_> {
     /// The first token of the slot's answer is sent: holds the rest from which "regenerate" continues.
@@ -130,7 +131,9 @@ impl Worker<'_> {
             let slot = &self.slots[index];
             if let Some(conversation) = slot.conversation() {
                 // It covers all tokens before it, whatever blocks they are in.
-                self.core.tiers.put(conversation, id, None, object, usage, slot.in_memory);
+                let after = None;
+                let exported = Exported { conversation, id, after, object, usage };
+                self.core.tiers.put(exported, slot.in_memory);
             }
         }
         let bytes = self.core.tiers.file_bytes(&id);

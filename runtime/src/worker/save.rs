@@ -20,7 +20,7 @@ use super::slot::Slot;
 use crate::heartbeat::Activity;
 use crate::position::narrow;
 use crate::splice;
-use crate::tiers::RecordOptions;
+use crate::tiers::{Exported, RecordOptions};
 
 /// How long a slot that gives up its cells waits for the writer.
 const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -184,7 +184,8 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         if let Some(conversation) = slot.conversation() {
             let (id, after) = (block.id, block.before());
-            self.core.tiers.put(conversation, id, after, object, usage, slot.in_memory);
+            let exported = Exported { conversation, id, after, object, usage };
+            self.core.tiers.put(exported, slot.in_memory);
         }
         // One that leaves its cells out of turn says nothing of the blocks before it.
         if block.range.start <= slot.exported {
