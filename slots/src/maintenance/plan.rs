@@ -21,7 +21,7 @@ use crate::id::{ConversationId, ModelHash};
 use crate::store::{
     Garbage, Listing, Miss, ObjectName, SavedContents, SavedEntry, Store, StoreError, StoreReader,
 };
-use crate::sweep::{LiveRefs, remove_objects};
+use crate::sweep::{LiveRefs, Remover};
 use crate::ttl::Lifetimes;
 use crate::usage::{Choice, choose, usage};
 
@@ -303,8 +303,9 @@ impl ModelPlan {
                 Err(_) => own_objects.clear(), // It may name any of them.
             }
         }
+        let now = &context.now;
         let remove = |names: Vec<ObjectName>, grace| {
-            remove_objects(store, live_refs, model, names, &context.now, grace, usize::MAX).whole()
+            Remover { store, live_refs, model, now, grace }.remove_all(names)
         };
         let garbage = remove(self.garbage.objects.clone(), context.grace)?;
         let own = remove(own_objects.into_iter().collect(), Duration::ZERO)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LiveRefs, remove_objects};
+use super::{LiveRefs, Remover};
 use crate::ageing::AdjustedTime;
 use crate::id::ModelHash;
 use crate::store::{Store, StoreError};
@@ -21,5 +21,5 @@ pub fn collect_now(
     // Every file is at least zero seconds old.
     let (now, grace) = (AdjustedTime::from(Timestamp(0)), Duration::ZERO);
     let garbage = store.find_garbage(model, &now, grace)?.objects;
-    remove_objects(store, live_refs, model, garbage, &now, grace, usize::MAX).whole().map(drop)
+    Remover { store, live_refs, model, now: &now, grace }.remove_all(garbage).map(drop)
 }

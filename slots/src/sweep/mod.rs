@@ -27,7 +27,7 @@ mod tests;
 pub use collect::collect_now;
 pub use live_refs::{LiveRefs, NoEngine};
 pub use quota::{NoRoom, Quota, rebuild_cost, worth};
-pub(crate) use removal::remove_objects;
+pub(crate) use removal::Remover;
 
 use pass::{Pass, Rounding};
 

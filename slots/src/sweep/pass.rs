@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use super::{LiveRefs, Rules, Swept, quota, remove_objects};
+use super::{LiveRefs, Remover, Rules, Swept, quota};
 use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{
@@ -292,8 +292,8 @@ impl<'s> Pass<'s> {
 
     fn remove_objects(&mut self, model: ModelHash, names: Vec<ObjectName>, grace: Duration) {
         let room = self.rules.max_removals - self.removals;
-        let removal =
-            remove_objects(self.store, self.live_refs, model, names, self.now, grace, room);
+        let Self { store, live_refs, now, .. } = *self;
+        let removal = Remover { store, live_refs, model, now, grace }.remove(names, room);
         self.removals += removal.objects;
         self.swept.collected += removal.objects;
         self.swept.freed_bytes += removal.bytes;
