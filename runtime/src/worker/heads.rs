@@ -24,17 +24,7 @@ use crate::turn::Reuse;
 impl Worker<'_> {
     /// Computes heads of the most urgent prompt that has some to be computed. Returns how many rows.
     pub(super) fn compute_heads(&mut self) -> usize {
-        let waits = |index: usize| {
-            self.slots[index].turn.as_ref().is_some_and(|turn| !turn.heads.is_empty())
-        };
-        if !(0..self.slots.len()).any(waits) {
-            return 0; // As in most steps: no need to order the prompts.
-        }
-        let is_next = |&index: &usize| {
-            let is_stalled = self.slots[index].is_stalled();
-            waits(index) && self.is_current(index) && !is_stalled && self.row_budget(index) > 0
-        };
-        let Some(index) = self.prompts_in_order().into_iter().find(is_next) else { return 0 };
+        let Some(index) = self.next_with_heads() else { return 0 };
         let slot = &self.slots[index];
         if !slot.cells.away(slot.timeline.len()).is_empty() {
             self.drop_headless(index); // Blocks have left meanwhile.
@@ -47,9 +37,8 @@ impl Worker<'_> {
         }
         let slot = &mut self.slots[index];
         slot.peak = slot.peak.max(slot.cells.len() + plan.rows.len());
-        let heads: Vec<_> = plan.rows.chunk_by(|one, next| one.sequence == next.sequence).collect();
+        let heads = plan.rows.chunk_by(|one, next| one.sequence == next.sequence);
         let heads: Vec<_> = heads
-            .into_iter()
             .map(|rows| (rows[0].position..rows[0].position + rows.len(), rows[0].sequence))
             .collect();
         let own = self.slots[index].sequence;
@@ -92,6 +81,21 @@ impl Worker<'_> {
                 0
             }
         }
+    }
+
+    /// The most urgent prompt with heads that may be computed now.
+    fn next_with_heads(&self) -> Option<usize> {
+        let waits = |index: usize| {
+            self.slots[index].turn.as_ref().is_some_and(|turn| !turn.heads.is_empty())
+        };
+        if !(0..self.slots.len()).any(waits) {
+            return None; // As in most steps: no need to order the prompts.
+        }
+        let is_next = |&index: &usize| {
+            let is_stalled = self.slots[index].is_stalled();
+            waits(index) && self.is_current(index) && !is_stalled && self.row_budget(index) > 0
+        };
+        self.prompts_in_order().into_iter().find(is_next)
     }
 
     /// Where the turn takes CacheBlend's choice: computes a moved chunk beside it, or what is behind its head, and
