@@ -13,6 +13,7 @@ mod save;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::iter;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -51,18 +52,18 @@ impl<'s> Writer<'s> {
     /// no answer needs the cores: the rest is done at the priority of this thread.
     pub fn run(&mut self, jobs: &mut Receiver<Job>) {
         let (writer, inbox) = (&mut *self, &mut *jobs);
-        let next = behind_answers(move || writer.serve(None, inbox, true));
-        if next.is_some() {
-            self.serve(next, jobs, false);
+        let next = behind_answers(move || writer.serve_until_stop(inbox));
+        if let Some(next) = next {
+            self.serve_from(next, jobs);
         }
         self.shared.save_history(self.steps, true);
     }
 
-    /// Does `first` and the jobs after it, up to the last one. `until_stop`: or until the engine
-    /// stops. Returns the job that was received then.
-    fn serve(&self, first: Option<Job>, jobs: &Receiver<Job>, until_stop: bool) -> Option<Job> {
-        for job in first.into_iter().chain(jobs) {
-            if until_stop && self.shared.stopping.load(Ordering::SeqCst) {
+    /// Does the jobs up to the last one, or until the engine stops. Returns the job that was received
+    /// then.
+    fn serve_until_stop(&self, jobs: &Receiver<Job>) -> Option<Job> {
+        for job in jobs {
+            if self.shared.stopping.load(Ordering::SeqCst) {
                 return Some(job);
             }
             if self.work_and_retry(job).is_break() {
@@ -70,6 +71,15 @@ impl<'s> Writer<'s> {
             }
         }
         None
+    }
+
+    /// Does `first` and the jobs after it, up to the last one.
+    fn serve_from(&self, first: Job, jobs: &Receiver<Job>) {
+        for job in iter::once(first).chain(jobs) {
+            if self.work_and_retry(job).is_break() {
+                break;
+            }
+        }
     }
 
     /// Does one job and what it gives another chance. Breaks at the last one.
