@@ -304,14 +304,7 @@ impl Sharing {
         let Options { tier, engine, transcript, storage, .. } = &self.inner.options;
         let (model, reader) = (engine.fingerprint(), storage.reader()?);
         let folder = names::kv(tier.sealing(), model, id);
-        let name = format!("{folder}{}", names::SLOT);
-        let Some((bytes, _)) = tier.get(&name, MAX_SLOT_BYTES).await? else { return Ok(()) };
-        let foreign = |reason: String| SharingError::Foreign { name: name.clone(), reason };
-        let decoded = compute(move || SlotRecord::decode(&bytes)).await;
-        let (found, record) = decoded.map_err(|error| foreign(error.to_string()))?;
-        if found != model || record.conversation != *id {
-            return Err(foreign("it is another conversation's".to_owned()));
-        }
+        let Some(record) = self.saved_record(id, &folder).await? else { return Ok(()) };
         // The next prompt is then cut into the tokens of this KV, also where this daemon computes it.
         transcript.put_tokens(id, model, record.tokens.clone(), true, self.now());
 
@@ -363,6 +356,24 @@ impl Sharing {
         }
         tracing::info!(conversation = %id, "KV of the shared tier was removed here meanwhile");
         Ok(())
+    }
+
+    /// The record of the conversation's KV in the tier, for the engine's model; `None`: there is none.
+    async fn saved_record(
+        &self,
+        id: &ConversationId,
+        folder: &str,
+    ) -> Result<Option<SlotRecord>, SharingError> {
+        let Options { tier, engine, .. } = &self.inner.options;
+        let name = format!("{folder}{}", names::SLOT);
+        let Some((bytes, _)) = tier.get(&name, MAX_SLOT_BYTES).await? else { return Ok(None) };
+        let foreign = |reason: String| SharingError::Foreign { name: name.clone(), reason };
+        let decoded = compute(move || SlotRecord::decode(&bytes)).await;
+        let (model, record) = decoded.map_err(|error| foreign(error.to_string()))?;
+        if model != engine.fingerprint() || record.conversation != *id {
+            return Err(foreign("it is another conversation's".to_owned()));
+        }
+        Ok(Some(record))
     }
 
     /// Fetches objects, verifies them, and writes them to this daemon's disk.
