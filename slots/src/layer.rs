@@ -24,6 +24,20 @@ pub enum Layer {
 }
 
 impl Layer {
+    pub const ALL: [Self; 11] = [
+        Self::Axioms,
+        Self::Identity,
+        Self::Rules,
+        Self::Capabilities,
+        Self::Context,
+        Self::Memories,
+        Self::Affect,
+        Self::User,
+        Self::Assistant,
+        Self::Tool,
+        Self::Document,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Axioms => "axioms",

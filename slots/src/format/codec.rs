@@ -251,7 +251,7 @@ fn adapters(listed: Vec<Lora>) -> Result<AdapterSet, FormatError> {
 }
 
 fn segment(entry: Labelled) -> Result<SegmentRef, FormatError> {
-    let layer = LAYERS.into_iter().find(|&layer| layer_code(layer) == entry.layer);
+    let layer = Layer::ALL.into_iter().find(|&layer| layer_code(layer) == entry.layer);
     match layer {
         Some(_) if entry.key.len() > SegmentRef::MAX_KEY_BYTES => {
             malformed("the key of a segment is too long")
@@ -273,20 +273,6 @@ fn view(entry: Viewed) -> Result<ViewRun, FormatError> {
 fn range(entry: Ranged) -> Result<Range<u32>, FormatError> {
     Ok(entry.start..entry.end)
 }
-
-const LAYERS: [Layer; 11] = [
-    Layer::Axioms,
-    Layer::Identity,
-    Layer::Rules,
-    Layer::Capabilities,
-    Layer::Context,
-    Layer::Memories,
-    Layer::Affect,
-    Layer::User,
-    Layer::Assistant,
-    Layer::Tool,
-    Layer::Document,
-];
 
 /// Part of the file format: the numbers never change, the order of the enum may.
 fn layer_code(layer: Layer) -> u8 {

@@ -106,20 +106,6 @@ fn a_record_covers_every_strict_prefix_of_its_tokens() {
     assert!(!record.covers(&none, &[record.tokens[0], Token(-1)]));
 }
 
-const LAYERS: [Layer; 11] = [
-    Layer::Axioms,
-    Layer::Identity,
-    Layer::Rules,
-    Layer::Capabilities,
-    Layer::Context,
-    Layer::Memories,
-    Layer::Affect,
-    Layer::User,
-    Layer::Assistant,
-    Layer::Tool,
-    Layer::Document,
-];
-
 /// By the numbers of tokens and blocks: where views change, and which blocks are away.
 type Cuts = (Vec<(u32, u8)>, Vec<bool>);
 
@@ -152,7 +138,7 @@ fn records() -> impl Strategy<Value = SlotRecord> {
     let blocks = prop::collection::btree_map(1_u32..400, named(), 0..12);
     let snapshots = prop::collection::vec((1_u32..400, named()), 0..3);
     let weight = prop_oneof![2 => Just((SegmentRef::DEFAULT_WEIGHT, false)), 1 => (0_u8..=100, any::<bool>())];
-    let label = (prop::sample::select(&LAYERS[..]), "\\PC{0,50}", weight);
+    let label = (prop::sample::select(&Layer::ALL[..]), "\\PC{0,50}", weight);
     let segments = prop::collection::btree_map(1_u32..400, label, 0..6);
     let branches = prop::collection::vec((any::<bool>(), 1_u32..400, named()), 0..6);
     let numbers = (any::<u64>(), any::<u64>(), any::<u32>());
