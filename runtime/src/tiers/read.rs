@@ -92,6 +92,14 @@ struct Joining {
     state: JoinedState,
 }
 
+/// The verified state of one block, and which of its tokens the prompt wants.
+struct Found {
+    held: Range<usize>,
+    wanted: Range<usize>,
+    payload: Payload,
+    origin: Origin,
+}
+
 impl Group {
     /// The number of groups in a plan.
     pub fn count(plan: &Plan) -> usize {
@@ -187,7 +195,7 @@ impl Group {
         // Cells of this block and of the group's unread ones.
         let group = &blocks[index..self.unread.end.max(index + 1)];
         let room = group.iter().map(|block| block.range.len()).sum();
-        self.add(finder, block.range.clone(), wanted, payload, origin, room);
+        self.add(finder, Found { held: block.range.clone(), wanted, payload, origin }, room);
         Ok(())
     }
 
@@ -209,7 +217,8 @@ impl Group {
         let moved = moved.ok_or((start, Miss::Absent))?;
         finder.reuse(payload);
         let room = at.len() + import.at.end.saturating_sub(at.end).min(BLOCK_TOKENS);
-        self.add(finder, at.clone(), at, Payload::from(moved), origin, room);
+        let payload = Payload::from(moved);
+        self.add(finder, Found { held: at.clone(), wanted: at, payload, origin }, room);
         Ok(())
     }
 
@@ -236,7 +245,7 @@ impl Group {
             }
             if let Ok((payload, origin)) = finder.find(&id, ObjectKind::Block) {
                 let room = held.len();
-                self.add(finder, held, at..end, payload, origin, room);
+                self.add(finder, Found { held, wanted: at..end, payload, origin }, room);
                 return Some(end);
             }
         }
@@ -297,15 +306,10 @@ impl Group {
         }
     }
 
-    fn add(
-        &mut self,
-        finder: &mut Finder<'_>,
-        held: Range<usize>,
-        wanted: Range<usize>,
-        payload: Payload,
-        origin: Origin,
-        room: usize,
-    ) {
+    /// Joins a state with the one before it, or begins a piece with it. `room`: its cells and those of the blocks that
+    /// may be joined with it.
+    fn add(&mut self, finder: &mut Finder<'_>, found: Found, room: usize) {
+        let Found { held, wanted, payload, origin } = found;
         let origins = Origins::of(wanted.len(), origin);
         if let Some(joining) = &mut self.joining
             && joining.held.end == held.start
