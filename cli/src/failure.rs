@@ -53,6 +53,12 @@ pub enum Failure {
     /// The connection broke, or the answer is not what the API promises.
     #[error("the daemon's answer broke off: {0}")]
     BrokenAnswer(String),
+    /// The same, of a request that changes what is saved.
+    #[error(
+        "the daemon's answer broke off: {0}; it may have made the change, a part of it or nothing: \
+         `hob slots ls` lists what is saved, and the same command makes the rest of the change"
+    )]
+    Unconfirmed(String),
     /// Nothing has that name.
     #[error("{0}")]
     NotFound(String),

@@ -5,6 +5,9 @@ mod common;
 mod saved;
 
 use std::fs;
+use std::io::Read;
+use std::net::TcpListener;
+use std::thread;
 
 use common::Home;
 use hob_slots::Store;
@@ -79,6 +82,28 @@ fn an_owned_directory_is_not_changed() {
 }
 
 #[test]
+fn a_daemon_that_ends_within_a_change_leaves_the_way_on() {
+    let home = saved_home();
+    let _owned = Store::open(home.path("data/slots")).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    // It closes each connection within the request.
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.read(&mut [0; 1024]);
+        }
+    });
+    let token_file = home.path("data/token").display().to_string();
+    fs::write(&token_file, "secret\n").unwrap();
+    fs::write(home.path("data/hobd.json"), announced(&home, &address, &token_file)).unwrap();
+    for words in [&["rm", "room-1"][..], &["prune", "--yes"], &["class", "room-2", "long"]] {
+        let words = [&["slots"], words].concat();
+        home.hob(&words)
+            .fails(1, &["broke off", "a part of it", "`hob slots ls`", "the same command"]);
+    }
+}
+
+#[test]
 fn unreferenced_objects_are_collected_with_yes() {
     let home = saved_home();
     let slot = files(&home).into_iter().find(|(path, _)| path.contains("room-2")).unwrap().0;
@@ -120,8 +145,13 @@ fn kept_is_accepted_as_permanent() {
 }
 
 fn running(home: &Home) -> String {
+    announced(home, "127.0.0.1:9", "/t")
+}
+
+/// What a daemon that owns the directory writes for its clients.
+fn announced(home: &Home, address: &str, token_file: &str) -> String {
     serde_json::json!({
-        "address": "127.0.0.1:9", "token_file": "/t", "pid": 1, "model": "m",
+        "address": address, "token_file": token_file, "pid": 1, "model": "m",
         "fingerprint": MODEL.to_string(), "slots_dir": home.path("data/slots"),
     })
     .to_string()

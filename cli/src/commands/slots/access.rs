@@ -74,6 +74,7 @@ fn carry_out(request: &Request, context: &Context) -> Result<Report, Failure> {
                 (Err(Failure::Refused { status: 404, .. }), Request::SetClass(set_class)) => {
                     Err(dir::absent(set_class.conversation.as_str(), context))
                 }
+                (Err(Failure::BrokenAnswer(why)), _) => Err(Failure::Unconfirmed(why)),
                 (answer, _) => answer,
             }
         }
