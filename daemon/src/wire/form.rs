@@ -35,7 +35,7 @@ pub enum Form {
 /// Reads one field: `None` where it demands nothing.
 type Read = fn(&Value, &str) -> Result<Option<AnswerForm>, ApiError>;
 
-const FIELDS: [(&str, Read); 10] = [
+const FIELDS: [(&str, Read); 11] = [
     ("response_format", response_format),
     ("json_schema", schema),
     ("grammar", grammar),
@@ -46,6 +46,7 @@ const FIELDS: [(&str, Read); 10] = [
     ("regex", regex),
     ("ebnf", grammar),
     ("structured_outputs", structured_outputs),
+    ("structural_tag", structural_tag),
 ];
 
 /// The names of these fields.
@@ -211,6 +212,12 @@ fn structured_outputs(value: &Value, path: &str) -> Result<Option<AnswerForm>, A
     only_one(&fields, &STRUCTURED)
 }
 
+/// vLLM's older name of a form that Hob does not have.
+fn structural_tag(_: &Value, path: &str) -> Result<Option<AnswerForm>, ApiError> {
+    let message = format!("`{path}` is not supported: use `structured_outputs` or `tools`");
+    Err(unsupported(path, message))
+}
+
 fn text<'v>(value: &'v Value, path: &str) -> Result<&'v str, ApiError> {
     value.as_str().ok_or_else(|| wrong_type(path, "a string", value))
 }
@@ -306,6 +313,7 @@ mod tests {
                 json!({"structured_outputs": {"regex": "a", "choice": ["b"]}}),
                 "structured_outputs.choice",
             ),
+            (json!({"structural_tag": {"begin": "<a>"}}), "structural_tag"),
             (json!({"json_schema": {}, "guided_regex": "a"}), "guided_regex"),
             (
                 json!({"response_format": {"type": "json_object"}, "grammar": "root ::= \"a\""}),

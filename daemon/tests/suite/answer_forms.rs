@@ -117,6 +117,7 @@ fn a_form_that_cannot_be_followed_is_refused_by_name() {
             json!({"structured_outputs": {"structural_tag": "x"}}),
             "structured_outputs.structural_tag",
         ),
+        (json!({"structural_tag": {"begin": "<a>"}}), "structural_tag"),
         (json!({"response_format": strict}), "response_format.json_schema.schema"),
         (json!({"response_format": {"type": "json_object"}, "guided_regex": "a"}), "guided_regex"),
     ] {
