@@ -103,6 +103,18 @@ fn a_form_is_followed_under_each_name() {
 }
 
 #[test]
+fn an_object_of_several_schemas_has_their_keys_alone() {
+    let world = World::new();
+    let part = |key: &str| json!({"type": "object", "properties": {key: {"enum": [1, 2]}}, "required": [key]});
+    let schema = json!({"allOf": [part("a"), part("b")]});
+    for text in formed(&world, &json!({"json_schema": schema})) {
+        let value: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
+        let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["a", "b"], "{text}");
+    }
+}
+
+#[test]
 fn a_form_that_cannot_be_followed_is_refused_by_name() {
     let world = World::new();
     let sets = json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true});

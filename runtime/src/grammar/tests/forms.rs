@@ -39,7 +39,25 @@ fn an_object_has_the_keys_that_its_schema_declares_at_every_depth() {
     let more =
         json!({"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"]});
     let both = json!({"allOf": [{"$ref": "#/$defs/base"}, more], "$defs": {"base": base}});
-    assert!(takes(&lenient(both), r#"{"a": 1, "b": 2}"#));
+    let both = lenient(both);
+    assert!(takes(&both, r#"{"a": 1, "b": 2}"#));
+    assert!(!takes(&both, r#"{"a": 1, "b": 2, "c": 3}"#));
+    let kind = |name: &str| {
+        json!({"type": "object", "properties": {"kind": {"const": name}, name: {"type": "integer"}},
+            "required": ["kind", name]})
+    };
+    let kinds = lenient(json!({
+        "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
+        "oneOf": [kind("x"), kind("y")],
+    }));
+    for (text, is_taken) in [
+        (r#"{"a": 1, "kind": "x", "x": 2}"#, true),
+        (r#"{"a": 1, "kind": "y", "y": 2}"#, true),
+        (r#"{"a": 1, "kind": "x", "x": 2, "y": 2}"#, false),
+        (r#"{"a": 1, "kind": "x", "x": 2, "z": 2}"#, false),
+    ] {
+        assert_eq!(takes(&kinds, text), is_taken, "{text}");
+    }
 }
 
 #[test]
