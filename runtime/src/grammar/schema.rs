@@ -1,9 +1,9 @@
 //! A JSON schema as a rule in llguidance's notation.
 //!
 //! - A lenient schema is followed as far as llguidance can: keywords and formats that it does not know, and
-//!   assertions in patterns, are ignored. A strict one is refused for them.
+//!   assertions in patterns of texts and of keys, are ignored. A strict one is refused for them.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::pattern::without_assertions;
 
@@ -71,9 +71,26 @@ fn simplify_patterns(schema: &mut Value) {
             if let Some(Value::String(pattern)) = members.get_mut("pattern") {
                 *pattern = without_assertions(pattern);
             }
+            simplify_keys(members);
             members.values_mut().for_each(simplify_patterns);
         }
         Value::Array(items) => items.iter_mut().for_each(simplify_patterns),
         _ => {}
+    }
+}
+
+/// Keys whose pattern has assertions are among the other keys of the object: without the assertions it might match
+/// those of another pattern, which llguidance refuses.
+fn simplify_keys(schema: &mut Map<String, Value>) {
+    let Some(Value::Object(patterns)) = schema.get_mut("patternProperties") else { return };
+    let has_assertion = |pattern: &&String| without_assertions(pattern) != **pattern;
+    let left_out: Vec<String> = patterns.keys().filter(has_assertion).cloned().collect();
+    let mut allowed: Vec<Value> =
+        left_out.iter().filter_map(|pattern| patterns.shift_remove(pattern)).collect();
+    if !allowed.is_empty()
+        && let Some(others) = schema.get_mut("additionalProperties")
+    {
+        allowed.push(others.take());
+        *others = json!({ "anyOf": allowed });
     }
 }

@@ -66,6 +66,12 @@ fn what_cannot_be_followed_of_a_schema_is_ignored_unless_it_is_strict() {
         (json!({"type": "array", "items": {"type": "integer"}, "uniqueItems": true}), "[1, 1]"),
         (json!({"type": "string", "format": "password"}), r#""x""#),
         (json!({"type": "string", "pattern": r"^(?!\.)(?!.*\.\.)[a-z.]+@[a-z]+$"}), r#""a@b""#),
+        (
+            json!({"type": "object", "additionalProperties": false, "patternProperties": {
+                "^(?!x-)[a-z]+$": {"type": "integer"}, "^x-": {"type": "null"},
+            }}),
+            r#"{"a": 1, "x-b": null}"#,
+        ),
         (json!({"type": "integer", "not": {"const": 3}}), "3"),
         (json!({"type": "integer", "if": {"const": 3}, "then": {"const": 4}}), "3"),
         (json!({"type": "object", "propertyNames": {"pattern": "a"}}), r#"{"b": 1}"#),
