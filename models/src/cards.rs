@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn each_row_has_parameters_in_their_ranges() {
-        for card in &CARDS {
+        for card in CARDS {
             assert!(!card.architectures.is_empty() && !card.parameters.is_empty());
             for entry in card.entries() {
                 let range = match entry.parameter.unwrap() {
