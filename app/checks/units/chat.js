@@ -8,9 +8,10 @@ import { grouped } from "/chat/groups.js";
 import { placesOf } from "/chat/matches.js";
 import { between } from "/chat/picked.js";
 import { hobFields, kvFields } from "/chat/request.js";
-import { PRESETS, presetOf, samplingOf } from "/chat/sampling.js";
+import { PARAMETERS, PRESETS, presetOf, samplingOf } from "/chat/sampling.js";
 import { matching } from "/chat/templates.js";
 import { awayOf, countBelow, newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
+import { t } from "/lib/strings.js";
 import { equal, test } from "./harness.js";
 
 /** 1 - 2 - 3 and 1 - 2 - 4, and another beginning 5. */
@@ -97,6 +98,26 @@ test("a preset is known by its values, and empty fields set nothing", () => {
   equal(Object.entries(PRESETS).map(([, values]) => presetOf({ ...values })), Object.keys(PRESETS));
   equal(presetOf({ temperature: 0.3 }), null);
   equal(samplingOf({ temperature: "0,5", seed: " ", top_k: 40, other: "1" }), { temperature: 0.5, top_k: 40 });
+});
+
+test("each parameter that hobd stores with a chat has a field, a name and a description", () => {
+  const stored = [
+    "frequency_penalty",
+    "max_tokens",
+    "min_p",
+    "presence_penalty",
+    "repeat_last_n",
+    "repeat_penalty",
+    "seed",
+    "temperature",
+    "top_k",
+    "top_p",
+    "xtc_probability",
+    "xtc_threshold",
+  ];
+  equal(PARAMETERS.map(({ name }) => name).sort(), stored);
+  const texts = stored.flatMap((name) => [t(`sampling.${name}`), t(`sampling.${name}.long`)]);
+  equal(texts.every((text) => text.length > 0), true);
 });
 
 test("templates are found by name, then by text", () => {

@@ -10,6 +10,8 @@ export const PARAMETERS = [
   { name: "repeat_last_n", min: -1, max: 1_000_000, step: 1, standard: 64 },
   { name: "frequency_penalty", min: -2, max: 2, step: 0.1, standard: 0 },
   { name: "presence_penalty", min: -2, max: 2, step: 0.1, standard: 0 },
+  { name: "xtc_probability", min: 0, max: 1, step: 0.05, standard: 0 },
+  { name: "xtc_threshold", min: 0, max: 1, step: 0.05, standard: 0.1 },
   { name: "max_tokens", min: 1, max: 1_000_000, step: 1, standard: null },
   { name: "seed", min: 0, max: Number.MAX_SAFE_INTEGER, step: 1, standard: null },
 ];
