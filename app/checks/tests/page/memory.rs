@@ -149,6 +149,25 @@ fn a_saved_chat_shows_when_it_expires() {
 }
 
 #[test]
+fn how_long_a_chat_stays_is_changed_and_shown_while_another_one_is_answered() {
+    let mut hobd = Hobd::start(Model::Fake);
+    hobd.client.say("apples", "Say this: apples");
+    hobd.restart();
+    let page = Page::open(&hobd);
+    page.send(&slowly(400));
+    page.reads("@live", "word");
+    page.click("@to-memory");
+    page.click("@engine");
+    page.until("a slot is busy", "all('@slot-row').some(e => e.dataset.state === 'decoding')");
+    page.reads("@file[data-conversation=apples] @expires", "–");
+
+    page.put("@file[data-conversation=apples] select", "long");
+
+    page.reads("@file[data-conversation=apples] @expires", "in 1 hr.");
+    page.until("a slot is busy", "all('@slot-row').some(e => e.dataset.state === 'decoding')");
+}
+
+#[test]
 fn the_room_for_saved_chats_is_explained_and_changed() {
     let mut hobd = Hobd::start(Model::Fake);
     hobd.client.say("apples", "Say this: apples");

@@ -29,7 +29,7 @@ export function follow() {
     if (abort || document.hidden) return;
     abort = new AbortController();
     streamMap(abort.signal);
-    refresh();
+    look();
   };
   const stop = () => {
     abort?.abort();
@@ -62,18 +62,18 @@ async function streamMap(signal) {
       memory.set({ error });
     }
     await pause(RETRY_MS);
-    if (!signal.aborted && memory.get().error) refresh();
+    if (!signal.aborted && memory.get().error) look();
   }
 }
 
-/** Refreshes soon, and once more when the last change is on disk. */
+/** Looks soon, and once more when the last change is on disk. */
 function scheduleRefresh() {
   soon ||= setTimeout(() => {
     soon = 0;
-    refresh();
+    look();
   }, SOON_MS);
   clearTimeout(later);
-  later = setTimeout(refresh, LATER_MS);
+  later = setTimeout(look, LATER_MS);
 }
 
 const isBusy = () => {
@@ -81,9 +81,20 @@ const isBusy = () => {
   return slots.some(({ state }) => state !== "free" && state !== "idle");
 };
 
-/** Reads everything but the map; returns the saved ones. While a turn runs, what needs the disk is skipped. */
-export async function refresh() {
-  const all = !isBusy() || memory.get().slots === undefined;
+/** Reads everything but the map, while a turn runs too: the user has changed something. Resolves to what
+    `/v1/slots` answers; null without a slots directory, undefined after a failure. */
+export const refresh = () => read(true);
+
+/** While a turn runs, what needs the disk is skipped. */
+const look = () => read(!isBusy() || memory.get().slots === undefined);
+
+/** How often the lists were asked for. */
+let asked = 0;
+
+/** `all`: the lists, too, which need the disk. */
+async function read(all) {
+  asked += Number(all);
+  const mine = asked;
   try {
     const [now, slots, quarantine, turns] = await Promise.all([
       api.get("/v1/memory"),
@@ -91,7 +102,8 @@ export async function refresh() {
       all && nullIfMissing(api.get("/v1/slots/quarantine")),
       all && nullIfMissing(api.get("/v1/turns?limit=200")),
     ]);
-    const lists = all && { slots, quarantine, turns: turns?.data ?? [] };
+    // Where later ones are on their way, these are old.
+    const lists = all && mine === asked && { slots, quarantine, turns: turns?.data ?? [] };
     memory.set({ now, error: null, ...lists });
     return slots;
   } catch (error) {
