@@ -116,6 +116,48 @@ fn a_prewarm_does_not_disturb_editing() {
     assert_eq!(page.script("return window.field === document.activeElement"), true);
 }
 
+/// The profile `home` is always being read ahead, so that the page asks for it again and again. While `isHeld`, the
+/// answers wait for `release()`, and say then that the old text is ready.
+const LATE: &str = "
+    const answer = window.fetch;
+    const isProfile = (path) => path.endsWith('/v1/profiles/home');
+    const released = new Promise((release) => { window.release = release; });
+    Object.assign(window, { isHeld: false, held: 0, asked: 0 });
+    window.fetch = async (path, options) => {
+        const response = await answer(path, options);
+        if (!isProfile(path)) return response;
+        const profile = await response.json();
+        if (options.method !== 'GET' || !window.isHeld) {
+            window.asked += Number(options.method === 'GET');
+            return Response.json({ ...profile, state: 'warming' });
+        }
+        window.held += 1;
+        await released;
+        const segments = profile.segments.map((segment) => ({ ...segment, warm: true }));
+        return Response.json({ ...profile, segments, state: 'warm' });
+    };";
+
+#[test]
+fn what_was_saved_is_not_replaced_by_an_older_answer_that_comes_later() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    let page = Page::open(&hobd);
+    page.open_page("profiles");
+    page.script(LATE);
+    page.click("@profile-row");
+    page.until("it is read", "one('@content')?.value === 'Be brief.'");
+    page.script("window.isHeld = true");
+    page.until("an answer is on its way", "window.held > 0");
+    page.fill("@content", RULES);
+    page.reads("@profile-foot", "will be computed");
+    page.click("@save-profile");
+    page.reads("@toast", "saved");
+
+    page.script("window.isHeld = false; window.asked = 0; window.release()");
+    page.until("it is read once more", "window.asked > 0");
+    assert_eq!(page.script("return one('@content').value"), RULES);
+}
+
 #[test]
 fn the_focus_follows_parts_that_are_added_and_removed() {
     let hobd = Hobd::start(Model::Fake);

@@ -1,6 +1,6 @@
 // A profile, its draft, and what is done with them. Unsaved drafts survive leaving the editor.
 
-import { api, go, shownName, t, useEffect, useState } from "/lib.js";
+import { api, every, go, shownName, t, useEffect, useRef, useState } from "/lib.js";
 import { ask, toast } from "/parts.js";
 import { refreshStatus } from "/chat/chats.js";
 import { differs, draftOf, newDraft, requestOf } from "./draft.js";
@@ -17,10 +17,13 @@ export function useProfile(name) {
   const [error, setError] = useState(null);
   const [isSaving, setSaving] = useState(false);
   const path = `/v1/profiles/${encodeURIComponent(name)}`;
+  const saves = useRef(0);
 
   const load = async () => {
+    const before = saves.current;
     try {
       const loaded = await api.get(path);
+      if (saves.current !== before) return; // It is older than what was saved meanwhile.
       setProfile(loaded);
       setError(null);
       if (!loaded.segments || drafts.has(name)) return;
@@ -37,9 +40,8 @@ export function useProfile(name) {
 
   const isWarming = profile && !profile.error && !isWarm(profile);
   useEffect(() => {
-    if (!isWarming) return;
-    const timer = setInterval(load, WARM_POLL_MS);
-    return () => clearInterval(timer);
+    if (!isWarming) return undefined;
+    return every(WARM_POLL_MS, load);
   }, [isWarming, name]);
 
   const edit = (fields, from = draft) => {
@@ -56,6 +58,7 @@ export function useProfile(name) {
     setSaving(true);
     try {
       const saved = await api.put(path, { ...requestOf(draft), name: undefined });
+      saves.current += 1;
       setProfile(saved);
       const latest = drafts.get(name);
       if (latest === draft) {
