@@ -39,6 +39,23 @@ fn the_trash_lists_what_was_deleted_and_restores_it() {
 }
 
 #[test]
+fn the_trash_shows_what_is_deleted_while_it_is_open() {
+    let hobd = Hobd::with_chats(&["apples", "pears"]);
+    let page = Page::open(&hobd);
+    page.until("both are listed", "all('@chat').length === 2");
+    page.script("window.setInterval = () => 0"); // It does not wait for its next look.
+    page.click("@to-trash");
+    page.shows("@trash-none");
+
+    page.hover("@chat:nth-child(2)");
+    page.choose("@chat:nth-child(2) @row-menu", "Delete");
+    page.reads("@trashed", "Say this: apples");
+    page.click("@toast button");
+    page.shows("@trash-none");
+    page.until("the list has it", "all('@chat').length === 2");
+}
+
+#[test]
 fn the_trash_deletes_for_good_after_a_question() {
     let hobd = Hobd::with_chats(&["apples", "pears", "plums"]);
     for id in ["apples", "pears", "plums"] {

@@ -1,8 +1,8 @@
 // The chats that were deleted: restore them, or delete them for good before the daemon does.
 
-import { ago, api, createStore, html, t, useEffect, useStore } from "/lib.js";
+import { ago, api, createStore, every, html, t, useEffect, useStore } from "/lib.js";
 import { ask, Button, Icon, toast } from "/parts.js";
-import { status } from "/chat/chats.js";
+import { chats, status } from "/chat/chats.js";
 import { deleteForGood, restoreChats } from "/chat/deleting.js";
 
 /** How long ago a chat was deleted is shown to the minute. */
@@ -12,9 +12,14 @@ const REFRESH_MS = 30_000;
     read it. */
 const trash = createStore({ list: null, retentionMs: 0, error: null });
 
+let asked = 0;
+
 async function refresh() {
+  asked += 1;
+  const mine = asked;
   try {
     const { data, retention_secs: secs } = await api.get("/v1/conversations?trashed=true");
+    if (mine !== asked) return; // A later one is on its way.
     trash.set({ list: data.sort(byDeletion), retentionMs: secs * 1000, error: null });
   } catch (error) {
     trash.set({ error });
@@ -26,13 +31,12 @@ const byDeletion = (a, b) => b.trashed_at - a.trashed_at;
 export function Page() {
   const { list, retentionMs, error } = useStore(trash);
   const isAway = useStore(status, ({ error }) => Boolean(error));
-  useEffect(() => {
-    const timer = setInterval(refresh, REFRESH_MS);
-    return () => clearInterval(timer);
-  }, []);
+  const listed = useStore(chats, ({ all }) => all.length);
+  useEffect(() => every(REFRESH_MS, refresh), []);
+  // A chat that goes into the trash leaves the list, and comes back to it.
   useEffect(() => {
     if (!isAway) refresh();
-  }, [isAway]);
+  }, [isAway, listed]);
   if (!list && error) return html`<p class="error" role="alert">${error.message}</p>`;
   if (!list) return html`<p class="note" role="status">${t("memory.reading")}</p>`;
   return html`
