@@ -16,6 +16,7 @@ mod folder;
 mod forced_colours;
 mod full;
 mod header;
+mod hidden;
 mod imports;
 mod keyboard;
 mod languages;

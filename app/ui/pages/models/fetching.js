@@ -1,6 +1,6 @@
 // The fetch of a real model: begun by a press of its button, shown while it runs, and cancelled.
 
-import { api, html, isUnreachable, t, useEffect, useState } from "/lib.js";
+import { api, every, html, isUnreachable, t, useEffect, useState } from "/lib.js";
 import { Button, Icon, openLink } from "/parts.js";
 
 const POLL_MS = 500;
@@ -22,16 +22,15 @@ export function useFetch(onDone) {
     read().catch(failed);
   }, []);
   useEffect(() => {
-    if (!isRunning) return;
-    const timer = setInterval(async () => {
+    if (!isRunning) return undefined;
+    return every(POLL_MS, async () => {
       try {
         const { state } = await read();
         if (state === "done") onDone();
       } catch (error) {
         failed(error); // The daemon may restart: it goes on.
       }
-    }, POLL_MS);
-    return () => clearInterval(timer);
+    });
   }, [isRunning]);
   const start = (model) => api.post("/v1/models/fetch", { model }).then(receive, failed);
   const cancel = () => api.del("/v1/models/fetch").then(receive, failed);
@@ -51,6 +50,7 @@ export function FetchControl({ model, fetching }) {
   }
   const { state, done_bytes: done = 0, total_bytes: total = 0 } = fetch;
   const words = t(`first.fetch.${state}`, { done, total });
+  const shown = { downloading: done, checking: total || 1 }[state];
   return html`
     <span class="fetch-progress" data-test="fetching" data-state=${state}>
       <span class="row apart">
@@ -59,7 +59,7 @@ export function FetchControl({ model, fetching }) {
       </span>
       <progress
         max=${total || 1}
-        value=${state === "downloading" ? done : undefined}
+        value=${shown}
         aria-label=${words}
       ></progress>
     </span>`;
