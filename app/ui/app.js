@@ -21,6 +21,7 @@ import {
   route,
   t,
   useEffect,
+  useLayoutEffect,
   useRef,
   useState,
   useStore,
@@ -86,7 +87,7 @@ function App() {
   const settings = useStore(preferences);
   const [hasAccess, setAccess] = useState(access.has());
   useEffect(() => access.subscribe(() => setAccess(access.has())), []);
-  useEffect(() => side.set({ open: false }), [page, detail, place]);
+  useSideFocus(open);
   useEffect(() => {
     applyTheme();
     orToast(loadLanguage());
@@ -100,11 +101,11 @@ function App() {
     <a class="button skip" href="#content" onClick=${skipToContent}>${t("skip")}</a>
     <div class=${frame}>
       ${(settings.sidebar || open) && html`
-        <nav class="side" aria-label=${t("side.label")}>
+        <nav class="side" aria-label=${t("side.label")} onClick=${closeAtLink}>
           <${Chats} /><${PageLinks} page=${page} />
         </nav>`}
       ${open && html`<div class="side-shade" onClick=${() => side.set({ open: false })}></div>`}
-      <div class="page">
+      <div class="page" inert=${open}>
         <${Banner} />
         ${page === "chat"
           ? html`<${ChatPage} key=${language} id=${detail ?? draftId()} place=${place} />`
@@ -112,6 +113,29 @@ function App() {
       </div>
     </div>
     <${HelpOn} /><${Questions} /><${Toasts} />`;
+}
+
+/** While the sidebar overlays the page it has the focus; what opened it gets that back, unless another page has it. */
+function useSideFocus(open) {
+  useLayoutEffect(() => {
+    if (!open) return undefined;
+    const opener = document.activeElement;
+    const nav = document.querySelector(".side");
+    const first = nav.querySelector('.chat-link[tabindex="0"]') ?? nav.querySelector("button");
+    first.focus({ preventScroll: true });
+    return () => {
+      const { activeElement: focused, body } = document;
+      if (focused === body || nav.contains(focused)) opener?.focus({ preventScroll: true });
+    };
+  }, [open]);
+}
+
+const closeSide = () => side.get().open && side.set({ open: false });
+route.subscribe(closeSide);
+
+/** A link to what is shown already changes no route. */
+function closeAtLink(event) {
+  if (event.target.closest("a") && !event.defaultPrevented) closeSide();
 }
 
 /** Loaded for a browser without a token. */

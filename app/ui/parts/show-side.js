@@ -7,6 +7,7 @@ import { IconButton } from "./button.js";
 export const side = createStore({ open: false });
 
 const isNarrow = matchMedia("(max-width: 760px)");
+isNarrow.addEventListener("change", () => side.set({ open: false }));
 
 export function showSide(shown) {
   if (isNarrow.matches) side.set(({ open }) => ({ open: shown ?? !open }));

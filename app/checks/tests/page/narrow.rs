@@ -36,6 +36,39 @@ fn all_pages_fit(language: &'static str) {
 }
 
 #[test]
+fn the_list_over_the_page_has_the_focus_until_it_closes() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open_as(&hobd, Look { width: 400, height: 800, ..Look::default() });
+    page.until("the chat is known", "one('@chat')");
+    page.click("@show-side");
+    page.until("its chat has the focus", "document.activeElement.matches('.chat-link')");
+    for _ in 0..12 {
+        page.press("Tab");
+        let is_behind = "return document.activeElement.closest('.page') !== null";
+        assert_eq!(page.script(is_behind), false, "the page behind it has no stop");
+    }
+    page.press("Escape");
+    let is_back = "document.activeElement === one('@show-side')";
+    page.until("what opened it has the focus", is_back);
+
+    // The link of a page leads to it.
+    page.click("@show-side");
+    page.click("@chat .chat-link");
+    page.until("the composer has the focus", "document.activeElement === one('@composer')");
+    page.reads("@answer", "apples");
+    page.until("the list is out of the way", "!seen(one('.side'))");
+    // Also that of the page which is shown.
+    page.click("@show-side");
+    page.click("@chat .chat-link");
+    page.until("the list is out of the way", "!seen(one('.side'))");
+
+    // A window that becomes wide has no page behind.
+    page.click("@show-side");
+    page.show(Look::default());
+    page.focus("@composer");
+}
+
+#[test]
 fn a_question_about_a_chat_whose_title_is_one_long_word_fits() {
     let hobd = Hobd::with_chats(&["apples"]);
     hobd.client.rename("apples", &"Donaudampfschiff".repeat(12));
