@@ -15,8 +15,9 @@ const backend = window.__TAURI__ ? appBackend() : browserBackend();
 /** Commands and events of the desktop app; null in a browser. */
 export const shell = backend.shell ?? null;
 
-/** Whether a browser has a token of the daemon, and how to give it one. */
-export const access = backend.access ?? { has: () => true, give() {}, subscribe: () => () => {} };
+/** Whether a browser has a token of the daemon, whether the daemon refused the last one, and how to give it one. */
+export const access = backend.access ??
+  { has: () => true, wasRefused: () => false, give() {}, subscribe: () => () => {} };
 
 export { isCancelled, isUnreachable };
 

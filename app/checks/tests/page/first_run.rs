@@ -97,10 +97,29 @@ fn a_browser_without_a_token_is_asked_for_one() {
     page.fill("@token", "not the token");
     page.press("Enter");
     // A wrong token gets no further than the error.
-    page.shows("@connect");
+    page.reads("@refused", "Hob refuses this token.");
+    page.until("its field has the focus", "document.activeElement === one('@token')");
     page.fill("@token", &hobd.client.token);
     page.press("Enter");
     page.shows("@composer");
+}
+
+#[test]
+fn the_address_with_the_token_signs_in_a_window_that_shows_the_page_already() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::of(hob_checks::Browser::chromium(Default::default()));
+    page.go(&hobd.origin());
+    page.shows("@connect");
+    assert_eq!(page.count("@refused"), 0);
+
+    // Of an address that differs behind `#` alone, the browser loads nothing.
+    page.script("window.isSame = true");
+    let token = format!("token={}", hobd.client.token);
+    page.script_with("location.hash = arguments[0]", &[token.into()]);
+    page.shows("@composer");
+    let address = page.script("return location.href").to_string();
+    assert!(!address.contains("token") && !address.contains(&hobd.client.token), "{address}");
+    assert_eq!(page.script("return window.isSame"), true);
 }
 
 #[test]

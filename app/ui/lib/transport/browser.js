@@ -1,6 +1,7 @@
 // The browser's backend: `fetch` with the daemon's token.
 //
-// - The token arrives once, as `#token=…`, and is removed from the address at once.
+// - The token arrives as `#token=…`, also in a window that shows the page already, and is removed from the address at
+//   once.
 // - It is stored for this origin, which includes the port: no other local server can read it. Where the browser
 //   forbids storage, it lasts until the page is closed.
 
@@ -29,15 +30,13 @@ function inMemory() {
 
 export function browserBackend() {
   const listeners = new Set();
-  const fromAddress = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (fromAddress) {
-    storage.setItem(TOKEN, fromAddress);
-    history.replaceState(null, "", location.pathname + location.search);
-  }
+  let isRefused = false;
   const changed = () => listeners.forEach((listener) => listener());
   const access = {
     has: () => Boolean(storage.getItem(TOKEN)),
+    wasRefused: () => isRefused,
     give(token) {
+      isRefused = false;
       storage.setItem(TOKEN, token.trim());
       changed();
     },
@@ -46,11 +45,21 @@ export function browserBackend() {
       return () => listeners.delete(listener);
     },
   };
+  const takeFromAddress = () => {
+    const token = new URLSearchParams(location.hash.slice(1)).get("token");
+    if (!token) return;
+    history.replaceState(null, "", location.pathname + location.search);
+    access.give(token);
+  };
+  takeFromAddress();
+  // The router comes after it, and reads the address without the token.
+  window.addEventListener("hashchange", takeFromAddress, { capture: true });
   return {
     access,
     open,
     onUnauthorised(token) {
       if (token !== storage.getItem(TOKEN)) return; // A newer token was stored meanwhile.
+      isRefused ||= Boolean(token); // Later requests have none.
       storage.removeItem(TOKEN);
       changed();
     },
