@@ -27,3 +27,37 @@ fn a_library_that_cannot_be_read_says_why_once_and_is_there_afterwards() {
     page.script("window.isDown = false");
     page.reads("@page-library", "Drop text");
 }
+
+/// Requests whose address `isDown` is true of reach no daemon.
+const UNREACHABLE: &str = "
+    window.isDown = () => false;
+    const answer = window.fetch;
+    window.fetch = (path, ...rest) =>
+        window.isDown(path) ? Promise.reject(new TypeError('it is away')) : answer(path, ...rest);";
+
+#[test]
+fn instructions_and_settings_are_read_when_the_daemon_answers_again() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.script(UNREACHABLE);
+    for (place, unread, page_of_it, read) in [
+        ("profiles", "/v1/profiles", "@page-profiles", "@profile-row"),
+        ("profiles/home", "/v1/profiles/home", "@page-profiles", "@content"),
+        ("settings", "/v1/settings", "@page-settings", "@engine"),
+    ] {
+        page.script_with(
+            "const [place, unread] = arguments;
+             window.isDown = (path) => path.startsWith(unread);
+             location.hash = `#/${place}`;",
+            &[place.into(), unread.into()],
+        );
+        page.reads(page_of_it, "the daemon does not answer");
+        page.script("window.isDown = (path) => path.startsWith('/v1/')");
+        page.reads("@banner", "Hob cannot be reached");
+        page.script("window.isDown = () => false");
+        page.hides("@banner");
+        page.shows(read);
+    }
+}

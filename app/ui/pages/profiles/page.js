@@ -1,7 +1,8 @@
 // Profiles: the list, and the editor of one.
 
-import { address, api, go, html, shownName, t, useEffect, useState } from "/lib.js";
+import { address, api, go, html, shownName, t, useState } from "/lib.js";
 import { askText, Button, Icon } from "/parts.js";
+import { useReading } from "/chat/daemon.js";
 import { slugOf } from "./draft.js";
 import { Editor } from "./editor.js";
 import { Learned } from "./learned.js";
@@ -16,10 +17,12 @@ export function Page({ detail }) {
 function List() {
   const [list, setList] = useState(null);
   const [error, setError] = useState(null);
-  useEffect(() => {
-    api.get("/v1/profiles").then(setList, setError);
-  }, []);
-  if (error) return html`<p class="error" role="alert">${error.message}</p>`;
+  const receive = (list) => {
+    setList(list);
+    setError(null);
+  };
+  useReading(() => api.get("/v1/profiles").then(receive, setError));
+  if (error && !list) return html`<p class="error" role="alert">${error.message}</p>`;
   if (!list) return html`<p class="note" role="status">${t("profiles.reading")}</p>`;
   return html`
     <div class="row apart">

@@ -3,6 +3,7 @@
 import { api, every, go, shownName, t, useEffect, useRef, useState } from "/lib.js";
 import { ask, toast } from "/parts.js";
 import { refreshStatus } from "/chat/chats.js";
+import { useReading } from "/chat/daemon.js";
 import { differs, draftOf, newDraft, requestOf } from "./draft.js";
 
 const WARM_POLL_MS = 700;
@@ -33,10 +34,10 @@ export function useProfile(name) {
       if (!drafts.has(name)) setError(error);
     }
   };
-  useEffect(() => {
+  useReading(() => {
     const isUnsaved = drafts.get(name)?.revision === null;
     if (!isUnsaved) load();
-  }, [name]);
+  });
 
   const isWarming = profile && !profile.error && !isWarm(profile);
   useEffect(() => {

@@ -1,8 +1,9 @@
 // What the model is loaded with. Changes are collected: they apply when the model is loaded again.
 
-import { address, bytes, count, html, t, useEffect, useState, useStore } from "/lib.js";
+import { address, bytes, count, html, t, useState, useStore } from "/lib.js";
 import { Button, Icon, Select } from "/parts.js";
 import { status } from "/chat/chats.js";
+import { useReading } from "/chat/daemon.js";
 import { ContextSlider, limitWords } from "/pages/models/context.js";
 import { Setting } from "./setting.js";
 import { changeSettings, readSettings, settingOf, settings } from "./use-settings.js";
@@ -18,9 +19,7 @@ export function Engine() {
   const { list, models, memory, error } = useStore(settings);
   const { switchingTo } = useStore(status);
   const [changes, setChanges] = useState({});
-  useEffect(() => {
-    readSettings();
-  }, []);
+  useReading(readSettings);
   if (!list) return html`<${Waiting} error=${error} />`;
   const row = (key) => settingOf(list, key);
   const valueOf = (key) => changes[key] ?? row(key).value;
