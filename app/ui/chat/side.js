@@ -1,6 +1,19 @@
 // The sidebar: search, import, the list of chats, and the way to the trash.
 
-import { address, go, html, importModule, lazy, route, t, useMemo, useRef, useStore, withTexts } from "/lib.js";
+import {
+  address,
+  go,
+  html,
+  importModule,
+  isComposing,
+  lazy,
+  route,
+  t,
+  useMemo,
+  useRef,
+  useStore,
+  withTexts,
+} from "/lib.js";
 import { Icon, IconButton, orToast } from "/parts.js";
 import { chats, search, visibleChats } from "./chats.js";
 import { newConversation } from "./conversation.js";
@@ -8,6 +21,9 @@ import { List } from "./list.js";
 import { picked } from "./picked.js";
 
 const pickedBar = lazy(() => withTexts(importModule("/chat/picked-bar.js")));
+
+/** The row of the list to which Tab leads. */
+const STOP = '.chat-link[tabindex="0"]';
 
 /** The daemon searches for no more. */
 const MAX_QUERY_LETTERS = 200;
@@ -79,13 +95,17 @@ function Search({ query }) {
         placeholder=${t("chat.search")}
         data-test="search"
         onInput=${(event) => search(event.target.value)}
-        onKeyDown=${focusList}
+        onKeyDown=${handleKey}
       />
     </label>`;
 }
 
-function focusList(event) {
-  if (event.key !== "ArrowDown") return;
-  document.querySelector('.chat-link[tabindex="0"]')?.focus();
+/** ↓ leads to the list. Escape empties the field before it stops an answer. */
+function handleKey(event) {
+  if (isComposing(event)) return;
+  if (event.key === "ArrowDown") document.querySelector(STOP)?.focus();
+  else if (event.key === "Escape" && event.target.value) search("");
+  else return;
   event.preventDefault();
+  event.stopPropagation();
 }

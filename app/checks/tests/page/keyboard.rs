@@ -106,6 +106,23 @@ fn the_first_tab_stop_skips_the_list() {
     page.until("the content has the focus", "document.activeElement.id === 'content'");
 }
 
+#[test]
+fn escape_empties_the_search_before_it_stops_the_answer() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open(&hobd);
+    page.send(&slowly(400));
+    page.reads("@live", "word");
+    page.fill("@search", "apples");
+    page.until("one is left", "all('@chat').length === 1");
+
+    page.press("Escape");
+    page.until("all are listed", "all('@chat').length === 2");
+    assert_eq!(page.script("return one('@search').value"), "");
+    page.shows("@stop");
+    page.press("Escape");
+    page.shows("@interrupted");
+}
+
 /// Presses Tab until an element has the focus.
 fn tab_to(page: &Page, role: &str, name: &str) {
     let mut seen = Vec::new();
