@@ -63,7 +63,7 @@ export function ChatPage({ id, place }) {
   const use = useContextUse(conversation, state, chat);
   const [isRoomOpen, setRoomOpen] = useState(false);
   useEffect(() => setRoomOpen(false), [id]);
-  useNextFocus(() => document.querySelector(state.live ? "[data-test=composer]" : "#content"));
+  useNextFocus(() => state.live ? document.querySelector("[data-test=composer]") : null);
   const parts = { conversation, state, use, chat };
   return html`
     <${Header} ...${parts} room=${isRoomOpen} toggleRoom=${() => setRoomOpen(!isRoomOpen)} />

@@ -14,7 +14,7 @@ import {
   useStore,
   withTexts,
 } from "/lib.js";
-import { Icon, IconButton, orToast } from "/parts.js";
+import { Icon, IconButton, orToast, useNextFocus } from "/parts.js";
 import { chats, search, visibleChats } from "./chats.js";
 import { newConversation } from "./conversation.js";
 import { List } from "./list.js";
@@ -34,6 +34,8 @@ export function Chats() {
   const isPicking = useStore(picked, ({ ids }) => ids.size > 0);
   const bar = pickedBar.use(isPicking);
   const isTrash = useStore(route, ({ page }) => page === "trash");
+  // The bar and a row leave with the chats that their buttons delete.
+  useNextFocus(() => document.querySelector(STOP) ?? document.querySelector("[data-test=search]"));
   return html`
     <div class="stack side-top">
       <${Top} />

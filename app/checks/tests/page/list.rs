@@ -113,6 +113,34 @@ fn several_chats_are_picked_with_the_mouse_and_exported_as_one_file() {
 }
 
 #[test]
+fn the_focus_goes_on_where_the_chats_of_a_button_are_deleted() {
+    let hobd = with_chats(4);
+    let page = Page::open(&hobd);
+    page.until("all are listed", "all('@chat').length === 4");
+    let has_row = "document.activeElement.matches('.chat-link')";
+
+    page.click_with("Control", "@chat:nth-child(1) .chat-link");
+    page.click("@picked-delete");
+    page.until("one is gone", "all('@chat').length === 3");
+    page.until("a chat has the focus", has_row);
+
+    page.hover("@chat:nth-child(1)");
+    page.choose("@chat:nth-child(1) @row-menu", "Delete");
+    page.until("another is gone", "all('@chat').length === 2");
+    page.until("a chat has the focus", has_row);
+
+    page.click("@to-trash");
+    page.until("both are in the trash", "all('@trashed').length === 2");
+    for left in [1, 0] {
+        page.click("@trash-delete");
+        page.click("@yes");
+        page.until("one is gone for good", &format!("all('@trashed').length === {left}"));
+        let next = if left > 0 { "one('@trash-delete')" } else { "one('#content')" };
+        page.until("what is next has it", &format!("document.activeElement === {next}"));
+    }
+}
+
+#[test]
 fn a_chat_that_answers_has_a_pulse_also_in_another_tab() {
     let hobd = with_chats(1);
     let page = Page::open(&hobd);

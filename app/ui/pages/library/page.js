@@ -1,7 +1,7 @@
 // The library: documents that are ready to be asked about, and where new ones are dropped.
 
 import { ago, classes, every, formatter, go, html, t, useEffect, useRef, useState, useStore } from "/lib.js";
-import { ask, Button, Icon, orToast } from "/parts.js";
+import { ask, Button, Icon, orToast, useNextFocus } from "/parts.js";
 import { newChatAbout } from "../../chat/about.js";
 import { addDocument, listDocuments, readDocument, removeDocument } from "../../documents/api.js";
 import { Bar } from "../../documents/chip.js";
@@ -16,6 +16,7 @@ export function Page() {
   const [error, setError] = useState(null); // of the last reading; the next one follows soon
   const [incoming, setIncoming] = useState([]); // files on their way: `{ name, error }`
   const [progress, setProgress] = useState({}); // by id, while a document is read
+  useNextFocus(() => document.querySelector(".library-drop button"));
   const isOver = useStore(drops, ({ isOver }) => isOver);
   const refresh = () => listDocuments().then((list) => {
     setDocuments(list);

@@ -1,7 +1,7 @@
 // Your chats: the table of those whose KV is saved, and its actions.
 
 import { address, ago, api, bytes, classes, count, html, t, useMemo, useState, useStore } from "/lib.js";
-import { ask, Button, Icon, Menu, orToast, Select, toast } from "/parts.js";
+import { ask, Button, Icon, Menu, orToast, Select, toast, useNextFocus } from "/parts.js";
 import { chats, status } from "/chat/chats.js";
 import { Budget } from "./budget.js";
 import { ahead, asked, classOf, keepOptions, setClass } from "./keeping.js";
@@ -18,6 +18,7 @@ const STATE_NAMES = { open: "files.speaking", expired: "files.expired" };
 
 /** `slots`: saved conversations; undefined until read, null where none can be saved. `isDetailed`: what the engine counts. */
 export function Files({ slots, disk, isDetailed }) {
+  useNextFocus(() => document.querySelector("[data-test=memory-files] tbody button"));
   const all = useStore(chats, ({ all }) => all);
   const titles = useMemo(() => new Map(all.map(({ id, title }) => [id, title])), [all]);
   const [isPruning, setPruning] = useState(false);

@@ -40,7 +40,7 @@ export function Suggested({ onFetched }) {
 function Suggestion({ model, fetching }) {
   const { title, licence, size_bytes, kv_bytes, tokens_per_second: speed, verdict } = model;
   const card = useRef();
-  useNextFocus(() => card.current.querySelector("button") ?? document.getElementById("content"));
+  useNextFocus(() => card.current.querySelector("button"));
   // Only the file that Hob fetches is known to the byte.
   const needs = t(model.fetch ? "first.needs" : "first.needs.about", {
     size: bytes(size_bytes),

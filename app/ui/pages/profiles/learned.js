@@ -1,7 +1,7 @@
 // The learned prefixes: what many prompts begin with, although no profile names it.
 
 import { api, html, t, useEffect, useState } from "/lib.js";
-import { Button, orToast } from "/parts.js";
+import { Button, orToast, useNextFocus } from "/parts.js";
 import { Warmth } from "./warmth.js";
 
 export function Learned() {
@@ -10,6 +10,7 @@ export function Learned() {
   useEffect(() => {
     read();
   }, []);
+  useNextFocus(() => document.querySelector("[data-test=forget]"));
   if (!prefixes.length) return null;
   const forget = (name) => orToast(api.del(`/v1/learned/${name}`)).then(read);
   return html`
@@ -19,7 +20,7 @@ export function Learned() {
       ${prefixes.map((prefix) => html`
         <div class="card stack" key=${prefix.name} data-test="learned-row">
           <span class="row apart">
-            <span class="grow">${prefix.text}…</span><${Warmth} profile=${prefix} />
+            <span class="grow" dir="auto">${prefix.text}…</span><${Warmth} profile=${prefix} />
           </span>
           <span class="row apart">
             <span class="note figure">

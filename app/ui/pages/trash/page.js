@@ -1,7 +1,7 @@
 // The chats that were deleted: restore them, or delete them for good before the daemon does.
 
 import { ago, api, createStore, every, html, t, useEffect, useStore } from "/lib.js";
-import { ask, Button, Icon, toast } from "/parts.js";
+import { ask, Button, Icon, toast, useNextFocus } from "/parts.js";
 import { chats, status } from "/chat/chats.js";
 import { deleteForGood, restoreChats } from "/chat/deleting.js";
 
@@ -31,6 +31,7 @@ const byDeletion = (a, b) => b.trashed_at - a.trashed_at;
 export function Page() {
   const { list, retentionMs, error } = useStore(trash);
   const isAway = useStore(status, ({ error }) => Boolean(error));
+  useNextFocus(() => document.querySelector("[data-test=trash-delete]"));
   const listed = useStore(chats, ({ all }) => all.length);
   useEffect(() => every(REFRESH_MS, refresh), []);
   // A chat that goes into the trash leaves the list, and comes back to it.
