@@ -16,6 +16,7 @@ import { drafts } from "./drafts.js";
 export function createAttachments({ isPrivate, isNew, profile, draftName }) {
   const store = createStore({ items: [] });
   const controllers = new Map();
+  const pasted = new Set(); // The ids of pasted texts that were sent: one may come back.
   let lastKey = 0;
 
   const change = (key, fields) => store.set(({ items }) => ({
@@ -133,9 +134,10 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
     send() {
       const items = take(store.get().items.map(({ key }) => key)).filter(isOfMessage);
       const unfinished = items.find((item, index) => index === 0 && item.progress);
+      items.filter(({ isPasted }) => isPasted).forEach(({ id }) => pasted.add(id));
       return { documents: items.map(({ id, name }) => ({ id, name })), unfinished };
     },
     /** The message was not sent. */
-    restore: (documents) => documents.forEach(({ id, name }) => addStored(id, name)),
+    restore: (documents) => documents.forEach(({ id, name }) => addStored(id, name, pasted.has(id))),
   };
 }

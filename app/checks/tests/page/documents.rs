@@ -164,6 +164,31 @@ fn a_long_paste_is_a_document_of_its_chat_alone() {
 }
 
 #[test]
+fn pasted_text_of_a_message_that_failed_belongs_to_no_library() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    paste(&page, &text(70));
+    is_ready(&page);
+    page.expect_complaint("404"); // No chat was stored.
+    page.script(
+        "const answer = window.fetch;
+         window.failed = 0;
+         window.fetch = (path, ...rest) => {
+             if (path !== '/v1/chat/completions') return answer(path, ...rest);
+             window.failed += 1;
+             return Promise.reject(new TypeError('it is away'));
+         };",
+    );
+    page.press("Enter");
+    page.until("it has failed", "window.failed === 1 && !one('@live')");
+    is_ready(&page);
+
+    page.click("@document-chip [aria-label*='Take']");
+    page.hides("@document-chip");
+    assert_eq!(page.count("@toast"), 0, "no word of a library");
+}
+
+#[test]
 fn a_file_that_is_no_text_says_so_and_one_too_long_cannot_be_sent() {
     let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "1024"]);
     let page = Page::open(&hobd);
