@@ -189,6 +189,24 @@ fn pasted_text_of_a_message_that_failed_belongs_to_no_library() {
 }
 
 #[test]
+fn a_file_of_the_library_that_cannot_be_read_is_closed() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_complaint("400");
+    page.open_page("library");
+    for name in ["a.zip", "b.zip"] {
+        drop_file(&page, name, "PK\u{3}\u{4}\0\0");
+        page.reads("@library-incoming .error", "neither text nor a PDF");
+    }
+    page.until("both are told", "all('@library-incoming .error').length === 2");
+    page.click("@library-incoming [aria-label=Close]");
+    page.until("one is left", "all('@library-incoming').length === 1");
+    page.reads("@library-incoming", "b.zip");
+    page.click("@library-incoming [aria-label=Close]");
+    page.hides("@library");
+}
+
+#[test]
 fn a_file_that_is_no_text_says_so_and_one_too_long_cannot_be_sent() {
     let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "1024"]);
     let page = Page::open(&hobd);

@@ -1,7 +1,7 @@
 // The library: documents that are ready to be asked about, and where new ones are dropped.
 
 import { ago, classes, every, formatter, go, html, t, useEffect, useRef, useState, useStore } from "/lib.js";
-import { ask, Button, Icon, orToast, useNextFocus } from "/parts.js";
+import { ask, Button, Icon, IconButton, orToast, useNextFocus } from "/parts.js";
 import { newChatAbout } from "../../chat/about.js";
 import { addDocument, listDocuments, readDocument, removeDocument } from "../../documents/api.js";
 import { Bar } from "../../documents/chip.js";
@@ -11,10 +11,12 @@ import { documentInWords, documentState } from "../../documents/words.js";
 /** Chats and the sweep change what is ready. */
 const REFRESH_MS = 3000;
 
+let lastKey = 0;
+
 export function Page() {
   const [documents, setDocuments] = useState(null);
   const [error, setError] = useState(null); // of the last reading; the next one follows soon
-  const [incoming, setIncoming] = useState([]); // files on their way: `{ name, error }`
+  const [incoming, setIncoming] = useState([]); // files on their way: `{ key, name, error }`
   const [progress, setProgress] = useState({}); // by id, while a document is read
   useNextFocus(() => document.querySelector(".library-drop button"));
   const isOver = useStore(drops, ({ isOver }) => isOver);
@@ -33,16 +35,17 @@ export function Page() {
   /** One after the other: the model reads one at a time. */
   async function add(files) {
     for (const file of files) {
-      const row = { name: file.name, error: null };
-      setIncoming((rows) => [...rows, row]);
-      const leave = () => setIncoming((rows) => rows.filter((other) => other !== row));
+      lastKey += 1;
+      const row = { key: lastKey, name: file.name, error: null };
+      const leave = () => setIncoming((rows) => rows.filter(({ key }) => key !== row.key));
+      setIncoming((rows) => [...rows, { ...row, leave }]);
       try {
         const view = await addDocument(file, { name: file.name, keep: "library" });
         leave();
         await refresh();
         if (documentState({ view }) === "unread") await read(view);
       } catch (error) {
-        setIncoming((rows) => rows.map((other) => (other === row ? { ...row, error } : other)));
+        setIncoming((rows) => rows.map((other) => (other.key === row.key ? { ...other, error } : other)));
       }
     }
   }
@@ -61,7 +64,7 @@ export function Page() {
     </div>
     ${!isEmpty && html`
       <ul class="library" data-test="library">
-        ${incoming.map((file) => html`<${Incoming} ...${file} />`)}
+        ${incoming.map((file) => html`<${Incoming} key=${file.key} ...${file} />`)}
         ${documents.map((view) => html`
           <${Row}
             key=${view.id}
@@ -84,9 +87,10 @@ function AddFiles({ add }) {
     <input type="file" multiple hidden ref=${field} onChange=${chosen} data-test="library-file" />`;
 }
 
-function Incoming({ name, error }) {
+/** One that failed stays until it is closed. */
+function Incoming({ name, error, leave }) {
   return html`
-    <li class="card library-row">
+    <li class="card library-row" data-test="library-incoming">
       <${Icon} name="document" />
       <div class="grow">
         <div class="document-name" dir="auto">${name}</div>
@@ -94,6 +98,7 @@ function Incoming({ name, error }) {
           ${documentInWords({ view: null, error })}
         </div>
       </div>
+      ${error && html`<${IconButton} small icon="close" label=${t("close")} onClick=${leave} />`}
     </li>`;
 }
 
