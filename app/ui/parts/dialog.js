@@ -93,6 +93,7 @@ function Question({ question }) {
             <span>${label}</span>
             <input
               class="input"
+              dir="auto"
               ref=${field}
               defaultValue=${input}
               maxlength=${MAX_LINE_LETTERS}

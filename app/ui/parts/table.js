@@ -21,7 +21,7 @@ export function Table({ columns, rows }) {
 function cells([header, ...others], row) {
   const [, name, style] = header;
   return [
-    html`<th scope="row" class=${style}>${name(row)}</th>`,
+    html`<th scope="row" class=${style} dir="auto">${name(row)}</th>`,
     ...others.map(([, cell, style]) => html`<td class=${style}>${cell(row)}</td>`),
   ];
 }

@@ -25,6 +25,10 @@ fn the_map_shows_a_chat_during_its_answer_and_afterwards() {
     // The same in words.
     page.click("@map-table summary");
     page.reads("@map-table", "Say this slowly");
+    for title in ["@memory-map .slot-name", "@map-table th[scope=row]"] {
+        let direction = format!("return one('{title}').dir");
+        assert_eq!(page.script(&direction), "auto", "{title}");
+    }
     page.shows("@map-table td");
 }
 

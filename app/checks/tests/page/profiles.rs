@@ -96,6 +96,22 @@ fn a_volatile_word_in_the_prefix_is_marked() {
 }
 
 #[test]
+fn parts_stand_in_the_direction_of_their_text() {
+    let hobd = Hobd::start(Model::Fake);
+    let part = |text: &str| format!("[[segment]]\nlayer = \"rules\"\ntext = {text:?}\n\n");
+    hobd.write_profile("home", &(part("ענה בקצרה. 2026-11-21") + &part("Be brief.")));
+    let page = Page::open(&hobd);
+    page.open_page("profiles");
+    page.click("@profile-row");
+    page.shows("@volatile");
+    // The marks are drawn by a copy below the field.
+    let directions = page.script(
+        "return all('.marked').map(({children}) => [...children].map(it => getComputedStyle(it).direction))",
+    );
+    assert_eq!(directions, serde_json::json!([["rtl", "rtl"], ["ltr", "ltr"]]));
+}
+
+#[test]
 fn a_prewarm_does_not_disturb_editing() {
     let hobd = Hobd::start(Model::Fake);
     hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");

@@ -59,8 +59,8 @@ function Row(slot) {
     <div class=${classes("stack slot", isBusy && "busy")} data-test="slot-row" data-state=${state}>
       <div class="slot-head">
         ${kind === "conversation" && conversation
-          ? html`<a class="slot-name" href=${address("chat", conversation)}>${name}</a>`
-          : html`<span class="slot-name">${name}</span>`}
+          ? html`<a class="slot-name" dir="auto" href=${address("chat", conversation)}>${name}</a>`
+          : html`<span class="slot-name" dir="auto">${name}</span>`}
         <span class="slot-state">${t(`slot.${state}`)}</span>
         <span class="figure note">
           ${missing ? progress : t("map.tokens", { n: tokens })}

@@ -137,7 +137,7 @@ function scales(list, width) {
 function Tip({ point: { title, ttft, kind, reused, computed, at }, left }) {
   return html`
     <div class="tip" aria-hidden="true" style=${{ left: `${left}px`, top: "0px" }}>
-      <strong class="clip">${title}</strong>
+      <strong class="clip" dir="auto">${title}</strong>
       <span class="figure">${t("chart.point", { time: ttft, kind: t(`chart.kind.${kind}`) })}</span>
       <span class="figure">${t("chart.tokens", { reused, computed })}</span>
       <span>${ago(at)}</span>

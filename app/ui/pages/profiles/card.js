@@ -172,7 +172,7 @@ function Content({ segment, at, marks, set }) {
 function Field({ text, marks, mono, readonly, label, onInput }) {
   return html`
     <div class=${classes("marked", mono && "mono")}>
-      <div aria-hidden="true">
+      <div aria-hidden="true" dir="auto">
         ${markedParts(text, marks).map(([part, isMarked]) =>
           isMarked ? html`<mark>${part}</mark>` : part,
         )}
@@ -181,6 +181,7 @@ function Field({ text, marks, mono, readonly, label, onInput }) {
       <textarea
         class="input"
         rows="1"
+        dir="auto"
         value=${text}
         readonly=${readonly}
         aria-label=${label}
