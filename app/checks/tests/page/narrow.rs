@@ -84,6 +84,38 @@ fn a_question_about_a_chat_whose_title_is_one_long_word_fits() {
     assert_eq!(page.script(fits), true);
 }
 
+/// Names of models, and why the instructions cannot be read, are one long word.
+const LONG_WORDS: &str = "
+    const word = 'Qwen_2.5_'.repeat(14);
+    const answer = window.fetch;
+    window.fetch = async (path, ...rest) => {
+        if (path === '/v1/profiles') return Response.json({ error: { message: word } }, { status: 500 });
+        const response = await answer(path, ...rest);
+        if (path !== '/v1/models/local') return response;
+        const list = await response.json();
+        for (const model of list.data) model.name = word;
+        return Response.json(list);
+    };";
+
+#[test]
+fn menus_and_errors_with_one_long_word_fit() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open_as(&hobd, Look { width: 400, height: 800, ..Look::default() });
+    page.shows("@composer");
+    page.script(LONG_WORDS);
+    page.click("@model");
+    page.reads("[role=menu]", "Qwen");
+    let is_wide = "const {scrollWidth, clientWidth} = one('[role=menu]');
+        return scrollWidth > clientWidth + 1";
+    assert_eq!(page.script(is_wide), false);
+    page.press("Escape");
+
+    page.click("@show-side");
+    page.click("@to-profiles");
+    page.reads("@page-profiles .error", "Qwen");
+    fits(&page, "an error");
+}
+
 /// Neither the window nor a scrolling element overflows horizontally.
 fn fits(page: &Page, place: &str) {
     page.until("the list is out of the way", "!seen(one('.side'))");
