@@ -1,7 +1,7 @@
 //! Editing profiles.
 
 use hob_checks::chat::slowly;
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::{Hobd, Look, Model, Page};
 
 const RULES: &str = "Keep every answer short. Use plain words. Ask when something is unclear.";
 
@@ -172,6 +172,26 @@ fn what_was_saved_is_not_replaced_by_an_older_answer_that_comes_later() {
     page.script("window.isHeld = false; window.asked = 0; window.release()");
     page.until("it is read once more", "window.asked > 0");
     assert_eq!(page.script("return one('@content').value"), RULES);
+}
+
+#[test]
+fn what_has_the_focus_is_not_under_the_foot_of_the_page() {
+    let hobd = Hobd::start(Model::Fake);
+    let part = format!("[[segment]]\nlayer = \"rules\"\ntext = {RULES:?}\n\n");
+    hobd.write_profile("home", &part.repeat(6));
+    let page = Page::open_as(&hobd, Look { height: 500, ..Look::default() });
+    page.open_page("profiles");
+    page.click("@profile-row");
+    page.until("all parts are there", "all('@segment').length === 6");
+    page.focus("@content");
+    let is_under = "const {activeElement: it} = document;
+        const {bottom} = it.getBoundingClientRect();
+        return it.closest('@segment') !== null && bottom > one('@profile-foot').getBoundingClientRect().top";
+    let is_under = is_under.replace("@segment", "[data-test=segment]");
+    for at in 0..24 {
+        page.press("Tab");
+        assert_eq!(page.script(&is_under), false, "the stop {at}");
+    }
 }
 
 #[test]
