@@ -45,7 +45,7 @@ fn pruning_previews_what_it_frees() {
     page.reads("@prune-preview", "Choose at least one criterion.");
     page.reads("@prune-dialog", "meets every ticked criterion");
     page.click("@prune-expired");
-    page.reads("@prune-preview", "No conversation meets the criteria.");
+    page.reads("@prune-preview", "No chat meets the criteria.");
     // All of this class, expired or not.
     page.click("@prune-expired");
     page.put("@prune-dialog label > select", "permanent");
