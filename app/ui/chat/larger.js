@@ -1,6 +1,6 @@
 // Gives the context another size: the daemon loads its model again. Chats and their KV stay.
 
-import { api, importModule, t, useEffect, useState } from "/lib.js";
+import { api, importModule, t, useEffect, useState, useStore } from "/lib.js";
 import { toast } from "/parts.js";
 import { refreshStatus, status } from "./chats.js";
 import { loadModels } from "./models.js";
@@ -18,12 +18,13 @@ function sizesAbove(tokens, trained) {
 /** A hook: the size of the context, what it may become, and what fixes it; null until the daemon has answered. */
 export function useContextSizes() {
   const [known, setKnown] = useState(null);
+  const tokens = useStore(status, ({ now }) => now?.context_tokens);
   useEffect(() => {
     Promise.all([loadModels(), api.get("/v1/settings")]).then(
       ([list, settings]) => setKnown(sizesOf(list, settings)),
       () => {}, // Without them the other ways remain.
     );
-  }, []);
+  }, [tokens]);
   return known;
 }
 

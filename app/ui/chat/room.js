@@ -99,7 +99,7 @@ function Larger({ use, busy }) {
     return html`<li class="way"><p class="note">${t("room.larger.fixed", { by: fixed })}</p></li>`;
   }
   if (!sizes.length) return html`<li class="way"><p class="note">${t("room.larger.most", { n: trained })}</p></li>`;
-  const chosen = size ?? sizes[0];
+  const chosen = sizes.includes(size) ? size : sizes[0];
   const options = sizes.map((n) => [n, perToken ? `${count(n)} (${bytes(n * perToken)})` : count(n)]);
   return html`
     <li class="way">

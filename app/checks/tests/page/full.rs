@@ -146,6 +146,7 @@ fn a_larger_context_keeps_the_chat_and_its_kv() {
     page.click("@larger");
     page.reads("@toast", "The context has 1,280 tokens now.");
     page.reads("@context", "of 1,280");
+    page.until("it can be larger still", "one('@larger-size')?.options[0].value === '2560'");
     page.is_state("header @state", "ready");
     assert_eq!(page.ask("Say this: and on"), "and on");
     let numbers = page.last_figures();
