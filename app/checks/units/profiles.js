@@ -8,6 +8,7 @@ import {
   newDraft,
   newSegment,
   requestOf,
+  restoredDraft,
   slugOf,
   tailStart,
   toolsIn,
@@ -35,6 +36,15 @@ const profile = {
 
 const segment = (id, stable = true, source = "text") => ({ id, stable, source });
 const idsOf = (segments) => segments.map(({ id }) => id);
+
+test("a stored draft is the same one, with cards of its own", () => {
+  const draft = draftOf(profile);
+  const restored = restoredDraft(JSON.stringify(draft));
+  equal(requestOf(restored), requestOf(draft));
+  const ids = [...draft.segments, ...restored.segments].map(({ id }) => id);
+  equal(new Set(ids).size, 4);
+  equal(restoredDraft(""), null);
+});
 
 test("names of instructions become names of files", () => {
   equal(["home", "kitchen-light.2", "_x"].map(slugOf), ["home", "kitchen-light.2", "_x"]);

@@ -107,6 +107,27 @@ fn words_typed_during_the_first_answer_stay_in_their_chat() {
 }
 
 #[test]
+fn unsaved_instructions_outlive_a_reload() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    let page = Page::open(&hobd);
+    page.open_page("profiles");
+    page.click("@profile-row");
+    page.fill("@content", "Be kind.");
+    let reloaded = || {
+        page.script("window.isOld = true; location.reload()");
+        let is_kind = "!window.isOld && one('@content')?.value === 'Be kind.'";
+        page.until("the text is there", is_kind);
+    };
+    reloaded();
+    page.click("@save-profile");
+    page.reads("@toast", "saved");
+    assert_eq!(page.script("return JSON.stringify(sessionStorage)"), "{}");
+    reloaded();
+    page.until("there is nothing to save", "one('@save-profile').disabled");
+}
+
+#[test]
 fn the_words_of_a_private_chat_are_not_stored() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);

@@ -52,6 +52,13 @@ export function draftOf({ name, revision, ttl, segments }) {
   return { name, revision, ttl: ttlClass(ttl), segments: segments.map(segmentOf) };
 }
 
+/** A draft as the browser has stored it, with ids that no other card has; null where it has none. */
+export function restoredDraft(text) {
+  if (!text) return null;
+  const { segments, ...draft } = JSON.parse(text);
+  return { ...draft, segments: segments.map((segment) => ({ ...segment, id: ++lastId })) };
+}
+
 export function newSegment(source, layer) {
   return {
     id: ++lastId,

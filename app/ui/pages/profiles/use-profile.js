@@ -1,20 +1,19 @@
-// A profile, its draft, and what is done with them. Unsaved drafts survive leaving the editor.
+// A profile, its draft, and what is done with them. An unsaved draft outlives its editor, and a reload.
 
 import { api, every, go, shownName, t, useEffect, useRef, useState } from "/lib.js";
 import { ask, toast } from "/parts.js";
 import { refreshStatus } from "/chat/chats.js";
 import { useReading } from "/chat/daemon.js";
 import { differs, draftOf, newDraft, requestOf } from "./draft.js";
+import { drafts } from "./drafts.js";
 
 const WARM_POLL_MS = 700;
-
-const drafts = new Map();
 
 export const createDraft = (name) => drafts.set(name, newDraft(name));
 
 export function useProfile(name) {
   const [profile, setProfile] = useState(null);
-  const [draft, setDraft] = useState(drafts.get(name) ?? null);
+  const [draft, setDraft] = useState(drafts.get(name));
   const [error, setError] = useState(null);
   const [isSaving, setSaving] = useState(false);
   const path = `/v1/profiles/${encodeURIComponent(name)}`;
@@ -27,11 +26,11 @@ export function useProfile(name) {
       if (saves.current !== before) return; // It is older than what was saved meanwhile.
       setProfile(loaded);
       setError(null);
-      if (!loaded.segments || drafts.has(name)) return;
+      if (!loaded.segments || drafts.get(name)) return;
       // An unchanged revision keeps its cards, so the user's focus stays where it is.
       setDraft((old) => (old?.revision === loaded.revision ? old : draftOf(loaded)));
     } catch (error) {
-      if (!drafts.has(name)) setError(error);
+      if (!drafts.get(name)) setError(error);
     }
   };
   useReading(() => {
@@ -51,7 +50,7 @@ export function useProfile(name) {
     setDraft(next);
   };
   const discard = () => {
-    drafts.delete(name);
+    drafts.set(name, null);
     if (profile?.segments) setDraft(draftOf(profile));
     else go("profiles");
   };
@@ -63,7 +62,7 @@ export function useProfile(name) {
       setProfile(saved);
       const latest = drafts.get(name);
       if (latest === draft) {
-        drafts.delete(name);
+        drafts.set(name, null);
         setDraft(draftOf(saved));
       } else {
         edit({ revision: saved.revision }, latest); // It was edited while it was saved.
@@ -84,7 +83,7 @@ export function useProfile(name) {
     if (!(await askToDelete(name))) return;
     try {
       if (profile) await api.del(path);
-      drafts.delete(name);
+      drafts.set(name, null);
       refreshStatus();
       go("profiles");
     } catch (error) {
@@ -93,7 +92,7 @@ export function useProfile(name) {
   };
 
   const isDirty = Boolean(draft) && differs(draft, profile);
-  const isUnreadable = profile?.segments === null && !drafts.has(name);
+  const isUnreadable = profile?.segments === null && !drafts.get(name);
   return { profile, draft, error, isUnreadable, isDirty, isSaving, edit, discard, save, remove };
 }
 
