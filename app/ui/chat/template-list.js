@@ -27,10 +27,11 @@ export function TemplateList({ words, keys, onPick, onClose }) {
   };
   useEffect(() => {
     document.getElementById(`template-${chosen}`)?.scrollIntoView({ block: "nearest" });
-    return () => {
-      keys.current = null;
-    };
   }, [chosen]);
+  // Not at each change: the drawing before has set it already.
+  useEffect(() => () => {
+    keys.current = null;
+  }, []);
   if (isEditing) {
     return html`<${Editor} onClose=${() => onPick("")} />`;
   }

@@ -93,6 +93,14 @@ fn a_slash_offers_templates_by_name_and_keys_choose_one() {
     page.until("all are offered", "all('@template').length === 6");
     page.press("Down");
     page.until("the second", "one('.template.chosen').innerText.startsWith('Explain')");
+    page.press("Down");
+    page.until("the third", "one('.template.chosen').innerText.startsWith('Correct')");
+    page.press("Enter");
+    let third = "one('@composer').value.startsWith('Correct spelling')";
+    page.until("it is in the field", third);
+    page.press("Control+a");
+    page.write("/");
+    page.until("all are offered", "all('@template').length === 6");
     page.write("corr");
     page.until("one is left", "all('@template').length === 1");
     page.press("Enter");
