@@ -26,7 +26,11 @@ export function TemplateList({ words, keys, onPick, onClose }) {
     return true;
   };
   useEffect(() => {
+    const field = document.querySelector("[aria-controls=templates]");
     document.getElementById(`template-${chosen}`)?.scrollIntoView({ block: "nearest" });
+    // The focus stays in the field: a screen reader learns from there which one is chosen.
+    field?.setAttribute("aria-activedescendant", `template-${chosen}`);
+    return () => field?.removeAttribute("aria-activedescendant");
   }, [chosen]);
   // Not at each change: the drawing before has set it already.
   useEffect(() => () => {

@@ -95,9 +95,13 @@ fn a_slash_offers_templates_by_name_and_keys_choose_one() {
     page.until("the second", "one('.template.chosen').innerText.startsWith('Explain')");
     page.press("Down");
     page.until("the third", "one('.template.chosen').innerText.startsWith('Correct')");
+    let told =
+        "one('@composer').getAttribute('aria-activedescendant') === one('.template.chosen').id";
+    page.until("a screen reader is told", told);
     page.press("Enter");
     let third = "one('@composer').value.startsWith('Correct spelling')";
     page.until("it is in the field", third);
+    assert_eq!(page.count("[aria-activedescendant]"), 0);
     page.press("Control+a");
     page.write("/");
     page.until("all are offered", "all('@template').length === 6");
