@@ -8,16 +8,27 @@ import { visiblePath } from "./conversation.js";
 import { profileChoices } from "./profile-choices.js";
 import { countInstructions, textOf } from "./tree.js";
 
+/** The texts of panels that were closed with neither Save nor Cancel, by their conversation. */
+const unsaved = new WeakMap();
+
 export function Instructions({ conversation, state, title, onClose }) {
   const before = ownInstructions(state);
-  const [text, setText] = useState(before);
+  const [text, setText] = useState(unsaved.get(conversation) ?? before);
   const field = useRef();
   const panel = usePanel(onClose);
   useLayoutEffect(() => fitToText(field.current), [text]);
   const isChanged = text.trim() !== before.trim();
+  const write = ({ target }) => {
+    unsaved.set(conversation, target.value);
+    setText(target.value);
+  };
+  const close = () => {
+    unsaved.delete(conversation);
+    onClose();
+  };
   const save = async () => {
     if (isChanged && !(await orToast(conversation.setInstructions(text.trim())))) return;
-    onClose();
+    close();
   };
   const saveForAll = async () => {
     const name = await orToast(saveAsProfile(text.trim(), title));
@@ -25,7 +36,7 @@ export function Instructions({ conversation, state, title, onClose }) {
     conversation.setProfile(name);
     await orToast(conversation.setInstructions(""));
     toast(t("instructions.saved", { name }));
-    onClose();
+    close();
   };
   return html`
     <section
@@ -44,7 +55,7 @@ export function Instructions({ conversation, state, title, onClose }) {
             value=${text}
             placeholder=${t("instructions.placeholder")}
             ref=${field}
-            onInput=${(event) => setText(event.target.value)}
+            onInput=${write}
             data-test="instructions-text"
           ></textarea>
         </label>
@@ -54,7 +65,7 @@ export function Instructions({ conversation, state, title, onClose }) {
           <${Button} kind="primary" onClick=${save} data-test="instructions-save">${t("save")}<//>
           <${Button} disabled=${!text.trim()} onClick=${saveForAll} title=${t("instructions.save-as.long")}
             data-test="instructions-save-as">${t("instructions.save-as")}<//>
-          <${Button} onClick=${onClose}>${t("cancel")}<//>
+          <${Button} onClick=${close} data-test="instructions-cancel">${t("cancel")}<//>
         </div>
       </div>
     </section>`;

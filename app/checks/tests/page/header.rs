@@ -147,6 +147,29 @@ fn a_chat_has_instructions_of_its_own_from_its_first_message_on() {
 }
 
 #[test]
+fn instructions_that_are_being_written_stay_in_their_chat_until_save_or_cancel() {
+    let hobd = Hobd::with_chats(&["apples", "pears"]);
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: apples");
+    page.click("@instructions");
+    page.fill("@instructions-text", "You are Ember.");
+    page.press("Escape");
+    page.hides("@instructions-panel");
+
+    page.open_chat("Say this: pears");
+    page.click("@instructions");
+    page.until("these are others", "one('@instructions-text')?.value === ''");
+    page.open_chat("Say this: apples");
+    page.hides("@instructions-panel");
+    page.click("@instructions");
+    page.until("they are here", "one('@instructions-text')?.value === 'You are Ember.'");
+    page.click("@instructions-cancel");
+    page.hides("@instructions-panel");
+    page.click("@instructions");
+    page.until("they are gone", "one('@instructions-text')?.value === ''");
+}
+
+#[test]
 fn instructions_that_are_saved_during_the_first_answer_are_stored() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
