@@ -290,13 +290,17 @@ function EndNotes({ message }) {
 function Siblings({ message, siblings, reused, conversation, busy }) {
   if (siblings.length < 2) return null;
   const index = siblings.findIndex(({ id }) => id === message.id);
-  const step = (by) => conversation.choose(siblings[index + by]);
+  const step = async (by) => {
+    await conversation.choose(siblings[index + by]);
+    requestAnimationFrame(() => focusOnStep(message.parent, by));
+  };
   return html`
-    <span class="siblings figure" data-test="siblings">
+    <span class="siblings figure" data-test="siblings" data-parent=${String(message.parent)}>
       <${IconButton}
         small
         icon="left"
         label=${t("branch.before")}
+        data-step="-1"
         disabled=${index === 0 || busy}
         onClick=${() => step(-1)}
       />
@@ -305,10 +309,18 @@ function Siblings({ message, siblings, reused, conversation, busy }) {
         small
         icon="right"
         label=${t("branch.after")}
+        data-step="1"
         disabled=${index === siblings.length - 1 || busy}
         onClick=${() => step(1)}
       />
       ${reused > 0 && html`
         <span title=${t("branch.shares.long")}>${t("branch.shares", { tokens: reused })}</span>`}
     </span>`;
+}
+
+/** The message that was left took the focus with it: the arrow of the one in its place gets it. */
+function focusOnStep(parent, by) {
+  const place = document.querySelector(`.siblings[data-parent="${parent}"]`);
+  const arrow = (by) => place?.querySelector(`[data-step="${by}"]:not(:disabled)`);
+  (arrow(by) ?? arrow(-by))?.focus({ preventScroll: true });
 }

@@ -29,6 +29,25 @@ fn an_edited_question_starts_a_branch_and_the_old_one_stays() {
 }
 
 #[test]
+fn the_focus_stays_on_the_arrows_between_branches() {
+    let (_hobd, page) = Page::with_answers(&["apples"]);
+    for variants in ["2/2", "3/3"] {
+        page.tool("@answer", "Regenerate");
+        page.reads("@answer @siblings", variants);
+        page.answered(1);
+    }
+    page.script("one('@siblings [data-step=\"-1\"]').focus()");
+    for (place, arrow) in
+        [("2/3", "Previous branch"), ("1/3", "Next branch"), ("2/3", "Next branch")]
+    {
+        page.press("Enter");
+        page.reads("@answer @siblings", place);
+        let has_it = format!("document.activeElement.getAttribute('aria-label') === '{arrow}'");
+        page.until("the arrow of the other branch has the focus", &has_it);
+    }
+}
+
+#[test]
 fn another_answer_is_a_sibling_and_shares_the_prompt() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
