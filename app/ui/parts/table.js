@@ -1,9 +1,10 @@
 import { html, t, useState } from "/lib.js";
 
-/** `columns`: `[name, cell, style]` each; `name` is the header's string, `style` a class. */
-export function Table({ columns, rows }) {
+/** `columns`: `[name, cell, style]` each; `name` is the header's string, `style` a class. It scrolls, with the keyboard
+    too; `label` names that stop. */
+export function Table({ label, columns, rows }) {
   return html`
-    <div class="scroll-x" tabindex="0">
+    <div class="scroll-x" role="group" aria-label=${label} tabindex="0">
       <table class="table">
         <thead>
           <tr>
@@ -33,6 +34,6 @@ export function FoldedTable({ title, columns, rows, test }) {
   return html`
     <details class="fold-plain" onToggle=${toggled} data-test=${test}>
       <summary>${title}</summary>
-      ${open && html`<${Table} columns=${columns} rows=${rows()} />`}
+      ${open && html`<${Table} label=${title} columns=${columns} rows=${rows()} />`}
     </details>`;
 }

@@ -30,6 +30,8 @@ fn the_map_shows_a_chat_during_its_answer_and_afterwards() {
         assert_eq!(page.script(&direction), "auto", "{title}");
     }
     page.shows("@map-table td");
+    let name = page.script("return one('@map-table [tabindex]').getAttribute('aria-label')");
+    assert_eq!(name, "Show as a table");
 }
 
 #[test]

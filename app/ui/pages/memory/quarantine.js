@@ -24,7 +24,7 @@ export function Quarantine({ list }) {
         <//>
       </div>
       <p class="note">${t("quarantine.text", { n: data.length, bytes: total })}</p>
-      <${Table} columns=${COLUMNS} rows=${data} />
+      <${Table} label=${t("quarantine.title")} columns=${COLUMNS} rows=${data} />
     </section>`;
 }
 
