@@ -25,13 +25,12 @@ export function Menu({ icon = "more", text, label, items, small, disabled, test,
     if (!place) return;
     list.current.showPopover(); // In the top layer: a scrolling list would clip it.
     list.current.querySelector("button")?.focus();
-    const leave = (event) => {
-      if (!frame.current?.contains(event.target)) setPlace(null);
-    };
-    document.addEventListener("pointerdown", leave);
+    const leave = () => setPlace(null);
+    const press = ({ target }) => frame.current?.contains(target) || leave();
+    document.addEventListener("pointerdown", press);
     window.addEventListener("blur", leave);
     return () => {
-      document.removeEventListener("pointerdown", leave);
+      document.removeEventListener("pointerdown", press);
       window.removeEventListener("blur", leave);
     };
   }, [place]);

@@ -102,6 +102,17 @@ fn the_menu_of_a_row_is_not_clipped_and_works() {
 }
 
 #[test]
+fn a_menu_closes_when_its_window_is_left() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: apples");
+    page.click("@chat-menu");
+    page.shows("[role=menu]");
+    page.script("window.dispatchEvent(new Event('blur'))");
+    page.hides("[role=menu]");
+}
+
+#[test]
 fn a_chat_that_another_client_starts_is_in_the_list() {
     let hobd = Hobd::with_chats(&["apples"]);
     let page = Page::open(&hobd);
