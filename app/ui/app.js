@@ -324,7 +324,12 @@ const isListed = firstList?.catch(() => {}); // `start` tries again.
 
 /** One drawing with the list in place of two; a long list comes later. */
 async function draw() {
-  await loadLanguage();
+  try {
+    await loadLanguage();
+  } catch {
+    setTimeout(draw, RETRY_MS); // Without texts there is nothing to show.
+    return;
+  }
   await Promise.race([isListed, pause(LIST_MS)]);
   render(html`<${App} />`, document.getElementById("page"));
 }

@@ -170,6 +170,17 @@ fn a_page_whose_script_could_not_be_loaded_is_loaded_again() {
 }
 
 #[test]
+fn a_page_whose_texts_could_not_be_loaded_shows_once_they_can_be() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::of(Browser::chromium(Look::default()));
+    page.expect_complaint("BLOCKED");
+    page.block(&["*/strings/en.json*"]);
+    page.go(&hobd.address_of_the_page());
+    page.block(&[]);
+    page.shows("@composer");
+}
+
+#[test]
 fn what_could_not_be_loaded_opens_by_itself_once_it_can_be() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
