@@ -194,6 +194,39 @@ fn what_has_the_focus_is_not_under_the_foot_of_the_page() {
     }
 }
 
+/// Drags the first part and lets it go outside, then drags a file over the last one.
+const DRAG: &str = "
+    const done = arguments[0];
+    const parts = () => [...document.querySelectorAll('[data-test=segment]')];
+    const fire = (element, Kind, kind) =>
+        element.dispatchEvent(new Kind(kind, { bubbles: true, cancelable: true }));
+    const drawn = () => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+    const drag = async () => {
+        fire(parts()[0].querySelector('.grip'), PointerEvent, 'pointerdown');
+        await drawn();
+        const seen = [parts()[0].draggable];
+        fire(parts()[0], DragEvent, 'dragstart');
+        fire(parts()[0], DragEvent, 'dragend');
+        await drawn();
+        fire(parts().at(-1), DragEvent, 'dragover');
+        await drawn();
+        done([...seen, parts()[0].draggable, parts().at(-1).classList.contains('over')]);
+    };
+    drag();";
+
+#[test]
+fn a_drag_of_a_part_that_ends_outside_is_over() {
+    let hobd = Hobd::start(Model::Fake);
+    let part = format!("[[segment]]\nlayer = \"rules\"\ntext = {RULES:?}\n\n");
+    hobd.write_profile("home", &part.repeat(2));
+    let page = Page::open(&hobd);
+    page.open_page("profiles");
+    page.click("@profile-row");
+    page.until("both parts are there", "all('@segment').length === 2");
+    let seen = page.run_async(DRAG, &[]).expect("it can be dragged");
+    assert_eq!(seen, serde_json::json!([true, false, false]));
+}
+
 #[test]
 fn the_focus_follows_parts_that_are_added_and_removed() {
     let hobd = Hobd::start(Model::Fake);

@@ -17,6 +17,7 @@ export function Card(props) {
       class=${classes("card stack segment", !stable && "changing", over && "over")}
       draggable=${draggable}
       onDragStart=${drag.start}
+      onDragEnd=${() => setDraggable(false)}
       onDragOver=${drag.over}
       aria-label=${t("profile.segment", { number: at + 1 })}
       data-test="segment"

@@ -89,11 +89,14 @@ function useDragging(segments, onChange) {
       if (from.current !== null) setOver(at);
     },
   });
-  const drop = (event) => {
-    event.preventDefault();
-    if (from.current !== null && over !== null) onChange(moved(segments, from.current, over));
+  const leave = () => {
     from.current = null;
     setOver(null);
   };
-  return { over, drag, drop, leave: () => setOver(null) };
+  const drop = (event) => {
+    event.preventDefault();
+    if (from.current !== null && over !== null) onChange(moved(segments, from.current, over));
+    leave();
+  };
+  return { over, drag, drop, leave };
 }
