@@ -194,6 +194,30 @@ fn what_has_the_focus_is_not_under_the_foot_of_the_page() {
     }
 }
 
+/// The list says that each profile is being read ahead until `isRead` is true.
+const UNREAD: &str = "
+    window.isRead = false;
+    const answer = window.fetch;
+    window.fetch = async (path, ...rest) => {
+        const response = await answer(path, ...rest);
+        if (path !== '/v1/profiles' || window.isRead) return response;
+        const list = await response.json();
+        return Response.json({ ...list, data: list.data.map((one) => ({ ...one, state: 'warming' })) });
+    };";
+
+#[test]
+fn the_list_shows_when_instructions_have_been_read_ahead() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.script(UNREAD);
+    page.open_page("profiles");
+    page.reads("@profile-row @warmth", "being read");
+    page.script("window.isRead = true");
+    page.is_state("@profile-row @warmth", "warm");
+}
+
 /// Drags the first part and lets it go outside, then drags a file over the last one.
 const DRAG: &str = "
     const done = arguments[0];

@@ -1,13 +1,15 @@
 // Profiles: the list, and the editor of one.
 
-import { address, api, go, html, shownName, t, useState } from "/lib.js";
+import { address, api, every, go, html, shownName, t, useEffect, useState } from "/lib.js";
 import { askText, Button, Icon } from "/parts.js";
 import { useReading } from "/chat/daemon.js";
 import { slugOf } from "./draft.js";
 import { Editor } from "./editor.js";
 import { Learned } from "./learned.js";
 import { createDraft } from "./use-profile.js";
-import { Warmth } from "./warmth.js";
+import { isBeingRead, Warmth } from "./warmth.js";
+
+const WARM_POLL_MS = 1500;
 
 /** `detail`: the name of the profile to edit; nothing for the list. */
 export function Page({ detail }) {
@@ -21,7 +23,10 @@ function List() {
     setList(list);
     setError(null);
   };
-  useReading(() => api.get("/v1/profiles").then(receive, setError));
+  const read = () => api.get("/v1/profiles").then(receive, setError);
+  useReading(read);
+  const isWarming = list?.data.some(isBeingRead);
+  useEffect(() => (isWarming ? every(WARM_POLL_MS, read) : undefined), [isWarming]);
   if (error && !list) return html`<p class="error" role="alert">${error.message}</p>`;
   if (!list) return html`<p class="note" role="status">${t("profiles.reading")}</p>`;
   return html`

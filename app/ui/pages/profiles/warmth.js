@@ -5,6 +5,8 @@ import { Icon } from "/parts.js";
 
 const READING = { waiting: "profiles.waiting", warming: "profiles.warming" };
 
+export const isBeingRead = ({ state }) => state in READING;
+
 export function Warmth({ profile: { state, place, error } }) {
   if (error && !state) return null;
   const isReady = state === "warm" && Boolean(place) && place !== "none";
