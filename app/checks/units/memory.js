@@ -1,5 +1,6 @@
 import { cardParts, diskParts, machineParts } from "/pages/memory/bars.js";
 import { runs } from "/pages/memory/blocks.js";
+import { keepOptions } from "/pages/memory/keeping.js";
 import { quotaInWords } from "/pages/memory/quota.js";
 import { rowOf, sorted } from "/pages/memory/rows.js";
 import { median, nearest, points, ticks } from "/pages/memory/scale.js";
@@ -24,6 +25,13 @@ test("saved KV of a class with a lifetime expires that long after its last use",
   equal(expires({ class: "short" }), 0);
   equal(expires({ class: "kept" }), null);
   equal(rowOf({ age_secs: 600, class: "long" }, "a", undefined).expiresIn, null);
+});
+
+test("lifetimes are named, or written in the largest unit that divides them", () => {
+  const lifetimes = { short: 300, long: 604_800, extended: 129_600, permanent: null };
+  const texts = (lifetimes) => keepOptions(lifetimes).map(([, text]) => text);
+  equal(texts(lifetimes), ["while there is room", "36 hours", "7 days", "5 minutes"]);
+  equal(texts({ ...lifetimes, short: 90, long: 60 }), ["while there is room", "36 hours", "1 minute", "90 seconds"]);
 });
 
 test("the parts of the machine's memory add up to all of it", () => {

@@ -1,6 +1,6 @@
 // How long the KV of a saved conversation stays ready, and the change of it.
 
-import { api, createStore, duration, formatter, pause, t } from "/lib.js";
+import { api, createStore, formatter, pause, t } from "/lib.js";
 import { TTL_CLASSES } from "/lib/ttl.js";
 import { orToast, toast } from "/parts.js";
 import { refresh } from "./live.js";
@@ -9,15 +9,19 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** The lifetimes that have a name; others are written as durations. */
+/** The lifetimes that have a name; others are written in the largest unit that divides them: 36 hours. */
 const NAMED = new Map([[5 * MINUTE, "keep.minutes"], [HOUR, "keep.hour"], [DAY, "keep.day"]]);
+
+const UNITS = [["day", DAY], ["hour", HOUR], ["minute", MINUTE], ["second", 1]];
 
 /** `lifetimes`: seconds by class, null where only the quota ends it; `undefined` from an older daemon. */
 export const keepOptions = (lifetimes) => TTL_CLASSES.map((name) => [name, keepName(lifetimes?.[name])]).reverse();
 
 function keepName(seconds) {
   if (seconds == null) return t("keep.room");
-  return NAMED.has(seconds) ? t(NAMED.get(seconds)) : duration(seconds * 1000);
+  if (NAMED.has(seconds)) return t(NAMED.get(seconds));
+  const [unit, length] = UNITS.find(([, length]) => seconds % length === 0);
+  return formatter(Intl.NumberFormat, { style: "unit", unit, unitDisplay: "long" }).format(seconds / length);
 }
 
 /** "in 5 hr.", to the unit that matters. */
