@@ -2,7 +2,7 @@
 //!
 //! - The copies that are open or have a record in memory are listed first, then those that have a file: a copy that
 //!   is parked in between is in the first list, one that a turn restores in between is in the second. The engine
-//!   forgets each by its name, wherever its KV is by then.
+//!   forgets each by its name, wherever its KV is by then. A turn that was preempted keeps the name of its copy.
 //! - The writer thread lists the directories, behind the saves before: no slot file of the model is written meanwhile.
 
 use std::collections::BTreeSet;
@@ -13,8 +13,9 @@ use super::Engine;
 use crate::command::Reply;
 use crate::turn::TurnError;
 
-/// Copies of a hint that are looked for: one for each slot at most, of which the configuration allows fewer.
-const MAX_COPIES: u32 = 256;
+/// Copies of a hint that are looked for. There is one for each slot at most, of which the configuration allows 247, and
+/// one for each turn in the queue that waits for cells again.
+const MAX_COPIES: u32 = 1024;
 
 impl Engine {
     /// As [`Self::forget`], of a hint and of its copies, which turns at the same time have made; of another id, of

@@ -4,34 +4,26 @@
 //!   pass whose conversation already has one.
 //! - Turns of one hint do not wait for each other: each runs in a copy with a slot of its own.
 //! - A preempted turn waits until another turn has ended: before that, it would be preempted again.
+//! - It continues as the copy that it was, whose name no other turn takes meanwhile: a deletion ends the turns of
+//!   each copy by its name, and has ended those of the first one when it comes to the others.
 //! - A turn that answers always computes its prompt's last token, for the logits.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use hob_slots::{ConversationId, Pin, SlotId, Token, common_prefix};
+use hob_slots::{ConversationId, Pin, SlotId, common_prefix};
 
 use super::Worker;
 use super::progress_log::ProgressLog;
 use super::running::{Owner, Phase, Running};
-use crate::adapters::Adapters;
+use super::waiting::Waiting;
 use crate::command::Submitted;
 use crate::draft::Acceptance;
 use crate::map::EvictionReason;
 use crate::miss::MissReason;
 use crate::sample::{Output, Sampler};
-use crate::turn::{DraftCounts, EventSender, Purpose, TurnReport};
-
-/// A turn in the queue.
-pub(super) enum Waiting {
-    New(Box<Submitted>),
-    /// Gave its cells to other turns when `ended` turns had ended.
-    Preempted {
-        turn: Box<Running>,
-        ended: u64,
-    },
-}
+use crate::turn::{DraftCounts, Purpose, TurnReport};
 
 /// What the cells were computed for that a turn finds in its slot.
 #[derive(Clone, Copy)]
@@ -41,59 +33,6 @@ enum Leftover {
     Speculation,
     /// An owner that has left the slot.
     Others,
-}
-
-impl Waiting {
-    pub fn events(&self) -> &EventSender {
-        match self {
-            Self::New(turn) => &turn.events,
-            Self::Preempted { turn, .. } => &turn.events,
-        }
-    }
-
-    pub fn purpose(&self) -> Purpose {
-        match self {
-            Self::New(turn) => turn.request.purpose,
-            Self::Preempted { turn, .. } => turn.request.purpose,
-        }
-    }
-
-    /// The id that the turn pins; `None` for a new turn without a conversation.
-    pub fn conversation(&self) -> Option<&ConversationId> {
-        match self {
-            Self::New(turn) => turn.request.conversation.as_ref(),
-            Self::Preempted { turn, .. } => Some(turn.owner.id()),
-        }
-    }
-
-    /// The id of an anonymous turn that has run.
-    fn anonymous(&self) -> Option<&ConversationId> {
-        match self {
-            Self::Preempted { turn, .. } if turn.owner.conversation().is_none() => {
-                Some(turn.owner.id())
-            }
-            _ => None,
-        }
-    }
-
-    pub fn adapters(&self) -> &Adapters {
-        match self {
-            Self::New(turn) => &turn.request.adapters,
-            Self::Preempted { turn, .. } => &turn.request.adapters,
-        }
-    }
-
-    pub fn prompt(&self) -> &[Token] {
-        match self {
-            Self::New(turn) => &turn.request.prompt,
-            Self::Preempted { turn, .. } => &turn.request.prompt,
-        }
-    }
-
-    /// The id whose turns this one waits for: that of its conversation.
-    fn waits_for(&self) -> Option<&ConversationId> {
-        self.conversation().filter(|id| !id.is_hint())
-    }
 }
 
 impl Worker<'_> {
@@ -120,11 +59,11 @@ impl Worker<'_> {
     }
 
     fn owner(&self, waiting: &Waiting) -> Owner {
-        match (waiting.conversation(), waiting) {
-            (Some(hint), _) if hint.is_hint() => Owner::Conversation(self.copy_for(hint, waiting)),
-            (_, Waiting::Preempted { turn, .. }) => turn.owner.clone(),
-            (Some(conversation), _) => Owner::Conversation(conversation.clone()),
-            (None, _) => Owner::Anonymous(ConversationId::anonymous(self.core.turns)),
+        match (waiting, waiting.conversation()) {
+            (Waiting::Preempted { turn, .. }, _) => turn.owner.clone(),
+            (_, Some(hint)) if hint.is_hint() => Owner::Conversation(self.copy_for(hint, waiting)),
+            (_, Some(conversation)) => Owner::Conversation(conversation.clone()),
+            (_, None) => Owner::Anonymous(ConversationId::anonymous(self.core.turns)),
         }
     }
 
@@ -145,7 +84,10 @@ impl Worker<'_> {
             (shared, std::cmp::Reverse((*copy).clone()))
         };
         let ready = self.registry.copies(hint).filter(is_ready).max_by_key(common);
-        ready.map_or_else(|| self.registry.unused_copy(hint), |(copy, _)| copy.clone())
+        let is_awaited =
+            |copy: &ConversationId| self.queue.iter().any(|it| it.pins_again() == Some(copy));
+        let unused = || self.registry.unused_copy(hint, is_awaited);
+        ready.map_or_else(unused, |(copy, _)| copy.clone())
     }
 
     /// Removes the turns from the queue that match. Returns how many.
@@ -208,7 +150,7 @@ impl Worker<'_> {
     fn begin(&mut self, index: usize, had_slot: bool, owner: Owner, waiting: Waiting) {
         let mut running = match waiting {
             Waiting::New(turn) => self.first_run(owner, *turn),
-            Waiting::Preempted { turn, .. } => Running { owner, ..*turn },
+            Waiting::Preempted { turn, .. } => *turn,
         };
         let unwanted = self.unwanted_impure(index, &running, had_slot);
         let overwrites = unwanted.is_some() || self.overwrites(index, &running);

@@ -8,9 +8,9 @@
 use hob_slots::ConversationId;
 
 use super::Worker;
-use super::admit::Waiting;
 use super::slot::Slot;
 use super::step::report_started;
+use super::waiting::Waiting;
 use crate::command::Submitted;
 use crate::map::EvictionReason;
 use crate::turn::{CellCounts, DraftCounts, FinishReason, Purpose, TurnError, TurnEvent};

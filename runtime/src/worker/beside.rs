@@ -17,9 +17,9 @@
 //! - Prewarmed prefixes stay: the next prompts begin with them.
 
 use super::Worker;
-use super::admit::Waiting;
 use super::cell_numbers::CellNumbers;
 use super::plan::Plan;
+use super::waiting::Waiting;
 use crate::map::EvictionReason;
 
 /// An idle cell that as many rows were computed beside has cost its way back.

@@ -7,7 +7,7 @@
 //! caller who comes meanwhile cuts. The thread waits for the disk where KV would be lost and no
 //! answer is being generated, and at most 5 ms for the first event of each restore.
 //!
-//! - `slot`: a sequence; `running`: the turn that runs in it
+//! - `slot`: a sequence; `running`: the turn that runs in it; `waiting`: one in the queue
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
 //! - `background`: prewarms and speculative prefills, and how they yield
 //! - `restore`: fetches saved KV, and waits for it; `import`: puts it into cells
@@ -71,6 +71,7 @@ mod step;
 mod tile;
 mod unloaded;
 mod usage;
+mod waiting;
 mod warm_up;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -95,7 +96,6 @@ use crate::tiers::KvTiers;
 use crate::turn::TurnError;
 
 use adapters::Current;
-use admit::Waiting;
 pub(crate) use budget::check_budget;
 pub(crate) use change_log::ChangeLog;
 use draft_model::Unread;
@@ -104,6 +104,7 @@ use running::Owner;
 use slot::Slot;
 use step::Stepped;
 pub(crate) use unloaded::{Wake, refuse, serve_unloaded, status as unloaded_status};
+use waiting::Waiting;
 pub(crate) use warm_up::WarmUp;
 
 /// How long running turns wait for the first event of a restore that has just begun. One that finds

@@ -10,8 +10,8 @@ use hob_slots::{ConversationId, TtlClass};
 use tracing::debug;
 
 use super::Worker;
-use super::admit::Waiting;
 use super::running::Phase;
+use super::waiting::Waiting;
 use crate::command::Reply;
 use crate::map::EvictionReason;
 use crate::turn::{FinishReason, TurnError};

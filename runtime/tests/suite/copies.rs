@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, Model, SlotState, Turn, TurnError, TurnEvent};
+use hob_runtime::{Engine, EngineOptions, Model, SlotState, Turn, TurnError, TurnEvent};
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash};
 
@@ -39,6 +39,13 @@ fn two_turns(engine: &Engine, max_tokens: usize) -> [Turn; 2] {
 
 fn until_answers(turn: &mut Turn) {
     while !matches!(turn.next_blocking().expect("it runs"), TurnEvent::Token { .. }) {}
+}
+
+fn failure_of(mut turn: Turn) -> Option<TurnError> {
+    std::iter::from_fn(|| turn.next_blocking()).find_map(|event| match event {
+        TurnEvent::Failed(error) => Some(error),
+        _ => None,
+    })
 }
 
 fn until(what: &str, is_so: impl Fn() -> bool) {
@@ -146,5 +153,29 @@ fn a_copy_that_a_turn_restores_behind_the_search_is_forgotten() {
     drop(turns);
     settle(&engine);
     assert!(!saved(directory.path()).contains(&second()));
+    engine.shutdown();
+}
+
+#[test]
+fn a_copy_that_waits_for_cells_while_the_first_one_is_forgotten_is_forgotten_too() {
+    let (model, disk) = (slow(), Arc::new(RiggedDisk::default()));
+    let directory = tempfile::tempdir().unwrap();
+    let tight = EngineOptions { context_tokens: 512, micro_batch: 64, ..options() };
+    let engine = on(&disk, directory.path(), &model, tight);
+    let [mut first, mut waits] = two_turns(&engine, 5_000);
+    until_answers(&mut first);
+    until_answers(&mut waits);
+    until("one of them gives its cells to the other", || status(&engine).counters.preempted > 0);
+
+    let forgetting = forget_up_to(&engine, &disk, directory.path(), EARLIER);
+    assert_eq!(failure_of(first), Some(TurnError::Forgotten));
+    let runs = || status(&engine).slots.iter().any(|slot| slot.conversation.is_some());
+    until("the one that has waited runs in the cells of the other", runs);
+    *disk.hold_list_of.lock() = None;
+    assert_eq!(forgetting.join().unwrap(), Ok(()));
+    assert!(!runs(), "no turn of the hint is left");
+    assert_eq!(failure_of(waits), Some(TurnError::Forgotten));
+    settle(&engine);
+    assert_eq!(saved(directory.path()), []);
     engine.shutdown();
 }

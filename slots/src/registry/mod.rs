@@ -138,10 +138,15 @@ impl Registry {
         copies.map(|(pinned, pin)| (pinned, pin.slot))
     }
 
-    /// The first copy of a hint that has no slot.
-    pub fn unused_copy(&self, hint: &ConversationId) -> ConversationId {
+    /// The first copy of a hint that has no slot and that no turn waits for (`is_awaited`).
+    pub fn unused_copy(
+        &self,
+        hint: &ConversationId,
+        is_awaited: impl Fn(&ConversationId) -> bool,
+    ) -> ConversationId {
         let mut copies = (1..).map(|number| hint.copy(number));
-        copies.find(|copy| !self.pins.contains_key(copy)).expect("slots are few")
+        let is_unused = |copy: &ConversationId| !self.pins.contains_key(copy) && !is_awaited(copy);
+        copies.find(is_unused).expect("slots and waiting turns are few")
     }
 
     /// Whether a turn of `conversation` runs or waits.

@@ -292,10 +292,12 @@ fn each_copy_of_a_hint_has_a_slot_of_its_own() {
     let hint = crate::key::CacheKey::V5("v5:abc".to_owned()).id();
     // Golden value of `derive_slot_id("v5:abc", 8)`.
     assert_eq!(world.registry.pin(&hint, world.now), Pin::Taken(SlotId(4)));
-    let second = world.registry.unused_copy(&hint);
+    let none = |_: &ConversationId| false;
+    let second = world.registry.unused_copy(&hint, none);
     assert!(second.is_copy_of(&hint) && second != hint);
     assert!(matches!(world.registry.pin(&second, world.now), Pin::Taken(slot) if slot.0 != 4));
     assert_eq!(world.registry.copies(&hint).count(), 2);
     world.registry.unpin(&hint);
-    assert_eq!(world.registry.unused_copy(&second), hint);
+    assert_eq!(world.registry.unused_copy(&second, none), hint);
+    assert_eq!(world.registry.unused_copy(&second, |copy| *copy == hint), hint.copy(3));
 }
