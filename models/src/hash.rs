@@ -10,6 +10,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 use std::{fmt, process};
 
@@ -130,10 +131,18 @@ impl HashCache {
     }
 
     fn store(&self, key: String, stamps: Vec<Stamp>, hash: ContentHash) -> io::Result<()> {
+        let _changes = changes();
         let mut entries = self.load();
         entries.insert(key, (stamps, hash.to_string()));
         replace_file(&self.path, &serde_json::to_vec(&entries)?)
     }
+}
+
+/// Held from the read of a cache to its replacement: otherwise the later of two threads writes what it has read
+/// before, without the entry of the other.
+pub(crate) fn changes() -> MutexGuard<'static, ()> {
+    static CHANGES: Mutex<()> = Mutex::new(());
+    CHANGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes a file, and its directory where that is missing. Readers see the old or the new bytes, also of two threads

@@ -3,6 +3,7 @@
 //! - A file that was probed is not probed again, whatever it is called, until the program that probes
 //!   differs: then the cache is empty.
 //! - The cache is disposable: a damaged or missing one costs a second probe.
+//! - Probes of several threads may end at the same time: each finding stays.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,7 +11,7 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::hash::{ContentHash, replace_file};
+use crate::hash::{ContentHash, changes, replace_file};
 
 /// The probes so far, in one file of the data directory.
 #[derive(Clone, Debug)]
@@ -43,6 +44,7 @@ impl ProbeCache {
     /// # Errors
     /// When the cache cannot be written.
     pub fn put(&self, content: ContentHash, found: &Result<(), String>) -> io::Result<()> {
+        let _changes = changes();
         let mut probes = self.load();
         probes.refused.insert(content.to_string(), found.clone().err());
         replace_file(&self.path, &serde_json::to_vec(&probes)?)
@@ -60,6 +62,9 @@ impl ProbeCache {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -76,6 +81,26 @@ mod tests {
         assert_eq!(cache("2").get(bad), None);
         cache("2").put(bad, &Ok(())).unwrap();
         assert_eq!((cache("2").get(bad), cache("2").get(good)), (Some(Ok(())), None));
+    }
+
+    #[test]
+    fn probes_that_end_at_the_same_time_are_all_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = || ProbeCache::at(dir.path().join("probes.json"), "1".to_owned());
+        let contents = |thread: u8| (0..50).map(move |n| ContentHash([4 * n + thread; 32]));
+        let (threads, start) = (4, Barrier::new(4));
+        thread::scope(|scope| {
+            for thread in 0..threads {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    contents(thread).for_each(|content| cache().put(content, &Ok(())).unwrap());
+                });
+            }
+        });
+        for content in (0..threads).flat_map(contents) {
+            assert_eq!(cache().get(content), Some(Ok(())), "{content}");
+        }
     }
 
     #[test]
