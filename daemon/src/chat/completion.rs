@@ -23,7 +23,7 @@ use super::recording::Recording;
 use super::request::{purpose, reuse_of};
 use super::source::Source;
 use super::submit::remembered;
-use super::{CLASS_WITHOUT_TEXT, Chat};
+use super::{CLASS_WITHOUT_TEXT, Chat, bad_words};
 use crate::blocking::compute;
 use crate::conversations::transcript::{TurnQuery, TurnTicket};
 use crate::error::ApiError;
@@ -161,8 +161,10 @@ impl Job {
         let mut turns = turns(&request, &prompts, engine.conversation_tokens());
         turns[0].conversation = conversation;
         let grammar = request.form.as_ref().map(grammar::of_form).transpose()?.map(Arc::new);
+        let banned = bad_words::banned(engine.model().as_ref(), &request.shape)?;
         for turn in &mut turns {
             turn.grammar = grammar.clone();
+            turn.sampling.banned.clone_from(&banned);
             turn.keep.in_memory = in_memory;
             turn.adapters = adapters.clone();
         }

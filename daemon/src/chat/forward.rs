@@ -23,9 +23,10 @@ use super::submit::{Begun, Job, Submitted};
 use crate::error::{ApiError, ErrorKind};
 use crate::explain::Subject;
 use crate::prompt::documents::{DocumentPlace, with_documents};
-use crate::upstream::{CacheHint, Privacy, Upstream, request};
+use crate::upstream::{CacheHint, EngineKind, Privacy, Upstream, request};
 use crate::wire::chat::ChatRequest;
 use crate::wire::completion::{CompletionRequest, DEFAULT_TOKENS};
+use crate::wire::form::AnswerForm;
 use crate::wire::message::Message;
 use crate::wire::sampling::Shape;
 use crate::wire::tools::ToolChoice;
@@ -67,11 +68,7 @@ impl Chat {
         if request.newest {
             return Err(local("hob.newest", "only the engine can count the tokens of a prompt"));
         }
-        if let Some(form) = &request.form
-            && !request::follows(served.kind, &form.field)
-        {
-            return Err(unfollowed(&form.field, upstream));
-        }
+        check_followed(upstream, served.kind, request.form.as_ref(), &request.shape)?;
         let mut forwarded = request::body_of(body);
         set_shape(&mut forwarded, body, &request.shape);
         forwarded.insert("messages".into(), messages(&job).into());
@@ -114,11 +111,7 @@ impl Chat {
     ) -> Result<Source, ApiError> {
         refuse_local(&request.shape)?;
         let served = upstream.served().await?;
-        if let Some(form) = &request.form
-            && !request::follows(served.kind, &form.field)
-        {
-            return Err(unfollowed(&form.field, upstream));
-        }
+        check_followed(upstream, served.kind, request.form.as_ref(), &request.shape)?;
         let mut forwarded = request::body_of(body);
         set_shape(&mut forwarded, body, &request.shape);
         if request.shape.max_tokens.is_none() {
@@ -222,12 +215,24 @@ pub fn local(param: &str, why: &str) -> ApiError {
 /// The code of a refusal because of the setting `upstream`.
 pub const NEEDS_ENGINE: &str = "upstream";
 
-fn unfollowed(field: &str, upstream: &Upstream) -> ApiError {
-    let message = format!(
-        "the upstream {} does not know `{field}`: demand the form in `response_format`",
-        upstream.url()
-    );
-    ApiError::new(ErrorKind::Invalid, message).param(field).code("unsupported")
+/// Refuses what the engine would ignore: a form, or a limit of the answer's tokens.
+fn check_followed(
+    upstream: &Upstream,
+    kind: EngineKind,
+    form: Option<&AnswerForm>,
+    shape: &Shape,
+) -> Result<(), ApiError> {
+    let unfollowed = |field: &str, way: &str| {
+        let message = format!("the upstream {} does not know `{field}`{way}", upstream.url());
+        ApiError::new(ErrorKind::Invalid, message).param(field).code("unsupported")
+    };
+    if let Some(form) = form.filter(|form| !request::follows(kind, &form.field)) {
+        return Err(unfollowed(&form.field, ": demand the form in `response_format`"));
+    }
+    match shape.limit_of_tokens() {
+        Some(field) if !request::limits_tokens(kind) => Err(unfollowed(field, "")),
+        _ => Ok(()),
+    }
 }
 
 /// Collects an answer whose calls and reasoning the engine has parsed.

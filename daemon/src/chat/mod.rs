@@ -5,7 +5,7 @@
 //!   reach the disk), [`documents`] (those that messages name), [`locks`].
 //! - The prompt: `history` (what it continues), `branch_prompt` (of some of its messages), `newest` (the conversation
 //!   outgrew the context), `reanchor` (it goes on past the context), `continuing` (the last answer was cut short).
-//! - The turns: `submit` (queues them) with `grammar` and `choices`, or `forward` (to an engine at another
+//! - The turns: `submit` (queues them) with `grammar`, `bad_words` and `choices`, or `forward` (to an engine at another
 //!   address); `source` joins the events of both. [`reuse_guard`] decides on moved KV, by what `reuse_comparison`
 //!   measures and `reuse_findings` stores.
 //! - The answer: `queued` (opens it), [`answer`] (events to the client), [`assembly`] (text to messages and tool
@@ -25,6 +25,7 @@ mod account;
 pub mod answer;
 pub mod assembly;
 mod away;
+mod bad_words;
 mod branch_prompt;
 mod choices;
 mod completion;

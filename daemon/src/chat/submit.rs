@@ -25,7 +25,7 @@ use super::reanchor::{self, Anchored, Limits};
 use super::request::{ResolvedRequest, purpose};
 use super::reuse_guard::{Takes, Watch};
 use super::source::Source;
-use super::{Chat, continuing, grammar};
+use super::{Chat, bad_words, continuing, grammar};
 use crate::blocking::compute;
 use crate::conversations::transcript::{Continuation, TurnStart, TurnTicket, Window};
 use crate::error::ApiError;
@@ -300,6 +300,8 @@ impl Chat {
         };
         let mut sampling = request.shape.sampling.clone();
         sampling.logit_bias.extend(no_call.tokens.into_iter().map(|token| (token, NEVER)));
+        sampling.banned =
+            bad_words::banned(self.shared.options.renderer.model().as_ref(), &request.shape)?;
         let grammar = grammar.or(no_call.grammar);
         let grammar = grammar.map(|grammar| match begun.thinks {
             true => grammar.after_reasoning(reading.dialect),

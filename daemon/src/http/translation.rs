@@ -7,7 +7,9 @@ use crate::wire::fields::{Fields, unsupported};
 use crate::wire::form;
 
 /// Fields of a chat, Hob's own and those of other servers, that mean the same in every protocol.
-pub const OF_CHATS: [&str; 12] = [
+pub const OF_CHATS: [&str; 14] = [
+    "allowed_token_ids",
+    "bad_words",
     "chat_template_kwargs",
     "eliza",
     "evoke_pinned",

@@ -64,6 +64,11 @@ pub fn follows(kind: EngineKind, field: &str) -> bool {
     root == "response_format" || kind == EngineKind::Hob || own.contains(&root)
 }
 
+/// Whether the engine has vLLM's fields `allowed_token_ids` and `bad_words`.
+pub fn limits_tokens(kind: EngineKind) -> bool {
+    matches!(kind, EngineKind::Vllm | EngineKind::Hob)
+}
+
 /// Writes the parameters in the engine's own way.
 pub fn suit(body: &mut Value, kind: EngineKind) {
     let Some(body) = body.as_object_mut() else { return };
@@ -127,5 +132,12 @@ mod tests {
         assert!(follows(EngineKind::Vllm, "structured_outputs.regex"));
         assert!(!follows(EngineKind::Vllm, "grammar"));
         assert!(!follows(EngineKind::Other, "regex"));
+    }
+
+    #[test]
+    fn only_engines_that_have_them_get_limits_of_tokens() {
+        assert!(limits_tokens(EngineKind::Vllm) && limits_tokens(EngineKind::Hob));
+        assert!(!limits_tokens(EngineKind::LlamaServer) && !limits_tokens(EngineKind::Sglang));
+        assert!(!limits_tokens(EngineKind::Other));
     }
 }

@@ -6,10 +6,11 @@ use hob_slots::Token;
 use hob_slots::content::Accepted;
 use serde_json::Value;
 
-use super::fields::{Fields, unsupported, whole, wrong_type};
+use super::fields::{Fields, unsupported, wrong_type};
 use super::form::{AnswerForm, answer_form};
 use super::hob::{budget, check_of_completion, cold, draft, private, progress, reuse, unstored};
 use super::sampling::Shape;
+use super::tokens::tokens;
 use crate::error::ApiError;
 
 /// OpenAI's default of this endpoint.
@@ -132,23 +133,6 @@ fn prompt(value: &Value, path: &str, vocabulary: usize) -> Result<Prompt, ApiErr
         Value::Array(list) => Ok(Prompt::Tokens(tokens(list, path, vocabulary)?)),
         other => Err(wrong_type(path, "a string or an array of tokens", other)),
     }
-}
-
-/// A list of token ids.
-pub fn tokens(list: &[Value], path: &str, vocabulary: usize) -> Result<Vec<Token>, ApiError> {
-    let each = list.iter().enumerate();
-    each.map(|(n, value)| {
-        let known = |&id: &i64| usize::try_from(id).is_ok_and(|id| id < vocabulary);
-        match whole(value).filter(known).and_then(|id| i32::try_from(id).ok()) {
-            Some(id) => Ok(Token(id)),
-            None => {
-                let path = format!("{path}[{n}]");
-                let message = format!("`{path}` is not a token of this vocabulary of {vocabulary}");
-                Err(ApiError::field(path, message))
-            }
-        }
-    })
-    .collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! - Touches no model, no file and no socket.
 //!
-//! Reading order: `fields` (reading and refusing a field), `message`, `sampling` with `lora`, one file per request
+//! Reading order: `fields` (reading and refusing a field), `message`, `sampling` with `lora` and `tokens`, one file per request
 //! (`chat` with `hob`, `document`, `form`, `label`, `thinking`, `tools` with `freeform`, and `functions` with `call_ids`;
 //! `completion`, `embedding`), `answer`.
 
@@ -22,4 +22,5 @@ pub mod lora;
 pub mod message;
 pub mod sampling;
 pub mod thinking;
+pub mod tokens;
 pub mod tools;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::fields::{Fields, unsupported, whole, wrong_type};
 use super::lora::{WantedAdapter, lora};
+use super::tokens::{allowed_token_ids, bad_words};
 use crate::error::ApiError;
 
 /// Each choice needs its own sequence of llama.cpp.
@@ -145,7 +146,7 @@ impl SamplingFields {
         fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
 
-    fn sampling(&self, logit_bias: Vec<(Token, f32)>) -> Sampling {
+    fn sampling(&self) -> Sampling {
         let default = Sampling::default();
         Sampling {
             temperature: self.temperature.unwrap_or(default.temperature),
@@ -159,7 +160,7 @@ impl SamplingFields {
             xtc_probability: self.xtc_probability.unwrap_or(default.xtc_probability),
             xtc_threshold: self.xtc_threshold.unwrap_or(default.xtc_threshold),
             repeat_window: self.repeat_last_n.unwrap_or(default.repeat_window),
-            logit_bias,
+            ..default
         }
     }
 }
@@ -173,6 +174,8 @@ pub struct Shape {
     pub max_tokens: Option<usize>,
     /// Texts that end the answer.
     pub stop: Vec<String>,
+    /// Texts whose tokens the answer may not have.
+    pub bad_words: Vec<String>,
     pub choices: usize,
     /// Generate past end-of-generation tokens.
     pub ignore_eos: bool,
@@ -193,20 +196,35 @@ impl Shape {
     /// Sets what the request leaves open: each field by the first of `others` that has it.
     pub fn fill(&mut self, others: &[&SamplingFields]) {
         let all = others.iter().fold(self.given.clone(), |all, other| all.or(other));
-        self.sampling = all.sampling(std::mem::take(&mut self.sampling.logit_bias));
+        let Sampling { logit_bias, allowed, .. } = std::mem::take(&mut self.sampling);
+        self.sampling = Sampling { logit_bias, allowed, ..all.sampling() };
         self.max_tokens = all.max_tokens;
         self.given = all;
     }
 
-    /// `vocabulary`: the number of tokens, the limit of those in `logit_bias`.
+    /// The field that limits which tokens the answer may have.
+    pub fn limit_of_tokens(&self) -> Option<&'static str> {
+        match (&self.sampling.allowed, self.bad_words.is_empty()) {
+            (Some(_), _) => Some("allowed_token_ids"),
+            (None, false) => Some("bad_words"),
+            (None, true) => None,
+        }
+    }
+
+    /// `vocabulary`: the number of tokens, the limit of those in `logit_bias` and `allowed_token_ids`.
     pub fn parse(fields: &Fields<'_>, vocabulary: usize) -> Result<Self, ApiError> {
         fields.string("model")?;
         let given = SamplingFields::parse(fields)?;
         Ok(Self {
-            sampling: given.sampling(logit_bias(fields, vocabulary)?),
+            sampling: Sampling {
+                logit_bias: logit_bias(fields, vocabulary)?,
+                allowed: allowed_token_ids(fields, vocabulary)?,
+                ..given.sampling()
+            },
             max_tokens: given.max_tokens,
             given,
             stop: stop(fields)?,
+            bad_words: bad_words(fields)?,
             choices: fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1) as usize,
             ignore_eos: fields.boolean("ignore_eos")?.unwrap_or(false),
             stream: fields.boolean("stream")?.unwrap_or(false),
@@ -348,12 +366,14 @@ mod tests {
     #[test]
     fn what_the_request_leaves_open_is_set_by_the_first_that_has_it() {
         let of = |value: Value| SamplingFields::parse_all(&value, "sampling").unwrap();
-        let mut shape = parse(json!({"temperature": 0.5, "logit_bias": {"1": 2}})).unwrap();
+        let limits = json!({"temperature": 0.5, "logit_bias": {"1": 2}, "allowed_token_ids": [2]});
+        let mut shape = parse(limits).unwrap();
         let conversation = of(json!({"temperature": 0.7, "top_p": 0.5, "max_tokens": 9}));
         shape.fill(&[&conversation, &of(json!({"top_p": 0.6, "top_k": 40}))]);
         let Sampling { temperature, top_p, top_k, min_p, .. } = shape.sampling;
         assert_eq!((temperature, top_p, top_k, min_p), (0.5, 0.5, 40, 0.0));
         assert_eq!((shape.max_tokens, shape.sampling.logit_bias.len()), (Some(9), 1));
+        assert_eq!(shape.sampling.allowed, Some([Token(2)].into()));
         let set = json!({"temperature": 0.5, "top_p": 0.5, "top_k": 40, "max_tokens": 9});
         assert_eq!(Value::from(shape.given.to_fields()), set);
         let mut prewarm = parse(json!({"max_tokens": 0})).unwrap();

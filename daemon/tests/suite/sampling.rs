@@ -220,3 +220,46 @@ fn an_impossible_temperature_of_the_models_file_is_ignored_and_logged() {
         assert!(launch.log().contains("general.sampling.temp"), "{impossible}: {}", launch.log());
     }
 }
+
+#[test]
+fn an_answer_has_no_tokens_but_the_allowed_ones_and_none_of_a_bad_word() {
+    let world = World::new();
+    let x = world.post("/tokenize", json!({"content": "x"})).json()["tokens"][0].clone();
+    let (only_x, no_c) = (json!({"allowed_token_ids": [x]}), json!({"bad_words": ["c"]}));
+    let asked = json!({"messages": [user("Say this: abcde")], "temperature": 0, "max_tokens": 5});
+    let said = |route: &str, body: &Value, extra: &Value, text: &str| {
+        let answer = world.post(route, merged(body.clone(), extra));
+        assert_eq!(answer.status, 200, "{route} {extra}: {}", answer.text());
+        answer.json().pointer(text).and_then(Value::as_str).unwrap().to_owned()
+    };
+    for (route, text) in [
+        ("/v1/chat/completions", "/choices/0/message/content"),
+        ("/v1/messages", "/content/0/text"),
+    ] {
+        assert_eq!(said(route, &asked, &json!({}), text), "abcde", "{route}");
+        assert_eq!(said(route, &asked, &only_x, text), "xxxxx", "{route}");
+        let without = said(route, &asked, &no_c, text);
+        assert!(without.starts_with("ab") && !without.contains('c'), "{route}: {without}");
+    }
+    let continued = json!({"prompt": "abc", "temperature": 0, "max_tokens": 3});
+    assert_eq!(said("/v1/completions", &continued, &only_x, "/choices/0/text"), "xxx");
+
+    for (extra, param) in [
+        (json!({"bad_words": ["c", "cd"]}), "bad_words[1]"),
+        (json!({"bad_words": ["x"], "allowed_token_ids": [x]}), "bad_words"),
+        (json!({"allowed_token_ids": [999_999]}), "allowed_token_ids[0]"),
+    ] {
+        for body in [&asked, &continued] {
+            let route = match body.get("prompt") {
+                Some(_) => "/v1/completions",
+                None => "/v1/chat/completions",
+            };
+            let refused = world.post(route, merged(body.clone(), &extra));
+            assert_eq!(
+                (refused.status, &refused.error()["param"]),
+                (400, &json!(param)),
+                "{extra}"
+            );
+        }
+    }
+}

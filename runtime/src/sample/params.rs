@@ -1,6 +1,8 @@
 //! A request's sampling settings and their ranges. The default is OpenAI's: the model's own
 //! distribution, without filters and penalties.
 
+use std::collections::BTreeSet;
+
 use hob_slots::Token;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,10 @@ pub struct Sampling {
     pub repeat_window: usize,
     /// Added to the logits of single tokens.
     pub logit_bias: Vec<(Token, f32)>,
+    /// No other token is chosen; `None`: any may be.
+    pub allowed: Option<BTreeSet<Token>>,
+    /// Tokens that are never chosen.
+    pub banned: Vec<Token>,
 }
 
 impl Default for Sampling {
@@ -47,6 +53,8 @@ impl Default for Sampling {
             xtc_threshold: 0.1,
             repeat_window: 64,
             logit_bias: Vec::new(),
+            allowed: None,
+            banned: Vec::new(),
         }
     }
 }
@@ -83,7 +91,8 @@ impl Sampling {
 
     /// Whether logits are changed before the choice.
     pub(super) fn reshapes(&self) -> bool {
-        !self.logit_bias.is_empty() || self.repeats_cost() || self.generated_cost()
+        let excludes = self.allowed.is_some() || !self.banned.is_empty();
+        !self.logit_bias.is_empty() || excludes || self.repeats_cost() || self.generated_cost()
     }
 
     /// Whether some tokens are left out of the draw.

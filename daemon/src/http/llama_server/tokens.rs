@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::body::JsonBody;
 use crate::chat::Chat;
 use crate::error::ApiError;
-use crate::wire::completion::tokens;
+use crate::wire::tokens::tokens;
 use crate::wire::fields::{Fields, wrong_type};
 
 /// `POST /apply-template`, with the body of a chat.

@@ -1,6 +1,6 @@
 //! Chooses the next token.
 //!
-//! In this order: logit bias, penalties, top-k, top-p, min-p, XTC, temperature, draw.
+//! In this order: logit bias, penalties, tokens that may not be chosen, top-k, top-p, min-p, XTC, temperature, draw.
 //!
 //! - `choose` leaves the logits as it found them.
 //! - With temperature 0 it takes the likeliest token, the lowest id on ties, and allocates nothing
@@ -44,7 +44,7 @@ pub struct Sampler {
     // Reused between choices.
     shortlist: Vec<Candidate>,
     weights: Vec<f32>,
-    untouched: Vec<(usize, f32)>, // Logits before bias and penalties.
+    untouched: Vec<(usize, f32)>, // Logits before [`Self::reshape`].
 }
 
 impl Sampler {
@@ -77,8 +77,8 @@ impl Sampler {
         }
     }
 
-    /// Whether [`Self::choose`] changes logits before the choice, for a bias or a penalty. Otherwise it is
-    /// [`Self::pick`].
+    /// Whether [`Self::choose`] changes logits before the choice, for a bias, a penalty or a token that may not be
+    /// chosen. Otherwise it is [`Self::pick`].
     pub fn changes_logits(&self) -> bool {
         self.sampling.reshapes()
     }
@@ -186,6 +186,13 @@ impl Sampler {
                 self.sampling.frequency_penalty * count as f32 + self.sampling.presence_penalty;
             change(token, &|logit| logit - cost);
         }
+        for &token in &self.sampling.banned {
+            change(token, &|_| f32::NEG_INFINITY);
+        }
+        if let Some(allowed) = &self.sampling.allowed {
+            let ids = allowed.iter().filter_map(|token| usize::try_from(token.0).ok());
+            leave_only(ids, logits, &mut self.untouched);
+        }
     }
 
     /// The next token, of logits that nothing changes.
@@ -240,6 +247,21 @@ impl Sampler {
             return Some(Candidates::Shortlist { highest });
         }
         Some(Candidates::Shortlist { highest })
+    }
+}
+
+/// Excludes all tokens but `allowed`, which are ascending.
+fn leave_only(
+    allowed: impl Iterator<Item = usize>,
+    logits: &mut [f32],
+    untouched: &mut Vec<(usize, f32)>,
+) {
+    let mut allowed = allowed.peekable();
+    for (index, logit) in logits.iter_mut().enumerate() {
+        if allowed.next_if_eq(&index).is_none() {
+            untouched.push((index, *logit));
+            *logit = f32::NEG_INFINITY;
+        }
     }
 }
 

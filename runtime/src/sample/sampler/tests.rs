@@ -126,6 +126,31 @@ fn odds_leave_out_what_the_choice_left_out() {
 }
 
 #[test]
+fn a_token_that_may_not_be_chosen_is_never_chosen_and_has_no_odds() {
+    let logits = [9.0, 8.0, 7.0, 1.0, 0.0];
+    let tokens = |ids: &[i32]| ids.iter().copied().map(Token).collect::<Vec<_>>();
+    let with = |allowed: Option<&[i32]>, banned: &[i32]| Sampling {
+        allowed: allowed.map(|ids| tokens(ids).into_iter().collect()),
+        banned: tokens(banned),
+        logit_bias: vec![(Token(0), 100.0)],
+        ..Sampling::greedy()
+    };
+    assert_eq!(choose(&with(None, &[]), &logits), Some(Token(0)));
+    assert_eq!(choose(&with(None, &[0, 1]), &logits), Some(Token(2)));
+    assert_eq!(choose(&with(Some(&[4, 3]), &[]), &logits), Some(Token(3)));
+    assert_eq!(choose(&with(Some(&[3, 4]), &[3]), &logits), Some(Token(4)));
+    assert_eq!(choose(&with(Some(&[3]), &[3]), &logits), None);
+
+    let drawn = Sampling { temperature: 2.0, ..with(Some(&[1, 3, 4]), &[4]) };
+    let seen = histogram(drawn.clone(), &logits, 2_000);
+    assert_eq!((seen[0], seen[2], seen[4]), (0.0, 0.0, 0.0));
+    let mut copy = logits;
+    let odds = Sampler::new(&drawn).odds(&mut copy, Token(1), 5);
+    assert_eq!(odds.top.iter().map(|(token, _)| token.0).collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(copy, logits);
+}
+
+#[test]
 fn equal_seeds_choose_equal_tokens() {
     let logits: Vec<f32> = (0..1000).map(|i| (i % 13) as f32).collect();
     let answer = |seed| {
