@@ -40,9 +40,8 @@ pub struct Conversation<'c> {
     /// The same as a tier: `hot`, `warm`, `cold` or `none`.
     #[serde(deserialize_with = "or_empty")]
     pub tier: Text,
-    /// Of its KV.
-    #[serde(deserialize_with = "or_empty")]
-    pub tokens: usize,
+    /// Of its KV. `None`: a daemon whose model loads.
+    pub tokens: Option<usize>,
     /// Of `tokens`: those that a restore reads from memory.
     #[serde(deserialize_with = "or_empty")]
     pub memory_tokens: usize,
@@ -178,6 +177,7 @@ mod tests {
                             "memory_tokens": null, "disk_tokens": null, "ready": null});
         let listed: Conversation<'_> = serde_json::from_value(listed).unwrap();
         assert_eq!(listed, Conversation { id: "a".into(), ..Conversation::default() });
+        assert_eq!(listed.tokens, None);
     }
 
     #[test]

@@ -44,6 +44,23 @@ fn the_exit_code_follows_from_the_daemons_error() {
 }
 
 #[test]
+fn the_list_of_a_daemon_whose_model_loads_shows_no_tokens() {
+    let home = Home::new();
+    let listed = json!({
+        "id": "room-1", "title": "Codes", "created_at": 1, "updated_at": 2, "message_count": 12,
+        "slot": null, "place": null, "tier": null, "tokens": null, "memory_tokens": null,
+        "disk_tokens": null, "ready": null, "read_ms": null,
+    });
+    let answer = json!({"object": "list", "data": [listed]});
+    let _daemon = Daemon::new(&home).answer("GET /v1/conversations", 200, answer);
+    let list = home.hob(&["conversations"]).ok();
+    let row = list.lines().find(|line| line.starts_with("room-1")).unwrap();
+    let cells: Vec<&str> = row.split_whitespace().take(4).collect();
+    assert_eq!(cells[..3], ["room-1", "Codes", "12"], "{list}");
+    assert_ne!(cells[3], "0", "{list}");
+}
+
+#[test]
 fn conversations_are_listed_read_renamed_and_deleted() {
     let home = Home::new();
     let listed = json!({

@@ -126,7 +126,7 @@ fn table(conversations: &[Conversation<'_>], now_secs: u64) -> Table {
             plain(&conversation.id),
             line(conversation.title.as_deref().unwrap_or("-"), 60),
             count(u64::try_from(conversation.message_count).unwrap_or(0)),
-            count(conversation.tokens as u64),
+            conversation.tokens.map(|tokens| count(tokens as u64)).unwrap_or_default(),
             line(&next, 40),
             ago(now_secs.saturating_sub(updated_at)),
         ]);

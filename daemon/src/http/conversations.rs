@@ -92,7 +92,7 @@ fn line<'l>(summary: &'l Summary, location: &KvLocation) -> Conversation<'l> {
         slot: location.slot,
         place: location.name.into(),
         tier: location.tier.into(),
-        tokens: location.tokens,
+        tokens: Some(location.tokens),
         memory_tokens: location.memory_tokens,
         disk_tokens: location.disk_tokens,
         ready: Some(location.next.ready),

@@ -15,8 +15,8 @@ pub fn greeting(status: Option<&Status>, known: Option<&ConversationText>) -> St
         Some(known) => {
             let Conversation { title, tokens, id, .. } = &known.conversation;
             let title = line(title.as_deref().unwrap_or(id), 60);
-            let (messages, tokens) = (known.messages.len(), count(*tokens as u64));
-            format!("{title} · {messages} messages · {tokens} tokens saved")
+            let saved = tokens.map(|tokens| format!(" · {} tokens saved", count(tokens as u64)));
+            format!("{title} · {} messages{}", known.messages.len(), saved.unwrap_or_default())
         }
     };
     model.into_iter().chain([conversation]).collect::<Vec<_>>().join("\n")
