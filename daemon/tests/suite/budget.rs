@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::common::{chat_body, merged};
 
-const BUDGET: u64 = 400;
+pub const BUDGET: u64 = 400;
 
-fn start(directory: &Path) -> Hobd {
+pub fn start(directory: &Path) -> Hobd {
     start_with(directory, &[])
 }
 
@@ -158,7 +158,7 @@ fn evoke_s_session_names_a_conversation_where_nothing_else_does() {
 }
 
 /// Says so much that parts of the conversation leave, and then a word of the first message.
-fn outgrow(hobd: &Hobd, hob: &Value) -> Vec<Value> {
+pub fn outgrow(hobd: &Hobd, hob: &Value) -> Vec<Value> {
     let say = |text: String, label: Value| {
         let message = json!({"role": "user", "content": text, "hob": label});
         let extra = json!({"conversation": "chat", "hob": {"append": true, "budget": BUDGET}});
@@ -176,7 +176,7 @@ fn outgrow(hobd: &Hobd, hob: &Value) -> Vec<Value> {
     answers
 }
 
-fn moved<'a>(answers: &'a [Value], way: &str) -> Vec<&'a Value> {
+pub fn moved<'a>(answers: &'a [Value], way: &str) -> Vec<&'a Value> {
     let all = answers.iter().flat_map(|answer| answer["hob"]["moved"].as_array().unwrap());
     all.filter(|moved| moved["way"] == way).collect()
 }
@@ -414,7 +414,7 @@ fn state(hobd: &Hobd, fields: &Value) -> Vec<Value> {
 }
 
 /// The number of the answer in which what has the key first left its cells.
-fn left_in(answers: &[Value], key: &str) -> Option<usize> {
+pub fn left_in(answers: &[Value], key: &str) -> Option<usize> {
     let is_it = |moved: &&Value| moved["key"] == key;
     answers.iter().position(|answer| moved(std::slice::from_ref(answer), "out").iter().any(is_it))
 }
