@@ -56,6 +56,25 @@ test("a chat has the instructions of new chats until it begins, and keeps those 
   equal([open, chosen, begun].map(({ id }) => stored[id]), [undefined, "own", "home"]);
 });
 
+test("a page that is opened again has the instructions and the sampling of a chat without messages", async () => {
+  const chosen = () => {
+    const { instructions, sampling, isSamplingStored } = newConversation().store.get();
+    return [instructions, sampling, isSamplingStored];
+  };
+  const chat = newConversation();
+  await before(() => null, async () => {
+    await chat.setInstructions("Be brief.");
+    await chat.setSampling({ top_k: 20 });
+    equal(chosen(), ["Be brief.", { top_k: 20 }, false]);
+    const ofPrivate = newConversation({ isPrivate: true });
+    equal(ofPrivate.store.get().instructions, null);
+    await ofPrivate.setInstructions("A secret.");
+    equal(chosen(), ["Be brief.", { top_k: 20 }, false]);
+    await chat.send("first");
+    equal(chosen(), [null, {}, true]);
+  });
+});
+
 test("sampling that could not be stored does not count", async () => {
   const chat = conversationOf("sampled");
   const stored = { id: chat.id, messages: [], head: null, sampling: { top_k: 20 } };

@@ -7,7 +7,7 @@ import { api, createPersistentStore, createStore, isUnreachable, preferences } f
 import { readDocument } from "../documents/api.js";
 import { createAttachments } from "./attachments.js";
 import { chatOf, conversationPath, isPrivate, newId, upsertChat } from "./chats.js";
-import { drafts } from "./drafts.js";
+import { drafts, keepDraft } from "./drafts.js";
 import { createExchange } from "./exchange.js";
 import { hobFields } from "./request.js";
 import { isPinned, pathTo } from "./tree.js";
@@ -41,6 +41,8 @@ function createConversation(id, state) {
   let hasBegun = state !== "new"; // A reload gives a chat that has not another id.
   /** The words of a private chat stay in memory. */
   const draftName = () => (isPrivate(id) ? null : hasBegun ? id : "new");
+  const choicesName = () => (draftName() === null ? null : `${draftName()}.choices`);
+  const choices = JSON.parse(drafts.read(choicesName()) || "{}");
   const store = createStore({
     state, // "new", "unread" or "ready"
     draft: drafts.read(draftName()), // the text in the composer
@@ -55,9 +57,9 @@ function createConversation(id, state) {
     outgrown: null, // the request that did not fit into the context
     results: [], // of tool calls, given by hand in a request that failed
     isUnknown: false, // the daemon has no chat of this id
-    sampling: {}, // the parameters of the chat's answers that are set
-    isSamplingStored: true, // A chat without messages has no place for them.
-    instructions: null, // the chat's own; null: its system messages
+    sampling: choices.sampling ?? {}, // the parameters of the chat's answers that are set
+    isSamplingStored: !choices.sampling, // A chat without messages has no place for them.
+    instructions: choices.instructions ?? null, // the chat's own; null: its system messages
     shortening: null, // while the oldest messages are summarised, see `shorten.js`
     profile: profiles.get()[id] ?? preferences.get().profile,
     // "end" or "reanchor", and "exact" or "repaired"; null: as the instructions say.
@@ -66,16 +68,12 @@ function createConversation(id, state) {
   let isProfileOwn = hasBegun; // A later choice for new chats is not for this one.
   const follow = ({ profile }) => isProfileOwn || store.set({ profile });
   if (!hasBegun) preferences.subscribe(follow);
-  let [savedAs, saved] = [draftName(), store.get().draft];
-  store.subscribe(({ draft, live, profile }) => {
+  store.subscribe(({ live, profile }) => {
     hasBegun ||= Boolean(live);
     if (hasBegun && !isProfileOwn) ownProfile(profile);
-    const name = draftName();
-    if (name === savedAs && draft === saved) return;
-    if (name !== savedAs) drafts.write(savedAs, "");
-    drafts.write(name, draft);
-    [savedAs, saved] = [name, draft];
   });
+  keepDraft(store, draftName, ({ draft }) => draft);
+  keepDraft(store, choicesName, textOfChoices);
   const attachments = createAttachments({
     isPrivate: isPrivate(id),
     isNew: () => !store.get().messages.length && !store.get().live,
@@ -311,6 +309,15 @@ function createConversation(id, state) {
     },
     dismissError: () => store.set({ error: null, outgrown: null }),
   };
+}
+
+/** What the daemon does not have of a chat before its first message, as a text; empty where that is nothing. */
+function textOfChoices({ state, instructions, sampling, isSamplingStored }) {
+  const choices = {
+    ...(state !== "ready" && instructions !== null && { instructions }),
+    ...(!isSamplingStored && { sampling }),
+  };
+  return Object.keys(choices).length ? JSON.stringify(choices) : "";
 }
 
 /** The chat `id`, which begins as another one does, gets what that one has chosen. */

@@ -1,4 +1,4 @@
-// The words in the composer, for as long as the browser's tab lives: a reload keeps them.
+// What is not sent yet, such as the words in the composer, for as long as the browser's tab lives: a reload keeps it.
 
 const PREFIX = "hob.draft.";
 
@@ -22,3 +22,15 @@ export const drafts = {
     }
   },
 };
+
+/** Keeps what `textOf` has of a store's state under the name of `nameOf()`, which may change. */
+export function keepDraft(store, nameOf, textOf) {
+  let [savedAs, saved] = [nameOf(), textOf(store.get())];
+  store.subscribe((state) => {
+    const [name, text] = [nameOf(), textOf(state)];
+    if (name === savedAs && text === saved) return;
+    if (name !== savedAs) drafts.write(savedAs, "");
+    drafts.write(name, text);
+    [savedAs, saved] = [name, text];
+  });
+}

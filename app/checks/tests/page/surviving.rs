@@ -2,6 +2,8 @@
 
 use hob_checks::chat::slowly;
 use hob_checks::{Browser, Hobd, Look, Model, Page};
+use hob_testkit::wait;
+use serde_json::json;
 
 #[test]
 fn an_answer_goes_on_while_the_page_is_reloaded() {
@@ -125,6 +127,38 @@ fn unsaved_instructions_outlive_a_reload() {
     assert_eq!(page.script("return JSON.stringify(sessionStorage)"), "{}");
     reloaded();
     page.until("there is nothing to save", "one('@save-profile').disabled");
+}
+
+#[test]
+fn what_was_chosen_for_a_chat_without_messages_outlives_a_reload() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.click("@sampling");
+    page.click("@preset-creative");
+    page.click("@save-sampling");
+    page.hides("@sampling-dialog");
+    page.click("@instructions");
+    page.fill("@instructions-text", "Be brief.");
+    page.click("@instructions-save");
+    page.hides("@instructions-panel");
+    page.script("window.isOld = true; location.reload()");
+    let is_set = "!window.isOld && one('@sampling')?.innerText.trim() === 'Creative'";
+    page.until("the sampling is set", is_set);
+    page.click("@instructions");
+    page.until("they are there", "one('@instructions-text')?.value === 'Be brief.'");
+    page.click("@instructions-cancel");
+    page.hides("@instructions-panel");
+
+    page.ask("Say this: abc");
+    let list = hobd.client.get("/v1/conversations");
+    let id = list["data"][0]["id"].as_str().expect("there is a chat");
+    let path = format!("/v1/conversations/{id}");
+    let sampling = json!({"temperature": 1.1, "min_p": 0.08, "presence_penalty": 0.3});
+    wait::until("both are stored", || {
+        let chat = hobd.client.get(&path);
+        (chat["sampling"] == sampling && chat["instructions"] == "Be brief.").then_some(())
+    });
+    page.until("nothing is left", "Object.keys(sessionStorage).length === 0");
 }
 
 #[test]
