@@ -143,7 +143,10 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
         ("CONTEXT", Align::Right),
         ("WEIGHTS + KV", Align::Right),
         ("", Align::Left),
-    ]);
+    ])
+    // `hob models NAME` shows them.
+    .wrap(0)
+    .spare([3, 5, 4, 1]);
     let mut is_short = false;
     for model in &found.models {
         let Fit { context, estimate, verdict } = machine.fit(model);
@@ -163,7 +166,8 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
     if found.models.is_empty() {
         writeln!(context.out, "no models found; {}", where_to_put_them(context))?;
     } else {
-        table.write(&mut *context.out)?;
+        let text = table.text(context.columns());
+        context.out.write_all(text.as_bytes())?;
     }
     let free = machine.available().map_or("unknown".to_owned(), size);
     let ctx = context.settings.ctx;

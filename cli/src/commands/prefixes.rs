@@ -59,7 +59,8 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
         ("PLACE", Align::Left),
         ("USED", Align::Left),
         ("BEGINS", Align::Left),
-    ]);
+    ])
+    .cut(5);
     for prefix in &prefixes {
         table.row(vec![
             line(&prefix.name, 16),
@@ -70,7 +71,8 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
             line(&prefix.text, 48),
         ]);
     }
-    Ok(table.write(&mut *context.out)?)
+    let text = table.text(context.columns());
+    context.show(&text)
 }
 
 fn forget_each(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {

@@ -56,7 +56,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         ("AGREE", Align::Right),
         ("KL", Align::Right),
         ("F1", Align::Right),
-    ]);
+    ])
+    .wrap(0)
+    .spare([2]);
     for row in answer["data"].as_array().into_iter().flatten() {
         let number = |name: &str| count(row[name].as_u64().unwrap_or(0));
         let part = |name: &str| format!("{:.3}", row[name].as_f64().unwrap_or(0.0));
@@ -77,7 +79,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             part("f1"),
         ]);
     }
-    table.write(&mut *context.out)?;
+    let text = table.text(context.columns());
+    context.out.write_all(text.as_bytes())?;
     let repeat = plain(answer["repeat"].as_str().unwrap_or_default());
     // What came from the standard input is in no file that could be named.
     let repeat = match args.file == Path::new("-") {

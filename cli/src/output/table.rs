@@ -24,17 +24,21 @@ enum Fit {
 
 /// Columns that give way are no narrower.
 const MIN_WIDTH: usize = 8;
+/// Before a column that is cut becomes narrower, the table leaves out its spare ones.
+const READABLE_WIDTH: usize = 12;
 const GAP: usize = 2;
 
 pub struct Table {
     columns: Vec<(&'static str, Align, Fit)>,
+    /// Columns that may be left out, the first of them first.
+    spare: Vec<usize>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     pub fn new(columns: &[(&'static str, Align)]) -> Self {
         let columns = columns.iter().map(|&(name, align)| (name, align, Fit::Whole)).collect();
-        Self { columns, rows: Vec::new() }
+        Self { columns, spare: Vec::new(), rows: Vec::new() }
     }
 
     /// A table whose first row is its header.
@@ -60,6 +64,12 @@ impl Table {
         self
     }
 
+    /// Leaves out these columns, the first of them first, where the terminal is too narrow for all.
+    pub fn spare<const N: usize>(mut self, columns: [usize; N]) -> Self {
+        self.spare.extend(columns);
+        self
+    }
+
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "a row has a cell for every column");
         self.rows.push(cells);
@@ -74,20 +84,22 @@ impl Table {
     pub fn text(&self, columns: Option<usize>) -> String {
         let header: Vec<_> = self.columns.iter().map(|(name, ..)| (*name).to_owned()).collect();
         let titled = header.iter().any(|name| !name.is_empty());
-        let widths = self.widths(&header, columns);
+        let shown = self.shown(&header, columns);
+        let widths = self.widths(&shown, &header, columns);
         let mut text = String::new();
         for row in titled.then_some(&header).into_iter().chain(&self.rows) {
-            let cells = row.iter().zip(&widths).zip(&self.columns);
-            let cells: Vec<_> =
-                cells.map(|((cell, width), (.., fit))| fit.lines(cell, *width)).collect();
+            let cells = shown.iter().zip(&widths);
+            let cells: Vec<_> = cells
+                .map(|(place, wide)| self.columns[*place].2.lines(&row[*place], *wide))
+                .collect();
             let height = cells.iter().map(Vec::len).max().unwrap_or(0);
             for at in 0..height {
                 let mut line = String::new();
-                for ((cell, wide), (_, align, _)) in cells.iter().zip(&widths).zip(&self.columns) {
+                for ((cell, wide), place) in cells.iter().zip(&widths).zip(&shown) {
                     let cell = cell.get(at).map_or("", String::as_str);
                     // Not by the formatter, which counts letters.
                     let room = " ".repeat(wide.saturating_sub(width(cell)));
-                    line += &match align {
+                    line += &match self.columns[*place].1 {
                         Align::Left => format!("{cell}{room}  "),
                         Align::Right => format!("{room}{cell}  "),
                     };
@@ -99,25 +111,48 @@ impl Table {
         text
     }
 
-    fn widths(&self, header: &Vec<String>, columns: Option<usize>) -> Vec<usize> {
-        let widest = |column: usize| {
-            let rows = [header].into_iter().chain(&self.rows);
-            rows.map(|row| width(&row[column])).max().unwrap_or(0)
-        };
-        let mut widths: Vec<_> = (0..self.columns.len()).map(widest).collect();
-        let gaps = GAP * widths.len().saturating_sub(1);
-        let total = widths.iter().sum::<usize>() + gaps;
+    /// The places of the columns that are not left out.
+    fn shown(&self, header: &[String], columns: Option<usize>) -> Vec<usize> {
+        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        let Some(columns) = columns else { return shown };
+        for spare in &self.spare {
+            let widths = shown.iter().map(|place| match self.columns[*place].2 {
+                Fit::Cut => self.widest(*place, header).min(READABLE_WIDTH),
+                Fit::Whole | Fit::Wrap => self.widest(*place, header),
+            });
+            if widths.sum::<usize>() + gaps(shown.len()) <= columns {
+                break;
+            }
+            shown.retain(|place| place != spare);
+        }
+        shown
+    }
+
+    fn widths(&self, shown: &[usize], header: &[String], columns: Option<usize>) -> Vec<usize> {
+        let mut widths: Vec<_> = shown.iter().map(|place| self.widest(*place, header)).collect();
+        let total = widths.iter().sum::<usize>() + gaps(shown.len());
         let mut surplus = total.saturating_sub(columns.unwrap_or(total));
         while surplus > 0 {
-            let flexible = widths.iter_mut().zip(&self.columns);
-            let flexible =
-                flexible.filter(|(width, (.., fit))| *fit != Fit::Whole && **width > MIN_WIDTH);
+            let flexible = widths.iter_mut().zip(shown);
+            let flexible = flexible.filter(|(width, place)| {
+                self.columns[**place].2 != Fit::Whole && **width > MIN_WIDTH
+            });
             let Some((widest, _)) = flexible.max_by_key(|(width, _)| **width) else { break };
             *widest -= 1;
             surplus -= 1;
         }
         widths
     }
+
+    fn widest(&self, column: usize, header: &[String]) -> usize {
+        let rows = self.rows.iter().map(|row| width(&row[column]));
+        rows.chain([width(&header[column])]).max().unwrap_or(0)
+    }
+}
+
+/// Between so many columns.
+fn gaps(columns: usize) -> usize {
+    GAP * columns.saturating_sub(1)
 }
 
 impl Fit {
@@ -130,18 +165,28 @@ impl Fit {
     }
 }
 
-/// The text in pieces of at most `columns`, with a letter in each. An empty text is one piece.
+/// The text in pieces of at most `columns`, with a letter in each. They end between words, within a word only where it
+/// is longer than a piece. An empty text is one piece.
 fn pieces(text: &str, columns: usize) -> Vec<String> {
-    let (mut lines, mut used) = (vec![String::new()], 0);
+    let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
     for letter in text.chars() {
         let wide = letter_width(letter);
         if used + wide > columns && used > 0 {
-            lines.push(String::new());
-            used = 0;
+            let space = line.rfind(' ').filter(|_| letter != ' ');
+            let begun = match space.filter(|at| !line[..*at].trim().is_empty()) {
+                Some(at) => line.split_off(at + 1),
+                None => String::new(),
+            };
+            lines.push(std::mem::replace(&mut line, begun).trim_end().to_owned());
+            used = width(&line);
+            if letter == ' ' {
+                continue;
+            }
         }
-        lines.last_mut().expect("it has one").push(letter);
+        line.push(letter);
         used += wide;
     }
+    lines.push(line);
     lines
 }
 
@@ -188,11 +233,45 @@ mod tests {
         insta::assert_snapshot!(table(Table::wrap).text(Some(24)), @r"
         NAME  TITLE         SIZE
         a     A title that     7
-               is long
+              is long
         ");
         let all = table(Table::cut).text(Some(12));
         assert!(all.lines().all(|line| line.chars().count() <= 12), "{all}");
         assert_eq!(table(Table::cut).text(None), table(Table::cut).text(Some(200)));
+    }
+
+    #[test]
+    fn spare_columns_are_left_out_before_a_cell_is_hard_to_read() {
+        let columns = [
+            ("NAME", Align::Left),
+            ("NUMBER", Align::Left),
+            ("SIZE", Align::Right),
+            ("USED", Align::Left),
+        ];
+        let mut table = Table::new(&columns).cut(0).spare([1, 2]);
+        table.row(["A title that is long", "0123456789", "7", "now"].map(str::to_owned).to_vec());
+        insta::assert_snapshot!(table.text(Some(36)), @r"
+        NAME          NUMBER      SIZE  USED
+        A title tha…  0123456789     7  now
+        ");
+        insta::assert_snapshot!(table.text(Some(35)), @r"
+        NAME                  SIZE  USED
+        A title that is long     7  now
+        ");
+        insta::assert_snapshot!(table.text(Some(20)), @r"
+        NAME            USED
+        A title that…   now
+        ");
+        assert_eq!(table.text(None), table.text(Some(200)));
+    }
+
+    #[test]
+    fn a_cell_breaks_between_words_and_within_a_word_that_is_longer() {
+        assert_eq!(pieces("one two three", 8), ["one two", "three"]);
+        assert_eq!(pieces("one two", 3), ["one", "two"]);
+        assert_eq!(pieces("/a/long/path to it", 6), ["/a/lon", "g/path", "to it"]);
+        assert_eq!(pieces("a \u{65e5}\u{672c}", 4), ["a", "\u{65e5}\u{672c}"]);
+        assert_eq!(pieces("", 8), [""]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 
 use hob_slots::{Store, TtlClass};
+use hob_testkit::asset;
 use serde_json::{Value, json};
 
 use super::common::Home;
@@ -157,6 +158,42 @@ fn a_list_fits_its_terminal_and_goes_through_the_pager() {
     assert_eq!(home.hob(&["conversations"]).ok().lines().count(), 61, "a script gets them all");
     assert_eq!(home.hob(&["conversations", "--limit", "2"]).ok().lines().count(), 4);
     assert_eq!(home.hob(&["conversations", "--json"]).json().as_array().unwrap().len(), 60);
+}
+
+#[test]
+fn a_narrow_terminal_shows_when_saved_kv_expires_and_where_it_is() {
+    let home = Home::new();
+    let (id, title) =
+        ("chat-1490e0698238af99", "A title that is much longer than its column is wide");
+    let store = Store::open(home.path("data/slots")).unwrap();
+    save(&store, id, TtlClass::Extended, AGE_SECS, &[]);
+    let list = json!({"data": [{"id": id, "title": title}]});
+    let _daemon = Daemon::new(&home).answer(LIST, 200, list);
+    let mut hob = Terminal::start(&home, &["slots", "ls"]);
+    let shown = hob.reads("1 conversation,");
+    assert_eq!(hob.ends(), 0);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[..2].iter().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(lines[0].contains("EXPIRES") && lines[0].ends_with("STATE"), "{shown}");
+    assert!(lines[1].contains("in 21 h") && lines[1].ends_with("on disk"), "{shown}");
+    assert!(!shown.contains("FINGERPRINT"), "{shown}");
+}
+
+#[test]
+fn a_narrow_terminal_shows_the_whole_name_of_a_model_and_whether_it_fits() {
+    let home = Home::new();
+    let name = "a-model-with-a-long-name-f16";
+    fs::create_dir_all(home.path("data/models")).unwrap();
+    let file = home.path("data/models").join(name).with_extension("gguf");
+    fs::copy(asset("hob-tiny-f16.gguf"), file).unwrap();
+    let env = [("HOB_TEST_MEMORY_BYTES", "1073741824")];
+    let mut hob = Terminal::start_with(&home, &["models"], &env);
+    let shown = hob.reads("KV for the context");
+    assert_eq!(hob.ends(), 0);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[..2].iter().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(lines[1].starts_with(name) && lines[1].ends_with("fits"), "{shown}");
+    assert!(!lines[0].contains("ARCHITECTURE"), "{shown}");
 }
 
 #[test]

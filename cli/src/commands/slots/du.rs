@@ -61,7 +61,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             "models": models,
         }));
     }
-    let mut table = Table::untitled_with([Align::Right, Align::Left]);
+    let mut table = Table::untitled_with([Align::Right, Align::Left]).wrap(1);
     let dir = context.settings.slots_dir.display().to_string();
     table.row(vec![size(total), line(&dir, 120)]);
     for (at, model) in models.iter().enumerate() {
@@ -78,7 +78,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     if tmp_bytes > 0 {
         table.row(vec![size(tmp_bytes), "└─ tmp: being written".to_owned()]);
     }
-    table.write(&mut *context.out)?;
+    let text = table.text(context.columns());
+    context.out.write_all(text.as_bytes())?;
     if saved > 0 {
         writeln!(context.out, "\ncompression saves {}", size(saved))?;
     }

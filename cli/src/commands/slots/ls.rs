@@ -198,7 +198,8 @@ pub fn contents(
     Ok(listing)
 }
 
-/// The conversations as a table, with their titles where any is known.
+/// The conversations as a table, with their titles where any is known. A narrow terminal gets no fingerprints, then
+/// no shared bytes, no class and no own bytes: when KV expires, and where it is, stays.
 pub fn table(
     slots: &[SavedConversation],
     titles: &BTreeMap<String, String>,
@@ -216,7 +217,7 @@ pub fn table(
         ("EXPIRES", Align::Left),
         ("STATE", Align::Left),
     ];
-    let mut table = Table::new(&columns).cut(0).cut(1).cut(2);
+    let mut table = Table::new(&columns).cut(0).cut(1).spare([2, 6, 3, 5]);
     for slot in slots {
         table.row(vec![
             line(&label(&slot.conversation), 60),

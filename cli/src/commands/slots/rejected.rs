@@ -50,7 +50,10 @@ pub fn run(
         ("SIZE", Align::Right),
         ("WRITTEN", Align::Left),
         ("REASON", Align::Left),
-    ]);
+    ])
+    .cut(0)
+    .wrap(4)
+    .spare([1]);
     for file in &files {
         let age = context.now.duration_since(file.written).unwrap_or_default();
         table.row(vec![
@@ -62,8 +65,8 @@ pub fn run(
         ]);
     }
     if !files.is_empty() {
-        table.write(&mut *context.out)?;
-        writeln!(context.out)?;
+        let text = table.text(context.columns());
+        writeln!(context.out, "{text}")?;
     }
     let plural = if files.len() == 1 { "" } else { "s" };
     let number = count(files.len() as u64);

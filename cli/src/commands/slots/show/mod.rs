@@ -293,7 +293,7 @@ fn list(
     if has_states {
         columns.push(("STATE", Align::Left));
     }
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).cut(2);
     let row = |part: &Part| {
         let mut row = part.row();
         row.extend(has_states.then(|| part.state()));
@@ -315,6 +315,6 @@ fn list(
         table.row(cells);
     }
     tail.iter().for_each(|part| table.row(row(part)));
-    table.write(&mut *context.out)?;
-    Ok(writeln!(context.out)?)
+    let text = table.text(context.columns());
+    Ok(writeln!(context.out, "{text}")?)
 }
