@@ -8,11 +8,12 @@
 //! Reading order: [`args`], [`context`], [`commands`] (one file a subcommand); [`client`] talks to
 //! the daemon; [`line`] reads what the user types, [`type_ahead`] sends it before Enter,
 //! [`terminal_mode`] turns off the echo while an answer streams; [`signals`] handles Ctrl-C; [`output`]
-//! formats figures and tables.
+//! formats figures and tables; [`confirm`] asks before a text is deleted.
 
 mod args;
 mod client;
 mod commands;
+mod confirm;
 mod context;
 mod exit;
 mod failure;

@@ -26,6 +26,14 @@ impl Known {
         let title = self.title.as_deref().unwrap_or_default();
         title.to_lowercase() == name.trim().to_lowercase()
     }
+
+    /// `“The cat” (chat-1)`; without a title, the id.
+    pub fn shown(&self) -> String {
+        match &self.title {
+            Some(title) => format!("“{}” ({})", line(title, 40), plain(&self.id)),
+            None => plain(&self.id),
+        }
+    }
 }
 
 /// The conversations with stored text, the most recently used first.
@@ -113,10 +121,7 @@ pub fn find<'k>(known: &'k [Known], name: &str) -> Result<Option<&'k Known>, Fai
 }
 
 fn ambiguous(name: &str, found: &[&Known]) -> Failure {
-    let shown = found.iter().take(MAX_LISTED).map(|known| match &known.title {
-        Some(title) => format!("“{}” ({})", line(title, 40), plain(&known.id)),
-        None => plain(&known.id),
-    });
+    let shown = found.iter().take(MAX_LISTED).map(|known| known.shown());
     let mut shown: Vec<_> = shown.collect();
     if found.len() > MAX_LISTED {
         shown.push(format!("{} more", found.len() - MAX_LISTED));

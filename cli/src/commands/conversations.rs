@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use super::with_each;
 use crate::client::{self, Client, path_segment};
+use crate::confirm;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::names;
-use crate::output::{Align, Table, ago, count, line, plain, readiness, state};
+use crate::names::{self, Known};
+use crate::output::{Align, Table, ago, count, line, plain, readiness, state, warn};
 
 /// List, read, rename and delete conversations
 #[derive(clap::Args)]
@@ -60,6 +61,9 @@ enum Action {
         /// The conversations: ids or whole titles
         #[arg(required = true)]
         conversations: Vec<String>,
+        /// Do not ask, not even at a terminal
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -78,7 +82,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         Some(Action::Rename { conversation, title }) => {
             rename(&client, conversation, title, context)
         }
-        Some(Action::Rm { conversations }) => remove(&client, conversations, context),
+        Some(Action::Rm { conversations, yes }) => remove(&client, conversations, *yes, context),
     }
 }
 
@@ -154,14 +158,34 @@ fn rename(client: &Client, name: &str, title: &str, context: &mut Context) -> Re
     if context.json { context.write_json(&answer) } else { Ok(()) }
 }
 
-fn remove(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {
+fn remove(
+    client: &Client,
+    names: &[String],
+    yes: bool,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let asks = !yes && confirm::can_ask(context);
+    // A daemon that cannot list them deletes the one with the id.
+    let known = if asks { names::of_daemon(client).unwrap_or_default() } else { Vec::new() };
     with_each(names, |name| {
+        if asks && !confirm::is_confirmed(&deletion(&known, name))? {
+            warn(&format!("kept {}", line(name, 60)));
+            return Ok(());
+        }
         let answer = names::with_whole(client, name, |id| client.delete::<Value>(&path_of(id)))?;
         if context.json {
             return context.write_json(&answer);
         }
         Ok(writeln!(context.out, "deleted {}", plain(name))?)
     })
+}
+
+/// What the user is asked to confirm.
+fn deletion(known: &[Known], name: &str) -> String {
+    let found = names::find(known, name).ok().flatten();
+    let found = found.filter(|found| found.id == name || found.is_whole(name));
+    let shown = found.map_or_else(|| line(name, 60), Known::shown);
+    format!("delete {shown}, its text and its KV, for good")
 }
 
 fn path_of(id: &str) -> String {

@@ -10,9 +10,10 @@ use serde_json::Value;
 
 use super::{listed, with_each};
 use crate::client::{Client, path_segment};
+use crate::confirm;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, ago, count, line, plain};
+use crate::output::{Align, Table, ago, count, line, plain, warn};
 
 pub const PATH: &str = "/v1/documents";
 
@@ -38,6 +39,9 @@ enum Action {
         /// Names, or the beginnings of ids
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
+        /// Do not ask, not even at a terminal
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -53,7 +57,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
             let tokens = count(added.tokens as u64);
             Ok(writeln!(context.out, "added {}: {tokens} tokens", line(&added.name, 60))?)
         }),
-        Action::Rm { names } => remove(&client, names, context),
+        Action::Rm { names, yes } => remove(&client, names, *yes, context),
     }
 }
 
@@ -118,14 +122,27 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
     context.show(&text)
 }
 
-fn remove(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {
+fn remove(
+    client: &Client,
+    names: &[String],
+    yes: bool,
+    context: &mut Context,
+) -> Result<(), Failure> {
+    let asks = !yes && confirm::can_ask(context);
     with_each(names, |name| {
         let document = named(client, name)?;
+        let shown = line(&document.name, 60);
+        if asks
+            && !confirm::is_confirmed(&format!("remove {shown}, with every KV that contains it"))?
+        {
+            warn(&format!("kept {shown}"));
+            return Ok(());
+        }
         let answer: Value = client.delete(&format!("{PATH}/{}", document.id))?;
         if context.json {
             return context.write_json(&answer);
         }
-        Ok(writeln!(context.out, "removed {}", line(&document.name, 60))?)
+        Ok(writeln!(context.out, "removed {shown}")?)
     })
 }
 

@@ -50,6 +50,25 @@ fn an_empty_name_removes_no_document() {
 }
 
 #[test]
+fn a_user_is_asked_before_a_document_is_removed() {
+    let home = Home::new();
+    let daemon = Daemon::new(&home)
+        .answer(&format!("GET {PATH}"), 200, json!({"data": [document(ID, "report.pdf")]}))
+        .answer(&format!("DELETE {PATH}/{ID}"), 200, json!({"deleted": true}));
+    for (answer, shown) in [("n\r", "kept report.pdf"), ("yes\r", "removed report.pdf")] {
+        let mut hob = Terminal::start(&home, &["documents", "rm", "report.pdf"]);
+        hob.reads("remove report.pdf, with every KV that contains it? [y/N] ");
+        hob.types(answer);
+        hob.reads(shown);
+        assert_eq!(hob.ends(), 0);
+    }
+    daemon.received(&format!("DELETE {PATH}/{ID}"));
+    let mut hob = Terminal::start(&home, &["documents", "rm", "report.pdf", "--yes"]);
+    assert!(!hob.reads("removed report.pdf").contains("[y/N]"));
+    assert_eq!(hob.ends(), 0);
+}
+
+#[test]
 fn a_document_may_come_from_a_pipe() {
     let home = Home::new();
     let sent = format!("POST {PATH}?name=stdin");

@@ -51,6 +51,33 @@ fn a_conversation_is_named_by_its_title_or_the_beginning_of_one() {
 }
 
 #[test]
+fn a_user_is_asked_before_a_conversation_is_deleted() {
+    let home = Home::new();
+    let daemon = Daemon::new(&home)
+        .answer(LIST, 200, json!({"data": [{"id": "chat-2", "title": "The dog"}]}))
+        .answer("DELETE /v1/conversations/chat-2", 200, json!({"deleted": true}));
+    let ask = |answer: &str, shown: &str| {
+        let mut hob = Terminal::start(&home, &["conversations", "rm", "the dog"]);
+        hob.reads("delete “The dog” (chat-2), its text and its KV, for good? [y/N] ");
+        hob.types(answer);
+        let shown = hob.reads(shown);
+        assert_eq!(hob.ends(), 0);
+        shown
+    };
+    for no in ["\r", "n\r", "\u{4}"] {
+        let shown = ask(no, "kept the dog");
+        assert!(!shown.contains("deleted"), "{no:?}: {shown}");
+    }
+    ask("y\r", "deleted the dog");
+    daemon.received("DELETE /v1/conversations/chat-2");
+
+    let mut hob = Terminal::start(&home, &["conversations", "rm", "the dog", "--yes"]);
+    let shown = hob.reads("deleted the dog");
+    assert!(!shown.contains("[y/N]"), "{shown}");
+    assert_eq!(hob.ends(), 0);
+}
+
+#[test]
 fn files_are_imported_by_the_end_of_their_names() {
     let home = Home::new();
     let imported = json!({"object": "list", "data": [
