@@ -249,8 +249,19 @@ fn accepted(response: Response<Body>) -> Result<Response<Body>, Failure> {
 fn event_of<T: DeserializeOwned>(data: &str) -> Result<T, Failure> {
     let event: Value = serde_json::from_str(data).map_err(|error| broken(&error))?;
     match message_of(&event) {
-        Some(message) => Err(Failure::Refused { status: 500, message, code: code_of(&event) }),
+        Some(message) => {
+            Err(Failure::Refused { status: status_of(&event), message, code: code_of(&event) })
+        }
         None => parse(event),
+    }
+}
+
+/// The status of an error that comes within a stream, by its type.
+fn status_of(event: &Value) -> u16 {
+    match event["error"]["type"].as_str() {
+        Some("invalid_request_error" | "exceed_context_size_error") => 400,
+        Some("overloaded_error") => 503,
+        _ => 500,
     }
 }
 

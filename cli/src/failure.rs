@@ -41,7 +41,7 @@ pub enum Failure {
         path.display()
     )]
     Token { path: PathBuf, source: io::Error },
-    /// The daemon answered with an error.
+    /// The daemon answered with an error: it refuses the request, is busy, or has failed.
     #[error("{}", refusal(*.status, .message))]
     Refused {
         /// The HTTP status.
@@ -128,6 +128,7 @@ impl Failure {
                 ArchiveError::Store(_) | ArchiveError::Io(_) => Exit::Failure,
             },
             Self::Refused { status: 503, .. } => Exit::Busy,
+            Self::Refused { status: 500 | 502 | 504.., .. } => Exit::Failure,
             Self::Refused { .. } => Exit::Refused,
             _ => Exit::Failure,
         }
@@ -138,6 +139,8 @@ fn refusal(status: u16, message: &str) -> String {
     match status {
         401 => format!("the daemon does not accept the token: {message}; see --token-file"),
         503 => format!("the daemon is busy: {message}; try again in a moment"),
+        // 501: it is not configured for it.
+        500 | 502 | 504.. => format!("the daemon failed: {message}"),
         _ => format!("the daemon refuses: {message}"),
     }
 }

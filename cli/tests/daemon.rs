@@ -61,6 +61,26 @@ fn the_list_of_a_daemon_whose_model_loads_shows_no_tokens() {
 }
 
 #[test]
+fn a_daemon_that_fails_has_not_refused_the_request() {
+    let home = Home::new();
+    let error = |message: &str| json!({"error": {"message": message, "type": "server_error"}});
+    let broken = |kind: &str| json!({"error": {"message": "it is so", "type": kind}});
+    let mut daemon = Daemon::new(&home)
+        .answer("GET /v1/status", 500, error("the store is broken"))
+        .answer("GET /v1/documents", 507, error("the disk is full: free space there"))
+        .answer("GET /v1/learned", 501, error("not with this engine"));
+    home.hob(&["status"]).fails(1, &["the daemon failed: the store is broken"]);
+    home.hob(&["documents"]).fails(1, &["the daemon failed: the disk is full"]);
+    home.hob(&["prefixes"]).fails(7, &["the daemon refuses: not with this engine"]);
+    for (kind, code) in [("server_error", 1), ("overloaded_error", 6), ("invalid_request_error", 7)]
+    {
+        daemon = daemon.stream("POST /v1/chat/completions", &[broken(kind)]);
+        home.hob(&["ask", "hi"]).fails(code, &["it is so"]);
+    }
+    drop(daemon);
+}
+
+#[test]
 fn conversations_are_listed_read_renamed_and_deleted() {
     let home = Home::new();
     let listed = json!({
