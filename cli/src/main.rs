@@ -63,7 +63,7 @@ fn run(args: Args) -> Result<(), Failure> {
             return commands::completions::run(&command, Args::command());
         }
         Command::Man(command) => return commands::man::run(&command, Args::command()),
-        Command::Settings(_) => return commands::settings::run(),
+        Command::Settings(_) => return commands::settings::run(args.json),
         _ => {}
     }
     let free_bytes = std::env::var("HOB_TEST_FREE_BYTES").ok();

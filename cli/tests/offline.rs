@@ -20,6 +20,7 @@ fn settings_are_shown_with_their_origin() {
     assert!(line("token_file").contains("flag --token-file"));
     assert!(line("queue").contains("default"));
 
+    assert_eq!(home.run(&["config"], &env, "").ok(), home.run(&["config", "show"], &env, "").ok());
     let entries = home.run(&["--json", "config", "show"], &env, "").json();
     let entry = entries.as_array().unwrap().iter().find(|entry| entry["key"] == "slots").unwrap();
     assert_eq!((&entry["value"], &entry["from"]["line"]), (&2.into(), &1.into()));
@@ -57,8 +58,32 @@ fn help_shows_a_commands_own_flags_and_the_settings_apart() {
             assert!(settings.contains(words), "{words} is missing: {settings}");
         }
     }
+    let settings = home.run(&["settings", "--json"], &[("HOB_NONSENSE", "1")], "").json();
+    let row = |key: &str| {
+        let mut rows = settings.as_array().unwrap().iter();
+        rows.find(|row| row["key"] == key).unwrap().clone()
+    };
+    let ttl = row("ttl_long");
+    let names = [&ttl["flag"], &ttl["variable"], &ttl["value"], &ttl["default"]];
+    assert_eq!(names, ["--ttl-long", "HOB_TTL_LONG", "TIME", "1h"]);
+    assert_eq!(row("data_dir")["default"], serde_json::Value::Null);
     let shown = home.hob(&["config", "show", "--ttl-long", "2h"]).ok();
     assert!(shown.lines().any(|line| line.starts_with("ttl_long ") && line.contains("2h")));
+}
+
+#[test]
+fn what_lists_and_what_removes_has_one_word_in_every_command() {
+    let home = Home::new();
+    for (command, words) in [
+        ("conversations", ["list", "ls", "rm"]),
+        ("documents", ["list", "ls", "rm"]),
+        ("prefixes", ["list", "ls", "rm"]),
+        ("slots", ["list", "ls", "rm"]),
+    ] {
+        for word in words {
+            home.hob(&[command, word, "--help"]).ok();
+        }
+    }
 }
 
 #[test]

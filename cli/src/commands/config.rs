@@ -1,4 +1,4 @@
-//! `hob config show`
+//! `hob config`, and `hob config show`
 
 use clap::Subcommand;
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::output::{Align, Table, plain};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 }
 
 #[derive(Subcommand)]
@@ -21,7 +21,7 @@ enum Action {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    match args.action {
+    match args.action.as_ref().unwrap_or(&Action::Show) {
         Action::Show => show(context),
     }
 }

@@ -48,7 +48,7 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
         Command::Status(args) => status::run(&args, context),
         Command::VerifyCorrectness(args) => verify_correctness::run(&args, context),
         Command::Doctor(args) => doctor::run(&args, context),
-        Command::Settings(_) => settings::run(),
+        Command::Settings(_) => settings::run(context.json),
         Command::Config(args) => config::run(&args, context),
         Command::Completions(args) => completions::run(&args, Args::command()),
         Command::Man(args) => man::run(&args, Args::command()),

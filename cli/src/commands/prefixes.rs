@@ -27,6 +27,7 @@ enum Action {
     #[command(visible_alias = "ls")]
     List,
     /// Forget learned prefixes and their KV
+    #[command(visible_alias = "rm")]
     Forget {
         /// Their names
         #[arg(required_unless_present = "all")]

@@ -38,6 +38,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
+    #[command(visible_alias = "list")]
     Ls(ls::Args),
     Show(show::Args),
     Verify(verify::Args),
