@@ -1,7 +1,7 @@
-//! Signals while `hob chat` runs: Ctrl-C stops an answer, others end the program. While an archive is written,
-//! each ends the program.
+//! Signals while `hob chat` runs: Ctrl-C stops an answer, others end the program. While an archive is written, and
+//! while `hob ask` answers, each ends the program.
 //!
-//! - Before a signal ends the program, what was changed outside of it is put back: the mode of the
+//! - Before a signal ends the program, what was changed outside of it is put back: the mode and the colours of the
 //!   terminal, a private chat, and the part of an archive.
 //! - A thread handles them, so that this may lock, write and send.
 

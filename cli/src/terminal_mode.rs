@@ -14,6 +14,9 @@ use rustix::termios::{
 /// Ends bracketed paste, which the editor begins.
 const PASTE_OFF: &str = "\x1b[?2004l";
 
+/// Ends the colours of an answer.
+const PLAIN: &str = "\x1b[0m";
+
 /// The mode that the terminal had.
 #[derive(Clone)]
 pub struct Mode(Termios);
@@ -52,7 +55,7 @@ impl Mode {
     /// Also where the line editor is interrupted.
     pub fn put_back(&self) {
         self.set();
-        let _ = write!(stdout(), "{PASTE_OFF}");
+        let _ = write!(stdout(), "{PASTE_OFF}{PLAIN}");
         let _ = stdout().flush();
     }
 
@@ -60,6 +63,12 @@ impl Mode {
         // An error: the terminal is gone.
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
     }
+}
+
+/// The shell's next line has none of the colours of an answer that a signal ends within a line.
+pub fn end_colours() {
+    let _ = write!(stdout(), "{PLAIN}"); // An error: the terminal is gone.
+    let _ = stdout().flush();
 }
 
 /// Drops the keys that were typed before a question was shown: they do not answer it.

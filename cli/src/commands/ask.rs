@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::json;
 
 use super::documents::{self, Keep};
@@ -12,6 +13,8 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::names;
 use crate::output::warn;
+use crate::signals::{self, CtrlC};
+use crate::terminal_mode;
 
 const MAX_INPUT_BYTES: u64 = 16 << 20;
 
@@ -23,7 +26,7 @@ pub struct Args {
 
     /// Continue this conversation, or start it. At a terminal also a title, or the beginning of a
     /// title or of a name
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     conversation: Option<String>,
 
     /// Continue the most recently used conversation
@@ -73,6 +76,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         interrupt: None,
     };
 
+    if context.terminal.output && context.terminal.colour {
+        signals::listen(CtrlC::Ends, terminal_mode::end_colours)?;
+    }
     let mut answer = Answer::default();
     turn::ask(&client, &question, &mut answer, context)?;
     if context.json {

@@ -202,6 +202,7 @@ fn the_last_conversation_continues_without_its_name() {
     home.hob(&["chat", "--last"]).fails(4, &["no conversation yet"]);
     assert_eq!(home.hob(&["chat", "--last", "--conversation", "room-1"]).code, 2);
     assert_eq!(home.hob(&["chat", "--conversation", ""]).code, 2);
+    assert_eq!(home.hob(&["ask", "--conversation", "", "Hello"]).code, 2);
     drop(daemon);
 }
 

@@ -91,6 +91,27 @@ fn a_signal_ends_the_program_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn a_signal_within_a_line_leaves_the_terminal_without_its_colours() {
+    let home = Home::new();
+    let chunk = json!({"choices": [{"index": 0, "delta": {"content": "# The head of an answer"}}]});
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
+        .open_stream(SAID, &[chunk]);
+    for words in [&["ask", "What?"][..], &["chat", "--conversation", "c"]] {
+        let mut hob = Terminal::start(&home, words);
+        if words[0] == "chat" {
+            hob.reads("> ");
+            hob.types("What?\r");
+        }
+        hob.reads("\u{1b}[1mThe head");
+        hob.signal(Signal::TERM);
+        hob.reads("\u{1b}[0m");
+        assert_eq!(hob.wait().signal(), Some(Signal::TERM.as_raw()), "{words:?}");
+        daemon.received(CLOSED);
+    }
+}
+
+#[test]
 fn a_second_ctrl_c_ends_what_does_not_stop_and_leaves_the_terminal_as_it_was() {
     let home = Home::new();
     let daemon = Daemon::new(&home)
