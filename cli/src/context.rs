@@ -69,11 +69,11 @@ impl Context {
         self.terminal.size.map(|(columns, _)| columns)
     }
 
-    /// Prints a text, through the pager where it is longer than the terminal.
+    /// Prints a text, through the pager where it is longer than the terminal. At a dumb one, no pager can move.
     pub fn show(&mut self, text: &str) -> Result<(), Failure> {
         let rows = self.terminal.size.map_or(usize::MAX, |(_, rows)| rows);
         let is_long = text.lines().count() >= rows && !self.pager.is_empty();
-        if is_long && page(&self.pager, text) {
+        if is_long && !self.terminal.is_dumb && page(&self.pager, text) {
             return Ok(());
         }
         self.out.write_all(text.as_bytes())?;

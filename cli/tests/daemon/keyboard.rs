@@ -209,6 +209,8 @@ fn a_dumb_terminal_gets_no_control_sequences() {
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
     hob.types("/quit\r");
     assert_eq!(hob.ends(), 0);
+    let top = Terminal::start_with(&home, &["slots", "top"], &[("TERM", "dumb")]);
+    assert_eq!(top.ends(), 2, "a screen that is drawn again needs them");
 }
 
 #[cfg(target_os = "linux")]

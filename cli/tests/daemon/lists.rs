@@ -224,6 +224,26 @@ fn a_narrow_terminal_shows_the_whole_name_of_a_model_and_whether_it_fits() {
 }
 
 #[test]
+fn less_shows_colours_and_a_dumb_terminal_gets_no_pager() {
+    let home = Home::new();
+    let data: Vec<Value> = (0..60).map(|n| json!({"id": format!("chat-{n}")})).collect();
+    let _daemon = Daemon::new(&home).answer(LIST, 200, json!({"data": data}));
+    let options = home.path("options");
+    let pager = format!("cat > /dev/null; echo \"$LESS\" > {}", options.display());
+    let (words, path) = (["conversations", "--all"], std::env::var("PATH").unwrap());
+    for (set, expected) in [(None, "FRX\n"), (Some(("LESS", "-S")), "-S\n")] {
+        let env = [("PAGER", &*pager), ("PATH", &*path)];
+        let env: Vec<_> = env.into_iter().chain(set).collect();
+        assert_eq!(Terminal::start_with(&home, &words, &env).ends(), 0);
+        assert_eq!(fs::read_to_string(&options).unwrap(), expected);
+    }
+    let env = [("PAGER", &*pager), ("PATH", &*path), ("TERM", "dumb")];
+    let mut hob = Terminal::start_with(&home, &words, &env);
+    hob.reads("chat-59");
+    assert_eq!(hob.ends(), 0);
+}
+
+#[test]
 fn ctrl_c_in_the_pager_is_the_pagers() {
     let home = Home::new();
     let data: Vec<Value> = (0..60).map(|n| json!({"id": format!("chat-{n}")})).collect();

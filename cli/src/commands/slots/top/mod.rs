@@ -13,7 +13,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use self::view::{Budgets, View};
 use super::{dir, ls};
 use crate::client::Client;
-use crate::context::Context;
+use crate::context::{Context, Terminal};
 use crate::failure::Failure;
 
 const REFRESH: Duration = Duration::from_secs(1);
@@ -31,8 +31,10 @@ pub struct Args {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    if context.json || !context.terminal.output || !context.terminal.input {
-        let message = "`hob slots top` needs a terminal; programs use `hob slots ls --json`";
+    let Terminal { input, output, is_dumb, .. } = context.terminal;
+    if context.json || !output || !input || is_dumb {
+        let message =
+            "`hob slots top` needs a terminal that is not dumb; programs use `hob slots ls --json`";
         return Err(Failure::Usage(message.to_owned()));
     }
     let mut view = View::new(args.sort, context.lifetimes());
