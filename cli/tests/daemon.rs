@@ -26,6 +26,7 @@ use common::Home;
 use fake::Daemon;
 use hob_testkit::asset;
 use serde_json::{Value, json};
+use terminal::Terminal;
 
 #[test]
 fn the_exit_code_follows_from_the_daemons_error() {
@@ -214,7 +215,9 @@ fn status_with_all_shows_unknown_fields_too() {
     }
 
     assert_eq!(home.hob(&["--json", "status"]).json(), status);
-    assert!(home.hob(&["doctor"]).ok().contains(&format!("answers at {}", daemon.address)));
+    let doctor = home.hob(&["doctor"]).ok();
+    assert!(doctor.contains(&format!("answers at {}", daemon.address)), "{doctor}");
+    assert!(doctor.contains("it is hobd 9, and this is hob ") && doctor.contains("restart hobd"));
 }
 
 #[test]
@@ -294,6 +297,36 @@ fn doctor_says_what_of_the_processor_hobd_uses_and_what_it_does_not() {
     );
     let _daemon = daemon.answer("GET /v1/status", 200, json!({"build": {"processor": ["NEON"]}}));
     assert_eq!(check("processor")["state"], "good");
+}
+
+#[test]
+fn doctor_names_the_token_where_the_daemon_does_not_accept_it() {
+    let home = Home::new();
+    let error = |message: &str| json!({"error": {"message": message}});
+    let mut daemon = Daemon::new(&home);
+    for (status, remedy) in [(401, "--token-file"), (503, "wait until"), (500, "restart hobd")] {
+        daemon = daemon.answer("GET /v1/status", status, error("no"));
+        let ran = home.hob(&["doctor", "--json"]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        let checks: Value = serde_json::from_str(&ran.out).unwrap();
+        let mut checks = checks.as_array().unwrap().iter();
+        let check = checks.find(|check| check["name"] == "daemon").unwrap();
+        assert!(check["remedy"].as_str().unwrap().contains(remedy), "{check}");
+    }
+    drop(daemon);
+}
+
+#[test]
+fn a_check_fits_its_terminal() {
+    let home = Home::new();
+    let mut hob = Terminal::start(&home, &["doctor"]);
+    let shown = hob.reads("devices");
+    assert_eq!(hob.ends(), 0);
+    let line = shown.lines().position(|line| line.starts_with("note  daemon")).unwrap();
+    let lines: Vec<&str> = shown.lines().skip(line).take(3).collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{shown}");
+    assert!(lines[1].starts_with(&format!("{:23}no daemon answers", "")), "{shown}");
+    assert!(lines[2].starts_with(&format!("{:23}", "")), "the remedy takes two lines: {shown}");
 }
 
 #[test]

@@ -18,9 +18,16 @@ use super::slots::{no_room, saved};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{conversations, device_words, layer_words, plain, size};
+use crate::output::{conversations, device_words, layer_words, plain, size, wrapped};
 
 const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// In front of what a check has found.
+const INDENT: usize = 23;
+/// What it has found is no narrower, however narrow the terminal is.
+const MIN_TEXT_WIDTH: usize = 20;
 
 /// Check directories, permissions, model, disk and daemon
 #[derive(clap::Args)]
@@ -76,9 +83,13 @@ fn write(check: &Check, context: &mut Context) -> Result<(), Failure> {
         State::Notice => "note",
         State::Bad => "BAD",
     };
-    writeln!(context.out, "{mark:<5} {:<16} {}", check.name, plain(&check.found))?;
-    if let Some(remedy) = &check.remedy {
-        writeln!(context.out, "{:<22} {}", "", plain(remedy))?;
+    let width = context.columns().map(|columns| columns.saturating_sub(INDENT).max(MIN_TEXT_WIDTH));
+    let mut head = format!("{mark:<5} {:<16} ", check.name);
+    for text in [Some(&check.found), check.remedy.as_ref()].into_iter().flatten() {
+        for line in wrapped(&plain(text), width).lines() {
+            writeln!(context.out, "{head}{}", line.trim_end())?;
+            head = " ".repeat(INDENT);
+        }
     }
     Ok(())
 }
@@ -223,7 +234,12 @@ fn daemon(context: &Context) -> Check {
         Ok((address, status)) => {
             let model = if status.model.is_empty() { "a model" } else { &status.model };
             let found = format!("answers at {address} with {model}");
+            let version = &*status.version;
             match (status.crashes, status.crash) {
+                (0, _) if !version.is_empty() && version != VERSION => {
+                    let found = format!("{found}; it is hobd {version}, and this is hob {VERSION}");
+                    Check::notice(name, found, "restart hobd: it may be from before an update")
+                }
                 (0, _) => Check::good(name, found),
                 (crashes, reason) => {
                     let times =
@@ -239,7 +255,16 @@ fn daemon(context: &Context) -> Check {
             let found = if left { "ended unexpectedly" } else { "does not run" };
             Check::notice(name, found, failure.to_string())
         }
-        Err(failure) => Check::bad(name, failure.to_string(), "restart hobd"),
+        Err(failure) => {
+            let remedy = match &failure {
+                Failure::Token { .. } | Failure::Refused { status: 401, .. } => {
+                    "name the token file of this daemon with --token-file"
+                }
+                Failure::Refused { status: 503, .. } => "wait until it has done its work",
+                _ => "restart hobd",
+            };
+            Check::bad(name, failure.to_string(), remedy)
+        }
     }
 }
 
