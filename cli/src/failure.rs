@@ -71,6 +71,9 @@ pub enum Failure {
     /// An archive cannot be written or imported.
     #[error("{}: {source}", path.display())]
     Archive { path: PathBuf, source: ArchiveError },
+    /// No program here shows a page.
+    #[error("no browser can be opened here; `hob open --print` prints the address")]
+    NoBrowser,
     /// A check failed.
     #[error("{0}")]
     Unhealthy(String),

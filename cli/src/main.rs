@@ -48,7 +48,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            output::warn(&format!("hob: {}", output::plain(&failure.to_string())));
+            // One line, whatever the names in it are.
+            let failed = output::plain(&failure.to_string()).replace(['\n', '\t'], " ");
+            output::warn(&format!("hob: {failed}"));
             ExitCode::from(failure.exit() as u8)
         }
     }

@@ -41,6 +41,7 @@ fn the_exit_code_follows_from_the_daemons_error() {
     home.hob(&["ask", "hi"]).fails(6, &["the queue is full", "try again"]);
     home.hob(&["conversations"]).fails(7, &["another host"]);
     home.hob(&["conversations", "show", "no/ne"]).fails(4, &["no/ne", "hob conversations"]);
+    home.hob(&["prefixes", "forget", "no\nne"]).fails(4, &["`no ne`", "hob prefixes"]);
     drop(daemon);
 }
 

@@ -56,6 +56,7 @@ fn removing_a_conversation_frees_its_own_objects() {
     let done: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(done["removed"], serde_json::json!(["room-1"]));
     ran.fails(4, &["nobody"]);
+    home.hob(&["slots", "rm", "no\nbody"]).fails(4, &["`no body`"]);
     assert!(bytes(&files(&home)) < before);
     home.hob(&["slots", "show", "room-1"]).fails(4, &["room-1"]);
     home.hob(&["slots", "show", "room-3", "--verify"]).ok();

@@ -100,6 +100,10 @@ fn list(client: &Client, listing: &Listing, context: &mut Context) -> Result<(),
         return context.write_json(&answer["data"]);
     }
     let List { mut data, .. } = client::parse::<List<Conversation<'_>>>(answer)?;
+    if data.is_empty() {
+        writeln!(context.out, "no conversation yet; `hob chat` starts one")?;
+        return Ok(());
+    }
     let hidden = data.len().saturating_sub(limit);
     data.truncate(limit);
     let mut text = table(&data, context.now_secs()).text(context.columns());
@@ -125,12 +129,16 @@ fn table(conversations: &[Conversation<'_>], now_secs: u64) -> Table {
         let next = conversation.ready.map(|ready| readiness(ready, conversation.read_ms));
         let Conversation { tier, place, .. } = conversation;
         let place = || state(if tier.is_empty() { place } else { tier }).to_owned();
-        let next = next.unwrap_or_else(place);
+        let mut next = next.unwrap_or_else(place);
+        if next.is_empty() {
+            next = "the model loads".to_owned();
+        }
+        let tokens = conversation.tokens.map(|tokens| count(tokens as u64));
         table.row(vec![
             plain(&conversation.id),
             line(conversation.title.as_deref().unwrap_or("-"), 60),
             count(u64::try_from(conversation.message_count).unwrap_or(0)),
-            conversation.tokens.map(|tokens| count(tokens as u64)).unwrap_or_default(),
+            tokens.unwrap_or_else(|| "-".to_owned()),
             line(&next, 40),
             ago(now_secs.saturating_sub(updated_at)),
         ]);

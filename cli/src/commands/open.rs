@@ -36,10 +36,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     write_redirect(&file, &page).map_err(failed)?;
     match open::that_detached(&file) {
         Ok(()) => Ok(writeln!(context.out, "opened http://{} in the browser", client.address())?),
-        Err(_) => {
-            let hint = "no browser can be opened here; `hob open --print` prints the address";
-            Ok(writeln!(context.out, "{hint}")?)
-        }
+        Err(_) => Err(Failure::NoBrowser),
     }
 }
 

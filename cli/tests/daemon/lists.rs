@@ -51,6 +51,31 @@ fn a_conversation_is_named_by_its_title_or_the_beginning_of_one() {
 }
 
 #[test]
+fn a_list_without_conversations_and_one_while_the_model_loads_say_so() {
+    let home = Home::new();
+    let daemon = Daemon::new(&home).answer(LIST, 200, json!({"data": []}));
+    let empty = home.hob(&["conversations"]).ok();
+    assert_eq!(empty, "no conversation yet; `hob chat` starts one\n");
+    assert_eq!(home.hob(&["conversations", "--json"]).json(), json!([]));
+    let loading = json!({"id": "room-1", "message_count": 12, "tokens": null, "tier": null,
+        "place": null, "ready": null});
+    let _daemon = daemon.answer(LIST, 200, json!({"data": [loading]}));
+    let shown = home.hob(&["conversations"]).ok();
+    let row = shown.lines().nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(row.starts_with("room-1 - 12 - the model loads"), "{shown}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_machine_without_a_browser_is_a_failure() {
+    let home = Home::new();
+    let _daemon = Daemon::new(&home).answer("GET /health", 200, json!({}));
+    let ran = home.run(&["open"], &[("PATH", "/nowhere")], "");
+    assert_eq!(ran.out, "");
+    ran.fails(1, &["no browser", "hob open --print"]);
+}
+
+#[test]
 fn a_user_is_asked_before_a_conversation_is_deleted() {
     let home = Home::new();
     let daemon = Daemon::new(&home)

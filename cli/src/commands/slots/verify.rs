@@ -16,6 +16,7 @@ use serde_json::json;
 use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::names::label;
 use crate::output::{count, line, plain, size};
 use crate::progress;
 
@@ -127,7 +128,7 @@ fn report(
 }
 
 fn cost_line(cost: &Cost) -> String {
-    let name = line(&cost.conversation, 60);
+    let name = line(&label(&cost.conversation), 60);
     let Cost { lost_tokens, tokens, damaged, missing, .. } = cost;
     let (lost, all) = (count((*lost_tokens).into()), count((*tokens).into()));
     let lost =
