@@ -11,7 +11,8 @@ use crate::exit;
 
 /// Chat with a local model whose KV cache survives restarts, and manage the saved KV.
 #[derive(Parser)]
-#[command(name = "hob", version, after_help = exit::HELP, propagate_version = true)]
+#[command(name = "hob", version, propagate_version = true)]
+#[command(max_term_width = 100, after_help = exit::HELP)]
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,

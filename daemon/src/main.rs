@@ -23,9 +23,18 @@ const MAX_LAST_TASK_TIME: Duration = Duration::from_secs(1);
 /// A supervisor passes on a signal that the child may have got itself: systemd signals both.
 const SAME_SIGNAL: Duration = Duration::from_secs(2);
 
+/// The end of `--help`. 70 is [`startup::EXIT_CRASHED`].
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    ended by a signal
+  1    cannot start
+  2    the command line is wrong
+  70   served and cannot go on, or has not saved everything within ten seconds
+  130  ended by a second signal";
+
 /// Keep a language model's context warm, and answer over HTTP
 #[derive(Parser)]
-#[command(name = "hobd", version, max_term_width = 100)]
+#[command(name = "hobd", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Args {
     #[command(flatten)]
     flags: DaemonFlags,

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use hob_daemon::startup::EXIT_CRASHED;
 use hob_testkit::{Answer, Call, Client, Launch, Process, asset, wait};
 use serde_json::{Value, json};
 
@@ -118,6 +119,18 @@ fn the_ready_file_has_the_address_and_the_model() {
     );
     let announced = fs::read_to_string(directory.path().join("data/hobd.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&announced).unwrap(), hobd.ready);
+}
+
+#[test]
+fn the_help_lists_the_exit_codes() {
+    let directory = tempfile::tempdir().unwrap();
+    let Output { status, stdout, .. } =
+        launch(directory.path()).command().arg("--help").output().unwrap();
+    assert_eq!(status.code(), Some(0));
+    let help = String::from_utf8(stdout).unwrap();
+    for code in [0, 1, 2, EXIT_CRASHED, 130] {
+        assert!(help.contains(&format!("\n  {code:<3}  ")), "{code} is missing: {help}");
+    }
 }
 
 #[test]
