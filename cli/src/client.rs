@@ -7,9 +7,9 @@
 //! - An error object of the daemon becomes a [`Failure`] with its message.
 
 use std::fs::{self, File};
-use std::io::{BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hob_api::Status;
@@ -72,7 +72,7 @@ impl Client {
         token_file: PathBuf,
         timeout: Option<Duration>,
     ) -> Result<Self, Failure> {
-        let token = fs::read_to_string(&token_file)
+        let token = read_token(&token_file)
             .map_err(|source| Failure::Token { path: token_file, source })?;
         let agent = Agent::config_builder()
             .http_status_as_error(false)
@@ -81,7 +81,7 @@ impl Client {
             .timeout_global(timeout)
             .build()
             .into();
-        Ok(Self { agent, base: format!("http://{address}"), token: token.trim().to_owned() })
+        Ok(Self { agent, base: format!("http://{address}"), token })
     }
 
     pub fn address(&self) -> &str {
@@ -180,7 +180,7 @@ impl Client {
 
     fn unreachable(&self, error: ureq::Error) -> Failure {
         let not_running = match &error {
-            ureq::Error::Io(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
+            ureq::Error::Io(error) => error.kind() == io::ErrorKind::ConnectionRefused,
             ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
             ureq::Error::Timeout(ureq::Timeout::Connect) => true,
             _ => false,
@@ -191,6 +191,16 @@ impl Client {
             broken(&error)
         }
     }
+}
+
+/// The token of a file. hobd, too, takes visible letters of ASCII alone.
+fn read_token(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path)?;
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds no token"));
+    }
+    Ok(token.to_owned())
 }
 
 /// What a pipe gives until its end.

@@ -50,6 +50,9 @@ pub enum Failure {
         /// The reason as a word, where the daemon gives one.
         code: Option<String>,
     },
+    /// The daemon has no such route.
+    #[error("the daemon does not know {path}: it is from before this hob; restart hobd")]
+    NoRoute { path: &'static str },
     /// The connection broke, or the answer is not what the API promises.
     #[error("the daemon's answer broke off: {0}")]
     BrokenAnswer(String),
@@ -132,8 +135,17 @@ impl Failure {
             },
             Self::Refused { status: 503, .. } => Exit::Busy,
             Self::Refused { status: 500 | 502 | 504.., .. } => Exit::Failure,
-            Self::Refused { .. } => Exit::Refused,
+            Self::Refused { .. } | Self::NoRoute { .. } => Exit::Refused,
             _ => Exit::Failure,
+        }
+    }
+
+    /// The same of a request whose path names nothing that may be absent: a daemon without this route alone
+    /// answers it with 404.
+    pub fn of_route(self, path: &'static str) -> Self {
+        match self {
+            Self::Refused { status: 404, .. } => Self::NoRoute { path },
+            other => other,
         }
     }
 }

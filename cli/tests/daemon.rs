@@ -331,6 +331,34 @@ fn a_check_fits_its_terminal() {
 }
 
 #[test]
+fn a_daemon_from_before_this_hob_is_told_from_a_name_that_nothing_has() {
+    let home = Home::new();
+    let _daemon = Daemon::new(&home);
+    let file = home.path("prompts.json");
+    fs::write(&file, "[]").unwrap();
+    let file = file.to_str().unwrap();
+    for words in [
+        &["documents"][..],
+        &["documents", "add", file],
+        &["import", file],
+        &["prefixes"],
+        &["verify-correctness", file],
+    ] {
+        home.hob(words).fails(7, &["does not know /v1/", "restart hobd"]);
+    }
+}
+
+#[test]
+fn a_file_without_a_token_is_named() {
+    let home = Home::new();
+    let _daemon = Daemon::new(&home);
+    for text in ["", "one\ntwo", "\u{1b}[31m"] {
+        fs::write(home.path("data/token"), text).unwrap();
+        home.hob(&["status"]).fails(1, &["data/token: it holds no token", "--token-file"]);
+    }
+}
+
+#[test]
 fn an_address_can_be_named() {
     let home = Home::new();
     let daemon = Daemon::new(&home).answer("GET /v1/status", 200, json!({}));

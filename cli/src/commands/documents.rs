@@ -82,7 +82,8 @@ pub fn upload(client: &Client, path: &Path, keep: Keep) -> Result<Document, Fail
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let keep = if keep == Keep::Private { "&keep=private" } else { "" };
     let query = format!("{PATH}?name={}{keep}", path_segment(&name));
-    client.upload(&query, "application/octet-stream", &file).map_err(|failure| match failure {
+    let uploaded = client.upload(&query, "application/octet-stream", &file);
+    uploaded.map_err(|failure| match failure.of_route(PATH) {
         Failure::Refused { status, message, code } => {
             let message = format!("cannot read {}: {message}", path.display());
             Failure::Refused { status, message, code }

@@ -23,6 +23,8 @@ pub struct Args {
     files: Vec<PathBuf>,
 }
 
+const PATH: &str = "/v1/conversations/import";
+
 /// Content types by the end of a file's name.
 const KINDS: [(&str, &str); 5] = [
     ("json", "application/json"),
@@ -55,7 +57,7 @@ fn import(client: &Client, path: &Path) -> Result<Value, Failure> {
     let kind = kind(path)?;
     let source = |source| Failure::File { doing: "read", path: path.to_owned(), source };
     let file = File::open(path).map_err(source)?;
-    client.upload("/v1/conversations/import", kind, &file).map_err(|failure| match failure {
+    client.upload(PATH, kind, &file).map_err(|failure| match failure.of_route(PATH) {
         Failure::Refused { status, message, code } => {
             let message = format!("cannot import {}: {message}", path.display());
             Failure::Refused { status, message, code }

@@ -58,10 +58,10 @@ pub fn run(command: Command, context: &mut Context) -> Result<(), Failure> {
 /// The entries of the list at `path`; `None`: `--json` has printed them.
 fn listed<T: DeserializeOwned>(
     client: &Client,
-    path: &str,
+    path: &'static str,
     context: &mut Context,
 ) -> Result<Option<Vec<T>>, Failure> {
-    let answer: Value = client.get(path)?;
+    let answer: Value = client.get(path).map_err(|failure| failure.of_route(path))?;
     if context.json {
         context.write_json(&answer["data"])?;
         return Ok(None);

@@ -42,7 +42,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     if let Some(max_tokens) = args.max_tokens {
         body["max_tokens"] = max_tokens.into();
     }
-    let answer: Value = client.post(PATH, &body)?;
+    let answer: Value = client.post(PATH, &body).map_err(|failure| failure.of_route(PATH))?;
     if context.json {
         return context.write_json(&answer);
     }

@@ -330,10 +330,15 @@ impl Chat<'_> {
 /// At a terminal, prints a failure that may pass, and the conversation goes on; a script ends.
 fn report_passing(result: Result<(), Failure>, context: &Context) -> Result<(), Failure> {
     let passing = |failure: &Failure| {
-        use Failure::{BrokenAnswer, File, NotRunning, Refused, Usage};
+        use Failure::{BrokenAnswer, File, NoRoute, NotRunning, Refused, Usage};
         matches!(
             failure,
-            Refused { .. } | BrokenAnswer(_) | NotRunning { .. } | File { .. } | Usage(_)
+            Refused { .. }
+                | NoRoute { .. }
+                | BrokenAnswer(_)
+                | NotRunning { .. }
+                | File { .. }
+                | Usage(_)
         )
     };
     match result {
