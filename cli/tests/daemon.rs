@@ -18,6 +18,8 @@ mod lists;
 mod saved;
 #[path = "common/terminal.rs"]
 mod terminal;
+#[path = "daemon/words.rs"]
+mod words;
 
 use std::fs;
 use std::net::TcpListener;
@@ -105,7 +107,8 @@ fn conversations_are_listed_read_renamed_and_deleted() {
     assert!(!list.contains('\u{1b}'), "a title must not send control sequences to the terminal");
     assert_eq!(home.hob(&["conversations", "list", "--json"]).json()[0]["tokens"], 6245);
     assert!(home.hob(&["conversations", "show", "room-1"]).ok().contains("[user]\nHello"));
-    home.hob(&["conversations", "rename", "room-1", "New"]).ok();
+    let renamed = home.hob(&["conversations", "rename", "room-1", "New"]).ok();
+    assert_eq!(renamed, "renamed room-1 to New\n");
     assert_eq!(daemon.received("PATCH /v1/conversations/room-1").body, json!({"title": "New"}));
     let ran = home.hob(&["conversations", "rm", "gone", "room-1"]);
     assert!(ran.out.contains("deleted room-1"), "the remaining conversations are deleted: {ran:?}");

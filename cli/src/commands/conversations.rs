@@ -163,7 +163,10 @@ fn show(client: &Client, name: &str, context: &mut Context) -> Result<(), Failur
 fn rename(client: &Client, name: &str, title: &str, context: &mut Context) -> Result<(), Failure> {
     let body = json!({"title": title});
     let answer = names::with_id(client, name, |id| client.patch::<Value>(&path_of(id), &body))?;
-    if context.json { context.write_json(&answer) } else { Ok(()) }
+    if context.json {
+        return context.write_json(&answer);
+    }
+    Ok(writeln!(context.out, "renamed {} to {}", line(name, 60), line(title, 60))?)
 }
 
 fn remove(

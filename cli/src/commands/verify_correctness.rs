@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, count, plain};
+use crate::output::{Align, Table, count, plain, quoted};
 
 const PATH: &str = "/v1/verify/correctness";
 
@@ -85,14 +85,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     // What came from the standard input is in no file that could be named.
     let repeat = match args.file == Path::new("-") {
         true => repeat,
-        false => repeat.replacen("FILE", &quoted(&args.file), 1),
+        false => repeat.replacen("FILE", &quoted(&args.file.display().to_string()), 1),
     };
     Ok(writeln!(context.out, "\nTo repeat: {repeat}")?)
-}
-
-/// As a shell reads it.
-fn quoted(file: &Path) -> String {
-    format!("'{}'", file.display().to_string().replace('\'', r"'\''"))
 }
 
 fn read(file: &Path) -> Result<Value, Failure> {

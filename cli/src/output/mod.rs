@@ -38,6 +38,20 @@ pub fn line(text: &str, max_chars: usize) -> String {
     format!("{}…", start.trim_end())
 }
 
+/// The text as one word of a shell.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", plain(text).replace('\'', r"'\''"))
+}
+
+/// The same, without quotes where the shell needs none.
+pub fn shell_word(text: &str) -> String {
+    let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/=@+,".contains(letter);
+    match text.chars().all(is_bare) && !text.is_empty() {
+        true => text.to_owned(),
+        false => quoted(text),
+    }
+}
+
 /// The columns that the text takes in a terminal: two for each letter of East Asian scripts, and for most emoji.
 pub fn width(text: &str) -> usize {
     text.chars().map(letter_width).sum()
@@ -74,6 +88,13 @@ mod tests {
         assert_eq!(line("one\n two", 20), "one two");
         assert_eq!(line("abcdef", 4), "abc…");
         assert_eq!(line("äöü", 3), "äöü");
+    }
+
+    #[test]
+    fn a_name_is_pasted_into_a_shell_as_one_word() {
+        assert_eq!(shell_word("chat-1490e0698238af99"), "chat-1490e0698238af99");
+        assert_eq!(shell_word("my room; it's"), r"'my room; it'\''s'");
+        assert_eq!(shell_word(""), "''");
     }
 
     #[test]

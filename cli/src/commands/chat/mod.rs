@@ -38,7 +38,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::line::{self, Line};
 use crate::names;
-use crate::output::{line, plain, warn, wrapped};
+use crate::output::{line, plain, shell_word, warn, wrapped};
 use crate::private::PrivateChat;
 use crate::signals::{self, CtrlC, Interrupt};
 use crate::terminal_mode::{Mode, NoEcho};
@@ -199,7 +199,7 @@ impl Chat<'_> {
                 warn(&format!(
                     "hob: not sent: the terminal cut this line short; \
                      for longer texts: hob ask --conversation {} - < FILE",
-                    plain(&self.conversation),
+                    shell_word(&self.conversation),
                 ));
             }
             Input::Command(Command::Quit) => return Ok(ControlFlow::Break(())),
@@ -207,7 +207,8 @@ impl Chat<'_> {
                 let done = self.command(command, context);
                 report_passing(done, context)?;
             }
-            Input::Unknown(word) => note(context, &unknown(word))?,
+            Input::Unknown(word) if context.terminal.input => note(context, &unknown(word))?,
+            Input::Unknown(word) => return Err(Failure::Usage(unknown(word))),
             Input::Say(text) => {
                 let new = vec![self.files.message(text)];
                 self.say(Asked { new, ..Asked::default() }, context)?;
@@ -322,7 +323,7 @@ impl Chat<'_> {
         if self.private.is_some() {
             return note(context, "the private chat is forgotten");
         }
-        let id = plain(&self.conversation);
+        let id = shell_word(&self.conversation);
         note(context, &format!("to continue: hob chat --last, or --conversation {id}"))
     }
 }
