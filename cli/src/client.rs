@@ -107,6 +107,11 @@ impl Client {
         String::from_utf8(bytes).map_err(|error| broken(&error))
     }
 
+    /// An answer of any length.
+    pub fn reader(&self, path: &str) -> Result<impl Read + use<>, Failure> {
+        Ok(self.send(Method::GET, path, None)?.into_body().into_reader())
+    }
+
     pub fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T, Failure> {
         json(self.send(Method::POST, path, Some(body))?)
     }

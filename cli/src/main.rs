@@ -20,6 +20,7 @@ mod failure;
 mod line;
 mod names;
 mod output;
+mod part;
 mod private;
 mod progress;
 mod signals;

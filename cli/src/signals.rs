@@ -1,8 +1,8 @@
-//! Signals while `hob chat` runs: Ctrl-C stops an answer, others end the program. While an archive is written, and
+//! Signals while `hob chat` runs: Ctrl-C stops an answer, others end the program. While a file is exported, and
 //! while `hob ask` answers, each ends the program.
 //!
 //! - Before a signal ends the program, what was changed outside of it is put back: the mode and the colours of the
-//!   terminal, a private chat, and the part of an archive.
+//!   terminal, a private chat, and the part of a file.
 //! - A thread handles them, so that this may lock, write and send.
 
 use std::io;

@@ -6,6 +6,8 @@ mod chat;
 mod common;
 #[path = "daemon/documents.rs"]
 mod documents;
+#[path = "daemon/export.rs"]
+mod export;
 #[path = "common/fake.rs"]
 mod fake;
 #[path = "daemon/hobd.rs"]

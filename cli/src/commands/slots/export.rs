@@ -3,8 +3,7 @@
 //! - The archive appears whole or not at all, and replaces a file only with `--force`.
 //! - It is not encrypted, also when the directory is: only its owner can read the file.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use hob_slots::ModelHash;
@@ -15,7 +14,7 @@ use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, plain, size};
-use crate::signals::{self, CtrlC};
+use crate::part::Part;
 
 /// Write the KV of conversations to one archive
 ///
@@ -70,7 +69,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         .map_err(|source| Failure::Archive { path: output.clone(), source })?;
     let file = out.into_inner().map_err(|error| failed("write")(error.into_error()))?;
     file.sync_all().map_err(failed("sync"))?;
-    fs::rename(&part.0, output).map_err(failed("write"))?;
+    part.finish(output).map_err(failed("write"))?;
     report(&exported, output, context)
 }
 
@@ -89,29 +88,4 @@ fn report(exported: &Exported, path: &Path, context: &mut Context) -> Result<(),
     let (kept, path) = (conversations(kept.len()), plain(&path.display().to_string()));
     writeln!(context.out, "{kept}, {objects} objects, {} in {path}", size(*bytes))?;
     Ok(context.out.flush()?)
-}
-
-/// A partial file beside the archive, which only this process has; dropping it, and a signal that ends `hob`, removes
-/// it.
-struct Part(PathBuf);
-
-impl Part {
-    fn create(output: &Path) -> io::Result<(Self, File)> {
-        let mut name = output.as_os_str().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let path = PathBuf::from(name);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path)?;
-        let part = Self(path.clone());
-        signals::listen(CtrlC::Ends, move || drop(fs::remove_file(&path)))?;
-        Ok((part, file))
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0); // An error: it was renamed to its final name.
-    }
 }

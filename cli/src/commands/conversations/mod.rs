@@ -1,5 +1,7 @@
 //! `hob conversations`
 
+mod export;
+
 use std::io::Write;
 
 use clap::Subcommand;
@@ -14,7 +16,7 @@ use crate::failure::Failure;
 use crate::names::{self, Known};
 use crate::output::{Align, Table, ago, count, line, plain, readiness, state, warn};
 
-/// List, read, rename and delete conversations
+/// List, read, rename, export and delete conversations
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -56,6 +58,7 @@ enum Action {
         /// The new title
         title: String,
     },
+    Export(export::Args),
     /// Delete the text and the KV of conversations for good
     Rm {
         /// The conversations: ids or whole titles
@@ -82,6 +85,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         Some(Action::Rename { conversation, title }) => {
             rename(&client, conversation, title, context)
         }
+        Some(Action::Export(args)) => export::run(args, &client, context),
         Some(Action::Rm { conversations, yes }) => remove(&client, conversations, *yes, context),
     }
 }

@@ -1,0 +1,89 @@
+//! `hob conversations export`
+//!
+//! - The file appears whole or not at all, and replaces one only with `--force`.
+//! - It is not encrypted: only its owner can read it.
+
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::path_of;
+use crate::client::Client;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::names;
+use crate::output::{line, plain, size};
+use crate::part::Part;
+
+/// Write a conversation to a file, which `hob import` reads
+#[derive(clap::Args)]
+pub struct Args {
+    /// The conversation: its id, its title, or the beginning of one
+    #[arg(required_unless_present = "last")]
+    conversation: Option<String>,
+
+    /// The most recently used conversation
+    #[arg(long, conflicts_with = "conversation")]
+    last: bool,
+
+    /// The file to write: .json has every branch, .md the one used last, .tar the KV too
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+/// Formats by the end of a file's name.
+const FORMATS: [(&str, &str); 3] = [("json", "json"), ("md", "markdown"), ("tar", "archive")];
+
+pub fn run(args: &Args, client: &Client, context: &mut Context) -> Result<(), Failure> {
+    let output = &args.output;
+    let format = format_of(output)?;
+    if output.exists() && !args.force {
+        let path = output.display();
+        return Err(Failure::Usage(format!("{path} exists already; --force replaces it")));
+    }
+    let name = args.conversation.clone().map_or_else(|| names::last(client), Ok)?;
+    let answer = names::with_id(client, &name, |id| {
+        client.reader(&format!("{}/export?format={format}", path_of(id)))
+    })?;
+    let bytes = write(answer, output)?;
+    if context.json {
+        return context.write_json(&json!({"file": output, "format": format, "bytes": bytes}));
+    }
+    let (name, path) = (line(&name, 60), plain(&output.display().to_string()));
+    Ok(writeln!(context.out, "exported {name} to {path}, {}", size(bytes))?)
+}
+
+fn format_of(path: &Path) -> Result<&'static str, Failure> {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let format = FORMATS.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
+    format.map(|(_, format)| *format).ok_or_else(|| {
+        let known = FORMATS.map(|(ending, _)| format!(".{ending}")).join(", ");
+        Failure::Usage(format!("{}: the name must end in one of {known}", path.display()))
+    })
+}
+
+/// Writes the whole answer. Returns its bytes.
+fn write(mut answer: impl Read, output: &Path) -> Result<u64, Failure> {
+    let failed = |source| Failure::File { doing: "write", path: output.to_owned(), source };
+    let (part, file) = Part::create(output).map_err(failed)?;
+    let mut out = BufWriter::with_capacity(1 << 20, file);
+    let (mut buffer, mut bytes) = (vec![0; 1 << 16], 0);
+    loop {
+        let count = answer.read(&mut buffer);
+        let count = count.map_err(|error| Failure::BrokenAnswer(error.to_string()))?;
+        if count == 0 {
+            break;
+        }
+        out.write_all(&buffer[..count]).map_err(failed)?;
+        bytes += count as u64;
+    }
+    let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
+    file.sync_all().map_err(failed)?;
+    part.finish(output).map_err(failed)?;
+    Ok(bytes)
+}

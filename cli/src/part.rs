@@ -1,0 +1,37 @@
+//! A file that appears whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::signals::{self, CtrlC};
+
+/// A partial file beside the one to write, which only this process has and only its owner can read. Dropping it, and a
+/// signal that ends `hob`, removes it.
+pub struct Part(PathBuf);
+
+impl Part {
+    pub fn create(output: &Path) -> io::Result<(Self, File)> {
+        let mut name = output.as_os_str().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        let path = PathBuf::from(name);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&path)?;
+        let part = Self(path.clone());
+        signals::listen(CtrlC::Ends, move || drop(fs::remove_file(&path)))?;
+        Ok((part, file))
+    }
+
+    /// Gives it its final name, and replaces what has that.
+    pub fn finish(self, output: &Path) -> io::Result<()> {
+        fs::rename(&self.0, output)
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0); // An error: it was renamed to its final name.
+    }
+}
