@@ -5,6 +5,7 @@
 //! - Each number of rows is computed twice; the second time teaches the pace. The next number is twice as
 //!   large, until one takes as long as an arrival may wait for a micro-batch.
 //! - A micro-batch begins only while no turn runs or waits. The rows are in the scratch sequence.
+//! - A driver that compiles kernels may take minutes for one: others read the status from before.
 //! - Once a process: a context that is made again finds the kernels loaded.
 
 use std::time::Instant;
@@ -57,9 +58,11 @@ impl Worker<'_> {
         let sequence = self.scratch();
         let row =
             |position| Row { token: TOKEN, position, sequence, wants_logits: position + 1 == rows };
+        *self.core.busy_status.lock() = Some(self.status());
         let began = Instant::now();
         let decoded = self.backend.decode(&(0..rows).map(row).collect::<Vec<_>>());
         let took = began.elapsed();
+        *self.core.busy_status.lock() = None;
         self.backend.clear(sequence);
         debug!(rows, is_loaded, ?took, "rows of no conversation were computed");
         if let Err(error) = decoded {

@@ -1,11 +1,11 @@
 //! Long micro-batches of a prompt alone, and callers who cut them; and of devices, which cannot be cut.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
-use hob_runtime::backend::fake::{BatchLog, FakeModel};
-use hob_runtime::{EngineOptions, Model, TurnEvent, TurnRequest};
+use hob_runtime::backend::fake::{BatchLog, FakeModel, ViewLog};
+use hob_runtime::{Engine, EngineOptions, Model, TurnEvent, TurnRequest};
 use hob_slots::Token;
 
 use crate::support::*;
@@ -215,4 +215,22 @@ fn a_device_is_warmed_up_with_more_and_more_rows_and_the_first_prompt_knows_its_
 
     let (sizes, first) = warmed_up(FakeModel::new(), endless);
     assert_eq!((sizes, first), (vec![], 32), "a processor has nothing to load");
+}
+
+#[test]
+fn the_status_is_readable_while_a_device_is_warmed_up() {
+    let (log, views) = (BatchLog::default(), ViewLog::default());
+    let model = FakeModel::new().with_device().with_batch_log(log.clone());
+    let model: Arc<dyn Model> = Arc::new(model.with_view_log(views.clone()));
+    let computing = views.lock(); // The first micro-batch ends when this is dropped.
+    let target = Some(Duration::from_secs(1000));
+    let engine = engine(&model, None, EngineOptions { micro_batch_target: target, ..options() });
+    wait_for_a_batch(&log);
+    let (send, read) = mpsc::channel();
+    let asked = Engine::clone(&engine);
+    std::thread::spawn(move || send.send(status(&asked)).is_ok());
+    let read = read.recv_timeout(Duration::from_secs(20));
+    drop(computing);
+    assert_eq!(read.expect("it does not wait for the micro-batch").used_tokens, 0);
+    engine.shutdown();
 }
