@@ -31,10 +31,9 @@ impl Engine {
         }
         let numbered: Vec<_> = (1..=MAX_COPIES).map(|number| id.copy(number)).collect();
         let mut copies = self.inner.tiers.known_among(&numbered);
-        match self.saved_among(numbered).await {
-            Ok(saved) => copies.extend(saved),
-            Err(error) => forgotten = forgotten.and(Err(error)),
-        }
+        let (saved, listed) = self.saved_among(numbered).await;
+        copies.extend(saved);
+        forgotten = forgotten.and(listed);
         copies.remove(&id);
         for copy in copies {
             forgotten = self.forget(copy).await.and(forgotten);
@@ -42,14 +41,16 @@ impl Engine {
         forgotten
     }
 
-    /// Those of `conversations` that have a slot file under any model.
+    /// Those of `conversations` that have a slot file under any model, and whether all directories were listed.
     async fn saved_among(
         &self,
         conversations: Vec<ConversationId>,
-    ) -> Result<BTreeSet<ConversationId>, TurnError> {
+    ) -> (BTreeSet<ConversationId>, Result<(), TurnError>) {
         let (reply, answer) = Reply::channel();
         self.inner.maintainer.saved_among(conversations, |saved| reply.send(saved));
-        let saved = answer.await.map_err(|_| self.stopped())?;
-        saved.map_err(|error| TurnError::NotForgotten(error.to_string()))
+        let Ok((saved, listed)) = answer.await else {
+            return (BTreeSet::new(), Err(self.stopped()));
+        };
+        (saved, listed.map_err(|error| TurnError::NotForgotten(error.to_string())))
     }
 }

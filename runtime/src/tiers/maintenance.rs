@@ -79,15 +79,15 @@ impl Maintainer {
         }));
     }
 
-    /// Those of `conversations` that have a slot file, see `StoreReader::saved_among`; none without a store.
+    /// See `StoreReader::saved_among`. Without a store, none of them has a slot file.
     pub fn saved_among(
         &self,
         conversations: Vec<ConversationId>,
-        reply: impl FnOnce(Result<BTreeSet<ConversationId>, StoreError>) + Send + 'static,
+        reply: impl FnOnce((BTreeSet<ConversationId>, Result<(), StoreError>)) + Send + 'static,
     ) {
         self.queue(Box::new(move |shared, _| {
             let saved = shared.store.as_ref().map(|store| store.saved_among(&conversations));
-            reply(saved.transpose().map(Option::unwrap_or_default));
+            reply(saved.unwrap_or_else(|| (BTreeSet::new(), Ok(()))));
         }));
     }
 

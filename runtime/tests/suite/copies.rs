@@ -157,6 +157,29 @@ fn a_copy_that_a_turn_restores_behind_the_search_is_forgotten() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_listed_hides_no_copy_in_another() {
+    let model = slow();
+    let directory = tempfile::tempdir().unwrap();
+    let first = engine(&model, Some(directory.path()), options());
+    for turn in two_turns(&first, 30) {
+        finish(turn).unwrap();
+    }
+    first.shutdown();
+    drop(first);
+    assert_eq!(saved(directory.path()).len(), 2, "each has a record");
+
+    // No record is in memory.
+    let engine = engine(&model, Some(directory.path()), options());
+    let earlier = directory.path().join(EARLIER.to_string());
+    fs::create_dir(&earlier).unwrap();
+    fs::write(earlier.join("quarantine"), "no directory").unwrap();
+    let forgotten = block_on(engine.forget_copies(name(HINT)));
+    assert!(matches!(forgotten, Err(TurnError::NotForgotten(_))), "{forgotten:?}");
+    assert_eq!(saved(directory.path()), []);
+    engine.shutdown();
+}
+
+#[test]
 fn a_copy_that_waits_for_cells_while_the_first_one_is_forgotten_is_forgotten_too() {
     let (model, disk) = (slow(), Arc::new(RiggedDisk::default()));
     let directory = tempfile::tempdir().unwrap();

@@ -107,24 +107,34 @@ impl StoreReader {
         entries.max_by_key(SavedEntry::rank)
     }
 
-    /// Those of `conversations` that have a slot file under any model, also a rejected one. Opens no file, and lists
-    /// two directories of each model.
+    /// Those of `conversations` that have a slot file under any model, also a rejected one; and the first directory
+    /// that could not be listed, which does not hide the files in others. Opens no file, and lists two directories of
+    /// each model.
     pub fn saved_among(
         &self,
         conversations: &[ConversationId],
-    ) -> Result<BTreeSet<ConversationId>, StoreError> {
+    ) -> (BTreeSet<ConversationId>, Result<(), StoreError>) {
+        let (mut saved, mut listed) = (BTreeSet::new(), Ok(()));
+        let models = match self.models() {
+            Ok(models) => models,
+            Err(error) => return (saved, Err(error)),
+        };
         let stems: HashMap<String, &ConversationId> =
             conversations.iter().map(|id| (self.layout.stem(id), id)).collect();
-        let mut saved = BTreeSet::new();
-        for model in self.models()? {
-            for dir in [self.layout.model(model), self.layout.quarantine(model)] {
-                let entries = write::list(&*self.files, &dir)?;
-                let names = entries.iter().filter_map(|entry| entry.name.to_str());
-                let found = names.filter_map(|name| stems.get(parse_slot_name(name)?.0));
-                saved.extend(found.map(|&id| id.clone()));
+        let dirs = models
+            .iter()
+            .flat_map(|&model| [self.layout.model(model), self.layout.quarantine(model)]);
+        for dir in dirs {
+            match write::list(&*self.files, &dir) {
+                Ok(entries) => {
+                    let names = entries.iter().filter_map(|entry| entry.name.to_str());
+                    let found = names.filter_map(|name| stems.get(parse_slot_name(name)?.0));
+                    saved.extend(found.map(|&id| id.clone()));
+                }
+                Err(error) => listed = listed.and(Err(error)),
             }
         }
-        Ok(saved)
+        (saved, listed)
     }
 
     pub(super) fn entry_of(&self, path: &Path, class: TtlClass) -> Result<SavedEntry, Miss> {

@@ -86,7 +86,7 @@ fn a_listing_has_the_fields_of_the_headers_and_the_unusable_files() {
 fn the_names_of_files_tell_which_conversations_are_saved_under_any_model_or_rejected() {
     let world = World::new();
     let asked = ["here", "there", "damaged", "nowhere"].map(id);
-    assert!(world.store.saved_among(&asked).unwrap().is_empty());
+    assert!(world.store.saved_among(&asked).0.is_empty());
     world.store.put_slot(OTHER_MODEL, &slot("there", &[])).unwrap();
     for name in ["here", "damaged", "not-asked-for"] {
         world.store.put_slot(MODEL, &slot(name, &[])).unwrap();
@@ -94,8 +94,21 @@ fn the_names_of_files_tell_which_conversations_are_saved_under_any_model_or_reje
     flip_a_bit(&world.path(&format!("{MODEL}/damaged.long.bin")), 133);
     world.store.get_slot(MODEL, &id("damaged")).unwrap_err();
     assert_eq!(world.quarantined(), ["damaged.long.bin", "damaged.long.bin.txt"]);
-    let saved = ["here", "there", "damaged"].map(id);
-    assert_eq!(world.store.saved_among(&asked).unwrap(), saved.into());
+    let (saved, listed) = world.store.saved_among(&asked);
+    listed.unwrap();
+    assert_eq!(saved, ["here", "there", "damaged"].map(id).into());
+}
+
+#[test]
+fn a_directory_that_cannot_be_listed_hides_no_conversation_in_another() {
+    let world = World::new();
+    world.store.put_slot(MODEL, &slot("here", &[])).unwrap();
+    world.store.put_slot(OTHER_MODEL, &slot("there", &[])).unwrap();
+    fs::write(world.path(&format!("{MODEL}/quarantine")), "no directory").unwrap();
+    let asked = ["here", "there"].map(id);
+    let (saved, listed) = world.store.saved_among(&asked);
+    assert_eq!(saved, asked.into());
+    assert!(matches!(listed, Err(StoreError::Io { .. })), "{listed:?}");
 }
 
 #[test]
