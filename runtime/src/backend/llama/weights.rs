@@ -195,7 +195,8 @@ fn shards(path: &Path) -> Vec<PathBuf> {
         let (stem, count) = stem.rsplit_once("-00001-of-")?;
         let count: u32 = count.parse().ok()?;
         let shard = |number: u32| PathBuf::from(format!("{stem}-{number:05}-of-{count:05}.gguf"));
-        (2..=99_999).contains(&count).then(|| (1..=count).map(shard).collect::<Vec<_>>())
+        let is_first = (2..=99_999).contains(&count) && shard(1) == path;
+        is_first.then(|| (1..=count).map(shard).collect::<Vec<_>>())
     };
     several().unwrap_or_else(|| vec![path.to_owned()])
 }
@@ -232,9 +233,14 @@ mod tests {
 
     #[test]
     fn a_model_in_one_file_has_that_file() {
-        for name in
-            ["m.gguf", "m-00001-of-00001.gguf", "m-00001-of-x.gguf", "m-00002-of-00003.gguf"]
-        {
+        for name in [
+            "m.gguf",
+            "m-00001-of-00001.gguf",
+            "m-00001-of-x.gguf",
+            "m-00001-of-3.gguf",
+            "m-00001-of-+0003.gguf",
+            "m-00002-of-00003.gguf",
+        ] {
             assert_eq!(shards(Path::new(name)), [Path::new(name)], "{name}");
         }
     }
