@@ -233,11 +233,13 @@ impl ContentIndex {
             let source = source.record.clone();
             Chunk { at: at - before..at + after, source, from: place.at - before }
         });
+        // Before the ranking, which reads the source from its beginning: a prompt may have many that are too short.
+        let chunks = chunks.filter(|chunk| chunk.at.len() >= wanted.least.max(WINDOW));
         // Of equals the one behind most of what begins the prompt, such as its instructions: its tokens saw that. Of
         // these the first, which is the newest.
         let ranked = chunks.map(|chunk| ((chunk.at.len(), chunk.seen_of(wanted.prompt)), chunk));
         let best = ranked.reduce(|best, it| if it.0 > best.0 { it } else { best });
-        best.map(|(_, chunk)| chunk).filter(|chunk| chunk.at.len() >= wanted.least.max(WINDOW))
+        best.map(|(_, chunk)| chunk)
     }
 
     fn may_use(&self, wanted: Wanted<'_>, place: &Place) -> bool {
