@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::chat::Chat;
 use crate::error::ApiError;
-use crate::wire::tokens::tokens;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
+use crate::wire::tokens::tokens;
 
 const FORMS: &str = "a string, an array of tokens and strings, or an object with a `prompt_string`";
 

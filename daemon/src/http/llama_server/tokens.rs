@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::super::body::JsonBody;
 use crate::chat::Chat;
 use crate::error::ApiError;
-use crate::wire::tokens::tokens;
 use crate::wire::fields::{Fields, wrong_type};
+use crate::wire::tokens::tokens;
 
 /// `POST /apply-template`, with the body of a chat.
 pub async fn apply_template(
