@@ -30,6 +30,9 @@ const MAX_TOP_LOGPROBS: i64 = 20;
 /// The variable of chat templates that says whether the text ends with the beginning of an answer.
 pub const GENERATION_PROMPT: &str = "add_generation_prompt";
 
+/// vLLM's name for a last message that the answer goes on with.
+pub const CONTINUES_FINAL: &str = "continue_final_message";
+
 #[derive(Clone, Debug)]
 pub struct ChatRequest {
     /// The history, or, with `append`, only the new messages.
@@ -176,7 +179,8 @@ fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError>
         let message = functions::read(&message, &path, &mut ids)?;
         Message::parse(&message, &path)
     };
-    let list = words_for_pictures(list, is_assistants);
+    let continues_last = fields.boolean(CONTINUES_FINAL)?.unwrap_or(false);
+    let list = words_for_pictures(list, continues_last, is_assistants);
     let mut messages = list.enumerate().map(parse).collect::<Result<Vec<_>, _>>()?;
     let of_request = Label::of_request(fields)?;
     let newest = messages.iter_mut().rev().take_while(|message| message.role != Role::Assistant);
@@ -186,17 +190,16 @@ fn messages(fields: &Fields<'_>, append: bool) -> Result<Vec<Message>, ApiError>
     Ok(messages)
 }
 
-/// vLLM's name for a last message that the answer goes on with.
 fn continues_final(
     fields: &Fields<'_>,
     append: bool,
     last: Option<&Message>,
 ) -> Result<bool, ApiError> {
-    const NAME: &str = "continue_final_message";
-    if !fields.boolean(NAME)?.unwrap_or(false) {
+    if !fields.boolean(CONTINUES_FINAL)?.unwrap_or(false) {
         return Ok(false);
     }
-    let refused = |why: &str| Err(ApiError::field(NAME, format!("`{NAME}` {why}")));
+    let refused =
+        |why: &str| Err(ApiError::field(CONTINUES_FINAL, format!("`{CONTINUES_FINAL}` {why}")));
     match last {
         _ if append => refused("cannot be combined with `hob.append`: use `hob.continue`"),
         _ if fields.boolean("add_generation_prompt")? == Some(true) => {
@@ -225,7 +228,7 @@ fn template_variables(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiErro
     if let Some(effort) = fields.string("reasoning_effort")? {
         set_effort(&mut variables, effort);
     }
-    let continues = fields.boolean("continue_final_message")?.unwrap_or(false);
+    let continues = fields.boolean(CONTINUES_FINAL)?.unwrap_or(false);
     if let Some(false) = fields.boolean(GENERATION_PROMPT)?.filter(|_| !continues) {
         variables.insert(GENERATION_PROMPT.into(), false.into());
     }

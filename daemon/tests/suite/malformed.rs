@@ -126,6 +126,44 @@ fn a_picture_before_the_last_answer_becomes_words() {
     }
 }
 
+/// No model has seen it.
+#[test]
+fn a_picture_in_front_of_a_begun_answer_is_refused() {
+    let world = World::new();
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "AA=="});
+    let parts = |picture: Value| json!({"role": "user", "content": [picture]});
+    for (path, look, more) in [
+        (
+            "/v1/chat/completions",
+            parts(json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}})),
+            json!({"continue_final_message": true}),
+        ),
+        (
+            "/v1/messages",
+            parts(json!({"type": "image", "source": source})),
+            json!({"max_tokens": 4}),
+        ),
+        ("/v1/messages/count_tokens", parts(json!({"type": "image", "source": source})), json!({})),
+        (
+            "/api/chat",
+            json!({"role": "user", "content": "Look", "images": ["AA=="]}),
+            json!({"stream": false}),
+        ),
+    ] {
+        let mut body = more;
+        body["messages"] = json!([look, assistant("It is")]);
+        let answer = world.post(path, body);
+        assert_eq!(answer.status, 400, "{path}: {}", answer.text());
+        assert!(answer.text().contains("Hob reads"), "{path}: {}", answer.text());
+    }
+    // Nothing is continued: the prompt of a history that ends with the answer.
+    let source = json!({"type": "image", "source": source});
+    let history = json!([parts(source), assistant("A cat.")]);
+    let ahead = json!({"messages": history, "max_tokens": 0});
+    let answer = world.post("/v1/messages", ahead);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
 #[test]
 fn a_prompt_that_does_not_fit_says_how_long_it_is() {
     let world = crate::common::Plan::new().context_tokens(64).start();

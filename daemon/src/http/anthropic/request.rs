@@ -79,11 +79,15 @@ impl Request {
         }
         let thread = Thread::read(&fields)?;
         let mut chat = copied(&fields, &PASSED_ON);
+        if purpose == Purpose::Count {
+            chat.shift_remove("max_tokens"); // 0 would prefill the prompt.
+        }
+        let continues_last = thread.is_none() && generates(&chat) && !appends(&chat);
         let mut marks = Marks::default();
         marks.read(&fields)?;
 
         let (tools, places) = tools::tools(&fields, &mut marks)?;
-        let prompt = Prompt::read(&fields, &mut marks)?;
+        let prompt = Prompt::read(&fields, continues_last, &mut marks)?;
         let keys = cache_keys(&fields, &tools, prompt.system.as_deref())?;
         let names = Names::of(prompt.put_into(&mut chat), places);
         if !tools.is_empty() {
@@ -95,10 +99,7 @@ impl Request {
         }
         let form =
             Form { is_marked: marks.are_any(), omits_thinking: thinking::set(&fields, &mut chat)? };
-        if purpose == Purpose::Count {
-            chat.shift_remove("max_tokens"); // 0 would prefill the prompt.
-        }
-        if thread.is_none() {
+        if continues_last {
             continue_last(&mut chat);
         }
         let body = marks.apply(chat, &keys, session)?;
@@ -118,7 +119,12 @@ struct Prompt {
 }
 
 impl Prompt {
-    fn read(fields: &Fields<'_>, marks: &mut Marks) -> Result<Self, ApiError> {
+    /// `continues_last`: the request continues the last message, if it is the assistant's.
+    fn read(
+        fields: &Fields<'_>,
+        continues_last: bool,
+        marks: &mut Marks,
+    ) -> Result<Self, ApiError> {
         let mut prompt = Self::default();
         let mut system = match fields.get("system") {
             Some(_) => vec![text_of(fields, "system", marks)?],
@@ -126,7 +132,7 @@ impl Prompt {
         };
         let list = fields.required("messages")?;
         let list = list.as_array().ok_or_else(|| wrong_type("messages", "an array", list))?;
-        for (n, message) in words_for_pictures(list, is_assistants).enumerate() {
+        for (n, message) in words_for_pictures(list, continues_last, is_assistants).enumerate() {
             let path = format!("messages[{n}]");
             match blocks::messages_of(&message, &path, marks)? {
                 blocks::Message::System(text) if prompt.messages.is_empty() => system.push(text),
@@ -192,10 +198,13 @@ fn cache_keys(
 fn continue_last(chat: &mut Map<String, Value>) {
     let last = chat["messages"].as_array().and_then(|messages| messages.last());
     let is_begun = last.is_some_and(|message| message["role"] == "assistant");
-    let generates = chat.get("max_tokens") != Some(&json!(0));
-    if is_begun && generates && !appends(chat) {
+    if is_begun {
         chat.insert("continue_final_message".into(), true.into());
     }
+}
+
+fn generates(chat: &Map<String, Value>) -> bool {
+    chat.get("max_tokens") != Some(&json!(0))
 }
 
 fn appends(chat: &Map<String, Value>) -> bool {

@@ -14,6 +14,7 @@ use super::request::{common, renamed, streams};
 use crate::chat::Chat;
 use crate::chat::identity::{Identity, Session};
 use crate::error::ApiError;
+use crate::wire::chat::CONTINUES_FINAL;
 use crate::wire::fields::Fields;
 use crate::wire::form;
 
@@ -26,14 +27,15 @@ pub async fn chat(State(chat): State<Chat>, body: OllamaBody) -> Result<Response
     if messages.is_empty() && value.pointer("/hob/append") != Some(&true.into()) {
         return load::answer(chat, Form::Chat, stay).await;
     }
-    let mut request = common(&fields)?;
-    request.insert("messages".into(), translated(messages)?.into());
-    if let Some(tools) = fields.list("tools")? {
-        request.insert("tools".into(), tools.iter().map(with_type).collect());
+    let mut request = Value::from(common(&fields)?);
+    if request.get(CONTINUES_FINAL).is_none() && ends_with_an_answer(messages, &request, &session)?
+    {
+        request[CONTINUES_FINAL] = true.into();
     }
-    let mut request = Value::from(request);
-    if request.get("continue_final_message").is_none() && ends_with_an_answer(&request, &session)? {
-        request["continue_final_message"] = true.into();
+    let continues_last = request[CONTINUES_FINAL] == true;
+    request["messages"] = translated(messages, continues_last)?.into();
+    if let Some(tools) = fields.list("tools")? {
+        request["tools"] = tools.iter().map(with_type).collect();
     }
     let timer = Timer::start(chat.engine());
     let keep_alive = KeepAlive::new(chat.clone(), stay);
@@ -51,10 +53,13 @@ fn with_type(tool: &Value) -> Value {
     tool
 }
 
-/// Whether the answer goes on with the last message, as Ollama's does. A conversation has `hob.continue`.
-fn ends_with_an_answer(request: &Value, session: &Session) -> Result<bool, ApiError> {
-    let last = request["messages"].as_array().and_then(|messages| messages.last());
-    let is_answer = last.is_some_and(|last| {
+/// Whether the answer goes on with the last of Ollama's messages, as Ollama's does. A conversation has `hob.continue`.
+fn ends_with_an_answer(
+    messages: &[Value],
+    request: &Value,
+    session: &Session,
+) -> Result<bool, ApiError> {
+    let is_answer = messages.last().is_some_and(|last| {
         last["role"] == "assistant" && last["tool_calls"].as_array().is_none_or(Vec::is_empty)
     });
     let has_form = form::NAMES.iter().any(|name| request.get(*name).is_some());

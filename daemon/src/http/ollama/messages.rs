@@ -12,12 +12,14 @@ use crate::wire::fields::{Fields, unsupported, wrong_type};
 use crate::wire::message::pictures::{SENT_PICTURE, before_last_answer, is_assistants};
 use crate::wire::message::tool_call;
 
+/// `continues_last`: the request continues the last message.
+///
 /// # Errors
 /// Names the field of a message that Hob cannot read.
-pub fn translated(messages: &[Value]) -> Result<Vec<Value>, ApiError> {
+pub fn translated(messages: &[Value], continues_last: bool) -> Result<Vec<Value>, ApiError> {
     let mut calls = CallIds::default();
     let mut read = Vec::with_capacity(messages.len());
-    let answered = before_last_answer(messages, is_assistants);
+    let answered = before_last_answer(messages, continues_last, is_assistants);
     for (n, message) in messages.iter().enumerate() {
         let path = format!("messages[{n}]");
         read.push(translated_one(message, &path, n < answered, &mut calls)?);
@@ -129,13 +131,16 @@ mod tests {
     #[test]
     fn results_belong_to_the_calls_of_their_tools() {
         let result = |tool: &str| json!({"role": "tool", "tool_name": tool, "content": "x"});
-        let read = translated(&[
-            json!({"role": "assistant", "content": "", "tool_calls": [call("a"), call("b")]}),
-            result("b"),
-            result("a"),
-            json!({"role": "assistant", "content": "", "tool_calls": [call("a")]}),
-            json!({"role": "tool", "content": "x"}),
-        ])
+        let read = translated(
+            &[
+                json!({"role": "assistant", "content": "", "tool_calls": [call("a"), call("b")]}),
+                result("b"),
+                result("a"),
+                json!({"role": "assistant", "content": "", "tool_calls": [call("a")]}),
+                json!({"role": "tool", "content": "x"}),
+            ],
+            false,
+        )
         .unwrap();
         let id = |message: usize, call: usize| &read[message]["tool_calls"][call]["id"];
         assert_eq!((id(0, 0), id(0, 1)), (&json!("call00001"), &json!("call00002")));
@@ -157,13 +162,16 @@ mod tests {
                 "tool_calls[0].function.arguments",
             ),
         ] {
-            let error = translated(std::slice::from_ref(&message)).unwrap_err();
+            let error = translated(std::slice::from_ref(&message), false).unwrap_err();
             let path = format!("messages[0].{param}");
             assert_eq!(error.param, Some(path.clone()), "{message}");
             assert!(error.message.contains(&path), "{}", error.message);
         }
         let plain = json!({"role": "user", "content": "x", "images": []});
-        assert_eq!(translated(&[plain]).unwrap()[0], json!({"role": "user", "content": "x"}));
+        assert_eq!(
+            translated(&[plain], false).unwrap()[0],
+            json!({"role": "user", "content": "x"})
+        );
     }
 
     #[test]
@@ -171,10 +179,10 @@ mod tests {
         let answer = json!({"role": "assistant", "content": "A cat."});
         let seen =
             |text: &str| json!({"role": "user", "content": text, "images": ["aGk=", "aGk="]});
-        let read = translated(&[seen("Look"), seen(""), answer.clone()]).unwrap();
+        let read = translated(&[seen("Look"), seen(""), answer.clone()], false).unwrap();
         let words = json!({"role": "user", "content": format!("Look\n{SENT_PICTURE}")});
         assert_eq!(read, [words, json!({"role": "user", "content": SENT_PICTURE}), answer.clone()]);
-        let error = translated(&[answer, seen("Look")]).unwrap_err();
+        let error = translated(&[answer, seen("Look")], false).unwrap_err();
         assert_eq!(error.param.as_deref(), Some("messages[1].images"));
     }
 }

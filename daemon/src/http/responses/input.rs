@@ -35,7 +35,7 @@ impl Input {
         match input {
             Value::String(text) => read.push(json!({"role": "user", "content": text}), "input"),
             Value::Array(items) => {
-                for (n, item) in words_for_pictures(items, is_of_model).enumerate() {
+                for (n, item) in words_for_pictures(items, false, is_of_model).enumerate() {
                     read.item(&item, &format!("input[{n}]"))?;
                 }
             }

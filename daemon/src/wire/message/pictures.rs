@@ -1,7 +1,8 @@
 //! Pictures of the user that a history has: words stand in their place.
 //!
 //! - Only those before the last answer: a model that reads pictures has answered them. A client that goes on with Hob
-//!   sends them with each later request; to refuse them would end its chat.
+//!   sends them with each later request; to refuse them would end its chat. The begin of an answer that the request
+//!   continues is none: no model has seen the picture in front of it.
 //! - Those behind it are left to be refused: the user learns why, and can say in words what they show.
 
 use std::borrow::Cow;
@@ -14,20 +15,26 @@ pub const SENT_PICTURE: &str = "(The user sent a picture. This model reads text 
 /// The types of its parts, in the forms of each API.
 const TYPES: [&str; 3] = ["image_url", "input_image", "image"];
 
-/// The messages, or items, with parts of type `text` in place of such pictures. `is_answer`: whether a model has
-/// written one.
+/// The messages, or items, with parts of type `text` in place of such pictures. `continues_last`: the request continues
+/// the last one. `is_answer`: whether a model has written one.
 pub fn words_for_pictures<'m>(
     messages: &'m [Value],
+    continues_last: bool,
     is_answer: impl Fn(&Value) -> bool,
 ) -> impl Iterator<Item = Cow<'m, Value>> {
-    let answered = before_last_answer(messages, is_answer);
+    let answered = before_last_answer(messages, continues_last, is_answer);
     let (answered, newest) = messages.split_at(answered);
     answered.iter().map(words_in).chain(newest.iter().map(Cow::Borrowed))
 }
 
-/// How many messages the last answer follows.
-pub fn before_last_answer(messages: &[Value], is_answer: impl Fn(&Value) -> bool) -> usize {
-    messages.iter().rposition(is_answer).unwrap_or(0)
+/// How many messages the last answer follows. The parameters are those of [`words_for_pictures`].
+pub fn before_last_answer(
+    messages: &[Value],
+    continues_last: bool,
+    is_answer: impl Fn(&Value) -> bool,
+) -> usize {
+    let whole = messages.len().saturating_sub(usize::from(continues_last));
+    messages[..whole].iter().rposition(is_answer).unwrap_or(0)
 }
 
 /// Of the APIs whose messages have roles.
@@ -76,7 +83,7 @@ mod tests {
     }
 
     fn read(messages: &[Value]) -> Vec<Value> {
-        words_for_pictures(messages, is_assistants).map(Cow::into_owned).collect()
+        words_for_pictures(messages, false, is_assistants).map(Cow::into_owned).collect()
     }
 
     #[test]
@@ -94,6 +101,16 @@ mod tests {
         let of_tool = json!({"role": "tool", "content": [{"type": "image_url"}]});
         let others = [of_tool, json!("x"), json!({"role": "user", "content": "Hi"}), answer];
         assert_eq!(read(&others), others);
+    }
+
+    #[test]
+    fn the_begin_of_an_answer_that_is_continued_answers_no_picture() {
+        let begin = json!({"role": "assistant", "content": "It is"});
+        let asked = [seen("image"), begin.clone(), seen("image"), begin];
+        assert_eq!(before_last_answer(&asked, false, is_assistants), 3);
+        assert_eq!(before_last_answer(&asked, true, is_assistants), 1);
+        assert_eq!(before_last_answer(&asked[..2], true, is_assistants), 0);
+        assert_eq!(before_last_answer(&[], true, is_assistants), 0);
     }
 
     #[test]
