@@ -318,9 +318,12 @@ function Siblings({ message, siblings, reused, conversation, busy }) {
     </span>`;
 }
 
-/** The message that was left took the focus with it: the arrow of the one in its place gets it. */
+/** The message that was left took the focus with it: the arrow of the one in its place gets it, unless the user has
+    given it to something else meanwhile. */
 function focusOnStep(parent, by) {
+  const { activeElement: focused, body } = document;
   const place = document.querySelector(`.siblings[data-parent="${parent}"]`);
+  if (focused !== body && focused.id !== "content" && !place?.contains(focused)) return;
   const arrow = (by) => place?.querySelector(`[data-step="${by}"]:not(:disabled)`);
   (arrow(by) ?? arrow(-by))?.focus({ preventScroll: true });
 }

@@ -48,6 +48,23 @@ fn the_focus_stays_on_the_arrows_between_branches() {
 }
 
 #[test]
+fn words_that_are_begun_while_a_branch_comes_keep_the_focus() {
+    let (_hobd, page) = Page::with_answers(&["apples"]);
+    page.tool("@answer", "Regenerate");
+    page.reads("@answer @siblings", "2/2");
+    page.answered(1);
+    page.script("one('@siblings [data-step=\"-1\"]').click(); one('@composer').focus()");
+    page.reads("@answer @siblings", "1/2");
+    // The arrow asks for the focus in the frame behind the drawing of the branch.
+    page.script(
+        "requestAnimationFrame(() => requestAnimationFrame(() => { window.hasDrawn = true }))",
+    );
+    page.until("two more frames are drawn", "window.hasDrawn");
+    let focused = page.script("return document.activeElement.dataset.test");
+    assert_eq!(focused, "composer");
+}
+
+#[test]
 fn another_answer_is_a_sibling_and_shares_the_prompt() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
