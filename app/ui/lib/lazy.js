@@ -7,8 +7,8 @@ const LATER_MS = 1500;
 /** How often each module could not be loaded, by its path. */
 const failures = new Map();
 
-/** The module at an absolute path. Chromium remembers that one could not be loaded: each further try has another
-    address. */
+/** The module at an absolute path. Some versions of Chromium remember that one could not be loaded: each further try
+    has another address. */
 export async function importModule(path) {
   const tries = failures.get(path) ?? 0;
   try {

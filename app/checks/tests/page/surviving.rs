@@ -221,19 +221,15 @@ fn what_could_not_be_loaded_opens_by_itself_once_it_can_be() {
     page.shows("@composer");
     page.expect_complaint("Failed to fetch dynamically imported module");
     page.expect_complaint("BLOCKED");
-    // Chromium remembers of an address that it could not be loaded: the page is refused its first two tries.
-    let is_refused = |address: &str| {
-        let script = format!(
-            "const done = arguments[0]; import('{address}').then(() => done(false), () => done(true))"
-        );
-        page.run_async(&script, &[]).expect("it ends") == true
-    };
-    let first_tries = ["/chat/sampling-dialog.js", "/chat/sampling-dialog.js?try=1"];
+    page.script(
+        "const later = window.setTimeout; window.laterTries = 0; \
+         window.setTimeout = (act, ms) => { window.laterTries += ms === 1500; return later(act, ms); }",
+    );
     page.block(&["*/chat/sampling-dialog.js*"]);
-    assert!(first_tries.into_iter().all(is_refused));
-    page.block(&[]);
-    assert!(first_tries.into_iter().all(is_refused), "it is remembered");
     page.click("@sampling");
+    page.until("it waits for its next try", "window.laterTries > 0");
+    assert_eq!(page.count("@sampling-dialog"), 0);
+    page.block(&[]);
     page.shows("@sampling-dialog");
 }
 
