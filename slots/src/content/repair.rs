@@ -30,8 +30,6 @@ pub enum Repair {
     /// it, behind texts that it has not seen. Of one shorter than [`SHORT`] at least [`SHORT_HEAD`], and half of it at
     /// most.
     HeadByMove { nearer: usize, further: usize },
-    /// The head by length of chunks that end with a turn, see [`Self::ends_with_turns`].
-    HeadOfTurns,
     /// So many per cent of the tokens: those whose K of the second layer deviates most from what it is at the new
     /// place (CacheBlend). The engine computes all of them to know which.
     Selective(usize),
@@ -45,7 +43,7 @@ pub enum Repair {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS, seen:TOKENS, \
-     move:TOKENS:TOKENS, turns, selective:PERCENT, head+selective:PERCENT and full"
+     move:TOKENS:TOKENS, selective:PERCENT, head+selective:PERCENT and full"
 )]
 pub struct UnknownRepair(String);
 
@@ -82,7 +80,6 @@ impl fmt::Display for Repair {
             Self::Head(tokens) => write!(f, "head:{tokens}"),
             Self::HeadBySeen(tokens) => write!(f, "seen:{tokens}"),
             Self::HeadByMove { nearer, further } => write!(f, "move:{nearer}:{further}"),
-            Self::HeadOfTurns => f.write_str("turns"),
             Self::Selective(percent) => write!(f, "selective:{percent}"),
             Self::HeadAndSelective(percent) => write!(f, "head+selective:{percent}"),
             Self::Full => f.write_str("full"),
@@ -120,7 +117,6 @@ impl FromStr for Repair {
             ("head", None) => Ok(Self::HeadByLength),
             ("head", Some(tokens)) => Ok(Self::Head(tokens)),
             ("seen", tokens) => Ok(Self::HeadBySeen(tokens.unwrap_or(SHORT - 1))),
-            ("turns", None) => Ok(Self::HeadOfTurns),
             ("selective", _) => Ok(Self::Selective(percent()?)),
             ("head+selective", _) => Ok(Self::HeadAndSelective(percent()?)),
             ("full", None) => Ok(Self::Full),
@@ -138,8 +134,7 @@ impl Repair {
             Self::HeadByLength
             | Self::HeadAndSelective(_)
             | Self::HeadBySeen(_)
-            | Self::HeadByMove { .. }
-            | Self::HeadOfTurns => HEAD,
+            | Self::HeadByMove { .. } => HEAD,
             Self::Head(tokens) => tokens,
             Self::Boundary(tokens) => 2 * tokens,
         };
@@ -147,9 +142,10 @@ impl Repair {
     }
 
     /// Whether a chunk ends with a turn where fewer than a window of equal tokens follow it and the texts differ behind
-    /// them: these tokens begin the next text, and are then the first ones of its head.
+    /// them: these tokens begin the next text, and are then the first ones of its head. Without repair, no text has
+    /// a head.
     pub fn ends_with_turns(self) -> bool {
-        self == Self::HeadOfTurns
+        self != Self::None
     }
 
     /// The strategy for a chunk of `len` tokens that moves by `delta` positions. `saw_beginning`: what it saw before it
@@ -174,9 +170,7 @@ impl Repair {
         match self {
             Self::HeadByLength if len < SHORT => Some(SHORT_HEAD.min(len / 2)),
             Self::HeadByLength => Some(HEAD),
-            Self::HeadAndSelective(_) | Self::HeadBySeen(_) | Self::HeadOfTurns => {
-                Self::HeadByLength.head(len)
-            }
+            Self::HeadAndSelective(_) | Self::HeadBySeen(_) => Self::HeadByLength.head(len),
             Self::HeadByMove { .. } => self.of_chunk(len, 0, false).head(len),
             Self::Head(tokens) => Some(tokens),
             Self::None | Self::Sinks | Self::Boundary(_) | Self::Selective(_) | Self::Full => None,
@@ -194,7 +188,6 @@ impl Repair {
             | Self::Head(_)
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
-            | Self::HeadOfTurns
             | Self::Full => None,
         }
     }
@@ -209,8 +202,7 @@ impl Repair {
             | Self::HeadAndSelective(_)
             | Self::Head(_)
             | Self::HeadBySeen(_)
-            | Self::HeadByMove { .. }
-            | Self::HeadOfTurns => head(len, self.head(len).unwrap_or(0)),
+            | Self::HeadByMove { .. } => head(len, self.head(len).unwrap_or(0)),
             Self::Full => full(),
         };
         (range.len() >= MIN_IMPORT).then_some(range)
@@ -262,7 +254,6 @@ mod tests {
             "head:8",
             "seen:200",
             "move:16:48",
-            "turns",
             "selective:20",
             "head+selective:20",
             "full",
@@ -285,7 +276,6 @@ mod tests {
             "move:16:",
             "move:0:48",
             "move:16:48:48",
-            "turns:3",
             "selective:101",
             "head+selective:101",
             "full:1",
