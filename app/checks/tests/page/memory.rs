@@ -130,7 +130,7 @@ fn a_chat_in_a_slot_can_be_kept_ready_for_another_time() {
     page.click("@to-memory");
     page.until("it is saved and hot", "one('@file .state.hot')");
     let options = page.texts("@file select option");
-    assert_eq!(options, ["while there is room", "a day", "an hour", "5 minutes"]);
+    assert_eq!(options, ["while there is room", "1 day", "1 hour", "5 minutes"]);
 
     page.put("@file select", "extended");
 

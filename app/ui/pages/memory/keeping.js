@@ -9,9 +9,7 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** The lifetimes that have a name; others are written in the largest unit that divides them: 36 hours. */
-const NAMED = new Map([[5 * MINUTE, "keep.minutes"], [HOUR, "keep.hour"], [DAY, "keep.day"]]);
-
+/** A lifetime is written in the largest unit that divides it: 36 hours. */
 const UNITS = [["day", DAY], ["hour", HOUR], ["minute", MINUTE], ["second", 1]];
 
 /** `lifetimes`: seconds by class, null where only the quota ends it; `undefined` from an older daemon. */
@@ -19,7 +17,6 @@ export const keepOptions = (lifetimes) => TTL_CLASSES.map((name) => [name, keepN
 
 function keepName(seconds) {
   if (seconds == null) return t("keep.room");
-  if (NAMED.has(seconds)) return t(NAMED.get(seconds));
   const [unit, length] = UNITS.find(([, length]) => seconds % length === 0);
   return formatter(Intl.NumberFormat, { style: "unit", unit, unitDisplay: "long" }).format(seconds / length);
 }
