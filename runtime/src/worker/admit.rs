@@ -348,12 +348,8 @@ impl Worker<'_> {
             slot.answered = run; // It ended without an answer; what it computed is exported.
         }
         slot.turn_ended(&turn);
-        let is_stale = slot.is_stale();
         if turn.is_restoring() {
             self.drop_half_restored(index);
-        }
-        if is_stale {
-            self.record_class_of_empty(index);
         }
         turn.phase = Phase::Prefill; // Cancels a fetch, before its use is reported as ended.
         self.slot_may_be_free = true;

@@ -159,8 +159,6 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let mut turn = slot.turn.take().expect("the slot runs a turn");
         slot.turn_preempted(&turn);
-        turn.request.keep.class = slot.keep.class; // It may have been set during the turn.
-        let is_stale = slot.is_stale();
         if let Phase::Decoding(sampled) = &turn.phase {
             turn.request.prompt = [slot.timeline.tokens(), sampled].concat();
         }
@@ -170,9 +168,6 @@ impl Worker<'_> {
         (turn.stalled, turn.is_refused) = (None, false);
         if restores {
             self.drop_half_restored(index); // A snapshot of them would be of no state.
-        }
-        if is_stale {
-            self.record_class_of_empty(index);
         }
         turn.report_waiting();
         self.core.counters.preempted += 1;

@@ -259,15 +259,6 @@ impl Worker<'_> {
         self.core.tiers.record(record, &timeline, options).is_ok()
     }
 
-    /// Records the class of a slot whose turn has left nothing in its cells: it may have been set while the turn
-    /// restored.
-    pub(super) fn record_class_of_empty(&self, index: usize) {
-        let slot = &self.slots[index];
-        if let Some(class) = slot.keep.class.filter(|_| slot.timeline.is_empty()) {
-            self.record_class(index, class); // `false`: nothing of the conversation was recorded.
-        }
-    }
-
     fn write_record(&mut self, index: usize) {
         let now = self.now();
         let has_blocks = self.backend.has_ranges();

@@ -397,11 +397,6 @@ impl Slot {
         self.saved == Saved::Speculative
     }
 
-    /// Whether something of it is not recorded: tokens, or a class.
-    pub fn is_stale(&self) -> bool {
-        matches!(self.saved, Saved::Stale { .. })
-    }
-
     /// Whether a record is due now: the slot is idle and its answer is computed to the end.
     pub fn needs_record(&self) -> bool {
         self.will_need_record() && self.tail.is_empty()
@@ -409,7 +404,7 @@ impl Slot {
 
     /// The same, once the tail is computed.
     pub fn will_need_record(&self) -> bool {
-        self.is_stale() && self.is_savable() && self.turn.is_none()
+        matches!(self.saved, Saved::Stale { .. }) && self.is_savable() && self.turn.is_none()
     }
 
     /// The conversation that is pinned here; `None` for an anonymous turn.
@@ -456,7 +451,7 @@ impl Slot {
         self.export_end = None;
         self.snapshots.retain(|snapshot| snapshot.position as usize <= len);
         self.held.take_if(|held| held.position > len);
-        if len == 0 && self.is_stale() {
+        if len == 0 && matches!(self.saved, Saved::Stale { .. }) {
             self.saved = Saved::Recorded; // There is nothing left to record.
         }
     }

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
@@ -13,7 +12,6 @@ use hob_slots::store::StoreReader;
 use hob_slots::{Token, TtlClass};
 
 use crate::support::*;
-use crate::write_behind::rigged_disk::{RiggedDisk, on};
 
 /// Some milliseconds a micro-batch.
 fn slow(memory: MemoryKind) -> Arc<dyn Model> {
@@ -69,38 +67,6 @@ fn a_class_that_is_set_while_words_are_typed_is_recorded_also_where_no_answer_fo
         let record = disk.record("chat");
         assert_eq!((record.class, record.tokens), (TtlClass::Short, said), "{memory}");
     }
-}
-
-#[test]
-fn a_class_that_is_set_while_a_turn_restores_is_recorded_also_where_the_turn_is_cancelled() {
-    let (model, disk) = (fake(), Arc::new(RiggedDisk::default()));
-    let directory = tempfile::tempdir().unwrap();
-    let engine = on(&disk, directory.path(), &model, options());
-    let story = tokens(&model, &user(&"hello ".repeat(60)));
-    let said = ask(&engine, request("chat", &story, 8)).timeline;
-    engine.shutdown();
-    drop(engine);
-    assert_ne!(record(directory.path()).class, TtlClass::Short);
-
-    disk.hold_objects.store(true, Ordering::SeqCst);
-    let engine = on(&disk, directory.path(), &model, options());
-    let until = |what: &str, is_so: &dyn Fn() -> bool| {
-        let began = Instant::now();
-        while !is_so() {
-            assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    let turn = engine.submit(request("chat", &then(&model, &said, "go on"), 8)).unwrap();
-    until("a block is read", &|| disk.is_object_held.load(Ordering::SeqCst));
-    assert_eq!(block_on(engine.set_class(name("chat"), TtlClass::Short)), Ok(true));
-    drop(turn);
-    until("the turn is cancelled", &|| status(&engine).counters.cancelled == 1);
-    disk.hold_objects.store(false, Ordering::SeqCst);
-    settle(&engine);
-    engine.shutdown();
-    let record = record(directory.path());
-    assert_eq!((record.class, record.tokens), (TtlClass::Short, said));
 }
 
 #[test]
