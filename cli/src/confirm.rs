@@ -14,11 +14,21 @@ pub fn can_ask(context: &Context) -> bool {
     context.terminal.input && context.terminal.error
 }
 
-/// Asks on standard error, which `--json` leaves to people. `question`: without its question mark.
+/// Asks whether to delete what `shown` names; says that it is kept where the answer is no. `question`: without its
+/// question mark.
 ///
 /// # Errors
 /// When standard input cannot be read.
-pub fn is_confirmed(question: &str) -> Result<bool, Failure> {
+pub fn keeps(question: &str, shown: &str) -> Result<bool, Failure> {
+    let keeps = !is_confirmed(question)?;
+    if keeps {
+        warn(&format!("kept {shown}"));
+    }
+    Ok(keeps)
+}
+
+/// Asks on standard error, which `--json` leaves to people.
+fn is_confirmed(question: &str) -> Result<bool, Failure> {
     let mut error = io::stderr();
     // An error: no one sees the question, and the answer decides all the same.
     let _ = write!(error, "{question}? [y/N] ").and_then(|()| error.flush());

@@ -13,7 +13,7 @@ use crate::client::{Client, path_segment};
 use crate::confirm;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, ago, count, line, plain, warn};
+use crate::output::{Align, Table, ago, count, line, plain};
 
 pub const PATH: &str = "/v1/documents";
 
@@ -133,10 +133,8 @@ fn remove(
     with_each(names, |name| {
         let document = named(client, name)?;
         let shown = line(&document.name, 60);
-        if asks
-            && !confirm::is_confirmed(&format!("remove {shown}, with every KV that contains it"))?
-        {
-            warn(&format!("kept {shown}"));
+        let question = || format!("remove {shown}, with every KV that contains it");
+        if asks && confirm::keeps(&question(), &shown)? {
             return Ok(());
         }
         let answer: Value = client.delete(&format!("{PATH}/{}", document.id))?;

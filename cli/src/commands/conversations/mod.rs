@@ -14,7 +14,7 @@ use crate::confirm;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names::{self, Known};
-use crate::output::{Align, Table, ago, count, line, plain, readiness, state, warn};
+use crate::output::{Align, Table, ago, count, line, plain, readiness, state};
 
 /// List, read, rename, export and delete conversations
 #[derive(clap::Args)]
@@ -183,8 +183,7 @@ fn remove(
     // A daemon that cannot list them deletes the one with the id.
     let known = if asks { names::of_daemon(client).unwrap_or_default() } else { Vec::new() };
     with_each(names, |name| {
-        if asks && !confirm::is_confirmed(&deletion(&known, name))? {
-            warn(&format!("kept {}", line(name, 60)));
+        if asks && confirm::keeps(&deletion(&known, name), &line(name, 60))? {
             return Ok(());
         }
         let answer = names::with_whole(client, name, |id| client.delete::<Value>(&path_of(id)))?;
