@@ -55,6 +55,9 @@ pub struct Options {
     /// Length of a session, in tokens, about.
     #[arg(long)]
     tokens: Option<usize>,
+    /// Sessions of a haystack; more of them narrow the intervals.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=100))]
+    sessions: Option<u8>,
     /// Fewer sessions, of the bundled model alone.
     #[arg(long)]
     quick: bool,
@@ -117,6 +120,8 @@ struct Subjects {
     form: Form,
     embedder: Option<Embedder>,
     recoveries: Vec<Back>,
+    /// Of a kind, if not its own number.
+    sessions: Option<usize>,
     is_quick: bool,
     /// The model must answer with full context: the sessions have a length at which it does.
     is_mastered: bool,
@@ -216,6 +221,7 @@ impl Subjects {
             form,
             embedder,
             recoveries,
+            sessions: options.sessions.map(usize::from),
             is_quick: options.quick,
             is_mastered: !run.is_survey && options.tokens.is_none() && options.haystack.is_none(),
         })
@@ -275,7 +281,7 @@ impl Subjects {
     fn full_context(&self, kind: Kind, tokens: usize) -> Result<Vec<Vec<Outcome>>> {
         let engine = self.engine(tokens, None, Back::Nothing)?;
         let mut all = Vec::new();
-        for seed in 0..kind.sessions(self.is_quick) {
+        for seed in 0..self.sessions.unwrap_or_else(|| kind.sessions(self.is_quick)) {
             match probe::run(&engine, &kind.session(seed, tokens, self.form), None, false)? {
                 Ok(outcomes) => all.push(outcomes),
                 Err(Refused) => bail!("a budget was refused that was not asked for"),
@@ -286,8 +292,8 @@ impl Subjects {
         Ok(all)
     }
 
-    /// How many sessions of a kind are measured, at most.
-    fn sessions(&self, policy: Policy, back: Back) -> usize {
+    /// How many sessions of a kind are measured with a policy and a recovery, at most.
+    fn at_most(&self, policy: Policy, back: Back) -> usize {
         let is_whole = matches!(back, Back::Nothing | Back::ByAll);
         let is_asked_for = self.policies.len() == 1 || policy == Policy::default();
         if is_whole || is_asked_for { usize::MAX } else { OTHERS }
@@ -305,7 +311,7 @@ impl Subjects {
         let mut all = Vec::new();
         for (budget, &(part, _)) in BUDGETS.iter().enumerate() {
             let mut figures = Figures::default();
-            for (seed, full) in full.iter().enumerate().take(self.sessions(policy, back)) {
+            for (seed, full) in full.iter().enumerate().take(self.at_most(policy, back)) {
                 let length = full.last().map_or(0, |outcome| outcome.tokens);
                 let cells = (length as f64 / part) as usize;
                 let embeds = self.embedder.is_some() && back.recovery().1.meaning;
