@@ -243,12 +243,43 @@ fn without_parallel_calls_the_answer_ends_behind_its_first() {
     // Text without a call is free.
     assert_eq!(said(&hobd, "So it is.", one.clone())["message"]["content"], "So it is.");
     // The grammar of the tool cannot be followed, and the answer has one call all the same.
-    let strict = json!({"type": "array", "uniqueItems": true});
-    let parameters = json!({"type": "object", "properties": {"rooms": strict}});
-    let tool = json!({"type": "function", "function":
-        {"name": "light", "strict": true, "parameters": parameters}});
+    let parameters = json!({"type": "object", "properties": {"rooms": {"type": "strange"}}});
+    let tool = json!({"type": "function", "function": {"name": "light", "parameters": parameters}});
     let mut extra = one;
     extra["tools"] = json!([tool]);
     let choice = said(&hobd, &text, extra);
     assert_eq!(choice["message"]["tool_calls"].as_array().map(Vec::len), Some(1), "{choice}");
+}
+
+#[test]
+fn a_strict_tool_that_cannot_be_followed_is_refused_also_where_the_model_chooses() {
+    let (_directory, hobd) = hermes();
+    let named = |name: &str, strict: bool, rooms: Value| {
+        let parameters = json!({"type": "object", "properties": {"rooms": rooms}});
+        let function = json!({"name": name, "strict": strict, "parameters": parameters});
+        json!({"type": "function", "function": function})
+    };
+    let sets =
+        || json!({"type": "array", "items": {"enum": [1]}, "maxItems": 2, "uniqueItems": true});
+    let ask = |tools: Value, choice: &str| {
+        let messages = json!([{"role": "user", "content": "Say this: Hello"}]);
+        let body =
+            json!({"messages": messages, "tools": tools, "tool_choice": choice, "max_tokens": 60});
+        hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
+    };
+    let lists = json!({"type": "array", "items": {"enum": [1]}, "maxItems": 2});
+    for choice in ["auto", "required"] {
+        let refused = ask(json!([named("light", true, sets())]), choice);
+        assert_eq!(refused.status, 400, "{choice}: {}", refused.text());
+        let error = refused.error();
+        assert_eq!((&error["param"], &error["code"]), (&json!("tools"), &json!("grammar")));
+        for tool in [named("light", false, sets()), named("light", true, lists.clone())] {
+            let answer = ask(json!([tool]), choice);
+            assert_eq!(answer.status, 200, "{choice} {tool}: {}", answer.text());
+        }
+    }
+    // A tool that is not strict is offered all the same, and takes no strict one along.
+    let strange = named("lamp", false, json!({"type": "strange"}));
+    let answer = ask(json!([strange, named("light", true, lists)]), "auto");
+    assert_eq!(answer.status, 200, "{}", answer.text());
 }

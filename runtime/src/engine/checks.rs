@@ -60,11 +60,16 @@ impl Engine {
         self.inner.grammars.get_or_init(|| GrammarFactory::new(vocabulary))
     }
 
-    /// `None`: the grammar is optional, and cannot be followed.
+    /// `None`: the grammar is optional, and cannot be followed. If that of its strict tools alone cannot be
+    /// followed either, the request is refused.
     pub(super) fn constrain(&self, grammar: &Grammar) -> Result<Option<Constraint>, TurnError> {
         match self.grammars().start(grammar) {
             Ok(constraint) => Ok(Some(constraint)),
             Err(error) if grammar.is_optional() => {
+                if let Some(strict) = grammar.of_strict_tools() {
+                    let followed = self.grammars().start(&strict);
+                    followed.map_err(|error| TurnError::Grammar(error.to_string()))?;
+                }
                 debug!(%error, "tool calls are not constrained");
                 Ok(None)
             }

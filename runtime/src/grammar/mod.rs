@@ -180,6 +180,12 @@ impl Grammar {
         self.watch.is_some()
     }
 
+    /// What may not be left out of an optional grammar: the calls of its strict tools. `None`: no tool is strict.
+    pub fn of_strict_tools(&self) -> Option<Self> {
+        let Form::Tools(calls) = &self.form else { return None };
+        calls.of_strict().map(|calls| Self { form: Form::Tools(calls), ..self.clone() })
+    }
+
     /// Whether the answer ends behind a call that it begins by itself.
     fn ends_behind_call(&self) -> bool {
         matches!(&self.form, Form::Tools(calls) if calls.is_last())

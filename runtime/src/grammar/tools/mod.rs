@@ -98,6 +98,13 @@ impl ToolCalls {
         lark.finish(&start)
     }
 
+    /// Those of the strict tools alone; `None`: no tool is strict.
+    pub fn of_strict(&self) -> Option<Self> {
+        let is_strict = |tool: &&ToolSignature| tool.strictness == Strictness::Strict;
+        let tools: Vec<ToolSignature> = self.tools.iter().filter(is_strict).cloned().collect();
+        (!tools.is_empty()).then_some(Self { form: self.form, tools, calls: self.calls })
+    }
+
     fn is_begun(&self) -> bool {
         matches!(self.calls, Calls::Begun | Calls::BegunLast)
     }
