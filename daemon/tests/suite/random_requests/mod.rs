@@ -213,19 +213,22 @@ fn no_route_answers_without_the_token_of_today() {
         if path == "/health" {
             continue;
         }
-        for method in METHODS {
-            let refused = |bearer: Option<&str>| {
+        for method in METHODS.iter().chain(&["HEAD", "OPTIONS"]) {
+            let refused = |header: Option<(&str, String)>| {
                 let call = Call::new(hobd.client.address, method, &path);
-                let call = match bearer {
-                    Some(token) => call.header("authorization", &format!("Bearer {token}")),
+                let call = match &header {
+                    Some((name, value)) => call.header(name, value),
                     None => call,
                 };
                 let answer = call.send();
-                assert_eq!(answer.status, 401, "{method} {path} with {bearer:?}");
+                assert_eq!(answer.status, 401, "{method} {path} with {header:?}");
             };
             refused(None);
-            refused(Some("not-the-token-of-this-daemon"));
-            refused(Some(&revoked));
+            for token in ["not-the-token-of-this-daemon", &revoked] {
+                refused(Some(("authorization", format!("Bearer {token}"))));
+                refused(Some(("x-api-key", token.to_owned())));
+                refused(Some(("sec-websocket-protocol", format!("realtime, hob-token.{token}"))));
+            }
         }
     }
 }
