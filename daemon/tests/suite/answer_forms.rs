@@ -156,6 +156,54 @@ fn a_form_that_cannot_be_followed_is_refused_by_name() {
 }
 
 #[test]
+fn parts_of_a_schema_that_cannot_be_followed_are_ignored_unless_it_is_strict() {
+    let world = World::new();
+    for (schema, expected) in [
+        (json!({"type": "string", "format": "password", "pattern": "^[ab]$"}), json!(["a", "b"])),
+        (json!({"type": "string", "pattern": r"^(?!\.)[ab]$"}), json!(["a", "b"])),
+        (
+            json!({"type": "array", "items": {"enum": [1]}, "minItems": 2, "maxItems": 2,
+                "uniqueItems": true}),
+            json!([[1, 1]]),
+        ),
+        (json!({"enum": [3], "type": "integer", "not": {"const": 3}}), json!([3])),
+        (
+            json!({"enum": [3], "type": "integer", "if": {"const": 3}, "then": {"const": 4}}),
+            json!([3]),
+        ),
+        (
+            json!({"type": "array", "items": {"enum": [2]}, "minItems": 1, "maxItems": 1,
+                "contains": {"const": 1}}),
+            json!([[2]]),
+        ),
+        (
+            json!({"type": "object", "properties": {"b": {"enum": [1]}}, "required": ["b"],
+                "propertyNames": {"pattern": "a"}}),
+            json!([{"b": 1}]),
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"enum": [1]}}, "required": ["a"],
+                "dependentRequired": {"a": ["b"]}}),
+            json!([{"a": 1}]),
+        ),
+    ] {
+        let expected = expected.as_array().unwrap();
+        for text in formed(&world, &json!({"json_schema": schema})) {
+            let value: Value =
+                serde_json::from_str(&text).unwrap_or_else(|_| panic!("{schema}: {text}"));
+            assert!(expected.contains(&value), "{schema}: {text}");
+        }
+        let strict =
+            json!({"type": "json_schema", "json_schema": {"schema": schema, "strict": true}});
+        for (path, _) in FORMED.iter().filter(|(_, own)| own.is_none()) {
+            let answer = world.post(path, formed_body(path, &json!({"response_format": strict})));
+            assert_eq!(answer.status, 400, "{path} {schema}: {}", answer.text());
+            assert_eq!(answer.error()["code"], "grammar", "{path} {schema}");
+        }
+    }
+}
+
+#[test]
 fn a_protocols_own_form_is_the_only_one() {
     let world = World::new();
     let schema = json!({"enum": [1, 2]});
