@@ -21,7 +21,7 @@ const WITHOUT_VERSION: [&str; 7] = [
     "/messages",
     "/messages/count_tokens",
 ];
-const WITH_NAMES: [&str; 2] = ["/models", "/responses"];
+const WITH_NAMES: [&str; 3] = ["/conversations", "/models", "/responses"];
 
 /// How paths of other servers end, and what hobd has instead. The first that fits counts.
 const INSTEAD: [(&str, &str); 10] = [
@@ -106,6 +106,8 @@ mod tests {
             ("/models/a/b", Some("/v1/models/a/b")),
             ("/modelsx", None),
             ("/responses", Some("/v1/responses")),
+            ("/conversations", Some("/v1/conversations")),
+            ("/conversations/a%2F/items", Some("/v1/conversations/a%2F/items")),
             ("/responses/resp_1_a/cancel", Some("/v1/responses/resp_1_a/cancel")),
             ("/v1/health/", Some("/health")),
         ] {

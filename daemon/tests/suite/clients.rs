@@ -29,6 +29,11 @@ fn a_path_may_lack_v1_end_with_a_slash_or_have_two() {
     for path in ["/models", "/models/", "/models/fake", "/v1/models/", "/v1/health"] {
         assert_eq!(world.get(path).status, 200, "{path}");
     }
+    // As OpenAI's client makes a conversation, and reads it.
+    let made = world.post("/conversations", json!({})).json();
+    let path = format!("/conversations/{}", made["id"].as_str().unwrap());
+    assert_eq!(world.get(&format!("{path}/items")).json()["data"], json!([]));
+    assert_eq!(world.get("/conversations").status, 200);
     let open = |path| Call::new(world.address, "GET", path).send().status;
     assert_eq!((open("//health/"), open("//v1/models/"), open("/")), (200, 401, 200));
 }
