@@ -1,8 +1,8 @@
 //! Builds llama-server, which `bench peer` compares hobd with, and which some of hobd's tests start. No part of Hob
 //! depends on it.
 //!
-//! - llama.cpp's newest stock source that a package index has, built as Hob builds its own: for generic
-//!   processors with AVX2, without the page and TLS.
+//! - llama.cpp's stock source of the package that hob-fetch pins by its hash, the newest of the index when it was
+//!   pinned. It is built as Hob builds its own: for generic processors with AVX2, without the page and TLS.
 
 use std::path::Path;
 
