@@ -155,7 +155,7 @@ pub struct Cells {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NoEviction {
-    /// `off`, `sliding_window`, `hybrid` or `recurrent`.
+    /// `off`, `sliding_window`, `hybrid`, `recurrent` or `protected`.
     pub reason: Text,
     pub what: Text,
     pub remedy: Text,

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why a conversation stays in its cells, and ends with them. A budget of it does not count.
+/// Why a conversation stays in its cells, and ends with them. A budget of it does not count, except with
+/// [`Self::Protected`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoEviction {
     /// The options say so.
@@ -13,6 +14,8 @@ pub enum NoEviction {
     Hybrid,
     /// The model has a running state, and no cells of tokens.
     Recurrent,
+    /// Blocks may leave, but what has cells at the end of an answer must stay, or could not be saved.
+    Protected,
 }
 
 impl NoEviction {
@@ -23,6 +26,7 @@ impl NoEviction {
             Self::SlidingWindow => "sliding_window",
             Self::Hybrid => "hybrid",
             Self::Recurrent => "recurrent",
+            Self::Protected => "protected",
         }
     }
 
@@ -30,6 +34,9 @@ impl NoEviction {
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Off => "set `eviction` to restore, or start with a larger --ctx",
+            Self::Protected => {
+                "pin fewer messages, raise the budget where there is one, or start with a larger --ctx"
+            }
             _ => "start with a larger --ctx, or use a model with plain attention",
         }
     }
@@ -47,6 +54,10 @@ impl fmt::Display for NoEviction {
             }
             Self::Recurrent => {
                 "the model has a running state in place of cells, from which no part can be taken"
+            }
+            Self::Protected => {
+                "all that has cells must stay (instructions, pinned parts, the newest block), or could not be \
+                 saved"
             }
         })
     }

@@ -12,6 +12,9 @@ import { AnswerText, UserText } from "./text.js";
 import { ToolResults } from "./tool-results.js";
 import { isPinned, textOf } from "./tree.js";
 
+/** By the reason for which nothing leaves the cells; the others are the model's. */
+const WHY_FULL = { off: "newest.full.off", protected: "newest.full.protected" };
+
 /** `siblings`: the variants of the message; `reused`: the tokens that its branch shares with them; `away`: its tokens
     that the model does not see now. */
 export const Message = pure((props) => {
@@ -279,7 +282,7 @@ function EndNotes({ message }) {
   const isCutOff = message.finish?.finish_reason === "length";
   const isFull = message.finish?.hob?.context_full;
   const stays = message.finish?.hob?.cells?.no_eviction?.reason;
-  const whyFull = stays && t(stays === "off" ? "newest.full.off" : "newest.full.model");
+  const whyFull = stays && t(WHY_FULL[stays] ?? "newest.full.model");
   return html`
     ${isInterrupted && html`<span data-test="interrupted">${t("message.interrupted")}</span>`}
     ${isCutOff && html`

@@ -90,6 +90,7 @@ mod shared;
 mod slots;
 mod slow_disk;
 mod speech;
+mod spent_cells;
 mod startup;
 mod stop;
 mod tool_forms;

@@ -50,7 +50,7 @@ pub struct CellCounts {
     /// When the turn ended.
     pub resident: usize,
     /// Why nothing could leave, where that mattered: the turn asked for a budget, which did not count, or its
-    /// answer ended with the cells.
+    /// answer ended with the cells, those of a budget or of the cache.
     pub no_eviction: Option<NoEviction>,
 }
 

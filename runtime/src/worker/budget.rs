@@ -55,9 +55,15 @@ impl Worker<'_> {
     }
 
     /// Why nothing could leave the conversation of the slot's turn, where that mattered: it asks for a
-    /// budget, or its answer ends `for_cells`.
+    /// budget that does not count, or its answer ends `for_cells`. An answer that reaches the trained context
+    /// does not end for them.
     pub(super) fn no_eviction(&self, index: usize, for_cells: bool) -> Option<NoEviction> {
         let (options, model) = (&self.core.options, self.core.model.facts());
+        if options.evicts(model) {
+            let tokens = self.slots[index].timeline.len() + 1;
+            let ends = for_cells && tokens < options.conversation_tokens(model);
+            return ends.then_some(NoEviction::Protected);
+        }
         let asks =
             self.slots[index].turn.as_ref().is_some_and(|turn| turn.request.budget.is_some());
         if asks {
