@@ -102,3 +102,4 @@ mod voice;
 mod warm;
 mod watching;
 mod weights;
+mod with_holes;
