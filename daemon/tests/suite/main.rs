@@ -69,6 +69,7 @@ mod profile_editing;
 mod profiles;
 mod progress;
 mod proxied;
+mod put_aside;
 mod random_requests;
 mod random_templates;
 mod read_ahead;
