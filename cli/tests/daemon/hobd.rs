@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use hob_testkit::{Hobd, Launch};
+use hob_testkit::{Hobd, Launch, wait};
 use serde_json::{Value, json};
 
 use super::common::Home;
@@ -126,6 +126,11 @@ fn a_conversation_longer_than_its_cells_says_what_was_brought_back_for_an_answer
     for words in ["It is longer than its cells.", "  left: no room  ", "  cells  "] {
         assert!(explained.contains(words), "{words}: {explained}");
     }
+    // Its record is written behind the answer.
+    wait::until("`hob slots show` names what is away", || {
+        let shown = home.hob(&["slots", "show", "room", "--all"]).out;
+        (shown.contains("tokens away") && shown.contains("  away")).then_some(())
+    });
 }
 
 #[test]
