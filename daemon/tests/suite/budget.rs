@@ -95,13 +95,16 @@ fn a_completion_may_have_more_tokens_than_the_cache_has_cells() {
     let directory = tempfile::tempdir().unwrap();
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
     let hobd = launch.args(["--model", "fake", "--ctx", "512", "--slots", "1"]).start();
-    for key in [Value::Null, json!("story")] {
+    for (key, budget, cells) in
+        [(Value::Null, None, 512), (json!("story"), None, 512), (Value::Null, Some(300), 300)]
+    {
         let body = json!({"prompt": "Once upon a time", "conversation": key, "temperature": 0,
-            "max_tokens": 700, "ignore_eos": true});
+            "max_tokens": 700, "ignore_eos": true, "hob": {"budget": budget}});
         let answer = hobd.client.post("/v1/completions", &body);
         assert_eq!(answer["usage"]["completion_tokens"], 700, "{answer}");
         assert_eq!(answer["hob"]["context_full"], false, "{answer}");
-        assert!(answer["hob"]["cells"]["peak"].as_u64().unwrap() <= 512, "{answer}");
+        assert_eq!(answer["hob"]["cells"]["budget"], cells, "{answer}");
+        assert!(answer["hob"]["cells"]["peak"].as_u64().unwrap() <= cells, "{answer}");
     }
 }
 

@@ -70,3 +70,13 @@ fn nothing_is_discarded_in_its_place_and_other_turns_are_answered() {
     let answer = world.post(CHAT, private);
     assert_eq!(answer.status, 200, "what stays in memory waits for no disk: {}", answer.text());
 }
+
+#[test]
+fn a_conversation_that_fills_the_cache_ends_in_the_same_way() {
+    let plan = Plan::new().disk_takes_nothing(Duration::from_millis(50));
+    let world = plan.learned_prefixes(0).context_tokens(512).start();
+    let without_budget = json!({"conversation": "chat", "hob": {}});
+    let refused = world.post(CHAT, long(without_budget));
+    assert_eq!((refused.status, &refused.error()["code"]), (503, &json!("disk_too_slow")));
+    assert_eq!(world.status().counters.dropped_tokens, 0);
+}
