@@ -155,7 +155,7 @@ pub struct Cells {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NoEviction {
-    /// `off`, `sliding_window`, `hybrid`, `recurrent` or `protected`.
+    /// `off`, `sliding_window`, `hybrid`, `recurrent`, `protected` or `memory`.
     pub reason: Text,
     pub what: Text,
     pub remedy: Text,

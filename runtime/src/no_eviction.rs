@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Why a conversation stays in its cells, and ends with them. A budget of it does not count, except with
-/// [`Self::Protected`].
+/// [`Self::Protected`] and [`Self::Memory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoEviction {
     /// The options say so.
@@ -16,6 +16,8 @@ pub enum NoEviction {
     Recurrent,
     /// Blocks may leave, but what has cells at the end of an answer must stay, or could not be saved.
     Protected,
+    /// Blocks may leave, and have to stay in memory, whose budget such blocks use up.
+    Memory,
 }
 
 impl NoEviction {
@@ -27,6 +29,7 @@ impl NoEviction {
             Self::Hybrid => "hybrid",
             Self::Recurrent => "recurrent",
             Self::Protected => "protected",
+            Self::Memory => "memory",
         }
     }
 
@@ -36,6 +39,10 @@ impl NoEviction {
             Self::Off => "set `eviction` to restore, or start with a larger --ctx",
             Self::Protected => {
                 "pin fewer messages, raise the budget where there is one, or start with a larger --ctx"
+            }
+            Self::Memory => {
+                "raise `memory_budget_bytes`, or name a conversation that is not private, whose KV goes to \
+                 the disk"
             }
             _ => "start with a larger --ctx, or use a model with plain attention",
         }
@@ -58,6 +65,10 @@ impl fmt::Display for NoEviction {
             Self::Protected => {
                 "all that has cells must stay (instructions, pinned parts, the newest block), or could not be \
                  saved"
+            }
+            Self::Memory => {
+                "KV of private conversations, and of requests without a cache key, stays in memory, where \
+                 `memory_budget_bytes` is used up"
             }
         })
     }

@@ -13,7 +13,11 @@ import { ToolResults } from "./tool-results.js";
 import { isPinned, textOf } from "./tree.js";
 
 /** By the reason for which nothing leaves the cells; the others are the model's. */
-const WHY_FULL = { off: "newest.full.off", protected: "newest.full.protected" };
+const WHY_FULL = {
+  memory: "newest.full.memory",
+  off: "newest.full.off",
+  protected: "newest.full.protected",
+};
 
 /** `siblings`: the variants of the message; `reused`: the tokens that its branch shares with them; `away`: its tokens
     that the model does not see now. */

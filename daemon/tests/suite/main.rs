@@ -52,6 +52,7 @@ mod lossy;
 mod made_models;
 mod malformed;
 mod memory;
+mod memory_alone;
 mod messages;
 mod models;
 mod no_eviction;

@@ -257,6 +257,7 @@ impl Worker<'_> {
             has_left: false,
             stalled: None,
             is_refused: false,
+            lacks_memory: false,
             adds_nothing: false,
         }
     }

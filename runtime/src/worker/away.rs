@@ -2,7 +2,8 @@
 //!
 //! - A block leaves once its bytes are in the tiers. Its tokens stay in the timeline, so positions stay
 //!   what they are. What is computed meanwhile does not see it, see [`hob_slots::lineage`].
-//! - While too much waits for the disk, no block leaves that it does not have.
+//! - While too much waits for the disk, no block leaves that it does not have. Nor does one that has to stay in
+//!   memory while such blocks use up its budget.
 //! - A block that is away and that the tiers have lost is computed again at the conversation's next turn.
 //! - `recall` brings blocks back; `notes` says what of them stays where they do not come back.
 
@@ -58,7 +59,7 @@ impl Worker<'_> {
             return 0;
         }
         if let Some(turn) = &mut self.slots[index].turn {
-            turn.is_refused = false;
+            (turn.is_refused, turn.lacks_memory) = (false, false);
         }
         let began = Instant::now();
         let mut facts = self.block_facts(index, frees);
@@ -176,6 +177,8 @@ impl Worker<'_> {
         let is_held = self.core.tiers.hold(Exported { conversation, id, after, object, usage });
         if is_held {
             slot.held_blocks.push(block.id);
+        } else if let Some(turn) = &mut slot.turn {
+            turn.lacks_memory = true;
         }
         is_held
     }

@@ -60,9 +60,11 @@ impl Worker<'_> {
     pub(super) fn no_eviction(&self, index: usize, for_cells: bool) -> Option<NoEviction> {
         let (options, model) = (&self.core.options, self.core.model.facts());
         if options.evicts(model) {
-            let tokens = self.slots[index].timeline.len() + 1;
-            let ends = for_cells && tokens < options.conversation_tokens(model);
-            return ends.then_some(NoEviction::Protected);
+            let slot = &self.slots[index];
+            let ends = for_cells && slot.timeline.len() + 1 < options.conversation_tokens(model);
+            let lacks_memory = slot.turn.as_ref().is_some_and(|turn| turn.lacks_memory);
+            let why = if lacks_memory { NoEviction::Memory } else { NoEviction::Protected };
+            return ends.then_some(why);
         }
         let asks =
             self.slots[index].turn.as_ref().is_some_and(|turn| turn.request.budget.is_some());
@@ -177,12 +179,14 @@ impl Worker<'_> {
         if let Err(error) = check(&facts, turn.request.prompt.len(), own, &self.core.options) {
             return error;
         }
-        let spent = |what| {
-            format!(
-                "{what} of {budget} cells is spent, and no block could be saved to make room: see the log \
-                 for why"
-            )
+        let why = match turn.lacks_memory {
+            true => {
+                let why = NoEviction::Memory;
+                format!("{why}: {}", why.remedy())
+            }
+            false => "no block could be saved to make room: see the log for why".to_owned(),
         };
+        let spent = |what| format!("{what} of {budget} cells is spent, and {why}");
         match own {
             Some(_) => TurnError::BudgetTooSmall(spent("a budget")),
             None => TurnError::CacheTooSmall {
