@@ -9,7 +9,7 @@ use hob_testkit::{Client, Hobd, Launch, Process, Signal, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::{computed, text};
+use crate::common::{computed, text, user};
 
 /// What the fake model reads at 250 tokens a second, so that a fetch is quicker.
 const SLOW: &str = "Read this slowly: ";
@@ -137,6 +137,35 @@ fn a_copy_an_import_and_an_edit_are_there_through_another_daemon_before_a_turn()
     assert_eq!(edited.status, 200, "{}", edited.text());
     world.until_published(&first.client, 4);
     assert_eq!(messages(&world.start("three").client, "brought"), 3);
+}
+
+#[test]
+fn a_conversation_longer_than_its_budget_is_taken_over_with_what_is_away() {
+    const BUDGET: u64 = 400;
+    let world = World::new();
+    let (first, second) = (world.start("one"), world.start("two"));
+    let ask = |client: &Client, text: &str| {
+        client.chat(&json!({
+            "conversation": "talk", "hob": {"append": true, "budget": BUDGET}, "temperature": 0,
+            "max_tokens": 12, "messages": [user(text)],
+        }))
+    };
+    for n in 0..12 {
+        ask(&first.client, &format!("Question {n} is about number {} alone.", n * 7919));
+        world.until_published(&first.client, n + 1);
+    }
+    drop(first);
+
+    let answer = ask(&second.client, "Go on.");
+    let tokens = &answer["hob"]["tokens"];
+    assert!(tokens["away"].as_u64().unwrap() > 100, "the holes are not filled: {answer}");
+    assert!(tokens["disk"].as_u64().unwrap() > 100, "what has cells is read: {answer}");
+    assert!(computed(&answer) < 100, "nothing is read again: {answer}");
+    assert!(answer["hob"]["cells"]["peak"].as_u64().unwrap() <= BUDGET, "{answer}");
+    let answer = ask(&second.client, "What was question 2 about, the one about number 15838?");
+    let moved = answer["hob"]["moved"].as_array().unwrap();
+    assert!(moved.iter().any(|moved| moved["way"] == "back"), "{answer}");
+    assert!(computed(&answer) < 150, "{answer}");
 }
 
 #[test]
