@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::Parser;
 use hob_config::{DaemonFlags, Key, Resolved, Settings, Sources, UserDirs};
+use hob_daemon::startup::StartedBy;
 use tempfile::TempDir;
 
 /// Local chats that reopen in an instant
@@ -20,9 +21,17 @@ pub struct Args {
     /// Test the app itself: open the window, chat, restart the daemon, resume the chat, print timings
     #[arg(long)]
     pub smoke_test: bool,
+    /// For the app itself: it was executed again because its engine hung
+    #[arg(long, hide = true)]
+    restarted: bool,
 }
 
 impl Args {
+    /// A process that `program::restart` has started has the command line of the process before.
+    pub fn started_by(&self) -> StartedBy {
+        if self.restarted { StartedBy::Hob } else { StartedBy::User }
+    }
+
     /// A temporary data directory for the self-test, unless one is named.
     pub fn scratch(&self) -> Result<Option<TempDir>> {
         if !self.smoke_test || self.flags.0.get(Key::DataDir).is_some() {
@@ -71,6 +80,15 @@ mod tests {
         assert_eq!(at("/a"), at("/a"));
         assert_ne!(at("/a"), at("/b"));
         assert!(at(&"/long".repeat(100)).len() < 240);
+    }
+
+    #[test]
+    fn the_app_knows_that_it_has_executed_itself_again() {
+        let started_by = |flags: &[&str]| {
+            Args::parse_from(["hob-desktop"].iter().chain(flags).copied()).started_by()
+        };
+        assert_eq!(started_by(&["--hidden"]), StartedBy::User);
+        assert_eq!(started_by(&["--hidden", crate::shell::program::RESTARTED]), StartedBy::Hob);
     }
 
     #[test]

@@ -92,7 +92,7 @@ fn build(args: &Args, resolved: Resolved, started: Instant) -> Result<App> {
     let settings = SettingsFile::in_dir(&resolved.settings.data_dir);
     let folder = ModelsFolder::in_dir(&resolved.settings.data_dir);
     let instance = args::instance(&resolved);
-    let (hidden, smoke) = (args.hidden, args.smoke_test);
+    let (hidden, smoke, started_by) = (args.hidden, args.smoke_test, args.started_by());
     let app = tauri::Builder::default()
         .plugin(
             tauri_plugin_single_instance::Builder::new()
@@ -125,7 +125,7 @@ fn build(args: &Args, resolved: Resolved, started: Instant) -> Result<App> {
             app.manage(folder);
             app.manage(Requests::default());
             app.manage(Ending::default());
-            app.manage(Backend::start(resolved));
+            app.manage(Backend::start(resolved, started_by));
             let has_tray = tray::open(app.handle(), &strings);
             if has_tray {
                 app.state::<SettingsFile>().set_has_tray();

@@ -5,6 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context, Error, Result};
 
+/// The flag by which a process knows that [`restart`] has started it.
+pub const RESTARTED: &str = "--restarted";
+
 /// This program with its arguments.
 pub fn command() -> Result<Command> {
     let this = env::current_exe().context("cannot find this program again")?;
@@ -23,7 +26,12 @@ pub fn command() -> Result<Command> {
 pub fn restart() -> Error {
     use std::os::unix::process::CommandExt;
     match command() {
-        Ok(mut command) => Error::new(command.exec()).context("cannot start this program again"),
+        Ok(mut command) => {
+            if !env::args_os().any(|argument| argument == RESTARTED) {
+                command.arg(RESTARTED);
+            }
+            Error::new(command.exec()).context("cannot start this program again")
+        }
         Err(error) => error,
     }
 }

@@ -11,7 +11,7 @@ use hob_config::{DaemonFlags, Resolved, Settings, Sources, UserDirs};
 use hob_daemon::clock::{MOVED_CLOCK_VARIABLE, ProcessTime};
 use hob_daemon::crashes::Crashes;
 use hob_daemon::startup::supervise;
-use hob_daemon::startup::{self, Ending, Listen, ModelSwitch, StopSignal};
+use hob_daemon::startup::{self, Ending, Listen, ModelSwitch, StartedBy, StopSignal};
 use hob_models::published::Published;
 
 /// For tasks that still run after all KV is saved, before a restart.
@@ -97,7 +97,10 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
         let address = resolved.settings.listen;
         return supervise::run(address, &arguments.collect::<Vec<_>>()).map(code);
     }
-    let mut model_switch = ModelSwitch::new(resolved).with_time(process_time());
+    // The first child of a supervisor has the command line that the user has just typed.
+    let is_restart = args.supervised.is_some_and(|crashes| crashes > 0);
+    let started_by = if is_restart { StartedBy::Hob } else { StartedBy::User };
+    let mut model_switch = ModelSwitch::new(resolved, started_by).with_time(process_time());
     if let Some(published) = published_by_test()? {
         model_switch = model_switch.with_fetchable(published);
     }

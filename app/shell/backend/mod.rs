@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result};
 use hob_config::Resolved;
-use hob_daemon::startup::{self, ModelSwitch};
+use hob_daemon::startup::{self, ModelSwitch, StartedBy};
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::sync::{mpsc, watch};
@@ -47,14 +47,14 @@ pub struct Backend {
 
 impl Backend {
     /// Starts the thread and returns at once.
-    pub fn start(resolved: Resolved) -> Self {
+    pub fn start(resolved: Resolved, started_by: StartedBy) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let starting = Phase::Starting { what: Activity::Opening, percent: None };
         let (publish_phase, phases) = watch::channel(starting);
         let (publish_transport, transports) = watch::channel(None);
         let publisher = Publisher { phases: publish_phase, transports: publish_transport };
         let thread = thread::Builder::new().name("hob-backend".to_owned());
-        let thread = thread.spawn(move || run(resolved, inbox, &publisher));
+        let thread = thread.spawn(move || run(resolved, started_by, inbox, &publisher));
         let thread = Mutex::new(Some(thread.expect("the system can start a thread")));
         Self { orders, phases, transports, thread }
     }
@@ -85,9 +85,14 @@ impl Backend {
 }
 
 /// Runs one lifecycle after the other.
-fn run(resolved: Resolved, mut orders: UnboundedReceiver<Order>, publisher: &Publisher) {
+fn run(
+    resolved: Resolved,
+    started_by: StartedBy,
+    mut orders: UnboundedReceiver<Order>,
+    publisher: &Publisher,
+) {
     let settings = resolved.settings.clone();
-    let model_switch = Arc::new(Mutex::new(ModelSwitch::new(resolved)));
+    let model_switch = Arc::new(Mutex::new(ModelSwitch::new(resolved, started_by)));
     let lock = || model_switch.lock();
     let mut address: Option<SocketAddr> = None;
     let mut took_over = false;

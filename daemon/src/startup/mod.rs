@@ -66,7 +66,7 @@ pub use daemon::{Daemon, open, open_with};
 pub use engine::{AlreadyRunning, Overrides};
 pub use hob_runtime::backend::heap::bound_arenas;
 pub use model::Loaded;
-pub use model_switch::ModelSwitch;
+pub use model_switch::{ModelSwitch, StartedBy};
 pub use stop::StopSignal;
 
 /// Exit code of a daemon that served and ended by a fault: it can be started again.

@@ -4,6 +4,8 @@
 //! - If the model does not load with what a client chose, the settings before are in force again, and
 //!   the failure is reported.
 //! - A choice is written to the configuration file only once the model is loaded with it.
+//! - A switch that the process before has left is not made where the user starts hobd with a flag or a variable that
+//!   sets one of its settings to another value.
 
 use std::time::Duration;
 
@@ -18,6 +20,15 @@ use crate::crashes::{Crash, Crashes};
 use crate::models::{Fetcher, SwitchFailure};
 use crate::settings::{Changes, LiveSettings};
 use crate::storage::quota::DiskQuota;
+
+/// Who has started this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartedBy {
+    /// The user, or a program of the system. The command line is as new as the start.
+    User,
+    /// The process before, or its supervisor, with the command line of the process before.
+    Hob,
+}
 
 /// The settings of a daemon that may restart with others.
 pub struct ModelSwitch {
@@ -54,7 +65,7 @@ impl Pending {
 
 impl ModelSwitch {
     /// With the switch that the process before has left to this one.
-    pub fn new(resolved: Resolved) -> Self {
+    pub fn new(resolved: Resolved, started_by: StartedBy) -> Self {
         let left = deferred_switch::take(&resolved.settings.data_dir);
         let mut new = Self {
             quota: DiskQuota::new(&resolved),
@@ -67,10 +78,28 @@ impl ModelSwitch {
             after_crash: false,
             private: None,
         };
-        if let Some(changes) = left {
-            new.switch(changes);
+        let Some(changes) = left else { return new };
+        match new.overridden(&changes).filter(|_| started_by == StartedBy::User) {
+            None => new.switch(changes),
+            Some((model, message)) => {
+                tracing::warn!(%model, message, "the switch was not made");
+                new.fail(&model, message);
+            }
         }
         new
+    }
+
+    /// Why a start of the user does not make this switch, and the model of the switch.
+    fn overridden(&self, changes: &Changes) -> Option<(ModelChoice, String)> {
+        let now = self.resolved();
+        let chosen = now.with(changes).ok()?; // An error: `switch` reports it.
+        let message = changes.iter().find_map(|(key, _)| {
+            let differs = now.entries[*key as usize].value != chosen.entries[*key as usize].value;
+            let origin = now.fixed(*key).filter(|_| differs)?;
+            let name = key.name();
+            Some(format!("the {origin} sets `{name}` of this start, and nothing was changed"))
+        })?;
+        Some((chosen.settings.model, message))
     }
 
     /// Reads other clocks than the system's.
@@ -237,8 +266,20 @@ mod tests {
     }
 
     fn model_switch(root: &std::path::Path) -> ModelSwitch {
-        let sources = Sources::gather(UserDirs::under(root), [], Flags::default()).unwrap();
-        ModelSwitch::new(Settings::resolve(&sources).unwrap())
+        with_flags(root, &[], StartedBy::User)
+    }
+
+    fn with_flags(
+        root: &std::path::Path,
+        set: &[(Key, &str)],
+        started_by: StartedBy,
+    ) -> ModelSwitch {
+        let mut flags = Flags::default();
+        for (key, value) in set {
+            flags.set(*key, *value);
+        }
+        let sources = Sources::gather(UserDirs::under(root), [], flags).unwrap();
+        ModelSwitch::new(Settings::resolve(&sources).unwrap(), started_by)
     }
 
     #[test]
@@ -274,6 +315,34 @@ mod tests {
         loads.loaded();
         let file = loads.resolved().config_file();
         assert_eq!(fs::read_to_string(&file).unwrap(), "model = \"small\"\n");
+    }
+
+    #[test]
+    fn a_flag_of_the_users_start_goes_before_a_switch_that_the_process_before_has_left() {
+        let root = tempfile::tempdir().unwrap();
+        let data_dir = model_switch(root.path()).resolved().settings.data_dir;
+        let left = vec![(Key::Model, "big".to_owned()), (Key::Ctx, "4096".to_owned())];
+        let start = |set: &[(Key, &str)], started_by| {
+            deferred_switch::leave(&data_dir, &left);
+            let new = with_flags(root.path(), set, started_by);
+            let resolved = new.resolved().settings;
+            let why = new.failure().map(|failure| failure.message.clone());
+            ((resolved.model.to_string(), resolved.ctx.tokens()), why)
+        };
+        let of_flag = [(Key::Model, "of-flag")];
+        let (now, why) = start(&of_flag, StartedBy::User);
+        assert_eq!(now, ("of-flag".to_owned(), None));
+        let expected = "the flag --model sets `model` of this start, and nothing was changed";
+        assert_eq!(why.as_deref(), Some(expected));
+        assert_eq!(
+            deferred_switch::take(&data_dir),
+            None,
+            "the start after it does not make it either"
+        );
+        let big = (("big".to_owned(), Some(4096)), None);
+        assert_eq!(start(&of_flag, StartedBy::Hob), big, "hobd has kept its command line");
+        let same = [(Key::Model, "big"), (Key::Threads, "1")];
+        assert_eq!(start(&same, StartedBy::User), big, "no flag says otherwise");
     }
 
     #[test]
@@ -350,10 +419,8 @@ mod tests {
     #[test]
     fn a_model_chosen_over_a_flag_runs_and_leaves_the_file_unchanged() {
         let root = tempfile::tempdir().unwrap();
-        let mut flags = Flags::default();
-        flags.set(Key::Model, "of-flag");
-        let sources = Sources::gather(UserDirs::under(root.path()), [], flags).unwrap();
-        let mut model_switch = ModelSwitch::new(Settings::resolve(&sources).unwrap());
+        let of_flag = [(Key::Model, "of-flag")];
+        let mut model_switch = with_flags(root.path(), &of_flag, StartedBy::User);
         model_switch.switch(model("small"));
         model_switch.loaded();
         assert_eq!(model_switch.resolved().settings.model.to_string(), "small");

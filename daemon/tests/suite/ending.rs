@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use hob_daemon::startup::{self, Ending, ModelSwitch, OnHang};
+use hob_daemon::startup::{self, Ending, ModelSwitch, OnHang, StartedBy};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -15,7 +15,8 @@ fn the_caller_is_told_once_that_a_daemon_closes() {
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let daemon = {
         let _inside = runtime.enter();
-        let mut model_switch = ModelSwitch::new(Plan::new().resolved(directory.path()));
+        let resolved = Plan::new().resolved(directory.path());
+        let mut model_switch = ModelSwitch::new(resolved, StartedBy::User);
         let mut report = |_| ControlFlow::Continue(());
         startup::open(&mut model_switch, listener, &mut report).unwrap()
     };

@@ -148,3 +148,20 @@ fn the_page_may_choose_another_model_than_the_flag_for_this_run() {
     let hobd = home.start();
     assert_eq!(hobd.client.get("/v1/status")["model"], "fake", "the flag chooses at each start");
 }
+
+#[test]
+fn a_flag_of_a_start_goes_before_a_switch_that_a_hang_has_left() {
+    for arguments in [&[][..], &["--supervise"]] {
+        let home = Home::on_fake().with(arguments);
+        let left = home.path().join("data/switch.json");
+        fs::create_dir_all(left.parent().unwrap()).unwrap();
+        fs::write(&left, r#"[["model", "fake:second"]]"#).unwrap();
+        let hobd = home.start();
+        let status = hobd.client.get("/v1/status");
+        assert_eq!(status["model"], "fake");
+        let error = &status["switch_error"];
+        assert_eq!(error["model"], "fake:second");
+        assert!(error["message"].as_str().unwrap().contains("flag --model"), "{error}");
+        assert!(!left.exists(), "no later start makes it");
+    }
+}

@@ -9,7 +9,7 @@ use hob_daemon::clock::ProcessTime;
 use hob_daemon::http::serve::serve;
 use hob_daemon::parts::Parts;
 use hob_daemon::profiles::{ProfileChange, ProfileStatus};
-use hob_daemon::startup::{self, ModelSwitch};
+use hob_daemon::startup::{self, ModelSwitch, StartedBy};
 use hob_daemon::watch::{self, Change, Mode};
 use hob_runtime::Engine;
 use hob_slots::{AdjustedTime, ConversationId, Token};
@@ -57,7 +57,7 @@ impl World {
         let address = listener.local_addr().unwrap();
         let daemon = {
             let _inside = runtime.enter();
-            let mut model_switch = ModelSwitch::new(resolved);
+            let mut model_switch = ModelSwitch::new(resolved, StartedBy::User);
             if has_clock {
                 let clock = ProcessTime::moved_by(directory.join("clock"));
                 model_switch = model_switch.with_time(clock);
