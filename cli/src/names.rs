@@ -13,6 +13,30 @@ use crate::output::{line, plain};
 /// Candidates that a failure lists.
 const MAX_LISTED: usize = 5;
 
+/// The conversation that a command is about.
+#[derive(clap::Args)]
+pub struct Named {
+    /// The conversation: its id, its title, or the beginning of one
+    #[arg(required_unless_present = "last")]
+    conversation: Option<String>,
+
+    /// The most recently used conversation
+    #[arg(long, conflicts_with = "conversation")]
+    last: bool,
+}
+
+impl Named {
+    /// `None`: the most recently used one.
+    pub fn name(&self) -> Option<&str> {
+        self.conversation.as_deref()
+    }
+
+    /// The name; for the most recently used conversation of the daemon, its id.
+    pub fn name_or_last(&self, client: &Client) -> Result<String, Failure> {
+        self.conversation.clone().map_or_else(|| last(client), Ok)
+    }
+}
+
 /// A conversation that may be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {

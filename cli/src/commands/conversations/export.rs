@@ -12,20 +12,15 @@ use super::path_of;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::names;
+use crate::names::{self, Named};
 use crate::output::{line, plain, size};
 use crate::part::Part;
 
 /// Write a conversation to a file, which `hob import` reads
 #[derive(clap::Args)]
 pub struct Args {
-    /// The conversation: its id, its title, or the beginning of one
-    #[arg(required_unless_present = "last")]
-    conversation: Option<String>,
-
-    /// The most recently used conversation
-    #[arg(long, conflicts_with = "conversation")]
-    last: bool,
+    #[command(flatten)]
+    conversation: Named,
 
     /// The file to write: .json has every branch, .md the one used last, .tar the KV too
     #[arg(long, short, value_name = "FILE")]
@@ -46,7 +41,7 @@ pub fn run(args: &Args, client: &Client, context: &mut Context) -> Result<(), Fa
         let path = output.display();
         return Err(Failure::Usage(format!("{path} exists already; --force replaces it")));
     }
-    let name = args.conversation.clone().map_or_else(|| names::last(client), Ok)?;
+    let name = args.conversation.name_or_last(client)?;
     let answer = names::with_id(client, &name, |id| {
         client.reader(&format!("{}/export?format={format}", path_of(id)))
     })?;

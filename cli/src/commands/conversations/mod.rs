@@ -13,7 +13,7 @@ use crate::client::{self, Client, path_segment};
 use crate::confirm;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::names::{self, Known};
+use crate::names::{self, Known, Named};
 use crate::output::{Align, Table, ago, count, line, plain, readiness, state};
 
 /// List, read, rename, export and delete conversations
@@ -43,14 +43,7 @@ enum Action {
     #[command(visible_alias = "ls")]
     List(Listing),
     /// Print the messages of a conversation
-    Show {
-        /// The conversation: its id, its title, or the beginning of one
-        #[arg(required_unless_present = "last")]
-        conversation: Option<String>,
-        /// The most recently used conversation
-        #[arg(long, conflicts_with = "conversation")]
-        last: bool,
-    },
+    Show(Named),
     /// Change the title of a conversation
     Rename {
         /// The conversation: its id, its title, or the beginning of one
@@ -78,9 +71,8 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     match &args.action {
         None => list(&client, &args.listing, context),
         Some(Action::List(listing)) => list(&client, listing, context),
-        Some(Action::Show { conversation, .. }) => {
-            let name = conversation.clone().map_or_else(|| names::last(&client), Ok)?;
-            show(&client, &name, context)
+        Some(Action::Show(conversation)) => {
+            show(&client, &conversation.name_or_last(&client)?, context)
         }
         Some(Action::Rename { conversation, title }) => {
             rename(&client, conversation, title, context)

@@ -18,7 +18,7 @@ use self::parts::{Part, Parts};
 use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::names::label;
+use crate::names::{Named, label};
 use crate::output::{Align, Table, ago, count, plain, size};
 
 /// Blocks at the beginning and at the end of a shortened list.
@@ -30,13 +30,8 @@ const NO_EVICTION: &str = "none: a window or a running state of the model keeps 
 /// Show the saved KV of one conversation, block by block
 #[derive(clap::Args)]
 pub struct Args {
-    /// The conversation: its id, its title, or the beginning of one
-    #[arg(required_unless_present = "last")]
-    conversation: Option<String>,
-
-    /// The most recently used conversation
-    #[arg(long, conflicts_with = "conversation")]
-    last: bool,
+    #[command(flatten)]
+    conversation: Named,
 
     /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
@@ -61,10 +56,10 @@ struct Saved {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let name = args.conversation.as_deref().unwrap_or("--last");
+    let name = args.conversation.name().unwrap_or("--last");
     let absent = || dir::absent(name, context);
     let reader = dir::reader(context)?.ok_or_else(absent)?;
-    let id = match &args.conversation {
+    let id = match args.conversation.name() {
         Some(name) => named::one(&reader, name, context)?,
         None => named::last(&reader, context)?,
     };
