@@ -126,6 +126,40 @@ fn a_picture_before_the_last_answer_becomes_words() {
     }
 }
 
+/// A client has kept the message in its history.
+#[test]
+fn a_picture_that_was_refused_does_not_refuse_the_next_message() {
+    let world = World::new();
+    let url = "data:image/png;base64,AA==";
+    let source = json!({"type": "base64", "media_type": "image/png", "data": "AA=="});
+    let look = |picture: Value| json!({"role": "user", "content": [{"type": "text", "text": "Look"}, picture]});
+    for (path, list, look) in [
+        (
+            "/v1/chat/completions",
+            "messages",
+            look(json!({"type": "image_url", "image_url": {"url": url}})),
+        ),
+        ("/v1/messages", "messages", look(json!({"type": "image", "source": source}))),
+        ("/v1/responses", "input", look(json!({"type": "input_image", "image_url": url}))),
+        ("/api/chat", "messages", json!({"role": "user", "content": "Look", "images": ["AA=="]})),
+    ] {
+        let ask = |messages: Value| {
+            let mut body = json!({});
+            body[list] = messages;
+            match path {
+                "/v1/responses" => body["max_output_tokens"] = 16.into(),
+                "/api/chat" => body["stream"] = false.into(),
+                _ => body["max_tokens"] = 4.into(),
+            }
+            world.post(path, body)
+        };
+        let refused = ask(json!([look]));
+        assert_eq!(refused.status, 400, "{path}: {}", refused.text());
+        let answer = ask(json!([look, user("Say this: one")]));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+    }
+}
+
 /// No model has seen it.
 #[test]
 fn a_picture_in_front_of_a_begun_answer_is_refused() {

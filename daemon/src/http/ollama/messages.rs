@@ -2,14 +2,14 @@
 //!
 //! - Arguments of calls are objects in Ollama's form, and texts in OpenAI's.
 //! - Ollama's clients send calls and results without ids: [`CallIds`] gives them some.
-//! - Images are refused, but for those before the last answer: see `wire/message/pictures.rs`.
+//! - Images are refused, but for those before an answer or another message of the user: see `wire/message/pictures.rs`.
 
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
 use crate::wire::call_ids::CallIds;
 use crate::wire::fields::{Fields, unsupported, wrong_type};
-use crate::wire::message::pictures::{SENT_PICTURE, before_last_answer, is_assistants};
+use crate::wire::message::pictures::{SENT_PICTURE, before_newest, is_assistants};
 use crate::wire::message::tool_call;
 
 /// `continues_last`: the request continues the last message.
@@ -19,10 +19,10 @@ use crate::wire::message::tool_call;
 pub fn translated(messages: &[Value], continues_last: bool) -> Result<Vec<Value>, ApiError> {
     let mut calls = CallIds::default();
     let mut read = Vec::with_capacity(messages.len());
-    let answered = before_last_answer(messages, continues_last, is_assistants);
+    let followed = before_newest(messages, continues_last, is_assistants);
     for (n, message) in messages.iter().enumerate() {
         let path = format!("messages[{n}]");
-        read.push(translated_one(message, &path, n < answered, &mut calls)?);
+        read.push(translated_one(message, &path, n < followed, &mut calls)?);
     }
     Ok(read)
 }
@@ -44,15 +44,15 @@ fn has_images(fields: &Fields<'_>) -> Result<bool, ApiError> {
     Ok(fields.list("images")?.is_some_and(|images| !images.is_empty()))
 }
 
-/// `is_answered`: an answer follows the message.
+/// `is_followed`: by an answer, or by another message of the user.
 fn translated_one(
     message: &Value,
     path: &str,
-    is_answered: bool,
+    is_followed: bool,
     calls: &mut CallIds,
 ) -> Result<Value, ApiError> {
     let fields = Fields::of(message, path)?;
-    let has_words = is_answered && fields.string("role")? == Some("user") && has_images(&fields)?;
+    let has_words = is_followed && fields.string("role")? == Some("user") && has_images(&fields)?;
     if !has_words {
         refuse_images(&fields)?;
     }

@@ -1,9 +1,10 @@
 //! Pictures of the user that a history has: words stand in their place.
 //!
-//! - Only those before the last answer: a model that reads pictures has answered them. A client that goes on with Hob
-//!   sends them with each later request; to refuse them would end its chat. The begin of an answer that the request
-//!   continues is none: no model has seen the picture in front of it.
-//! - Those behind it are left to be refused: the user learns why, and can say in words what they show.
+//! - Only those before the last answer, and those before the user's last message. To the former a model that reads
+//!   pictures has answered, the latter were refused when they were the newest, and the user went on. A client sends
+//!   both with each later request; to refuse them would end its chat. The begin of an answer that the request continues
+//!   is none: no model has seen the picture in front of it.
+//! - Those behind both are left to be refused: the user learns why, and can say in words what they show.
 
 use std::borrow::Cow;
 
@@ -22,19 +23,22 @@ pub fn words_for_pictures<'m>(
     continues_last: bool,
     is_answer: impl Fn(&Value) -> bool,
 ) -> impl Iterator<Item = Cow<'m, Value>> {
-    let answered = before_last_answer(messages, continues_last, is_answer);
-    let (answered, newest) = messages.split_at(answered);
-    answered.iter().map(words_in).chain(newest.iter().map(Cow::Borrowed))
+    let followed = before_newest(messages, continues_last, is_answer);
+    let (followed, newest) = messages.split_at(followed);
+    followed.iter().map(words_in).chain(newest.iter().map(Cow::Borrowed))
 }
 
-/// How many messages the last answer follows. The parameters are those of [`words_for_pictures`].
-pub fn before_last_answer(
+/// How many messages an answer follows, or another message of the user. The parameters are those of
+/// [`words_for_pictures`].
+pub fn before_newest(
     messages: &[Value],
     continues_last: bool,
     is_answer: impl Fn(&Value) -> bool,
 ) -> usize {
     let whole = messages.len().saturating_sub(usize::from(continues_last));
-    messages[..whole].iter().rposition(is_answer).unwrap_or(0)
+    let last_answer = messages[..whole].iter().rposition(is_answer).unwrap_or(0);
+    let last_of_user = messages.iter().rposition(|message| message["role"] == "user").unwrap_or(0);
+    last_answer.max(last_of_user)
 }
 
 /// Of the APIs whose messages have roles.
@@ -107,10 +111,23 @@ mod tests {
     fn the_begin_of_an_answer_that_is_continued_answers_no_picture() {
         let begin = json!({"role": "assistant", "content": "It is"});
         let asked = [seen("image"), begin.clone(), seen("image"), begin];
-        assert_eq!(before_last_answer(&asked, false, is_assistants), 3);
-        assert_eq!(before_last_answer(&asked, true, is_assistants), 1);
-        assert_eq!(before_last_answer(&asked[..2], true, is_assistants), 0);
-        assert_eq!(before_last_answer(&[], true, is_assistants), 0);
+        assert_eq!(before_newest(&asked, false, is_assistants), 3);
+        assert_eq!(before_newest(&asked, true, is_assistants), 2);
+        assert_eq!(before_newest(&asked[..2], true, is_assistants), 0);
+        assert_eq!(before_newest(&[], true, is_assistants), 0);
+    }
+
+    #[test]
+    fn words_stand_in_place_of_a_refused_picture_once_the_user_goes_on() {
+        let on = json!({"role": "user", "content": "It is a cat."});
+        let went_on = read(&[seen("image_url"), on.clone()]);
+        assert_eq!(went_on[0]["content"][1]["text"], SENT_PICTURE);
+        assert_eq!(went_on[1], on);
+        let again = [on, seen("image_url")];
+        assert_eq!(read(&again), again, "the newest message is refused");
+        let rules = json!({"role": "system", "content": "Be brief."});
+        let alone = [seen("image_url"), rules];
+        assert_eq!(read(&alone), alone, "the user has not gone on");
     }
 
     #[test]
