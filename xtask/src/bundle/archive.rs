@@ -5,7 +5,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use super::Portable;
+use super::{Portable, documents};
 use crate::command::{Failure, Line};
 
 /// The bundled model answers within a second.
@@ -15,10 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub fn make(build: Portable) -> Result<(), Failure> {
     let failed =
         |error| Failure::new(format!("cannot write the archive: {error}"), "see the free disk");
-    for file in ["LICENSE-MIT", "LICENSE-APACHE", "NOTICE.md", "README.md"] {
-        let dir = build.tree().join("share/doc/hob");
-        fs::create_dir_all(&dir).and_then(|()| fs::copy(file, dir.join(file))).map_err(failed)?;
-    }
+    documents::copy(Path::new("."), &build.tree().join("share/doc/hob")).map_err(failed)?;
     let (name, target) = (name(build), build.target());
     let path = format!("{target}/{name}.tar.gz");
     let renamed = format!("s,^\\.,{name},");

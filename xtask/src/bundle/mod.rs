@@ -8,6 +8,7 @@
 
 mod archive;
 mod desktop;
+mod documents;
 
 use std::fs;
 use std::path::{Path, PathBuf};
