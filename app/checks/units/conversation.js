@@ -75,6 +75,27 @@ test("a page that is opened again has the instructions and the sampling of a cha
   });
 });
 
+test("a page that is opened again has the profile and the KV choice of a chat without messages", async () => {
+  const chosen = ({ store }) => {
+    const { profile, beyond, reuse } = store.get();
+    return [profile, beyond, reuse];
+  };
+  const kv = { beyond: "reanchor", reuse: null };
+  const chat = newConversation();
+  await before(() => null, async () => {
+    chat.setProfile("own");
+    chat.setKv(kv);
+    equal(chosen(newConversation({ isPrivate: true })), ["", null, null]);
+    const again = newConversation();
+    preferences.set({ profile: "home" });
+    equal(chosen(again), ["own", "reanchor", null]);
+    await again.send("first");
+    const stored = (name) => JSON.parse(localStorage.getItem(name))[again.id];
+    equal([stored("hob.profiles"), stored("hob.kv")], ["own", kv]);
+    equal(chosen(newConversation()), ["home", null, null]);
+  });
+});
+
 test("sampling that could not be stored does not count", async () => {
   const chat = conversationOf("sampled");
   const stored = { id: chat.id, messages: [], head: null, sampling: { top_k: 20 } };

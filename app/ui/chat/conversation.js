@@ -61,19 +61,27 @@ function createConversation(id, state) {
     isSamplingStored: !choices.sampling, // A chat without messages has no place for them.
     instructions: choices.instructions ?? null, // the chat's own; null: its system messages
     shortening: null, // while the oldest messages are summarised, see `shorten.js`
-    profile: profiles.get()[id] ?? preferences.get().profile,
+    profile: choices.profile ?? profiles.get()[id] ?? preferences.get().profile,
     // "end" or "reanchor", and "exact" or "repaired"; null: as the instructions say.
-    ...(kvChoices.get()[id] ?? { beyond: null, reuse: null }),
+    ...(choices.kv ?? kvChoices.get()[id] ?? { beyond: null, reuse: null }),
   });
-  let isProfileOwn = hasBegun; // A later choice for new chats is not for this one.
+  // A later choice for new chats is not for this one.
+  let isProfileOwn = hasBegun || choices.profile !== undefined;
   const follow = ({ profile }) => isProfileOwn || store.set({ profile });
   if (!hasBegun) preferences.subscribe(follow);
-  store.subscribe(({ live, profile }) => {
-    hasBegun ||= Boolean(live);
-    if (hasBegun && !isProfileOwn) ownProfile(profile);
+  store.subscribe(({ live, profile, beyond, reuse }) => {
+    if (hasBegun || !live) return;
+    hasBegun = true;
+    ownProfile(profile);
+    if (beyond || reuse) ownKv({ beyond, reuse });
   });
+  /** What is stored under the chat's id once it has begun: after a reload it has another id until then. */
+  const ofBeginning = ({ profile, beyond, reuse }) => !hasBegun && {
+    ...(isProfileOwn && { profile }),
+    ...((beyond || reuse) && { kv: { beyond, reuse } }),
+  };
   keepDraft(store, draftName, ({ draft }) => draft);
-  keepDraft(store, choicesName, textOfChoices);
+  keepDraft(store, choicesName, (state) => textOfChoices(state, ofBeginning(state)));
   const attachments = createAttachments({
     isPrivate: isPrivate(id),
     isNew: () => !store.get().messages.length && !store.get().live,
@@ -96,6 +104,10 @@ function createConversation(id, state) {
   function ownProfile(profile) {
     isProfileOwn = true;
     if (!isPrivate(id)) profiles.set({ [id]: profile });
+  }
+
+  function ownKv(kv) {
+    if (!isPrivate(id)) kvChoices.set({ [id]: kv });
   }
 
   /** How often the messages were asked for, and which answer is shown. */
@@ -286,7 +298,7 @@ function createConversation(id, state) {
       store.set({ profile });
     },
     setKv({ beyond, reuse }) {
-      if (!isPrivate(id)) kvChoices.set({ [id]: { beyond, reuse } });
+      ownKv({ beyond, reuse });
       store.set({ beyond, reuse });
     },
     /** Resolves to whether they are set. The first message of a new chat brings them to the daemon. */
@@ -311,9 +323,11 @@ function createConversation(id, state) {
   };
 }
 
-/** What the daemon does not have of a chat before its first message, as a text; empty where that is nothing. */
-function textOfChoices({ state, instructions, sampling, isSamplingStored }) {
+/** What the daemon does not have of a chat before its first message, and `others`, as a text; empty where that is
+    nothing. */
+function textOfChoices({ state, instructions, sampling, isSamplingStored }, others) {
   const choices = {
+    ...others,
     ...(state !== "ready" && instructions !== null && { instructions }),
     ...(!isSamplingStored && { sampling }),
   };

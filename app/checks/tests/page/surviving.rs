@@ -132,12 +132,15 @@ fn unsaved_instructions_outlive_a_reload() {
 #[test]
 fn what_was_chosen_for_a_chat_without_messages_outlives_a_reload() {
     let hobd = Hobd::start(Model::Fake);
+    hobd.write_profile("helper", "[[segment]]\nlayer = \"rules\"\ntext = \"Be kind.\"\n");
     let page = Page::open(&hobd);
     page.click("@sampling");
     page.click("@preset-creative");
+    page.put("[name=beyond]", "reanchor");
     page.click("@save-sampling");
     page.hides("@sampling-dialog");
     page.click("@instructions");
+    page.put("@profile", "helper");
     page.fill("@instructions-text", "Be brief.");
     page.click("@instructions-save");
     page.hides("@instructions-panel");
@@ -146,8 +149,13 @@ fn what_was_chosen_for_a_chat_without_messages_outlives_a_reload() {
     page.until("the sampling is set", is_set);
     page.click("@instructions");
     page.until("they are there", "one('@instructions-text')?.value === 'Be brief.'");
+    page.until("the profile is chosen", "one('@profile')?.value === 'helper'");
     page.click("@instructions-cancel");
     page.hides("@instructions-panel");
+    page.click("@sampling");
+    page.until("the KV is chosen", "one('[name=beyond]')?.value === 'reanchor'");
+    page.press("Escape");
+    page.hides("@sampling-dialog");
 
     page.ask("Say this: abc");
     let list = hobd.client.get("/v1/conversations");
