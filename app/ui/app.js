@@ -98,7 +98,7 @@ function App() {
   if (!hasAccess) return html`<${Connect} />`;
   const frame = classes("app", !settings.sidebar && "narrow-side", open && "side-open");
   return html`
-    <a class="button skip" href="#content" onClick=${skipToContent}>${t("skip")}</a>
+    <a class="button skip" href="#content" inert=${open} onClick=${skipToContent}>${t("skip")}</a>
     <div class=${frame}>
       ${(settings.sidebar || open) && html`
         <nav class="side" aria-label=${t("side.label")} onClick=${closeAtLink}>

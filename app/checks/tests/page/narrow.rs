@@ -47,6 +47,9 @@ fn the_list_over_the_page_has_the_focus_until_it_closes() {
         let is_behind = "return document.activeElement.closest('.page') !== null";
         assert_eq!(page.script(is_behind), false, "the page behind it has no stop");
     }
+    let takes_it =
+        "const link = one('.skip'); link.focus(); return document.activeElement === link";
+    assert_eq!(page.script(takes_it), false, "there is no content to skip to");
     page.press("Escape");
     let is_back = "document.activeElement === one('@show-side')";
     page.until("what opened it has the focus", is_back);
