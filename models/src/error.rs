@@ -78,6 +78,9 @@ pub enum ModelError {
     NotAFile { path: PathBuf },
     #[error("{} is not a language model but a file of kind `{what}`; give the model itself", path.display())]
     NotAModel { path: PathBuf, what: String },
+    /// Settings, answers and lists of models are text.
+    #[error("cannot use {}: its path is not UTF-8; rename the file or its directory", path.display())]
+    NotUtf8 { path: PathBuf },
     #[error("no model is named `{name}`{}", hint(.name, .suggestion))]
     Unknown { name: String, suggestion: Option<String> },
     #[error("`{name}` could be any of {}; give a path", list(.paths))]

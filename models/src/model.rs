@@ -19,7 +19,7 @@ pub struct ModelFile {
     /// Other names that [`resolve`](crate::resolve) accepts.
     pub aliases: Vec<String>,
     pub source: Source,
-    /// The file to load; the first of `files`.
+    /// The file to load; the first of `files`. UTF-8.
     pub path: PathBuf,
     /// Its shards.
     pub files: Vec<PathBuf>,
@@ -48,6 +48,9 @@ impl ModelFile {
         let header = Header::open(&path)?;
         if let Some(what) = other_kind(&header) {
             return Err(ModelError::NotAModel { path, what });
+        }
+        if path.to_str().is_none() {
+            return Err(ModelError::NotUtf8 { path });
         }
         let (mut size_bytes, mut weights_bytes) = (header.file_bytes, header.tensor_bytes());
         for shard in &group.files[1..] {

@@ -87,6 +87,21 @@ fn lists_that_wait_for_one_that_hangs_have_no_thread() {
     }
 }
 
+#[cfg(target_os = "linux")] // Other systems refuse such a name.
+#[test]
+fn a_model_whose_name_is_not_utf_8_is_a_problem_and_the_others_are_listed() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let world = world(Plan::new());
+    let named = world.directory.join("models").join(OsStr::from_bytes(b"caf\xe9.gguf"));
+    fs::copy(asset("fixtures/qwen2.gguf"), named).unwrap();
+    let list = world.get("/v1/models/local").json();
+    assert!(models(&list).into_iter().any(|model| model["name"] == "qwen2"), "{list}");
+    let mut problems = list["problems"].as_array().unwrap().iter();
+    assert!(problems.any(|problem| text(problem).contains("is not UTF-8; rename")), "{list}");
+}
+
 #[test]
 fn a_model_that_cannot_be_run_is_refused_with_the_reason_and_nothing_ends() {
     let world = world(Plan::new());

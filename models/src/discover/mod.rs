@@ -103,4 +103,21 @@ mod tests {
         let paths: Vec<&Path> = found.models.iter().map(|model| model.path.as_path()).collect();
         assert_eq!(paths, [path(&first, "a.gguf"), path(&second, "b.gguf")]);
     }
+
+    #[cfg(target_os = "linux")] // Other systems refuse such a name.
+    #[test]
+    fn a_model_that_no_setting_can_name_is_a_problem() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &[u8]| root.path().join(OsStr::from_bytes(name));
+        Gguf::new("llama").tensor("a", 64).write(&path(b"caf\xe9.gguf"));
+        Gguf::new("llama").tensor("a", 64).write(&path("caf\u{e9}.gguf".as_bytes()));
+        let found = discover(&Roots { own: vec![root.path().to_owned()], ..Roots::default() });
+        let names: Vec<_> = found.models.iter().map(|model| model.name.as_str()).collect();
+        assert_eq!(names, ["caf\u{e9}"]);
+        let [problem] = &found.problems[..] else { panic!("{:?}", found.problems) };
+        assert!(problem.to_string().contains("rename the file"), "{problem}");
+    }
 }
