@@ -54,6 +54,21 @@ fn an_export_leaves_other_files_as_they_are_and_no_part_of_its_own() {
     assert_eq!(fs::read_dir(&rooms).unwrap().count(), 2);
 }
 
+#[cfg(target_os = "linux")] // Other systems refuse such a name.
+#[test]
+fn an_archive_whose_name_is_not_utf_8_is_reported_as_json() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let home = saved_home();
+    let file = home.path("").join(OsStr::from_bytes(b"caf\xe9.tar"));
+    let mut export = home.command(&["slots", "export", "room-1", "--json", "-o"]);
+    let output = export.arg(&file).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let done: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(done["file"].as_str().unwrap().ends_with("caf\u{fffd}.tar"), "{done}");
+}
+
 #[test]
 fn a_bad_archive_changes_nothing() {
     let home = saved_home();

@@ -47,7 +47,8 @@ pub fn run(args: &Args, client: &Client, context: &mut Context) -> Result<(), Fa
     })?;
     let bytes = write(answer, output)?;
     if context.json {
-        return context.write_json(&json!({"file": output, "format": format, "bytes": bytes}));
+        let file = output.to_string_lossy();
+        return context.write_json(&json!({"file": file, "format": format, "bytes": bytes}));
     }
     let (name, path) = (line(&name, 60), plain(&output.display().to_string()));
     Ok(writeln!(context.out, "exported {name} to {path}, {}", size(bytes))?)

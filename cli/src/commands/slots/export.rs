@@ -78,7 +78,7 @@ fn report(exported: &Exported, path: &Path, context: &mut Context) -> Result<(),
     if context.json {
         let kept = kept.iter().map(|(id, tokens)| json!({"conversation": id, "tokens": tokens}));
         return context.write_json(&json!({
-            "file": path,
+            "file": path.to_string_lossy(),
             "fingerprint": model,
             "conversations": kept.collect::<Vec<_>>(),
             "objects": objects,

@@ -35,7 +35,7 @@ pub fn run(
             json!({
                 "fingerprint": file.model,
                 "file": name(file),
-                "path": file.path,
+                "path": file.path.to_string_lossy(),
                 "bytes": file.bytes,
                 "written_at": written,
                 "reason": file.reason,

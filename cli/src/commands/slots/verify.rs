@@ -84,7 +84,7 @@ fn report(
     if context.json {
         let fault = |fault: &Fault| {
             json!({
-                "path": fault.file.path, "fingerprint": fault.file.model,
+                "path": fault.file.path.to_string_lossy(), "fingerprint": fault.file.model,
                 "bytes": fault.file.bytes, "reason": fault.reason, "damaged": fault.condemned,
             })
         };
