@@ -1,5 +1,7 @@
 //! KV that was computed at another place: what of a prompt is moved, what is computed, and who never sees it.
 
+#[cfg(feature = "llama")]
+mod alike;
 mod heads;
 
 use std::sync::Arc;
@@ -405,63 +407,4 @@ fn exact_answers_stay_exact_in_random_histories_of_moved_kv() {
         }
     }
     assert!(moved > 1000, "{moved}");
-}
-
-/// On llama.cpp, with the bundled model: four texts that were read in another order. Their heads tell what is
-/// asked for: KV further back differs less by what is before it.
-#[cfg(feature = "llama")]
-#[test]
-fn answers_over_repaired_kv_are_liker_to_exact_ones_than_over_kv_that_is_not_repaired() {
-    use hob_runtime::likeness::{Likeness, Measured};
-
-    const CODES: [(&str, u32); 4] =
-        [("Oslo", 48_213), ("Lima", 90_417), ("Cairo", 35_582), ("Quito", 71_906)];
-    let model = load("hob-tiny-f16.gguf");
-    let tiers = OnDisk::new(&model);
-    const SENTENCES: [&str; 8] = [
-        "The mayor opened the wooden gate at dusk. A baker followed the late ferry before noon.",
-        "My neighbor painted seven old boats after the rain. The school closed an iron fence on a cold day.",
-        "A painter crossed the frozen lake late at night. The museum found a box of apples at dusk.",
-        "The river reached the green hills in early spring. A farmer carried the last letter every summer.",
-        "The harbor watched many small houses for many years. The market visited a narrow street before noon.",
-        "The library repaired a bright lantern during the fair. A small boat crowded the tall grass at dusk.",
-        "The clock tower closed the empty hall in the morning. The old bridge painted the quiet square at dusk.",
-        "A farmer watched the wooden gate on a cold day. The mayor found an iron fence after the rain.",
-    ];
-    // Long enough that each has the first 32 tokens of a block, by which it is found.
-    let texts: Vec<String> = CODES
-        .iter()
-        .enumerate()
-        .map(|(number, (city, code))| {
-            let [one, two, three, four] =
-                [0, 1, 3, 6].map(|behind| SENTENCES[(2 * number + behind) % SENTENCES.len()]);
-            format!(
-                "<|im_start|>user\nRead this. The secret code of {city} is {code}. {one} {two} {three} {four}<|im_end|>\n\
-                 <|im_start|>assistant\nI read it.<|im_end|>\n"
-            )
-        })
-        .collect();
-    let asked = |order: [usize; 4], question: &str| {
-        let read: String = order.iter().map(|&number| texts[number].as_str()).collect();
-        let question = user(question);
-        TurnRequest::answer(None, tokens(&model, &format!("{read}{question}")), 12)
-    };
-    let first = asked([0, 1, 2, 3], "Hello.").prompt;
-    ask(&tiers.engine, request("first", &first, 1));
-    settle(&tiers.engine);
-    let mut sums = [Likeness::default(); 2];
-    for (city, _) in CODES {
-        let asked = asked([3, 2, 1, 0], &format!("What is the secret code of {city}?"));
-        let exact = block_on(Measured::exactly(&tiers.engine, &asked)).unwrap();
-        for (sum, repair) in sums.iter_mut().zip([Repair::None, Repair::default()]) {
-            let beside = exact.beside_moved(&tiers.engine, &asked, name("beside"), repair);
-            sum.add(&block_on(beside).unwrap());
-        }
-    }
-    let [none, repaired] = sums;
-    let heads = 4 * 4 * hob_slots::content::repair::SHORT_HEAD;
-    assert_eq!((none.tokens.repaired, repaired.tokens.repaired), (0, heads));
-    assert!(none.tokens.moved > repaired.tokens.moved, "{none:?} {repaired:?}");
-    let [none, repaired] = sums.map(|sum| sum.mean_divergence());
-    assert!(repaired * 20.0 < none, "{repaired} repaired, {none} not");
 }
