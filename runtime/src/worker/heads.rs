@@ -64,8 +64,10 @@ impl Worker<'_> {
                 if !is_first {
                     self.core.pace.observe(plan.rows.len(), began.elapsed());
                 }
+                let last = heads.last().cloned();
+                let growth = last.and_then(|(head, from)| self.growth(index, &head, from));
                 self.replace(index, &heads);
-                self.count_heads(index, heads.len(), plan.rows.len());
+                self.count_heads(index, heads.len(), plan.rows.len(), growth);
                 plan.rows.len()
             }
             Err(DecodeError::Interrupted) => {
@@ -152,7 +154,8 @@ impl Worker<'_> {
     }
 
     /// As many heads as a micro-batch, the rest of the conversation's budget and that of the cache beside other
-    /// turns may have, one at least: blocks of the conversation would leave for more, and its chunks with them.
+    /// turns may have, one at least: blocks of the conversation would leave for more, and its chunks with them. One of
+    /// heads that [grow](super::growth).
     fn plan_heads(&self, index: usize) -> Plan {
         let turn = self.slots[index].turn.as_ref().expect("it has heads");
         let is_alone = self.backend.can_interrupt() && self.running().len() == 1;
@@ -161,7 +164,8 @@ impl Worker<'_> {
         let most = if is_alone { max_rows } else { self.core.pace.rows().min(max_rows) };
         let most = most.min(self.room_left(index));
         let mut plan = Plan { is_alone, ..Plan::default() };
-        for (head, sequence) in turn.heads.iter().zip(self.head_sequences()) {
+        let together = if self.grows_above(index).is_some() { 1 } else { usize::MAX };
+        for (head, sequence) in turn.heads.iter().zip(self.head_sequences()).take(together) {
             if !plan.rows.is_empty() && plan.rows.len() + head.len() > most {
                 break;
             }
@@ -175,10 +179,16 @@ impl Worker<'_> {
         plan
     }
 
-    /// The first heads of the slot's turn were computed.
-    fn count_heads(&mut self, index: usize, heads: usize, rows: usize) {
+    /// The first heads of the slot's turn were computed. `growth`: what is computed behind the last one of them.
+    fn count_heads(
+        &mut self,
+        index: usize,
+        heads: usize,
+        rows: usize,
+        growth: Option<Range<usize>>,
+    ) {
         let turn = self.slots[index].turn.as_mut().expect("it has heads");
-        turn.heads.drain(..heads);
+        turn.heads.splice(..heads, growth);
         turn.report.tokens.moved -= rows;
         turn.report.tokens.repaired += rows;
         self.core.counters.computed_tokens += rows as u64;

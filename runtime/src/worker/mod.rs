@@ -27,7 +27,7 @@
 //! - `budget`: the cells that a conversation may have
 //! - `away`, `block_uses`, `notes`: which of its blocks leave them, and what stays of these
 //! - `chunks`: imports KV of parts of a prompt that was computed at another place; `heads`: computes the
-//!   beginnings of several such parts together
+//!   beginnings of several such parts together; `growth`: where more than the beginning is computed
 //! - `recall`: brings back what the new text asks for
 //! - `cells`, `cell_numbers`: every change of a slot's cells
 //! - `change_log`: evictions and changes for the cache map
@@ -51,6 +51,7 @@ mod draft;
 mod draft_model;
 mod follow;
 mod gather;
+mod growth;
 mod heads;
 mod hot;
 mod import;

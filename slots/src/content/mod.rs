@@ -99,10 +99,12 @@ impl Chunk {
     }
 
     /// What is imported of it; `None` where all of it is computed. `joins`: another one ends where it begins, or
-    /// begins where it ends, so that nothing is computed between them.
+    /// begins where it ends, so that nothing is computed between them. Then its head is imported, too, and one that
+    /// grows is always: what is computed in its place is compared with it.
     pub fn import(&self, repair: Repair, joins: bool) -> Option<Import> {
         let mut part = repair.imported(self.at.len())?;
-        let head = repair.head(self.at.len()).filter(|_| joins).unwrap_or(0);
+        let has_head = joins || repair.grows_above().is_some();
+        let head = repair.head(self.at.len()).filter(|_| has_head).unwrap_or(0);
         if head > 0 {
             part.start = 0;
         }

@@ -30,6 +30,10 @@ pub enum Repair {
     /// it, behind texts that it has not seen. Of one shorter than [`SHORT`] at least [`SHORT_HEAD`], and half of it at
     /// most.
     HeadByMove { nearer: usize, further: usize },
+    /// The head by length; then the next [`GROWTH`] tokens, and again, while K and V of the tokens that were computed
+    /// last differ by more than so many per cent from what was moved. It ends where little depends on what is before
+    /// the chunk, or with the chunk.
+    HeadGrowing(usize),
     /// So many per cent of the tokens: those whose K of the second layer deviates most from what it is at the new
     /// place (CacheBlend). The engine computes all of them to know which.
     Selective(usize),
@@ -43,7 +47,7 @@ pub enum Repair {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS, seen:TOKENS, \
-     move:TOKENS:TOKENS, selective:PERCENT, head+selective:PERCENT and full"
+     move:TOKENS:TOKENS, grow:PERCENT, selective:PERCENT, head+selective:PERCENT and full"
 )]
 pub struct UnknownRepair(String);
 
@@ -57,6 +61,12 @@ pub const HEAD: usize = 32;
 /// Tokens of the head of a short chunk, of which a larger part attends to what was before it: behind 32 of 130
 /// tokens, answers differ more from exact ones than behind 32 of 460, and 16 more tokens mend more of that.
 pub const SHORT_HEAD: usize = 48;
+
+/// Tokens by which a head grows, at most: no more than it begins with, so it needs no more cells beside all others.
+pub const GROWTH: usize = HEAD;
+
+/// Per cent of difference beyond which a head grows, unless it is said.
+const DIFFERENT: usize = 20;
 
 /// A chunk of fewer tokens is short.
 const SHORT: usize = 256;
@@ -80,6 +90,7 @@ impl fmt::Display for Repair {
             Self::Head(tokens) => write!(f, "head:{tokens}"),
             Self::HeadBySeen(tokens) => write!(f, "seen:{tokens}"),
             Self::HeadByMove { nearer, further } => write!(f, "move:{nearer}:{further}"),
+            Self::HeadGrowing(percent) => write!(f, "grow:{percent}"),
             Self::Selective(percent) => write!(f, "selective:{percent}"),
             Self::HeadAndSelective(percent) => write!(f, "head+selective:{percent}"),
             Self::Full => f.write_str("full"),
@@ -90,7 +101,7 @@ impl fmt::Display for Repair {
 impl FromStr for Repair {
     type Err = UnknownRepair;
 
-    /// As written by `Display`; `boundary`, `seen` and the selective ones alone have the default number.
+    /// As written by `Display`; `boundary`, `seen`, `grow` and the selective ones alone have the default number.
     fn from_str(text: &str) -> Result<Self, UnknownRepair> {
         let unknown = || UnknownRepair(text.to_owned());
         let number = |tokens: &str| {
@@ -117,6 +128,7 @@ impl FromStr for Repair {
             ("head", None) => Ok(Self::HeadByLength),
             ("head", Some(tokens)) => Ok(Self::Head(tokens)),
             ("seen", tokens) => Ok(Self::HeadBySeen(tokens.unwrap_or(SHORT - 1))),
+            ("grow", _) => Ok(Self::HeadGrowing(tokens.unwrap_or(DIFFERENT))),
             ("selective", _) => Ok(Self::Selective(percent()?)),
             ("head+selective", _) => Ok(Self::HeadAndSelective(percent()?)),
             ("full", None) => Ok(Self::Full),
@@ -134,7 +146,8 @@ impl Repair {
             Self::HeadByLength
             | Self::HeadAndSelective(_)
             | Self::HeadBySeen(_)
-            | Self::HeadByMove { .. } => HEAD,
+            | Self::HeadByMove { .. }
+            | Self::HeadGrowing(_) => HEAD,
             Self::Head(tokens) => tokens,
             Self::Boundary(tokens) => 2 * tokens,
         };
@@ -170,7 +183,9 @@ impl Repair {
         match self {
             Self::HeadByLength if len < SHORT => Some(SHORT_HEAD.min(len / 2)),
             Self::HeadByLength => Some(HEAD),
-            Self::HeadAndSelective(_) | Self::HeadBySeen(_) => Self::HeadByLength.head(len),
+            Self::HeadAndSelective(_) | Self::HeadBySeen(_) | Self::HeadGrowing(_) => {
+                Self::HeadByLength.head(len)
+            }
             Self::HeadByMove { .. } => self.of_chunk(len, 0, false).head(len),
             Self::Head(tokens) => Some(tokens),
             Self::None | Self::Sinks | Self::Boundary(_) | Self::Selective(_) | Self::Full => None,
@@ -188,6 +203,25 @@ impl Repair {
             | Self::Head(_)
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
+            | Self::HeadGrowing(_)
+            | Self::Full => None,
+        }
+    }
+
+    /// Per cent by which K and V of a head's last tokens may differ from what was moved: the head grows where they
+    /// differ more. `None` for a head that does not grow.
+    pub fn grows_above(self) -> Option<usize> {
+        match self {
+            Self::HeadGrowing(percent) => Some(percent),
+            Self::None
+            | Self::Sinks
+            | Self::Boundary(_)
+            | Self::HeadByLength
+            | Self::Head(_)
+            | Self::HeadBySeen(_)
+            | Self::HeadByMove { .. }
+            | Self::Selective(_)
+            | Self::HeadAndSelective(_)
             | Self::Full => None,
         }
     }
@@ -202,7 +236,8 @@ impl Repair {
             | Self::HeadAndSelective(_)
             | Self::Head(_)
             | Self::HeadBySeen(_)
-            | Self::HeadByMove { .. } => head(len, self.head(len).unwrap_or(0)),
+            | Self::HeadByMove { .. }
+            | Self::HeadGrowing(_) => head(len, self.head(len).unwrap_or(0)),
             Self::Full => full(),
         };
         (range.len() >= MIN_IMPORT).then_some(range)
@@ -254,6 +289,7 @@ mod tests {
             "head:8",
             "seen:200",
             "move:16:48",
+            "grow:30",
             "selective:20",
             "head+selective:20",
             "full",
@@ -262,6 +298,7 @@ mod tests {
         }
         assert_eq!("head".parse(), Ok(Repair::default()));
         assert_eq!("seen".parse(), Ok(Repair::HeadBySeen(255)));
+        assert_eq!("grow".parse(), Ok(Repair::HeadGrowing(20)));
         for wrong in [
             "",
             "some",
@@ -276,6 +313,7 @@ mod tests {
             "move:16:",
             "move:0:48",
             "move:16:48:48",
+            "grow:0",
             "selective:101",
             "head+selective:101",
             "full:1",
@@ -315,6 +353,17 @@ mod tests {
         assert_eq!(heads(64), [Repair::Head(32); 2]);
         let least = moved.min_chunk();
         assert!((least..600).all(|len| heads(len).iter().all(|it| it.imported(len).is_some())));
+    }
+
+    #[test]
+    fn a_head_that_grows_begins_as_one_by_length() {
+        let (growing, head) = (Repair::HeadGrowing(20), Repair::HeadByLength);
+        assert_eq!((growing.grows_above(), head.grows_above()), (Some(20), None));
+        assert_eq!(growing.min_chunk(), head.min_chunk());
+        for len in [64, 255, 256, 10_000] {
+            assert_eq!(growing.imported(len), head.imported(len));
+            assert!(growing.head(len).unwrap() >= GROWTH);
+        }
     }
 
     #[test]

@@ -268,6 +268,9 @@ fn a_chunk_right_behind_another_is_imported_with_its_head_and_others_are_not() {
     };
     assert_eq!(parts(Repair::Head(16)), [(10..110, 16, 0), (110..190, 16, 0), (207..291, 0, 16)]);
     assert_eq!(parts(Repair::Sinks), [(14..110, 0, 4), (114..190, 0, 4), (195..291, 0, 4)]);
+    // What is computed in place of a head that grows is compared with it.
+    let growing = parts(Repair::HeadGrowing(20));
+    assert_eq!(growing, [(10..110, 48, 0), (110..190, 40, 0), (191..291, 48, 0)]);
     let joined = imports(&chunks, &[], Repair::Head(16)).swap_remove(1);
     let cut = joined.clone().starting_at(120).unwrap();
     assert_eq!((cut.at, cut.head), (120..190, 6));

@@ -69,3 +69,16 @@ fn answers_over_repaired_kv_are_liker_to_exact_ones_than_over_kv_that_is_not_rep
     let [none, repaired] = [none, repaired].map(|sum| sum.mean_divergence());
     assert!(repaired * 20.0 < none, "{repaired} repaired, {none} not");
 }
+
+#[test]
+fn a_head_grows_where_its_last_tokens_differ_by_more_than_the_strategy_allows() {
+    let repairs = [Repair::default(), Repair::HeadGrowing(4096), Repair::HeadGrowing(1)];
+    let [head, never, often] = compared(repairs);
+    let counts = |sum: &Likeness| (sum.tokens.moved, sum.tokens.repaired);
+    assert_eq!(counts(&never), counts(&head), "nothing differs by 41 times its length");
+    assert!(often.tokens.repaired > head.tokens.repaired, "{often:?} {head:?}");
+    let all = |sum: &Likeness| sum.tokens.moved + sum.tokens.repaired;
+    assert_eq!(all(&often), all(&head), "each token is moved or computed once");
+    let [head, often] = [head, often].map(|sum| sum.mean_divergence());
+    assert!(often < head, "{often} where it grows, {head} where it does not");
+}
