@@ -1,5 +1,7 @@
 //! `hob.reuse`: text that stands at another place, through hobd on the fake backend, a token a byte.
 
+mod places;
+
 use std::fs;
 use std::path::Path;
 
