@@ -122,7 +122,7 @@ const RECALL_BAR: f64 = 0.97;
 const NONE_BAR: f64 = 2.0;
 
 /// Each strategy, and how tables name it.
-const ARMS: [(&str, Repair); 17] = [
+const ARMS: [(&str, Repair); 18] = [
     ("none", Repair::None),
     ("head by length", Repair::HeadByLength),
     ("sinks (4)", Repair::Sinks),
@@ -136,6 +136,7 @@ const ARMS: [(&str, Repair); 17] = [
     ("head (64)", Repair::Head(64)),
     ("head, all of what saw nothing (255)", Repair::HeadBySeen(255)),
     ("head by move (16, 48)", Repair::HeadByMove { nearer: 16, further: 48 }),
+    ("head (64) of short chunks", Repair::HeadOfShort(64)),
     ("head, grows above 20 %", Repair::HeadGrowing(20)),
     ("selective (15 %)", Repair::Selective(15)),
     ("head, selective (15 %)", Repair::HeadAndSelective(15)),

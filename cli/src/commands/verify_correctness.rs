@@ -22,7 +22,7 @@ pub struct Args {
     file: PathBuf,
 
     /// Compare these strategies of repair: none, sinks, boundary:TOKENS, head, head:TOKENS, seen:TOKENS, move:TOKENS:TOKENS,
-    /// grow:PERCENT, full
+    /// short:TOKENS, grow:PERCENT, full
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
 

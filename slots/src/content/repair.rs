@@ -30,6 +30,8 @@ pub enum Repair {
     /// it, behind texts that it has not seen. Of one shorter than [`SHORT`] at least [`SHORT_HEAD`], and half of it at
     /// most.
     HeadByMove { nearer: usize, further: usize },
+    /// The first tokens: [`HEAD`] of a chunk, so many of one shorter than [`SHORT`], all but [`MIN_IMPORT`] of it at most.
+    HeadOfShort(usize),
     /// The head by length; then the next [`GROWTH`] tokens, and again, while K and V of the tokens that were computed
     /// last differ by more than so many per cent from what was moved. It ends where little depends on what is before
     /// the chunk, or with the chunk.
@@ -47,7 +49,7 @@ pub enum Repair {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS, seen:TOKENS, \
-     move:TOKENS:TOKENS, grow:PERCENT, selective:PERCENT, head+selective:PERCENT and full"
+     move:TOKENS:TOKENS, short:TOKENS, grow:PERCENT, selective:PERCENT, head+selective:PERCENT and full"
 )]
 pub struct UnknownRepair(String);
 
@@ -90,6 +92,7 @@ impl fmt::Display for Repair {
             Self::Head(tokens) => write!(f, "head:{tokens}"),
             Self::HeadBySeen(tokens) => write!(f, "seen:{tokens}"),
             Self::HeadByMove { nearer, further } => write!(f, "move:{nearer}:{further}"),
+            Self::HeadOfShort(tokens) => write!(f, "short:{tokens}"),
             Self::HeadGrowing(percent) => write!(f, "grow:{percent}"),
             Self::Selective(percent) => write!(f, "selective:{percent}"),
             Self::HeadAndSelective(percent) => write!(f, "head+selective:{percent}"),
@@ -128,6 +131,7 @@ impl FromStr for Repair {
             ("head", None) => Ok(Self::HeadByLength),
             ("head", Some(tokens)) => Ok(Self::Head(tokens)),
             ("seen", tokens) => Ok(Self::HeadBySeen(tokens.unwrap_or(SHORT - 1))),
+            ("short", Some(tokens)) => Ok(Self::HeadOfShort(tokens)),
             ("grow", _) => Ok(Self::HeadGrowing(tokens.unwrap_or(DIFFERENT))),
             ("selective", _) => Ok(Self::Selective(percent()?)),
             ("head+selective", _) => Ok(Self::HeadAndSelective(percent()?)),
@@ -147,6 +151,7 @@ impl Repair {
             | Self::HeadAndSelective(_)
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
+            | Self::HeadOfShort(_)
             | Self::HeadGrowing(_) => HEAD,
             Self::Head(tokens) => tokens,
             Self::Boundary(tokens) => 2 * tokens,
@@ -187,6 +192,10 @@ impl Repair {
                 Self::HeadByLength.head(len)
             }
             Self::HeadByMove { .. } => self.of_chunk(len, 0, false).head(len),
+            Self::HeadOfShort(tokens) if len < SHORT => {
+                Some(tokens.min(len.saturating_sub(MIN_IMPORT)))
+            }
+            Self::HeadOfShort(_) => Some(HEAD),
             Self::Head(tokens) => Some(tokens),
             Self::None | Self::Sinks | Self::Boundary(_) | Self::Selective(_) | Self::Full => None,
         }
@@ -203,6 +212,7 @@ impl Repair {
             | Self::Head(_)
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
+            | Self::HeadOfShort(_)
             | Self::HeadGrowing(_)
             | Self::Full => None,
         }
@@ -220,6 +230,7 @@ impl Repair {
             | Self::Head(_)
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
+            | Self::HeadOfShort(_)
             | Self::Selective(_)
             | Self::HeadAndSelective(_)
             | Self::Full => None,
@@ -237,6 +248,7 @@ impl Repair {
             | Self::Head(_)
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
+            | Self::HeadOfShort(_)
             | Self::HeadGrowing(_) => head(len, self.head(len).unwrap_or(0)),
             Self::Full => full(),
         };
@@ -289,6 +301,7 @@ mod tests {
             "head:8",
             "seen:200",
             "move:16:48",
+            "short:64",
             "grow:30",
             "selective:20",
             "head+selective:20",
@@ -313,6 +326,8 @@ mod tests {
             "move:16:",
             "move:0:48",
             "move:16:48:48",
+            "short",
+            "short:0",
             "grow:0",
             "selective:101",
             "head+selective:101",
@@ -353,6 +368,16 @@ mod tests {
         assert_eq!(heads(64), [Repair::Head(32); 2]);
         let least = moved.min_chunk();
         assert!((least..600).all(|len| heads(len).iter().all(|it| it.imported(len).is_some())));
+    }
+
+    #[test]
+    fn a_longer_head_of_a_short_chunk_leaves_what_is_worth_an_import() {
+        let repair = Repair::HeadOfShort(64);
+        let heads = [64, 80, 96, 255, 256, 10_000].map(|len| repair.head(len).unwrap());
+        assert_eq!(heads, [32, 48, 64, 64, 32, 32]);
+        for len in repair.min_chunk()..2 * SHORT {
+            assert_eq!(repair.imported(len), Some(repair.head(len).unwrap()..len));
+        }
     }
 
     #[test]
