@@ -122,7 +122,7 @@ const RECALL_BAR: f64 = 0.97;
 const NONE_BAR: f64 = 2.0;
 
 /// Each strategy, and how tables name it.
-const ARMS: [(&str, Repair); 18] = [
+const ARMS: [(&str, Repair); 19] = [
     ("none", Repair::None),
     ("head by length", Repair::HeadByLength),
     ("sinks (4)", Repair::Sinks),
@@ -137,6 +137,7 @@ const ARMS: [(&str, Repair); 18] = [
     ("head, all of what saw nothing (255)", Repair::HeadBySeen(255)),
     ("head by move (16, 48)", Repair::HeadByMove { nearer: 16, further: 48 }),
     ("head (64) of short chunks", Repair::HeadOfShort(64)),
+    ("head of long chunks alone (256)", Repair::HeadOfLong(256)),
     ("head, grows above 20 %", Repair::HeadGrowing(20)),
     ("selective (15 %)", Repair::Selective(15)),
     ("head, selective (15 %)", Repair::HeadAndSelective(15)),

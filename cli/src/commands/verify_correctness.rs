@@ -22,7 +22,7 @@ pub struct Args {
     file: PathBuf,
 
     /// Compare these strategies of repair: none, sinks, boundary:TOKENS, head, head:TOKENS, seen:TOKENS, move:TOKENS:TOKENS,
-    /// short:TOKENS, grow:PERCENT, full
+    /// short:TOKENS, long:TOKENS, grow:PERCENT, full
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
 

@@ -32,6 +32,9 @@ pub enum Repair {
     HeadByMove { nearer: usize, further: usize },
     /// The first tokens: [`HEAD`] of a chunk, so many of one shorter than [`SHORT`], all but [`MIN_IMPORT`] of it at most.
     HeadOfShort(usize),
+    /// The head by length, of chunks of so many tokens at least: a shorter one is computed. The head of a short chunk is
+    /// about half of it, so little is saved there.
+    HeadOfLong(usize),
     /// The head by length; then the next [`GROWTH`] tokens, and again, while K and V of the tokens that were computed
     /// last differ by more than so many per cent from what was moved. It ends where little depends on what is before
     /// the chunk, or with the chunk.
@@ -49,7 +52,7 @@ pub enum Repair {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is no strategy of repair: they are none, sinks, boundary:TOKENS, head:TOKENS, seen:TOKENS, \
-     move:TOKENS:TOKENS, short:TOKENS, grow:PERCENT, selective:PERCENT, head+selective:PERCENT and full"
+     move:TOKENS:TOKENS, short:TOKENS, long:TOKENS, grow:PERCENT, selective:PERCENT, head+selective:PERCENT and full"
 )]
 pub struct UnknownRepair(String);
 
@@ -93,6 +96,7 @@ impl fmt::Display for Repair {
             Self::HeadBySeen(tokens) => write!(f, "seen:{tokens}"),
             Self::HeadByMove { nearer, further } => write!(f, "move:{nearer}:{further}"),
             Self::HeadOfShort(tokens) => write!(f, "short:{tokens}"),
+            Self::HeadOfLong(tokens) => write!(f, "long:{tokens}"),
             Self::HeadGrowing(percent) => write!(f, "grow:{percent}"),
             Self::Selective(percent) => write!(f, "selective:{percent}"),
             Self::HeadAndSelective(percent) => write!(f, "head+selective:{percent}"),
@@ -132,6 +136,7 @@ impl FromStr for Repair {
             ("head", Some(tokens)) => Ok(Self::Head(tokens)),
             ("seen", tokens) => Ok(Self::HeadBySeen(tokens.unwrap_or(SHORT - 1))),
             ("short", Some(tokens)) => Ok(Self::HeadOfShort(tokens)),
+            ("long", Some(tokens)) => Ok(Self::HeadOfLong(tokens)),
             ("grow", _) => Ok(Self::HeadGrowing(tokens.unwrap_or(DIFFERENT))),
             ("selective", _) => Ok(Self::Selective(percent()?)),
             ("head+selective", _) => Ok(Self::HeadAndSelective(percent()?)),
@@ -152,11 +157,16 @@ impl Repair {
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
             | Self::HeadOfShort(_)
+            | Self::HeadOfLong(_)
             | Self::HeadGrowing(_) => HEAD,
             Self::Head(tokens) => tokens,
             Self::Boundary(tokens) => 2 * tokens,
         };
-        (2 * repaired).max(repaired + MIN_IMPORT)
+        let least = (2 * repaired).max(repaired + MIN_IMPORT);
+        match self {
+            Self::HeadOfLong(tokens) => least.max(tokens),
+            _ => least,
+        }
     }
 
     /// Whether a chunk ends with a turn where fewer than a window of equal tokens follow it and the texts differ behind
@@ -188,9 +198,10 @@ impl Repair {
         match self {
             Self::HeadByLength if len < SHORT => Some(SHORT_HEAD.min(len / 2)),
             Self::HeadByLength => Some(HEAD),
-            Self::HeadAndSelective(_) | Self::HeadBySeen(_) | Self::HeadGrowing(_) => {
-                Self::HeadByLength.head(len)
-            }
+            Self::HeadAndSelective(_)
+            | Self::HeadBySeen(_)
+            | Self::HeadOfLong(_)
+            | Self::HeadGrowing(_) => Self::HeadByLength.head(len),
             Self::HeadByMove { .. } => self.of_chunk(len, 0, false).head(len),
             Self::HeadOfShort(tokens) if len < SHORT => {
                 Some(tokens.min(len.saturating_sub(MIN_IMPORT)))
@@ -213,6 +224,7 @@ impl Repair {
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
             | Self::HeadOfShort(_)
+            | Self::HeadOfLong(_)
             | Self::HeadGrowing(_)
             | Self::Full => None,
         }
@@ -231,6 +243,7 @@ impl Repair {
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
             | Self::HeadOfShort(_)
+            | Self::HeadOfLong(_)
             | Self::Selective(_)
             | Self::HeadAndSelective(_)
             | Self::Full => None,
@@ -249,6 +262,7 @@ impl Repair {
             | Self::HeadBySeen(_)
             | Self::HeadByMove { .. }
             | Self::HeadOfShort(_)
+            | Self::HeadOfLong(_)
             | Self::HeadGrowing(_) => head(len, self.head(len).unwrap_or(0)),
             Self::Full => full(),
         };
@@ -302,6 +316,7 @@ mod tests {
             "seen:200",
             "move:16:48",
             "short:64",
+            "long:256",
             "grow:30",
             "selective:20",
             "head+selective:20",
@@ -328,6 +343,7 @@ mod tests {
             "move:16:48:48",
             "short",
             "short:0",
+            "long",
             "grow:0",
             "selective:101",
             "head+selective:101",
@@ -377,6 +393,16 @@ mod tests {
         assert_eq!(heads, [32, 48, 64, 64, 32, 32]);
         for len in repair.min_chunk()..2 * SHORT {
             assert_eq!(repair.imported(len), Some(repair.head(len).unwrap()..len));
+        }
+    }
+
+    #[test]
+    fn where_short_chunks_are_computed_long_ones_have_their_head_by_length() {
+        let of_all = Repair::default();
+        let least = [1, 100, 256].map(|tokens| Repair::HeadOfLong(tokens).min_chunk());
+        assert_eq!(least, [of_all.min_chunk(), 100, 256]);
+        for len in [100, 255, 256, 10_000] {
+            assert_eq!(Repair::HeadOfLong(100).imported(len), of_all.imported(len));
         }
     }
 
