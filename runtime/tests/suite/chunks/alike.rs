@@ -82,3 +82,16 @@ fn a_head_grows_where_its_last_tokens_differ_by_more_than_the_strategy_allows() 
     let [head, often] = [head, often].map(|sum| sum.mean_divergence());
     assert!(often < head, "{often} where it grows, {head} where it does not");
 }
+
+#[test]
+fn the_most_deviating_tokens_of_a_chunk_are_computed_anew_where_the_strategy_chooses_them() {
+    let repairs = [Repair::Selective(15), Repair::HeadAndSelective(15), Repair::default()];
+    let [chosen, behind_heads, heads] = compared(repairs);
+    // Of each chunk 15 in 100, rounded up.
+    let all = chosen.tokens.moved + chosen.tokens.repaired;
+    let part = chosen.tokens.repaired as f64 / all as f64;
+    assert!((0.15..0.17).contains(&part), "{chosen:?}");
+    let behind = heads.tokens.moved as f64;
+    let part = (behind_heads.tokens.repaired - heads.tokens.repaired) as f64 / behind;
+    assert!((0.15..0.18).contains(&part), "{behind_heads:?} {heads:?}");
+}
