@@ -1,5 +1,6 @@
 //! `hob.reuse`: text that stands at another place, through hobd on the fake backend, a token a byte.
 
+mod idle;
 mod places;
 
 use std::fs;
