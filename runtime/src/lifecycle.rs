@@ -37,6 +37,7 @@ pub(crate) fn run(
 ) {
     let mut ready = Some(ready);
     let mut first = None;
+    let mut draft_unloaded: Option<String> = None;
     loop {
         let mut report = |made| {
             let ready = ready.take();
@@ -45,7 +46,7 @@ pub(crate) fn run(
         let on_context = || {
             report(Ok(()));
         };
-        match serve_loaded(core, first.take(), inbox, on_context) {
+        match serve_loaded(core, first.take(), draft_unloaded.clone(), inbox, on_context) {
             Ok((_, Exit::Stopped)) => return,
             Ok((kept, Exit::Unloading(reply))) => {
                 core = kept;
@@ -67,15 +68,24 @@ pub(crate) fn run(
                 }
             }
         }
-        let Some(command) = wait_for_weights(&core, inbox, residency) else { return };
-        first = Some(command);
+        let Some(loaded) = wait_for_weights(&core, inbox, residency) else { return };
+        (first, draft_unloaded) = (Some(loaded.wanted_by), loaded.draft_unloaded);
     }
 }
 
-/// Runs a worker on a new context, and `first` before all other commands.
+/// The weights are in memory again.
+struct Loaded {
+    wanted_by: Command,
+    /// Why those of the draft model are not.
+    draft_unloaded: Option<String>,
+}
+
+/// Runs a worker on a new context, and `first` before all other commands. `draft_unloaded`: why the draft model has no
+/// weights.
 fn serve_loaded(
     mut core: Core,
     first: Option<Command>,
+    draft_unloaded: Option<String>,
     inbox: &mpsc::Receiver<Command>,
     mut on_context: impl FnMut(),
 ) -> Result<(Core, Exit), Box<NoContext>> {
@@ -100,7 +110,7 @@ fn serve_loaded(
             });
             let Err(error) = made else { return };
             warn!(%error, "answers have no draft model");
-            draft_failure = Some(error.to_string());
+            draft_failure = Some(draft_unloaded.clone().unwrap_or_else(|| error.to_string()));
         }
         let (mut core, first) = take();
         core.draft_failure = draft_failure;
@@ -136,7 +146,7 @@ fn wait_for_weights(
     core: &Core,
     inbox: &mpsc::Receiver<Command>,
     residency: &watch::Sender<Residency>,
-) -> Option<Command> {
+) -> Option<Loaded> {
     loop {
         let command = match serve_unloaded(core, inbox) {
             Wake::By(command) => command,
@@ -156,7 +166,7 @@ fn wait_for_weights(
         let loaded = load_weights(core, residency);
         *core.busy_status.lock() = None;
         match loaded {
-            Ok(()) => return Some(command),
+            Ok(draft_unloaded) => return Some(Loaded { wanted_by: command, draft_unloaded }),
             Err(_) if core.pulse.is_stopping() => refuse(core, command, TurnError::Stopped),
             Err(error) => refuse(core, command, TurnError::Backend(error.to_string())),
         }
@@ -164,8 +174,11 @@ fn wait_for_weights(
 }
 
 /// The draft model first, as at the start: what it takes of a device is then known when the model's layers are put
-/// there. One that does not load drafts nothing; its context says why.
-fn load_weights(core: &Core, residency: &watch::Sender<Residency>) -> Result<(), LoadError> {
+/// there. One that does not load drafts nothing: returns why.
+fn load_weights(
+    core: &Core,
+    residency: &watch::Sender<Residency>,
+) -> Result<Option<String>, LoadError> {
     let heartbeat: &Heartbeat = &core.pulse;
     heartbeat.begin(Activity::Loading);
     let mut report = |progress: f32| {
@@ -174,10 +187,15 @@ fn load_weights(core: &Core, residency: &watch::Sender<Residency>) -> Result<(),
         heartbeat.beat();
         if heartbeat.is_stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
+    let mut draft_unloaded = None;
     if let Some(drafter) = &core.drafter
         && let Err(error) = drafter.model().load_weights(&mut report)
     {
         warn!(%error, "the draft model is not loaded");
+        draft_unloaded = Some(format!(
+            "its weights were not loaded again: {error}. Correct that and start again, or unload the model: the next \
+             load tries again"
+        ));
     }
     let loaded = core.model.load_weights(&mut report);
     match &loaded {
@@ -189,7 +207,7 @@ fn load_weights(core: &Core, residency: &watch::Sender<Residency>) -> Result<(),
     }
     let now = if loaded.is_ok() { Residency::Resident } else { Residency::Unloaded };
     residency.send_replace(now);
-    loaded
+    loaded.map(|()| draft_unloaded)
 }
 
 fn drop_draft_weights(core: &Core) {

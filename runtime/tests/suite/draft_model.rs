@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
@@ -246,6 +247,28 @@ fn a_draft_model_without_weights_costs_the_drafts_alone() {
     assert_eq!(counters(&engine), DraftModelCounters::default());
     let failure = status(&engine).draft_failure;
     assert_eq!(failure.as_deref(), Some("the model's weights are not in memory"));
+}
+
+#[test]
+fn the_status_says_why_a_draft_model_was_not_loaded_again_until_it_is() {
+    let is_damaged = Arc::new(AtomicBool::new(false));
+    let model = fake();
+    let drafter: Arc<dyn Model> = Arc::new(FakeModel::new().with_damage(is_damaged.clone()));
+    let draft_model = DraftModel::new(drafter, DRAFT_FINGERPRINT, model.as_ref()).unwrap();
+    let engine = engine(&model, None, with_drafts(Some(draft_model)));
+    let prompt = tokens(&model, &user(TEXT));
+    let failure_of_reload = || {
+        assert!(block_on(engine.unload()));
+        ask(&engine, answer(&prompt, 5));
+        status(&engine).draft_failure
+    };
+    assert_eq!(failure_of_reload(), None);
+    is_damaged.store(true, Ordering::SeqCst);
+    let failure = failure_of_reload().expect("it has no weights");
+    assert!(failure.contains("the file is damaged"), "{failure}");
+    assert!(failure.contains("the next load tries again"), "{failure}");
+    is_damaged.store(false, Ordering::SeqCst);
+    assert_eq!(failure_of_reload(), None);
 }
 
 #[test]

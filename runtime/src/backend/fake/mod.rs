@@ -82,6 +82,7 @@ pub struct FakeModel {
     fails_at: Option<FailsAt>,
     refuses_at: Option<RefusesAt>,
     lacks_memory: Arc<AtomicBool>,
+    is_damaged: Arc<AtomicBool>,
 }
 
 impl Default for FakeModel {
@@ -127,6 +128,7 @@ impl FakeModel {
             fails_at: None,
             refuses_at: None,
             lacks_memory: Arc::default(),
+            is_damaged: Arc::default(),
         }
     }
 
@@ -235,6 +237,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_lack_of_memory(mut self, lacks_memory: Arc<AtomicBool>) -> Self {
         self.lacks_memory = lacks_memory;
+        self
+    }
+
+    /// The same, whose weights cannot be loaded again while this is set.
+    #[must_use]
+    pub fn with_damage(mut self, is_damaged: Arc<AtomicBool>) -> Self {
+        self.is_damaged = is_damaged;
         self
     }
 
@@ -372,6 +381,10 @@ impl Model for FakeModel {
                     return Err(LoadError::Interrupted { path: "fake".to_owned() });
                 }
                 std::thread::sleep(self.pace.max(LOAD_STEP));
+            }
+            if self.is_damaged.load(Ordering::SeqCst) {
+                let reason = "the file is damaged".to_owned();
+                return Err(LoadError::Model { path: "fake".to_owned(), reason });
             }
         }
         self.resident.store(true, Ordering::SeqCst);
