@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hob_slots::format::{Object, SlotRecord};
-use hob_slots::{BlockId, ConversationId, Timestamp};
+use hob_slots::{BlockId, ConversationId, Timestamp, TtlClass};
 
 use super::locked::LockedSteps;
 use super::records::Unread;
@@ -30,6 +30,8 @@ pub(super) enum Job {
     Forget(ConversationId, Vec<BlockId>, Box<dyn FnOnce(Result<(), String>) + Send>),
     /// With the time of its last use.
     Renew(ConversationId, Timestamp),
+    /// Of a conversation whose record is not in memory.
+    Reclass(ConversationId, TtlClass),
     Maintain(MaintenanceJob),
     /// Called after all earlier jobs.
     Flush(Box<dyn FnOnce() + Send>),

@@ -2,9 +2,10 @@
 //! writer's queue what is for the disk.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hob_slots::format::{BranchRef, Object, ObjectKind, SlotRecord};
-use hob_slots::{Block, BlockId, ConversationId, Timeline, Timestamp, Use};
+use hob_slots::{Block, BlockId, ConversationId, Timeline, Timestamp, TtlClass, Use};
 
 use super::KvTiers;
 use super::job::Job;
@@ -160,6 +161,31 @@ impl KvTiers {
             self.send(Job::Record { record, dropped, unread });
         }
         Ok(())
+    }
+
+    /// Records the conversation once more, with this class and all else as it was recorded last: also what this process
+    /// has not seen of that. Where the record is on disk alone, the writer thread changes the slot file. Returns `false`
+    /// where there is no record.
+    pub fn reclass(&self, conversation: &ConversationId, class: TtlClass) -> bool {
+        let mut records = self.shared.records();
+        let Some(known) = records.lookup(conversation) else {
+            self.send(Job::Reclass(conversation.clone(), class));
+            return self.has_disk();
+        };
+        let Some(before) = known else { return false };
+        let summary = records.summary(conversation);
+        let in_memory = summary.is_some_and(|summary| summary.in_memory);
+        let unread = summary.and_then(|summary| summary.unread);
+        let record = Arc::new(SlotRecord { class, ..(*before).clone() });
+        records.replace(&before, record.clone());
+        if in_memory {
+            records.keep_in_memory(&record);
+            return true;
+        }
+        let unread = unread.map(|unread| Unread { is_default_class: false, ..unread });
+        unread.into_iter().for_each(|unread| records.mark_unread(&record, unread));
+        self.send(Job::Record { record, dropped: Vec::new(), unread });
+        true
     }
 
     /// Forgets a conversation in memory now and on disk behind: its record, and the objects of all

@@ -11,7 +11,7 @@
 use std::time::{Duration, Instant};
 
 use hob_slots::format::{BlockRef, Object, ObjectKind, SegmentRef, SlotRecord};
-use hob_slots::{Block, Layer, Payload, Timeline, TtlClass};
+use hob_slots::{Block, Layer, Payload};
 use tracing::warn;
 
 use super::Worker;
@@ -242,21 +242,6 @@ impl Worker<'_> {
             self.put_held(index);
         }
         self.save_and_flush(index);
-    }
-
-    /// Records the class for what was recorded of the slot's conversation before. Returns whether there was such a
-    /// record.
-    pub(super) fn record_class(&self, index: usize, class: TtlClass) -> bool {
-        let slot = &self.slots[index];
-        let Some(conversation) = slot.conversation() else { return false };
-        let Some(known) = self.core.tiers.known_record(conversation) else { return false };
-        let vocabulary = self.core.model.vocabulary();
-        let mut timeline = Timeline::of_root(known.adapters.root(self.core.fingerprint));
-        timeline.push_runs(&known.tokens, &known.lineage.views, |token| vocabulary.is_eog(token));
-        let branches = Vec::new(); // The tiers know them.
-        let record = SlotRecord { class, branches, ..(*known).clone() };
-        let options = RecordOptions { in_memory: slot.in_memory, is_default_class: false };
-        self.core.tiers.record(record, &timeline, options).is_ok()
     }
 
     fn write_record(&mut self, index: usize) {

@@ -47,9 +47,12 @@ impl Worker<'_> {
         let Some(slot) = self.registry.slot_of(conversation) else { return false };
         let index = slot.0 as usize;
         let slot = &self.slots[index];
-        // No answer may follow a speculation.
-        let records_none = slot.turn.is_none() && !slot.is_savable();
-        if (slot.is_speculative() || records_none) && !self.record_class(index, class) {
+        // No answer may follow a speculation. A turn may be cancelled while it restores, and leaves no record then.
+        let may_record_none = slot.is_speculative() || slot.is_restoring() || !slot.is_savable();
+        if may_record_none
+            && !self.core.tiers.reclass(conversation, class)
+            && (slot.is_speculative() || slot.turn.is_none())
+        {
             return false;
         }
         self.slots[index].reclass(class);

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
@@ -12,6 +13,7 @@ use hob_slots::store::StoreReader;
 use hob_slots::{Token, TtlClass};
 
 use crate::support::*;
+use crate::write_behind::rigged_disk::{RiggedDisk, on};
 
 /// Some milliseconds a micro-batch.
 fn slow(memory: MemoryKind) -> Arc<dyn Model> {
@@ -66,6 +68,50 @@ fn a_class_that_is_set_while_words_are_typed_is_recorded_also_where_no_answer_fo
         block_on(disk.engine.park(name("chat")));
         let record = disk.record("chat");
         assert_eq!((record.class, record.tokens), (TtlClass::Short, said), "{memory}");
+    }
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_class_that_is_set_while_a_turn_restores_is_recorded_also_where_the_turn_is_cancelled() {
+    // Before the readers have opened the slot file, or when they have read it and open an object.
+    for is_record_read in [false, true] {
+        let (model, disk) = (fake(), Arc::new(RiggedDisk::default()));
+        let directory = tempfile::tempdir().unwrap();
+        let engine = on(&disk, directory.path(), &model, options());
+        let story = tokens(&model, &user(&"hello ".repeat(60)));
+        let said = ask(&engine, request("chat", &story, 8)).timeline;
+        settle(&engine);
+        engine.shutdown();
+        drop(engine);
+        assert_ne!(record(directory.path()).class, TtlClass::Short);
+
+        let engine = on(&disk, directory.path(), &model, options());
+        let held = if is_record_read { &disk.hold_objects } else { &disk.hold_readers };
+        held.store(true, Ordering::SeqCst);
+        let turn = engine.submit(request("chat", &then(&model, &said, "go on"), 8)).unwrap();
+        until("it restores", || {
+            let slots = status(&engine).slots;
+            let restores = slots.iter().any(|slot| slot.state == SlotState::Restoring);
+            restores && (!is_record_read || disk.is_object_held.load(Ordering::SeqCst))
+        });
+        assert_eq!(block_on(engine.set_class(name("chat"), TtlClass::Short)), Ok(true));
+        drop(turn);
+        until("the turn is cancelled", || status(&engine).counters.cancelled == 1);
+        held.store(false, Ordering::SeqCst);
+        settle(&engine);
+        engine.shutdown();
+        drop(engine);
+        let record = record(directory.path());
+        let found = (record.class, record.tokens);
+        assert_eq!(found, (TtlClass::Short, said), "read: {is_record_read}");
     }
 }
 

@@ -149,6 +149,7 @@ impl<'s> Writer<'s> {
             }
             Job::Forget(conversation, named, done) => done(self.forget(&conversation, &named)),
             Job::Renew(conversation, at) => self.renew(&conversation, at),
+            Job::Reclass(conversation, class) => self.reclass(&conversation, class),
             Job::Maintain(_) if self.shared.stopping.load(Ordering::SeqCst) => {}
             Job::Maintain(job) => {
                 fault::point(Place::Maintenance);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
-use hob_slots::{BlockId, ConversationId, Timestamp};
+use hob_slots::{BlockId, ConversationId, Timestamp, TtlClass};
 use tracing::{debug, warn};
 
 use super::Writer;
@@ -140,6 +140,26 @@ impl Writer<'_> {
             }
         }
         self.end_renewal(conversation);
+    }
+
+    /// Rewrites the conversation's slot file with this class, if it has a slot file.
+    pub(super) fn reclass(&self, conversation: &ConversationId, class: TtlClass) {
+        let shared = self.shared;
+        let Some(store) = &shared.store else { return };
+        // A reader looks under the name of each class in turn: it would miss a file that gets another one meanwhile.
+        let _no_reads = shared.removing();
+        let Ok(record) = store.get_slot(shared.fingerprint, conversation) else { return };
+        match store.put_slot(shared.fingerprint, &SlotRecord { class, ..record }) {
+            Ok(bytes) => {
+                shared.count_written(bytes);
+                let conversation = conversation.clone();
+                self.steps.run(move |shared| shared.records().slot_file_replaced(&conversation));
+            }
+            Err(error) => {
+                Counters::add(&shared.counters.write_errors, 1);
+                warn!(%conversation, %error, "the class was not written");
+            }
+        }
     }
 
     pub(super) fn end_renewal(&self, conversation: &ConversationId) {

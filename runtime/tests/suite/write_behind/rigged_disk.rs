@@ -25,6 +25,10 @@ pub struct RiggedDisk {
     pub writes: AtomicUsize,
     /// The readers wait before they open a slot file.
     pub hold_readers: AtomicBool,
+    /// The readers wait before they open an object.
+    pub hold_objects: AtomicBool,
+    /// One of them does so now.
+    pub is_object_held: AtomicBool,
     /// Every write finds the disk full.
     pub full: AtomicBool,
     /// Further listings of directories that panic.
@@ -78,9 +82,14 @@ impl Hooks for RiggedDisk {
 
     fn opens(&self, path: &Path) -> io::Result<()> {
         self.check_reader(path);
+        let is_reader = std::thread::current().name() == Some("hob-reader");
         if path.extension().is_some_and(|end| end == "kv") {
             panic_while(&self.reads);
-        } else if std::thread::current().name() == Some("hob-reader") {
+            while is_reader && self.hold_objects.load(Ordering::SeqCst) {
+                self.is_object_held.store(true, Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        } else if is_reader {
             while self.hold_readers.load(Ordering::SeqCst) {
                 std::thread::sleep(Duration::from_millis(1));
             }
