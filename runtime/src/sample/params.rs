@@ -91,8 +91,8 @@ impl Sampling {
 
     /// Whether logits are changed before the choice.
     pub(super) fn reshapes(&self) -> bool {
-        let excludes = self.allowed.is_some() || !self.banned.is_empty();
-        !self.logit_bias.is_empty() || excludes || self.repeats_cost() || self.generated_cost()
+        let shifts = !self.logit_bias.is_empty() || !self.banned.is_empty();
+        shifts || self.repeats_cost() || self.generated_cost()
     }
 
     /// Whether some tokens are left out of the draw.

@@ -5,7 +5,10 @@
 //! - `choose` leaves the logits as it found them.
 //! - With temperature 0 it takes the likeliest token, the lowest id on ties, and allocates nothing
 //!   unless something reshapes the logits.
-//! - It never sorts a vocabulary: 150,000 tokens take well under a millisecond.
+//! - It never sorts a vocabulary: 150,000 tokens take well under a millisecond. Where few tokens are allowed, it reads
+//!   their logits alone.
+
+mod allowed;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,6 +16,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use hob_slots::Token;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
+
+use allowed::Allowed;
 
 use super::exp::exp;
 use super::logprobs::{LOWEST_LOGPROB, RankedLogprobs};
@@ -40,6 +45,7 @@ pub struct Sampler {
     recent: VecDeque<Token>, // Those that the repeat penalty covers, if there is one.
     repeated: BTreeMap<Token, usize>, // How often each of them is among them.
     generated: BTreeMap<Token, u32>,
+    allowed: Option<Allowed>,
     excludes: bool, // The latest choice left out the likeliest tokens: its odds do, too.
     // Reused between choices.
     shortlist: Vec<Candidate>,
@@ -56,6 +62,7 @@ impl Sampler {
             recent: VecDeque::new(),
             repeated: BTreeMap::new(),
             generated: BTreeMap::new(),
+            allowed: sampling.allowed.as_ref().map(Allowed::new),
             excludes: false,
             shortlist: Vec::new(),
             weights: Vec::new(),
@@ -77,8 +84,8 @@ impl Sampler {
         }
     }
 
-    /// Whether [`Self::choose`] changes logits before the choice, for a bias, a penalty or a token that may not be
-    /// chosen. Otherwise it is [`Self::pick`].
+    /// Whether [`Self::choose`] changes logits before the choice, for a bias, a penalty or a banned token. Otherwise it is
+    /// [`Self::pick`].
     pub fn changes_logits(&self) -> bool {
         self.sampling.reshapes()
     }
@@ -104,6 +111,17 @@ impl Sampler {
     }
 
     fn rank(&mut self, logits: &[f32], chosen: Token, n: usize) -> RankedLogprobs {
+        let Some(mut allowed) = self.allowed.take() else {
+            return self.rank_all(logits, chosen, n);
+        };
+        let place = allowed.place_of(chosen);
+        let ranked = self.rank_all(allowed.logits_of(logits), place, n);
+        let top = ranked.top.into_iter().map(|(place, odds)| (allowed.at(place), odds)).collect();
+        self.allowed = Some(allowed);
+        RankedLogprobs { top, ..ranked }
+    }
+
+    fn rank_all(&mut self, logits: &[f32], chosen: Token, n: usize) -> RankedLogprobs {
         let Some(candidates) = self.candidates(logits) else {
             return RankedLogprobs { chosen: LOWEST_LOGPROB, top: Vec::new() };
         };
@@ -189,14 +207,18 @@ impl Sampler {
         for &token in &self.sampling.banned {
             change(token, &|_| f32::NEG_INFINITY);
         }
-        if let Some(allowed) = &self.sampling.allowed {
-            let ids = allowed.iter().filter_map(|token| usize::try_from(token.0).ok());
-            leave_only(ids, logits, &mut self.untouched);
-        }
     }
 
     /// The next token, of logits that nothing changes.
     pub fn pick(&mut self, logits: &[f32]) -> Option<Token> {
+        let Some(mut allowed) = self.allowed.take() else { return self.pick_any(logits) };
+        let place = self.pick_any(allowed.logits_of(logits));
+        let token = place.map(|place| allowed.at(place));
+        self.allowed = Some(allowed);
+        token
+    }
+
+    fn pick_any(&mut self, logits: &[f32]) -> Option<Token> {
         self.excludes = self.sampling.may_exclude()
             && uniform(&mut self.random) < f64::from(self.sampling.xtc_probability);
         match self.candidates(logits)? {
@@ -247,21 +269,6 @@ impl Sampler {
             return Some(Candidates::Shortlist { highest });
         }
         Some(Candidates::Shortlist { highest })
-    }
-}
-
-/// Excludes all tokens but `allowed`, which are ascending.
-fn leave_only(
-    allowed: impl Iterator<Item = usize>,
-    logits: &mut [f32],
-    untouched: &mut Vec<(usize, f32)>,
-) {
-    let mut allowed = allowed.peekable();
-    for (index, logit) in logits.iter_mut().enumerate() {
-        if allowed.next_if_eq(&index).is_none() {
-            untouched.push((index, *logit));
-            *logit = f32::NEG_INFINITY;
-        }
     }
 }
 

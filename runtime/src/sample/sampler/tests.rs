@@ -151,6 +151,37 @@ fn a_token_that_may_not_be_chosen_is_never_chosen_and_has_no_odds() {
 }
 
 #[test]
+fn a_choice_among_allowed_tokens_changes_no_logit_and_reads_those_of_the_others_not_at_all() {
+    let mut logits: Vec<f32> = (0..1000).map(|i| ((i * 37) % 50) as f32 / 12.0).collect();
+    let allowed: Vec<usize> = vec![7, 400, 401, 999];
+    let tokens = allowed.iter().map(|&id| Token(id as i32));
+    let sampling = Sampling {
+        allowed: Some(tokens.chain([-1, 1000].map(Token)).collect()),
+        seed: Some(7),
+        ..Sampling::default()
+    };
+    let mut sampler = Sampler::new(&sampling);
+    assert!(!sampler.changes_logits());
+    let mut seen = vec![0.0; allowed.len()];
+    for _ in 0..20_000 {
+        let token = sampler.pick(&logits).unwrap().0 as usize;
+        seen[allowed.iter().position(|&id| id == token).unwrap()] += 1.0 / 20_000.0;
+    }
+    let of_allowed: Vec<f32> = allowed.iter().map(|&id| logits[id]).collect();
+    assert_follows(&seen, &softmax(&of_allowed, 1.0), 20_000);
+
+    let odds = sampler.odds(&mut logits, Token(8), 1000);
+    assert_eq!((odds.chosen, odds.top.len()), (LOWEST_LOGPROB, allowed.len()));
+    let chosen = sampler.odds(&mut logits, Token(400), 0).chosen;
+    assert_eq!(
+        odds.top.iter().find(|(token, _)| *token == Token(400)),
+        Some(&(Token(400), chosen))
+    );
+    let none = Sampling { allowed: Some([1000].map(Token).into()), ..Sampling::greedy() };
+    assert_eq!(choose(&none, &logits), None);
+}
+
+#[test]
 fn equal_seeds_choose_equal_tokens() {
     let logits: Vec<f32> = (0..1000).map(|i| (i % 13) as f32).collect();
     let answer = |seed| {
