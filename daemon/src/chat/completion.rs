@@ -220,7 +220,9 @@ fn turns(request: &CompletionRequest, prompts: &[Vec<Token>], most: usize) -> Ve
     let max_tokens = request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS).min(most);
     let turn = |prompt: &Vec<Token>| TurnRequest {
         sampling: request.shape.sampling.clone(),
+        min_tokens: request.shape.min_tokens,
         stop: request.shape.stop.clone(),
+        stop_tokens: request.shape.stop_tokens.clone(),
         logprobs: request.logprobs,
         logprobs_of_sampling: request.logprobs_of_sampling,
         ignore_eog: request.shape.ignore_eos,

@@ -215,7 +215,7 @@ pub fn local(param: &str, why: &str) -> ApiError {
 /// The code of a refusal because of the setting `upstream`.
 pub const NEEDS_ENGINE: &str = "upstream";
 
-/// Refuses what the engine would ignore: a form, or a limit of the answer's tokens.
+/// Refuses what the engine would ignore: a form, or a field about the answer's tokens.
 fn check_followed(
     upstream: &Upstream,
     kind: EngineKind,
@@ -229,9 +229,11 @@ fn check_followed(
     if let Some(form) = form.filter(|form| !request::follows(kind, &form.field)) {
         return Err(unfollowed(&form.field, ": demand the form in `response_format`"));
     }
-    match shape.limit_of_tokens() {
-        Some(field) if !request::limits_tokens(kind) => Err(unfollowed(field, "")),
-        _ => Ok(()),
+    let limit = shape.limit_of_tokens().filter(|_| !request::limits_tokens(kind));
+    let end = shape.end_by_tokens().filter(|_| !request::ends_by_tokens(kind));
+    match limit.or(end) {
+        Some(field) => Err(unfollowed(field, "")),
+        None => Ok(()),
     }
 }
 

@@ -339,7 +339,9 @@ fn turn(
     let max_tokens = shape.max_tokens.unwrap_or(context_tokens).min(context_tokens);
     TurnRequest {
         sampling: shape.sampling.clone(),
+        min_tokens: shape.min_tokens,
         stop: shape.stop.clone(),
+        stop_tokens: shape.stop_tokens.clone(),
         logprobs: request.logprobs,
         ignore_eog: shape.ignore_eos,
         purpose: purpose(shape),

@@ -7,7 +7,7 @@ use crate::wire::fields::{Fields, unsupported};
 use crate::wire::form;
 
 /// Fields of a chat, Hob's own and those of other servers, that mean the same in every protocol.
-pub const OF_CHATS: [&str; 14] = [
+pub const OF_CHATS: [&str; 16] = [
     "allowed_token_ids",
     "bad_words",
     "chat_template_kwargs",
@@ -18,10 +18,12 @@ pub const OF_CHATS: [&str; 14] = [
     "ignore_eos",
     "logit_bias",
     "lora",
+    "min_tokens",
     "promptCacheKey",
     "prompt_cache_key",
     "prompt_cache_retention",
     "providerOptions",
+    "stop_token_ids",
 ];
 
 /// The body of a chat with the fields that mean the same: [`OF_CHATS`], those that demand a form of the answer, and

@@ -69,6 +69,11 @@ pub fn limits_tokens(kind: EngineKind) -> bool {
     matches!(kind, EngineKind::Vllm | EngineKind::Hob)
 }
 
+/// Whether the engine has vLLM's fields `min_tokens` and `stop_token_ids`.
+pub fn ends_by_tokens(kind: EngineKind) -> bool {
+    matches!(kind, EngineKind::Vllm | EngineKind::Sglang | EngineKind::Hob)
+}
+
 /// Writes the parameters in the engine's own way.
 pub fn suit(body: &mut Value, kind: EngineKind) {
     let Some(body) = body.as_object_mut() else { return };
@@ -139,5 +144,9 @@ mod tests {
         assert!(limits_tokens(EngineKind::Vllm) && limits_tokens(EngineKind::Hob));
         assert!(!limits_tokens(EngineKind::LlamaServer) && !limits_tokens(EngineKind::Sglang));
         assert!(!limits_tokens(EngineKind::Other));
+        for kind in [EngineKind::Vllm, EngineKind::Sglang, EngineKind::Hob] {
+            assert!(ends_by_tokens(kind), "{kind:?}");
+        }
+        assert!(!ends_by_tokens(EngineKind::LlamaServer) && !ends_by_tokens(EngineKind::Other));
     }
 }

@@ -1,12 +1,14 @@
 //! The parameters that chat and completion requests share.
 
+use std::collections::BTreeSet;
+
 use hob_runtime::sample::Sampling;
 use hob_slots::Token;
 use serde_json::{Map, Value};
 
 use super::fields::{Fields, unsupported, whole, wrong_type};
 use super::lora::{WantedAdapter, lora};
-use super::tokens::{allowed_token_ids, bad_words};
+use super::tokens::{allowed_token_ids, bad_words, min_tokens, stop_token_ids};
 use crate::error::ApiError;
 
 /// Each choice needs its own sequence of llama.cpp.
@@ -172,8 +174,12 @@ pub struct Shape {
     pub sampling: Sampling,
     /// `None`: until the model ends the answer or the context is full.
     pub max_tokens: Option<usize>,
+    /// No token and no text ends the answer before it has so many tokens.
+    pub min_tokens: usize,
     /// Texts that end the answer.
     pub stop: Vec<String>,
+    /// Tokens that end it.
+    pub stop_tokens: BTreeSet<Token>,
     /// Texts whose tokens the answer may not have.
     pub bad_words: Vec<String>,
     pub choices: usize,
@@ -211,7 +217,16 @@ impl Shape {
         }
     }
 
-    /// `vocabulary`: the number of tokens, the limit of those in `logit_bias` and `allowed_token_ids`.
+    /// The field by which tokens, or their number, end the answer.
+    pub fn end_by_tokens(&self) -> Option<&'static str> {
+        match (self.min_tokens, self.stop_tokens.is_empty()) {
+            (1.., _) => Some("min_tokens"),
+            (0, false) => Some("stop_token_ids"),
+            (0, true) => None,
+        }
+    }
+
+    /// `vocabulary`: the number of tokens, the limit of those in `logit_bias`, `allowed_token_ids` and `stop_token_ids`.
     pub fn parse(fields: &Fields<'_>, vocabulary: usize) -> Result<Self, ApiError> {
         fields.string("model")?;
         let given = SamplingFields::parse(fields)?;
@@ -222,8 +237,10 @@ impl Shape {
                 ..given.sampling()
             },
             max_tokens: given.max_tokens,
+            min_tokens: min_tokens(fields, given.max_tokens)?,
             given,
             stop: stop(fields)?,
+            stop_tokens: stop_token_ids(fields, vocabulary)?,
             bad_words: bad_words(fields)?,
             choices: fields.integer("n", 1..=MAX_CHOICES)?.unwrap_or(1) as usize,
             ignore_eos: fields.boolean("ignore_eos")?.unwrap_or(false),

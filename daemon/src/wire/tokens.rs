@@ -1,4 +1,5 @@
-//! Token ids of a request, and which tokens an answer may have: `allowed_token_ids` and `bad_words`, vLLM's fields.
+//! Token ids of a request, and vLLM's fields about tokens: which an answer may have (`allowed_token_ids`, `bad_words`),
+//! and where it may end (`stop_token_ids`, `min_tokens`).
 
 use std::collections::BTreeSet;
 
@@ -40,6 +41,27 @@ pub fn allowed_token_ids(
         return Err(ApiError::field(NAME, format!("`{NAME}` must not be empty")));
     }
     Ok(Some(tokens(list, NAME, vocabulary)?.into_iter().collect()))
+}
+
+/// Tokens that end the answer. `vocabulary`: the number of tokens.
+pub fn stop_token_ids(fields: &Fields<'_>, vocabulary: usize) -> Result<BTreeSet<Token>, ApiError> {
+    const NAME: &str = "stop_token_ids";
+    let list = fields.list(NAME)?.map_or(&[][..], Vec::as_slice);
+    Ok(tokens(list, NAME, vocabulary)?.into_iter().collect())
+}
+
+/// How many tokens the answer has before a token or a text may end it. `max_tokens`: how many it may have.
+pub fn min_tokens(fields: &Fields<'_>, max_tokens: Option<usize>) -> Result<usize, ApiError> {
+    const NAME: &str = "min_tokens";
+    let least = fields.integer(NAME, 0..=i64::from(i32::MAX))?.unwrap_or(0) as usize;
+    match max_tokens {
+        // With 0 there is no answer.
+        Some(most @ 1..) if most < least => {
+            let message = format!("`{NAME}` must be at most `max_tokens`, {most}, not {least}");
+            Err(ApiError::field(NAME, message))
+        }
+        _ => Ok(least),
+    }
 }
 
 /// Texts whose tokens an answer may not have. None is empty.
@@ -90,9 +112,30 @@ mod tests {
             let read = bad_words(&Fields::of_body(&body).unwrap());
             assert_eq!(read.unwrap_err().param.as_deref(), Some(param), "{body}");
         }
-        let nothing = json!({"allowed_token_ids": null, "bad_words": []});
+        for (body, param) in [
+            (json!({"stop_token_ids": 1}), "stop_token_ids"),
+            (json!({"stop_token_ids": [1, 100]}), "stop_token_ids[1]"),
+            (json!({"stop_token_ids": ["a"]}), "stop_token_ids[0]"),
+        ] {
+            let read = stop_token_ids(&Fields::of_body(&body).unwrap(), 100);
+            assert_eq!(read.unwrap_err().param.as_deref(), Some(param), "{body}");
+        }
+        for body in
+            [json!({"min_tokens": -1}), json!({"min_tokens": "1"}), json!({"min_tokens": 10})]
+        {
+            let read = min_tokens(&Fields::of_body(&body).unwrap(), Some(9));
+            assert_eq!(read.unwrap_err().param.as_deref(), Some("min_tokens"), "{body}");
+        }
+        let nothing = json!({"allowed_token_ids": null, "bad_words": [], "stop_token_ids": []});
         let nothing = Fields::of_body(&nothing).unwrap();
         assert_eq!(allowed_token_ids(&nothing, 100), Ok(None));
         assert_eq!(bad_words(&nothing), Ok(Vec::new()));
+        assert_eq!(stop_token_ids(&nothing, 100), Ok(BTreeSet::new()));
+        assert_eq!(min_tokens(&nothing, Some(9)), Ok(0));
+        let least = json!({"min_tokens": 9});
+        let least = Fields::of_body(&least).unwrap();
+        for max_tokens in [Some(9), Some(0), None] {
+            assert_eq!(min_tokens(&least, max_tokens), Ok(9), "{max_tokens:?}");
+        }
     }
 }

@@ -222,6 +222,51 @@ fn an_impossible_temperature_of_the_models_file_is_ignored_and_logged() {
 }
 
 #[test]
+fn an_answer_ends_at_a_stop_token_and_not_before_its_least_tokens() {
+    let world = World::new();
+    let token = |text: &str| {
+        world.post("/tokenize", json!({ "content": text })).json()["tokens"][0].clone()
+    };
+    let (c, x, y) = (token("c"), token("x"), token("y"));
+    let at_c = json!({"stop_token_ids": [c]});
+    let x_is_likeliest = json!({(x.to_string()): 100});
+    let y_then_x = json!({"allowed_token_ids": [x, y], "logit_bias": x_is_likeliest,
+        "stop_token_ids": [x], "min_tokens": 2});
+    let asked = json!({"messages": [user("Say this: abcde")], "temperature": 0, "max_tokens": 5});
+    let said = |route: &str, body: &Value, extra: &Value, text: &str| {
+        let answer = world.post(route, merged(body.clone(), extra));
+        assert_eq!(answer.status, 200, "{route} {extra}: {}", answer.text());
+        answer.json().pointer(text).and_then(Value::as_str).unwrap().to_owned()
+    };
+    let chat = "/v1/chat/completions";
+    for (route, text) in [(chat, "/choices/0/message/content"), ("/v1/messages", "/content/0/text")]
+    {
+        assert_eq!(said(route, &asked, &at_c, text), "ab", "{route}");
+        assert_eq!(said(route, &asked, &y_then_x, text), "yy", "{route}");
+    }
+    assert_eq!(said(chat, &asked, &at_c, "/choices/0/finish_reason"), "stop");
+    let continued = json!({"prompt": "abc", "temperature": 0, "max_tokens": 3});
+    assert_eq!(said("/v1/completions", &continued, &y_then_x, "/choices/0/text"), "yy");
+    let late = json!({"allowed_token_ids": [x], "stop": ["x"], "min_tokens": 3});
+    assert_eq!(said(chat, &asked, &late, "/choices/0/message/content"), "xxx");
+
+    for (extra, param) in [
+        (json!({"stop_token_ids": [999_999]}), "stop_token_ids[0]"),
+        (json!({"min_tokens": -1}), "min_tokens"),
+        (json!({"min_tokens": 6}), "min_tokens"),
+    ] {
+        for (route, body) in [(chat, &asked), ("/v1/completions", &continued)] {
+            let refused = world.post(route, merged(body.clone(), &extra));
+            assert_eq!(
+                (refused.status, &refused.error()["param"]),
+                (400, &json!(param)),
+                "{route} {extra}"
+            );
+        }
+    }
+}
+
+#[test]
 fn an_answer_has_no_tokens_but_the_allowed_ones_and_none_of_a_bad_word() {
     let world = World::new();
     let x = world.post("/tokenize", json!({"content": "x"})).json()["tokens"][0].clone();

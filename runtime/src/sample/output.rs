@@ -5,6 +5,7 @@
 //!   U+FFFD, as [`String::from_utf8_lossy`] does it.
 //! - Text that could still become a stop text is held back; a stop text is never shown. Of several
 //!   stop texts the one that is complete first ends the answer, the longer one on a tie.
+//! - Bytes that are passed through are searched for no stop text, nor is one found that begins in them.
 
 #[derive(Debug)]
 pub struct Output {
@@ -38,6 +39,13 @@ impl Output {
         self.decode();
         let text = self.release();
         Pushed { text, stopped: self.stopped }
+    }
+
+    /// The text of bytes in which no stop text begins, up to the first call of [`Self::push`].
+    pub fn pass(&mut self, bytes: &[u8]) -> Pushed {
+        self.bytes.extend_from_slice(bytes);
+        self.decode();
+        Pushed { text: std::mem::take(&mut self.held), stopped: false }
     }
 
     /// The stop text that ended the answer.
@@ -171,6 +179,14 @@ mod tests {
         assert_eq!((output.push(b"xab").text.as_str(), output.stop_text()), ("x", None));
         output.push(b"cd");
         assert_eq!(output.stop_text(), Some("abcd"));
+    }
+
+    #[test]
+    fn a_stop_text_that_begins_in_bytes_that_are_passed_through_is_none() {
+        let mut output = output(&["ab"]);
+        assert_eq!(output.pass(b"ab a"), Pushed { text: "ab a".to_owned(), stopped: false });
+        assert_eq!(output.push(b"b a"), Pushed { text: "b ".to_owned(), stopped: false });
+        assert_eq!(output.push(b"b"), Pushed { text: String::new(), stopped: true });
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A caller's request to the engine.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hob_slots::content::Repair;
@@ -23,6 +24,9 @@ pub struct TurnRequest {
     pub sampling: Sampling,
     /// 0 computes the prompt and stops.
     pub max_tokens: usize,
+    /// No token and no stop text ends the answer before it has so many tokens, unless nothing else may come next. A
+    /// stop text that begins in them is none.
+    pub min_tokens: usize,
     /// Whether KV may be used that was computed at another place.
     pub reuse: Reuse,
     /// Uses no rounded KV, whatever the engine's options say.
@@ -41,12 +45,14 @@ pub struct TurnRequest {
     pub drafts: bool,
     /// Stop texts; the answer does not contain the one that ended it.
     pub stop: Vec<String>,
+    /// Tokens that end the answer, whose text does not contain them.
+    pub stop_tokens: BTreeSet<Token>,
     pub grammar: Option<Arc<Grammar>>,
     /// `Some(n)`: report each token's log-probability and those of the `n` likeliest.
     pub logprobs: Option<usize>,
     /// They are those after penalties, filters and temperature, and not the model's own.
     pub logprobs_of_sampling: bool,
-    /// Generate past end-of-generation tokens (benchmarks and tests).
+    /// Generate past end-of-generation tokens (benchmarks and tests), except those in `stop_tokens`.
     pub ignore_eog: bool,
     pub keep: Retention,
     pub purpose: Purpose,
@@ -74,6 +80,7 @@ impl TurnRequest {
             adapters: Adapters::default(),
             sampling: Sampling::greedy(),
             max_tokens,
+            min_tokens: 0,
             reuse: Reuse::Exact,
             lossless: false,
             reanchored: false,
@@ -81,6 +88,7 @@ impl TurnRequest {
             budget: None,
             drafts: true,
             stop: Vec::new(),
+            stop_tokens: BTreeSet::new(),
             grammar: None,
             logprobs: None,
             logprobs_of_sampling: false,

@@ -97,9 +97,7 @@ impl Worker<'_> {
             draft
         };
         let vocabulary = self.core.model.vocabulary();
-        if !turn.request.ignore_eog
-            && let Some(end) = draft.tokens.iter().position(|&token| vocabulary.is_eog(token))
-        {
+        if let Some(end) = draft.tokens.iter().position(|&token| turn.ends_at(token, vocabulary)) {
             draft.tokens.truncate(end);
         }
         draft

@@ -20,7 +20,7 @@
 //! - `follow`: prompts in flight that begin alike
 //! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV
 //! - `mark`: goes back to a running state as it was before a micro-batch
-//! - `step`: one micro-batch and its tokens
+//! - `step`: one micro-batch and its tokens; `choose`: the choice of one
 //! - `save`: exports KV behind the answer
 //! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
@@ -46,6 +46,7 @@ mod budget;
 mod cell_numbers;
 mod cells;
 mod change_log;
+mod choose;
 mod chunks;
 mod draft;
 mod draft_model;

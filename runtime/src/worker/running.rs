@@ -13,6 +13,7 @@ use crate::grammar::Constraint;
 use crate::sample::{Output, Sampler};
 use crate::tiers::{FetchEvent, FetchHandle, Recalled};
 use crate::turn::{BackReason, DraftCounts, EventSender, TokenCounts, TurnReport, TurnRequest};
+use crate::vocabulary::Vocabulary;
 
 /// Who pins a slot.
 #[derive(Clone, Debug)]
@@ -133,6 +134,17 @@ impl Running {
             Phase::Prefill | Phase::Decoding(_) => None,
         };
         waits.into_iter().chain(arrives).min()
+    }
+
+    /// Whether the answer ends with this token, if it comes next.
+    pub fn ends_at(&self, token: Token, vocabulary: &Vocabulary) -> bool {
+        let is_end = vocabulary.is_eog(token) && !self.request.ignore_eog;
+        is_end || self.request.stop_tokens.contains(&token)
+    }
+
+    /// Whether the answer is too short to end with the next token.
+    pub fn is_too_short(&self) -> bool {
+        self.generated < self.request.min_tokens
     }
 
     /// Whether to compute the prompt whatever is hot or saved. A turn that was preempted while it

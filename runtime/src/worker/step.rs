@@ -11,6 +11,7 @@ use hob_slots::Token;
 use hob_slots::evict::Ended;
 use tracing::warn;
 
+use super::choose::choose;
 use super::plan::{Plan, Share};
 use super::running::{Phase, Running};
 use super::{Core, Worker};
@@ -257,10 +258,13 @@ impl Worker<'_> {
             let own = || sample::logprobs(self.backend.logits(row), token, count);
             named_logprobs(odds.unwrap_or_else(own), token, vocabulary)
         });
-        let ends = vocabulary.is_eog(token) && !turn.request.ignore_eog;
+        let ends = turn.ends_at(token, vocabulary);
         let complete = turn.constraint.as_ref().is_some_and(Constraint::must_stop);
-        let pushed =
-            if ends { Pushed::default() } else { turn.output.push(vocabulary.piece(token)) };
+        let pushed = match vocabulary.piece(token) {
+            _ if ends => Pushed::default(),
+            piece if turn.generated <= turn.request.min_tokens => turn.output.pass(piece),
+            piece => turn.output.push(piece),
+        };
         let stopped = pushed.stopped;
         turn.events.send(TurnEvent::Token { token, text: pushed.text, logprobs });
         turn.phase = Phase::Decoding(vec![token]);
@@ -378,36 +382,6 @@ impl Worker<'_> {
         self.log_eviction(index, 0, EvictionReason::Failed);
         self.clear(index);
     }
-}
-
-/// Chooses the next token of `turn`, from the logits of its row. Where something changes them before the choice,
-/// or asks for its odds afterwards, `copy` has them then. Others copy nothing: Qwen2.5's are 608 KB a token.
-fn choose(
-    turn: &mut Running,
-    logits: &[f32],
-    copy: &mut Vec<f32>,
-    vocabulary: &Vocabulary,
-) -> Result<Token, String> {
-    let none_is_left = || "no token is left".to_owned();
-    let Running { request, constraint, sampler, .. } = turn;
-    let copies = request.ignore_eog
-        || request.logprobs_of_sampling
-        || constraint.is_some()
-        || sampler.changes_logits();
-    if !copies {
-        return sampler.pick(logits).ok_or_else(none_is_left);
-    }
-    copy.clear();
-    copy.extend_from_slice(logits);
-    if request.ignore_eog {
-        for eog in vocabulary.eog_tokens() {
-            copy[eog.0.unsigned_abs() as usize] = f32::NEG_INFINITY;
-        }
-    }
-    if let Some(constraint) = constraint {
-        constraint.mask(copy).map_err(|error| error.to_string())?;
-    }
-    sampler.choose(copy).ok_or_else(none_is_left)
 }
 
 /// Completes the turn's report once its prompt is computed, and sends it. Does so once.

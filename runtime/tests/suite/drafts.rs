@@ -44,6 +44,19 @@ fn a_copied_file_is_drafted_and_answered_as_without() {
 }
 
 #[test]
+fn a_guessed_stop_token_ends_an_answer_as_one_that_is_not_guessed() {
+    for memory in MEMORIES {
+        let model = copying(memory);
+        let prompt = tokens(&model, &user(FILE));
+        let stop_tokens = tokens(&model, "*").into_iter().collect();
+        let answer = TurnRequest { stop_tokens, min_tokens: 60, ..endless("chat", &prompt, 200) };
+        let [(seen, _), (expected, _)] =
+            [true, false].map(|drafts| events(&engine_with(&model, drafts), answer.clone()));
+        assert_eq!(seen, expected, "{memory}");
+    }
+}
+
+#[test]
 fn a_turn_that_asks_for_no_drafts_has_none_and_the_same_answer() {
     for memory in MEMORIES {
         let model = copying(memory);

@@ -19,6 +19,7 @@ mod dialects;
 mod draft_model;
 mod drafts;
 mod embeddings;
+mod endings;
 mod engine;
 mod eviction;
 mod forget;
