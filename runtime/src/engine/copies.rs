@@ -13,8 +13,9 @@ use super::Engine;
 use crate::command::Reply;
 use crate::turn::TurnError;
 
-/// Copies of a hint that are looked for. There is one for each slot at most, of which the configuration allows 247, and
-/// one for each turn in the queue that waits for cells again.
+/// Copies of a hint that are looked for. An engine makes one for each slot at most, of which the configuration allows
+/// 247, and one for each turn in the queue that waits for cells again: up to twice its slots and its queue. That is no
+/// limit here, since an earlier run with more slots may have left files of further copies.
 const MAX_COPIES: u32 = 1024;
 
 impl Engine {
