@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, EngineOptions, Model, Purpose, Retention, SlotState, Turn, TurnRequest};
+use hob_runtime::{
+    Engine, EngineOptions, Model, Purpose, Retention, SlotState, SlotStatus, Turn, TurnEvent,
+    TurnRequest,
+};
 use hob_slots::format::{ObjectKind, SlotRecord};
 use hob_slots::store::StoreReader;
 use hob_slots::{Token, TtlClass};
@@ -113,6 +116,35 @@ fn a_class_that_is_set_while_a_turn_restores_is_recorded_also_where_the_turn_is_
         let found = (record.class, record.tokens);
         assert_eq!(found, (TtlClass::Short, said), "read: {is_record_read}");
     }
+}
+
+#[test]
+fn a_class_that_is_set_during_a_turn_stays_where_the_turn_goes_on_after_another_one_had_its_cells()
+{
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
+    let tight = EngineOptions { context_tokens: 512, micro_batch: 64, ..options() };
+    let disk = OnDisk::with(&model, tight);
+    let prompt = tokens(&model, &user("hello"));
+    let answering = |conversation: &str| {
+        let keep = Retention { class: Some(TtlClass::Long), ..Retention::default() };
+        let asked = TurnRequest { keep, ..endless(conversation, &prompt, 5_000) };
+        let mut turn = disk.engine.submit(asked).unwrap();
+        while !matches!(turn.next_blocking().expect("it runs"), TurnEvent::Token { .. }) {}
+        turn
+    };
+    let (older, younger) = (answering("older"), answering("chat"));
+    assert_eq!(block_on(disk.engine.set_class(name("chat"), TtlClass::Short)), Ok(true));
+    until("it gives its cells to the other", || status(&disk.engine).counters.preempted > 0);
+    drop(older);
+    until("it goes on", || {
+        let goes_on = |slot: &SlotStatus| {
+            slot.conversation == Some(name("chat")) && slot.state == SlotState::Decoding
+        };
+        status(&disk.engine).slots.iter().any(goes_on)
+    });
+    drop(younger);
+    until("it is cancelled", || status(&disk.engine).counters.cancelled == 2);
+    assert_eq!(disk.record("chat").class, TtlClass::Short);
 }
 
 #[test]
