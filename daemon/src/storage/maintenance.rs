@@ -98,14 +98,15 @@ impl Storage {
         let engine = &self.options().engine;
         let model = engine.fingerprint();
         let is_of_slot = |skipped: &Skipped| skipped.fingerprint == model;
-        if !report.skipped.iter().any(is_of_slot)
-            || !engine.set_class(conversation.clone(), to).await?
-        {
+        if !report.skipped.iter().any(is_of_slot) {
             return Ok(report);
         }
-        let reader = self.reader()?;
-        let record = compute(move || reader.get_slot(model, &conversation)).await;
-        if let Ok(record) = record {
+        // Before the engine writes another record, under the name of its new class.
+        let (reader, of) = (self.reader()?, conversation.clone());
+        let record = compute(move || reader.get_slot(model, &of)).await;
+        if engine.set_class(conversation, to).await?
+            && let Ok(record) = record
+        {
             report.skipped.retain(|skipped| !is_of_slot(skipped));
             report.changed.push(ClassChange { fingerprint: model, from: record.class, to });
         }

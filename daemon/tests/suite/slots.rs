@@ -114,6 +114,23 @@ fn a_class_is_changed_and_stays_changed() {
 }
 
 #[test]
+fn a_changed_class_of_a_conversation_in_a_slot_is_reported_with_the_one_before() {
+    let world = World::new();
+    world.chat(json!([user("Hello")]), json!({"conversation": "new"}));
+    let class = |world: &World| world.get("/v1/slots").json()["data"][0]["class"].clone();
+    world.until("it is saved", |world| !class(world).is_null());
+    let mut before = class(&world);
+    for to in ["short", "long"].into_iter().cycle().take(20) {
+        let body = json!({"conversation": "new", "class": to});
+        let done = world.post("/v1/slots/class", body).json();
+        let change = &done["changed"][0];
+        assert_eq!((&change["from"], &change["to"]), (&before, &json!(to)), "{done}");
+        world.until("it is recorded", |world| class(world) == to);
+        before = to.into();
+    }
+}
+
+#[test]
 fn kept_is_accepted_as_permanent() {
     let saved = Saved::new();
     let world = saved.start();
