@@ -22,6 +22,7 @@ mod context;
 mod context_choice;
 mod continuing;
 mod conversations;
+mod correctness;
 mod crashes;
 mod deletion;
 mod detached;
