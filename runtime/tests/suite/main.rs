@@ -8,6 +8,7 @@ mod adapters;
 mod admission;
 mod beside;
 mod branches;
+mod budgets;
 mod busy_disk;
 mod chunks;
 mod cold;
