@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::budget::{BUDGET, left_in, moved, start};
+use crate::budget::{BUDGET, moved, start};
 use crate::common::{chat_body, merged};
+use crate::labels::left_in;
 
 #[test]
 fn the_fields_of_a_request_are_stored_with_its_messages_alone() {
@@ -45,4 +46,18 @@ fn what_a_pinned_request_says_stays_in_the_cells() {
         assert!(moved(&answers, "out").len() > 4, "{fields}: {answers:?}");
         assert_eq!(left_in(&answers, "it").is_none(), stays, "{fields}: {answers:?}");
     }
+}
+
+#[test]
+fn evoke_s_session_names_a_conversation_where_nothing_else_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let hobd = start(directory.path());
+    let ask = |extra: Value| {
+        let body = chat_body(json!([{"role": "user", "content": "Hello"}]), extra);
+        let call = hobd.client.call("POST", "/v1/chat/completions");
+        call.header("X-Evoke-Session", "acme/keep").json(&body).send().json()["hob"].clone()
+    };
+    assert_eq!(ask(json!({}))["conversation"], "acme/keep");
+    assert_eq!(ask(json!({"conversation": "chat"}))["conversation"], "chat");
+    assert_eq!(ask(json!({"prompt_cache_key": "app"}))["cache_key"], "conv:app");
 }

@@ -44,6 +44,7 @@ mod hostile_schemas;
 mod imports;
 mod keys;
 mod kill;
+mod labels;
 mod learned;
 mod lineage;
 mod listing;
