@@ -95,6 +95,7 @@ mod slots;
 mod slow_disk;
 mod speech;
 mod spent_cells;
+mod spoken;
 mod startup;
 mod stop;
 mod tool_forms;
