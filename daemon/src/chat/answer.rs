@@ -5,6 +5,7 @@
 //! - Dropping it cancels the turns; the transcript keeps the text generated so far.
 
 mod partial;
+mod piece;
 mod upstream;
 
 use std::collections::VecDeque;
@@ -20,7 +21,7 @@ use super::account::{Account, Extract};
 use super::assembly::{Assembly, Delta};
 use super::figures::{End, Figures};
 use super::locks::ConversationGuard;
-use super::progress::{BeforeTheEngine, Report};
+use super::progress::BeforeTheEngine;
 use super::recording::Recording;
 use super::reuse_guard::Watch;
 use super::source::{AnswerEvent, Source};
@@ -35,42 +36,10 @@ use crate::wire::message::Message;
 
 use partial::PartialChoice;
 
+pub use piece::{Choice, Piece};
+
 /// The field of a stored answer's `finish` that [`Answer::keep`] sets.
 pub const RESPONSE: &str = "response";
-
-/// A change of the answer, for the client.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
-    /// How far the prompt is, before the first choice begins. Only if the request asks for it.
-    Progress(Report),
-    /// The prompt of a choice is computed.
-    Begin { choice: usize },
-    More {
-        choice: usize,
-        delta: Delta,
-        /// Since the last piece.
-        tokens: Vec<Token>,
-        /// Of `tokens`, if the request asks for them.
-        logprobs: Vec<Logprobs>,
-    },
-    End {
-        choice: usize,
-        /// OpenAI's `finish_reason`.
-        reason: &'static str,
-    },
-}
-
-/// One complete choice.
-#[derive(Clone, Debug)]
-pub struct Choice {
-    pub message: Message,
-    /// OpenAI's `finish_reason`.
-    pub reason: &'static str,
-    /// Without the one that ended it.
-    pub tokens: Vec<Token>,
-    /// Of its tokens, if the request asks for them.
-    pub logprobs: Vec<Logprobs>,
-}
 
 /// What an answer needs beside its turns.
 pub(super) struct Context {

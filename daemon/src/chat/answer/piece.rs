@@ -1,0 +1,42 @@
+//! What an answer hands out: its changes while it streams, and its choices once they are complete.
+
+use hob_runtime::turn::Logprobs;
+use hob_slots::Token;
+
+use crate::chat::assembly::Delta;
+use crate::chat::progress::Report;
+use crate::wire::message::Message;
+
+/// A change of the answer, for the client.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// How far the prompt is, before the first choice begins. Only if the request asks for it.
+    Progress(Report),
+    /// The prompt of a choice is computed.
+    Begin { choice: usize },
+    More {
+        choice: usize,
+        delta: Delta,
+        /// Since the last piece.
+        tokens: Vec<Token>,
+        /// Of `tokens`, if the request asks for them.
+        logprobs: Vec<Logprobs>,
+    },
+    End {
+        choice: usize,
+        /// OpenAI's `finish_reason`.
+        reason: &'static str,
+    },
+}
+
+/// One complete choice.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    pub message: Message,
+    /// OpenAI's `finish_reason`.
+    pub reason: &'static str,
+    /// Without the one that ended it.
+    pub tokens: Vec<Token>,
+    /// Of its tokens, if the request asks for them.
+    pub logprobs: Vec<Logprobs>,
+}
