@@ -4,6 +4,7 @@
 //! - The wait for a piece may be cancelled and repeated without a loss.
 //! - Dropping it cancels the turns; the transcript keeps the text generated so far.
 
+mod ending;
 mod partial;
 mod piece;
 mod upstream;
@@ -28,7 +29,7 @@ use super::source::{AnswerEvent, Source};
 use super::speed::Speed;
 use crate::conversations::transcript::Pending;
 use crate::error::ApiError;
-use crate::explain::{Explanation, Subject};
+use crate::explain::Subject;
 use crate::metrics::Metrics;
 use crate::warm::events::ActiveTurn;
 use crate::wire::answer::{Head, Usage};
@@ -187,13 +188,6 @@ impl Answer {
     pub fn hob(&self) -> Value {
         let conversation = self.context.conversation.as_ref();
         let turn = self.account.turn(conversation, self.context.recording.rows(), self.extract);
-        serde_json::to_value(turn).expect("texts and numbers are JSON")
-    }
-
-    /// The `hob` object of the stored message, the first choice.
-    fn record(&self) -> Value {
-        let conversation = self.context.conversation.as_ref();
-        let turn = self.account.record(conversation, self.context.recording.rows(), self.extract);
         serde_json::to_value(turn).expect("texts and numbers are JSON")
     }
 
@@ -356,22 +350,6 @@ impl Answer {
         self.ready.push_back(Piece::Begin { choice });
     }
 
-    /// Explains why the conversation's tokens were computed again.
-    fn explain(&mut self) {
-        let Some(report) = self.unexplained.take() else { return };
-        let subject = std::mem::take(&mut self.subject);
-        let Some(conversation) = &self.context.conversation else { return };
-        let vocabulary = self.context.model.vocabulary();
-        if self.extract.began.is_some() {
-            return; // It has left what it had, by choice, and says so.
-        }
-        if let Some(found) = Explanation::of(&subject, &report, vocabulary) {
-            self.context.metrics.missed(found.reason);
-            self.context.recording.explain(conversation, &found);
-            self.account.explanation = Some(found);
-        }
-    }
-
     fn token(&mut self, choice: usize, token: Token, text: &str, logprobs: Option<Logprobs>) {
         let partial = &mut self.partial[choice];
         let delta = partial.assembly.push(text);
@@ -393,43 +371,6 @@ impl Answer {
         }
     }
 
-    /// Reports to the engine that the first choice calls tools, if it does.
-    fn report_tool_calls(&self) {
-        if self.partial[0].reason == "tool_calls"
-            && let Some(conversation) = &self.context.conversation
-        {
-            self.context.engine.called_tools(conversation.clone());
-        }
-    }
-
-    /// Hands out the end of a choice, and stores the first one's.
-    fn conclude(&mut self, choice: usize, delta: Delta, timeline: Vec<Token>) {
-        let end = Piece::End { choice, reason: self.partial[choice].reason };
-        self.more(choice, delta);
-        if choice == 0 {
-            self.explain();
-            // An engine at another address counts all choices together. Here further ones may have begun, or ended.
-            let counts_all = self.source.upstream().is_some();
-            let usage =
-                if counts_all { self.account.usage } else { self.partial[0].figures.usage() };
-            let mut finish = json!({
-                "finish_reason": self.partial[0].reason,
-                "model": self.context.head.model,
-                "usage": usage.to_json(),
-                "hob": self.record(),
-            });
-            if let Some(kept) = self.kept.take() {
-                finish[RESPONSE] = kept;
-            }
-            let message = self.partial[0].assembly.message();
-            if let Some(pending) = self.context.recording.complete(&message, &finish, timeline) {
-                self.closing = Some((pending, end));
-                return;
-            }
-        }
-        self.ready.push_back(end);
-    }
-
     /// Log-probabilities are held back until their text is complete.
     fn more(&mut self, choice: usize, delta: Delta) {
         let partial = &mut self.partial[choice];
@@ -445,19 +386,6 @@ impl Answer {
             logprobs: std::mem::take(&mut logprobs),
         });
         self.ready.extend(more);
-    }
-
-    fn break_off(&mut self) {
-        self.has_failed = true;
-        self.explain();
-        let assembly = &mut self.partial[0].assembly;
-        let model = &self.context.head.model;
-        let finish = self.kept.take().map(|kept| json!({"model": model, RESPONSE: kept}));
-        let partial = || {
-            assembly.cut();
-            assembly.message()
-        };
-        self.context.recording.interrupt(partial, finish.as_ref());
     }
 }
 
