@@ -2,7 +2,7 @@
 //!
 //! - `cargo xtask test` fetches the templates (`hob-fetch --templates target/templates`); without them
 //!   the test says so and ends.
-//! - README's table of model families says what is compared here and in `dialects`, and no more.
+//! - COMPATIBILITY.md's table of model families says what is compared here and in `dialects`, and no more.
 //! - `collection/reference.py` writes `digests.json`, and with `--show TEMPLATE CASE` a prompt.
 
 use std::io::{self, Write};
@@ -75,7 +75,9 @@ fn each_template_renders_as_jinja2_renders_it() {
     assert!(other.is_empty(), "{} differ:\n{}", other.len(), other.join("\n"));
 }
 
-/// Families of models, as README names them, and how the names of their templates begin.
+const COMPATIBILITY: &str = "docs/COMPATIBILITY.md";
+
+/// Families of models, as COMPATIBILITY.md names them, and how the names of their templates begin.
 const FAMILIES: &[(&str, &[&str])] = &[
     ("gpt-oss", &["openai-gpt-oss"]),
     ("Llama 3", &["meta-llama-"]),
@@ -97,7 +99,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("Phi", &["microsoft-Phi"]),
 ];
 
-/// The rows of README: of each family the templates that are rendered, and the answers that are read.
+/// The rows of COMPATIBILITY.md: of each family the templates that are rendered, and the answers that are read.
 fn rows_of_families() -> Vec<String> {
     let digests: Value = serde_json::from_str(include_str!("collection/digests.json")).unwrap();
     let templates: Vec<&String> = digests.as_object().unwrap().keys().collect();
@@ -119,6 +121,11 @@ fn rows_of_families() -> Vec<String> {
     rows
 }
 
+fn compatibility() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(COMPATIBILITY);
+    fs::read_to_string(path).expect("the repository has it")
+}
+
 /// A line such as `Qwen3-Coder: 23 of 23`.
 fn of_template(line: &str) -> Option<(&str, usize, usize)> {
     let (template, counts) = line.split_once(": ")?;
@@ -127,16 +134,15 @@ fn of_template(line: &str) -> Option<(&str, usize, usize)> {
 }
 
 #[test]
-fn the_families_of_readme_are_those_that_are_compared() {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md"));
-    let readme = readme.expect("the repository has one");
+fn the_documented_families_are_those_that_are_compared() {
+    let document = compatibility();
     for row in rows_of_families() {
-        assert!(readme.lines().any(|line| line == row), "README lacks the row\n{row}");
+        assert!(document.lines().any(|line| line == row), "{COMPATIBILITY} lacks the row\n{row}");
     }
 }
 
 #[test]
-fn the_prompts_of_readme_are_those_that_are_compared() {
+fn the_documented_prompts_are_those_that_are_compared() {
     let cases: Value = serde_json::from_str(include_str!("collection/cases.json")).unwrap();
     let digests: Value = serde_json::from_str(include_str!("collection/digests.json")).unwrap();
     let digests = digests.as_object().unwrap();
@@ -149,13 +155,12 @@ fn the_prompts_of_readme_are_those_that_are_compared() {
         }
     }
     assert_eq!((digests.len(), compared, escaped), (106, 1_614, 7));
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md"));
-    let readme = readme.expect("the repository has one").replace('\n', " ");
+    let document = compatibility().replace('\n', " ");
     for claim in [
         "Of 1,614 prompts of 106 templates",
         "renders 1,607 as jinja2 does",
         "and seven of Functionary 3.1",
     ] {
-        assert!(readme.contains(claim), "README lacks: {claim}");
+        assert!(document.contains(claim), "{COMPATIBILITY} lacks: {claim}");
     }
 }
