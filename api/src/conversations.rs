@@ -37,20 +37,20 @@ pub struct Conversation<'c> {
     /// Where its KV is: `slot`, `memory`, `disk` or `none`.
     #[serde(deserialize_with = "or_empty")]
     pub place: Text,
-    /// The same as a tier: `hot`, `warm`, `cold` or `none`.
+    /// The same place as a tier: `hot`, `warm`, `cold` or `none`.
     #[serde(deserialize_with = "or_empty")]
     pub tier: Text,
-    /// Of its KV. `None`: a daemon whose model loads.
+    /// Tokens of its timeline. `None`: the daemon's model loads.
     pub tokens: Option<usize>,
-    /// Of `tokens`: those that a restore reads from memory.
+    /// The part of `tokens` that a restore reads from memory.
     #[serde(deserialize_with = "or_empty")]
     pub memory_tokens: usize,
-    /// Of `tokens`: those that a restore reads from disk.
+    /// The part of `tokens` that a restore reads from disk.
     #[serde(deserialize_with = "or_empty")]
     pub disk_tokens: usize,
     /// Whether the next answer computes only new tokens. `None`: an older daemon, or one whose model loads.
     pub ready: Option<bool>,
-    /// About how long the next answer first computes older tokens.
+    /// Estimated time for which the next answer first computes older tokens.
     pub read_ms: Option<u64>,
 }
 
@@ -70,17 +70,17 @@ pub struct ContextUse {
     pub object: Text,
     pub conversation: String,
     pub tokens: usize,
-    /// The most that a conversation holds.
+    /// Maximum tokens of a conversation.
     pub max_tokens: usize,
-    /// Of `tokens`: those whose KV exists, in any tier.
+    /// The part of `tokens` whose KV exists, in any tier.
     pub ready_tokens: usize,
     /// Whether the next answer computes only new tokens.
     pub ready: bool,
-    /// About how long the next answer first computes older tokens.
+    /// Estimated time for which the next answer first computes older tokens.
     pub read_ms: Option<u64>,
     /// Older messages that prompts leave out.
     pub left_out: usize,
-    /// Whether it goes on behind `max_tokens`, as a new timeline of its newest part.
+    /// Whether the conversation continues past `max_tokens`, as a new timeline that begins with its newest part.
     pub goes_on: bool,
 }
 
@@ -133,22 +133,23 @@ pub struct Explained {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AnswerMoves {
-    /// The answer.
+    /// The id of the answer.
     pub message: i64,
     /// Seconds since 1970.
     pub at: u64,
-    /// The beginning of what it answers.
+    /// The beginning of the question.
     pub question: String,
-    /// Of the prompt, without cells when the answer began.
+    /// Tokens of the prompt that had no cells when the answer began.
     pub away_tokens: usize,
-    /// Of the prompt, moved from another place, and computed at the seams of those.
+    /// Tokens of the prompt whose KV was moved from another place; the field below counts those that were computed
+    /// at their seams.
     pub moved_tokens: usize,
     pub repaired_tokens: usize,
-    /// Of the prompt, with KV that was rounded while it was saved.
+    /// Tokens of the prompt whose KV was rounded while it was saved.
     pub lossy_tokens: usize,
-    /// Why nothing was moved for an answer that takes such KV.
+    /// Why no KV was moved for a request that allows it.
     pub immovable: Option<String>,
-    /// Older messages that stood in front of the question, because that asked for them.
+    /// Older messages that the question asked for, and that the prompt therefore had in front of it.
     pub recalled: usize,
     /// With this answer the conversation went on as a new timeline.
     pub reanchored: Option<Reanchored>,

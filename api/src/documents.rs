@@ -14,11 +14,11 @@ pub struct Document {
     pub name: String,
     /// `text` or `pdf`.
     pub kind: String,
-    /// Of its text.
+    /// Length of its text.
     pub bytes: u64,
-    /// With which a prompt about it begins, the instructions included.
+    /// Tokens with which a prompt about it begins, the instructions included.
     pub tokens: usize,
-    /// Of `tokens`: those that need no computing. `memory_tokens` and `disk_tokens` together.
+    /// The part of `tokens` that needs no computing: `memory_tokens` and `disk_tokens` together.
     pub ready_tokens: usize,
     pub memory_tokens: usize,
     pub disk_tokens: usize,
@@ -30,13 +30,13 @@ pub struct Document {
     pub ttl: Option<Text>,
     /// When that is deleted without another use; null while there is room.
     pub expires_at: Option<u64>,
-    /// Of the tokens that are ready; null where the model's KV has no size per token.
+    /// Size of the KV of the ready tokens; null where the model's KV has no size per token.
     pub kv_bytes: Option<u64>,
-    /// That a conversation holds at most.
+    /// Maximum tokens of a conversation.
     pub context_tokens: usize,
     /// It stays until it is removed.
     pub in_library: bool,
-    /// That name it.
+    /// Conversations that name it.
     pub conversations: u64,
     pub created_at: i64,
     /// The last message of a conversation about it, or its creation.

@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Of `GET /v1/models/local`: memory for another model than the running one, which a switch frees.
+/// The memory that a switch to another model would find, in `GET /v1/models/local`. The switch frees the running
+/// model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelMemory {
-    /// Of the machine. `None` where the system does not report what is free.
+    /// Free memory of the machine. `None` where the system does not report it.
     pub free_bytes: Option<u64>,
-    /// Of the running model's weights, what is in the machine's memory.
+    /// The running model's weights, as far as they are in the machine's memory.
     pub current_weights_bytes: u64,
-    /// Of devices with memory of their own.
+    /// Free memory of the devices that have their own.
     pub device_free_bytes: u64,
 }

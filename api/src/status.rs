@@ -42,14 +42,14 @@ pub struct Status {
     pub loaded_percent: Option<u8>,
     /// Cells of the cache, which all slots share.
     pub context_tokens: usize,
-    /// What a conversation holds at most.
+    /// Maximum tokens of a conversation.
     pub conversation_tokens: usize,
     /// Why that is not more: `set`, `trained`, `memory`, `micro_batch` or `unknown`.
     pub context_limit: Text,
-    /// With which the model was trained; `None` where it does not say.
+    /// Tokens of the context with which the model was trained; `None` where its file does not say.
     pub trained_tokens: Option<usize>,
     pub build: Build,
-    /// Those besides the processor. Empty where this build can use none, or the machine has none.
+    /// Devices besides the processor. Empty where this build can use none, or the machine has none.
     pub devices: Vec<Device>,
     /// `None`: the processor computes all of the model.
     pub offload: Option<Offload>,
@@ -69,7 +69,7 @@ pub struct Status {
     pub queue: usize,
     pub memory_bytes: u64,
     pub memory_budget_bytes: u64,
-    /// Of `memory_bytes`, what waits for the disk.
+    /// The part of `memory_bytes` that waits for the disk.
     pub unsaved_bytes: u64,
     pub unsaved_budget_bytes: u64,
     pub disk_quota: DiskQuota,
@@ -112,7 +112,8 @@ pub struct SharedTier {
     pub published: u64,
     /// Texts taken over from other daemons.
     pub texts: u64,
-    /// Of their KV: fetched; computed, which is quicker; computed because it could not be fetched.
+    /// How often the KV behind such a text was fetched; was computed, because that is quicker; or was computed,
+    /// because it could not be fetched.
     pub fetched: u64,
     pub computed: u64,
     pub missed: u64,
@@ -150,13 +151,13 @@ pub struct DraftModel {
     pub fingerprint: Option<ModelHash>,
     /// Why it does not draft.
     pub refused: Option<Text>,
-    /// Of its guesses, those that the model computed ahead.
+    /// Tokens that it guessed and the model computed ahead.
     pub drafted_tokens: u64,
-    /// Those of them that were right.
+    /// The part of `drafted_tokens` that was right.
     pub accepted_tokens: u64,
-    /// Of prompts and answers, what it computed to follow them.
+    /// Tokens of prompts and answers that it computed to follow the conversation.
     pub computed_tokens: u64,
-    /// The same, restored from memory or disk.
+    /// Tokens of prompts and answers whose KV it restored from memory or disk instead.
     pub restored_tokens: u64,
 }
 
@@ -178,16 +179,16 @@ pub struct DiskQuota {
 pub struct Slot {
     pub slot: u32,
     pub conversation: Option<ConversationId>,
-    /// Those of the request with which its tokens were computed.
+    /// The adapters of the request that computed its tokens.
     pub lora: Vec<Adapter>,
     pub tokens: usize,
-    /// Those of them without cells, which come back when the conversation turns to them.
+    /// The part of `tokens` without cells, which comes back when the conversation turns to it.
     pub away_tokens: usize,
     /// `free`, `idle`, `restoring`, `prefill` or `decoding`.
     pub state: Text,
     /// Whether the conversation's next answer computes only new tokens.
     pub ready: Option<bool>,
-    /// About how long it first computes older tokens.
+    /// Estimated time for which that answer first computes older tokens.
     pub read_ms: Option<u64>,
 }
 
@@ -225,7 +226,7 @@ pub struct Parked {
     /// Whether the next answer computes only new tokens. `None`: an older daemon.
     #[serde(default)]
     pub ready: Option<bool>,
-    /// About how long the next answer first computes older tokens.
+    /// Estimated time for which the next answer first computes older tokens.
     #[serde(default)]
     pub read_ms: Option<u64>,
 }
@@ -254,15 +255,15 @@ pub struct Profile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProfileReuse {
-    /// Those that moved KV since the daemon's start.
+    /// Answers that moved KV since the daemon's start.
     pub answers: u64,
-    /// Those that were compared, also before the start.
+    /// Answers that were compared with exact ones, also before the start.
     pub samples: u64,
-    /// Of the latest samples: the part of the likeliest tokens that agree.
+    /// Part of the likeliest tokens that agree, in the latest samples.
     pub agreement: f64,
-    /// Of the same: nats per token.
+    /// Divergence in nats per token, in the latest samples.
     pub divergence: f64,
-    /// Why its answers are exact now.
+    /// Why its answers take only exact KV now.
     pub fell_back: Option<String>,
 }
 
@@ -309,7 +310,7 @@ pub struct Counters {
     /// Guessed tokens of answers that were computed ahead.
     #[serde(default)]
     pub drafted_tokens: u64,
-    /// Those of them that were right.
+    /// The part of `drafted_tokens` that was right.
     #[serde(default)]
     pub accepted_tokens: u64,
     pub computed_tokens: u64,
@@ -319,13 +320,13 @@ pub struct Counters {
     /// Computed tokens at the seams of these.
     #[serde(default)]
     pub repaired_tokens: u64,
-    /// Restored from rounded KV.
+    /// Tokens that were restored from rounded KV.
     #[serde(default)]
     pub lossy_tokens: u64,
     /// Blocks that left the cells of their live conversation.
     #[serde(default)]
     pub blocks_out: u64,
-    /// Those that came back to it.
+    /// Blocks that came back to the cells of their live conversation.
     #[serde(default)]
     pub blocks_back: u64,
     pub prewarmed: u64,
@@ -344,7 +345,7 @@ pub struct Counters {
     /// Jobs that write or read KV and panicked; their threads went on.
     #[serde(default)]
     pub tier_panics: u64,
-    /// Tokens whose KV was given up unsaved: the disk was too slow.
+    /// Tokens whose KV was dropped unsaved, because the disk was too slow.
     #[serde(default)]
     pub dropped_tokens: u64,
 }

@@ -49,7 +49,7 @@ pub struct Turn {
     pub upstream: Option<String>,
     /// Older messages of the conversation that the prompt leaves out.
     pub left_out: usize,
-    /// Older messages that stand in front of the question, because that asks for them.
+    /// Older messages that the question asks for, and that the prompt therefore has in front of it.
     pub recalled: usize,
     /// With this answer the conversation went on as a new timeline.
     pub reanchored: Option<Reanchored>,
@@ -58,9 +58,9 @@ pub struct Turn {
     /// The request forbade reuse.
     pub cold: bool,
     pub tokens: Option<PromptTokens>,
-    /// Why no KV was moved for a request that takes such: the model does not allow it.
+    /// Why no KV was moved for a request that allows it: the model does not.
     pub immovable: Option<String>,
-    /// During the turn; `None` before its end.
+    /// Cells during the turn; `None` before its end.
     pub cells: Option<Cells>,
     /// Parts of the conversation that left its cells, or came back, in this order.
     pub moved: Vec<MovedPart>,
@@ -70,7 +70,7 @@ pub struct Turn {
     pub ttft_ms: Option<f64>,
     /// From the request's arrival in the engine to the last token.
     pub total_ms: Option<f64>,
-    /// Of the answer, from its first token on; of one token, none.
+    /// Speed of the answer from its first token on; `None` for an answer of one token.
     pub tokens_per_second: Option<f64>,
     /// What computing the reused tokens would have taken.
     pub saved_ms: Option<f64>,
@@ -84,18 +84,18 @@ pub struct Turn {
 pub struct Progress {
     /// `waiting`, `loading`, `restoring` or `reading`.
     pub phase: Text,
-    /// Of the model, while it loads.
+    /// How much of the model is loaded, while it loads.
     pub loaded_percent: Option<u8>,
-    /// Of the prompt.
+    /// Length of the prompt.
     pub tokens_total: usize,
-    /// In place so far. The five below add up to it.
+    /// Tokens in place so far: the sum of the fields below.
     pub tokens_ready: usize,
     pub tokens_shared: usize,
     pub tokens_from_memory: usize,
     pub tokens_from_disk: usize,
-    /// Without cells: this answer does not see them.
+    /// Tokens without cells: this answer does not see them.
     pub tokens_away: usize,
-    /// Computed at another place, and moved.
+    /// Tokens whose KV was computed at another place, and moved.
     pub tokens_moved: usize,
     pub tokens_computed: usize,
     /// `None` while the speed is unknown, and while a restore may still bring tokens.
@@ -138,20 +138,20 @@ pub struct PromptTokens {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cells {
-    /// It may have so many.
+    /// The maximum that it may have.
     pub budget: usize,
-    /// The most that it had.
+    /// The maximum that it had.
     pub peak: usize,
-    /// When the turn ended.
+    /// Those that it had when the turn ended.
     pub resident: usize,
-    /// What had none then, in the order of the prompt.
+    /// Parts without cells when the turn ended, in the order of the prompt.
     pub away: Vec<AwayPart>,
-    /// Nothing could leave them, and that mattered: the budget that was asked for did not count, or the
-    /// answer ended with the cells.
+    /// Why no part could leave the cells, where that mattered: the requested budget did not count, or the answer
+    /// ended when the cells were full.
     pub no_eviction: Option<NoEviction>,
 }
 
-/// Why a conversation stays in its cells, and ends with them.
+/// Why a conversation stays in its cells, and ends when they are full.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NoEviction {
@@ -165,7 +165,7 @@ pub struct NoEviction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AwayPart {
-    /// Of the segment; `None`: the answer.
+    /// Name of the segment; `None`: the answer.
     pub key: Option<String>,
     /// Messages of the prompt behind its message, or behind the one that it is a document of.
     pub messages_behind: Option<usize>,
@@ -176,7 +176,7 @@ pub struct AwayPart {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MovedPart {
-    /// Of the segment that has the first of them; `None`: of the answer.
+    /// Name of the segment that has the first of them; `None`: the answer.
     pub key: Option<String>,
     pub tokens: usize,
     /// `out` or `back`.
@@ -186,7 +186,7 @@ pub struct MovedPart {
     pub why: Text,
 }
 
-/// Those of the shared tokens that speculative prefill brought into cells before the request.
+/// The part of the shared tokens that speculative prefill brought into cells before the request, by origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AheadTokens {
@@ -200,11 +200,11 @@ pub struct AheadTokens {
 #[serde(default)]
 pub struct DraftTokens {
     pub drafted: usize,
-    /// Those of them that are part of the answer.
+    /// The part of `drafted` that is in the answer.
     pub accepted: usize,
-    /// Of `drafted`, those that the draft model guessed.
+    /// The part of `drafted` that the draft model guessed.
     pub model_drafted: usize,
-    /// Of `accepted`, those that the draft model guessed.
+    /// The part of `accepted` that the draft model guessed.
     pub model_accepted: usize,
 }
 
