@@ -40,7 +40,7 @@ impl AdapterFile {
 #[derive(Clone, Debug, Default)]
 pub struct Adapters {
     set: AdapterSet,
-    /// Those of the set.
+    /// The files of the adapters in `set`.
     files: Arc<[AdapterFile]>,
 }
 

@@ -16,7 +16,7 @@ pub struct Attention {
     called: AtomicBool,
     /// Commands whose callers have called.
     sent: AtomicU64,
-    /// Those of them that the engine's thread has received, or is about to.
+    /// The part of `sent` that the engine's thread has received, or is about to.
     heard: AtomicU64,
     /// Commands of such callers that it has received.
     received: AtomicU64,

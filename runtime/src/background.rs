@@ -14,8 +14,8 @@ pub fn in_the_background<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     below(LOWEST_PRIORITY, work)
 }
 
-/// The same at the writer's priority. A thread cannot raise its priority again: its caller can go
-/// on with the work.
+/// Runs `work` on a thread of its own at the writer's priority, and waits for it. A thread cannot raise its
+/// priority again; its caller can go on with the work.
 pub(crate) fn behind_answers<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     below(BEHIND_ANSWERS, work)
 }

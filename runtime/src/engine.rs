@@ -308,7 +308,7 @@ impl Engine {
         self.send(Command::Load(reply)).ok(); // An error: the engine has stopped.
     }
 
-    /// The same; waits until they are in memory, where they may not stay.
+    /// Loads the weights ahead of a turn, and waits until they are in memory, where they may not stay.
     ///
     /// # Errors
     /// [`TurnError::Backend`] when they cannot be loaded, [`TurnError::Stopped`].

@@ -20,7 +20,7 @@ pub const LIKELIEST: usize = 64;
 /// An answer, with the distribution of each of its tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Of the prompt.
+    /// Tokens of the prompt, by origin.
     pub tokens: TokenCounts,
     pub text: String,
     steps: Vec<Step>,
@@ -38,13 +38,13 @@ pub struct Likeness {
     pub answers: usize,
     /// Tokens of the exact answers.
     pub compared: usize,
-    /// Those for which both sides have the same likeliest token.
+    /// Positions at which both sides have the same likeliest token.
     pub agreeing: usize,
     /// Sum of the divergences (Kullback-Leibler, from the exact side), in nats.
     pub divergence: f64,
     /// Sum of the answers' F1, each from 0 to 1.
     pub f1: f64,
-    /// Of the prompts.
+    /// Tokens of the prompts, by origin.
     pub tokens: TokenCounts,
 }
 

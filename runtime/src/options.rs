@@ -149,8 +149,8 @@ impl EngineOptions {
         }
     }
 
-    /// The same, where a conversation could otherwise be longer: the model was trained with more than the
-    /// cells.
+    /// Why conversations with the model stay in their cells, where they could otherwise be longer: the model was
+    /// trained with more tokens than there are cells.
     pub(crate) fn ends_with_cells(&self, model: &ModelFacts) -> Option<NoEviction> {
         self.no_eviction(model).filter(|_| self.context_tokens < model.trained_context)
     }

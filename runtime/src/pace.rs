@@ -31,7 +31,7 @@ const MIN_ROWS_ALONE: usize = 128;
 /// How many targets a larger micro-batch of a prompt alone lasts, which bounds what a cut loses.
 const ALONE: u32 = 20;
 
-/// The same where it cannot be cut: an arrival waits for its end.
+/// How many targets such a micro-batch lasts where it cannot be interrupted: an arrival waits for its end.
 const UNCUT: f64 = 2.5;
 
 /// Where [`MIN_ROWS_ALONE`] would last more targets and cannot be cut, a prompt alone has fewer rows.
@@ -63,7 +63,7 @@ impl Pace {
         self.rows_from(MIN_ROWS, MIN_ROWS)
     }
 
-    /// The same for background prompts.
+    /// Maximum rows of the next micro-batch for background prompts.
     pub fn background_rows(&self) -> usize {
         self.rows_from(MIN_BACKGROUND_ROWS, MEASURABLE_ROWS)
     }
@@ -76,7 +76,7 @@ impl Pace {
         divided(left, self.max_rows_alone())
     }
 
-    /// The same where the micro-batch cannot be cut.
+    /// [`Self::rows_alone`] where the micro-batch cannot be interrupted.
     pub fn rows_alone_uncut(&self, left: usize) -> usize {
         divided(left, self.max_rows_uncut())
     }

@@ -18,7 +18,7 @@ const CELLS: usize = 256;
 /// Rows of a micro-batch.
 const ROWS: usize = 32;
 const SHAPE: ContextShape = ContextShape { context_tokens: CELLS, sequences: 3, micro_batch: ROWS };
-/// Of the prompt. Each token more is felt with a large model.
+/// Length of the prompt. Each further token takes noticeable time with a large model.
 const PROMPT_TOKENS: usize = 8;
 /// Tokens that are computed one by one behind the prompt.
 const ANSWER_TOKENS: usize = 2;
@@ -70,7 +70,7 @@ pub enum Defect {
     NotNumbers,
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// Of the machine rather than of the file: there may be too little memory.
+    /// The machine's failure rather than the file's: there may be too little memory.
     #[error(transparent)]
     Context(#[from] LoadError),
 }

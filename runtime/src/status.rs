@@ -25,9 +25,9 @@ pub struct EngineStatus {
     /// Host memory that holds KV.
     pub memory_bytes: u64,
     pub memory_budget_bytes: u64,
-    /// Of `memory_bytes`, what waits for the disk.
+    /// The part of `memory_bytes` that waits for the disk.
     pub unsaved_bytes: u64,
-    /// From here on further exports stay in their cells.
+    /// Above this, the engine exports nothing, and KV stays in its cells.
     pub unsaved_budget_bytes: u64,
     /// What the memory tier and its eviction policy did since the start.
     pub memory: MemoryFigures,
@@ -35,11 +35,11 @@ pub struct EngineStatus {
     pub prefill_tokens_per_second: Option<f64>,
     /// Sums since the start.
     pub counters: EngineCounters,
-    /// Of the draft model, if there is one.
+    /// Counters of the draft model, if there is one.
     pub draft_model: Option<DraftModelCounters>,
-    /// Why it has no context, and answers have none of its guesses.
+    /// Why the draft model has no context and guesses nothing.
     pub draft_failure: Option<String>,
-    /// How the KV of aged conversations is rounded, if it is to be.
+    /// How the KV of aged conversations is rounded; `None`: it is not.
     pub lossy: Option<LossyStatus>,
 }
 
@@ -89,11 +89,11 @@ pub struct SlotStatus {
     pub slot: SlotId,
     /// `None` for an anonymous turn, and for a free slot, whose cells other slots may still share.
     pub conversation: Option<ConversationId>,
-    /// With which its cells are computed, besides those of the model.
+    /// The adapters that compute its cells, besides those of the model.
     pub adapters: Adapters,
     /// Tokens of the slot's timeline.
     pub tokens: usize,
-    /// Those of them that are away.
+    /// The part of `tokens` without cells.
     pub away_tokens: usize,
     pub state: SlotState,
 }
@@ -184,13 +184,13 @@ pub struct EngineCounters {
     pub prewarmed: u64,
     /// Background turns that yielded to another turn.
     pub superseded: u64,
-    /// Turns whose caller has gone away.
+    /// Turns whose caller dropped them.
     pub cancelled: u64,
     pub failed: u64,
     pub generated_tokens: u64,
     /// Blocks that left the cells of their live conversation.
     pub blocks_out: u64,
-    /// Those that came back to it.
+    /// Blocks that came back to the cells of their live conversation.
     pub blocks_back: u64,
     /// Tokens of prompts whose KV was moved from another place.
     pub moved_tokens: u64,
@@ -200,15 +200,15 @@ pub struct EngineCounters {
     pub lossy_tokens: u64,
     /// Blocks of conversations with blocks away whose words were read before a question asked for them.
     pub indexed_ahead: u64,
-    /// Those that were read while a question waited.
+    /// Such blocks whose words were read while a question waited.
     pub indexed_late: u64,
     /// Blocks that have got a vector of an embedding model.
     pub embedded: u64,
     /// Tokens of answers that were guessed and computed ahead of their turn.
     pub drafted_tokens: u64,
-    /// Those of them that were right.
+    /// The part of `drafted_tokens` that was right.
     pub accepted_tokens: u64,
-    /// Of prompts.
+    /// Tokens of prompts.
     pub computed_tokens: u64,
     /// The time for which micro-batches had computed that were cut, unless their own caller had cancelled them:
     /// their rows are computed again.
@@ -221,11 +221,11 @@ pub struct EngineCounters {
     pub import_failures: u64,
     /// Restores that were followed by a full prefill: always 0, or there is a bug.
     pub wasted_restores: u64,
-    /// To disk.
+    /// KV written to disk.
     pub written_bytes: u64,
     /// KV read from disk and verified.
     pub read_bytes: u64,
-    /// Of them: of blocks next to those that a conversation has turned to.
+    /// The part of `read_bytes` that was read ahead: blocks next to those that a conversation has turned to.
     pub read_ahead_bytes: u64,
     pub write_errors: u64,
     /// Files that exist and are not usable.
@@ -237,27 +237,28 @@ pub struct EngineCounters {
     pub longest_lock_micros: u64,
     /// Jobs of the writer and the readers that panicked. Their threads went on.
     pub tier_panics: u64,
-    /// Tokens whose KV was given up unsaved: the disk was too slow.
+    /// Tokens whose KV was dropped unsaved, because the disk was too slow.
     pub dropped_tokens: u64,
     /// Time that the engine's thread spent on exports and records.
     pub keeping_micros: u64,
     /// Tokens whose cells were moved into those that others had left.
     pub gathered_tokens: u64,
-    /// How often it was decided which blocks leave a live conversation.
+    /// Choices of the blocks that leave a live conversation.
     pub decisions: u64,
-    /// The time that took, with the description of all blocks for the policy.
+    /// Time of these choices, with the description of all blocks for the policy.
     pub deciding_micros: u64,
 }
 
 /// Tokens of a draft model since the engine's start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DraftModelCounters {
-    /// Of its guesses, those that the model computed.
+    /// Tokens that it guessed and the model computed.
     pub drafted_tokens: u64,
-    /// Those of them that were right.
+    /// The part of `drafted_tokens` that was right.
     pub accepted_tokens: u64,
-    /// Of prompts and answers, computed by the draft model to follow them. Its guesses do not count.
+    /// Tokens of prompts and answers that the draft model computed to follow the conversation. Its guesses do not
+    /// count.
     pub computed_tokens: u64,
-    /// The same, restored from memory or disk.
+    /// Tokens of prompts and answers whose KV it restored from memory or disk instead.
     pub restored_tokens: u64,
 }

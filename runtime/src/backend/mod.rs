@@ -89,7 +89,7 @@ pub struct ModelFacts {
     /// Tokens of context that the model was trained with.
     pub trained_context: usize,
     pub parameters: u64,
-    /// Of all tensors.
+    /// Size of all tensors.
     pub size_bytes: u64,
     /// In Jinja; that of the options, else that of the file.
     pub chat_template: Option<String>,
@@ -199,7 +199,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Of an adapter of a turn.
+    /// The error of an adapter that a request names.
     pub(crate) fn adapter(file: &AdapterFile, reason: &str) -> Self {
         let (path, reason) = (file.path.display().to_string(), reason.to_owned());
         Self::Adapter { path, reason, setting: "adapters" }

@@ -32,7 +32,7 @@ pub struct AttentionTile {
 }
 
 impl AttentionTile {
-    /// Of a model of `weights` numbers, with `q` numbers of Q in all layers.
+    /// The tile of a model of `weights` numbers, with `q` numbers of Q in all layers.
     pub fn new(weights: u64, q: usize) -> Self {
         Self { row: weights as f64 / q.max(1) as f64 * CELLS_PER_WEIGHT_OF_Q }
     }

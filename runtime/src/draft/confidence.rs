@@ -12,7 +12,7 @@ const BOUNDS: [f32; 4] = [0.3, 0.6, 0.85, 0.97];
 /// Before anything is known: the model's own word, with some doubt.
 const PRIOR: [f64; BOUNDS.len() + 1] = [0.2, 0.4, 0.6, 0.75, 0.9];
 
-/// Of a guess of any class.
+/// Prior probability that a guess of any class is right.
 const PRIOR_MEAN: f64 = 0.6;
 
 /// Weight of the newest guess.
@@ -39,7 +39,7 @@ impl Confidence {
         cumulated(probabilities.iter().map(|&probability| self.chances[class(probability)]))
     }
 
-    /// The same of `count` guesses that are not made yet.
+    /// The chances of `count` guesses that are not made yet: that the first is right, the first two, and so on.
     pub fn expected(&self, count: usize) -> Vec<f64> {
         cumulated(std::iter::repeat_n(self.mean, count))
     }

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-/// Of the time of the model's micro-batches.
+/// The part of the time of the model's micro-batches that the account earns.
 const PART: f64 = 0.015;
 
 /// The maximum balance in seconds: a draft model that was useful yesterday and is not today may not spend a

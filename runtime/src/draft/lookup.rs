@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(proposed("aaaa", 4).0, "aaaa");
     }
 
-    /// The same by comparing everything with everything.
+    /// The proposal by comparing everything with everything.
     fn naive(tokens: &[Token], next: Token) -> Option<(Vec<Token>, usize)> {
         let all: Vec<Token> = tokens.iter().copied().chain([next]).collect();
         let matched = |end: usize| common_end(&all[..end], &all);

@@ -187,7 +187,7 @@ impl Drafter<'_> {
         is_idle
     }
 
-    /// The same of everything but guesses, before the cells are dropped.
+    /// Exports and records everything but guesses, before the cells are dropped.
     pub fn save(&mut self, slot: usize) {
         let track = &self.tracks[slot];
         let end = track.guessed_from.min(track.timeline.len());

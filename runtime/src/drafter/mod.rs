@@ -29,10 +29,11 @@ use crate::tiers::{Budget, KvTiers};
 
 use track::Track;
 
-/// Of the time that a micro-batch of the model should last: a caller waits for both at most.
+/// A micro-batch of the draft model lasts the target of the model's divided by this: a caller waits for both at
+/// most.
 const PART_OF_TARGET: u32 = 2;
 
-/// Of the memory for the model's KV, and beside it.
+/// The draft model's KV may take the memory budget of the model's KV divided by this, besides it.
 const PART_OF_MEMORY: u64 = 8;
 
 /// A draft ends where the chance that all of it is right has fallen below this.
@@ -114,7 +115,7 @@ pub(crate) struct Wanted<'s> {
 struct SlotRows<'t> {
     slot: usize,
     tokens: &'t [Token],
-    /// Of the last one.
+    /// Whether logits are wanted for the last token.
     wants_logits: bool,
 }
 

@@ -42,7 +42,8 @@ impl Engine {
         forgotten
     }
 
-    /// Those of `conversations` that have a slot file under any model, and whether all directories were listed.
+    /// The members of `conversations` that have a slot file under any model, and whether all directories were
+    /// listed.
     async fn saved_among(
         &self,
         conversations: Vec<ConversationId>,

@@ -11,7 +11,7 @@ use crate::heartbeat::Death;
 /// How long [`Engine::shutdown`] waits for a thread that hangs.
 const MAX_HANG_WAIT: Duration = Duration::from_secs(5);
 
-/// The same for one that panicked: its writer saves what is queued.
+/// How long [`Engine::shutdown`] waits for a thread that panicked: its writer saves what is queued.
 const MAX_PANIC_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) struct EngineThread {

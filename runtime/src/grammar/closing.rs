@@ -60,10 +60,10 @@ struct Walk<'s> {
     root: &'s Value,
     /// References to schemas that describe an object together with others.
     shared: &'s BTreeSet<String>,
-    /// The same, of this pass.
+    /// Such references that this pass has found.
     found: BTreeSet<String>,
     closes: bool,
-    /// Those that are left, of [`MAX_STEPS`].
+    /// The rest of [`MAX_STEPS`].
     steps: usize,
 }
 

@@ -21,7 +21,7 @@ impl Constraint {
         Self { state: State::All(Box::new(matcher)) }
     }
 
-    /// Of calls alone.
+    /// A constraint of tool calls alone: text outside them is free.
     pub(super) fn watching(watch: Watch) -> Self {
         Self { state: State::Calls(Box::new(watch)) }
     }

@@ -30,7 +30,7 @@ pub(super) fn one_line(error: impl std::fmt::Display) -> String {
     words.join(" ").chars().take(300).collect()
 }
 
-/// Of JSON schema. Those that are words of any sentence count in quotation marks alone.
+/// Keywords of JSON Schema. Those that are ordinary words count in quotation marks alone.
 const KEYWORDS: [&str; 38] = [
     "$defs",
     "$dynamicRef",

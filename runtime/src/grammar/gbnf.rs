@@ -26,7 +26,7 @@ static GBNF: Notation = Notation {
     own_escape: |c| c.is_ascii_punctuation().then_some(c),
 };
 
-/// The same language in llguidance's notation.
+/// Translates the grammar to llguidance's notation.
 pub(super) fn to_lark(source: &str) -> Result<String, GrammarError> {
     if source.len() > MAX_BYTES {
         return refused(format!("it has more than {MAX_BYTES} bytes"));
@@ -61,7 +61,7 @@ enum Item {
     Class(String),
     Rule(usize),
     Group(Choices),
-    /// Of the item before it.
+    /// An item, at least and at most this often.
     Repeated(Box<Item>, u32, Option<u32>),
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Watch {
     partial: Vec<u8>,
     /// At the beginning of a call.
     compiled: Matcher,
-    /// Of the call that is open.
+    /// The grammar of the call that is open.
     open: Option<Matcher>,
     /// The text ends in a call whose grammar is begun, or cannot be followed.
     is_opened: bool,

@@ -26,9 +26,10 @@ pub struct Sampling {
     /// How often a draw leaves out the likeliest tokens: of those at least as likely as `xtc_threshold`, all but
     /// the least likely one (llama.cpp's XTC). 0 never does.
     pub xtc_probability: f32,
-    /// Of the tokens that the other filters keep. Above 0.5 no two tokens are as likely, and all are kept.
+    /// Probability that a token must reach, among the tokens that the other filters keep. Above 0.5 no two tokens
+    /// reach it, and all are kept.
     pub xtc_threshold: f32,
-    /// So many of the last tokens, the prompt's included.
+    /// How many of the last tokens the penalties look at, the prompt's included.
     pub repeat_window: usize,
     /// Added to the logits of single tokens.
     pub logit_bias: Vec<(Token, f32)>,

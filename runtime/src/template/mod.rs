@@ -35,9 +35,9 @@ use repr::python_value;
 
 /// Instructions of one rendering: thousands for each message of a long conversation.
 const FUEL: u64 = 10_000_000;
-/// Of the prompt: several times what a context of a million tokens holds.
+/// Maximum length of a rendered prompt: several times what a context of a million tokens holds.
 const MAX_PROMPT_BYTES: usize = 16 << 20;
-/// Of the template. Real ones stay below 30 kB.
+/// Maximum length of a template. Real ones stay below 30 kB.
 pub const MAX_SOURCE_BYTES: usize = 1 << 20;
 /// Texts of parts that a template gets, to see what it does with them.
 const PROBES: [&str; 2] = ["first part", "second part"];

@@ -9,7 +9,7 @@ use minijinja_contrib::pycompat::unknown_method_callback;
 use super::json::to_json;
 use super::repr::Repr;
 
-/// Of `indent`, in columns.
+/// Maximum of `indent`, in columns.
 const MAX_WIDTH: usize = 256;
 
 /// Adds Python's methods, what Hugging Face's library adds, and what minijinja does otherwise than

@@ -20,7 +20,7 @@ use super::counters::Counters;
 use super::find::Finder;
 use super::shared::Shared;
 
-/// Of one question.
+/// Maximum bytes that are read ahead of one question.
 const MAX_BYTES: u64 = 32 << 20;
 
 /// The part of the memory budget that one question's blocks may take (1/8).

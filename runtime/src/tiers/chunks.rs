@@ -31,7 +31,7 @@ pub struct ChunkRequest {
     pub own: Option<ConversationId>,
     pub adapters: AdapterSet,
     pub prompt: Vec<Token>,
-    /// Of the prompt.
+    /// Segments of the prompt.
     pub segments: Vec<SegmentRef>,
     /// Where chunks may be.
     pub within: Range<usize>,

@@ -18,7 +18,7 @@ pub struct Counters {
     pub longest_lock_micros: AtomicU64,
     /// Jobs of the tiers' threads that panicked.
     pub panics: AtomicU64,
-    /// Of `read_bytes`: before a question asked for them.
+    /// The part of `read_bytes` that was read before a question asked for it.
     pub read_ahead_bytes: AtomicU64,
     /// Blocks whose words were read before a question asked for them.
     pub indexed_ahead: AtomicU64,

@@ -57,7 +57,7 @@ impl TierIndex {
         Some(Arc::new(record))
     }
 
-    /// Those of `conversations` that are in a slot or in the queue, or whose record this process has seen.
+    /// The members of `conversations` that are in a slot or in the queue, or whose record this process has seen.
     pub fn known_among(&self, conversations: &[ConversationId]) -> BTreeSet<ConversationId> {
         let Some(shared) = self.0.upgrade() else { return BTreeSet::new() };
         // Before the records: a conversation that leaves its slot has its record by then.

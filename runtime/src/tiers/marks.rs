@@ -22,7 +22,7 @@ pub(super) enum UseChange {
     Ended,
 }
 
-/// Of a conversation, and the number of its restore.
+/// A conversation, the number of its restore, and the change.
 pub(super) type NumberedChange = (ConversationId, u64, UseChange);
 
 /// The number of the restore that each mark is of. Held while a mark is written.

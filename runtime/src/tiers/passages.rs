@@ -33,7 +33,7 @@ const MAX_INDEXES: usize = 8;
 pub struct Labelled {
     pub conversation: ConversationId,
     pub tokens: Vec<Token>,
-    /// Of the tokens, in order.
+    /// The blocks of `tokens`, in order.
     pub blocks: Vec<Block>,
     pub segments: Vec<SegmentRef>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Indexes {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those used last at the back.
+    /// In order of use, the latest at the back.
     indexes: VecDeque<(ConversationId, Arc<Mutex<Indexed>>)>,
     /// The newest timeline of each conversation, the latest at the back.
     unread: VecDeque<Labelled>,
@@ -59,7 +59,7 @@ struct State {
 pub(super) struct Indexed {
     blocks: BTreeMap<usize, Known>,
     pub index: Index,
-    /// Of the blocks, as far as they were made, see `meaning`.
+    /// Vectors of the blocks, as far as they were made; see `meaning`.
     pub vectors: Vectors,
 }
 
@@ -92,8 +92,8 @@ impl Indexes {
         self.learn_if(timeline, || true);
     }
 
-    /// The same on a reader's thread, for a request that may be cancelled meanwhile, as it is before its
-    /// conversation is forgotten. It is asked under the lock, so that forgetting finds what is queued.
+    /// [`Self::learn`] on a reader's thread, for a request that may be cancelled meanwhile, as it is before its
+    /// conversation is forgotten. `is_wanted` is called under the lock, so that forgetting finds what is queued.
     pub fn learn_if(&self, timeline: Labelled, is_wanted: impl Fn() -> bool) {
         let mut state = self.state.lock();
         if !is_wanted() {
@@ -181,7 +181,7 @@ impl Indexed {
         self.update_before(usize::MAX, timeline, vocabulary)
     }
 
-    /// The same of the blocks that begin before `end`.
+    /// [`Self::update`] with only the blocks that begin before `end`.
     pub fn update_before(
         &mut self,
         end: usize,
@@ -239,8 +239,8 @@ impl Known {
     }
 }
 
-/// Of each block: the key of its segment, and its group. A message is a group, too: a fact may be cut
-/// by the border of two blocks.
+/// The key of each block's segment, and its group. A message is a group too, because a fact may be cut by the
+/// border of two blocks.
 fn labels<'s>(blocks: &[Block], segments: &'s [SegmentRef]) -> Vec<(Option<&'s str>, u64)> {
     let mut labels = Labels::new(segments);
     let label = |block: &Block| {

@@ -40,7 +40,7 @@ pub struct FetchRequest {
     pub number: u64,
     pub adapters: AdapterSet,
     pub prompt: Vec<Token>,
-    /// Of the prompt.
+    /// Segments of the prompt.
     pub segments: Vec<SegmentRef>,
     /// Tokens of the prompt that the slot has already, with cells or away.
     pub hot: usize,
@@ -57,7 +57,7 @@ pub struct FetchRequest {
     pub record_only: bool,
     /// The conversation's own KV may be moved KV, and such that follows it.
     pub takes_moved: bool,
-    /// The same of rounded KV.
+    /// The conversation's own KV may be rounded KV, and KV behind such.
     pub takes_lossy: bool,
 }
 
@@ -79,8 +79,8 @@ pub(super) struct Plan {
     pub sought: Sought,
     /// The views of the prompt's known tokens.
     pub views: Vec<ViewRun>,
-    /// Of a memory with a rest: its partial snapshots beyond the hot tokens, the furthest last. One
-    /// of them is wanted with the blocks, which reach to the furthest.
+    /// For a memory with a rest: its partial snapshots beyond the hot tokens, the furthest last. One of them is
+    /// wanted with the blocks, which reach to the furthest.
     pub partials: Vec<SnapshotRef>,
     /// Blocks per group.
     pub group_blocks: usize,
@@ -204,7 +204,7 @@ struct Behind<'p> {
 }
 
 impl Behind<'_> {
-    /// Those blocks for which there are cells in `room`, and what is lost of those that the record has.
+    /// The blocks for which there are cells in `room`, and the blocks of the record that are lost.
     fn blocks(
         &self,
         room: usize,
@@ -289,7 +289,8 @@ fn goes_back(
     (expected.saturating_sub(request.hot) > given_up).then_some(pure)
 }
 
-/// Those of the slot, and behind its first `hot` tokens those of the record, if it has the same before.
+/// The record's views, if it reaches further than the slot and agrees with the slot's views before that; otherwise
+/// the slot's.
 fn known_views(
     request: &FetchRequest,
     hot: usize,
@@ -354,8 +355,8 @@ fn mark_use(
     }
 }
 
-/// Those of `known` that stay away are on disk, as far as the record tells: they are not exported, and the next
-/// record names them again. A missing one shows when it is read.
+/// Notes that the blocks of `known` that stay away are on disk, as far as the record tells: they are not exported,
+/// and the next record names them again. A missing one shows when it is read.
 fn learn_away(shared: &Shared, record: &SlotRecord, known: &[Block], chosen: &[Block]) {
     if shared.store.is_none() {
         return;

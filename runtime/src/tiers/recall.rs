@@ -29,9 +29,9 @@ const MAX_ROLE: usize = 12;
 /// Asks for blocks of a conversation that are away.
 #[derive(Clone, Debug)]
 pub struct RecallRequest {
-    /// Of the slot.
+    /// The slot's timeline.
     pub timeline: Labelled,
-    /// Of each block of the timeline.
+    /// The residence of each block of the timeline.
     pub residence: Vec<Residence>,
     /// What the conversation turns to: one text, or the ends of a long one.
     pub query: Vec<Vec<Token>>,

@@ -77,7 +77,7 @@ pub struct Records {
 #[derive(Debug, Default)]
 struct Unrecorded {
     objects: Vec<BranchRef>,
-    /// Of `objects`.
+    /// The names in `objects`.
     names: HashSet<BlockId>,
 }
 

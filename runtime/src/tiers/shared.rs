@@ -62,7 +62,7 @@ pub(super) struct Shared {
     pub passages: Indexes,
     /// The records by their content.
     pub contents: Contents,
-    /// Those that get vectors.
+    /// Blocks that wait for vectors.
     pub unembedded: Unembedded,
     /// Makes these vectors.
     pub embedder: Option<Embedder>,
@@ -73,7 +73,7 @@ pub(super) struct Shared {
     pub spares: Mutex<Vec<Vec<u8>>>,
     /// The longest block that was read.
     pub block_bytes: AtomicUsize,
-    /// Of the last block that was exported.
+    /// Size per token of the last block that was exported.
     pub bytes_per_token: AtomicU64,
     /// Requests that the saved history of the eviction policy covers.
     pub saved_runs: AtomicU64,

@@ -45,8 +45,8 @@ pub(super) fn of_covering(
     }
 }
 
-/// The same for a record that was made without reading `before`: what it took for an earlier
-/// branch is on the timeline again.
+/// The successor of a record that was made without reading `before`: what that record took for an earlier branch is
+/// on the timeline again.
 pub(super) fn of_unread(
     before: &SlotRecord,
     record: SlotRecord,

@@ -24,7 +24,7 @@ pub struct UsedObject {
     pub id: BlockId,
     /// The block before it, if any.
     pub parent: Option<BlockId>,
-    /// Of a block its own, of a snapshot all that it covers.
+    /// A block's own tokens; for a snapshot, all tokens that it covers.
     pub tokens: usize,
 }
 

@@ -12,20 +12,20 @@ pub enum TurnError {
     TooLong {
         prompt_tokens: usize,
         context_tokens: usize,
-        /// Why it ends with the cells, where the model was trained with more.
+        /// Why the conversation ends when its cells are full, where the model was trained with more tokens.
         no_eviction: Option<NoEviction>,
     },
-    /// Names what needs how many cells.
+    /// The text names each part that needs cells, and their number.
     #[error("{0}: raise `hob.budget`, or leave it out")]
     BudgetTooSmall(String),
-    /// The same, where no budget helps.
+    /// Instructions and pinned parts do not fit the cache, so that no budget helps.
     #[error(
         "{why}: start with a larger --ctx, or shorten what must stay (instructions, pinned messages)"
     )]
     CacheTooSmall { prompt_tokens: usize, cells: usize, why: String },
     #[error(
-        "the disk has taken nothing for {secs} s of what must leave the conversation's cells: free space on it, or see \
-         the log for what it refused"
+        "the disk has written nothing for {secs} s of the KV that must leave the conversation's cells: free space on it, or \
+         see the log for the writes that failed"
     )]
     DiskTooSlow { secs: u64 },
     #[error("the prompt is empty")]

@@ -12,7 +12,7 @@ use crate::no_eviction::NoEviction;
 /// Where the tokens of a prompt came from. All but `repaired` and `lossy` add up to the prompt's length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenCounts {
-    /// Hot already, in this conversation's cells or in cells of another with the same prefix.
+    /// Hot already, in this conversation's cells or in cells of another one with the same prefix.
     pub shared: usize,
     /// Imported from host memory.
     pub memory: usize,
@@ -43,14 +43,14 @@ impl TokenCounts {
 /// Cells of a conversation during a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellCounts {
-    /// It may have so many.
+    /// The maximum that it may have.
     pub budget: usize,
-    /// The most that it had.
+    /// The maximum that it had.
     pub peak: usize,
-    /// When the turn ended.
+    /// Those that it had when the turn ended.
     pub resident: usize,
-    /// Why nothing could leave, where that mattered: the turn asked for a budget, which did not count, or its
-    /// answer ended with the cells, those of a budget or of the cache.
+    /// Why no block could leave, where that mattered: the turn's budget did not count, or its answer ended when
+    /// its cells were full, those of a budget or of the cache.
     pub no_eviction: Option<NoEviction>,
 }
 
@@ -82,9 +82,9 @@ pub enum BackReason {
     Mention,
     /// The new text has words of it.
     Words,
-    /// The new text means the like.
+    /// The new text is near in meaning.
     Meaning,
-    /// It belongs to one that came back.
+    /// It belongs to the group of one that came back.
     Group,
 }
 
@@ -101,11 +101,11 @@ pub struct AheadCounts {
 pub struct DraftCounts {
     /// Computed in the micro-batch of an earlier token.
     pub drafted: usize,
-    /// Those of them that are part of the answer.
+    /// The part of `drafted` that is in the answer.
     pub accepted: usize,
-    /// Of `drafted`, those that the draft model guessed.
+    /// The part of `drafted` that the draft model guessed.
     pub model_drafted: usize,
-    /// Of `accepted`, those that the draft model guessed.
+    /// The part of `accepted` that the draft model guessed.
     pub model_accepted: usize,
 }
 
@@ -142,7 +142,7 @@ pub struct TurnReport {
     pub cold: bool,
     /// Measured speed of prefill, from which the cost of the reused tokens follows.
     pub prefill_tokens_per_second: Option<f64>,
-    /// Why no KV was moved for a request that takes such: the model does not allow it.
+    /// Why no KV was moved for a request that allows it: the model does not.
     pub immovable: Option<Immovable>,
     /// Why tokens that this conversation once had were computed again.
     pub miss: Option<MissReason>,
@@ -155,7 +155,7 @@ pub struct RecallReport {
     pub away: usize,
     /// Tokens that came back.
     pub tokens: usize,
-    /// Until they were in their cells, with what left for them.
+    /// Time until they were in their cells, with the export of blocks that left for them.
     pub took: Duration,
 }
 
@@ -163,7 +163,7 @@ pub struct RecallReport {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PromptProgress {
     pub phase: PromptPhase,
-    /// Of the prompt.
+    /// Length of the prompt.
     pub tokens_total: usize,
     /// In the slot's cells so far, by where they came from.
     pub tokens: TokenCounts,

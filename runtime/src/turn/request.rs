@@ -59,9 +59,9 @@ pub struct TurnRequest {
     /// Reuses nothing: computes every token of the prompt, to measure what reuse saves. Saved KV
     /// stays, and the new KV is saved under the same names.
     pub cold: bool,
-    /// Of a speculation: its prompt is stored text, so that the KV is saved as an answer's is.
+    /// For a speculation: its prompt is stored text, so that the KV is saved as an answer's is.
     pub is_stored: bool,
-    /// Of a speculation: restores what is saved of the prompt, and computes nothing.
+    /// For a speculation: restores what is saved of the prompt, and computes nothing.
     pub restores_only: bool,
     /// Send [`TurnEvent::Progress`](super::TurnEvent::Progress) while the prompt is restored and computed.
     pub reports_progress: bool,
@@ -136,7 +136,7 @@ pub enum Purpose {
     Speculate,
     /// Computes a prefix that conversations share, in a prefix slot, and saves it.
     Prewarm,
-    /// The same, for a prefix that should be hot already.
+    /// Touches a prefix that should be hot already, so that it stays so.
     KeepAlive,
 }
 

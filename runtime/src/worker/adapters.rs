@@ -24,7 +24,7 @@ pub(super) struct Current {
     in_a_row: u32,
     /// No micro-batch was computed since the switch to them.
     pub is_new: bool,
-    /// Of all sets.
+    /// Micro-batches since the start, with any adapters.
     micro_batches: u64,
 }
 

@@ -44,7 +44,7 @@ impl Worker<'_> {
         self.evict_own_but(index, demand, &[])
     }
 
-    /// The same. Blocks that begin in `stay`, which is ascending, do not leave.
+    /// [`Self::evict_own`] without the blocks that begin at a position in `stay`, which is ascending.
     pub(super) fn evict_own_but(&mut self, index: usize, demand: Demand, stay: &[usize]) -> usize {
         self.evict(index, demand, stay, self.frees(index))
     }

@@ -25,7 +25,7 @@ use crate::map::EvictionReason;
 /// An idle cell that as many rows were computed beside has cost its way back.
 const MAX_ROWS_BESIDE: usize = 24;
 
-/// The same of a cell on a device.
+/// The limit of [`MAX_ROWS_BESIDE`] for a cell on a device.
 const MAX_ROWS_ON_DEVICE: usize = 512;
 
 /// Fewer cells are not worth a restore. Cells that running turns share do not count.

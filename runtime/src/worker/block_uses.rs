@@ -17,7 +17,7 @@ pub(super) struct BlockUses {
     blocks: Vec<BlockUse>,
 }
 
-/// Of a block: what its tokens do not say.
+/// What the tokens of a block do not tell about it.
 #[derive(Debug)]
 struct BlockUse {
     /// Its first position.

@@ -138,8 +138,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The same, of the slot's conversation. A turn that finds no room waits for the disk, or ends: an answer with
-    /// what there is of it, a prompt with an error.
+    /// Keeps the slot's conversation within its budget. A turn that finds no room waits for the disk, or ends: an
+    /// answer with the text so far, a prompt with an error.
     fn keep_within_budget(&mut self, index: usize) {
         let turn = self.slots[index].turn.as_ref().filter(|turn| !turn.is_restoring());
         let Some(turn) = turn else { return };
@@ -237,9 +237,9 @@ impl Worker<'_> {
 /// Which cells count as freed by a block that leaves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frees {
-    /// Those of its conversation's budget: all that it has.
+    /// Cells of its conversation's budget: all cells of the block.
     Budget,
-    /// Those of the cache: all that no other slot shares.
+    /// Cells of the cache: those of the block that no other slot shares.
     Cache,
 }
 

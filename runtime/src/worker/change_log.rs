@@ -95,7 +95,7 @@ impl Worker<'_> {
         self.core.change_log.push(Eviction { at, conversation, tokens, to, why });
     }
 
-    /// The same, for cells whose owner had left the slot before.
+    /// Logs an eviction of cells whose owner had left the slot before.
     pub(super) fn log_unowned_eviction(&mut self, index: usize, from: usize) {
         self.log_eviction_of(index, None, from, EvictionReason::Slot);
     }

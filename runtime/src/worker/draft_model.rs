@@ -148,7 +148,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The same, waiting for the disk: the engine stops, or the weights are about to be dropped.
+    /// [`Self::save_drafted`], waiting for the disk: the engine stops, or the weights are about to be dropped.
     pub(super) fn save_drafted_and_flush(&mut self, index: usize) {
         self.save_drafted(index);
         while let Some(drafter) = self.drafter.as_ref().filter(|it| it.needs_record(index)) {

@@ -153,9 +153,9 @@ impl Worker<'_> {
         deviations(&moved, &anew)
     }
 
-    /// As many heads as a micro-batch, the rest of the conversation's budget and that of the cache beside other
-    /// turns may have, one at least: blocks of the conversation would leave for more, and its chunks with them. One of
-    /// heads that [grow](super::growth).
+    /// Plans as many heads as a micro-batch, the rest of the conversation's budget and the rest of the cache beside
+    /// other turns allow, one at least. For more, blocks of the conversation would leave, and its chunks with them. Of
+    /// heads that [grow](super::growth), one.
     fn plan_heads(&self, index: usize) -> Plan {
         let turn = self.slots[index].turn.as_ref().expect("it has heads");
         let is_alone = self.backend.can_interrupt() && self.running().len() == 1;

@@ -154,7 +154,7 @@ pub(crate) struct Core {
     pub model: Arc<dyn Model>,
     pub fingerprint: ModelHash,
     pub tiers: KvTiers,
-    /// Those of the draft model.
+    /// The tiers of the draft model.
     pub draft_tiers: Option<Arc<KvTiers>>,
     /// While there is no context. `None`: there is no draft model.
     pub drafter: Option<DrafterCore>,
@@ -167,8 +167,8 @@ pub(crate) struct Core {
     pub busy_status: BusyStatus,
     pub pace: Pace,
     pub costs: CostCurve,
-    /// Of the last micro-batch: all graphs of a model have about as many. 0: none was computed, or the
-    /// backend reports none.
+    /// Nodes in the graph of the last micro-batch: all graphs of a model have about as many. 0: none was computed,
+    /// or the backend reports none.
     pub graph_nodes: u64,
     pub counters: EngineCounters,
     /// `None`: it is over.

@@ -69,7 +69,7 @@ pub(super) struct Share {
     /// The rows whose logits give the next tokens: of an answer those from its newest token on, of a
     /// prompt's end the last.
     pub sampled_rows: Range<usize>,
-    /// Of an answer: what may follow its newest token. `tokens` has as much of it as is computed.
+    /// For an answer: what may follow its newest token. `tokens` has the part of it that is computed.
     pub draft: Draft,
 }
 

@@ -32,8 +32,8 @@ use crate::turn::{BackReason, RecallReport, TurnRequest, Way};
 /// Blocks are recalled by so many tokens at each end of a message, where it has more than twice as many.
 const QUERY_END: usize = 512;
 
-/// So many tokens of a message are computed after the blocks are back in any case, so that they see them; of a
-/// prompt whose messages are not known, blocks are recalled by these.
+/// At least this many tokens of a message are computed after the blocks are back, so that they attend to them. A
+/// prompt whose messages are not known recalls blocks by its last so many tokens.
 const MIN_SEEING: usize = 256;
 
 /// A message is computed after the blocks are back where this part of the budget stays free for them.

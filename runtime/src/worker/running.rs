@@ -171,9 +171,9 @@ pub(super) struct Restoring {
     pub views: Vec<ViewRun>,
     /// Cells were imported whose rest has not arrived.
     pub lacks_rest: bool,
-    /// Of blocks that were away. `None`: what arrives is saved KV behind the slot's tokens.
+    /// For a recall: the blocks that were away. `None`: saved KV behind the slot's tokens arrives.
     pub recalled: Option<Recalled>,
-    /// Of KV that is saved at another place.
+    /// For KV that is saved at another place: the stage of its import.
     pub chunk: Option<ChunkStage>,
 }
 
@@ -187,7 +187,7 @@ pub(super) enum ChunkStage {
 }
 
 impl Restoring {
-    /// Of saved KV behind the slot's tokens.
+    /// The restore of saved KV behind the slot's tokens.
     pub fn of_sequel(fetch: u64, handle: FetchHandle, tokens: TokenCounts) -> Self {
         Self {
             fetch,
@@ -203,7 +203,7 @@ impl Restoring {
         }
     }
 
-    /// Of a part of the prompt that is saved at another place, or of where such parts are.
+    /// The restore of a part of the prompt that is saved at another place, or the search for such parts.
     pub fn of_chunk(
         fetch: u64,
         handle: FetchHandle,
@@ -213,7 +213,7 @@ impl Restoring {
         Self { chunk: Some(stage), ..Self::of_sequel(fetch, handle, tokens) }
     }
 
-    /// Of blocks that were away.
+    /// The restore of blocks that were away.
     pub fn of_recall(fetch: u64, handle: FetchHandle, tokens: TokenCounts) -> Self {
         Self { recalled: Some(Recalled::default()), ..Self::of_sequel(fetch, handle, tokens) }
     }

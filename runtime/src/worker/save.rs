@@ -235,7 +235,7 @@ impl Worker<'_> {
         self.save(index);
     }
 
-    /// The same, waiting for the disk as long as it takes.
+    /// [`Self::save_all`], waiting for the disk as long as it takes.
     pub(super) fn save_all_and_flush(&mut self, index: usize) {
         if self.slots[index].held.is_some() {
             self.flush_if_full();

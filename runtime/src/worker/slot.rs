@@ -31,7 +31,7 @@ pub(super) struct Slot {
     /// Pinned here. The cells may outlive the pin, for other slots to share.
     pub owner: Option<Owner>,
     pub timeline: Timeline,
-    /// With which the timeline is computed.
+    /// The adapters that compute the timeline.
     pub adapters: Adapters,
     /// The last micro-batch of these adapters since they are the slot's, see `adapters`.
     pub served: u64,
@@ -49,7 +49,7 @@ pub(super) struct Slot {
     pub uses: BlockUses,
     /// Reads to memory what the owner may ask for next.
     pub reads_ahead: Option<AheadHandle>,
-    /// Of the tokens with which the prompt begins, before those without cells were cut off.
+    /// The views of the tokens with which the prompt begins, before those without cells were cut off.
     pub views_before: Vec<ViewRun>,
     /// Blocks that are away, in memory alone, and may not leave it.
     pub held_blocks: Vec<BlockId>,
@@ -145,7 +145,7 @@ impl Slot {
         }
     }
 
-    /// Of the names of its KV.
+    /// The root of the names of its KV.
     pub fn root(&self) -> BlockId {
         self.timeline.root()
     }
@@ -402,7 +402,7 @@ impl Slot {
         self.will_need_record() && self.tail.is_empty()
     }
 
-    /// The same, once the tail is computed.
+    /// Whether a record will be due once the tail is computed.
     pub fn will_need_record(&self) -> bool {
         matches!(self.saved, Saved::Stale { .. }) && self.is_savable() && self.turn.is_none()
     }

@@ -23,9 +23,9 @@ const TOKEN: Token = Token(0);
 /// What is left of the warm-up.
 #[derive(Clone, Copy)]
 pub(crate) struct WarmUp {
-    /// Of the next micro-batch.
+    /// Rows of the next micro-batch.
     rows: usize,
-    /// As many were computed once.
+    /// A micro-batch of as many rows was computed once, so its kernels are loaded.
     is_loaded: bool,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct FakeContext<'m> {
     model: &'m FakeModel,
     shape: ContextShape,
     cells: Vec<Cell>,
-    /// Of windowed and hybrid memories: the sequences' windows or running states, and their position.
+    /// In windowed and hybrid memories: each sequence's window or running state, and its position.
     rests: Vec<Option<Rest>>,
     logits: Vec<(usize, Vec<f32>)>, // By row of the last batch.
     /// Sequences and positions of the last batch.

@@ -36,10 +36,10 @@ use crate::backend::{
 };
 use crate::heartbeat::Heartbeat;
 
-/// Of `llama_decode`: "could not find a KV slot for the batch".
+/// `llama_decode`'s code for "could not find a KV slot for the batch".
 const NO_KV_SLOT: i32 = 1;
 
-/// Of `llama_decode`: the abort callback ended it; the batch's cells were removed.
+/// `llama_decode`'s code for a batch that the abort callback ended; the cells of the batch were removed.
 const ABORTED: i32 = 2;
 
 /// A layer has more nodes. Beside another device, the processor computes a few of a graph.
@@ -55,7 +55,8 @@ pub(super) struct Context<'m> {
     model: &'m LlamaModel,
     shape: ContextShape,
     batch: Batch,
-    /// Of a memory with full attention and something beside it, if its states can be split so.
+    /// For a memory with full attention and something beside it: how its states are split; `None` where they cannot
+    /// be.
     split: Option<Split>,
     /// Where KV is on a device that can have it.
     staging: Option<Staging>,

@@ -245,7 +245,8 @@ fn read_facts(weights: &Weights, path: &Path, options: &LlamaOptions) -> ModelFa
     }
 }
 
-/// Of a plain model that is computed on the processor. With experts, what a row costs is not known.
+/// The tile of a plain model that the processor computes; `None` with experts, because the cost of a row is not
+/// known.
 fn attention_tile(
     weights: &Weights,
     memory: MemoryKind,

@@ -46,7 +46,7 @@ impl LlamaOptions {
         Ok(())
     }
 
-    /// Of K and V.
+    /// The element types of the K and V cache.
     pub(super) fn cache_types(&self) -> [sys::ggml_type; 2] {
         let types = [("cache_type_k", &self.cache_type_k), ("cache_type_v", &self.cache_type_v)];
         types.map(|(name, value)| cache_type(name, value).expect("validated at load"))

@@ -17,7 +17,7 @@ use crate::backend::{ContextShape, Device, LoadError, Offload};
 /// How many layers are computed on devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuLayers {
-    /// As many as fit.
+    /// As many layers as fit.
     Auto,
     /// The last ones of the model; 0 leaves all devices unused.
     Count(u32),
@@ -36,8 +36,8 @@ pub struct Placement {
     /// The context that [`GpuLayers::Auto`] leaves room for. Without one, all layers are put on
     /// devices.
     pub context: Option<ContextShape>,
-    /// Of each device, what [`GpuLayers::Auto`] leaves free: for compute buffers that grow, and for
-    /// other programs. llama.cpp's default is a GiB.
+    /// Bytes that [`GpuLayers::Auto`] leaves free on each device, for compute buffers that grow and for other
+    /// programs. llama.cpp's default is 1 GiB.
     pub margin_bytes: usize,
 }
 

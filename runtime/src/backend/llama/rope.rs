@@ -166,7 +166,7 @@ fn files(weights: &Weights, path: &Path) -> Option<Vec<PathBuf>> {
     Some((1..=count).map(file).collect())
 }
 
-/// Those of one file.
+/// The frequency factors in one file.
 fn factors_in(path: &Path) -> Result<Vec<f32>, ()> {
     let name = path.to_str().and_then(|path| CString::new(path).ok()).ok_or(())?;
     let tensor = |name: &str| CString::new(name).expect("it has no NUL");

@@ -16,7 +16,7 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    /// Of the first of `devices` that has such memory.
+    /// Allocates it on the first of `devices` that offers such memory.
     pub fn new(devices: &[String]) -> Option<Self> {
         devices.iter().find_map(|name| Self::of_device(name))
     }

@@ -20,7 +20,7 @@ pub enum Groups {
     Bytes,
     /// 64 of a row: the least, a step, and 4 bits for each.
     NibblesOfRows,
-    /// Those of one channel, of 64 cells. First the least of each channel, then the steps, then the rows.
+    /// 64 cells of one channel. First the minimum of each channel, then the steps, then the rows.
     NibblesOfChannels,
 }
 

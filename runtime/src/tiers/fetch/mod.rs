@@ -107,11 +107,11 @@ type Deliver = Box<dyn Fn(FetchEvent) + Send>;
 pub(super) enum Request {
     /// What is saved of a prompt behind its hot tokens.
     Sequel(FetchRequest),
-    /// Of blocks that are away, those that the new text asks for.
+    /// Fetches the blocks without cells that the new text asks for.
     Recall(RecallRequest),
     /// Where parts of a prompt are saved.
     Find(ChunkRequest),
-    /// Of such a part.
+    /// Fetches such a part.
     Chunk(Import),
 }
 
@@ -350,8 +350,8 @@ impl Queue {
 }
 
 impl State {
-    /// Of the restores that have work: the one with the fewest threads, and of those the one whose
-    /// latest job is the oldest.
+    /// Takes a job of the restore with the fewest threads among those that have work; among equals, of the one
+    /// whose latest job is the oldest.
     fn begin_next(&mut self) -> Option<(u64, Job)> {
         let waiting = self.restores.iter_mut().filter(|(_, restore)| restore.has_work());
         let (&number, restore) =
