@@ -30,7 +30,7 @@ pub type Probe = Box<dyn Fn(&Path, FileDigest) -> Result<(), String> + Send + Sy
 
 pub struct Options {
     pub adapters: Vec<NamedAdapter>,
-    /// Of the model.
+    /// The architecture of the model.
     pub architecture: String,
     /// The file of the hashes.
     pub hashes: PathBuf,
@@ -46,7 +46,7 @@ pub struct RequestAdapters {
 
 struct Shared {
     options: Options,
-    /// Those that passed, by the place in the setting.
+    /// The adapters that passed, by their place in the setting.
     checked: Mutex<BTreeMap<usize, Passed>>,
     /// Held while a file is checked: one at a time.
     checking: Mutex<()>,

@@ -30,7 +30,7 @@ pub async fn compute<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static
 
 type Done = Box<dyn Any + Send>;
 
-/// The same for every type, so that a task of tokio's is compiled once and not for each of 60 jobs.
+/// [`compute`] for every type, so that a task of tokio's is compiled once and not for each of 60 jobs.
 async fn compute_boxed(job: Box<dyn FnOnce() -> Done + Send>) -> Done {
     let caller = Handle::current();
     let job = move || {

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// Of such a child: does its work and returns the exit code. `None` for every other process. Must be
-/// called before anything else of `main`.
+/// In such a child: does its work and returns the exit code. `None` in every other process. Must be called before
+/// anything else of `main`.
 pub fn run() -> Option<ExitCode> {
     let code = crate::documents::pdf::child().or_else(crate::prompt::rendering::child);
     #[cfg(feature = "llama")]

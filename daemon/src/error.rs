@@ -85,7 +85,7 @@ pub struct ApiError {
     /// The path of the wrong field: `messages[2].role`.
     pub param: Option<String>,
     pub code: Option<&'static str>,
-    /// Of a prompt that is too long.
+    /// Set for a prompt that is too long.
     pub overflow: Option<Overflow>,
 }
 
@@ -115,7 +115,7 @@ impl ApiError {
         Self::new(ErrorKind::Internal, message).code("internal_error")
     }
 
-    /// The same, unless `cause` is a full disk: that has a status and a remedy of its own. The message names the
+    /// This error, unless `cause` is a full disk: that has a status and a remedy of its own. The message names the
     /// directory.
     pub fn unless_disk_full(self, cause: &(dyn Error + 'static)) -> Self {
         if !is_disk_full(cause) {

@@ -31,8 +31,8 @@ impl Limits {
         self.apply_as_server();
     }
 
-    /// The same for a child that serves until its input is closed: it outlives the thread that started it, which
-    /// may be one of a pool.
+    /// Applies the limits in a child that serves until its input is closed: it outlives the thread that started it,
+    /// which may be one of a pool.
     pub fn apply_as_server(self) {
         #[cfg(target_os = "linux")]
         std::fs::write("/proc/self/oom_score_adj", "1000").ok();

@@ -17,7 +17,7 @@ use hob_models::published::Published;
 /// For tasks that still run after all KV is saved, before a restart.
 const MAX_TASK_TIME: Duration = Duration::from_secs(5);
 
-/// The same before the end of the process, which ends them anyway.
+/// How long such tasks may run before the end of the process, which ends them anyway.
 const MAX_LAST_TASK_TIME: Duration = Duration::from_secs(1);
 
 /// A supervisor passes on a signal that the child may have got itself: systemd signals both.

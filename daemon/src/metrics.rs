@@ -92,14 +92,14 @@ pub struct Gauges {
     pub wasted_restores: u64,
     pub written_bytes: u64,
     pub read_bytes: u64,
-    /// Of them, before a question asked for them.
+    /// The part of `read_bytes` that was read before a question asked for it.
     pub read_ahead_bytes: u64,
     pub write_errors: u64,
     /// Slot files that could not be used.
     pub rejected_files: u64,
     /// Blocks and snapshots that could not be read back from disk.
     pub lost_blocks: u64,
-    /// For which the writer or maintenance held locks of the engine.
+    /// The longest time for which the writer or maintenance held locks of the engine.
     pub longest_lock_micros: u64,
     /// Jobs of the engine's writer and readers that panicked.
     pub tier_panics: u64,

@@ -23,7 +23,7 @@ use crate::wire::answer::Usage;
 pub struct Extract {
     /// Older messages that it leaves out.
     pub left_out: usize,
-    /// Those that stand in front of its question.
+    /// Older messages that stand in front of the question, because it asks for them.
     pub recalled: usize,
     /// It begins a new timeline.
     pub began: Option<Began>,
@@ -39,9 +39,9 @@ pub struct Account {
     moves: Moves,
     /// When the first choice has ended.
     away: Away,
-    /// Of the first choice, once it has ended.
+    /// Cells of the first choice, once it has ended.
     pub cells: CellCounts,
-    /// Of the first choice, once it has ended.
+    /// Drafts of the first choice, once it has ended.
     pub first_drafts: DraftCounts,
     report: TurnReport,
     /// Why no KV was moved although the profile says so.

@@ -49,7 +49,7 @@ pub(super) struct Context {
     pub metrics: Arc<Metrics>,
     pub speed: Arc<Speed>,
     pub head: Head,
-    /// Or the hint.
+    /// The conversation, or the hint.
     pub conversation: Option<ConversationId>,
     pub recording: Recording,
     pub _active_turn: ActiveTurn,
@@ -61,9 +61,9 @@ pub(super) struct NewAnswer {
     /// One a choice.
     pub assemblies: Vec<Assembly>,
     pub choices_per_prompt: usize,
-    /// Those that the protocol shows to the client.
+    /// The prompts that the protocol shows to the client.
     pub prompts: Vec<Vec<Token>>,
-    /// Of the first prompt, the only one that may belong to a conversation.
+    /// What an explanation of the first prompt needs; only that prompt may belong to a conversation.
     pub subject: Subject,
     /// The stored message that goes on.
     pub continued: Option<Value>,
@@ -87,7 +87,8 @@ pub struct Answer {
     choices_per_prompt: usize,
     prompts: Vec<Vec<Token>>,
     subject: Subject,
-    /// Of the first choice, until its end: to explain it reads the whole prompt, which delays no token.
+    /// The report of the first choice, until its end: to explain it reads the whole prompt, which then delays no
+    /// token.
     unexplained: Option<TurnReport>,
     continued: Option<Value>,
     extract: Extract,

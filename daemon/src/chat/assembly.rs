@@ -102,7 +102,7 @@ impl Assembly {
         }
     }
 
-    /// The same, behind the text with which the answer has begun.
+    /// An assembly behind the text with which the answer has begun.
     pub fn begun(reading: &Reading, thinks: bool, text: &str) -> Self {
         let mut assembly = Self::new(reading, thinks);
         assembly.push(text);
@@ -167,7 +167,7 @@ impl Assembly {
         self.take(parts)
     }
 
-    /// The same for an answer that was cut: marks of a call that it does not reach are no content.
+    /// Finishes an answer that was cut: marks of a call that it does not reach are no content.
     pub fn cut(&mut self) -> Delta {
         let parts = self.parser.as_mut().map(Parser::cut).unwrap_or_default();
         self.take(parts)

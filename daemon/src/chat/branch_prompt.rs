@@ -12,7 +12,7 @@ pub struct BranchPrompt<'a> {
     pub renderer: &'a Renderer,
     pub request: &'a ResolvedRequest,
     pub branch: &'a Branch,
-    /// Those that the messages name.
+    /// The texts of the documents that the messages name.
     pub documents: &'a DocumentTexts,
     /// Timelines whose tokens the prompt keeps where its text is theirs.
     pub known: &'a [Vec<Token>],

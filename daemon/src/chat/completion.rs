@@ -105,7 +105,7 @@ impl Chat {
         Ok(start.timelines)
     }
 
-    /// The same by an engine at another address: nothing is stored.
+    /// Completes a text by an engine at another address; nothing is stored.
     async fn complete_there(
         &self,
         upstream: &Upstream,
@@ -142,7 +142,7 @@ struct Job {
 
 struct Submitted {
     choices: Choices,
-    /// Of the first prompt.
+    /// What an explanation of the first prompt needs.
     subject: Subject,
     prompts: Vec<Vec<Token>>,
 }

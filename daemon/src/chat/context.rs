@@ -16,7 +16,7 @@ use crate::prompt::Extent;
 #[derive(Clone, Debug)]
 pub struct NextPrompt {
     pub tokens: usize,
-    /// Those of them that the last prompt and its answer began with.
+    /// The part of `tokens` with which the last prompt and its answer began.
     pub known_tokens: usize,
     /// The profile in front, and the tokens of its prefix, once known.
     pub prefix: Option<(hob_prewarm::ProfileName, usize)>,

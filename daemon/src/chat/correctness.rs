@@ -31,7 +31,7 @@ pub struct Comparison {
     /// Bodies of chats that are answered.
     pub prompts: Vec<Value>,
     pub strategies: Vec<Repair>,
-    /// Of an answer.
+    /// Maximum length of an answer.
     pub max_tokens: usize,
 }
 

@@ -18,7 +18,7 @@ impl Chat {
         self.embed_up_to(usize::MAX, inputs).await
     }
 
-    /// The same, where of an input that is longer than the context its beginning counts.
+    /// [`Self::embed`], where only the beginning of an input counts that is longer than the context.
     ///
     /// # Errors
     /// As [`Self::embed`].

@@ -23,13 +23,13 @@ pub struct Figures {
     pub slot: Option<u32>,
     /// Tokens of the prompt.
     pub prompt: usize,
-    /// Those of them that were reused.
+    /// The part of `prompt` that was reused.
     pub cached: usize,
     /// From the request's arrival in the engine to the first token, waiting included.
     prompt_ms: f64,
     /// Generated tokens so far, the one that ended the choice included.
     pub predicted: usize,
-    /// Those of them between think marks.
+    /// The part of `predicted` between think marks.
     pub(super) reasoning: usize,
     first_token: Option<Instant>,
     generation_ms: Option<f64>,
@@ -120,7 +120,7 @@ impl Figures {
         timings
     }
 
-    /// The same of a prompt that is still computed.
+    /// The timings of a prompt that is still being computed.
     pub fn timings_of(report: &Report) -> Value {
         let (cached, computed, elapsed_ms) = report.counts();
         let prompt_ms = if computed == 0 { 0.0 } else { elapsed_ms };

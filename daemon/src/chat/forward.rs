@@ -101,7 +101,7 @@ impl Chat {
         Ok((job, submitted))
     }
 
-    /// The same for the continuation of a text.
+    /// Forwards the continuation of a text to the engine at another address.
     pub(super) async fn forward_completion(
         &self,
         upstream: &Upstream,

@@ -134,7 +134,8 @@ pub fn refused(request: &ChatRequest, error: TurnError) -> ApiError {
     }
 }
 
-/// The same for requests without tools. `other`: the field that demands a grammar beside the form.
+/// The error of a form that a request without tools demands. `other`: the field that demands a grammar beside the
+/// form.
 pub fn refused_form(form: Option<&AnswerForm>, other: &str, error: TurnError) -> ApiError {
     let is_grammar = matches!(error, TurnError::Grammar(_));
     let refused = ApiError::from(error);

@@ -109,7 +109,7 @@ pub struct Options {
     pub model_sampling: ModelSampling,
     pub renderer: Arc<Renderer>,
     pub profiles: Profiles,
-    /// Those that requests may add.
+    /// The adapters that requests may add.
     pub adapters: RequestAdapters,
     /// Learns from the prompts.
     pub learned: Learned,

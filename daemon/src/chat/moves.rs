@@ -12,7 +12,7 @@ use hob_slots::format::SegmentRef;
 
 #[derive(Clone, Debug, Default)]
 pub struct Moves {
-    /// Of the prompt.
+    /// Segments of the prompt.
     segments: Vec<SegmentRef>,
     blocks: Vec<Moved>,
 }

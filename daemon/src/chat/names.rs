@@ -8,7 +8,7 @@ pub fn answer(prefix: &str) -> String {
     format!("{prefix}-{}", unique())
 }
 
-/// Of a conversation that its client did not name.
+/// A random name for a conversation that its client did not name.
 pub fn conversation() -> String {
     format!("conv_{}", unique())
 }

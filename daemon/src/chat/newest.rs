@@ -32,7 +32,7 @@ impl BranchPrompt<'_> {
         self.newest_part_within(context_tokens - room(max_tokens, context_tokens))
     }
 
-    /// The same with a prompt of at most `budget` tokens, if there is one.
+    /// [`Self::newest_part`] with a prompt of at most `budget` tokens, if there is one.
     ///
     /// # Errors
     /// When the template refuses the messages.

@@ -48,8 +48,8 @@ impl Chat {
         Ok(answer)
     }
 
-    /// The same without a client that waits for the end. While an answer of the conversation runs it returns at once,
-    /// and begins after it, unless another one replaces it.
+    /// [`Self::prewarm`] without a client that waits for the end. While an answer of the conversation runs it
+    /// returns at once, and begins after it, unless another one replaces it.
     ///
     /// # Errors
     /// When the request is invalid; without a running answer also as for [`Chat::answer`].

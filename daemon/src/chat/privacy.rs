@@ -33,7 +33,7 @@ pub(super) struct PrivacyFields {
 pub(super) struct Scope {
     pub identity: Identity,
     pub is_private: bool,
-    /// Of a private conversation; drop it once the request's text is queued.
+    /// Held for a private conversation; drop it once the request's text is queued.
     private: Option<PrivateRequest>,
     /// Its KV must not reach the disk; `None`: as recorded.
     pub in_memory: Option<bool>,

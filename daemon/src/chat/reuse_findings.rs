@@ -21,7 +21,7 @@ pub struct Findings {
 /// What is known of a profile.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Finding {
-    /// By which it was judged.
+    /// The limits by which it was judged.
     pub limits: ReuseLimits,
     /// Answers that were compared.
     pub samples: u64,
@@ -45,7 +45,7 @@ impl Findings {
         Self { version: VERSION.to_owned(), profiles }
     }
 
-    /// Those of this version.
+    /// The findings of this version of Hob.
     pub fn current(self) -> impl Iterator<Item = (ProfileName, Finding)> {
         let is_current = self.version == VERSION;
         let profiles = self.profiles.into_iter().filter(move |_| is_current);

@@ -57,9 +57,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub struct Watched {
     /// Its answers that moved KV, since the start.
     pub answers: u64,
-    /// Those that were compared, also before the start.
+    /// Answers that were compared, also before the start.
     pub samples: u64,
-    /// Of the latest ones.
+    /// Sum over the latest samples.
     pub likeness: Likeness,
     /// Why its answers are exact now.
     pub fell_back: Option<String>,

@@ -51,13 +51,13 @@ pub struct Shortening {
     /// The instructions, and the messages to leave out.
     instructions: Vec<Message>,
     old: Vec<Message>,
-    /// Those that they name.
+    /// The texts of the documents that the messages name.
     documents: Arc<DocumentTexts>,
     /// The saved message behind them.
     start: i64,
     /// What later prompts have.
     continuation: Continuation,
-    /// Of `old`: the messages before this one are summarised.
+    /// The messages of `old` before this index are summarised.
     done: usize,
     summary: Option<String>,
     writing: Option<(Answer, usize)>,

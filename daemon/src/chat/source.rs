@@ -19,7 +19,7 @@ pub enum Source {
 
 #[derive(Debug)]
 pub enum AnswerEvent {
-    /// Of a choice.
+    /// The number of a choice, and its event.
     Turn(usize, TurnEvent),
     Upstream(Event),
 }
@@ -81,7 +81,7 @@ impl Forwarded {
     }
 }
 
-/// Of tokens whose numbers are unknown here.
+/// The log-probabilities of tokens whose numbers are unknown here.
 pub fn logprobs_of(tokens: Vec<TokenLogprobs>) -> Vec<Logprobs> {
     let one = |Logprob { bytes, logprob }| TokenLogprob { token: Token(-1), bytes, logprob };
     let of_token = |TokenLogprobs { chosen, top }| Logprobs {

@@ -39,7 +39,7 @@ pub struct Job {
     pub resolved: ResolvedRequest,
     pub start: TurnStart,
     pub extent: Extent,
-    /// Or the hint.
+    /// The conversation, or the hint.
     pub conversation: Option<ConversationId>,
     pub adapters: Adapters,
     pub keep: Retention,
@@ -55,7 +55,7 @@ pub struct Submitted {
     /// What later prompts of the conversation have; `None`: the same, and what follows.
     pub next_window: Option<Window>,
     pub extract: Extract,
-    /// Of a turn that may move KV because its profile says so.
+    /// Set for a turn that may move KV because its profile says so.
     pub reuse_watch: Option<Watch>,
     /// Why it may not, although its profile says so.
     pub exact_because: Option<String>,

@@ -19,23 +19,23 @@ use crate::error::ApiError;
 pub struct KvLocation {
     /// `slot`, `memory`, `disk` or `none`.
     pub name: &'static str,
-    /// The same as a tier: `hot`, `warm`, `cold` or `none`.
+    /// The same place as a tier: `hot`, `warm`, `cold` or `none`.
     pub tier: &'static str,
     /// The number of its slot, if it is in one.
     pub slot: Option<u32>,
     pub tokens: usize,
-    /// Of `tokens`: those that a restore reads from memory.
+    /// The part of `tokens` that a restore reads from memory.
     pub memory_tokens: usize,
-    /// Of `tokens`: those that a restore reads from disk.
+    /// The part of `tokens` that a restore reads from disk.
     pub disk_tokens: usize,
     pub next: Readiness,
 }
 
 pub struct KvLocations {
     of: HashMap<ConversationId, KvLocation>,
-    /// Of the last timelines.
+    /// Length of each conversation's last timeline.
     lengths: HashMap<ConversationId, usize>,
-    /// Of prefill, in tokens a second.
+    /// Speed of prefill, in tokens a second.
     speed: Option<f64>,
 }
 
@@ -91,7 +91,7 @@ impl Conversations {
         Ok(matches!(tier, "warm" | "cold"))
     }
 
-    /// Of each conversation in a slot. `status`: the engine's.
+    /// The readiness of each conversation in a slot. `status`: the engine's.
     ///
     /// # Errors
     /// When the database cannot be read.

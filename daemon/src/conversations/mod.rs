@@ -70,7 +70,7 @@ impl Conversations {
         Ok(list.into_iter().map(located).collect())
     }
 
-    /// Those of [`Self::list`] that match.
+    /// The conversations of [`Self::list`] that match.
     ///
     /// # Errors
     /// When the database cannot be read, or the engine has stopped.

@@ -138,7 +138,7 @@ impl Sharing {
         }
     }
 
-    /// The same without KV, for a client that reads the text or adds to it.
+    /// Takes over the text without KV, for a client that reads the text or adds to it.
     pub async fn catch_up_text(&self, id: &ConversationId) {
         let Ok(ticket) = self.inner.options.transcript.ticket(id) else { return };
         if let Err(error) = self.take_text(id, &ticket, true).await {
@@ -442,7 +442,7 @@ async fn export(
     Ok(Some(export))
 }
 
-/// Of an object's file as it is stored: sealing adds 16 bytes a mebibyte, and 56.
+/// Maximum size of an object's file with `raw` bytes: sealing adds 16 bytes a mebibyte, and 56.
 fn most_bytes(raw: u64) -> u64 {
     raw + (raw >> 14) + 4096
 }

@@ -43,7 +43,7 @@ pub enum Home {
     Library,
     /// It belongs to the conversations that name it, and goes with the last of them.
     Chat,
-    /// The same, of a private conversation: its text never reaches the disk.
+    /// It belongs to private conversations, and its text never reaches the disk.
     PrivateChat,
 }
 

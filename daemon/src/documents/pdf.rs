@@ -69,8 +69,8 @@ pub async fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Of a process that is such a child: reads the PDF, writes its text, and returns the exit code.
-/// `None` for every other process. Must be called before anything else of `main`.
+/// In such a child: reads the PDF, writes its text, and returns the exit code. `None` in every other process. Must
+/// be called before anything else of `main`.
 pub fn child() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let is_child = arguments.next().as_deref() == Some(OsStr::new(CHILD_FLAG));

@@ -34,7 +34,7 @@ impl Documents {
         Ok(self.describe(entry.into_iter().collect(), profile).await?.pop())
     }
 
-    /// Those of the documents that are stored still.
+    /// Describes the entries that are stored still.
     async fn describe(
         &self,
         entries: Vec<DocumentEntry>,

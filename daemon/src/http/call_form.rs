@@ -58,7 +58,7 @@ impl CallForm {
     }
 }
 
-/// The same for an answer that arrives in pieces.
+/// [`CallForm`] for an answer that arrives in pieces.
 pub struct StreamedCalls {
     form: CallForm,
     /// The texts of custom tools, by the choice and the place of the call in it.
@@ -118,7 +118,7 @@ impl StreamedCalls {
     }
 }
 
-/// Of an answer with more calls, which another engine may give all the same, the first.
+/// Adds the first call of an answer. Another engine may send further ones; a client of `functions` reads one.
 fn add_function_call(pieces: &[Value], delta: &mut Value) {
     for piece in pieces.iter().filter(|piece| piece["index"] == 0) {
         for field in ["name", "arguments"] {

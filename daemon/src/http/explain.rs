@@ -14,7 +14,7 @@ use crate::error::ApiError;
 /// The response lists the moves of so many answers.
 const MAX_ANSWERS: usize = 8;
 
-/// Of a question.
+/// Maximum length of a question.
 const MAX_CHARS: usize = 80;
 
 /// `GET /v1/conversations/{id}/explain`
@@ -34,7 +34,7 @@ pub async fn explain(
     })))
 }
 
-/// Of the current branch, the latest first.
+/// The moves of the current branch, the latest first.
 fn moves(text: &ConversationText) -> Vec<AnswerMoves> {
     let path = text.path();
     let answers = (0..path.len()).rev().filter_map(|at| {

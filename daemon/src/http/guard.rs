@@ -21,7 +21,7 @@ use crate::auth::AccessToken;
 use crate::error::{ApiError, ErrorKind};
 
 const API_KEY: &str = "x-api-key";
-/// Of the configured origins, the one that stands for all.
+/// The configured origin that stands for all.
 const ANY: &str = "*";
 /// The one that stands for those of this machine.
 const THIS_MACHINE: &str = "localhost";
@@ -60,7 +60,7 @@ impl Guard {
         Self { hosts, origins, token, opens_ollama: false }
     }
 
-    /// The same; with `opens`, Ollama's routes need no token.
+    /// With `opens`, Ollama's routes need no token.
     #[must_use]
     pub fn with_ollama_open(mut self, opens: bool) -> Self {
         self.opens_ollama = opens;

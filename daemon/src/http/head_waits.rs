@@ -15,7 +15,7 @@ use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Those of all connections. Clones share them.
+/// The waits of all connections. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct HeadWaits {
     shared: Arc<Shared>,
@@ -53,7 +53,7 @@ impl HeadWaits {
 pub struct HeadWait {
     all: HeadWaits,
     closer: Arc<Notify>,
-    /// Of its wait, while there is one.
+    /// Number of its wait, while it waits.
     number: Mutex<Option<u64>>,
 }
 

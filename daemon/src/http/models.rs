@@ -156,7 +156,7 @@ pub struct Model {
     of_anthropic: AnthropicModel,
     /// What a conversation holds at most, under vLLM's name.
     max_model_len: usize,
-    /// The same under OpenRouter's and LM Studio's.
+    /// The same number under OpenRouter's and LM Studio's name.
     context_length: usize,
     meta: Meta,
 }
@@ -170,7 +170,7 @@ struct AnthropicModel {
     created_at: String,
     lifecycle: &'static str,
     max_input_tokens: usize,
-    /// Of an answer.
+    /// Maximum tokens of an answer.
     max_tokens: usize,
 }
 

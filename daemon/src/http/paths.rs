@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::http::uri::PathAndQuery;
 
-/// Of an unknown path, what a message quotes.
+/// A message quotes as many characters of an unknown path.
 const MAX_SHOWN_CHARS: usize = 100;
 
 /// Routes that clients also ask for without `/v1`, and those that names and ids follow.

@@ -57,8 +57,8 @@ pub fn set_variables(chat: &mut Map<String, Value>, variables: Map<String, Value
     }
 }
 
-/// The same error about the field that the client sent. `own`: the client's path of the chat's, `None` where
-/// they are the same.
+/// The error about the field that the client sent. `own`: the client's path of the chat's, `None` where they are
+/// equal.
 pub fn renamed(error: ApiError, own: impl FnOnce(&str) -> Option<String>) -> ApiError {
     let Some(param) = &error.param else { return error };
     let Some(name) = own(param) else { return error };

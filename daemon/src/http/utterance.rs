@@ -17,7 +17,7 @@ use crate::speech::vad::SAMPLE_RATE;
 
 const OBJECT: &str = "conversation.audio";
 
-/// Of microphones.
+/// Sample rates of microphones.
 const RATES: RangeInclusive<u32> = 8_000..=192_000;
 
 #[derive(Debug, Deserialize)]

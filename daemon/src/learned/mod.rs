@@ -59,7 +59,7 @@ struct Shared {
 
 struct State {
     learner: Learner,
-    /// Of each learned prefix.
+    /// Tokens of each learned prefix.
     tokens: BTreeMap<LearnedName, Vec<Token>>,
 }
 

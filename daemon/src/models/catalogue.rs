@@ -57,7 +57,7 @@ pub struct Options {
     pub kept: Option<StoreReader>,
     pub naming: Naming,
     pub current: CurrentModel,
-    /// Of the current model's weights.
+    /// Where the current model's weights are.
     pub residency: watch::Receiver<Residency>,
     /// The flag or variable that chooses the model at each start: a switch holds for this run.
     pub fixed: Option<String>,
@@ -133,8 +133,8 @@ pub struct ModelList {
     /// Memory of the machine for another model: the free memory, the KV of the current model, and what it has on
     /// devices that share this memory.
     pub free_bytes: Option<u64>,
-    /// The same of the devices that the settings use, with the current model's weights there; 0 without
-    /// a device, and where devices share the machine's memory.
+    /// Memory for another model on the devices that the settings use, with the current model's weights there; 0
+    /// without a device, and where devices share the machine's memory.
     pub device_free_bytes: u64,
     /// What of the current model's weights is in the machine's memory.
     pub own_weights_bytes: u64,
@@ -148,7 +148,7 @@ impl ModelList {
         Available { host_bytes, device_bytes: self.device_free_bytes }
     }
 
-    /// The same for the current model, whose weights are in memory already.
+    /// Memory for the current model, whose weights are in memory already.
     pub fn usable_by_current(&self) -> Available {
         let usable = self.usable();
         let host_bytes = usable.host_bytes.saturating_add(self.own_weights_bytes);

@@ -70,7 +70,7 @@ const OFFERED_CONTEXTS: [u64; 8] = [2_048, 4_096, 8_192, 16_384, 32_768, 65_536,
 const MAX_FAKE_TOKENS: u64 = 65_536;
 
 impl Contexts {
-    /// Those up to `trained` tokens, and those of the settings.
+    /// The offered sizes up to `trained` tokens, and those of the settings.
     fn sizes(&self, trained: u64, kv_bytes: impl Fn(u64) -> u64) -> Vec<ContextSize> {
         let known = OFFERED_CONTEXTS.into_iter().filter(|tokens| *tokens <= trained);
         let mut offered: Vec<u64> =

@@ -11,7 +11,7 @@ use hob_runtime::backend::Offload;
 pub struct Held {
     /// Not on devices.
     pub weights_bytes: u64,
-    /// The same.
+    /// KV that is not on devices.
     pub kv_bytes: u64,
     /// Weights and KV there.
     pub device_bytes: u64,
@@ -22,7 +22,7 @@ pub struct Held {
 pub struct Room {
     /// `None` where the system does not report its free memory.
     pub free_bytes: Option<u64>,
-    /// Of devices with memory of their own; 0 without one.
+    /// Free memory of devices with memory of their own; 0 without one.
     pub device_free_bytes: u64,
 }
 

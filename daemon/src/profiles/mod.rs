@@ -79,7 +79,7 @@ pub enum ChangeKind {
         /// The first segment of the prefix that differs.
         segment: String,
     },
-    /// The same prefix in another TTL class.
+    /// The prefix is the same, its TTL class another one.
     Reclassed,
 }
 

@@ -21,7 +21,7 @@ pub fn passages(messages: &[String], instructions: usize, text: &str) -> Vec<Pas
     found
 }
 
-/// Those that follow each other from the byte `from` on.
+/// The passages that follow each other from the byte `from` on.
 fn in_order(messages: &[String], text: &str, mut from: usize) -> Vec<Passage> {
     let mut found = Vec::new();
     for (n, message) in messages.iter().enumerate() {

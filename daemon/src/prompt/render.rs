@@ -32,7 +32,7 @@ pub struct PromptParts<'a> {
     pub tools: &'a [Tool],
     /// Variables for the chat template.
     pub variables: &'a Map<String, Value>,
-    /// Of the documents that the messages name.
+    /// The texts of the documents that the messages name.
     pub documents: &'a DocumentTexts,
 }
 

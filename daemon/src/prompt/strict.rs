@@ -237,7 +237,7 @@ fn with_calls_as_text(message: &Message) -> Message {
     Message::answer(&text, message.reasoning(), &[]).labelled(&message.label())
 }
 
-/// Or none.
+/// Whether it has one call at most.
 fn has_one_call(message: &Message) -> bool {
     message.calls_made().nth(1).is_none()
 }

@@ -27,9 +27,9 @@ const CHATML: &str = "{%- for message in messages %}\
 /// Where a chat template is rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RendersIn {
-    /// Of a template that is part of this program.
+    /// The template is part of this program.
     ThisProcess,
-    /// Of a template from a file.
+    /// The template comes from a file.
     AChild,
 }
 

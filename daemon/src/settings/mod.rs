@@ -80,7 +80,7 @@ enum SettingError {
 }
 
 impl SettingsEditor {
-    /// Those that a request may change.
+    /// The settings that a request may change.
     pub fn list(&self) -> Vec<Setting> {
         let resolved = self.live.get();
         let file = resolved.config_file().display().to_string();

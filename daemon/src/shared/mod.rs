@@ -38,7 +38,7 @@ pub const PARALLEL: usize = 8;
 /// An operation on one file must end within this, and within the time that [`MIN_BYTES_PER_SEC`] takes for
 /// its bytes.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The same of an operation that a turn waits for: no bytes to speak of.
+/// Limit of an operation that a turn waits for. It carries few bytes.
 const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 const MIN_BYTES_PER_SEC: u64 = 1 << 20;
 
@@ -81,7 +81,8 @@ pub struct SharedCounters {
     pub read_bytes: AtomicU64,
     /// Conversations whose text came from another daemon.
     pub texts: AtomicU64,
-    /// Of their KV: fetched; computed because that is quicker; computed because it could not be fetched.
+    /// How often the KV behind such a text was fetched; was computed, because that is quicker; or was computed,
+    /// because it could not be fetched.
     pub fetched: AtomicU64,
     pub declined: AtomicU64,
     pub missed: AtomicU64,
@@ -163,7 +164,7 @@ impl SharedTier {
         }
     }
 
-    /// The same for the status, with the place.
+    /// The figures for the status, with the place.
     pub fn to_api(&self) -> hob_api::status::SharedTier {
         let figures = self.figures();
         hob_api::status::SharedTier {

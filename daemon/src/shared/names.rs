@@ -26,15 +26,15 @@ pub fn kv(sealing: &Sealing, model: ModelHash, id: &ConversationId) -> String {
     kv_of(sealing, &model.to_string(), id)
 }
 
-/// The same, of a folder that [`KV`] has.
+/// A conversation's folder under `model`, which names a folder in [`KV`].
 pub fn kv_of(sealing: &Sealing, model: &str, id: &ConversationId) -> String {
     format!("{KV}/{model}/{}/", stem(sealing, id))
 }
 
-/// Of the slot file, within a conversation's folder.
+/// The slot file, within a conversation's folder.
 pub const SLOT: &str = "slot.bin";
 
-/// Of an object, within a conversation's folder.
+/// The name of an object, within a conversation's folder.
 pub fn object(sealing: &Sealing, id: BlockId) -> String {
     format!("{}.kv", sealing.object(id))
 }

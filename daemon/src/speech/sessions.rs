@@ -165,7 +165,8 @@ impl SpeechSessions {
         }
     }
 
-    /// The same for the socket `owner`. Returns false, and does nothing, where the words come from another client.
+    /// [`Self::cancel`] for the socket `owner`. Returns false, and does nothing, where the words come from another
+    /// client.
     pub fn cancel_of(&self, id: &ConversationId, owner: &str) -> bool {
         let mut open = self.lock();
         let is_of_another = open.get(id).is_some_and(|it| it.owner.as_deref() != Some(owner));

@@ -71,7 +71,7 @@ pub struct Resampler {
     to: u32,
     /// The old samples that the next new one needs.
     recent: Vec<i16>,
-    /// Of the next new sample, in old samples from the beginning of `recent`.
+    /// Position of the next new sample, in old samples from the beginning of `recent`.
     position: f64,
 }
 
@@ -134,7 +134,7 @@ impl Resampler {
     }
 }
 
-/// Of a sample at `distance`, between -1 and 1: a sinc under Hann's window.
+/// Weight of a sample at `distance`, between -1 and 1: a sinc under Hann's window.
 fn weight(distance: f64) -> f64 {
     let phase = PI * distance * CROSSINGS;
     let sinc = if phase == 0.0 { 1.0 } else { phase.sin() / phase };

@@ -27,7 +27,7 @@ const PIECE_TIMEOUT: Duration = Duration::from_secs(10);
 
 const MAX_UTTERANCES: usize = 8;
 
-/// Of one utterance at [`SAMPLE_RATE`]: ten minutes.
+/// Maximum samples of one utterance at [`SAMPLE_RATE`]: ten minutes.
 const MAX_SAMPLES: usize = 10 * 60 * SAMPLE_RATE as usize;
 
 /// A piece of sound.

@@ -89,7 +89,7 @@ pub fn open(
     Ok(Daemon { server, ..daemon })
 }
 
-/// The same without a socket, and with what tests replace.
+/// [`open`] without a socket, and with what tests replace.
 ///
 /// # Errors
 /// As for [`open`].

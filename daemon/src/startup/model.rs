@@ -39,7 +39,7 @@ pub struct Loaded {
     pub renders_in: RendersIn,
     /// `None`: the settings name none.
     pub drafter: Option<Drafter>,
-    /// The same.
+    /// `None`: the settings name none.
     pub recall_model: Option<RecallModel>,
 }
 
@@ -211,7 +211,7 @@ mod real {
         })
     }
 
-    /// Of each device: it is not known which one will have these bytes.
+    /// Leaves room on each device: it is not known which one will have these bytes.
     fn leave_room(placement: &mut Placement, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         placement.margin_bytes = placement.margin_bytes.saturating_add(bytes);

@@ -129,7 +129,7 @@ impl ModelSwitch {
         self.settings.get()
     }
 
-    /// The same, shared with the running daemon, whose clients change them.
+    /// The settings of the next start, shared with the running daemon, whose clients change them.
     pub fn settings(&self) -> &LiveSettings {
         &self.settings
     }

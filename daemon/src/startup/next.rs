@@ -175,7 +175,7 @@ mod tests {
         vec![(Key::Model, model.to_owned())]
     }
 
-    /// Of a daemon whose settings name `model`.
+    /// The next start of a daemon whose settings name `model`.
     fn next_start(root: &Path, model: &str) -> NextStart {
         let mut flags = Flags::default();
         flags.set(Key::Model, model);

@@ -23,7 +23,7 @@ use super::EXIT_CRASHED;
 /// From the signal to the end of the process.
 const MAX_STOP_TIME: Duration = Duration::from_millis(9500);
 
-/// The same while a daemon opens: there is nothing to save.
+/// Limit of a stop while a daemon opens: there is nothing to save.
 const MAX_OPENING_STOP_TIME: Duration = Duration::from_secs(2);
 
 /// Clones hear the same signal.
@@ -188,7 +188,7 @@ fn ignores_hangup() -> bool {
     mask.is_some_and(|mask| mask & 1 != 0) // SIGHUP is number 1, whose bit is the first.
 }
 
-/// The same by a child, which ignores what this process ignores.
+/// Whether a hangup is ignored, found by a child, which ignores what this process ignores.
 #[cfg(not(target_os = "linux"))]
 fn ignores_hangup() -> bool {
     let mut shell = process::Command::new("/bin/sh");

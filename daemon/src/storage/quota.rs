@@ -22,7 +22,7 @@ pub struct DiskQuota {
 #[derive(Debug)]
 struct Shared {
     set: Mutex<SetQuota>,
-    /// Of the latest sweep.
+    /// Why the latest sweep found no room.
     no_room: Mutex<Option<NoRoom>>,
     changed: Notify,
     config_file: PathBuf,

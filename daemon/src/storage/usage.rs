@@ -27,9 +27,9 @@ pub struct Memory {
     /// Whether the weights are resident or not.
     pub weights_bytes: u64,
     pub status: EngineStatus,
-    /// Of all cells.
+    /// Size of all cells.
     pub cells_bytes: Option<u64>,
-    /// Of one cell; `None` where cells differ in size.
+    /// Size of one cell; `None` where cells differ in size.
     pub bytes_per_token: Option<u64>,
     /// `None`: no KV on disk.
     pub disk: Option<DiskUse>,
@@ -37,7 +37,7 @@ pub struct Memory {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DiskUse {
-    /// Of slot files and raw objects.
+    /// Size of slot files and raw objects.
     pub bytes: u64,
     pub quota_bytes: u64,
     /// The quota as it is set; `None`: the default, computed from the disk.

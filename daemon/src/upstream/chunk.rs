@@ -6,11 +6,11 @@ use serde_json::Value;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     pub prompt: usize,
-    /// Those of the prompt that it reused.
+    /// Tokens of the prompt that it reused.
     pub cached: usize,
-    /// Of all choices.
+    /// Tokens of all choices.
     pub completion: usize,
-    /// Those of them that are reasoning.
+    /// The part of `completion` that is reasoning.
     pub reasoning: usize,
 }
 
@@ -68,7 +68,7 @@ fn part(choice: &Value) -> Part {
     }
 }
 
-/// Of a chat, or of a completion, which has lists instead of objects.
+/// Log-probabilities of a chat, or of a completion, which has lists instead of objects.
 fn logprobs(value: &Value) -> Vec<TokenLogprobs> {
     if let Some(content) = value["content"].as_array() {
         let of_token = |token: &Value| TokenLogprobs {

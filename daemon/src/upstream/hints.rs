@@ -34,7 +34,7 @@ pub enum Privacy {
     Alone,
 }
 
-/// Of one request.
+/// What one request tells the engine about its cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheHint {
     key: Option<String>,

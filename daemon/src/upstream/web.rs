@@ -30,7 +30,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Within this time, a closed connection was closed before the request came. Later, the engine has failed in it.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
-/// Of an answer that is no stream: vectors of 2,048 texts.
+/// Maximum size of an answer that is no stream: vectors of 2,048 texts.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 const MAX_ERROR_BYTES: usize = 64 << 10;
 

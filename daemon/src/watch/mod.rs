@@ -98,7 +98,7 @@ pub async fn apply(
 struct WatchLoop {
     profiles: Profiles,
     model_files: Vec<PathBuf>,
-    /// Of the model files that the daemon runs with.
+    /// Stamps of the model files that the daemon runs with.
     model_stamps: Stamps,
     watcher: Watcher,
     targets: Targets,

@@ -33,7 +33,7 @@ pub fn of_directory(directory: &Path) -> Stamps {
         .collect()
 }
 
-/// Of what a link leads to; of the link itself if it leads nowhere.
+/// Stamp of the file that a link leads to; of the link itself if it leads nowhere.
 fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = std::fs::metadata(path).or_else(|_| path.symlink_metadata()).ok()?;
     Some(Stamp {

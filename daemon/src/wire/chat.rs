@@ -66,7 +66,7 @@ pub struct ChatRequest {
     pub logprobs: Option<usize>,
     /// What the answer must be; `None`: any text.
     pub form: Option<AnswerForm>,
-    /// Those of the profile, then those of the request.
+    /// The tools of the profile, then those of the request.
     pub tools: Vec<Tool>,
     pub tool_choice: ToolChoice,
     /// The names of those that the answer may call; `None`: all.
@@ -84,7 +84,7 @@ pub struct ChatRequest {
     pub private: bool,
     /// Neither text nor KV may reach the disk.
     pub unstored: bool,
-    /// Of a request that generates nothing: restore what is saved, compute nothing.
+    /// For a request that generates nothing: restores what is saved, computes nothing.
     pub restores_only: bool,
     /// The stream says how far the prompt is.
     pub progress: bool,

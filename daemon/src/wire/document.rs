@@ -120,7 +120,7 @@ pub fn document_of(value: &Value, path: &str) -> Result<DocumentRef, ApiError> {
     Ok(DocumentRef { id, name: name.and_then(document_name).unwrap_or_default() })
 }
 
-/// Of a message that is stored.
+/// The documents of a stored message.
 pub(super) fn stored(message: &Map<String, Value>) -> Vec<DocumentRef> {
     let list = message.get("hob").and_then(|hob| hob.get("documents")).and_then(Value::as_array);
     let read = |value: &Value| {

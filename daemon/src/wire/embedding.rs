@@ -9,7 +9,7 @@ use super::fields::Fields;
 use super::sampling::refuse;
 use crate::error::ApiError;
 
-/// As many as OpenAI takes: clients send that many at once.
+/// As many as OpenAI accepts: clients send that many at once.
 const MAX_INPUTS: usize = 2048;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

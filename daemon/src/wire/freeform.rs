@@ -107,7 +107,7 @@ impl InputReader {
         }
     }
 
-    /// The same where nothing follows.
+    /// Ends the text where nothing follows.
     pub fn finish(&mut self) -> String {
         let rest = std::mem::take(&mut self.rest);
         if !matches!(self.state, State::Before) {

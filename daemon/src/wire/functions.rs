@@ -25,7 +25,7 @@ pub(super) fn functions<'a>(fields: &Fields<'a>) -> Result<Option<&'a [Value]>, 
     Ok(functions.filter(|functions| !functions.is_empty()))
 }
 
-/// The same as tools.
+/// The functions as tools.
 pub(super) fn as_tools(fields: &Fields<'_>, functions: &[Value]) -> Result<Vec<Tool>, ApiError> {
     if fields.list("tools")?.is_some_and(|tools| !tools.is_empty()) {
         let message = "send `tools` or `functions`, not both";

@@ -33,7 +33,8 @@ const KNOWN: [&str; 16] = [
     "ttl",
 ];
 
-/// Those that a completion of a text takes. The others are of chats: of messages, conversations with a text, profiles.
+/// Fields that a completion of a text takes. The others are of chats: of messages, conversations with a text,
+/// profiles.
 const OF_COMPLETIONS: [&str; 6] = ["budget", "cold", "draft", "private", "progress", "reuse"];
 
 /// Refuses what has no effect on a completion of a text.

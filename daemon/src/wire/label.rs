@@ -32,7 +32,7 @@ pub struct Label {
 }
 
 impl Label {
-    /// Of a message. `hob`: its field of that name.
+    /// The label of a message. `hob`: its field of that name.
     pub(super) fn parse(message: &Fields<'_>, hob: Option<&Fields<'_>>) -> Result<Self, ApiError> {
         let own = hob.map(Self::own).transpose()?.unwrap_or_default();
         Ok(own.or(&Self::kept(message)?).or(&Self::of_request(message)?))
@@ -66,7 +66,7 @@ impl Label {
         Ok(Self { key: None, weight: priority.map(weight), pin })
     }
 
-    /// The same, with what it leaves open as `other` has it.
+    /// This label, with what it leaves open as `other` has it.
     #[must_use]
     pub fn or(self, other: &Self) -> Self {
         Self {
@@ -76,12 +76,12 @@ impl Label {
         }
     }
 
-    /// The same weight and pin, under no name.
+    /// This weight and pin, under no name.
     pub fn without_key(&self) -> Self {
         Self { key: None, ..self.clone() }
     }
 
-    /// Of a message that is stored.
+    /// The label of a stored message.
     pub(super) fn stored(message: &Map<String, Value>) -> Self {
         let field = |name: &str| message.get("hob").and_then(|hob| hob.get(name));
         let weight = field("weight").and_then(Value::as_u64);

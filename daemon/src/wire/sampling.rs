@@ -16,7 +16,7 @@ const MAX_CHOICES: i64 = 16;
 /// Each token of an answer is compared with all of them.
 const MAX_STOPS: usize = 512;
 const MAX_STOP_BYTES: usize = 1024;
-/// Of all texts together.
+/// Maximum length of all texts together.
 const MAX_STOPS_BYTES: usize = 16 * 1024;
 
 /// Longer than any context: what -1 stands for in `max_tokens` and `repeat_last_n`.

@@ -190,8 +190,8 @@ fn named(fields: &Fields<'_>, tools: &[Tool]) -> Result<String, ApiError> {
     Ok(name.to_owned())
 }
 
-/// Of the tools that the prompt offers, the names of those that the answer may call; `None`: all. The
-/// prompt stays the same, and so does its KV.
+/// The names of the offered tools that the answer may call; `None`: all. The prompt stays the same, and so does its
+/// KV.
 pub(super) fn allowed_tools(
     fields: &Fields<'_>,
     tools: &[Tool],

@@ -10,7 +10,7 @@ pub(super) struct PartialChoice {
     pub assembly: Assembly,
     /// Not handed out yet.
     pub tokens: Vec<Token>,
-    /// The same.
+    /// Log-probabilities that are not handed out yet.
     pub logprobs: Vec<Logprobs>,
     pub figures: Figures,
     /// The model ended it.

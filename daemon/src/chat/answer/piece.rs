@@ -19,7 +19,7 @@ pub enum Piece {
         delta: Delta,
         /// Since the last piece.
         tokens: Vec<Token>,
-        /// Of `tokens`, if the request asks for them.
+        /// Log-probabilities of `tokens`, if the request asks for them.
         logprobs: Vec<Logprobs>,
     },
     End {
@@ -37,6 +37,6 @@ pub struct Choice {
     pub reason: &'static str,
     /// Without the one that ended it.
     pub tokens: Vec<Token>,
-    /// Of its tokens, if the request asks for them.
+    /// Log-probabilities of `tokens`, if the request asks for them.
     pub logprobs: Vec<Logprobs>,
 }

@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::prompt::Rendered;
 use crate::wire::message::{Message, Role};
 
-/// Of a message, beside its text: the template's marks and its role.
+/// Tokens of a message beside its text: the template's marks and its role.
 const MARKS: usize = 8;
 
 /// Renderings of a new timeline until it fits, about.
@@ -48,7 +48,7 @@ pub struct Anchored {
 pub struct Began {
     /// Messages of the conversation that it has, without instructions and recalled ones.
     pub kept: usize,
-    /// Those that it has not.
+    /// Messages of the conversation that it leaves out.
     pub left: usize,
 }
 
@@ -180,7 +180,7 @@ impl BranchPrompt<'_> {
         window
     }
 
-    /// The same with what the question asks for of what is left out.
+    /// The window with the left-out messages that the question asks for.
     fn with_asked(&self, window: &Window, sizes: Sizes<'_>, tokens: usize) -> Window {
         let mut window = window.clone();
         let Some(question) = question(&self.branch.messages) else { return window };

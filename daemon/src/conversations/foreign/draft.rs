@@ -19,7 +19,7 @@ pub struct Draft {
     /// The message that was shown last.
     pub head: Option<i64>,
     pub messages: Vec<Value>,
-    /// Of the instructions; the first messages follow it.
+    /// The row of the instructions; the first messages follow it.
     pub root: Option<i64>,
     /// An export of Hob.
     pub finished: Option<Value>,

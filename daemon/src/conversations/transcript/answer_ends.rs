@@ -85,7 +85,7 @@ pub fn copy(
     Ok(())
 }
 
-/// Those under one model, the shortest first.
+/// The ends of answers under one model, the shortest first.
 fn ends(
     connection: &Connection,
     path: &[(i64, i64)],

@@ -35,7 +35,7 @@ pub struct Continuation {
     pub(super) system_messages: usize,
     /// What later prompts have.
     pub(super) changed: Option<Window>,
-    /// Of the messages that are left out.
+    /// A summary of the messages that are left out.
     pub(super) summary: Option<String>,
     /// The conversation's from now on; `None`: as before.
     pub(super) instructions: Option<String>,

@@ -37,7 +37,7 @@ pub struct ConversationExport {
     /// Parameters of its answers: an object, checked as a request's.
     pub sampling: Option<Value>,
     pub messages: Vec<Node>,
-    /// Those that the messages name.
+    /// The documents that the messages name.
     pub documents: Vec<StoredDocument>,
 }
 

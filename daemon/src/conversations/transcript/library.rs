@@ -27,7 +27,7 @@ pub struct DocumentEntry {
     pub name: String,
     /// `text` or `pdf`: what the text was read from.
     pub kind: String,
-    /// Of the text.
+    /// Length of the text.
     pub bytes: u64,
     pub created_at: i64,
     /// The last message of a conversation about it, or its creation.
@@ -103,7 +103,7 @@ impl Transcript {
         Ok(found.map(|(id, document)| (id, document.into())).collect())
     }
 
-    /// Those that are stored. `with_private`: also those that are in memory only.
+    /// The documents that are stored. `with_private`: also those that are in memory only.
     ///
     /// # Errors
     /// When a database cannot be read.

@@ -107,7 +107,7 @@ impl Transcript {
         Self::open_with(path, PrivateText::new()?, now)
     }
 
-    /// The same, with private conversations from before a restart within the process.
+    /// [`Self::open`] with the private conversations from before a restart within the process.
     ///
     /// # Errors
     /// As for [`Self::open`].
@@ -240,7 +240,7 @@ impl Transcript {
         self.read_both(move |connection| read::list(connection, trashed))
     }
 
-    /// Those of [`Self::list`] that match, in its order.
+    /// The conversations of [`Self::list`] that match, in its order.
     pub fn search(&self, query: SearchQuery, trashed: bool) -> Pending<Vec<Hit>> {
         self.read_both(move |connection| search::search(connection, &query, trashed))
     }

@@ -129,7 +129,7 @@ impl Transcript {
         self.read_both_always(job)
     }
 
-    /// The same where the private database may have rows without a conversation.
+    /// Reads both databases, where the private one may have rows without a conversation.
     pub(super) fn read_both_always<T: Send + 'static>(
         &self,
         job: impl Fn(&mut Connection) -> Result<Vec<T>, TranscriptError> + Clone + Send + 'static,

@@ -294,7 +294,7 @@ mod tests {
         transaction.commit().unwrap();
     }
 
-    /// The same with all timelines whole.
+    /// The store with all timelines whole.
     #[derive(Default)]
     struct Naive {
         last: Vec<Token>,

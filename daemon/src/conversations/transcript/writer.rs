@@ -104,7 +104,8 @@ impl Writer {
         Pending(result)
     }
 
-    /// The same without a caller; its first failure is logged, and no repetition that finds no room either.
+    /// Runs `job` without a caller, and again while the disk has no room. Its first failure is logged; a repetition
+    /// that finds no room is not.
     pub fn post_until_stored(
         &self,
         mut job: impl FnMut(&mut Connection) -> Result<(), TranscriptError> + Send + 'static,

@@ -33,7 +33,7 @@ enum Block {
     Reasoning(String),
     /// As an answer has it.
     Call(Value),
-    /// The same of a tool that the server ran.
+    /// The result of a tool that the server ran.
     Ran(Value),
     Result {
         id: String,

@@ -21,7 +21,7 @@ use crate::wire::fields::Fields;
 #[must_use]
 pub struct Extracted {
     texts: Vec<(FileHash, String)>,
-    /// Those before the request.
+    /// Deletions before the request.
     deletions: u64,
 }
 

@@ -16,7 +16,7 @@ impl Names {
         Self { messages, tools }
     }
 
-    /// The same error of a field as the client wrote it.
+    /// The error with the name by which the client wrote the field.
     pub fn rename(&self, error: ApiError) -> ApiError {
         renamed(error, |param| self.own(param))
     }

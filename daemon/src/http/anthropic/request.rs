@@ -54,7 +54,7 @@ pub enum Purpose {
 }
 
 pub struct Request {
-    /// Of the chat.
+    /// The body of the chat request.
     pub body: Value,
     pub names: Names,
     pub form: Form,

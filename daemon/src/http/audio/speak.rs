@@ -17,7 +17,7 @@ use crate::wire::fields::Fields;
 /// OpenAI's limit of `input`.
 const MAX_INPUT_CHARS: usize = 4_096;
 
-/// Of `pcm`, as in OpenAI's API.
+/// The rate of `pcm`, as in OpenAI's API.
 const PCM_RATE: u32 = 24_000;
 
 /// Bytes of sound in one event.

@@ -45,7 +45,7 @@ impl FromStr for Format {
 
 pub struct Transcript {
     pub text: String,
-    /// Of the sound.
+    /// Length of the sound.
     pub seconds: f64,
     /// As the client knows it.
     pub language: Option<String>,
@@ -66,7 +66,7 @@ impl Transcript {
         }
     }
 
-    /// The same as events.
+    /// The transcript as a stream of events.
     pub fn streamed(&self) -> Response {
         let (text, usage) = (&self.text, self.usage());
         let delta = json!({"type": "transcript.text.delta", "delta": text});

@@ -41,7 +41,7 @@ const MAX_BIAS: f64 = 100.0;
 /// What the form of the answer depends on.
 #[derive(Clone, Debug, Default)]
 pub struct AnswerFields {
-    /// Of each token, so many of the likeliest; 0: none.
+    /// How many of the likeliest tokens each token reports; 0: none.
     pub n_probs: usize,
     /// Probabilities instead of their logarithms.
     pub as_probabilities: bool,

@@ -26,7 +26,7 @@ use crate::error::ApiError;
 /// An answer in progress. The weights' time begins when it is dropped.
 pub struct Reply {
     form: Form,
-    /// Of the route, beside those of all.
+    /// The names of the route's fields, besides those of all routes.
     names: &'static Names,
     /// When the answer was asked for.
     created_at: String,

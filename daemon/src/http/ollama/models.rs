@@ -47,7 +47,7 @@ pub async fn tags(
     Ok(Json(json!({"models": [model]})))
 }
 
-/// Those of an engine at another address.
+/// The models of an engine at another address.
 async fn there(upstream: &Upstream, models: &Models) -> Result<Json<Value>, ApiError> {
     let modified_at = rfc3339(models.started);
     let served = upstream.refresh().await?.models;
@@ -166,7 +166,7 @@ struct About {
     parameters: u64,
     size_bytes: u64,
     modified: Timestamp,
-    /// Of its file; `None` for a fake.
+    /// Summary of its file; `None` for a fake.
     summary: Option<Summary>,
 }
 

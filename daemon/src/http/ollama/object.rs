@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::models::listed;
 use crate::wire::answer::chat_logprobs;
 
-/// Of which route.
+/// The route whose objects these are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Chat,

@@ -22,7 +22,7 @@ const PASSED_ON: [&str; 7] = [
     "continue_final_message",
 ];
 
-/// Of `options`, those that are sampling parameters of OpenAI's form.
+/// Fields of `options` that are sampling parameters of OpenAI's form.
 const OPTIONS: [&str; 9] = [
     "temperature",
     "top_k",

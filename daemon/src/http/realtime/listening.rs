@@ -27,7 +27,7 @@ pub(super) struct Listening {
     /// The newest sound of a pause.
     before: VecDeque<u8>,
     in_speech: bool,
-    /// Of the utterance in progress, or of the next one.
+    /// Recognises the utterance in progress, or the next one.
     dictation: Option<Dictation>,
 }
 

@@ -16,7 +16,7 @@ use crate::wire::chat::ChatRequest;
 type Beginning =
     Pin<Box<dyn Future<Output = Result<(ChatRequest, Answer), ApiError>> + Send + 'static>>;
 
-/// Of the sound, as the Realtime API defines it.
+/// The rate of the sound, as the Realtime API defines it.
 const OUTPUT_RATE: u32 = 24_000;
 
 /// One second of sound: an event stays far below the bound of a client's message.

@@ -34,7 +34,7 @@ pub struct ClientTool {
     pub namespace: Option<String>,
 }
 
-/// Those that the chat has under another name.
+/// The client's tools that the chat has under another name.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTools(BTreeMap<String, ClientTool>);
 

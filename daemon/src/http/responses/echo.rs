@@ -36,7 +36,7 @@ pub fn echo(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
     Ok(echo)
 }
 
-/// Of a response that no request to this route asked for.
+/// The fields of a response that no request to this route asked for.
 pub fn defaults() -> Map<String, Value> {
     let defaults = json!({
         "background": false,

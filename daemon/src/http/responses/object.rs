@@ -40,7 +40,7 @@ impl Status {
         }
     }
 
-    /// Of an item of such a response. Items know three words.
+    /// The status of an item of such a response. Items know three words.
     pub fn of_item(self) -> &'static str {
         match self {
             Self::InProgress | Self::Completed => self.as_str(),
@@ -56,7 +56,7 @@ pub struct Frame {
     /// Seconds since 1970.
     pub created_at: u64,
     pub model: String,
-    /// Of the request.
+    /// What it repeats of the request.
     pub echo: Map<String, Value>,
 }
 
@@ -73,7 +73,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Of an answer that has ended.
+    /// The object of an answer that has ended.
     pub fn of(answer: &Answer, output: Vec<Value>) -> Self {
         let hob = answer.hob();
         Self {
@@ -87,7 +87,7 @@ impl Outcome {
 }
 
 impl Frame {
-    /// Of an answer whose question is on disk. `echo`: what it repeats of its request.
+    /// The object of an answer whose question is on disk. `echo`: what it repeats of its request.
     pub fn of(answer: &Answer, echo: Map<String, Value>) -> Self {
         let head = answer.head();
         Self { ids: Ids::of(answer), created_at: head.created, model: head.model.clone(), echo }
@@ -124,7 +124,7 @@ impl Frame {
         response
     }
 
-    /// Of the request.
+    /// The tools of the request.
     pub fn tools(&self) -> ClientTools {
         ClientTools::of(self.echo.get("tools"))
     }

@@ -26,7 +26,7 @@ pub enum Ids {
 }
 
 impl Ids {
-    /// Those of an answer whose question is on disk.
+    /// The ids of an answer whose question is on disk.
     pub fn of(answer: &Answer) -> Self {
         Place::of(answer).map_or_else(Self::passing, Self::Stored)
     }
@@ -52,7 +52,7 @@ impl Ids {
         if number == 0 { self.message() } else { self.numbered("msg", number) }
     }
 
-    /// The same for reasoning.
+    /// The id of a reasoning item.
     pub fn reasoning_at(&self, number: usize) -> String {
         if number == 0 { self.reasoning() } else { self.numbered("rs", number) }
     }

@@ -49,7 +49,7 @@ impl Answered {
         message.expect("`find` has found it")
     }
 
-    /// Of the request that asked.
+    /// The tools of the request that asked.
     fn tools(&self) -> ClientTools {
         let finish = self.message().finish.as_ref();
         ClientTools::of(finish.and_then(|finish| finish[RESPONSE].get("tools")))

@@ -35,7 +35,7 @@ const HOSTED: [&str; 8] = [
 pub struct Offered {
     /// `tools` of a chat.
     pub functions: Vec<Value>,
-    /// The same as the client sent them: what the response repeats.
+    /// The tools as the client sent them, which the response repeats.
     pub echo: Vec<Value>,
     /// A tool takes the place of an earlier one of its name.
     replaces: bool,

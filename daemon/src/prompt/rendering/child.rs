@@ -16,11 +16,11 @@ use crate::limits::Limits;
 /// The child's only argument.
 pub(super) const FLAG: &str = "--render-templates";
 
-/// Of one prompt. The slowest template of llama.cpp's collection takes milliseconds.
+/// Maximum time for one prompt. The slowest template of llama.cpp's collection takes milliseconds.
 pub(super) const MAX_TIME: Duration = Duration::from_secs(10);
 /// Address space, the program included.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;
-/// Of the thread that compiles and renders. Terms nest as deep as a template wants.
+/// Stack of the thread that compiles and renders. Terms nest as deep as a template wants.
 pub(super) const STACK_BYTES: usize = 64 << 20;
 
 /// Exit code of a child that took longer than [`MAX_TIME`].
@@ -34,7 +34,7 @@ struct Input {
     extra: Map<String, Value>,
 }
 
-/// Of a process that is such a child: renders until its input is closed, and returns the exit code.
+/// In such a child: renders until its input is closed, and returns the exit code.
 pub fn child() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().as_deref() != Some(OsStr::new(FLAG)) {

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Of a value: several times the longest prompt.
+/// Maximum size of a value: several times the longest prompt.
 const MAX_BYTES: usize = 64 << 20;
 
 /// # Errors

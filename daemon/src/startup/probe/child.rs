@@ -19,7 +19,7 @@ use crate::startup::log_filter;
 pub const FLAG: &str = "--probe-model";
 
 const MIN_CPU_SECS: u64 = 60;
-/// Of the file, for each second more.
+/// Bytes of the file that allow the child one more second of processor time.
 const BYTES_PER_CPU_SECOND: u64 = 10 << 20;
 /// What a model takes besides its file.
 const MIN_ADDRESS_BYTES: u64 = 2 << 30;
@@ -31,7 +31,7 @@ const THREAD_BYTES: u64 = 96 << 20;
 pub struct Job {
     /// The first file.
     pub path: PathBuf,
-    /// Of all files.
+    /// Size of all files.
     pub file_bytes: u64,
     pub threads: usize,
     pub cache_type_k: String,
@@ -65,7 +65,7 @@ impl Job {
     }
 }
 
-/// Of a process that is such a child: tries the file and returns the exit code.
+/// In such a child: tries the file and returns the exit code.
 pub fn child() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().as_deref() != Some(OsStr::new(FLAG)) {

@@ -33,13 +33,13 @@ use child::{Job, Line};
 /// How often a report is asked whether to go on.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Of a file without content; [`BYTES_PER_SECOND`] adds to it.
+/// Limit for a file without content; [`BYTES_PER_SECOND`] adds to it.
 const MIN_TIME: Duration = Duration::from_secs(60);
 
 /// Slow disks and slow processors do more.
 const BYTES_PER_SECOND: u64 = 20 << 20;
 
-/// Of a file whose few tokens are worth more than one thread.
+/// From this size on, a file's few tokens are worth more than one thread.
 const MANY_BYTES: u64 = 1 << 30;
 
 /// Hides all devices from CUDA, ROCm and Vulkan. llama.cpp asks each device that it sees for its memory, and ends
@@ -128,9 +128,9 @@ pub(super) fn check_adapter(
 struct Tried<'t> {
     /// The model's first file.
     path: &'t Path,
-    /// Of all files.
+    /// Size of all files.
     bytes: u64,
-    /// Of requests.
+    /// The adapter of a request that is tried, if any.
     adapter: Option<&'t Path>,
 }
 

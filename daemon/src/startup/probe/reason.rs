@@ -2,7 +2,7 @@
 
 use hob_runtime::backend::llama::ABORTS;
 
-/// Of a line: an assertion is shorter.
+/// Maximum length of a line: an assertion is shorter.
 const MAX_CHARS: usize = 240;
 
 /// What llama.cpp says at the end of each failed load: the line before has the reason.

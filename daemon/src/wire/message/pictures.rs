@@ -41,7 +41,7 @@ pub fn before_newest(
     last_answer.max(last_of_user)
 }
 
-/// Of the APIs whose messages have roles.
+/// Whether it is a message of the assistant, in APIs whose messages have roles.
 pub fn is_assistants(message: &Value) -> bool {
     message["role"] == "assistant"
 }
