@@ -99,7 +99,7 @@ struct Run {
 }
 
 impl Timeline {
-    /// Of a model without adapters of the request.
+    /// The root of a model without adapters of the request.
     pub fn new(model: ModelHash) -> Self {
         Self::of_root(BlockId::root(model))
     }
@@ -179,7 +179,7 @@ impl Timeline {
         self.views_within(self.len())
     }
 
-    /// The same of its first `len` tokens.
+    /// The views of its first `len` tokens.
     pub fn views_within(&self, len: usize) -> Vec<ViewRun> {
         let len = len.min(self.len());
         if self.pure() >= len {

@@ -171,7 +171,7 @@ pub fn derive_slot_id(key: Option<&str>, n: i32) -> i32 {
     }
 }
 
-/// The same for the key that leads to the KV of `id`.
+/// The slot that the KV of `id` prefers among `n`; -1 without a slot.
 pub fn slot_of_id(id: &ConversationId, n: u32) -> i32 {
     match n {
         0 => -1,

@@ -54,10 +54,10 @@ pub struct Lineage {
 impl View {
     pub const BYTES: usize = 16;
 
-    /// Of tokens that saw everything before them.
+    /// The view of tokens that attended to everything before them.
     pub const WHOLE: Self = Self([0; Self::BYTES]);
 
-    /// Of tokens that did not see `away`: sorted, disjoint ranges of positions.
+    /// The view of tokens that did not attend to `away`: sorted, disjoint ranges of positions.
     pub fn without(away: impl IntoIterator<Item = Range<usize>>) -> Self {
         let mut hash = Sha256::new_with_prefix(b"hob view");
         let mut is_whole = true;
@@ -73,7 +73,7 @@ impl View {
         Self(*digest.first_chunk().expect("a digest is longer"))
     }
 
-    /// Of tokens whose KV was computed in the blocks `source`, `delta` positions before here. The names of
+    /// The view of tokens whose KV was computed in the blocks `source`, `delta` positions before here. The names of
     /// these blocks tell all tokens before them, so the KV follows from the view and the positions.
     pub fn moved(delta: i64, source: impl IntoIterator<Item = BlockId>) -> Self {
         let mut hash = Sha256::new_with_prefix(b"hob moved");
@@ -82,13 +82,13 @@ impl View {
         Self::marked(MOVED, hash)
     }
 
-    /// Of the tokens of `block`, whose KV was rounded so.
+    /// The view of the tokens of `block`, whose KV was rounded so.
     pub fn lossy(lossy: Lossy, block: BlockId) -> Self {
         let hash = Sha256::new_with_prefix(b"hob lossy").chain_update([lossy.code()]);
         Self::marked(LOSSY, hash.chain_update(block.0))
     }
 
-    /// Of the tokens of `block`, whose KV is as it was, behind rounded KV.
+    /// The view of the tokens of `block`, whose KV is as it was, behind rounded KV.
     pub fn renamed(block: BlockId) -> Self {
         Self::marked(RENAMED, Sha256::new_with_prefix(b"hob renamed").chain_update(block.0))
     }
@@ -110,8 +110,8 @@ impl View {
         self.is_lossy() || self.0.starts_with(&RENAMED)
     }
 
-    /// Of tokens that were computed behind `before`, where the timeline has other KV of the same text now: chunks
-    /// whose heads were computed together each saw the others as they were moved.
+    /// The view of tokens that were computed behind `before`, where the timeline has other KV of the same text now:
+    /// chunks whose heads were computed together each attended to the others as they were moved.
     pub fn repaired(before: BlockId) -> Self {
         let hash = Sha256::new_with_prefix(b"hob repaired").chain_update(before.0);
         let digest: [u8; 32] = hash.finalize().into();
@@ -180,7 +180,7 @@ pub fn first_moved(views: &[ViewRun]) -> Option<usize> {
     first(views, View::is_moved)
 }
 
-/// The same of the first rounded one.
+/// How many tokens with these `views` precede the first rounded one; `None` without any.
 pub fn first_lossy(views: &[ViewRun]) -> Option<usize> {
     first(views, View::is_lossy)
 }

@@ -143,7 +143,7 @@ impl LearnedName {
     const DIGITS: usize = 16;
     const PREFIX: &str = ConversationId::LEARNED_PREFIX;
 
-    /// Of the prefix that ends with `block`.
+    /// The name of the prefix that ends with `block`.
     pub fn of(block: BlockId) -> Self {
         Self(block.to_string()[..Self::DIGITS].to_owned())
     }

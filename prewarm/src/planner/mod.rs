@@ -114,7 +114,7 @@ pub enum Action {
     /// Prefill or restore the prefix; report [`Event::PrefixDone`] or
     /// [`Event::PrefixFailed`].
     Warm(PrefixName),
-    /// The same at the lowest priority, of a prefix that is probably hot.
+    /// Touches a prefix that is probably hot, at the lowest priority.
     Touch(PrefixName),
     /// Write the time of use into the saved record of the prefix.
     Renew(PrefixName),

@@ -140,7 +140,7 @@ impl Archive {
         Ok(self.put_some(store, 0, usize::MAX, u64::MAX)?.1)
     }
 
-    /// The same in steps: from object `first` on, `max_objects` at most, until `max_bytes` of the
+    /// [`Self::put_objects`] in steps: from object `first` on, `max_objects` at most, until `max_bytes` of the
     /// archive are read. Returns the next object, if there is one, and the bytes written.
     pub fn put_some(
         &self,

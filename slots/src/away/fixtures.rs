@@ -30,7 +30,7 @@ pub fn of_lengths(lengths: &[usize]) -> Vec<BlockFacts> {
     lengths.iter().enumerate().map(block).collect()
 }
 
-/// Of 40 tokens that no other topic has.
+/// The sketch of 40 tokens that no other topic has.
 pub fn sketch(topic: usize) -> Sketch {
     let first = topic as i32 * 40;
     Sketch::of(&(first..first + 40).map(Token).collect::<Vec<_>>())

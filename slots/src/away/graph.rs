@@ -165,7 +165,7 @@ impl<'a> Relations<'a> {
     }
 }
 
-/// Of each block: the one before it and the one after it in its group.
+/// For each block, the one before it and the one after it in its group.
 fn kin(blocks: &[BlockFacts]) -> Vec<[Option<usize>; 2]> {
     let mut members: Vec<(u64, usize)> =
         blocks.iter().enumerate().map(|(at, block)| (block.group, at)).collect();
@@ -307,7 +307,7 @@ mod tests {
         assert!(neighbours(&relations, &[], 10).is_empty());
     }
 
-    /// Of turn 12, before which the user said block 3: all but the first, that one and the last three
+    /// The blocks of turn 12, before which the user said block 3: all but the first, that one and the last three
     /// are away.
     fn with_a_question() -> Vec<BlockFacts> {
         let mut blocks = documents(12);

@@ -67,17 +67,17 @@ pub fn candidates(
 /// The smallest budget that a conversation can be held in, in cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Minimum {
-    /// Of the blocks that cover the first [`SINK_TOKENS`] tokens.
+    /// Tokens of the blocks that cover the first [`SINK_TOKENS`] tokens.
     pub sinks: usize,
-    /// Of other blocks that are pinned, or are of axioms, identity or rules.
+    /// Tokens of other blocks that are pinned, or are of axioms, identity or rules.
     pub protected: usize,
-    /// Of other blocks that cover the last tokens, as many as a micro-batch has.
+    /// Tokens of other blocks that cover the last tokens, as many as a micro-batch has.
     pub tail: usize,
     pub micro_batch: usize,
 }
 
 impl Minimum {
-    /// Of a conversation with `blocks`, computed in micro-batches of at most `micro_batch` tokens.
+    /// Counts a conversation with `blocks`, computed in micro-batches of at most `micro_batch` tokens.
     pub fn of(blocks: &[BlockFacts], micro_batch: usize) -> Self {
         let (sinks, protected) = cells_that_stay(blocks);
         let tail = tail_of(blocks, micro_batch, usize::MAX);

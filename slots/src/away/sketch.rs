@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use super::random::mix;
 use crate::id::Token;
 
-/// Of no tokens by default: similar to nothing.
+/// A sketch of no tokens, the default, is similar to nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sketch([u64; WORDS]);
 
@@ -27,8 +27,8 @@ static COSINES: LazyLock<[f32; Sketch::BITS + 1]> = LazyLock::new(|| {
 impl Sketch {
     pub const BITS: usize = WORDS * u64::BITS as usize;
 
-    /// Of the distinct tokens of a block. How often a token occurs does not count: otherwise the
-    /// most common ones would make all texts similar.
+    /// The sketch of the distinct tokens of a block. How often a token occurs does not count: otherwise the most
+    /// common ones would make all texts similar.
     pub fn of(tokens: &[Token]) -> Self {
         let mut distinct = tokens.to_vec();
         distinct.sort_unstable();

@@ -6,7 +6,7 @@ use super::*;
 
 const LIMITS: Limits = Limits { budget: 64 * 8, micro_batch: 64 };
 
-/// As many as needed, and no more.
+/// A demand for as many as needed, and no more.
 fn exactly(needed: usize) -> Demand {
     Demand { needed, wanted: needed }
 }

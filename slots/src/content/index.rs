@@ -52,7 +52,7 @@ impl Source {
         &self.record.tokens[..saved]
     }
 
-    /// Those of them that saw everything before them.
+    /// Its tokens in saved blocks that attended to everything before them.
     fn pure(&self) -> &[Token] {
         let views = &self.record.lineage.views;
         let impure = views.iter().position(|run| !run.view.is_whole());
@@ -61,7 +61,7 @@ impl Source {
         &saved[..impure.map_or(saved.len(), |at| before(at) as usize).min(saved.len())]
     }
 
-    /// Those that a prompt may use. None that are rounded: the view of a moved block would hide that.
+    /// The tokens that a prompt may use. None that are rounded: the view of a moved block would hide that.
     fn usable(&self, wanted: &Wanted<'_>) -> &[Token] {
         let is_own = wanted.conversation.is_some_and(|own| self.is_of(own));
         if !(is_own && wanted.own_impure) {
@@ -79,8 +79,9 @@ impl Source {
         std::iter::once(0).chain(ends).take_while(move |start| start + WINDOW <= saved)
     }
 
-    /// Of `len` tokens from `at` on, those up to the last turn that ends among them, if fewer than a window follow
-    /// it; all otherwise. A block of fewer than [`BLOCK_TOKENS`] tokens ends with a turn.
+    /// How many of the `len` tokens from `at` on are taken: those up to the last turn that ends among them, if
+    /// fewer than a window follow it; otherwise all. A block of fewer than [`BLOCK_TOKENS`] tokens ends with a
+    /// turn.
     fn up_to_turn(&self, at: usize, len: usize) -> usize {
         let blocks = &self.record.blocks;
         let ends = |block: usize| blocks[block].end as usize;

@@ -21,7 +21,7 @@ pub enum Repair {
     /// it at most.
     #[default]
     HeadByLength,
-    /// So many of the first tokens.
+    /// This many of the first tokens.
     Head(usize),
     /// The head by length; of a chunk of so many tokens at most that saw nothing but what begins the prompt, too, all:
     /// its KV knows none of the texts before it.
@@ -30,16 +30,16 @@ pub enum Repair {
     /// it, behind texts that it has not seen. Of one shorter than [`SHORT`] at least [`SHORT_HEAD`], and half of it at
     /// most.
     HeadByMove { nearer: usize, further: usize },
-    /// The first tokens: [`HEAD`] of a chunk, so many of one shorter than [`SHORT`], all but [`MIN_IMPORT`] of it at most.
+    /// The first tokens: [`HEAD`] of a chunk, this many of one shorter than [`SHORT`], all but [`MIN_IMPORT`] of it at most.
     HeadOfShort(usize),
-    /// The head by length, of chunks of so many tokens at least: a shorter one is computed. The head of a short chunk is
+    /// The head by length, of chunks of at least this many tokens: a shorter one is computed. The head of a short chunk is
     /// about half of it, so little is saved there.
     HeadOfLong(usize),
     /// The head by length; then the next [`GROWTH`] tokens, and again, while K and V of the tokens that were computed
-    /// last differ by more than so many per cent from what was moved. It ends where little depends on what is before
+    /// last differ by more than this percentage from what was moved. It ends where little depends on what is before
     /// the chunk, or with the chunk.
     HeadGrowing(usize),
-    /// So many per cent of the tokens: those whose K of the second layer deviates most from what it is at the new
+    /// This percentage of the tokens: those whose K of the second layer deviates most from what it is at the new
     /// place (CacheBlend). The engine computes all of them to know which.
     Selective(usize),
     /// The head by length, then so many per cent of the tokens behind it, chosen like those of [`Self::Selective`].

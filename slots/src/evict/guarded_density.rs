@@ -40,9 +40,9 @@ pub struct Guard {
     pub runs: u64,
     /// Bytes of all uses.
     pub used_bytes: u64,
-    /// Of `used_bytes`: those that a memory under hit density alone would have had.
+    /// The part of `used_bytes` that a memory under hit density alone would have had.
     pub density_hit_bytes: u64,
-    /// Of `used_bytes`: those that a memory under LRU alone would have had.
+    /// The part of `used_bytes` that a memory under LRU alone would have had.
     pub lru_hit_bytes: u64,
 }
 

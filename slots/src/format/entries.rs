@@ -57,7 +57,7 @@ pub struct SegmentRef {
 
 impl SegmentRef {
     pub const MAX_KEY_BYTES: usize = 200;
-    /// Of segments whose request says nothing about it.
+    /// Weight of segments whose request says nothing about it.
     pub const DEFAULT_WEIGHT: u8 = 50;
     pub const MAX_WEIGHT: u8 = 100;
 

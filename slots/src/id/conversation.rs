@@ -22,14 +22,13 @@ pub struct ConversationId(pub(super) String);
 /// Leaves 55 of the 255 bytes that file systems allow for `.extended.bin`.
 const STEM_BYTES: usize = 255 - ".extended.bin".len();
 
-/// Of a text that is shortened, these bytes stay in front of the hash, less up to 3 where a
-/// character is cut.
+/// Bytes of a shortened text that stay in front of the hash, less up to 3 where a character is cut.
 const SHORT_BYTES: usize = 120;
 
 impl ConversationId {
     /// In bytes.
     pub const MAX_BYTES: usize = 200;
-    /// Of a client's name or cache key, in bytes.
+    /// Maximum length of a client's name or cache key, in bytes.
     pub const MAX_KEY_BYTES: usize = 1024;
 
     pub fn new(text: &str) -> Result<Self, ParseIdError> {

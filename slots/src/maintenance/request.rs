@@ -26,12 +26,12 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prune {
-    /// Those past the lifetime of their class.
+    /// Conversations past the lifetime of their class.
     pub expired: bool,
-    /// Those last used more than this many seconds ago.
+    /// Conversations last used more than this many seconds ago.
     pub older_than_secs: Option<u64>,
     pub class: Option<TtlClass>,
-    /// Those with more bytes than this, own and shared.
+    /// Conversations with more bytes than this, own and shared.
     pub larger_than: Option<u64>,
     pub fingerprint: Option<ModelHash>,
     pub conversation: Option<ConversationId>,

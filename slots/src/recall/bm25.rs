@@ -48,7 +48,7 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// Of a query without a word that any passage has.
+    /// The scores of a query without a word that any passage has.
     pub fn none(bound: usize) -> Self {
         Self {
             score: vec![0.0; bound],

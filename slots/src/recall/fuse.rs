@@ -13,11 +13,11 @@ use super::vocabulary::Slot;
 /// Condorcet and individual Rank Learning Methods", 2009.
 const K: f64 = 60.0;
 
-/// So many ranks behind its hit comes the neighbour that goes on with what the hit says.
+/// The neighbour that continues what the hit says ranks this many ranks behind the hit.
 const CONTINUED: f64 = 0.5;
-/// The same of another neighbour.
+/// Another neighbour ranks this many ranks behind the hit.
 const NEIGHBOUR: f64 = 4.0;
-/// The same of the rest of a group, plus one for each that comes before.
+/// The rest of a group ranks this many ranks behind the hit, plus one for each that comes before.
 const GROUP: f64 = 8.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -9,9 +9,9 @@ use super::vocabulary::Slot;
 /// of a long conversation.
 const NEAR: f64 = 0.5;
 
-/// The same from which on the nearest one is asked for, and comes first: of normally distributed cosines one
-/// in 161. By all-MiniLM-L6-v2, nine of ten facts were 3.4 to 8.7 from the mean of 55 other passages, whose
-/// nearest is at about 2.3 by chance.
+/// Standard deviations above the mean from which on the nearest passage is asked for, and comes first: of normally
+/// distributed cosines one in 161. By all-MiniLM-L6-v2, nine of ten facts were 3.4 to 8.7 from the mean of 55 other
+/// passages, whose nearest is at about 2.3 by chance.
 const FOREMOST: f64 = 2.5;
 
 /// How near passages are to the query in meaning. The cosines of one model are close together, those of

@@ -41,7 +41,7 @@ use bm25::Scores;
 use meaning::Alike;
 use vocabulary::Slot;
 
-/// Of a long text, so much of its beginning and so much of its end is searched for on its own, too.
+/// This much of the beginning and of the end of a long text is searched for on its own, too.
 const REQUEST_CHARS: usize = 300;
 
 /// New text, for which absent blocks may come back.
@@ -98,7 +98,7 @@ pub struct Chosen {
 pub struct Choice {
     pub block: usize,
     pub why: Why,
-    /// Of the fused ranks; that of its hit for [`Why::Group`].
+    /// Score of the fused ranks; that of its hit for [`Why::Group`].
     pub score: f64,
 }
 
@@ -126,7 +126,7 @@ pub fn choose(
     choose_within(index, query, residence, Room { free, taken: 0 })
 }
 
-/// The same, where blocks that the index does not have may leave, too.
+/// [`choose`], where blocks that the index does not have may leave, too.
 pub fn choose_within(
     index: &Index,
     query: &Query<'_>,

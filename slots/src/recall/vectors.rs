@@ -10,8 +10,8 @@ pub struct Vectors {
 }
 
 impl Vectors {
-    /// Those of a block, each of length 1, in place of its earlier ones. A vector with a value that is no
-    /// number is left out.
+    /// Sets the vectors of a block, each of length 1, in place of its earlier ones. A vector with a value that is
+    /// no number is left out.
     pub fn add(&mut self, block: usize, mut vectors: Vec<Vec<f32>>) {
         vectors.retain(|vector| vector.iter().all(|value| value.is_finite()));
         self.by_block.insert(block, vectors);

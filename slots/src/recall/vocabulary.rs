@@ -15,7 +15,7 @@ pub(super) struct Vocabulary {
     /// Never iterated: its order is random.
     ids: HashMap<Box<str>, TermId>,
     forwards: BTreeMap<Box<str>, TermId>,
-    /// The same words read backwards, to find those with a common end.
+    /// The words read backwards, to find those with a common end.
     backwards: BTreeMap<Box<str>, TermId>,
     terms: Vec<Term>,
     free: Vec<TermId>,

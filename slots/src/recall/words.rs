@@ -26,7 +26,7 @@ pub(super) struct Word {
     pub kind: Kind,
     /// It would hardly be said by chance: it has digits, `_`, an inner `.` or an inner capital.
     pub is_identifier: bool,
-    /// Of the last plain word of a sentence or line.
+    /// How the sentence or line ends whose last plain word this is.
     pub end: Option<End>,
 }
 

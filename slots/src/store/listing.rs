@@ -107,9 +107,9 @@ impl StoreReader {
         entries.max_by_key(SavedEntry::rank)
     }
 
-    /// Those of `conversations` that have a slot file under any model, also a rejected one; and the first directory
-    /// that could not be listed, which does not hide the files in others. Opens no file, and lists two directories of
-    /// each model.
+    /// The members of `conversations` that have a slot file under any model, also a rejected one; and the first
+    /// directory that could not be listed, which does not hide the files in others. Opens no file, and lists two
+    /// directories of each model.
     pub fn saved_among(
         &self,
         conversations: &[ConversationId],

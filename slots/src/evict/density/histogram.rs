@@ -62,7 +62,7 @@ impl Histogram {
         Self { used, survived, period: 0 }
     }
 
-    /// Of uses and of survivals, by age.
+    /// The weights of uses and of survivals, by age.
     pub fn weights(&self) -> ([f32; AGES], [f32; AGES]) {
         (self.used, self.survived)
     }

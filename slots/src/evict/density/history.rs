@@ -51,7 +51,7 @@ impl History {
         toml::to_string(&text).expect("numbers can be written")
     }
 
-    /// The same chances, observed in `runs` runs at most: newer observations outweigh them sooner.
+    /// These chances, as observed in `runs` runs at most: newer observations outweigh them sooner.
     #[must_use]
     pub fn of_at_most(mut self, runs: f32) -> Self {
         let seen: f32 = self.classes.iter().map(|(_, histogram)| histogram.seen()).sum();

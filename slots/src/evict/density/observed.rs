@@ -19,7 +19,7 @@ const FIRST_CHANCE: f32 = 0.05;
 #[derive(Clone, Debug)]
 pub struct Observed {
     all: Histogram,
-    /// Of the classes without size and sharing.
+    /// Histograms of the classes without size and sharing.
     coarse: Vec<Histogram>,
     fine: Vec<Histogram>,
 }

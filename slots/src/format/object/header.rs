@@ -74,9 +74,9 @@ pub(super) enum Encoding {
 /// The checksum of the tokens and the stored payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyChecksum {
-    /// Of the whole body: version 1.
+    /// The checksum of the whole body: version 1.
     Whole(u128),
-    /// Of the digests of the chunks.
+    /// The checksum of the digests of the chunks.
     Chunked(u128),
 }
 

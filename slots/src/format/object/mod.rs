@@ -21,9 +21,9 @@ use header::{BodyChecksum, Encoding};
 pub struct Object {
     pub kind: ObjectKind,
     pub model: ModelHash,
-    /// Of a block: the block before it. Of a snapshot: the name of the timeline at its position.
+    /// For a block: the block before it. For a snapshot: the name of the timeline at its position.
     pub parent: BlockId,
-    /// Of a block: the position of its first token. Of a snapshot: its position.
+    /// For a block: the position of its first token. For a snapshot: its position.
     pub start: u32,
     /// A block's tokens; a snapshot has none.
     pub tokens: Vec<Token>,

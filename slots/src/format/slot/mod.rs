@@ -32,7 +32,7 @@ const TOKEN_LEVEL: i32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
     pub conversation: ConversationId,
-    /// With which the timeline was computed; branches may have others.
+    /// The adapters that computed the timeline; branches may have others.
     pub adapters: AdapterSet,
     pub class: TtlClass,
     pub created_at: Timestamp,

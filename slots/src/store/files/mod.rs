@@ -41,7 +41,7 @@ pub trait Files: Debug + Send + Sync {
     /// The entries of a directory, in no order.
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
 
-    /// Of a symbolic link: the link itself.
+    /// Facts of a file; of a symbolic link, those of the link itself.
     fn look(&self, path: &Path) -> io::Result<Facts>;
 
     /// The facts of each of `names`. The directory is looked up once.

@@ -51,7 +51,7 @@ enum Outcome {
 struct Chain {
     /// The first of them that may be rounded; those before stay.
     first: usize,
-    /// Those from there on, as far as they were looked at.
+    /// The blocks from there on, as far as they were looked at.
     done: Vec<BlockRef>,
     /// Their views, from the first rounded one on.
     views: Vec<ViewRun>,

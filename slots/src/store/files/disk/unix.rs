@@ -95,7 +95,8 @@ pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Of a link at `path`: the link itself. Links on the way there are not followed.
+/// Facts of the file at `path`; of a symbolic link, those of the link itself. Links on the way there are not
+/// followed.
 #[cfg(target_os = "linux")]
 pub fn look(path: &Path) -> io::Result<std::fs::Metadata> {
     File::from(resolve(path, OFlags::PATH, Mode::empty())?).metadata()
