@@ -19,7 +19,7 @@ impl BarFlags {
         Ok(())
     }
 
-    /// The same for a benchmark whose bars are those of its own model: one that `model` names has none.
+    /// [`Self::check`] for a benchmark whose bars are those of its own model: a model of the user has none.
     pub fn check_on(&self, model: Option<&str>, missed: &[String]) -> Result<()> {
         if model.is_some() { Ok(()) } else { self.check(missed) }
     }

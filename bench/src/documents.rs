@@ -143,7 +143,7 @@ fn first_token(answer: &Value) -> Result<Duration> {
 }
 
 struct Listed {
-    /// Of the first list under a profile.
+    /// Time of the first list under a profile.
     added_ms: f64,
     list_ms: f64,
 }

@@ -30,7 +30,7 @@ pub fn request(
     Ok(answer)
 }
 
-/// The same; a refusal is an answer.
+/// Sends the request; a refusal is an answer.
 pub fn exchange(
     address: &str,
     method: &str,

@@ -39,9 +39,9 @@ pub struct Options {
     bars: BarFlags,
 }
 
-/// Of 99 % of the refusals.
+/// Maximum time of 99 % of the refusals.
 const REFUSAL_MS: f64 = 50.0;
-/// Of each request beside slow connections.
+/// Maximum time of each request beside slow connections.
 const REQUEST_MS: f64 = 200.0;
 const END_SECS: f64 = 10.0;
 

@@ -55,7 +55,7 @@ const LAST_WORD: usize = 2;
 
 /// Maximum factor against llama.cpp alone.
 const WARM_BAR: f64 = 1.10;
-/// The same with the words streamed ahead.
+/// Maximum factor against llama.cpp alone, with the words streamed ahead.
 const STREAMED_BAR: f64 = 1.0;
 /// Minimum speed-up against cold.
 const COLD_BAR: f64 = 50.0;

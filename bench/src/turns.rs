@@ -16,7 +16,7 @@ pub fn start(model: Arc<dyn Model>, slots: &Path, options: EngineOptions) -> Res
     start_on(model, Store::open(slots)?, options)
 }
 
-/// The same over an open store.
+/// Starts an engine over an open store.
 pub fn start_on(model: Arc<dyn Model>, store: Store, options: EngineOptions) -> Result<Engine> {
     Ok(Engine::start(model, FINGERPRINT, Some(Arc::new(store)), options)?)
 }
@@ -71,7 +71,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Of a vocabulary of this size, without control tokens.
+    /// Texts of a vocabulary of this size, without control tokens.
     pub fn new(vocabulary: usize) -> Self {
         Self { state: 0x5eed, vocabulary: vocabulary as u64 }
     }

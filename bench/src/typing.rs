@@ -97,7 +97,7 @@ pub fn run(options: &Options) -> Result<()> {
 struct Talk<'a> {
     hobd: &'a Hobd,
     position: usize,
-    /// Of the last request.
+    /// Tokens of the last request's prompt.
     prompt_tokens: usize,
 }
 

@@ -41,7 +41,7 @@ impl Client {
         Self::find_within(context, None)
     }
 
-    /// The same. `timeout`: for a whole answer.
+    /// [`Self::find`] with a timeout for a whole answer.
     pub fn find_within(context: &Context, timeout: Option<Duration>) -> Result<Self, Failure> {
         let settings = &context.settings;
         let running = RunningDaemon::read(&settings.data_dir).ok().flatten();

@@ -56,7 +56,7 @@ pub enum Failure {
     /// The connection broke, or the answer is not what the API promises.
     #[error("the daemon's answer broke off: {0}")]
     BrokenAnswer(String),
-    /// The same, of a request that changes what is saved.
+    /// [`Self::BrokenAnswer`] to a request that changes what is saved.
     #[error(
         "the daemon's answer broke off: {0}; it may have made the change, a part of it or nothing: \
          `hob slots ls` lists what is saved, and the same command makes the rest of the change"
@@ -140,7 +140,7 @@ impl Failure {
         }
     }
 
-    /// The same of a request whose path names nothing that may be absent: a daemon without this route alone
+    /// This failure, of a request whose path names nothing that may be absent: only a daemon without this route
     /// answers it with 404.
     pub fn of_route(self, path: &'static str) -> Self {
         match self {

@@ -89,7 +89,7 @@ pub fn with_id<T>(
     with(client, name, request, false)
 }
 
-/// The same for a request that deletes: a beginning is not enough.
+/// [`with`] for a request that deletes: the beginning of a name is not enough.
 pub fn with_whole<T>(
     client: &Client,
     name: &str,

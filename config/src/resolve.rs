@@ -70,7 +70,7 @@ impl Resolved {
         dirs
     }
 
-    /// The same with these values, which a client chose while the daemon runs.
+    /// The settings with these values, which a client chose while the daemon runs.
     ///
     /// # Errors
     /// When a value is invalid; the message has the remedy.

@@ -120,7 +120,7 @@ pub enum CacheType {
     Q4_0,
 }
 
-/// Those that llama.cpp's flash attention reads on every device.
+/// The types that llama.cpp's flash attention reads on every device.
 const CACHE_TYPES: [(CacheType, &str); 8] = [
     (CacheType::F32, "f32"),
     (CacheType::F16, "f16"),
@@ -217,7 +217,7 @@ choice! {
     /// The routes that programs on this machine may use without the token.
     OpenRoutes, OpenRoutesError: 2 {
         None = "none",
-        /// Those of Ollama's API.
+        /// The routes of Ollama's API.
         Ollama = "ollama",
     }
 }

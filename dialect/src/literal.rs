@@ -101,7 +101,7 @@ enum Quote {
 
 /// What a reader made of the text.
 pub(crate) struct Piece {
-    /// Of the text, which are read.
+    /// How many bytes of the text were read.
     pub bytes: usize,
     pub json: String,
     pub end: End,

@@ -53,7 +53,7 @@ fn referred<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
 }
 
 impl Kind {
-    /// Of the values that match a JSON schema.
+    /// The kind of the values that match a JSON schema.
     pub fn of(schema: &Value) -> Self {
         if let Some(name) = schema["type"].as_str() {
             return if name == "string" { Self::Text } else { Self::Json };

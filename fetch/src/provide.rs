@@ -41,7 +41,7 @@ pub enum Step<'a> {
     Looking,
     /// The index has it there.
     Found(&'a str),
-    /// So many bytes of the wheel are there.
+    /// This many bytes of the wheel are there.
     Downloading {
         done_bytes: u64,
     },

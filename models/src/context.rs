@@ -31,14 +31,14 @@ const MAX_POOLED_TOKENS: u64 = 8_192;
 /// other programs need the rest.
 const MEMORY_SHARE: u64 = 4;
 
-/// The same of the memory that a device has beside the weights; compute buffers and other programs need
-/// the rest.
+/// The context takes at most this part of the memory that a device has beside the weights; compute buffers and
+/// other programs need the rest.
 const DEVICE_SHARE: u64 = 2;
 
 /// What stays free on a device, as llama.cpp's fit has it.
 const DEVICE_MARGIN_BYTES: u64 = 1 << 30;
 
-/// Of the attention mask, which llama.cpp allocates for a micro-batch over all cells, as f16.
+/// Size per token of the attention mask, which llama.cpp allocates for a micro-batch over all cells, as f16.
 const MASK_BYTES_PER_TOKEN: u64 = 2 * MICRO_BATCH;
 
 /// The settings that decide about the context of a model.
@@ -58,7 +58,7 @@ pub struct ContextSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Available {
     pub host_bytes: u64,
-    /// Of the devices that get layers and KV, where their memory is not the machine's; 0 without one.
+    /// Memory of the devices that get layers and KV, where it is not the machine's; 0 without one.
     pub device_bytes: u64,
 }
 
@@ -165,13 +165,13 @@ impl ContextSettings {
         ChosenContext::chosen(trained, summary.pooling.is_some(), available_bytes, fits)
     }
 
-    /// The same with a context that is chosen.
+    /// These settings with an automatic context.
     #[must_use]
     pub fn automatic(&self) -> Self {
         Self { ctx: None, ..*self }
     }
 
-    /// Of KV, state and attention mask.
+    /// Size of KV, state and attention mask.
     fn bytes(&self, summary: &Summary, tokens: u64) -> u64 {
         let estimate = Estimate::new(summary, 0, &self.demand(tokens));
         let mask = if estimate.kv_bytes_per_token > 0 { MASK_BYTES_PER_TOKEN } else { 0 };
@@ -180,7 +180,8 @@ impl ContextSettings {
 }
 
 impl ChosenContext {
-    /// Of a setting that is a number. `trained`: with which the model was trained, if it says so.
+    /// A context that a setting gives as a number. `trained`: tokens with which the model was trained, if it says
+    /// so.
     pub fn set(tokens: u64, trained: Option<u64>) -> Self {
         let is_whole = trained.is_some_and(|trained| tokens >= trained);
         Self { tokens, limit: if is_whole { Limit::Trained } else { Limit::Set } }
@@ -193,7 +194,7 @@ impl ChosenContext {
         Self::chosen(Some(trained), false, available_bytes, |tokens| tokens * token_bytes <= budget)
     }
 
-    /// Of a model without a file, which is only for tests.
+    /// The context of a model without a file, which is only for tests.
     pub fn of_fake(ctx: Option<u64>) -> Self {
         match ctx {
             Some(tokens) => Self::set(tokens, None),
@@ -246,7 +247,7 @@ mod tests {
             .context_of(&model, Available::on_host(available_bytes))
     }
 
-    /// Of a model with 127 KiB of KV a token, with a budget that is a quarter of these bytes.
+    /// The context of a model with 127 KiB of KV a token, with a budget that is a quarter of these bytes.
     fn chosen(trained: u64, available_bytes: u64) -> ChosenContext {
         let fits = |tokens: u64| {
             tokens * 127 * KIB + tokens * MASK_BYTES_PER_TOKEN <= available_bytes / MEMORY_SHARE

@@ -41,7 +41,7 @@ pub enum Verdict {
     TooLarge,
 }
 
-/// Of the engine, and llama.cpp's default; sizes its windowed cache.
+/// Rows of a micro-batch in the engine, and llama.cpp's default; sizes its windowed cache.
 pub(crate) const MICRO_BATCH: u64 = 512;
 
 impl Estimate {

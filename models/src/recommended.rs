@@ -17,7 +17,7 @@ pub struct Recommended {
     pub page: &'static str,
     pub file_name: &'static str,
     pub file_bytes: u64,
-    /// Of f16 KV, one token of context.
+    /// KV of one token of context, as f16.
     pub kv_bytes_per_token: u64,
     pub trained_context: u64,
 }

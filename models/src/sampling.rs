@@ -31,7 +31,7 @@ const ENTRIES: [(&str, Option<&str>); 12] = [
 ];
 
 impl SamplingEntry {
-    /// Those that the file has.
+    /// The parameters that the file has.
     pub(crate) fn all(header: &Header) -> Vec<Self> {
         let entry = |&(key, parameter): &(&'static str, Option<&'static str>)| {
             let value = number(header.metadata.get(key)?);

@@ -74,7 +74,7 @@ impl Client {
         }))
     }
 
-    /// The same, answered by the fake model with a call of `tool` that has one argument.
+    /// Asks for a call of `tool` with one argument, which the fake model makes.
     pub fn call_tool(&self, conversation: &str, tool: &str, name: &str, value: &str) -> Value {
         // A forced call must have this very form.
         let arguments = json!({name: value});

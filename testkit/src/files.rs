@@ -17,7 +17,7 @@ pub fn below(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Those whose names end with `.` and `extension`.
+/// The files whose names end with `.` and `extension`.
 pub fn with_extension(directory: &Path, extension: &str) -> Vec<PathBuf> {
     let mut files = below(directory);
     files.retain(|path| path.extension().is_some_and(|found| found == extension));

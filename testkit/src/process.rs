@@ -20,7 +20,7 @@ impl Process {
         Self(started.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}")))
     }
 
-    /// The same with the pipes that `command` asks for.
+    /// Starts it with the pipes that `command` asks for.
     pub fn start_piped(command: &mut Command) -> (Self, ChildStdin, ChildStdout) {
         let mut this = Self::start(command);
         let (input, output) = (this.0.stdin.take(), this.0.stdout.take());

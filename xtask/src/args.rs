@@ -61,7 +61,7 @@ pub enum Task {
     },
     Model {
         yes: bool,
-        /// Those of hobd that say where its data is.
+        /// The flags of hobd that say where its data is.
         flags: Vec<String>,
     },
     /// Started by `run` beside hobd: waits for the ready file, and prints commands to paste.

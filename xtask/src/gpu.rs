@@ -52,7 +52,7 @@ pub struct Found {
 pub struct Choice {
     pub gpu: Option<Gpu>,
     pub why: String,
-    /// Of NVIDIA's cards here, as CMake names them: `90`, or `86;90`.
+    /// Architectures of NVIDIA's cards here, as CMake names them: `90`, or `86;90`.
     pub cuda_architectures: Option<String>,
     /// NVIDIA's, where CMake does not find it by itself.
     pub cuda_compiler: Option<String>,
@@ -63,7 +63,7 @@ pub struct Choice {
 /// The sys crate hands `native` on to llama.cpp.
 const NATIVE_FLAGS: &str = "-C target-cpu=native";
 
-/// Of its own, because other flags would compile the other build's crates anew.
+/// A target of its own, because other flags would compile the other build's crates anew.
 const NATIVE_TARGET: &str = "target/native";
 
 /// Where a build leaves its programs.

@@ -35,7 +35,7 @@ struct Built {
     /// As in `hob-runtime devices`.
     name: String,
     program: PathBuf,
-    /// Of its package, where cargo runs tests.
+    /// The directory of its package, where cargo runs tests.
     directory: PathBuf,
 }
 
@@ -146,7 +146,7 @@ fn ended(status: ExitStatus) -> Ended {
     }
 }
 
-/// Those of cargo's messages.
+/// The programs in cargo's messages.
 fn built(messages: &str) -> Vec<Built> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let built = messages.filter_map(|message| {

@@ -42,7 +42,7 @@ impl Default for Look {
 pub struct Browser {
     /// `None`: it is being dropped.
     session: Option<Session>,
-    /// Of a Chromium.
+    /// `None` for a browser that is no Chromium.
     kind: Option<Kind>,
     has_pictures: bool,
     downloads: TempDir,

@@ -30,7 +30,7 @@ impl Page {
         self.press("Enter");
     }
 
-    /// The same; waits for the answer and returns its text.
+    /// Sends a message, waits for the answer, and returns its text.
     pub fn ask(&self, text: &str) -> String {
         let before = self.count("@answer");
         self.send(text);

@@ -25,7 +25,7 @@ pub(crate) struct Kind {
     pub(crate) logs_requests: bool,
 }
 
-/// Those that no check has; the latest last.
+/// Browsers that no check uses, the latest last.
 static FREE: Mutex<Vec<(Kind, Session)>> = Mutex::new(Vec::new());
 
 /// Starts the program behind `$0`, waits until the input ends, ends all of its group, and removes the

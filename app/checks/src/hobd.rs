@@ -39,7 +39,7 @@ impl Hobd {
         Self::start_changed(model, arguments, |launch, _| launch)
     }
 
-    /// The same, with a change of how it is started; it gets the directory too.
+    /// Starts it with a change of the launch, which also gets the directory.
     pub fn start_changed(
         model: Model,
         arguments: &[&str],

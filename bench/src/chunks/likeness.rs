@@ -19,13 +19,13 @@ use crate::turns::{ask, request, settle, start, wait_for};
 /// Tokens of an answer that are compared, at most: it ends before.
 pub(super) const COMPARED: usize = 32;
 
-/// Of one arm over all prompts.
+/// Likeness and values of one arm over all prompts.
 #[derive(Clone, Default)]
 struct Figures {
     likeness: Likeness,
     /// Answers that tell the value which the exact answer tells.
     told: usize,
-    /// Of so many.
+    /// Prompts whose exact answer tells a value.
     telling: usize,
     /// Answers that tell a value of what is asked for, also where the exact answer tells none.
     tells: usize,

@@ -180,7 +180,7 @@ fn cases(documents: usize) -> Vec<Case> {
     ]
 }
 
-/// Those that are compared, and how tables name them.
+/// The repairs that are compared, and how tables name them.
 fn arms(options: &Options) -> Vec<(String, Repair)> {
     if options.strategies.is_empty() {
         return ARMS.iter().map(|(name, repair)| ((*name).to_owned(), *repair)).collect();

@@ -28,9 +28,9 @@ pub struct Pair {
 /// What a prompt cost until its first token.
 pub struct FirstToken {
     pub took: Duration,
-    /// Of all threads.
+    /// Processor time of all threads.
     pub processor: Duration,
-    /// Of the prompt, by origin.
+    /// Tokens of the prompt, by origin.
     pub tokens: TokenCounts,
 }
 
@@ -56,7 +56,7 @@ impl Pair {
         Ok(Self { subject, threads, model, exact, moving, _directories: directories })
     }
 
-    /// Of the weights, and where they are computed.
+    /// Names the weights, and where they are computed.
     pub fn title(&self) -> String {
         self.subject.on(&*self.model)
     }

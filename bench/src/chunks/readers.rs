@@ -15,9 +15,9 @@ use crate::recall::language::{ATTRIBUTES, CITIES, Draw, FILES, KEYS, PEOPLE};
 #[derive(Clone, Copy)]
 pub(super) struct Texts {
     pub documents: usize,
-    /// Of the shortest.
+    /// Length of the shortest document.
     sentences: usize,
-    /// Of the longest.
+    /// Length of the longest document.
     longest: usize,
     pub tells: Tells,
 }
@@ -43,8 +43,8 @@ pub(super) const TEXTS: [Texts; 6] = [
     Texts { documents: 8, sentences: 44, longest: 100, tells: Tells::Each },
 ];
 
-/// Those that are measured unless others are asked for. The bundled model was trained on prompts of 2,000 tokens, and
-/// the last texts are prompts of some 5,000.
+/// How many of these are measured unless others are asked for. The bundled model was trained on prompts of 2,000
+/// tokens, and the last texts are prompts of some 5,000.
 pub(super) const USUAL: usize = 5;
 
 /// What the assistant says to each document.
@@ -58,7 +58,7 @@ impl Texts {
         Self { documents, sentences, longest: sentences, tells }
     }
 
-    /// Of the document of this number.
+    /// Length of the document with this number.
     fn sentences_of(self, number: usize) -> usize {
         self.sentences + (self.longest - self.sentences) * number / self.documents
     }
@@ -79,7 +79,7 @@ pub(super) struct Reader {
     model: Arc<dyn Model>,
     /// In front of the documents.
     instructions: Vec<Token>,
-    /// Of the conversation, and one that it does not have.
+    /// The documents of the conversation, and one that it does not have.
     pub documents: Vec<Document>,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Reader {
 pub(super) struct Document {
     tokens: Vec<Token>,
     pub question: Question,
-    /// Of what is asked for, told by this document or another one.
+    /// Values of what is asked for, told by this document or another one.
     pub values: Vec<String>,
 }
 

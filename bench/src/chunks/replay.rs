@@ -35,7 +35,7 @@ const BLOCK: usize = 64;
 /// Compactions that are measured beyond those that take longer than the 99th percentile: [`cost`] is an estimate.
 const SPARE: usize = 2;
 
-/// Of one arm.
+/// The samples of one arm.
 #[derive(Default)]
 struct Arm {
     computed: usize,

@@ -29,7 +29,7 @@ const CALL: usize = 12;
 /// The case in which nothing can be reused.
 const NEW: &str = "all new";
 
-/// Of one arm over all rounds.
+/// The samples of one arm over all rounds.
 #[derive(Default)]
 struct Sample {
     times: Vec<Duration>,

@@ -14,7 +14,7 @@ pub struct Bench {
     /// Each table has directories of its own below it.
     pub directory: PathBuf,
     pub rounds: usize,
-    /// Of the agent's day.
+    /// Rounds of the agent's day.
     pub day_rounds: usize,
     /// Factor of all lengths.
     pub scale: f64,
@@ -31,7 +31,7 @@ impl Bench {
         Side::pair(&self.directory.join(part))
     }
 
-    /// So many words, scaled; one at least.
+    /// This many words, scaled; one at least.
     pub fn words(&self, words: usize) -> usize {
         ((words as f64 * self.scale).round() as usize).max(1)
     }

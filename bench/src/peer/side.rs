@@ -54,7 +54,7 @@ pub struct Answer {
     /// From the connection to the last byte: with one token, the time of the first.
     pub took: Duration,
     pub prompt_tokens: u64,
-    /// Of the prompt.
+    /// Tokens of the prompt that were computed.
     pub computed_tokens: u64,
 }
 
@@ -97,7 +97,7 @@ impl Side {
         Ok(began.elapsed())
     }
 
-    /// The same, and an unmeasured request: the first micro-batches read the weights.
+    /// Starts the server and sends an unmeasured request: the first micro-batches read the weights.
     pub fn start_warm(&mut self, setup: &Setup) -> Result<()> {
         self.start(setup)?;
         let warm = [message("user", &text(64, "warm"))];

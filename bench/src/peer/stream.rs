@@ -23,7 +23,7 @@ impl Arrivals {
         self.0.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64() * 1e3)
     }
 
-    /// Those from `start` on and before `end`.
+    /// How many came from `start` on and before `end`.
     pub fn between(&self, start: Instant, end: Instant) -> usize {
         self.0.iter().filter(|&&at| at >= start && at < end).count()
     }

@@ -8,7 +8,7 @@ const WORDS: [&str; 16] = [
     "window", "copper", "letter", "winter", "bridge", "field",
 ];
 
-/// So many words, which begin otherwise for each seed.
+/// This many words, which begin otherwise for each seed.
 pub fn text(words: usize, seed: &str) -> String {
     let mut state = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3) // FNV-1a.

@@ -60,9 +60,9 @@ pub struct Turn {
 /// A request that goes on with less than its thread's prompt had: the history was compacted. In blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compaction {
-    /// Of the prompt before.
+    /// Blocks of the prompt before.
     pub before: usize,
-    /// Of its beginning that stays.
+    /// Blocks of its beginning that stay.
     pub kept: usize,
     /// Behind that.
     pub added: usize,

@@ -41,12 +41,12 @@ impl fmt::Display for Part {
     }
 }
 
-/// Of the probes of one engine and budget, beside those of full context.
+/// The probes of one engine and budget, beside those of full context.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     pub right: Part,
     pub resident: Part,
-    /// Of probes whose budget was refused. They count as wrong, and as not resident.
+    /// Probes whose budget was refused. They count as wrong, and as not resident.
     pub refused: usize,
     /// Sums over the other probes.
     more_loss: f64,

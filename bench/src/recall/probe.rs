@@ -31,7 +31,7 @@ const QUIET: Duration = Duration::from_millis(1_000);
 
 /// What came of a probe.
 pub struct Outcome {
-    /// Of the prompt.
+    /// Length of the prompt.
     pub tokens: usize,
     /// The model's own answer is right.
     pub is_right: bool,

@@ -73,7 +73,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Those that share words with the question.
+    /// The kinds whose answer shares words with the question.
     pub const ALL: [Self; 5] = [Self::Needle, Self::Facts, Self::Turn14, Self::Files, Self::Tools];
 
     pub fn as_str(self) -> &'static str {

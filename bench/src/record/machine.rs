@@ -13,7 +13,7 @@ pub struct Machine {
     pub cores: usize,
     pub memory_gib: u64,
     pub system: String,
-    /// Those that compute layers, as their makers name them.
+    /// The devices that compute layers, as their makers name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
 }

@@ -68,7 +68,7 @@ fn bottom(rows: usize) -> f64 {
     TOP + ROW * rows as f64
 }
 
-/// Of hobd and of the other server, in milliseconds.
+/// The medians of hobd and of the other server, in milliseconds.
 fn medians(row: &Row) -> [f64; 2] {
     [median(&row.hobd), median(&row.other)].map(|it| it.unwrap_or(1.0))
 }

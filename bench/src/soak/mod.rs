@@ -35,7 +35,7 @@ pub struct Options {
     /// Length of the run.
     #[arg(long, group = "time")]
     hours: Option<f64>,
-    /// The same in minutes; a minute shows that the tool works, and no leak.
+    /// The length in minutes; a minute shows that the tool works, and no leak.
     #[arg(long, group = "time")]
     minutes: Option<f64>,
     #[arg(long, default_value_t = 1_000)]
@@ -60,12 +60,12 @@ pub struct Options {
     json: PathBuf,
 }
 
-/// Of the run, at its beginning, at least.
+/// The part of the run, from its beginning, that is warm-up at least.
 const WARM_UP: f64 = 1.0 / 3.0;
 /// Two intervals of hobd's sweep.
 const SWEEPS: Duration = Duration::from_secs(120);
 
-/// Of a run, if it has as many seconds.
+/// Samples of a run, if it has as many seconds.
 const SAMPLES: f64 = 360.0;
 
 /// The pool of parked KV, so that it is full before the warm-up ends.
@@ -78,7 +78,7 @@ const MAX_SHOWN: usize = 5;
 struct Sample {
     hours: f64,
     usage: Usage,
-    /// Of first tokens, in milliseconds; `None` without a turn.
+    /// Median time to the first token, in milliseconds; `None` without a turn.
     p50_ms: Option<f64>,
     p99_ms: Option<f64>,
     turns: usize,

@@ -17,13 +17,13 @@ pub struct Usage {
     pub threads: u64,
     /// Child processes, of all generations.
     pub children: u64,
-    /// Of all files below the data directory, as the disk counts them.
+    /// Size of all files below the data directory, as the disk counts them.
     pub disk_bytes: u64,
-    /// Of the daemon alone.
+    /// Processor time of the daemon alone.
     pub cpu_secs: f64,
 }
 
-/// Of the process with this id and its children.
+/// The usage of the process with this id and its children.
 pub fn usage(process: &str, data: &Path) -> Result<Usage> {
     let own = Taken::of(process).context("memory is read on Linux, while hobd runs")?;
     let children = children(process);

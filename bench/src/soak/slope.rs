@@ -16,7 +16,7 @@ pub struct Slope {
     pub high: f64,
 }
 
-/// Of points `(time, value)` at different times; `None` for fewer than four.
+/// The slope of points `(time, value)` at different times; `None` for fewer than four.
 pub fn theil_sen(points: &[(f64, f64)]) -> Option<Slope> {
     if points.len() < 4 {
         return None;

@@ -18,7 +18,7 @@ use tungstenite::{Message, WebSocket};
 use crate::hobd::Access;
 use crate::stream::{Ask, Heard};
 
-/// Of a conversation, until it is deleted.
+/// Turns of a conversation, until it is deleted.
 pub const TURNS: usize = 6;
 const ANSWER_TOKENS: usize = 24;
 /// Maximum silence of a WebSocket.

@@ -12,7 +12,7 @@ use super::slope::{Slope, theil_sen};
 pub struct Series {
     pub name: &'static str,
     pub unit: &'static str,
-    /// Of the raw value, to that unit.
+    /// Factor from the raw value to that unit.
     pub scale: f64,
     /// Part of the median.
     pub allowed_part: f64,
@@ -43,7 +43,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Of points `(hours, value)`; `None` for too few.
+    /// The verdict on points `(hours, value)`; `None` for too few.
     pub fn of(series: &'static Series, points: &[(f64, f64)]) -> Option<Self> {
         let slope = theil_sen(points)?;
         let mut values: Vec<f64> = points.iter().map(|point| point.1).collect();

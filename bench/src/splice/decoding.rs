@@ -13,7 +13,7 @@ use super::{Cache, LIVE, SCRATCH, blocks};
 use crate::bars::is_above;
 use crate::measure::{median_ms, time};
 
-/// Of the sequence without holes.
+/// Length of the sequence without holes.
 pub const TOKENS: usize = 2048;
 
 /// Tokens that are decoded in a state, in a round.
@@ -28,9 +28,9 @@ pub struct Table {
     whole: Vec<Duration>,
     /// Every second block is away; the others are where they were.
     holes: Vec<Duration>,
-    /// The same blocks, in the first cells of the cache, as after a park.
+    /// The blocks of `holes`, in the first cells of the cache, as after a park.
     packed: Vec<Duration>,
-    /// As many tokens as have cells above, without holes.
+    /// A sequence without holes that has as many tokens as the others have cells.
     shorter: Vec<Duration>,
 }
 

@@ -59,7 +59,7 @@ const LIVE: Sequence = Sequence(0);
 const OTHER: Sequence = Sequence(1);
 const SCRATCH: Sequence = Sequence(2);
 
-/// As many as the engine has by default: four slots, four prefixes, the scratch sequence.
+/// As many sequences as the engine has by default: four slots, four prefixes, the scratch sequence.
 const SEQUENCES: usize = 9;
 const MICRO_BATCH: usize = 512;
 

@@ -19,7 +19,7 @@ use crate::measure::{median_ms, time};
 pub const BEFORE: usize = 512;
 const BEHIND: usize = 64;
 
-/// Of the longest sequence.
+/// Length of the longest sequence.
 pub const TOKENS: usize = BEFORE + 1280 + BEHIND;
 
 /// Times that a range leaves and comes back in a round.

@@ -45,13 +45,13 @@ const DECISION_BAR: f64 = 200.0;
 pub struct Table {
     first: Samples,
     next: Samples,
-    /// Of [`COLD`] tokens, on the same engine.
+    /// Times to compute [`COLD`] tokens on the same engine.
     computed: Vec<Duration>,
     away: usize,
     /// How often the engine chose blocks to evict, and the time that took.
     decisions: u64,
     deciding_micros: u64,
-    /// Of the conversation, about.
+    /// Blocks of the conversation, about.
     blocks: usize,
 }
 

@@ -105,7 +105,7 @@ impl Fabricator {
     }
 }
 
-/// Of all fabricated conversations.
+/// The last use of all fabricated conversations.
 pub const LAST_USE: Timestamp = Timestamp(1_700_000_000_000);
 
 pub fn record(conversation: &str, tokens: &[Token], blocks: Vec<BlockRef>) -> Result<SlotRecord> {

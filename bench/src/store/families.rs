@@ -62,7 +62,7 @@ pub fn measure(rounds: usize) -> Result<Vec<Row>> {
 
 #[derive(Default)]
 struct Sizes {
-    /// Of one token's cells, as far as they are saved in blocks.
+    /// Size of one token's cells, as far as they are saved in blocks.
     token_bytes: f64,
     rest_bytes: usize,
     mark_ms: f64,

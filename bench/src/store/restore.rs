@@ -81,7 +81,7 @@ fn measure_size(
     })
 }
 
-/// The same cells for both: as objects, and as one dump.
+/// Writes the same cells for both: as objects, and as one dump.
 fn write(
     model: &LlamaModel,
     stock: &mut Stock<'_>,

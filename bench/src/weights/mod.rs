@@ -61,13 +61,13 @@ pub struct Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
     Qwen2,
-    /// The same without biases.
+    /// Qwen2 without biases.
     Llama,
     /// Short convolutions, whose state is a running one, and attention in the layers of [`LFM2_ATTENTION`].
     Lfm2,
 }
 
-/// Of LFM2-350M.
+/// The layers with attention in LFM2-350M.
 const LFM2_ATTENTION: [usize; 6] = [2, 5, 8, 10, 12, 14];
 
 /// A real tokenizer.
@@ -79,7 +79,7 @@ pub struct Tokenizer {
 }
 
 impl Shape {
-    /// Those that have a name for a person.
+    /// The shapes that have a name for a person.
     pub const KNOWN: [Self; 5] = [
         Self::QWEN2_5_0_5B,
         Self::LFM2_350M,
@@ -217,7 +217,7 @@ pub fn ensure(shape: Shape, path: &Path) -> io::Result<()> {
     ensure_written(path, &header, &tensors, &Quiet::default())
 }
 
-/// The same with a real tokenizer.
+/// [`ensure`] with a real tokenizer.
 pub fn ensure_with(shape: Shape, tokenizer: &Tokenizer, path: &Path) -> io::Result<()> {
     let lender = fs::read(&tokenizer.file)?;
     let lender = Metadata::read(&lender)?;

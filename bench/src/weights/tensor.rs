@@ -48,7 +48,7 @@ impl Tensor {
         Self { name, width, rows: None, storage: Storage::F32, content }
     }
 
-    /// Of a convolution over `width` tokens: small, so it is not quantised.
+    /// The kernel of a convolution over `width` tokens: small, so it is not quantised.
     pub fn kernel(name: String, rows: usize, width: usize) -> Self {
         Self { storage: Storage::F32, ..Self::matrix(name, rows, width) }
     }

@@ -61,7 +61,7 @@ struct Machine {
     memory: Option<MachineMemory>,
     /// As the running daemon says it.
     next: ModelMemory,
-    /// Those that the running daemon knows. This program is built without llama.cpp.
+    /// The devices that the running daemon knows. This program is built without llama.cpp.
     devices: Vec<Device>,
     /// Whether a daemon has said which those are.
     knows_devices: bool,

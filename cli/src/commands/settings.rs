@@ -25,7 +25,7 @@ Every command takes these flags. A setting may also stand in hob.toml, or in the
 `hob config show` prints the value and the origin of each.
 ";
 
-/// The same for programs. `default`: null where there is none, or where it depends on the user's directories.
+/// The settings for programs. `default`: null where there is none, or where it depends on the user's directories.
 fn rows() -> Value {
     let row = |key: Key| {
         let Row { placeholder, help, default, .. } = key.row();

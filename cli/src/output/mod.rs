@@ -27,7 +27,7 @@ pub fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
-/// The same on one line of at most `max_chars` characters.
+/// The text without control characters, on one line of at most `max_chars` characters.
 pub fn line(text: &str, max_chars: usize) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = plain(&text);
@@ -43,7 +43,7 @@ pub fn quoted(text: &str) -> String {
     format!("'{}'", plain(text).replace('\'', r"'\''"))
 }
 
-/// The same, without quotes where the shell needs none.
+/// The text as one word of a shell, without quotes where the shell needs none.
 pub fn shell_word(text: &str) -> String {
     let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/=@+,".contains(letter);
     match text.chars().all(is_bare) && !text.is_empty() {

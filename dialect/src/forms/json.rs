@@ -57,7 +57,7 @@ pub const APRIEL: Form = Form {
     ..Form::BASE
 };
 
-/// The same as Apriel; reasoning, which the prompt opens, ends with other words than a mark.
+/// The form of [`APRIEL`]; reasoning, which the prompt opens, ends with other words than a mark.
 pub const APRIEL16: Form = Form {
     shown_by: &["[BEGIN FINAL RESPONSE]", "<|begin_assistant|>"],
     reasoning: ("Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]"),

@@ -191,8 +191,7 @@ impl Parser {
         }
     }
 
-    /// The same as [`Self::finish`] for an answer that was cut: marks of a call that it does not reach are left
-    /// out.
+    /// [`Self::finish`] for an answer that was cut: marks of a call that it does not reach are left out.
     pub fn cut(&mut self) -> Vec<Part> {
         if self.is_at_call() {
             let content = match (&self.state, self.opening()) {

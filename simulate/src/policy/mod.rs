@@ -33,7 +33,7 @@ pub enum PolicyKind {
     GraphScore,
     /// Lowest hit density, while it beats LRU; with the shipped prior.
     GuardedDensity,
-    /// The same, without a prior.
+    /// [`Self::GuardedDensity`] without a prior.
     NoPrior,
 }
 

@@ -54,7 +54,7 @@ pub struct Cell {
     pub gap_closed_percent: Option<f64>,
     /// Percentage of requested blocks that the same session had used before and that were evicted.
     pub lost_multi_turn_percent: f64,
-    /// The same, of blocks that only another session had used before.
+    /// Percentage of requested blocks that only another session had used before and that were evicted.
     pub lost_cross_session_percent: f64,
 }
 

@@ -11,7 +11,7 @@ use crate::workload::{self, Arrival, Clients, MAX_PAUSE_SECS, MAX_PROMPT_TOKENS}
 pub enum Setup {
     /// This many clients replay Claude Code sessions back to back.
     Claude(usize),
-    /// The same, with a cold prompt that never repeats at each request.
+    /// [`Self::Claude`] with a cold prompt that never repeats at each request.
     Mixed(usize),
     /// Recorded arrivals.
     Arrivals,

@@ -46,7 +46,7 @@ impl Portable {
         Path::new(&self.target()).join("tree")
     }
 
-    /// Those of a package, whose name and a slash are `of`.
+    /// The features of a package, whose name and a slash are `of`.
     fn features(self, of: &str) -> String {
         let device = self.gpu.map(|gpu| format!(",{of}{}", gpu.feature())).unwrap_or_default();
         format!("{of}portable{device}")

@@ -17,7 +17,7 @@ use crate::peer::text::{message, text};
 use crate::record::{Row, Unit, Who};
 
 const WORDS: usize = 200;
-/// Of the instructions of the short prompt.
+/// Length of the instructions of the short prompt.
 const SHORT_WORDS: usize = 8;
 
 /// Both are idle for this time at the end of each round, side by side.
@@ -101,7 +101,7 @@ fn time_of_all(process: &str) -> Result<Duration> {
     Ok(cpu_time(process)? + of_children)
 }
 
-/// Of the process and its children, mapped weights included. A page that two of them map counts twice.
+/// Memory of the process and its children, mapped weights included. A page that two of them map counts twice.
 fn resident_of_all(process: &str) -> Result<f64> {
     let of_children =
         children(process).iter().filter_map(|child| resident_bytes(child).ok()).sum::<f64>();

@@ -82,7 +82,7 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
 struct Step {
     ms: f64,
     prompt_tokens: usize,
-    /// Of the prompt.
+    /// Tokens of the prompt that were computed.
     computed_tokens: usize,
 }
 
@@ -122,7 +122,7 @@ fn over_http(side: &Side, name: &str, bench: &Bench) -> Result<[Step; 3]> {
     Ok([say(opening(name, bench), 1)?, say(question(1), 1)?, say(question(2), ANSWER)?])
 }
 
-/// The same in the engine: a `cold` prompt, and follow-ups of `lengths`.
+/// Measures in the engine, without HTTP: a `cold` prompt, and follow-ups of `lengths`.
 fn in_process(
     engine: &Engine,
     name: &str,

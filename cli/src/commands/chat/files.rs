@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::output::{count, line, seconds};
 use crate::progress::Reading;
 
-/// Those that go with the next message.
+/// The documents that go with the next message.
 #[derive(Default)]
 pub struct Files(Vec<Document>);
 

@@ -47,7 +47,7 @@ use crate::type_ahead::{self, TypeAhead};
 const PROMPT: &str = "> ";
 const HINT: &str = "/help lists the commands · Ctrl-C stops an answer · Ctrl-D ends";
 
-/// Of the lines that were typed, in the data directory.
+/// File with the lines that were typed, in the data directory.
 const HISTORY: &str = "chat-history";
 
 const PRIVATE: &str = "a private chat: Hob writes neither its text nor its KV to disk, and forgets \

@@ -176,7 +176,7 @@ fn new_context(now: &Status, before: &Status, tokens: Option<usize>) -> Option<S
 /// The size of the context, and what limits it.
 struct ContextSize {
     tokens: u64,
-    /// With which the model was trained.
+    /// Tokens of the context with which the model was trained.
     trained: u64,
     /// The flag or variable that sets it.
     fixed: Option<String>,

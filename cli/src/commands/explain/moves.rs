@@ -9,7 +9,7 @@ use hob_api::turn::{Cells, MovedPart, Reanchored};
 
 use crate::output::{ago, count, line, plain};
 
-/// Of a question.
+/// Maximum length of a question.
 const MAX_CHARS: usize = 60;
 
 /// The last one at the bottom, where the prompt of the terminal is.

@@ -16,7 +16,7 @@ use crate::output::{
     state,
 };
 
-/// Of a title in the table of slots.
+/// Maximum length of a title in the table of slots.
 const MAX_TITLE_CHARS: usize = 40;
 
 /// `titles`: those of the conversations, by id.
