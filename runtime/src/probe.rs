@@ -66,7 +66,7 @@ pub enum Defect {
     NoTokens,
     #[error("its tokenizer writes the token {token}, and its vocabulary has {size}")]
     UnknownToken { token: i32, size: usize },
-    #[error("what it computes are not numbers")]
+    #[error("it computes logits that are not numbers (NaN)")]
     NotNumbers,
     #[error(transparent)]
     Decode(#[from] DecodeError),

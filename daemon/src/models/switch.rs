@@ -24,7 +24,9 @@ pub enum Refusal {
     )]
     TooLarge { name: String, needed_bytes: u64, free_bytes: u64 },
     /// Another switch was requested before.
-    #[error("this daemon is already restarting with another model or other settings")]
+    #[error(
+        "this daemon is already restarting with another model or other settings: try again in a moment"
+    )]
     Switching,
 }
 

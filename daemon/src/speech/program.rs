@@ -20,11 +20,11 @@ pub struct Limits {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    #[error("cannot run `{program}`: {source}")]
+    #[error("cannot run `{program}`: {source}; install it, or correct the setting that names it")]
     Run { program: String, source: io::Error },
     #[error("`{program}` failed ({status}): {stderr}")]
     Failed { program: String, status: ExitStatus, stderr: String },
-    #[error("`{program}` did not end within {} s", timeout.as_secs())]
+    #[error("`{program}` did not end within {} s: choose a faster command", timeout.as_secs())]
     Timeout { program: String, timeout: Duration },
     #[error("`{program}` wrote more than {max_bytes} bytes")]
     TooMuchOutput { program: String, max_bytes: u64 },

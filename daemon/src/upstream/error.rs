@@ -21,11 +21,11 @@ pub enum UpstreamError {
     )]
     Unreachable { url: String, reason: String },
     #[error(
-        "the upstream {url} has sent nothing for {secs} s: look after its server, or raise `upstream_timeout_secs`"
+        "the upstream {url} has sent nothing for {secs} s: check its server, or raise `upstream_timeout_secs`"
     )]
     Silent { url: String, secs: u64 },
     #[error(
-        "the upstream {url} broke the answer off ({reason}): look after its server; what it had written is stored, ask again"
+        "the upstream {url} broke the answer off ({reason}): check its server; the text so far is stored, ask again"
     )]
     Broken { url: String, reason: String },
     #[error(
@@ -48,7 +48,7 @@ pub enum UpstreamError {
         is_too_long: bool,
         overflow: Option<Overflow>,
     },
-    #[error("the upstream {url} failed: {message}; look after its server")]
+    #[error("the upstream {url} failed: {message}; check its server")]
     Failed { url: String, message: String },
 }
 
@@ -131,7 +131,7 @@ mod tests {
             assert_eq!((error.kind.status(), error.code), (expected, Some(code)), "{body}");
             assert!(error.message.contains(URL), "{}", error.message);
         }
-        assert!(refused(500, "<html>").message.contains("look after its server"));
+        assert!(refused(500, "<html>").message.contains("check its server"));
     }
 
     #[test]

@@ -63,9 +63,9 @@ pub enum TurnError {
     Forgotten,
     #[error("saved KV of the conversation could not be removed: {0}; delete it again")]
     NotForgotten(String),
-    #[error("the engine has stopped")]
+    #[error("the engine has stopped, because hobd ends or restarts: try again in a moment")]
     Stopped,
-    #[error("{0}; what was said is saved: try again in a moment")]
+    #[error("{0}; the text of the conversation is saved: try again in a moment")]
     Dead(Death),
 }
 

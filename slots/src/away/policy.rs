@@ -27,7 +27,7 @@ pub enum Policy {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{got:?} is not a policy of who leaves: use recency, streaming, random, evoke or graph")]
+#[error("{got:?} is not an eviction policy: use recency, streaming, random, evoke or graph")]
 pub struct UnknownPolicy {
     pub got: String,
 }
@@ -86,7 +86,7 @@ mod tests {
         let error = "lru".parse::<Policy>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "\"lru\" is not a policy of who leaves: use recency, streaming, random, evoke or graph"
+            "\"lru\" is not an eviction policy: use recency, streaming, random, evoke or graph"
         );
     }
 }

@@ -5,7 +5,7 @@
 pub enum ParseIdError {
     #[error("a {what} has {digits} hex digits in lower case")]
     Hex { what: &'static str, digits: usize },
-    #[error("a conversation id is not empty")]
+    #[error("a conversation id has at least one character")]
     Empty,
     #[error("a conversation id has at most {max} bytes, this one has {bytes}")]
     TooLong { bytes: usize, max: usize },

@@ -96,7 +96,7 @@ pub enum StoreError {
     #[error("cannot tell which objects {} references: {miss}", path.display())]
     Unreadable { path: PathBuf, miss: Miss },
     /// The change is visible, but a power cut may undo it.
-    #[error("cannot make durable what changed in {}: {source}", dir.display())]
+    #[error("cannot sync the directory {}: {source}; a power cut may undo its last change", dir.display())]
     Unsynced { dir: PathBuf, source: io::Error },
     #[error("cannot {doing} {}: {source}", path.display())]
     Io { doing: &'static str, path: PathBuf, source: io::Error },

@@ -41,7 +41,7 @@ pub enum TranscriptError {
     #[error("the conversation was deleted")]
     Deleted,
     /// The daemon is shutting down.
-    #[error("the transcript has been closed")]
+    #[error("hobd is stopping: try again once it has started")]
     Stopped,
 }
 
