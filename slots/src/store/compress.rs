@@ -31,7 +31,7 @@ impl Store {
             return Ok(Compressed { read_bytes, saved_bytes: 0 });
         };
         let _guard = self.objects.lock();
-        let facts = self.files.look(&path);
+        let facts = self.files.stat(&path);
         let Ok(facts) = facts else { return Ok(Compressed { read_bytes, saved_bytes: 0 }) };
         self.write(model, &path, &[&smaller])?;
         // Keeps the file's time: the collector goes by it.

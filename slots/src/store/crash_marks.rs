@@ -109,7 +109,7 @@ impl Store {
         model: ModelHash,
         files: impl Iterator<Item = PathBuf>,
     ) -> Result<(), StoreError> {
-        for path in files.filter(|path| self.files.look(path).is_ok()) {
+        for path in files.filter(|path| self.files.stat(path).is_ok()) {
             self.quarantine(model, &path, &Miss::Crashed { times: MAX_CRASHES })?;
         }
         Ok(())

@@ -54,7 +54,7 @@ impl StoreReader {
         for name in self.object_files(model)?.into_iter().filter(|name| !needed.contains(name)) {
             let path = self.layout.object(model, name);
             // Removed since the directory was read.
-            let Ok(facts) = self.files.look(&path) else { continue };
+            let Ok(facts) = self.files.stat(&path) else { continue };
             if now.age(facts.modified.into()) >= grace {
                 garbage.objects.push(name);
                 garbage.bytes += facts.bytes;
@@ -116,7 +116,7 @@ impl StoreReader {
                 .into_iter()
                 .filter_map(|file| Some((parse_object_name(&file.name)?, file.name)))
                 .unzip();
-            let found = self.files.look_in(&dir, &names).map_err(io_error("read", &dir))?;
+            let found = self.files.stat_in(&dir, &names).map_err(io_error("read", &dir))?;
             // A file removed meanwhile has no length.
             let found = files.into_iter().zip(found);
             lengths.extend(found.filter_map(|(name, facts)| Some((name, facts.ok()?.bytes))));
@@ -178,7 +178,7 @@ impl Store {
         let _guard = self.objects.lock();
         let path = self.layout.object(model, name);
         // Checked again under the lock: a save may have reused it since the listing.
-        let Ok(facts) = self.files.look(&path) else { return Ok(0) };
+        let Ok(facts) = self.files.stat(&path) else { return Ok(0) };
         if now.age(facts.modified.into()) < grace {
             return Ok(0);
         }

@@ -36,7 +36,7 @@ impl StoreReader {
         let mut files = Vec::new();
         let mut add = |path: PathBuf, object| {
             // Removed since the directory was read.
-            if let Ok(Facts { kind: Kind::File, bytes, .. }) = self.files.look(&path) {
+            if let Ok(Facts { kind: Kind::File, bytes, .. }) = self.files.stat(&path) {
                 files.push(StoredFile { model, path, bytes, object });
             }
         };
@@ -110,7 +110,7 @@ impl StoreReader {
             None => self.layout.root_temporary(),
         };
         let files = write::list(&*self.files, &dir)?;
-        let bytes = files.iter().filter_map(|file| self.files.look(&dir.join(&file.name)).ok());
+        let bytes = files.iter().filter_map(|file| self.files.stat(&dir.join(&file.name)).ok());
         Ok(bytes.map(|facts| facts.bytes).sum())
     }
 

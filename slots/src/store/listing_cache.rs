@@ -32,7 +32,7 @@ impl StoreReader {
             // A model that never saved has no directory.
             Vec::new()
         } else {
-            self.files.look_in(&dir, &names).map_err(io_error("read", &dir))?
+            self.files.stat_in(&dir, &names).map_err(io_error("read", &dir))?
         };
         // Read after the facts: a file that changes in between is read again next time.
         let mut now = HashMap::with_capacity(names.len());

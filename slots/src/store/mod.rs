@@ -121,7 +121,7 @@ impl Store {
         let check = self.layout.key_check();
         // Any other error says nothing of the key: the word that another one has sealed is not replaced.
         let is_missing = |error: std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
-        if self.files.look(&check).is_err_and(is_missing) {
+        if self.files.stat(&check).is_err_and(is_missing) {
             let word = key.seal.seal(CHECK.0, &[CHECK.1]);
             self.write_clear(&self.layout.root_temporary(), &check, &[&word])?;
         }
@@ -312,7 +312,7 @@ impl Store {
     fn oldest_first(&self, model: ModelHash, conversation: &ConversationId) -> Vec<PathBuf> {
         let candidates = self.layout.slot_candidates(model, conversation).into_iter();
         // Removing will report a file that cannot be read.
-        let may_be_there = |path: &PathBuf| match self.files.look(path) {
+        let may_be_there = |path: &PathBuf| match self.files.stat(path) {
             Err(error) => error.kind() != std::io::ErrorKind::NotFound,
             Ok(_) => true,
         };
@@ -347,7 +347,7 @@ impl Store {
     /// The class and modification time of a slot file that cannot be read.
     pub fn written(&self, slot_file: &Path) -> Option<(TtlClass, Timestamp)> {
         let (_, class) = layout::parse_slot_name(slot_file.file_name()?.to_str()?)?;
-        let facts = self.files.look(slot_file).ok()?;
+        let facts = self.files.stat(slot_file).ok()?;
         Some((class, facts.modified.into()))
     }
 

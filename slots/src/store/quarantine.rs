@@ -43,9 +43,9 @@ impl StoreReader {
             if entry.kind != Kind::File || path.extension().is_some_and(|end| end == "txt") {
                 continue;
             }
-            let Ok(Facts { bytes, modified, .. }) = self.files.look(&path) else { continue };
+            let Ok(Facts { bytes, modified, .. }) = self.files.stat(&path) else { continue };
             let reason = self.reason(&path).unwrap_or("no reason was written down".into());
-            let since = self.files.look(&reason_of(&path)).ok().map(|facts| facts.modified);
+            let since = self.files.stat(&reason_of(&path)).ok().map(|facts| facts.modified);
             found.push(Quarantined { model, path, bytes, written: modified, since, reason });
         }
         found.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| a.path.cmp(&b.path)));

@@ -82,7 +82,7 @@ impl StoreReader {
     /// The length of an object's file, if it exists. Its bytes are not verified.
     pub fn object_bytes(&self, model: ModelHash, id: BlockId) -> Option<u64> {
         let path = self.layout.object(model, self.layout.object_name(id));
-        let facts = self.files.look(&path).ok()?;
+        let facts = self.files.stat(&path).ok()?;
         (facts.kind == Kind::File).then_some(facts.bytes)
     }
 

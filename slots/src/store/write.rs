@@ -82,7 +82,7 @@ pub fn ensure_root(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
 
 /// Creates `dir` and its parents, each durable and for its owner alone.
 pub fn ensure_dir(files: &dyn Files, dir: &Path) -> Result<(), StoreError> {
-    let is_dir = || files.look(dir).is_ok_and(|facts| facts.kind == Kind::Dir);
+    let is_dir = || files.stat(dir).is_ok_and(|facts| facts.kind == Kind::Dir);
     if is_dir() {
         return Ok(());
     }

@@ -152,8 +152,8 @@ impl Files for FaultyDisk {
         self.call(Call::Read, || Disk.list(dir))
     }
 
-    fn look(&self, path: &Path) -> io::Result<Facts> {
-        self.call(Call::Read, || Disk.look(path))
+    fn stat(&self, path: &Path) -> io::Result<Facts> {
+        self.call(Call::Read, || Disk.stat(path))
     }
 
     fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {

@@ -110,7 +110,7 @@ impl Hooks for RiggedDisk {
         Ok(())
     }
 
-    fn looks(&self, path: &Path) -> io::Result<()> {
+    fn stats(&self, path: &Path) -> io::Result<()> {
         self.check_reader(path);
         Ok(())
     }

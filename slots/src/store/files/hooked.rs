@@ -32,7 +32,7 @@ pub trait Hooks: Debug + Send + Sync {
     }
 
     /// Before the facts of a file are read by its path.
-    fn looks(&self, _path: &Path) -> io::Result<()> {
+    fn stats(&self, _path: &Path) -> io::Result<()> {
         Ok(())
     }
 }
@@ -78,13 +78,13 @@ impl Files for HookedDisk {
         Disk.list(dir)
     }
 
-    fn look(&self, path: &Path) -> io::Result<Facts> {
-        self.0.looks(path)?;
-        Disk.look(path)
+    fn stat(&self, path: &Path) -> io::Result<Facts> {
+        self.0.stats(path)?;
+        Disk.stat(path)
     }
 
-    fn look_in(&self, dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
-        Disk.look_in(dir, names)
+    fn stat_in(&self, dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
+        Disk.stat_in(dir, names)
     }
 
     fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {

@@ -42,11 +42,11 @@ pub trait Files: Debug + Send + Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<Entry>>;
 
     /// Facts of a file; of a symbolic link, those of the link itself.
-    fn look(&self, path: &Path) -> io::Result<Facts>;
+    fn stat(&self, path: &Path) -> io::Result<Facts>;
 
     /// The facts of each of `names`. The directory is looked up once.
-    fn look_in(&self, dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
-        Ok(names.iter().map(|name| self.look(&dir.join(name))).collect())
+    fn stat_in(&self, dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
+        Ok(names.iter().map(|name| self.stat(&dir.join(name))).collect())
     }
 
     /// Sets the modification time.

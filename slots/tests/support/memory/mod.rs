@@ -193,7 +193,7 @@ impl Files for MemoryFiles {
         self.call(|state| state.disk.list(dir))
     }
 
-    fn look(&self, path: &Path) -> io::Result<Facts> {
+    fn stat(&self, path: &Path) -> io::Result<Facts> {
         self.call(|state| state.disk.find(path).map(|node| state.disk.facts(node)))
     }
 

@@ -65,12 +65,12 @@ impl Files for Disk {
         unix::list(dir)
     }
 
-    fn look(&self, path: &Path) -> io::Result<Facts> {
-        unix::look(path).and_then(|metadata| facts(&metadata))
+    fn stat(&self, path: &Path) -> io::Result<Facts> {
+        unix::stat(path).and_then(|metadata| facts(&metadata))
     }
 
-    fn look_in(&self, dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
-        unix::look_in(dir, names)
+    fn stat_in(&self, dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
+        unix::stat_in(dir, names)
     }
 
     fn touch(&self, path: &Path, time: SystemTime) -> io::Result<()> {

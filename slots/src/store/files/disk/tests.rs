@@ -50,7 +50,7 @@ fn no_symbolic_link_is_followed() {
 
     let error = Disk.open(&path.join("link")).err().unwrap();
     assert!(error.to_string().contains("symbolic link"), "{error}");
-    assert_eq!(Disk.look(&path.join("link")).unwrap().kind, Kind::Other);
+    assert_eq!(Disk.stat(&path.join("link")).unwrap().kind, Kind::Other);
     for refused in [
         Disk.list(&path.join("dir")).map(drop),
         Disk.sync_dir(&path.join("dir")),

@@ -98,19 +98,19 @@ pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
 /// Facts of the file at `path`; of a symbolic link, those of the link itself. Links on the way there are not
 /// followed.
 #[cfg(target_os = "linux")]
-pub fn look(path: &Path) -> io::Result<std::fs::Metadata> {
+pub fn stat(path: &Path) -> io::Result<std::fs::Metadata> {
     File::from(resolve(path, OFlags::PATH, Mode::empty())?).metadata()
 }
 
 #[cfg(not(target_os = "linux"))]
-pub fn look(path: &Path) -> io::Result<std::fs::Metadata> {
+pub fn stat(path: &Path) -> io::Result<std::fs::Metadata> {
     std::fs::symlink_metadata(path)
 }
 
-/// As [`look`], for several names of one directory.
-pub fn look_in(dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
+/// As [`stat`], for several names of one directory.
+pub fn stat_in(dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Facts>>> {
     let dir = directory(dir)?;
-    let look = |name: &OsString| -> io::Result<Facts> {
+    let facts_of = |name: &OsString| -> io::Result<Facts> {
         let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Kind::File,
@@ -122,7 +122,7 @@ pub fn look_in(dir: &Path, names: &[OsString]) -> io::Result<Vec<io::Result<Fact
             SystemTime::UNIX_EPOCH + Duration::new(since_1970, stat.st_mtime_nsec as u32);
         Ok(Facts { kind, bytes: stat.st_size as u64, modified })
     };
-    Ok(names.iter().map(look).collect())
+    Ok(names.iter().map(facts_of).collect())
 }
 
 pub fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
