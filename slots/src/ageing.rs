@@ -52,7 +52,7 @@ pub struct AdjustedTime {
 
 impl ClockTracker {
     /// Takes `now` and the time that the process ran, without sleep.
-    pub fn look(&mut self, now: Timestamp, ran: Duration) -> AdjustedTime {
+    pub fn observe(&mut self, now: Timestamp, ran: Duration) -> AdjustedTime {
         let passed_ms = match self.ran {
             Some(before) => signed(ran.saturating_sub(before).as_millis()),
             // While no process ran, only a step back can be told from real time.
@@ -144,8 +144,8 @@ mod tests {
     #[test]
     fn without_jumps_age_is_the_difference() {
         let mut tracker = ClockTracker::default();
-        tracker.look(START, ms(0));
-        let now = tracker.look(at(HOUR_MS), ms(HOUR_MS));
+        tracker.observe(START, ms(0));
+        let now = tracker.observe(at(HOUR_MS), ms(HOUR_MS));
         assert_eq!(now.age(at(1_000)), ms(HOUR_MS - 1_000));
         assert_eq!(now.age(at(2 * HOUR_MS)), ms(0), "what is to come is not old");
     }
@@ -153,12 +153,12 @@ mod tests {
     #[test]
     fn sleep_makes_nothing_older() {
         let mut tracker = ClockTracker::default();
-        tracker.look(START, ms(0));
+        tracker.observe(START, ms(0));
         let used = at(60_000);
         // Two minutes awake, eight hours asleep.
-        let now = tracker.look(at(8 * HOUR_MS + 120_000), ms(120_000));
+        let now = tracker.observe(at(8 * HOUR_MS + 120_000), ms(120_000));
         assert_eq!(now.age(used), ms(60_000));
-        let now = tracker.look(at(9 * HOUR_MS + 120_000), ms(HOUR_MS + 120_000));
+        let now = tracker.observe(at(9 * HOUR_MS + 120_000), ms(HOUR_MS + 120_000));
         assert_eq!(now.age(used), ms(HOUR_MS + 60_000), "from then on it ages again");
         assert_eq!(now.age(at(8 * HOUR_MS + 200_000)), ms(HOUR_MS - 80_000));
     }
@@ -166,11 +166,11 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_forward_and_back_again_makes_nothing_older() {
         let mut tracker = ClockTracker::default();
-        tracker.look(START, ms(0));
-        let forward = tracker.look(at(1_000 * HOUR_MS), ms(60_000));
+        tracker.observe(START, ms(0));
+        let forward = tracker.observe(at(1_000 * HOUR_MS), ms(60_000));
         assert_eq!(forward.age(START), ms(60_000));
         let used_in_the_future = at(1_000 * HOUR_MS + 1_000);
-        let back = tracker.look(at(180_000), ms(180_000));
+        let back = tracker.observe(at(180_000), ms(180_000));
         assert!(back.age(START) <= ms(180_000));
         assert!(back.age(used_in_the_future) <= ms(120_000));
     }
@@ -178,13 +178,13 @@ mod tests {
     #[test]
     fn a_restarted_process_knows_the_jumps_before_it() {
         let mut tracker = ClockTracker::default();
-        tracker.look(START, ms(0));
-        tracker.look(at(8 * HOUR_MS), ms(1_000));
+        tracker.observe(START, ms(0));
+        tracker.observe(at(8 * HOUR_MS), ms(1_000));
         let written = toml::to_string(&tracker).unwrap();
         let mut read: ClockTracker = toml::from_str(&written).unwrap();
-        let now = read.look(at(9 * HOUR_MS), ms(0));
+        let now = read.observe(at(9 * HOUR_MS), ms(0));
         assert_eq!(now.age(START), ms(HOUR_MS + 1_000), "the hour in between is real");
-        let now = read.look(at(HOUR_MS), ms(1));
+        let now = read.observe(at(HOUR_MS), ms(1));
         assert_eq!(now.age(at(8 * HOUR_MS + 10)), ms(HOUR_MS - 9), "set back, not younger");
     }
 
@@ -206,11 +206,11 @@ mod tests {
                     Timestamp((START.0 as i64 + real as i64 + offset).max(1) as u64)
                 };
                 for (passed, jump) in steps {
-                    tracker.look(wall(real, offset), ms(real));
+                    tracker.observe(wall(real, offset), ms(real));
                     used.push((real, wall(real, offset)));
                     real += passed;
                     offset += if jump % 3 == 0 { jump } else { 0 };
-                    let now = tracker.look(wall(real, offset), ms(real));
+                    let now = tracker.observe(wall(real, offset), ms(real));
                     for (then, stamp) in &used {
                         let truth = real - then;
                         let slack = TOLERANCE_MS as u64 * used.len() as u64;

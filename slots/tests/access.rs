@@ -80,11 +80,11 @@ fn a_rejected_file_is_not_moved_through_a_link() {
 fn the_clock_is_not_written_through_a_link() {
     let world = World::new();
     let mut keeper = ClockTracker::default();
-    keeper.look(start(), Duration::ZERO);
-    world.store().write_timekeeper(&ClockTracker::default()).unwrap();
+    keeper.observe(start(), Duration::ZERO);
+    world.store().write_clock_tracker(&ClockTracker::default()).unwrap();
     let outside = world.replace_by_link("clock.toml");
     assert_eq!(world.store().clock_tracker(), ClockTracker::default());
-    world.store().write_timekeeper(&keeper).unwrap();
+    world.store().write_clock_tracker(&keeper).unwrap();
     assert!(fs::symlink_metadata(world.path("clock.toml")).unwrap().is_file());
     world.assert_untouched(&outside);
 }
@@ -93,7 +93,7 @@ fn the_clock_is_not_written_through_a_link() {
 fn a_directory_whose_lock_or_temporary_files_are_a_link_is_refused() {
     for name in ["owner.lock", "tmp"] {
         let mut world = World::new();
-        world.store().write_timekeeper(&ClockTracker::default()).unwrap();
+        world.store().write_clock_tracker(&ClockTracker::default()).unwrap();
         drop(world.store.take());
         let outside = world.replace_by_link(name);
         let error = Store::open(world.path("")).unwrap_err().to_string();
@@ -160,7 +160,7 @@ fn do_everything(dir: &Path) {
     Talk::new("damaged", TtlClass::Long, start(), &[9]).save(&store).unwrap();
     fs::write(store.dir().join(format!("{MODEL}/damaged.long.bin")), "no slot file").unwrap();
     store.get_slot(MODEL, &id("damaged")).unwrap_err();
-    store.write_timekeeper(&ClockTracker::default()).unwrap();
+    store.write_clock_tracker(&ClockTracker::default()).unwrap();
     let rules = Rules { quota: Quota::Bytes(u64::MAX), ..Rules::default() };
     let now = AdjustedTime::from(later(start(), 30));
     let swept = Sweeper::new(rules).sweep(&store, &now, &NoEngine);

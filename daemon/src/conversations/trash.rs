@@ -68,11 +68,11 @@ mod tests {
     #[test]
     fn an_hour_that_the_clock_jumped_over_deletes_nothing() {
         let mut clock = ClockTracker::default();
-        clock.look(Timestamp(HOUR_MS), Duration::ZERO);
+        clock.observe(Timestamp(HOUR_MS), Duration::ZERO);
         let trash = trashed_since(HOUR_MS);
-        let now = clock.look(Timestamp(3 * HOUR_MS), Duration::from_secs(1));
+        let now = clock.observe(Timestamp(3 * HOUR_MS), Duration::from_secs(1));
         assert_eq!(due(&trash, &now).count(), 0);
-        let now = clock.look(Timestamp(4 * HOUR_MS), Duration::from_secs(3601));
+        let now = clock.observe(Timestamp(4 * HOUR_MS), Duration::from_secs(3601));
         assert_eq!(due(&trash, &now).count(), 1);
     }
 }

@@ -89,7 +89,7 @@ pub async fn run(options: Options) {
     loop {
         let known = clocks.clone();
         let (wall, ran) = time.read();
-        let now = clocks.look(wall, ran);
+        let now = clocks.observe(wall, ran);
         let is_due = ran >= next;
         if is_due || clocks.jumps() != known.jumps() {
             write_clocks(&store, clocks.clone()).await;
@@ -161,7 +161,7 @@ pub async fn sweep(
 
 async fn write_clocks(store: &Arc<Store>, clocks: ClockTracker) {
     let store = store.clone();
-    let written = tokio::task::spawn_blocking(move || store.write_timekeeper(&clocks)).await;
+    let written = tokio::task::spawn_blocking(move || store.write_clock_tracker(&clocks)).await;
     if let Ok(Err(error)) = written {
         tracing::warn!(%error, "the jumps of wall time could not be written for the next start");
     }

@@ -244,8 +244,8 @@ impl Store {
     }
 
     /// Saves the jumps of wall time.
-    pub fn write_timekeeper(&self, timekeeper: &ClockTracker) -> Result<(), StoreError> {
-        let text = toml::to_string(timekeeper).expect("numbers can be written");
+    pub fn write_clock_tracker(&self, tracker: &ClockTracker) -> Result<(), StoreError> {
+        let text = toml::to_string(tracker).expect("numbers can be written");
         self.write_clear(&self.layout.root_temporary(), &self.layout.clock(), &[text.as_bytes()])
             .map(drop)
     }

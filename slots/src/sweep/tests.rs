@@ -365,15 +365,15 @@ fn a_sleeping_laptop_and_a_clock_that_is_set_expire_nothing_early() {
     world.save("chat", TtlClass::Short, MODEL, &[1]);
     let mut tracker = crate::ageing::ClockTracker::default();
     let minute = Duration::from_secs(60);
-    tracker.look(world.now, Duration::ZERO);
+    tracker.observe(world.now, Duration::ZERO);
     let mut sweeper = Sweeper::new(no_compression());
     for (wall_ms, ran) in
         [(8 * HOUR_MS, minute), (900 * HOUR_MS, 2 * minute), (180_000, 3 * minute)]
     {
-        let now = tracker.look(Timestamp(world.now.0 + wall_ms), ran);
+        let now = tracker.observe(Timestamp(world.now.0 + wall_ms), ran);
         assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).expired, 0);
     }
-    let now = tracker.look(Timestamp(world.now.0 + 13 * 60_000), 13 * minute);
+    let now = tracker.observe(Timestamp(world.now.0 + 13 * 60_000), 13 * minute);
     assert_eq!(sweeper.sweep(&world.store, &now, &NoEngine).expired, 1);
 }
 

@@ -213,12 +213,12 @@ pub const SCENARIOS: &[Scenario] = &[
         talks: &["chat"],
         prepare: |store, _| {
             chat(TtlClass::Long, 0, &[1]).save(store).unwrap();
-            store.write_timekeeper(&ClockTracker::default()).unwrap();
+            store.write_clock_tracker(&ClockTracker::default()).unwrap();
         },
         act: |store| {
             let mut keeper = ClockTracker::default();
-            keeper.look(*START, Duration::ZERO);
-            told(store.write_timekeeper(&keeper))
+            keeper.observe(*START, Duration::ZERO);
+            told(store.write_clock_tracker(&keeper))
         },
         ..PLAIN
     },
