@@ -196,7 +196,7 @@ fn conversation_routes() -> Router<Shared> {
         .route("/v1/conversations/{id}/speech-start", post(speech::start))
         .route("/v1/conversations/{id}/transcript", post(speech::transcript))
         .route("/v1/conversations/{id}/speech-end", post(speech::end))
-        .route("/v1/conversations/{id}/audio", post(utterance::hear).delete(utterance::discard))
+        .route("/v1/conversations/{id}/audio", post(utterance::receive).delete(utterance::discard))
         .route("/v1/conversations/{id}/typing", post(typing::typed).delete(typing::left))
         .route(
             "/v1/conversations/{id}/messages/{message}",

@@ -29,7 +29,7 @@ pub struct PieceOptions {
 }
 
 /// `POST /v1/conversations/{id}/audio?utterance=&rate=&end=`: 16-bit mono PCM, little endian.
-pub async fn hear(
+pub async fn receive(
     State(speech): State<Speech>,
     Path(id): Path<String>,
     Query(options): Query<PieceOptions>,
@@ -48,7 +48,7 @@ pub async fn hear(
     }
     let samples = pcm.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
     let id = name(&id)?;
-    let understood = speech.hear(&id, Piece { utterance, samples, rate, ends }).await?;
+    let understood = speech.receive_sound(&id, Piece { utterance, samples, rate, ends }).await?;
     Ok(Json(json!({
         "conversation": id, "object": OBJECT, "utterance": understood.utterance,
         "transcript": understood.transcript, "final": understood.is_final,

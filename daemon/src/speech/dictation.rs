@@ -33,7 +33,7 @@ const MAX_WAITING_LINES: usize = 64;
 /// 10 to 300 ms.
 const MAX_WAITING_PIECES: usize = 4_096;
 
-/// How the message of a [`Heard::Failed`] ends.
+/// How the message of a [`RecognizerEvent::Failed`] ends.
 pub const STREAM_REMEDY: &str = "; correct voice_recognizer_stream, or the program that it runs";
 
 /// The command that transcribes.
@@ -45,7 +45,7 @@ pub struct StreamRecognizer {
 
 /// What the command has understood.
 #[derive(Debug)]
-pub enum Heard {
+pub enum RecognizerEvent {
     /// The transcript so far; later words may change it.
     Partial(String),
     Final(String),
@@ -57,7 +57,7 @@ pub enum Heard {
 pub struct Dictation {
     /// `None` after the end of the sound.
     sound: Option<mpsc::Sender<Vec<u8>>>,
-    heard: mpsc::Receiver<Heard>,
+    heard: mpsc::Receiver<RecognizerEvent>,
     task: AbortHandle,
 }
 
@@ -79,8 +79,8 @@ impl StreamRecognizer {
         let program = self.program.clone();
         let task = tokio::spawn(async move {
             let last = match transcribe(&program, child, pieces, &lines).await {
-                Ok(text) => Heard::Final(text),
-                Err(error) => Heard::Failed(error),
+                Ok(text) => RecognizerEvent::Final(text),
+                Err(error) => RecognizerEvent::Failed(error),
             };
             lines.send(last).await.ok(); // An error: the dictation was dropped.
         });
@@ -90,7 +90,7 @@ impl StreamRecognizer {
 
 impl Dictation {
     /// Queues 16 kHz mono PCM. Sound that the command does not take in time is lost.
-    pub fn hear(&self, pcm: &[u8]) {
+    pub fn receive(&self, pcm: &[u8]) {
         if let Some(sound) = &self.sound {
             sound.try_send(pcm.to_vec()).ok(); // An error: the command lags, or has ended.
         }
@@ -106,7 +106,7 @@ impl Dictation {
     }
 
     /// The next line; pending after the last one. The wait may be cancelled and repeated.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> RecognizerEvent {
         match self.heard.recv().await {
             Some(heard) => heard,
             None => std::future::pending().await,
@@ -125,7 +125,7 @@ async fn transcribe(
     name: &str,
     mut child: Child,
     mut pieces: mpsc::Receiver<Vec<u8>>,
-    lines: &mpsc::Sender<Heard>,
+    lines: &mpsc::Sender<RecognizerEvent>,
 ) -> Result<String, ProgramError> {
     let failed = |source| ProgramError::Run { program: name.to_owned(), source };
     let timed_out = |timeout| ProgramError::Timeout { program: name.to_owned(), timeout };
@@ -165,7 +165,7 @@ async fn transcribe(
 /// Sends each line that differs from the one before. Returns the last one.
 async fn read_lines(
     mut stdout: impl AsyncBufRead + Unpin,
-    lines: &mpsc::Sender<Heard>,
+    lines: &mpsc::Sender<RecognizerEvent>,
 ) -> io::Result<String> {
     let mut last = String::new();
     let mut line = Vec::new();
@@ -181,7 +181,7 @@ async fn read_lines(
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
         if words != last {
             last = words;
-            lines.send(Heard::Partial(last.clone())).await.ok(); // An error: it was dropped.
+            lines.send(RecognizerEvent::Partial(last.clone())).await.ok(); // An error: it was dropped.
         }
     }
 }
@@ -198,19 +198,25 @@ mod tests {
     async fn lines_are_partial_until_the_sound_ends() {
         let script = "head -c 4 >/dev/null; echo hello; cat >/dev/null; echo ' hello  there '";
         let mut dictation = recognizer(script).start().unwrap();
-        dictation.hear(&[1, 2, 3, 4]);
-        assert!(matches!(dictation.next().await, Heard::Partial(text) if text == "hello"));
-        dictation.hear(&[5, 6]);
+        dictation.receive(&[1, 2, 3, 4]);
+        assert!(
+            matches!(dictation.next().await, RecognizerEvent::Partial(text) if text == "hello")
+        );
+        dictation.receive(&[5, 6]);
         dictation.finish();
-        assert!(matches!(dictation.next().await, Heard::Partial(text) if text == "hello there"));
-        assert!(matches!(dictation.next().await, Heard::Final(text) if text == "hello there"));
+        assert!(
+            matches!(dictation.next().await, RecognizerEvent::Partial(text) if text == "hello there")
+        );
+        assert!(
+            matches!(dictation.next().await, RecognizerEvent::Final(text) if text == "hello there")
+        );
     }
 
     #[tokio::test]
     async fn silence_is_an_empty_transcript() {
         let mut dictation = recognizer("cat >/dev/null").start().unwrap();
         dictation.finish();
-        assert!(matches!(dictation.next().await, Heard::Final(text) if text.is_empty()));
+        assert!(matches!(dictation.next().await, RecognizerEvent::Final(text) if text.is_empty()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -218,10 +224,12 @@ mod tests {
         let mut dictation = recognizer("cat >/dev/null; echo hello").start().unwrap();
         sleep(2 * MAX_UTTERANCE).await;
         tokio::time::resume();
-        dictation.hear(&[1, 2]);
+        dictation.receive(&[1, 2]);
         dictation.finish();
-        assert!(matches!(dictation.next().await, Heard::Partial(text) if text == "hello"));
-        assert!(matches!(dictation.next().await, Heard::Final(text) if text == "hello"));
+        assert!(
+            matches!(dictation.next().await, RecognizerEvent::Partial(text) if text == "hello")
+        );
+        assert!(matches!(dictation.next().await, RecognizerEvent::Final(text) if text == "hello"));
     }
 
     #[tokio::test]
@@ -232,9 +240,9 @@ mod tests {
         dictation.finish();
         let last = loop {
             match dictation.next().await {
-                Heard::Partial(_) => {}
-                Heard::Final(text) => break text,
-                Heard::Failed(error) => panic!("{error}"),
+                RecognizerEvent::Partial(_) => {}
+                RecognizerEvent::Final(text) => break text,
+                RecognizerEvent::Failed(error) => panic!("{error}"),
             }
         };
         assert!(last.ends_with(" 30") && last.len() == 60_003, "{} bytes", last.len());
@@ -243,8 +251,8 @@ mod tests {
     #[tokio::test]
     async fn a_failure_quotes_the_command_and_a_missing_one_is_named() {
         let mut dictation = recognizer("echo no model >&2; exit 3").start().unwrap();
-        dictation.hear(&[0; 64]);
-        let Heard::Failed(error) = dictation.next().await else { panic!("it failed") };
+        dictation.receive(&[0; 64]);
+        let RecognizerEvent::Failed(error) = dictation.next().await else { panic!("it failed") };
         assert!(error.to_string().contains("no model"), "{error}");
         let missing = StreamRecognizer::of(&["/no/such/program".to_owned()]).unwrap();
         assert!(missing.start().unwrap_err().to_string().contains("/no/such/program"));

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use super::Speech;
-use super::dictation::{Dictation, Heard, STREAM_REMEDY};
+use super::dictation::{Dictation, RecognizerEvent, STREAM_REMEDY};
 use super::sound::Resampler;
 use super::vad::SAMPLE_RATE;
 use crate::chat::names;
@@ -86,7 +86,11 @@ impl Speech {
     /// # Errors
     /// When no streaming recogniser is configured or it fails, when the utterance is not open, and
     /// when it is too long.
-    pub async fn hear(&self, id: &ConversationId, piece: Piece) -> Result<Understood, ApiError> {
+    pub async fn receive_sound(
+        &self,
+        id: &ConversationId,
+        piece: Piece,
+    ) -> Result<Understood, ApiError> {
         let Piece { utterance, samples, rate, ends } = piece;
         let name = match utterance {
             Some(name) => name,
@@ -223,9 +227,9 @@ impl Task {
                 if listens { timeout(PIECE_TIMEOUT, piece).await } else { Ok(piece.await) }
             };
             tokio::select! {
-                heard = dictation.next() => self.heard(heard),
+                heard = dictation.next() => self.recognized(heard),
                 piece = next => match piece {
-                    Ok(Some(Sound::Pcm(pcm))) => dictation.hear(&pcm),
+                    Ok(Some(Sound::Pcm(pcm))) => dictation.receive(&pcm),
                     Ok(Some(Sound::End)) => dictation.finish(),
                     Ok(None) => return, // It was answered, discarded or replaced.
                     Err(_) => return self.abandon(),
@@ -234,17 +238,17 @@ impl Task {
         }
     }
 
-    fn heard(&self, heard: Heard) {
+    fn recognized(&self, heard: RecognizerEvent) {
         let progress = match heard {
-            Heard::Partial(text) => {
+            RecognizerEvent::Partial(text) => {
                 self.transcribed(&text, false);
                 Progress::Partial(text)
             }
-            Heard::Final(text) => {
+            RecognizerEvent::Final(text) => {
                 self.transcribed(&text, true);
                 Progress::Final(text)
             }
-            Heard::Failed(error) => {
+            RecognizerEvent::Failed(error) => {
                 tracing::warn!(%error, "the streaming recogniser failed");
                 Progress::Failed(error.to_string())
             }

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::speech::dictation::{Dictation, Heard, StreamRecognizer};
+use crate::speech::dictation::{Dictation, RecognizerEvent, StreamRecognizer};
 use crate::speech::sound::Resampler;
 use crate::speech::vad::{SAMPLE_RATE, SpeechDetector, SpeechEvent};
 
@@ -61,7 +61,7 @@ impl Listening {
     }
 
     /// 16 kHz mono PCM.
-    pub fn hear(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
+    pub fn receive(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
         let pcm = self.whole_samples(pcm);
         self.process(&pcm)
     }
@@ -90,7 +90,7 @@ impl Listening {
         }
         let dictates = was_in_speech || !events.is_empty();
         match self.dictation.as_ref().filter(|_| dictates) {
-            Some(dictation) => dictation.hear(pcm),
+            Some(dictation) => dictation.receive(pcm),
             None => self.remember(pcm),
         }
         if !self.in_speech && dictates {
@@ -144,18 +144,18 @@ impl Listening {
 
     /// What the recogniser has understood; pending without one. The wait may be cancelled and
     /// repeated.
-    pub async fn next(&mut self) -> Heard {
+    pub async fn next(&mut self) -> RecognizerEvent {
         let Some(dictation) = &mut self.dictation else { return std::future::pending().await };
         let heard = dictation.next().await;
         let was_finishing = dictation.is_finishing();
         match &heard {
-            Heard::Partial(_) => {}
-            Heard::Final(_) if was_finishing => {
+            RecognizerEvent::Partial(_) => {}
+            RecognizerEvent::Final(_) if was_finishing => {
                 self.dictation = None;
                 self.start_next();
             }
             // The next utterance tries again: a command that ends by itself might do so at once.
-            Heard::Final(_) | Heard::Failed(_) => self.dictation = None,
+            RecognizerEvent::Final(_) | RecognizerEvent::Failed(_) => self.dictation = None,
         }
         heard
     }
@@ -167,7 +167,7 @@ impl Listening {
             self.start_next();
         }
         if let Some(dictation) = &self.dictation {
-            dictation.hear(self.before.make_contiguous());
+            dictation.receive(self.before.make_contiguous());
         }
         self.before.clear();
     }
@@ -202,9 +202,9 @@ mod tests {
         let words = ["sh", "-c", "exit 0"].map(str::to_owned);
         let recognizer = StreamRecognizer::of(&words).map(Arc::new);
         let mut listening = Listening::new(recognizer, 16_000, false);
-        assert!(matches!(listening.next().await, Heard::Final(_)));
+        assert!(matches!(listening.next().await, RecognizerEvent::Final(_)));
         assert!(listening.dictation.is_none(), "it would end at once again, without a pause");
-        listening.hear(&[0; 320]);
+        listening.receive(&[0; 320]);
         assert!(listening.dictation.is_some());
     }
 
@@ -216,7 +216,9 @@ mod tests {
         listening.append(&[1, 2, 3]);
         listening.append(&[4, 5, 6]);
         listening.commit();
-        let Heard::Partial(text) = listening.next().await else { panic!("it has a line") };
+        let RecognizerEvent::Partial(text) = listening.next().await else {
+            panic!("it has a line")
+        };
         assert_eq!(text, "01 02 03 04 05 06");
     }
 }

@@ -89,7 +89,7 @@ async fn serve(speech: Speech, mut socket: WebSocket, permit: &mut ConnectionPer
                 heard_at = Instant::now();
                 match message {
                     Message::Text(text) => out = session.receive(&text),
-                    Message::Binary(sound) => out = session.hear(&sound),
+                    Message::Binary(sound) => out = session.receive_sound(&sound),
                     Message::Ping(_) | Message::Pong(_) => {}
                     Message::Close(_) => return,
                 }

@@ -19,7 +19,7 @@ use crate::chat::identity::conversation_id;
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
 use crate::speech::Speech;
-use crate::speech::dictation::{Heard, STREAM_REMEDY};
+use crate::speech::dictation::{RecognizerEvent, STREAM_REMEDY};
 use crate::speech::vad::SpeechEvent;
 use crate::speech::voice::{filler_event, no_voice};
 use crate::wire::fields::Fields;
@@ -88,7 +88,7 @@ impl Session {
                 }
                 events
             }
-            heard = listening.next() => self.heard(heard).unwrap_or_else(|error| {
+            heard = listening.next() => self.recognized(heard).unwrap_or_else(|error| {
                 vec![event("error", error.to_json())]
             }),
         }
@@ -115,8 +115,8 @@ impl Session {
     }
 
     /// Sound: 16 kHz, mono, 16 bits a sample, little endian.
-    pub fn hear(&mut self, sound: &[u8]) -> Events {
-        let detected = self.listening.hear(sound);
+    pub fn receive_sound(&mut self, sound: &[u8]) -> Events {
+        let detected = self.listening.receive(sound);
         self.detected(detected)
     }
 
@@ -315,16 +315,16 @@ impl Session {
     }
 
     /// What the recogniser has understood.
-    fn heard(&mut self, heard: Heard) -> Result<Events, ApiError> {
+    fn recognized(&mut self, heard: RecognizerEvent) -> Result<Events, ApiError> {
         const KIND: &str = "conversation.item.input_audio_transcription";
         self.conversation()?;
         match heard {
-            Heard::Partial(text) => {
+            RecognizerEvent::Partial(text) => {
                 self.transcript.clone_from(&text);
                 self.said(text.clone(), false)?;
                 Ok(vec![event(&format!("{KIND}.delta"), json!({"transcript": text}))])
             }
-            Heard::Final(text) => {
+            RecognizerEvent::Final(text) => {
                 self.is_complete = !text.is_empty();
                 self.said(text.clone(), true)?;
                 let mut events =
@@ -336,7 +336,7 @@ impl Session {
                 events.extend(begun.err().map(|error| event("error", error.to_json())));
                 Ok(events)
             }
-            Heard::Failed(error) => {
+            RecognizerEvent::Failed(error) => {
                 self.awaiting = None;
                 tracing::warn!(%error, "the streaming recogniser failed");
                 let message =
