@@ -9,7 +9,7 @@ use hob_slots::ConversationId;
 use super::Chat;
 use super::identity::Identity;
 use super::request::ResolvedRequest;
-use super::reuse_guard::Takes;
+use super::reuse_guard::ReuseDecision;
 use crate::blocking::compute;
 use crate::conversations::transcript::{
     Append, Continuation, TranscriptError, TurnQuery, TurnStart, named_documents,
@@ -20,13 +20,13 @@ use crate::wire::chat::ChatRequest;
 use crate::wire::message::{Message, Role};
 
 impl Chat {
-    /// A prompt that a later turn will probably ask for, and which KV that turn takes.
+    /// A prompt that a later turn will probably ask for, and which KV that turn uses.
     pub(crate) async fn probable_prompt(
         &self,
         resolved: ResolvedRequest,
         identity: &Identity,
         extent: Extent,
-    ) -> Result<(Rendered, Takes), ApiError> {
+    ) -> Result<(Rendered, ReuseDecision), ApiError> {
         let start = self.begin_turn(&resolved, identity, &extent).await?;
         let (renderer, guard) = (self.shared.options.renderer.clone(), self.reuse_guard().clone());
         compute(move || {
@@ -35,7 +35,7 @@ impl Chat {
             let messages = history.unwrap_or(&resolved.request.messages);
             let parts = resolved.prompt_parts(messages, &start.documents);
             let prompt = renderer.prompt(&parts, &extent, &start.timelines)?;
-            Ok((prompt, guard.takes(&resolved, is_part && resolved.reanchors())))
+            Ok((prompt, guard.decide(&resolved, is_part && resolved.reanchors())))
         })
         .await
     }

@@ -65,8 +65,10 @@ pub struct Watched {
     pub fell_back: Option<String>,
 }
 
+/// The samples of a profile, and what they decided.
 #[derive(Debug, Default)]
-struct OfProfile {
+struct ProfileSamples {
+    /// Answers that moved KV, since the start.
     answers: u64,
     samples: u64,
     /// Samples since the start that said nothing, because their prompts were hot by then.
@@ -86,21 +88,21 @@ struct Sample {
 /// Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ReuseGuard {
-    profiles: Arc<Mutex<BTreeMap<ProfileName, OfProfile>>>,
+    profiles: Arc<Mutex<BTreeMap<ProfileName, ProfileSamples>>>,
     waiting: Arc<Mutex<VecDeque<Sample>>>,
     sampled: Arc<Notify>,
-    /// `None`: what is found is forgotten.
+    /// `None`: findings end with the process.
     file: Option<Arc<JsonFile>>,
 }
 
-/// Which KV that was computed elsewhere a turn takes.
+/// Which KV that was computed elsewhere a turn uses.
 #[derive(Debug)]
-pub struct Takes {
+pub struct ReuseDecision {
     pub reuse: Reuse,
     pub reanchored: bool,
-    /// The profile alone says so.
+    /// The profile allows it, and the request says nothing.
     pub is_by_profile: bool,
-    /// Why it takes none, although its profile says so.
+    /// Why it uses none, although its profile allows it.
     pub exact_because: Option<String>,
 }
 
@@ -136,8 +138,8 @@ impl ReuseGuard {
     pub fn open(directory: &Path, fingerprint: ModelHash) -> Self {
         let file = JsonFile::of(directory, fingerprint);
         let found = file.read::<Findings>().current();
-        let known = |(name, finding): (_, Finding)| (name, OfProfile::from(finding));
-        let profiles: BTreeMap<ProfileName, OfProfile> = found.map(known).collect();
+        let known = |(name, finding): (_, Finding)| (name, ProfileSamples::from(finding));
+        let profiles: BTreeMap<ProfileName, ProfileSamples> = found.map(known).collect();
         for (profile, known) in &profiles {
             if let Some(why) = &known.fell_back {
                 tracing::warn!(%profile, why, "the profile has fallen back to exact KV");
@@ -157,9 +159,9 @@ impl ReuseGuard {
         });
     }
 
-    /// What the turn of a request takes, or one ahead of it: of a profile that has fallen back, both compute the same
+    /// Decides for the turn of a request, or for one ahead of it: of a profile that has fallen back, both compute the same
     /// tokens. `is_part`: its prompt is a part of a conversation that goes on past the context.
-    pub fn takes(&self, resolved: &ResolvedRequest, is_part: bool) -> Takes {
+    pub fn decide(&self, resolved: &ResolvedRequest, is_part: bool) -> ReuseDecision {
         let request = &resolved.request;
         let reuses_by_profile = request.reuse.is_none() && resolved.reuse() != Reuse::Exact;
         let reanchors_by_profile = is_part && request.beyond.is_none();
@@ -173,7 +175,7 @@ impl ReuseGuard {
             false => resolved.reuse(),
         };
         let reanchored = is_part && !(has_fallen_back && reanchors_by_profile);
-        Takes { reuse, reanchored, is_by_profile, exact_because }
+        ReuseDecision { reuse, reanchored, is_by_profile, exact_because }
     }
 
     /// Why answers of the profile are exact, although it says otherwise. Other `limits` than before judge its
@@ -270,7 +272,7 @@ impl ReuseGuard {
     }
 }
 
-impl OfProfile {
+impl ProfileSamples {
     /// Whether its latest answer is a sample.
     fn is_sampled(&self) -> bool {
         let is_undecided = self.likeness().compared < MIN_COMPARED;
@@ -326,7 +328,7 @@ impl OfProfile {
     }
 }
 
-impl From<Finding> for OfProfile {
+impl From<Finding> for ProfileSamples {
     fn from(found: Finding) -> Self {
         let Finding { limits, samples, latest, fell_back } = found;
         let latest = latest.into_iter().map(Likeness::from).collect();

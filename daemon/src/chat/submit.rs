@@ -23,7 +23,7 @@ use super::grammar::NoCall;
 use super::newest::Newest;
 use super::reanchor::{self, Anchored, Limits};
 use super::request::{ResolvedRequest, purpose};
-use super::reuse_guard::{Takes, Watch};
+use super::reuse_guard::{ReuseDecision, Watch};
 use super::source::Source;
 use super::{Chat, bad_words, continuing, grammar};
 use crate::blocking::compute;
@@ -239,8 +239,8 @@ impl Chat {
             grammar::reading(request, options.renderer.template().dialect(&request.tools));
         let (sampling, grammar) = self.form(request, &reading, &begun)?;
         let guard = self.reuse_guard();
-        let Takes { reuse, reanchored, is_by_profile, exact_because } =
-            guard.takes(&job.resolved, is_part);
+        let ReuseDecision { reuse, reanchored, is_by_profile, exact_because } =
+            guard.decide(&job.resolved, is_part);
         let first = TurnRequest {
             grammar: grammar.map(Arc::new),
             sampling,
