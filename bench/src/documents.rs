@@ -123,7 +123,7 @@ fn ask_all(subject: &Subject, tokens: usize, options: &Options) -> Result<Asked>
     Ok(Asked { tokens, cold_ms: median_ms(&cold), disk_ms: median_ms(&disk) })
 }
 
-/// Lines that all differ, of about so many tokens.
+/// Lines that all differ, of about this many tokens.
 fn text(hobd: &Hobd, tokens: usize) -> Result<String> {
     let line = |n: usize| format!("In the year {n} the castle had {} doors and a tower.\n", n * 7);
     let sample: String = (1000..1050).map(line).collect();

@@ -192,7 +192,7 @@ fn requests(access: &Access, count: usize) -> Result<Vec<f64>> {
     Ok(times)
 }
 
-/// The least of sorted figures that so many of them, or more, are within.
+/// The smallest of sorted figures that is not exceeded by this part of them.
 fn rank(sorted: &[f64], part: f64) -> f64 {
     let within = (sorted.len() as f64 * part).ceil() as usize;
     sorted.get(within.saturating_sub(1)).copied().unwrap_or(f64::NAN)

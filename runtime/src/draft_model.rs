@@ -11,7 +11,7 @@ use hob_slots::{ModelHash, Token};
 use crate::backend::{MemoryKind, Model};
 use crate::vocabulary::Vocabulary;
 
-/// By so many tokens one vocabulary may be longer: rows that only fill up a matrix.
+/// Maximum difference of the vocabularies' sizes: rows that only fill up a matrix.
 const MAX_SIZE_DIFFERENCE: usize = 128;
 
 /// The first token whose bytes are compared.

@@ -39,7 +39,7 @@ pub struct Options {
     /// Four documents of each length of which mistral.rs' prototype has published figures.
     #[arg(long)]
     published: bool,
-    /// Measure compactions of the trace instead: so many.
+    /// Measure this many compactions of the trace instead.
     #[arg(long, default_value_t = 0)]
     compactions: usize,
     /// Tokens that stand for a block of 64 of the trace.
@@ -73,7 +73,7 @@ pub struct Options {
     /// questions of these texts continues them.
     #[arg(long)]
     begun: bool,
-    /// Put so many sentences of instructions in front of the documents, as a chat has.
+    /// Put this many sentences of instructions in front of the documents, as a chat has.
     #[arg(long, default_value_t = 0)]
     instructions: usize,
     /// Measure likeness alone.
@@ -118,7 +118,7 @@ const AGREEMENT_BAR: f64 = 0.98;
 /// Minimum of the facts of exact answers that those of the default strategy tell.
 const RECALL_BAR: f64 = 0.97;
 
-/// Without repair, the divergence is so many times that of the default strategy: else the test is too easy.
+/// Without repair, the divergence is this many times that of the default strategy: else the test is too easy.
 const NONE_BAR: f64 = 2.0;
 
 /// Each strategy, and how tables name it.

@@ -24,7 +24,8 @@ const SHARED_BLOCKS: usize = 234;
 
 const SHARED: &str = "shared ";
 
-/// A session of the day has so many requests, lasts as long, and has no longer prompt.
+/// A session of the day has a number of requests in this range, lasts at least this long, and has no prompt longer
+/// than this.
 const REQUESTS: std::ops::RangeInclusive<usize> = 8..=30;
 const MIN_SECS: f64 = 1_200.0;
 const MAX_TOKENS: u64 = 130_000;
@@ -154,7 +155,7 @@ pub fn is_shared(seed: &str) -> bool {
     seed.starts_with(SHARED)
 }
 
-/// Tokens of the replay that stand for so many of the trace.
+/// Tokens of the replay that stand for this many of the trace.
 pub fn scaled(tokens: usize) -> usize {
     tokens.div_ceil(BLOCK_TOKENS)
 }

@@ -119,7 +119,7 @@ impl Kind {
     }
 }
 
-/// A sentence of prose has about so many tokens, with its part of a message's frame.
+/// A sentence of prose has about this many tokens, with its part of a message's frame.
 const SENTENCE_TOKENS: usize = 12;
 
 /// Sentences of one message of a text.

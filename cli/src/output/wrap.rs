@@ -2,7 +2,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-/// Where so many columns are left, a word is shown letter by letter; nearer to the edge it is held
+/// Where this many columns are left, a word is shown letter by letter. Nearer to the edge it is held
 /// until its end is known. Few words are longer.
 const ROOM: usize = 24;
 

@@ -22,7 +22,7 @@ use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::wire::document::DocumentId;
 
-/// A file may have so many times the bytes of another body.
+/// A file may have this many times the bytes of another body.
 const FILE_FACTOR: usize = 8;
 
 /// How often the end of a reading looks whether the KV has left the cells, and the time between:

@@ -11,7 +11,7 @@ use crate::conversations::Conversations;
 use crate::conversations::transcript::{ConversationText, SavedMessage};
 use crate::error::ApiError;
 
-/// The response lists the moves of so many answers.
+/// Maximum answers whose moves the response lists.
 const MAX_ANSWERS: usize = 8;
 
 /// Maximum length of a question.

@@ -70,7 +70,7 @@ impl Models {
         &self.catalogue.current().name
     }
 
-    /// Bytes of so many tokens' KV; `None` where unknown.
+    /// Size of the KV of this many tokens; `None` where unknown.
     pub fn kv_bytes(&self, tokens: usize) -> Option<u64> {
         Some(tokens as u64 * self.catalogue.current().kv_bytes_per_token?)
     }

@@ -80,9 +80,9 @@ pub struct Prompt {
 pub struct Lesson {
     /// The prompt begins with these.
     pub used: Vec<LearnedName>,
-    /// The first so many tokens of the prompt are a learned prefix from now on.
+    /// A new learned prefix, and how many of the prompt's first tokens it has.
     pub learned: Option<(LearnedName, usize)>,
-    /// No longer learned.
+    /// Prefixes that are dropped.
     pub forgotten: Vec<LearnedName>,
     /// Whether the memory is worth saving.
     pub is_new: bool,

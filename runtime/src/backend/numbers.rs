@@ -26,7 +26,7 @@ impl NumberType {
         })
     }
 
-    /// Numbers of a row of so many bytes; `None` for a part of one.
+    /// Numbers in a row of this many bytes; `None` for a part of one.
     pub fn count(self, row_bytes: usize) -> Option<usize> {
         let (bytes, numbers) = match self {
             Self::F32 => (4, 1),

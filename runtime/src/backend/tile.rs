@@ -13,14 +13,14 @@ pub const TILE_ROWS: usize = 64;
 /// `MEASURED`: the shape of Qwen2.5-0.5B on two cores of an AMD EPYC.
 const CELLS_PER_WEIGHT_OF_Q: f64 = 1095.0 / (494e6 / 21_504.0);
 
-/// The weights are read once for each micro-batch: that takes the time of so many rows.
+/// Each micro-batch reads the weights once. That takes the time of this many rows.
 const ROWS_TO_READ_WEIGHTS: f64 = 4.35;
 
-/// A row by itself sees so many cells for nothing: a processor's cache still has those of the row before.
+/// A row by itself attends to this many cells at no cost: a processor's cache still has them from the row before.
 const CELLS_IN_CACHE: f64 = 290.0;
 
-/// A cell that a row of a tile sees takes so much of the time of one that a row sees by itself; and a row of a
-/// tile as many cells more.
+/// Time of a cell for a row of a tile, as a part of that for a row by itself; and the fixed time of a row of a
+/// tile, in cells.
 const IN_TILE: f64 = 0.27;
 const CELLS_OF_TILE_ROW: f64 = 130.0;
 

@@ -16,12 +16,12 @@ const NEWEST: f64 = 0.1;
 /// conversation longer.
 const COMMON: f64 = 0.3;
 
-/// An observation counts as so many times slower or faster than expected at most: other programs may
-/// have had the processor meanwhile.
+/// An observation counts as at most this many times slower or faster than expected: other programs may
+/// have used the processor meanwhile.
 const MAX_SURPRISE: f64 = 2.0;
 
-/// A number of rows that so many other micro-batches have not had is estimated again, so that one that
-/// was measured in a bad moment is tried again.
+/// After this many micro-batches with other numbers of rows, a number of rows is estimated again, so that one
+/// that was measured in a bad moment is tried again.
 const MAX_AGE: u32 = 1000;
 
 /// The measured seconds of micro-batches of 1 to [`MAX_ROWS`] rows.

@@ -1,6 +1,6 @@
 //! How much of each draft to compute.
 
-/// A draft must promise so much more speed: chances and costs are estimates.
+/// A draft must promise this factor of the speed without one: chances and costs are estimates.
 const MIN_GAIN: f64 = 1.05;
 
 /// How many tokens of each running answer's draft to compute, so that all answers together get the

@@ -43,7 +43,7 @@ pub struct Draft {
 /// Where a draft comes from, and what speaks for it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// What followed so many equal tokens before.
+    /// What followed this many equal tokens before.
     Lookup { matched: usize },
     /// The draft model, which gave each token this probability.
     Model { probabilities: Vec<f32> },

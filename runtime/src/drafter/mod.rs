@@ -177,7 +177,7 @@ impl<'b> Drafter<'b> {
         self.core.ledger.allows(self.reading_seconds(lacks + 1) + guessing)
     }
 
-    /// The seconds that so many rows of a timeline take, as far as that is known.
+    /// The seconds that this many rows of a timeline take, as far as that is known.
     fn reading_seconds(&self, rows: usize) -> f64 {
         let row = self.core.pace.rows_per_second().map(f64::recip);
         let many = || row.map(|row| row * rows as f64);

@@ -60,7 +60,8 @@ impl<'s> Cursor<'s> {
         self.skip(true);
     }
 
-    /// What may stand between two items of a rule in so many groups: in a group, a line end does not end the rule.
+    /// Skips what may stand between two items of a rule within this many groups: in a group, a line end does not end
+    /// the rule.
     pub(super) fn skip_between_items(&mut self, groups: usize) {
         self.skip(groups > 0);
     }
@@ -118,7 +119,7 @@ impl<'s> Cursor<'s> {
         self.code_point(digits).ok_or("an escape is no character")
     }
 
-    /// The character of a code with so many hexadecimal digits.
+    /// The character of a code with this many hexadecimal digits.
     fn code_point(&mut self, digits: usize) -> Option<char> {
         let (code, rest) = self.rest.split_at_checked(digits)?;
         self.rest = rest;

@@ -116,7 +116,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The time of a micro-batch of so many rows; `None` for more than there may be.
+    /// The time of a micro-batch of this many rows; `None` for more than there may be.
     pub(super) fn cost_of_rows(&self) -> impl Fn(usize) -> Option<f64> {
         let options = &self.core.options;
         let tails = self.slots.iter().map(|slot| slot.pending_tail().len()).sum::<usize>();

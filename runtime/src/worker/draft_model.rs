@@ -15,7 +15,7 @@ use crate::draft::lengths;
 use crate::drafter::{Drafter, Followed, Owner, Wanted};
 use crate::heartbeat::Activity;
 
-/// Guesses to learn from, where none would pay by what is known: so many that longer micro-batches are
+/// Guesses to learn from, where none would pay by what is known. As there are this many, longer micro-batches are
 /// tried too.
 const LEARNED: usize = 7;
 
@@ -167,7 +167,7 @@ impl Worker<'_> {
         !self.unread.is_empty() && self.queue.is_empty() && self.running().is_empty()
     }
 
-    /// The slot's turn has ended, and has computed an answer of so many tokens.
+    /// The slot's turn has ended, and has computed an answer of this many tokens.
     pub(super) fn is_unread(&mut self, index: usize, answer: usize) {
         if self.drafter.is_some() && self.core.options.drafts && answer > 0 {
             let begins = self.slots[index].timeline.len().saturating_sub(answer);

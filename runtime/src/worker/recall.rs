@@ -29,7 +29,7 @@ use crate::options::Recovery;
 use crate::tiers::{Piece, RecallRequest, Recalled};
 use crate::turn::{BackReason, RecallReport, TurnRequest, Way};
 
-/// Blocks are recalled by so many tokens at each end of a message, where it has more than twice as many.
+/// Tokens at each end of a message by which blocks are recalled, where it has more than twice as many.
 const QUERY_END: usize = 512;
 
 /// At least this many tokens of a message are computed after the blocks are back, so that they attend to them. A

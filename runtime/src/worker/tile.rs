@@ -9,7 +9,7 @@ use super::plan::Plan;
 use crate::backend::Row;
 use crate::backend::tile::TILE_ROWS;
 
-/// A micro-batch may take so much longer if a tile of a prompt is computed in it: answers wait for it.
+/// Maximum factor by which a tile of a prompt may prolong a micro-batch: answers wait for it.
 const MAX_LONGER: f64 = 1.25;
 
 /// Rows of no conversation must save 4 %: the ratio is that of one machine.

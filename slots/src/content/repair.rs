@@ -23,8 +23,8 @@ pub enum Repair {
     HeadByLength,
     /// This many of the first tokens.
     Head(usize),
-    /// The head by length; of a chunk of so many tokens at most that saw nothing but what begins the prompt, too, all:
-    /// its KV knows none of the texts before it.
+    /// The head by length; all of a chunk of at most this many tokens that attended only to the beginning that the
+    /// prompt has too: its KV knows none of the texts before it.
     HeadBySeen(usize),
     /// The first tokens: `nearer` of a chunk that moves towards the beginning, `further` of one that moves away from
     /// it, behind texts that it has not seen. Of one shorter than [`SHORT`] at least [`SHORT_HEAD`], and half of it at
@@ -42,7 +42,7 @@ pub enum Repair {
     /// This percentage of the tokens: those whose K of the second layer deviates most from what it is at the new
     /// place (CacheBlend). The engine computes all of them to know which.
     Selective(usize),
-    /// The head by length, then so many per cent of the tokens behind it, chosen like those of [`Self::Selective`].
+    /// The head by length, then this percentage of the tokens behind it, chosen like those of [`Self::Selective`].
     HeadAndSelective(usize),
     /// All of them.
     Full,

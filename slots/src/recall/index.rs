@@ -42,7 +42,7 @@ pub struct Index {
     words: usize,
 }
 
-/// A sentence is followed over so many passages. Where micro-batches end, passages may have one token.
+/// Maximum passages over which a sentence is followed. Where micro-batches end, passages may have one token.
 const MAX_CONTINUED: usize = 4;
 
 /// The first token, and the block, which tells apart what begins at the same.

@@ -150,7 +150,7 @@ impl BranchPrompt<'_> {
         }
     }
 
-    /// The newest messages that have so many tokens, and those that always stay.
+    /// The newest messages that have this many tokens together, and those that always stay.
     fn newest(&self, sizes: Sizes<'_>, tokens: usize) -> Window {
         let (branch, now) = (self.branch, &self.branch.window);
         let groups = groups(&branch.messages);

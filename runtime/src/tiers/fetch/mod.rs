@@ -44,7 +44,7 @@ const MAX_AHEAD: usize = 4;
 /// Arrives in order. [`FetchEvent::End`] or [`FetchEvent::Failed`] is the last one.
 #[derive(Debug)]
 pub enum FetchEvent {
-    /// The slot goes back to its first tokens, so many, before the first piece: the pieces are of another
+    /// The slot goes back to this many of its first tokens before the first piece: the pieces are of another
     /// lineage than those behind.
     GoesBack(usize),
     /// The views of the tokens that the pieces may have, before the first of them; absent where all are
