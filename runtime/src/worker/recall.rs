@@ -33,7 +33,7 @@ use crate::turn::{BackReason, RecallReport, TurnRequest, Way};
 const QUERY_END: usize = 512;
 
 /// At least this many tokens of a message are computed after the blocks are back, so that they attend to them. A
-/// prompt whose messages are not known recalls blocks by its last so many tokens.
+/// prompt whose messages are not known recalls blocks by as many tokens at its end.
 const MIN_SEEING: usize = 256;
 
 /// A message is computed after the blocks are back where this part of the budget stays free for them.
