@@ -99,8 +99,8 @@ impl Default for EngineOptions {
     }
 }
 
-/// Heads of moved chunks in one micro-batch at most. They see each other as they were moved. With two or four of them
-/// answers agree with exact ones equally, and four fill two tiles of attention (`cargo xtask bench chunks`).
+/// Heads of moved chunks in one micro-batch at most. They attend to each other as they were moved. With two or four
+/// of them answers agree with exact ones equally, and four fill two tiles of attention (`cargo xtask bench chunks`).
 const HEADS: usize = 4;
 
 impl EngineOptions {

@@ -3,7 +3,7 @@
 //! - A block ends after [`BLOCK_TOKENS`] tokens, right after a border token (end of turn), or where the
 //!   [view](crate::lineage) changes, whichever comes first. The last block may be partial.
 //! - Where a block ends depends only on the tokens before and on their views, so timelines with a common
-//!   prefix that saw the same begin with the same blocks.
+//!   prefix that attended to the same begin with the same blocks.
 //! - An incrementally updated [`Timeline`] always equals one that is made of its tokens and views; with
 //!   the whole view, [`blocks_of`] its tokens.
 
@@ -109,7 +109,7 @@ impl Timeline {
         Self { root, tokens: Vec::new(), blocks: Vec::new(), open: false, runs: Vec::new() }
     }
 
-    /// Appends tokens that saw all before them.
+    /// Appends tokens that attended to all before them.
     pub fn push(&mut self, tokens: &[Token], is_border: impl Fn(Token) -> bool) {
         self.push_seeing(tokens, View::WHOLE, is_border);
     }
@@ -130,7 +130,7 @@ impl Timeline {
         self.name_blocks(grows_from);
     }
 
-    /// Appends tokens with the views of `runs` at their positions; those behind the last run saw
+    /// Appends tokens with the views of `runs` at their positions; those behind the last run attended to
     /// everything.
     pub fn push_runs(
         &mut self,
@@ -167,7 +167,7 @@ impl Timeline {
         }
     }
 
-    /// The tokens before the first one that did not see everything before it, itself or through others.
+    /// The tokens before the first one that did not attend to everything before it, itself or through others.
     /// Their KV is that of their text.
     pub fn pure(&self) -> usize {
         let first = self.runs.iter().find(|run| !run.view.is_whole());

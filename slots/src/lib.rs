@@ -3,7 +3,7 @@
 //! Reading order:
 //!
 //! 1. [`id`]: the names. [`time`], [`ttl`] and [`ageing`]: when saved KV expires.
-//! 2. [`block`]: cuts a timeline into blocks and chains their names. [`lineage`]: what its tokens saw.
+//! 2. [`block`]: cuts a timeline into blocks and chains their names. [`lineage`]: what its tokens attended to.
 //!    [`lossy`]: how aged KV is rounded. [`layer`] and [`key`]: what a request says about its prompt, and its
 //!    cache key. [`adapters`]: those of a request, and the names of its KV. [`branches`]: objects that a
 //!    conversation has left behind.

@@ -1,12 +1,12 @@
-//! What tokens saw of their timeline when they were computed.
+//! Which tokens of their timeline tokens attended to when they were computed.
 //!
 //! - KV of a token is a function of the tokens that it attends to. While a block is away, the tokens
-//!   computed meanwhile do not see it: their KV, and that of all tokens after them, differs for good
+//!   computed meanwhile do not attend to it: their KV, and that of all tokens after them, differs for good
 //!   from the KV of the same text computed whole. It is *impure*.
 //! - So a [`View`] is folded into the name of each block that was computed under it. Equal names go on
 //!   meaning equal KV, and no other conversation finds impure KV by the text alone.
-//! - KV that was computed behind another text and moved here saw that text. It is impure, too, and so is all
-//!   that follows it. Its view names where it came from.
+//! - KV that was computed behind another text and moved here attended to that text. It is impure, too, and so is
+//!   all that follows it. Its view names where it came from.
 //! - KV that was rounded for a [lossy tier](crate::lossy) is that of its text no more: it is impure, and all
 //!   that follows it. The view of each such block names the block whose KV it rounds. Behind it, KV that is not
 //!   rounded is renamed as well, because the names of blocks are chained.

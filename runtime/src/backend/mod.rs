@@ -43,7 +43,7 @@ use crate::vocabulary::Vocabulary;
 pub enum MemoryKind {
     /// Plain attention: ranges of cells can be exported, imported and shared.
     Plain,
-    /// Some layers see only a window: after a rewind they would have less than that.
+    /// Some layers attend only to a window: after a rewind they would have less than that.
     Windowed,
     /// Attention and a running state, which cannot go back.
     Hybrid,
@@ -100,7 +100,7 @@ pub struct ModelFacts {
     pub pooling: Option<String>,
     /// The prompt of a reranker, with `{query}` and `{document}` in it, where its file has one.
     pub rank_template: Option<String>,
-    /// Whether a text may be embedded in several micro-batches: its last token, which has seen all
+    /// Whether a text may be embedded in several micro-batches: its last token, which attends to all
     /// others, is its embedding. Another model pools the tokens of one micro-batch.
     pub embeds_in_parts: bool,
     pub memory: MemoryKind,

@@ -3,13 +3,13 @@
 //! - On a processor, llama.cpp computes attention in tiles of rows where a micro-batch has a tile's rows, and
 //!   row by row below: a tile reads each K and V once for all of its rows (`use_tiled` in
 //!   `ggml_compute_forward_flash_attn_ext_f16`).
-//! - Times are counted in cells that one row sees row by row. `cargo xtask bench rows` measures them.
+//! - Times are counted in cells to which one row attends row by row. `cargo xtask bench rows` measures them.
 
 /// Rows of a tile (`GGML_FA_TILE_Q` in ggml's `ggml-cpu/common.h`).
 pub const TILE_ROWS: usize = 64;
 
 /// The matrix products of a row take the time of 1,095 cells: 4.6 ms for 494 million weights and 21,504 numbers of
-/// Q in 24 layers, and 4.2 µs for a cell that a row sees by itself. This and the constants below are fitted to
+/// Q in 24 layers, and 4.2 µs for a cell that a row attends to by itself. This and the constants below are fitted to
 /// `MEASURED`: the shape of Qwen2.5-0.5B on two cores of an AMD EPYC.
 const CELLS_PER_WEIGHT_OF_Q: f64 = 1095.0 / (494e6 / 21_504.0);
 
@@ -38,7 +38,7 @@ impl AttentionTile {
     }
 
     /// The time of a micro-batch that fills a tile, by that of one of `rows` rows. `seen`: the cells that each of
-    /// them sees, summed. `cells`: those that any of them sees.
+    /// them attends to, summed. `cells`: those that any of them attends to.
     pub fn ratio(self, rows: usize, seen: usize, cells: usize) -> f64 {
         let (tile, rows) = (TILE_ROWS as f64, rows as f64);
         let weights = ROWS_TO_READ_WEIGHTS * self.row;

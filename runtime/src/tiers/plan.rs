@@ -275,7 +275,8 @@ fn expected(request: &FetchRequest, record: Option<&SlotRecord>) -> usize {
 }
 
 /// Where the slot goes back to, if its tokens are of another lineage than the record's: they are shared with another
-/// conversation, and saw everything. It does where the record has more tokens behind the slot's than it gives up.
+/// conversation, and attended to everything. It does where the record has more tokens behind the slot's than it gives
+/// up.
 fn goes_back(
     request: &FetchRequest,
     record: Option<&SlotRecord>,

@@ -168,7 +168,7 @@ impl Shared {
     }
 
     /// The blocks of `tokens`, which begin a conversation with these adapters. `views`: of the first ones;
-    /// the others saw everything.
+    /// the others attended to everything.
     pub fn timeline(&self, adapters: &AdapterSet, tokens: &[Token], views: &[ViewRun]) -> Timeline {
         let vocabulary = self.model.vocabulary();
         let mut timeline = Timeline::of_root(adapters.root(self.fingerprint));

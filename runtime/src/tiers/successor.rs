@@ -26,7 +26,7 @@ pub(super) fn of_covering(
 ) -> SlotRecord {
     debug_assert!(before.covers(&record.adapters, &record.tokens));
     let mut snapshots = record.snapshots;
-    // A snapshot of tokens that saw something else has another name than those of `before`.
+    // A snapshot of tokens that attended to something else has another name than those of `before`.
     let saw_the_same = |tokens| {
         views_within(&before.lineage.views, tokens) == views_within(&record.lineage.views, tokens)
     };

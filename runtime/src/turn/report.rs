@@ -18,9 +18,9 @@ pub struct TokenCounts {
     pub memory: usize,
     /// Read from disk, verified, and imported.
     pub disk: usize,
-    /// Computed before, and without cells now: saved, and not seen by this answer.
+    /// Computed before, and without cells now: saved, and this answer does not attend to it.
     pub away: usize,
-    /// Computed at another place, and moved: it saw another text before it.
+    /// Computed at another place, and moved: it attended to another text before it.
     pub moved: usize,
     pub computed: usize,
     /// The part of `computed` at the seams of moved text, whose KV was there, too.
@@ -57,7 +57,8 @@ pub struct CellCounts {
 /// A block that left a live conversation's cells, or came back to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Tokens of the timeline when it moved: those computed before saw it as it was, those after as it is.
+    /// Tokens of the timeline when it moved: tokens computed before attended to the block as it was, those after as
+    /// it is.
     pub at: usize,
     pub range: Range<usize>,
     pub way: Way,

@@ -314,7 +314,7 @@ impl Worker<'_> {
                 self.log_unused(index, leftover, own);
                 self.clear(index);
                 self.share(other.0 as usize, index, 0..length, &prompt[..length]);
-                // What follows in the tiers did not see less than these cells did.
+                // What follows in the tiers attended to no less than these cells did.
                 self.slots[index].views_before.clear();
                 return 0;
             }

@@ -1,8 +1,8 @@
 //! Blocks of a live conversation leave its cells: as many as `budget` demands, those that the policy chooses.
 //!
 //! - A block leaves once its bytes are in the tiers. Its tokens stay in the timeline, so positions stay
-//!   what they are. What is computed meanwhile does not see it, see [`hob_slots::lineage`].
-//! - While too much waits for the disk, no block leaves that it does not have. Nor does one that has to stay in
+//!   what they are. What is computed meanwhile does not attend to it, see [`hob_slots::lineage`].
+//! - While too much waits for the disk, no block leaves that the disk does not have. Nor does one that has to stay in
 //!   memory while such blocks use up its budget.
 //! - A block that is away and that the tiers have lost is computed again at the conversation's next turn.
 //! - `recall` brings blocks back; `notes` says what of them stays where they do not come back.

@@ -187,7 +187,7 @@ impl Worker<'_> {
         slot.cells.put(positions, first);
     }
 
-    /// Appends tokens that saw what the slot's next token sees.
+    /// Appends tokens that attended to what the slot's next token attends to.
     fn push_seen(&mut self, index: usize, tokens: &[Token]) {
         let vocabulary = self.core.model.vocabulary();
         let slot = &mut self.slots[index];

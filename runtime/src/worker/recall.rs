@@ -2,8 +2,8 @@
 //!
 //! - The last message of the prompt is the question, from its first token on, also where it was typed ahead: of
 //!   a long one, both ends.
-//! - What is away of the message itself is no answer to it.
-//! - It is asked before the message is computed, so that all of the message sees what came back. Where a message
+//! - Blocks of the message itself that are away are not searched.
+//! - The search takes place before the message is computed, so that all of it attends to what came back. Where a message
 //!   leaves no room for that, its beginning is computed first.
 //! - A reader thread chooses and reads them, see [`tiers`](crate::tiers). The turn waits, as for any restore.
 //! - What was resident so far leaves down to the low watermark first, so that there is room; and further for

@@ -149,7 +149,7 @@ impl Worker<'_> {
         any
     }
 
-    /// Gives up the slot's cells behind its first `len` tokens, for saved ones that did not see the same.
+    /// Gives up the slot's cells behind its first `len` tokens, for saved ones that did not attend to the same.
     fn go_back(&mut self, index: usize, len: usize) {
         self.cut_back(index, len);
         let slot = &self.slots[index];

@@ -41,7 +41,7 @@ pub(super) struct Slot {
     pub cells: CellNumbers,
     /// From here on cells may lie behind those of other conversations, see `gather`.
     pub scattered_from: Option<usize>,
-    /// What the next token sees of `timeline`.
+    /// What the next token attends to in `timeline`.
     pub view: View,
     /// The most cells since the turn began, with those of pieces on their way.
     pub peak: usize,
@@ -211,7 +211,7 @@ impl Slot {
         }
     }
 
-    /// Whether all tokens have cells, and each saw all tokens before it: the cells are a function of the
+    /// Whether all tokens have cells, and each attended to all tokens before it: the cells are a function of the
     /// tokens.
     pub fn is_whole(&self) -> bool {
         self.view.is_whole() && self.timeline.pure() == self.timeline.len()
@@ -224,7 +224,7 @@ impl Slot {
         hole.map_or(len, |hole| hole.start)
     }
 
-    /// What its first `len` tokens saw, and which of them are away.
+    /// What its first `len` tokens attended to, and which of them are away.
     pub fn lineage(&self, len: usize) -> Lineage {
         // A block of which a note alone is there is away.
         let is_away = |block: &&Block| !self.view.is_whole() && !self.cells.has(&block.range);

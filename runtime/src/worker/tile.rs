@@ -36,7 +36,7 @@ impl Worker<'_> {
         self.add_fillers(plan, seen, cells);
     }
 
-    /// `seen`: the cells that each row sees, summed. `cells`: those that any of them sees.
+    /// `seen`: the cells that each row attends to, summed. `cells`: those that any of them attends to.
     pub(super) fn add_fillers(&self, plan: &mut Plan, seen: usize, cells: usize) {
         let Some(tile) = self.core.model.facts().attention_tile else { return };
         let rows = plan.rows.len();

@@ -110,7 +110,7 @@ impl ContentIndex {
     }
 
     /// Adds a record. Earlier ones of its conversation stay, for text that it has left, unless the new one
-    /// begins with their tokens, and saw as much.
+    /// begins with their tokens, and attended to as much.
     pub fn add(&mut self, source: Source) {
         let conversation = source.record.conversation.clone();
         let of_conversation = |known: &&u64| self.sources[*known].is_of(&conversation);
@@ -236,8 +236,8 @@ impl ContentIndex {
         });
         // Before the ranking, which reads the source from its beginning: a prompt may have many that are too short.
         let chunks = chunks.filter(|chunk| chunk.at.len() >= wanted.least.max(WINDOW));
-        // Of equals the one behind most of what begins the prompt, such as its instructions: its tokens saw that. Of
-        // these the first, which is the newest.
+        // Of equals the one behind most of what begins the prompt, such as its instructions: its tokens attended to
+        // that. Of these the first, which is the newest.
         let ranked = chunks.map(|chunk| ((chunk.at.len(), chunk.seen_of(wanted.prompt)), chunk));
         let best = ranked.reduce(|best, it| if it.0 > best.0 { it } else { best });
         best.map(|(_, chunk)| chunk)

@@ -1,7 +1,7 @@
 //! Which tokens of a moved chunk are computed at its new place, and which are imported. Pure.
 //!
 //! - The first tokens of a text attend most to themselves: moved behind another text, they act as a second
-//!   beginning of the sequence. Computed at their new place, they see what is before them, and do not.
+//!   beginning of the sequence. Computed at their new place, they attend to what is before them, and do not.
 //! - One function for each strategy; the benchmark compares them.
 
 use std::fmt;
@@ -176,8 +176,8 @@ impl Repair {
         self != Self::None
     }
 
-    /// The strategy for a chunk of `len` tokens that moves by `delta` positions. `saw_beginning`: what it saw before it
-    /// begins the prompt as well, and it saw nothing else.
+    /// The strategy for a chunk of `len` tokens that moves by `delta` positions. `saw_beginning`: the text before it
+    /// begins the prompt as well, so that it attended to nothing else.
     #[must_use]
     pub fn of_chunk(self, len: usize, delta: i64, saw_beginning: bool) -> Self {
         match self {

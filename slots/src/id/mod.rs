@@ -1,7 +1,7 @@
 //! Names of tokens, models, blocks, conversations and slots.
 //!
 //! - Equal [`BlockId`]s mean equal KV: the id is a hash of the model, of the adapters of the request, of
-//!   every token up to the block's end, and of what these tokens did not see.
+//!   every token up to the block's end, and of what these tokens did not attend to.
 //! - A value of these types is always well-formed: texts are parsed at the edge.
 //! - A [`ConversationId`] comes from a request and is never used as a path, see
 //!   [`ConversationId::file_stem`].

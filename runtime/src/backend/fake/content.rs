@@ -1,4 +1,4 @@
-//! The contents of cells: digests of all that a token saw.
+//! The contents of cells: digests of all that a token attended to.
 
 use hob_slots::{AdapterSet, ModelHash, Token};
 
@@ -11,7 +11,7 @@ pub(super) fn encoded_cell(position: usize, token: Token, kv: u64) -> [u8; CELL_
     std::array::from_fn(|at| if at < 8 { head[at] } else { content[at - 8] })
 }
 
-/// The content of a cell: of its token, of the positions and contents that it saw, in order, and of what
+/// The content of a cell: of its token, of the positions and contents that it attended to, in order, and of what
 /// else it depends on.
 pub(super) fn kv_of(seen: &[(usize, u64)], token: Token, extra: u64) -> u64 {
     let seen = seen.iter().fold(0, |all, (position, kv)| mix(all ^ mix(kv ^ *position as u64)));

@@ -106,7 +106,7 @@ impl<'m> FakeContext<'m> {
         Ok(())
     }
 
-    /// Adds the cell of a row. Returns the cells that the row saw, and its own as the last.
+    /// Adds the cell of a row. Returns the cells that the row attended to, and its own as the last.
     fn append(&mut self, row: &Row) -> Vec<Cell> {
         let mut cells = self.cells_of(row.sequence);
         let seen: Vec<_> = cells.iter().map(|cell| (cell.position, cell.kv)).collect();

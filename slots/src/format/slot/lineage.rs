@@ -7,7 +7,7 @@ use crate::format::FormatError;
 use crate::lineage::Lineage;
 
 impl Lineage {
-    /// The number of tokens before the first that did not see everything, in a timeline of `tokens`.
+    /// The number of tokens before the first that did not attend to everything, in a timeline of `tokens`.
     pub fn pure_tokens(&self, tokens: u32) -> u32 {
         match self.views.first() {
             None => tokens,

@@ -72,7 +72,7 @@ impl SlotRecord {
     }
 
     /// Whether it begins with `tokens`, computed with `adapters`, and has more: then a record of these
-    /// alone does not replace it, whatever they saw.
+    /// alone does not replace it, whatever they attended to.
     pub fn covers(&self, adapters: &AdapterSet, tokens: &[Token]) -> bool {
         self.adapters == *adapters
             && tokens.len() < self.tokens.len()
