@@ -1,4 +1,4 @@
-//! The LoRA adapters of a turn: whose KV they make, and where their files are.
+//! The LoRA adapters of a turn: the content that names their KV, and their files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

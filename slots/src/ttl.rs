@@ -1,4 +1,4 @@
-//! How long a saved conversation stays after its last use.
+//! TTL classes: how long a saved conversation stays after its last use.
 
 use std::fmt;
 use std::str::FromStr;

@@ -74,7 +74,7 @@ impl Tells {
     }
 }
 
-/// One who reads documents, and asks about them.
+/// A conversation that reads documents and asks about them.
 pub(super) struct Reader {
     model: Arc<dyn Model>,
     /// In front of the documents.

@@ -44,7 +44,7 @@ const MAX_SEND: Duration = Duration::from_secs(20);
 /// Generated tokens where the agent sets no limit.
 const DEFAULT_TOKENS: u64 = 2048;
 
-/// The agent, and who dials.
+/// The agent's address, and what this daemon presents there.
 pub struct Place {
     /// `ws://` or `wss://`, with the path.
     pub url: String,

@@ -1,7 +1,7 @@
 //! The names of files in the shared tier.
 //!
 //! ```text
-//! text/<conversation>.json                        its text, and who wrote it last
+//! text/<conversation>.json                        its text, and the name of its last writer
 //! kv/<fingerprint>/<conversation>/slot.bin        its slot file
 //! kv/<fingerprint>/<conversation>/<object>.kv     each of its objects
 //! ```

@@ -1,4 +1,4 @@
-//! The agent whose device this daemon is, as it is set.
+//! The agent of the setting `device_bridge`, for which this daemon generates.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The shared tier, as it is set, and this daemon's name among those that write there.
+//! The shared tier of the settings, and this daemon's name in it.
 
 use std::fs;
 use std::io::{self, Write};

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     known: Mutex<Known>,
-    /// To be forgotten by who has the lock of `known`.
+    /// Conversations to be forgotten by the next holder of the lock of `known`.
     forgotten: Mutex<Vec<ConversationId>>,
 }
 

@@ -3,7 +3,7 @@
 //! - A thread of its own reads them when blocks have left, when a turn has ended, and when a
 //!   conversation comes back with holes, so that a question finds them. What it has not read by then,
 //!   the question's reader reads.
-//! - Words of a forgotten conversation are not kept: who adds some after that was cancelled before it.
+//! - Words of a forgotten conversation are not kept: a request that could add some afterwards was cancelled before.
 //! - Its priority is normal: a question waits for an index that it is working on.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,4 +1,4 @@
-//! Whose adapters the next micro-batch is computed with.
+//! Chooses the adapter set of the next micro-batch.
 //!
 //! - A micro-batch has rows of one adapter set: llama.cpp adds adapters to a context, not to rows.
 //! - Sets take turns: while another one waits, one has [`MAX_IN_A_ROW`] micro-batches, and the next is the

@@ -104,7 +104,7 @@ impl Worker<'_> {
         leave
     }
 
-    /// Describes the slot's blocks for the policy that chooses who leaves.
+    /// Describes the slot's blocks for the policy that chooses which blocks leave.
     pub(super) fn block_facts(&mut self, index: usize, frees: Frees) -> Vec<BlockFacts> {
         let others = self.slots.iter().enumerate().filter(|(at, _)| *at != index);
         let shared =

@@ -1,4 +1,4 @@
-//! Counts how a slot's blocks were used, and describes them for the policies that choose who leaves.
+//! Counts how a slot's blocks were used, and describes them for the policies that choose which blocks leave.
 
 use hob_slots::away::{BlockFacts, Sketch};
 use hob_slots::format::SegmentRef;

@@ -160,7 +160,7 @@ impl Worker<'_> {
         let turn = self.slots[index].turn.as_ref().expect("it has heads");
         let is_alone = self.backend.can_interrupt() && self.running().len() == 1;
         let max_rows = self.core.options.max_rows();
-        // A caller who comes meanwhile cuts it.
+        // A caller that arrives meanwhile interrupts it.
         let most = if is_alone { max_rows } else { self.core.pace.rows().min(max_rows) };
         let most = most.min(self.room_left(index));
         let mut plan = Plan { is_alone, ..Plan::default() };

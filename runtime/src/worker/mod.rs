@@ -4,7 +4,7 @@
 //! import restored KV for at most 20 ms, and do one bounded piece of housekeeping: the export of a
 //! block, or, when no prompt can be computed, of a whole state. The thread sleeps only when there is nothing
 //! to do. A prompt that no other turn waits beside is computed in long micro-batches, which a
-//! caller who comes meanwhile cuts. The thread waits for the disk where KV would be lost and no
+//! caller that arrives meanwhile interrupts. The thread waits for the disk where KV would be lost and no
 //! answer is being generated, and at most 5 ms for the first event of each restore.
 //!
 //! - `slot`: a sequence; `running`: the turn that runs in it; `waiting`: one in the queue

@@ -427,7 +427,7 @@ impl Slot {
         }
     }
 
-    /// Describes restored blocks, so that no decision about who leaves waits for it. Only where blocks are away
+    /// Describes restored blocks, so that no decision about which blocks leave waits for it. Only where blocks are away
     /// does one follow soon.
     pub fn sketch_blocks(&mut self) {
         if !self.view.is_whole() {

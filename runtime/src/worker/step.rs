@@ -114,7 +114,7 @@ impl Worker<'_> {
         self.prompts_in_order().into_iter().any(|index| self.would_compute(index))
     }
 
-    /// Computes a long micro-batch, which a caller who comes meanwhile cuts where the backend can.
+    /// Computes a long micro-batch, which a caller that arrives meanwhile interrupts where the backend can.
     pub(super) fn decode_alone(&mut self, plan: &Plan) -> Result<(), DecodeError> {
         *self.core.busy_status.lock() = Some(self.status());
         if self.backend.can_interrupt() {

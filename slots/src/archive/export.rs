@@ -1,4 +1,4 @@
-//! Export.
+//! Writes the slot file and the objects of a conversation as an archive.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Import.
+//! Reads an archive, verifies all of it, and then writes its objects and its slot file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Compression.
+//! Compresses the payload of an object, and unpacks it.
 //!
 //! - Bytes are compressed in pieces of [`PIECE_BYTES`], each a zstd frame, so a piece stays in the
 //!   CPU's cache and any zstd decoder reads the frames as one stream.

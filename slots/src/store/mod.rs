@@ -1,4 +1,4 @@
-//! The directory of saved KV. What deserves to stay is not its subject.
+//! The directory of saved KV. `sweep` decides what stays in it.
 //!
 //! - [`Store`] is the one owner of a directory; it writes, removes and quarantines. [`StoreReader`]
 //!   reads beside an owner and changes nothing.

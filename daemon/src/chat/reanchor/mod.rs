@@ -2,8 +2,8 @@
 //!
 //! - Pure but for rendering. What is left out stays in the transcript; the append saves the choice, so that later
 //!   prompts begin with the same tokens.
-//! - Before a prompt leaves no room for its answer, [`hob_slots::reanchor`] chooses who stays, so that half of the
-//!   context is free at first. The room is what the request's `max_tokens` asks for, up to a half; without, a
+//! - Before a prompt leaves no room for its answer, [`hob_slots::reanchor`] chooses which messages stay, so that half
+//!   of the context is free at first. The room is what the request's `max_tokens` asks for, up to a half; without, a
 //!   quarter.
 //! - What the question asks for of what is left out comes back in front of it, whole exchanges: a quarter of the
 //!   context at most. Everything before the question stays as it is, with its KV.

@@ -1,4 +1,4 @@
-//! What a client's events do.
+//! A realtime session: what each event of the client changes, and the events that answer it.
 //!
 //! - The answer begins when speech has stopped and its transcript is complete, in either order;
 //!   with `response.create`, at once and with the transcript so far, or with the final one that is
