@@ -10,7 +10,7 @@ use crate::http::translation::set_variables;
 use crate::wire::fields::Fields;
 use crate::wire::thinking::switch_thinking;
 
-/// Thinking up to so many tokens is little, up to the second number as much as usual.
+/// Efforts by their largest budget of thinking tokens; a larger budget is `high`.
 const EFFORTS: [(i64, &str); 2] = [(4_095, "low"), (16_383, "medium")];
 
 /// The name of `output_config.format` in older versions of Anthropic's API.
