@@ -1,6 +1,9 @@
-/** Makes a field as high as its text; the style bounds it. */
+/** Makes a field as high as its text; the style bounds it. The page never becomes shorter meanwhile: it would scroll. */
 export function fitToText(field) {
-  field.style.height = "auto";
+  const { style } = field;
+  style.marginBottom = style.height;
+  style.height = "auto";
   const border = field.offsetHeight - field.clientHeight;
-  field.style.height = `${field.scrollHeight + border}px`;
+  style.height = `${field.scrollHeight + border}px`;
+  style.marginBottom = "";
 }

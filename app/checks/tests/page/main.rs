@@ -40,6 +40,7 @@ mod profiles;
 mod reading;
 mod reopening;
 mod sampling;
+mod scrolling;
 mod security;
 mod settings;
 mod size;
