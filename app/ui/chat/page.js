@@ -111,7 +111,8 @@ function Messages({ conversation, state, place }) {
   const path = useMemo(() => visiblePath(state), [messages, head, pending, live?.began]);
   const busy = Boolean(live);
   const hit = useHit(conversation, state, path, place);
-  const { frame, atEnd, toEnd, leaveEnd, scrolled } = useScrollToEnd([state.state, live?.began], busy, hit);
+  const restarts = [state.state === "unread", live?.began];
+  const { frame, atEnd, toEnd, leaveEnd, scrolled } = useScrollToEnd(restarts, busy, hit);
   const isFinding = useStore(finding, ({ open }) => open);
   const bar = findBar.use(isFinding);
   return html`
@@ -161,9 +162,14 @@ function useScrollToEnd(restarts, busy, hit) {
     return () => observer.disconnect();
   }, [atEnd]);
   const shownHit = useRef(null);
+  const wasBusy = useRef(busy);
   useLayoutEffect(() => {
-    const isAtHit = hit !== shownHit.current && hit !== null && !busy;
+    const isNewHit = hit !== shownHit.current;
+    const isAtHit = isNewHit && hit !== null && !busy;
+    const hasEnded = wasBusy.current && !busy;
     shownHit.current = hit;
+    wasBusy.current = busy;
+    if (hasEnded && !isNewHit) return; // Who has gone up reads on there.
     setAtEnd(!isAtHit);
     if (!isAtHit) toEnd();
   }, [...restarts, hit]);

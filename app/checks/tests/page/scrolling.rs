@@ -1,7 +1,10 @@
 //! Where a reader stands in a chat that changes.
 
+use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
 use serde_json::Value;
+
+const ROOMY: &[&str] = &["--ctx", "49152"];
 
 #[test]
 fn typing_a_message_of_several_lines_moves_no_reader() {
@@ -21,6 +24,33 @@ fn typing_a_message_of_several_lines_moves_no_reader() {
     assert_eq!(rest(&page), before);
 }
 
+#[test]
+fn the_end_of_an_answer_moves_no_reader_who_has_gone_up() {
+    let (_hobd, page) = start();
+    page.send(&slowly(100));
+    reads_the_beginning_until(&page, 13);
+}
+
+#[test]
+fn the_end_of_the_first_answer_moves_none_either() {
+    let hobd = Hobd::start_with(Model::Fake, ROOMY);
+    let page = Page::open(&hobd);
+    page.send(&slowly(300));
+    reads_the_beginning_until(&page, 1);
+}
+
+/// Goes to the beginning while the last of so many answers grows, and stays there.
+fn reads_the_beginning_until(page: &Page, answers: usize) {
+    page.reads("@live", "word word");
+    page.until(
+        "the reader is at the beginning",
+        "(talk => { talk.scrollTop = 0; return seen(one('.to-end')); })(one('@talk'))",
+    );
+    page.answered(answers);
+    assert_eq!(page.script("return one('@talk').scrollTop"), 0);
+    page.shows(".to-end");
+}
+
 /// How many pixels are below what is shown.
 fn rest(page: &Page) -> Value {
     page.script(
@@ -31,7 +61,7 @@ fn rest(page: &Page) -> Value {
 
 /// A chat of twelve answers, which is higher than the window.
 fn start() -> (Hobd, Page) {
-    let hobd = Hobd::start_with(Model::Fake, &["--ctx", "49152"]);
+    let hobd = Hobd::start_with(Model::Fake, ROOMY);
     for number in 0..12 {
         hobd.client.say("lines", &format!("Say this: line {number}"));
     }
