@@ -149,8 +149,11 @@ function Messages({ conversation, state, place }) {
 function useScrollToEnd(restarts, busy, hit) {
   const frame = useRef();
   const [atEnd, setAtEnd] = useState(true);
+  const stood = useRef({}); // where the frame was scrolled to, and its height then
   const toEnd = () => {
     frame.current.scrollTop = frame.current.scrollHeight;
+    const { scrollTop, clientHeight } = frame.current;
+    stood.current = { scrollTop, clientHeight };
   };
   /** What is found elsewhere stays in sight. */
   const leaveEnd = () => setAtEnd(frame.current.scrollHeight - frame.current.clientHeight < NEAR_END_PX);
@@ -176,12 +179,18 @@ function useScrollToEnd(restarts, busy, hit) {
   const height = useRef(0);
   // The frame may be unmounted when the event arrives.
   const scrolled = ({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
-    const isNear = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    const rest = scrollHeight - scrollTop - clientHeight;
+    const isNear = rest < NEAR_END_PX;
+    // The next line of an answer would take back who goes up by a small step. A frame that has become higher, or a
+    // text that has become shorter, stands at its very end.
+    const isSameFrame = clientHeight === stood.current.clientHeight;
+    const goesUp = busy && rest > 1 && isSameFrame && scrollTop < stood.current.scrollTop;
+    stood.current = { scrollTop, clientHeight };
     // Messages that are laid out, or drawn once the parser is loaded, move the end away from a reader at the end.
     const hasMoved = !busy && atEnd && !isNear && scrollHeight !== height.current;
     height.current = scrollHeight;
     if (hasMoved) toEnd();
-    else setAtEnd(isNear);
+    else setAtEnd(isNear && !goesUp);
   };
   return { frame, atEnd, toEnd, leaveEnd, scrolled };
 }

@@ -51,6 +51,25 @@ fn reads_the_beginning_until(page: &Page, answers: usize) {
     page.shows(".to-end");
 }
 
+#[test]
+fn a_small_step_up_stops_following_an_answer() {
+    let (_hobd, page) = start();
+    page.send(&slowly(300));
+    page.until("it takes several lines", "one('@live')?.clientHeight > 80");
+    page.script(
+        "const talk = one('@talk');
+         talk.scrollTop -= 30;
+         window.stood = talk.scrollTop;
+         window.height = talk.scrollHeight;",
+    );
+    page.until("the answer has grown", "one('@talk').scrollHeight > window.height + 60");
+    assert_eq!(page.script("return one('@talk').scrollTop - window.stood"), 0);
+    page.click(".to-end");
+    page.until("its end is shown again", "!one('.to-end')");
+    page.click("@stop");
+    page.shows("@interrupted");
+}
+
 /// How many pixels are below what is shown.
 fn rest(page: &Page) -> Value {
     page.script(
