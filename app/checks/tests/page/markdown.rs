@@ -142,6 +142,25 @@ fn code_has_its_language_colours_and_a_switch_that_wraps_it() {
 }
 
 #[test]
+fn the_bar_of_long_code_stays_in_sight() {
+    let (_hobd, page) = answered(&format!("```\n{}```", "x\n".repeat(100)));
+    page.until(
+        "the middle of the code is shown",
+        "((talk, code) => {
+             talk.scrollTop += code().top + code().height / 2 - talk.getBoundingClientRect().top;
+             return code().top < -500;
+         })(one('@talk'), () => one('@answer .code').getBoundingClientRect())",
+    );
+    page.until(
+        "Copy is at its top, in front of the text",
+        "(({ left, top, width, height }) => {
+             const copy = document.elementFromPoint(left + width / 2, top + height / 2);
+             return top >= one('@talk').getBoundingClientRect().top && copy?.matches('.copy-code');
+         })(one('@answer .copy-code').getBoundingClientRect())",
+    );
+}
+
+#[test]
 fn the_users_own_fenced_code_is_code() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
