@@ -43,6 +43,21 @@ fn code_in_a_list_is_copied_without_the_lists_indent() {
 }
 
 #[test]
+fn a_page_that_has_no_clipboard_copies_what_it_selects() {
+    let (_hobd, page) = answered("```sh\nsudo apt install nginx\n```");
+    // As a browser has it of plain HTTP from another machine.
+    page.script(
+        "Object.defineProperty(navigator, 'clipboard', { value: undefined });
+         document.addEventListener('copy', () => { window.copied = document.activeElement.value; });",
+    );
+    page.click("@answer .copy-code");
+    page.reads("@toast", "Copied");
+    assert_eq!(page.script("return window.copied"), "sudo apt install nginx");
+    assert_eq!(page.focused().1, "Copy");
+    assert_eq!(page.count("body > textarea"), 0);
+}
+
+#[test]
 fn githubs_extensions_are_drawn() {
     let (_hobd, page) = answered(ANSWER);
     for (place, text) in [
