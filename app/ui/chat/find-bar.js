@@ -3,7 +3,7 @@
 // - Highlights are the browser's: the messages stay as they are.
 // - While messages change, it looks again.
 
-import { html, t, useEffect, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
+import { html, isComposing, t, useEffect, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
 import { Icon, IconButton } from "/parts.js";
 import { finding } from "./finding.js";
 import { matchesIn } from "./matches.js";
@@ -55,13 +55,13 @@ export function FindBar({ frame, leaveEnd }) {
     document.querySelector("[data-test=composer]")?.focus();
   };
   const handleKey = (event) => {
-    if (event.key === "Enter") show(current + (event.shiftKey ? -1 : 1));
-    else return;
+    if (event.key !== "Enter" || isComposing(event)) return;
+    show(current + (event.shiftKey ? -1 : 1));
     event.preventDefault();
     event.stopPropagation();
   };
   const closeAtEscape = (event) => {
-    if (event.key !== "Escape") return;
+    if (event.key !== "Escape" || isComposing(event)) return;
     close();
     event.preventDefault();
     event.stopPropagation();

@@ -52,6 +52,23 @@ fn words_are_found_across_marks_counted_and_brought_into_sight() {
 }
 
 #[test]
+fn a_key_of_an_input_method_neither_steps_nor_closes() {
+    let (_hobd, page) = start();
+    page.press("Control+f");
+    page.shows("@find");
+    page.write("line");
+    page.reads("@find-count", "of 60");
+    let before = page.text("@find-count");
+    for key in ["key: 'Enter', isComposing: true", "key: 'Escape', keyCode: 229"] {
+        page.script(&format!(
+            "one('@find-words').dispatchEvent(
+                 new KeyboardEvent('keydown', {{{key}, bubbles: true, cancelable: true}}))"
+        ));
+    }
+    assert_eq!(page.text("@find-count"), before);
+}
+
+#[test]
 fn the_search_goes_on_while_an_answer_grows() {
     let (_hobd, page) = start();
     page.send("Say this slowly: one rare bird and another rare bird");
