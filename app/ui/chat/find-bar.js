@@ -29,8 +29,11 @@ export function FindBar({ frame, leaveEnd }) {
     if (first.ranges.length) bring(first.ranges[first.current]);
     let timer = null;
     const observer = new MutationObserver(() => {
-      clearTimeout(timer);
-      timer = setTimeout(look, AGAIN_AFTER_MS);
+      // Not put off by the next change: an answer changes with each frame.
+      timer ??= setTimeout(() => {
+        timer = null;
+        look();
+      }, AGAIN_AFTER_MS);
     });
     observer.observe(frame.current, { childList: true, subtree: true, characterData: true });
     return () => {

@@ -81,6 +81,20 @@ fn the_search_goes_on_while_an_answer_grows() {
 }
 
 #[test]
+fn words_of_an_answer_are_found_before_it_ends() {
+    let (_hobd, page) = start();
+    let (before, after) = ("word ".repeat(30), "word ".repeat(150));
+    page.send(&format!("Say this slowly: {before}rare bird {after}"));
+    page.press("Control+f");
+    page.shows("@find");
+    page.write("rare bird");
+    page.until(
+        "the answer has it, too",
+        "one('@live') && one('@find-count').innerText.includes('of 2')",
+    );
+}
+
+#[test]
 fn without_highlights_the_browser_searches() {
     let (_hobd, page) = Page::with_answers(&["first"]);
     page.script(
