@@ -10,7 +10,7 @@ import { between } from "/chat/picked.js";
 import { hobFields, kvFields } from "/chat/request.js";
 import { PARAMETERS, PRESETS, presetOf, samplingOf } from "/chat/sampling.js";
 import { matching } from "/chat/templates.js";
-import { awayOf, countBelow, newestStart, pathTo, reusedTokens, siblingsOf, textOf } from "/chat/tree.js";
+import { awayOf, countBelow, newestStart, pathTo, reusedTokens, textOf, variantsById } from "/chat/tree.js";
 import { t } from "/lib/strings.js";
 import { equal, test } from "./harness.js";
 
@@ -159,8 +159,30 @@ test("messages are away as the last answer of the path tells", () => {
 });
 
 test("siblings have the same parent, and the message is among them", () => {
-  equal(idsOf(siblingsOf(messages, messages[2])), [3, 4]);
-  equal(idsOf(siblingsOf(messages, messages[0])), [1, 5]);
+  const variants = variantsById(messages, pathTo(messages, 3));
+  equal([...variants].map(([id, { siblings }]) => [id, idsOf(siblings)]), [[1, [1, 5]], [2, []], [3, [3, 4]]]);
+});
+
+test("a branch tells the tokens that its answer reused", () => {
+  const finish = { hob: { tokens: { shared: 7 } } };
+  const answered = [...messages.slice(0, 4), { ...messages[4], role: "user" }, { id: 6, parent: 5, finish }];
+  const { reused } = variantsById(answered, pathTo(answered, 6)).get(5);
+  equal(reused, reusedTokens({ finish }));
+  equal(reused > 0, true);
+});
+
+test("the variants of a long chat cost a look at each message, not at all messages for each", () => {
+  const LENGTH = 1000;
+  let looks = 0;
+  const long = Array.from({ length: LENGTH }, (_, index) => ({
+    id: index + 1,
+    get parent() {
+      looks += 1;
+      return index || null;
+    },
+  }));
+  equal(variantsById(long, long).size, LENGTH);
+  equal(looks <= 4 * LENGTH, true);
 });
 
 test("the visible path ends where the answer that streams in begins", () => {

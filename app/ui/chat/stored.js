@@ -3,11 +3,10 @@
 import { html, pure, t, useMemo } from "/lib.js";
 import { Hit } from "./hit.js";
 import { Message } from "./message.js";
-import { awayOf, countInstructions, newestStart, reusedTokens, siblingsOf } from "./tree.js";
+import { awayOf, countInstructions, newestStart, variantsById } from "./tree.js";
 
 /** A full batch that is out of sight has no layout; `chat.css` has its height. */
 const BATCH = 20;
-const NO_SIBLINGS = [];
 
 export const Stored = pure(({ messages, path: whole, instructions, conversation, busy, hit }) => {
   // The chat's own instructions replace those that it began with.
@@ -47,17 +46,4 @@ function inBatches(path) {
   const batches = [];
   for (let at = 0; at < path.length; at += BATCH) batches.push(path.slice(at, at + BATCH));
   return batches;
-}
-
-function variantsById(messages, path) {
-  return new Map(path.map((message) => [message.id, variantsOf(messages, message)]));
-}
-
-function variantsOf(messages, message) {
-  const siblings = siblingsOf(messages, message);
-  // The same array each time, so that `Message` does not render again.
-  if (siblings.length < 2) return { siblings: NO_SIBLINGS };
-  const isAnswer = message.role === "assistant";
-  const answer = isAnswer ? message : messages.find(({ parent }) => parent === message.id);
-  return { siblings, reused: reusedTokens(answer) };
 }

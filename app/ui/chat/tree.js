@@ -25,9 +25,22 @@ export function newestStart(path) {
   return start > countInstructions(path) ? path[start] : null;
 }
 
-/** The messages with the same parent, in the order they were made; includes `message`. */
-export function siblingsOf(messages, message) {
-  return messages.filter(({ parent }) => parent === message.parent);
+const NO_SIBLINGS = [];
+
+/**
+ * Of each message of a path, by its id: its `siblings`, the messages with the same parent in the order they were made,
+ * itself among them, or none where it is the only one; and the tokens that its branch `reused`.
+ */
+export function variantsById(messages, path) {
+  const children = Map.groupBy(messages, ({ parent }) => parent);
+  const variantsOf = (message) => {
+    const siblings = children.get(message.parent);
+    // The same array each time, so that what draws the message does not draw again.
+    if (siblings.length < 2) return { siblings: NO_SIBLINGS };
+    const answer = message.role === "assistant" ? message : children.get(message.id)?.[0];
+    return { siblings, reused: reusedTokens(answer) };
+  };
+  return new Map(path.map((message) => [message.id, variantsOf(message)]));
 }
 
 /** How many messages follow a message, on all branches. */
