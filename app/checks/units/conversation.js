@@ -108,6 +108,26 @@ test("sampling that could not be stored does not count", async () => {
   });
 });
 
+test("messages that are read again are the same objects where nothing has changed", async () => {
+  const chat = conversationOf("read-again");
+  const finish = () => ({ hob: { tokens: { computed: 1 }, moved: [{ way: "back" }] } });
+  const read = (texts, answer = finish()) => {
+    const messages = texts.map((content, index) => ({ id: index + 1, parent: index || null, content }));
+    Object.assign(messages[1], { finish: answer });
+    return { id: chat.id, messages, head: texts.length, updated_at: 1, message_count: texts.length };
+  };
+  const loaded = async (...answer) => {
+    const was = chat.store.get().messages;
+    await before((path) => path.includes(chat.id) && read(...answer), () => chat.load());
+    return chat.store.get().messages.map((message, index) => message === was[index]);
+  };
+  equal(await loaded(["a", "b"]), [false, false]);
+  equal(await loaded(["a", "b", "c"]), [true, true, false]);
+  equal(await loaded(["a", "b", "other"]), [true, true, false]);
+  equal(await loaded(["a", "b", "other"], { hob: { ...finish().hob, moved: [] } }), [true, false, true]);
+  equal(chat.store.get().messages[2].content, "other");
+});
+
 test("a list or messages that were asked for earlier replace no later ones", async () => {
   const requests = [];
   const real = globalThis.fetch;

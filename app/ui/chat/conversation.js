@@ -10,7 +10,7 @@ import { chatOf, conversationPath, isPrivate, newId, upsertChat } from "./chats.
 import { drafts, keepDraft } from "./drafts.js";
 import { createExchange } from "./exchange.js";
 import { hobFields } from "./request.js";
-import { isPinned, pathTo } from "./tree.js";
+import { isPinned, pathTo, withKept } from "./tree.js";
 import { createTypeAhead } from "./type-ahead.js";
 import { createWaiting } from "./waiting.js";
 
@@ -122,7 +122,8 @@ function createConversation(id, state) {
     shown = mine;
     const { isSamplingStored } = store.get();
     const kept = isSamplingStored && { sampling: sampling ?? {} };
-    store.set({ messages, head, instructions, count: chat.message_count, state: "ready", ...kept });
+    const all = withKept(store.get().messages, messages);
+    store.set({ messages: all, head, instructions, count: chat.message_count, state: "ready", ...kept });
     takeBackReturned(messages);
     if (!chat.trashed_at) upsertChat(chat);
     if (!isSamplingStored) await storeSampling(store.get().sampling);

@@ -3,6 +3,26 @@
 
 import { reusedOf } from "./figures.js";
 
+/**
+ * `messages` as they were read again, with the objects of `before` for those that have not changed: what draws these
+ * does not draw again.
+ */
+export function withKept(before, messages) {
+  const known = new Map(before.map((message) => [message.id, message]));
+  return messages.map((message) => {
+    const old = known.get(message.id);
+    return isSame(old, message) ? old : message;
+  });
+}
+
+/** Of values that were JSON. */
+function isSame(one, other) {
+  if (one === other) return true;
+  if (!one || !other || typeof one !== "object" || typeof other !== "object") return false;
+  const names = Object.keys(one);
+  return names.length === Object.keys(other).length && names.every((name) => isSame(one[name], other[name]));
+}
+
 /** From the first message to `head`. */
 export function pathTo(messages, head) {
   const byId = new Map(messages.map((message) => [message.id, message]));
