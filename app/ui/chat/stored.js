@@ -1,12 +1,11 @@
 // The stored messages of a branch. They do not render again while an answer streams in.
 
-import { html, pure, t, useMemo } from "/lib.js";
+import { classes, html, pure, t, useMemo, useStore } from "/lib.js";
+import { BATCH, inBatches, useFirstDrawn } from "./batches.js";
+import { finding } from "./finding.js";
 import { Hit } from "./hit.js";
 import { Message } from "./message.js";
 import { awayOf, countInstructions, newestStart, variantsById } from "./tree.js";
-
-/** A full batch that is out of sight has no layout; `chat.css` has its height. */
-const BATCH = 20;
 
 export const Stored = pure(({ messages, path: whole, instructions, conversation, busy, hit }) => {
   // The chat's own instructions replace those that it began with.
@@ -16,9 +15,16 @@ export const Stored = pure(({ messages, path: whole, instructions, conversation,
   const away = useMemo(() => awayOf(whole), [whole]);
   const last = busy ? null : path.at(-1);
   const start = useMemo(() => newestStart(path), [path]);
-  return inBatches(path).map((batch, index) => html`
-    <div key=${index} class=${batch.length === BATCH && "message-batch"}>
-      ${batch.map((message) => html`
+  const batches = useMemo(() => inBatches(path), [path]);
+  // The search looks for words in what is drawn.
+  const isFinding = useStore(finding, ({ open }) => open);
+  const firstDrawn = useFirstDrawn(batches.length, isFinding ? 0 : batchAbove(path, hit));
+  return batches.map((batch, index) => html`
+    <div
+      key=${index}
+      class=${classes(batch.length === BATCH && "message-batch", index < firstDrawn && "coming")}
+    >
+      ${index >= firstDrawn && batch.map((message) => html`
         ${message === start && html`<${Cut} summary=${message.summary} />`}
         ${message.id === hit && html`<${Hit} key=${`hit-${hit}`} />`}
         <${Message}
@@ -33,6 +39,12 @@ export const Stored = pure(({ messages, path: whole, instructions, conversation,
     </div>`);
 });
 
+/** The index of the batch above the one with the message of that id; Infinity without one. */
+function batchAbove(path, id) {
+  const at = id === null ? -1 : path.findIndex((message) => message.id === id);
+  return at < 0 ? Infinity : Math.floor(at / BATCH) - 1;
+}
+
 /** Between the messages that the model reads and the older ones, which do not fit. */
 const Cut = ({ summary }) => html`
   <p class="cut" data-test="cut">${t(summary ? "room.cut" : "newest.cut")}</p>
@@ -41,9 +53,3 @@ const Cut = ({ summary }) => html`
       <summary>${t("room.summary")}</summary>
       <div dir="auto">${summary}</div>
     </details>`}`;
-
-function inBatches(path) {
-  const batches = [];
-  for (let at = 0; at < path.length; at += BATCH) batches.push(path.slice(at, at + BATCH));
-  return batches;
-}

@@ -22,6 +22,7 @@ mod keyboard;
 mod languages;
 mod learned;
 mod list;
+mod long_chats;
 mod longer_than_cells;
 mod look;
 mod markdown;
