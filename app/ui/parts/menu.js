@@ -4,7 +4,7 @@ import { html, useLayoutEffect, useRef, useState } from "/lib.js";
 import { IconButton } from "./button.js";
 import { Icon } from "./icon.js";
 
-/** With less room below the button the menu opens upwards. */
+/** With less room below the button the menu opens upwards, if there is more. */
 const ROOM_PX = 260;
 const GAP_PX = 4;
 const MARGIN_PX = 8;
@@ -99,15 +99,16 @@ function Item({ icon, label, note, act, danger, current, disabled, close }) {
     </button>`;
 }
 
-/** Towards the side of the window that has more room. */
+/** Towards the side of the window that has more room. `--room` is the height that it has there. */
 function placeBeside({ left, right, bottom, top }) {
   const isAtLeft = left < innerWidth - right;
   const aside = isAtLeft
     ? { left: `${Math.max(MARGIN_PX, left)}px` }
     : { right: `${Math.max(MARGIN_PX, innerWidth - right)}px` };
-  return bottom > innerHeight - ROOM_PX
-    ? { ...aside, bottom: `${innerHeight - top + GAP_PX}px` }
-    : { ...aside, top: `${bottom + GAP_PX}px` };
+  const [above, below] = [top, innerHeight - bottom].map((room) => room - GAP_PX - MARGIN_PX);
+  return below < ROOM_PX && above > below
+    ? { ...aside, bottom: `${innerHeight - top + GAP_PX}px`, "--room": `${above}px` }
+    : { ...aside, top: `${bottom + GAP_PX}px`, "--room": `${below}px` };
 }
 
 function focusNext(list, step) {

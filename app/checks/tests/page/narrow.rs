@@ -119,6 +119,23 @@ fn menus_and_errors_with_one_long_word_fit() {
     fits(&page, "an error");
 }
 
+#[test]
+fn a_menu_in_a_low_window_stays_within_it() {
+    let (_hobd, page) = Page::with_answers(&["apples"]);
+    // 1280 x 720 at 300 %.
+    page.show(Look { width: 426, height: 240, ..Look::default() });
+    for menu in ["@chat-menu", "@model"] {
+        page.click(menu);
+        page.shows("[role=menu]");
+        page.until("its items are there", "all('[role=menuitem]').length > 2");
+        let is_within = "const {top, bottom, height} = one('[role=menu]').getBoundingClientRect();
+            return top >= 0 && bottom <= innerHeight && height > 60";
+        assert_eq!(page.script(is_within), true, "{menu}");
+        page.press("Escape");
+        page.hides("[role=menu]");
+    }
+}
+
 /// Neither the window nor a scrolling element overflows horizontally.
 fn fits(page: &Page, place: &str) {
     page.until("the list is out of the way", "!seen(one('.side'))");
