@@ -8,16 +8,39 @@ fn the_parts_of_the_memory_bars_and_blocks_keep_their_paint() {
     let hobd = Hobd::start(Model::Fake);
     hobd.client.say("apples", "Say this: apples");
     let page = Page::open(&hobd);
-    let forced = json!({"features": [{"name": "forced-colors", "value": "active"}]});
-    page.cdp("Emulation.setEmulatedMedia", &forced);
+    force_colours(&page);
     page.open_page("memory");
     page.click("@engine");
     page.shows(".cell");
-    page.until("the colours are forced", "matchMedia('(forced-colors: active)').matches");
     for place in [".usage-bar .part", ".cell", ".usage-legend .swatch"] {
         let painted = page.script(&format!(
             "return all('{place}').every(part => getComputedStyle(part).forcedColorAdjust === 'none')"
         ));
         assert_eq!(painted, true, "{place}");
     }
+}
+
+#[test]
+fn what_is_current_and_where_a_message_ends_is_drawn_as_a_line() {
+    let (_hobd, page) = Page::with_answers(&["apples"]);
+    force_colours(&page);
+    page.tool("@answer", "Copy");
+    page.shows("@toast");
+    page.shows(".chat-row.current");
+    let drawn = |place: &str, property: &str, value: &str| {
+        let drawn = page.script(&format!("return getComputedStyle(one('{place}')).{property}"));
+        assert_eq!(drawn, value, "{place}");
+    };
+    drawn("@toast", "borderTopStyle", "solid");
+    drawn("@user .bubble", "borderTopStyle", "solid");
+    drawn(".chat-row.current", "outlineStyle", "solid");
+    page.open_page("memory");
+    drawn("@to-memory", "textDecorationLine", "underline");
+    drawn("@to-models", "textDecorationLine", "none");
+}
+
+fn force_colours(page: &Page) {
+    let forced = json!({"features": [{"name": "forced-colors", "value": "active"}]});
+    page.cdp("Emulation.setEmulatedMedia", &forced);
+    page.until("the colours are forced", "matchMedia('(forced-colors: active)').matches");
 }
