@@ -29,14 +29,17 @@ export function useFirstDrawn(count, needed) {
   useEffect(() => {
     if (!first) return undefined;
     let isLeft = false;
-    const drawNext = () => {
+    const drawFrom = (index) => {
       if (isLeft) return;
-      reached.current = first - 1;
+      reached.current = Math.min(reached.current, index); // Something else may have needed more.
       redraw((times) => times + 1);
     };
-    whenIdle(drawNext, { timeout: LATEST_MS });
+    const drawAll = () => drawFrom(0);
+    whenIdle(() => drawFrom(first - 1), { timeout: LATEST_MS });
+    window.addEventListener("beforeprint", drawAll);
     return () => {
       isLeft = true;
+      window.removeEventListener("beforeprint", drawAll);
     };
   }, [first]);
   return first;

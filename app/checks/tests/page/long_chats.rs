@@ -41,6 +41,14 @@ fn a_search_in_a_long_chat_and_an_old_message_wait_for_no_idle_browser() {
     page.shows("@hit + @user");
 }
 
+#[test]
+fn a_long_chat_is_printed_whole() {
+    let (_hobd, page) = open("chat/long");
+    page.until("the newest three batches are drawn", "all('@user').length === 21");
+    page.script("window.dispatchEvent(new Event('beforeprint'))");
+    page.until("all are drawn", ALL);
+}
+
 /// Opens the page at an address, in front of the chat `long` of 202 messages.
 fn open(place: &str) -> (Hobd, Page) {
     let hobd = Hobd::start_with(Model::Fake, &["--ctx", "49152"]);

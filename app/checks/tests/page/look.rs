@@ -53,6 +53,20 @@ fn headings_text_code_and_notes_have_their_sizes() {
 }
 
 #[test]
+fn a_chat_is_printed_whole_and_without_its_controls() {
+    let (_hobd, page) = start(Look { height: 300, ..Look::default() });
+    page.cdp("Emulation.setEmulatedMedia", &json!({"media": "print"}));
+    page.until("it is printed", "matchMedia('print').matches");
+    let is_high = "document.documentElement.scrollHeight > 2 * innerHeight";
+    page.until("the page is as high as the chat", is_high);
+    for place in ["@composer", "@chats", "@answer .copy-code", "@answer .tools", "@model"] {
+        page.hides(place);
+    }
+    page.shows("@answer .text table");
+    page.shows("@user .bubble");
+}
+
+#[test]
 fn turns_are_24_px_apart_and_a_question_has_its_tools_beside_it() {
     let (_hobd, page) = start(Look::default());
     let gaps = page.script(
