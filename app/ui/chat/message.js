@@ -223,7 +223,7 @@ export function Live({ live: { isStopping, answer } }) {
     <article class="message assistant live" data-test="live">
       <h2 class="hidden-text">${t("message.hob")}</h2>
       ${(hasBegun || text || reasoning) && html`
-        <${AnswerParts} text=${text} reasoning=${reasoning} calls=${calls} />`}
+        <${AnswerParts} text=${text} reasoning=${reasoning} calls=${calls} isReasoning=${!text && !calls.length} />`}
       ${hasBegun
         ? html`
           <span class="cursor" aria-hidden="true"></span>
@@ -251,10 +251,13 @@ function SentDocuments({ message }) {
     </div>`;
 }
 
-function AnswerParts({ text, reasoning, calls, isOver }) {
+/** `isReasoning`: nothing else has come so far, so that it is what there is to read. */
+function AnswerParts({ text, reasoning, calls, isOver, isReasoning }) {
   return html`
     ${reasoning && html`
-      <${Fold} title=${t("message.reasoning")} test="reasoning"><div dir="auto">${reasoning}</div><//>`}
+      <${Fold} title=${t("message.reasoning")} isOpen=${isReasoning} test="reasoning">
+        <div dir="auto">${reasoning}</div>
+      <//>`}
     <${AnswerText} text=${text} isOver=${isOver} />
     ${(calls ?? []).map((call) => html`
       <${Fold} title=${t("message.call", call.function)} test="tool-call">
@@ -262,9 +265,10 @@ function AnswerParts({ text, reasoning, calls, isOver }) {
       <//>`)}`;
 }
 
-function Fold({ title, test, children }) {
+/** `isOpen` opens and closes it when it changes; in between, the user does. */
+function Fold({ title, isOpen, test, children }) {
   return html`
-    <details class="fold" data-test=${test}>
+    <details class="fold" open=${isOpen} data-test=${test}>
       <summary>${title}</summary>
       ${children}
     </details>`;

@@ -174,6 +174,20 @@ fn reasoning_and_calls_of_tools_are_folded() {
 }
 
 #[test]
+fn reasoning_is_shown_until_the_answer_itself_begins() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    let (thought, rest) = ("hm ".repeat(40), " and so on".repeat(20));
+    page.send(&format!("Say this slowly: <think>{thought}</think>It is four{rest}"));
+    page.until("it can be read", "seen(one('@live @reasoning div'))");
+    page.reads("@live @reasoning", "hm hm");
+    page.reads("@live .text", "It is four");
+    page.until("it is folded", "one('@reasoning')?.open === false");
+    page.answered(1);
+    assert_eq!(page.script("return one('@answer @reasoning').open"), false);
+}
+
+#[test]
 fn an_answer_cut_off_at_the_token_limit_says_so() {
     let hobd = Hobd::start(Model::Fake);
     hobd.client.post(
