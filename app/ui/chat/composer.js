@@ -4,6 +4,8 @@ import {
   html,
   importModule,
   isComposing,
+  isOnTouchScreen,
+  isSending,
   lazy,
   t,
   useEffect,
@@ -60,7 +62,7 @@ export function Composer({ conversation }) {
       event.preventDefault();
       return;
     }
-    if (event.key !== "Enter" || event.shiftKey) return;
+    if (!isSending(event)) return;
     event.preventDefault();
     if (inTheWay()) wait();
     else sendDraft();
@@ -74,6 +76,8 @@ export function Composer({ conversation }) {
     conversation.write(event.target.value);
     prewarmChat();
   };
+  const hintOfKeys = isOnTouchScreen() ? null : "composer.hint";
+  const hint = isSpeaking ? "talk.recording" : waitsFor ? `composer.after.${waitsFor}` : hintOfKeys;
   const action = live ? "stop" : "send";
   const label = t(live?.isStopping ? "reading.stopping" : `composer.${action}`);
   return html`
@@ -124,7 +128,7 @@ export function Composer({ conversation }) {
           <${SamplingChoice} conversation=${conversation} />
           <span class="grow"></span>
           <span role="status" data-test="composer-hint">
-            ${t(isSpeaking ? "talk.recording" : waitsFor ? `composer.after.${waitsFor}` : "composer.hint")}
+            ${hint && t(hint)}
           </span>
         </div>
       </div>

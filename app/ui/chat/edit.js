@@ -1,6 +1,6 @@
 // The text of a message while it is edited.
 
-import { html, isComposing, t, useLayoutEffect, useRef } from "/lib.js";
+import { html, isComposing, isSending, t, useLayoutEffect, useRef } from "/lib.js";
 import { Button, fitToText } from "/parts.js";
 
 /** `name`: of the field; `save`: of its button. */
@@ -20,7 +20,7 @@ export function Edit({ text, name, save, onSave, onCancel }) {
   const handleKey = (event) => {
     if (isComposing(event)) return;
     if (event.key === "Escape") onCancel();
-    else if (event.key === "Enter" && !event.shiftKey) keep(event);
+    else if (isSending(event)) keep(event);
     else return;
     event.stopPropagation();
   };

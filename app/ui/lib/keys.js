@@ -31,6 +31,15 @@ const labels = (keys) => keys.split("+").map((key) => LABELS[key] ?? key);
 /** Whether an input method takes the key. WebKit reports the key that ends a composition after it, as code 229. */
 export const isComposing = (event) => event.isComposing || event.keyCode === 229;
 
+const isTouched = matchMedia("(hover: none) and (pointer: coarse)");
+
+/** Whether the user writes on the screen: its keyboard covers half of it, and has no Shift+Enter. */
+export const isOnTouchScreen = () => isTouched.matches;
+
+/** Whether a key in a field of several lines ends the writing. On a touch screen, Enter alone begins a line. */
+export const isSending = ({ key, shiftKey, ctrlKey, metaKey }) =>
+  key === "Enter" && !shiftKey && (ctrlKey || metaKey || !isOnTouchScreen());
+
 document.addEventListener("keydown", (event) => {
   if (isComposing(event) || event.defaultPrevented) return;
   const isTyping = event.target.closest?.("input, textarea, select, [contenteditable]");

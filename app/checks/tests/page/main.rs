@@ -48,6 +48,7 @@ mod size;
 mod surviving;
 mod talking;
 mod toasts;
+mod touch;
 mod trash;
 mod typing;
 mod units;

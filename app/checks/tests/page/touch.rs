@@ -1,0 +1,40 @@
+//! The page on a touch screen, such as that of a phone.
+
+use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
+
+#[test]
+fn enter_begins_a_line_and_the_button_sends() {
+    let (_hobd, page) = start();
+    page.focus("@composer");
+    page.write("Say this: one");
+    page.press("Enter");
+    page.write("two");
+    assert_eq!(page.script("return one('@composer').value"), "Say this: one\ntwo");
+    assert_eq!(page.texts("@composer-hint"), [""], "its keyboard has no Shift+Enter");
+    page.click("@send");
+    page.answered(1);
+
+    page.tool("@user", "Edit");
+    page.shows(".edit textarea");
+    page.press("Enter");
+    page.write("three");
+    page.press("Control+Enter");
+    page.reads("@user @siblings", "2/2");
+    page.answered(1);
+    assert_eq!(page.last_answer(), "one two three");
+}
+
+fn start() -> (Hobd, Page) {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.cdp(
+        "Emulation.setDeviceMetricsOverride",
+        &json!({"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": true}),
+    );
+    page.cdp("Emulation.setTouchEmulationEnabled", &json!({"enabled": true}));
+    page.go(&format!("{}/?#/", hobd.origin()));
+    page.shows("@composer");
+    page.until("it is a touch screen", "matchMedia('(hover: none) and (pointer: coarse)').matches");
+    (hobd, page)
+}
