@@ -31,8 +31,10 @@ export function Composer({ conversation }) {
   const { attachments } = conversation;
   useStore(attachments.store, ({ items }) => items);
   const isSpeaking = spoken !== null;
-  // A layout effect: the next key must already go into the field.
-  useLayoutEffect(() => field.current.focus({ preventScroll: true }), []);
+  // A layout effect: the next key must already go into the field. The keyboard of a touch screen would hide the chat.
+  useLayoutEffect(() => {
+    if (!isOnTouchScreen()) field.current.focus({ preventScroll: true });
+  }, []);
   useLayoutEffect(() => fitToText(field.current), [draft, spoken]);
   const isKnown = useStore(chats, () => Boolean(chatOf(conversation.id)));
   const prewarmChat = () => {
@@ -44,7 +46,7 @@ export function Composer({ conversation }) {
   }, [conversation]);
   // When the page opens with a chat, the field has the focus before the list is loaded.
   useEffect(() => {
-    if (document.activeElement === field.current) prewarmChat();
+    if (document.activeElement === field.current || isOnTouchScreen()) prewarmChat();
   }, [isKnown]);
   const templateKeys = useRef(null);
   const [areTemplatesClosed, setTemplatesClosed] = useState(false);

@@ -25,6 +25,19 @@ fn enter_begins_a_line_and_the_button_sends() {
     assert_eq!(page.last_answer(), "one two three");
 }
 
+#[test]
+fn opening_a_chat_opens_no_keyboard_and_no_field_is_zoomed_into() {
+    let (hobd, page) = start();
+    hobd.client.say("apples", "Say this: apples");
+    page.go(&format!("{}/?#/chat/apples", hobd.origin()));
+    page.reads("@answer", "apples");
+    assert_eq!(page.script("return document.activeElement === one('@composer')"), false);
+    for field in ["@composer", "@search"] {
+        let size = format!("return parseFloat(getComputedStyle(one('{field}')).fontSize) >= 16");
+        assert_eq!(page.script(&size), true, "{field}");
+    }
+}
+
 fn start() -> (Hobd, Page) {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
