@@ -38,3 +38,27 @@ test("the list is read again when an answer has ended between two looks at the d
   await answering([after(1), after(1), after(2), after(2)], ({ lists }) => seen.push(lists));
   equal(seen, [0, 0, 1, 1]);
 });
+
+test("a status that was asked for earlier replaces no later one, and neither does its failure", async () => {
+  const real = globalThis.fetch;
+  const requests = [];
+  globalThis.fetch = (path) =>
+    path === "/v1/status"
+      ? new Promise((resolve, reject) => requests.push({ resolve, reject }))
+      : Promise.resolve(Response.json({ data: [] }));
+  const answer = (index, turns) =>
+    requests[index].resolve(Response.json({ pid: 1, counters: { turns }, parked: [], slots: [] }));
+  try {
+    const [first, second, third] = [refreshStatus(), refreshStatus(), refreshStatus()];
+    answer(2, 3);
+    await third;
+    answer(1, 2);
+    requests[0].reject(new TypeError("it is away"));
+    await Promise.all([first, second]);
+    equal([status.get().now.counters.turns, status.get().error], [3, null]);
+  } finally {
+    globalThis.fetch = real;
+    status.set({ now: null, error: null, restarts: 0 });
+    chats.set({ all: [], loaded: false });
+  }
+});

@@ -71,10 +71,17 @@ export function upsertChat(chat) {
 /** Ids that the status has named so far; not all of them are in the list. */
 const seenIds = new Set();
 
+/** How many statuses were asked for, and which of them is shown. */
+let statusAsked = 0;
+let statusShown = 0;
+
 /** Reads the status and updates each chat's place from it. */
 export async function refreshStatus() {
+  const mine = ++statusAsked;
   try {
     const now = await api.get("/v1/status");
+    if (mine < statusShown) return now; // A later one came first.
+    statusShown = mine;
     const { now: before, error: wasAway, restarts } = status.get();
     // It may have started again between two calls, or serve another model.
     const isOther = Boolean(before) && daemonOf(before) !== daemonOf(now);
@@ -92,7 +99,7 @@ export async function refreshStatus() {
     if (updated.some((chat, index) => chat !== all[index])) chats.set({ all: updated });
     return now;
   } catch (error) {
-    status.set({ error });
+    if (mine >= statusShown) status.set({ error });
     return undefined;
   }
 }
