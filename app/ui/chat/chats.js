@@ -181,6 +181,9 @@ export function search(query) {
   }, SEARCH_AFTER_MS);
 }
 
+/** Whether the daemon still searches the texts. */
+export const isSearching = ({ query, found }) => found === null && query.trim().length >= MIN_SEARCH_LETTERS;
+
 /** The chats that match the search: by title, then by text. */
 export function visibleChats({ all, query, found }) {
   const words = query.trim().toLowerCase();

@@ -15,7 +15,7 @@ import {
   withTexts,
 } from "/lib.js";
 import { Icon, IconButton, orToast, useNextFocus } from "/parts.js";
-import { chats, search, visibleChats } from "./chats.js";
+import { chats, isSearching, search, visibleChats } from "./chats.js";
 import { newConversation } from "./conversation.js";
 import { List } from "./list.js";
 import { picked } from "./picked.js";
@@ -42,7 +42,7 @@ export function Chats() {
       <${Search} query=${state.query} />
     </div>
     ${isPicking && bar && html`<${bar.PickedBar} list=${list} />`}
-    ${state.loaded && !list.length
+    ${state.loaded && !list.length && !isSearching(state)
       ? html`<p class="empty grow">${t(state.query ? "chat.none-found" : "chat.none")}</p>`
       : html`<${List} key=${Boolean(state.query.trim())} list=${list} isSearch=${Boolean(state.query.trim())} />`}
     <a class="to-trash" href=${address("trash")} aria-current=${isTrash ? "page" : null} data-test="to-trash">

@@ -46,6 +46,27 @@ fn chats_are_found_by_title_and_by_text() {
     page.until("all are listed again", "all('@chat').length === 3");
 }
 
+/// Holds the searches of the daemon until `release()`.
+const HOLD_SEARCHES: &str = "
+    const answer = window.fetch;
+    window.fetch = async (path, ...rest) => {
+        if (path.includes('?q=')) await new Promise((release) => { window.release = release; });
+        return answer(path, ...rest);
+    };";
+
+#[test]
+fn nothing_is_found_once_the_daemon_has_searched() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open(&hobd);
+    page.reads("@chat", "apples");
+    page.script(HOLD_SEARCHES);
+    page.put("@search", "nothing of the sort");
+    page.until("the daemon is asked", "Boolean(window.release)");
+    assert_eq!(page.count(".side .empty"), 0);
+    page.script("window.release()");
+    page.reads(".side", "Nothing found");
+}
+
 #[test]
 fn a_search_takes_no_more_letters_than_the_daemon_searches_for() {
     let hobd = Hobd::with_chats(&["apples"]);
