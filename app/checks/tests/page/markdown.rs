@@ -205,6 +205,19 @@ fn a_formula_becomes_mathml_and_its_converter_is_loaded_with_it() {
 }
 
 #[test]
+fn a_long_formula_within_a_line_of_a_narrow_window_scrolls() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open_as(&hobd, Look { width: 420, height: 800, ..Look::default() });
+    page.ask(&format!("Say this: A short $x$ here.\n\nAnd so $a{}$.", " + a".repeat(60)));
+    page.until("both are drawn", "all('@answer math').length === 2");
+    let fits = "const [short, long] = all('@answer .formula');
+        const line = short.closest('p').getBoundingClientRect().height;
+        return [long.scrollWidth > long.clientWidth, short.scrollWidth > short.clientWidth, line < 32,
+            long.getBoundingClientRect().right <= one('@talk').getBoundingClientRect().right]";
+    assert_eq!(page.script(fits), json!([true, false, true, true]));
+}
+
+#[test]
 fn rich_answers_pass_axe_in_both_themes() {
     for dark in [false, true] {
         let hobd = Hobd::start(Model::Fake);
