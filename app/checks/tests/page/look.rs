@@ -53,6 +53,16 @@ fn headings_text_code_and_notes_have_their_sizes() {
 }
 
 #[test]
+fn text_has_the_size_that_the_browser_is_set_to() {
+    let (_hobd, page) = start(Look::default());
+    page.cdp("Page.setFontSizes", &json!({"fontSizes": {"standard": 24}}));
+    let size = "parseFloat(getComputedStyle(document.documentElement).fontSize)";
+    page.until("the page follows", &format!("Math.abs({size} - 22.5) < 0.01"));
+    let got = pixels(&page, "@answer .text p", "fontSize");
+    assert!((got - 24.0).abs() < 0.06, "{got} px");
+}
+
+#[test]
 fn a_chat_is_printed_whole_and_without_its_controls() {
     let (_hobd, page) = start(Look { height: 300, ..Look::default() });
     page.cdp("Emulation.setEmulatedMedia", &json!({"media": "print"}));
