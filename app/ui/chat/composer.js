@@ -18,6 +18,7 @@ import {
 import { Button, fitToText, Icon } from "/parts.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { chatOf, chats, prewarm } from "./chats.js";
+import { scrollsChat } from "./paging.js";
 import { PushToTalk } from "./push-to-talk.js";
 import { kvFields } from "./request.js";
 import { SamplingChoice } from "./sampling-choice.js";
@@ -60,7 +61,7 @@ export function Composer({ conversation }) {
   const waitsFor = waits && inTheWay();
   const handleKey = (event) => {
     if (isComposing(event)) return;
-    if (templateKeys.current?.(event)) {
+    if (templateKeys.current?.(event) || scrollsChat(event)) {
       event.preventDefault();
       return;
     }

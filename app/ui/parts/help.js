@@ -10,6 +10,7 @@ export function Help({ onClose }) {
         ${bound().map(({ keys, name }) => html`<${Shortcut} name=${name} keys=${keys} />`)}
         <${Shortcut} name="keys.send" keys=${["Enter"]} />
         <${Shortcut} name="keys.line" keys=${["Shift", "Enter"]} />
+        <${Shortcut} name="keys.scroll" keys=${["PageUp", "PageDown"]} />
       </dl>
     <//>`;
 }

@@ -70,6 +70,33 @@ fn a_small_step_up_stops_following_an_answer() {
     page.shows("@interrupted");
 }
 
+#[test]
+fn the_page_keys_scroll_the_chat_while_the_composer_has_the_focus() {
+    let (_hobd, page) = start();
+    page.focus("@composer");
+    page.write("a word");
+    page.press("PageUp");
+    page.shows(".to-end");
+    page.press("PageUp");
+    let is_above =
+        "(talk => talk.scrollHeight - talk.scrollTop > 2 * talk.clientHeight)(one('@talk'))";
+    page.until("it is a window above the end", is_above);
+    assert_eq!(page.focused().1, "Message");
+    for _ in 0..3 {
+        page.press("PageDown");
+    }
+    page.until("the end is shown", "!one('.to-end')");
+    assert_eq!(page.script("return one('@composer').value"), "a word");
+
+    // A text that is higher than its field keeps the keys.
+    page.put("@composer", &"one more line\n".repeat(60));
+    page.press("PageUp");
+    page.until(
+        "the chat is at its end",
+        "(talk => talk.scrollHeight - talk.scrollTop - talk.clientHeight < 1)(one('@talk'))",
+    );
+}
+
 /// How many pixels are below what is shown.
 fn rest(page: &Page) -> Value {
     page.script(
