@@ -199,7 +199,7 @@ function Row(props) {
       >
         <${Sign} ...${props} />
         <span class="chat-text">
-          <span class="chat-title" dir="auto">
+          <span class="chat-title" dir="auto" title=${title}>
             ${chat.pinned && html`
               <${Icon} name="pin" /><span class="hidden-text">${t("chat.pinned")}</span>`}
             ${chat.private && html`

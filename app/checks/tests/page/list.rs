@@ -29,6 +29,19 @@ fn chats_are_grouped_by_the_day_of_their_last_use() {
 }
 
 #[test]
+fn a_title_that_is_cut_can_be_read_whole() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let title = ["long"; 30].join(" ");
+    hobd.client.rename("apples", &title);
+    let page = Page::open(&hobd);
+    page.reads("@chat", "long long");
+    let cut = "const {scrollWidth, clientWidth} = one('@chat .chat-title');
+        return scrollWidth > clientWidth";
+    assert_eq!(page.script(cut), true);
+    assert_eq!(page.script("return one('@chat .chat-title').title"), title);
+}
+
+#[test]
 fn the_list_is_one_tab_stop_and_arrow_keys_reach_every_chat() {
     let hobd = Hobd::start(Model::Fake);
     for n in 0..60 {
