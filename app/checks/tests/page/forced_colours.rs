@@ -34,6 +34,8 @@ fn what_is_current_and_where_a_message_ends_is_drawn_as_a_line() {
     drawn("@toast", "borderTopStyle", "solid");
     drawn("@user .bubble", "borderTopStyle", "solid");
     drawn(".chat-row.current", "outlineStyle", "solid");
+    page.focus("@composer");
+    drawn(".composer-box", "outlineStyle", "solid");
     page.open_page("memory");
     drawn("@to-memory", "textDecorationLine", "underline");
     drawn("@to-models", "textDecorationLine", "none");
