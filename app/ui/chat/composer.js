@@ -15,7 +15,7 @@ import {
   useStore,
   withTexts,
 } from "/lib.js";
-import { Button, fitToText, Icon } from "/parts.js";
+import { Button, Icon, useFitToText } from "/parts.js";
 import { Attach, AttachedDocuments, takePaste } from "./attached.js";
 import { chatOf, chats, prewarm } from "./chats.js";
 import { scrollsChat } from "./paging.js";
@@ -36,7 +36,7 @@ export function Composer({ conversation }) {
   useLayoutEffect(() => {
     if (!isOnTouchScreen()) field.current.focus({ preventScroll: true });
   }, []);
-  useLayoutEffect(() => fitToText(field.current), [draft, spoken]);
+  useFitToText(field, [draft, spoken]);
   const isKnown = useStore(chats, () => Boolean(chatOf(conversation.id)));
   const prewarmChat = () => {
     if (isKnown) prewarm(conversation.id, kvFields(conversation.store.get()));

@@ -1,14 +1,14 @@
 // The text of a message while it is edited.
 
 import { html, isComposing, isSending, t, useLayoutEffect, useRef } from "/lib.js";
-import { Button, fitToText } from "/parts.js";
+import { Button, fitToText, useFitToText } from "/parts.js";
 
 /** `name`: of the field; `save`: of its button. */
 export function Edit({ text, name, save, onSave, onCancel }) {
   const field = useRef();
+  useFitToText(field, []);
   // A layout effect: the next key must already go into the field.
   useLayoutEffect(() => {
-    fitToText(field.current);
     field.current.focus();
     field.current.setSelectionRange(text.length, text.length);
   }, []);

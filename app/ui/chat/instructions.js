@@ -1,7 +1,7 @@
 // The instructions of a chat, in place: the chat's own, and the saved ones in front of them.
 
-import { api, html, t, useLayoutEffect, useRef, useState, useStore } from "/lib.js";
-import { Button, fitToText, orToast, Select, toast } from "/parts.js";
+import { api, html, t, useRef, useState, useStore } from "/lib.js";
+import { Button, orToast, Select, toast, useFitToText } from "/parts.js";
 import { usePanel } from "/parts/panel.js";
 import { status } from "./chats.js";
 import { visiblePath } from "./conversation.js";
@@ -16,7 +16,7 @@ export function Instructions({ conversation, state, title, onClose }) {
   const [text, setText] = useState(unsaved.get(conversation) ?? before);
   const field = useRef();
   const panel = usePanel(onClose);
-  useLayoutEffect(() => fitToText(field.current), [text]);
+  useFitToText(field, [text]);
   const isChanged = text.trim() !== before.trim();
   const write = ({ target }) => {
     unsaved.set(conversation, target.value);

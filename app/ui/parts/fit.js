@@ -1,4 +1,8 @@
-/** Makes a field as high as its text; the style bounds it. The page never becomes shorter meanwhile: it would scroll. */
+// Fields that are as high as their text.
+
+import { useLayoutEffect } from "/lib.js";
+
+/** Makes a field as high as its text; the style bounds it. Meanwhile the page becomes no shorter: it would scroll. */
 export function fitToText(field) {
   const { style } = field;
   style.marginBottom = style.height;
@@ -6,4 +10,14 @@ export function fitToText(field) {
   const border = field.offsetHeight - field.clientHeight;
   style.height = `${field.scrollHeight + border}px`;
   style.marginBottom = "";
+}
+
+/** A hook: does so when one of `texts` has changed, and when the window has. */
+export function useFitToText(field, texts) {
+  useLayoutEffect(() => fitToText(field.current), texts);
+  useLayoutEffect(() => {
+    const fit = () => fitToText(field.current);
+    window.addEventListener("resize", fit);
+    return () => window.removeEventListener("resize", fit);
+  }, []);
 }

@@ -120,6 +120,23 @@ fn menus_and_errors_with_one_long_word_fit() {
 }
 
 #[test]
+fn a_message_is_seen_whole_when_the_window_becomes_narrow() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.put("@composer", &"many words ".repeat(20));
+    let before = page.script("return one('@composer').clientHeight");
+    page.show(Look { width: 400, height: 800, ..Look::default() });
+    page.until(
+        "the field is higher, and as high as its text",
+        &format!(
+            "(field => field.clientHeight > {before} && field.scrollHeight <= field.clientHeight + 1)(
+                 one('@composer'))"
+        ),
+    );
+}
+
+#[test]
 fn a_menu_in_a_low_window_stays_within_it() {
     let (_hobd, page) = Page::with_answers(&["apples"]);
     // 1280 x 720 at 300 %.
