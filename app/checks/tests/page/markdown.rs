@@ -176,6 +176,17 @@ fn the_bar_of_long_code_stays_in_sight() {
 }
 
 #[test]
+fn code_with_the_focus_has_its_ring_within_it() {
+    let (_hobd, page) = answered("```\nx\n```");
+    page.script("one('@answer pre').focus({ focusVisible: true })");
+    let ring = page.script(
+        "const {outlineStyle, outlineOffset} = getComputedStyle(one('@answer pre'));
+         return [outlineStyle, outlineOffset]",
+    );
+    assert_eq!(ring, json!(["solid", "-2px"]));
+}
+
+#[test]
 fn the_users_own_fenced_code_is_code() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
