@@ -5,10 +5,13 @@ import { createStore } from "./store.js";
 // Undefined in an insecure context, such as plain HTTP from another machine.
 const devices = navigator.mediaDevices;
 
+function problemOfBrowser() {
+  if (!window.isSecureContext) return "talk.insecure";
+  return window.AudioWorkletNode ? "talk.none" : "talk.old";
+}
+
 /** `problem`: the string that says why recording is impossible. */
-export const microphone = createStore({
-  problem: window.AudioWorkletNode ? "talk.none" : "talk.old",
-});
+export const microphone = createStore({ problem: problemOfBrowser() });
 
 async function detect() {
   const all = await devices.enumerateDevices();

@@ -9,6 +9,7 @@ use hob_checks::chat::slowly;
 use hob_checks::{Hobd, Model, Page};
 use hob_testkit::wait;
 use hound::{SampleFormat, WavSpec, WavWriter};
+use serde_json::json;
 
 #[test]
 fn speech_during_the_press_is_transcribed_and_sent() {
@@ -177,6 +178,23 @@ fn without_a_microphone_the_button_is_disabled_and_says_why() {
 
     page.until("it is off", is_off);
     page.until("it says so", "one('@talk-button').title.includes('No microphone')");
+}
+
+/// As a browser has it of plain HTTP from another machine.
+const INSECURE: &str = "
+    Object.defineProperty(window, 'isSecureContext', { value: false });
+    Object.defineProperty(navigator, 'mediaDevices', { value: undefined });
+    window.AudioWorkletNode = undefined;";
+
+#[test]
+fn on_a_page_without_https_the_button_says_what_helps() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": INSECURE}));
+    page.go(&hobd.origin());
+    page.until("it says so", "one('@talk-button')?.title.includes('HTTPS')");
+    assert_eq!(page.script("return one('@talk-button').getAttribute('aria-disabled')"), "true");
 }
 
 #[test]
