@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use hob_checks::chat::slowly;
-use hob_checks::{Hobd, Model, Page};
+use hob_checks::{Hobd, Look, Model, Page};
 use hob_testkit::wait;
 use serde_json::{Value, json};
 
@@ -210,6 +210,17 @@ fn a_search_opens_a_chat_at_the_message_that_it_found() {
     page.fill("@search", "lighthouse");
     page.click("@chat .chat-link");
     page.until("its branch is shown", &is_in_view("the lighthouse is open"));
+}
+
+#[test]
+fn a_message_that_was_found_is_marked_without_motion_too() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open_as(&hobd, Look { still: true, ..Look::default() });
+    page.shows("@composer");
+    page.go(&format!("{}/?#/chat/apples/1", hobd.origin()));
+    page.shows("@hit + @user");
+    let mark = page.script("return getComputedStyle(one('@hit + @user')).outlineStyle");
+    assert_eq!(mark, "solid");
 }
 
 #[test]
