@@ -32,6 +32,9 @@ fn opening_a_chat_opens_no_keyboard_and_no_field_is_zoomed_into() {
     page.go(&format!("{}/?#/chat/apples", hobd.origin()));
     page.reads("@answer", "apples");
     assert_eq!(page.script("return document.activeElement === one('@composer')"), false);
+    // The keyboard leaves the composer and the end of the chat in sight.
+    let viewport = page.script("return one('meta[name=viewport]').content");
+    assert!(viewport.as_str().unwrap().contains("interactive-widget=resizes-content"));
     for field in ["@composer", "@search"] {
         let size = format!("return parseFloat(getComputedStyle(one('{field}')).fontSize) >= 16");
         assert_eq!(page.script(&size), true, "{field}");
