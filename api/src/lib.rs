@@ -1,5 +1,5 @@
 //! JSON answers of the daemon's HTTP API as types: the daemon writes them, the command line reads
-//! them. `docs/HTTP.md` is their reference.
+//! them. `docs/HTTP.md` and the files in `docs/http/` are their reference.
 //!
 //! - The names and the order of fields are public: renaming one breaks clients.
 //! - Another version's answer is readable: a missing field has its default, an unknown one is
