@@ -153,7 +153,7 @@ impl SavedStatus {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// No conversation is pinned.
+    /// No conversation with a name is pinned.
     Free,
     /// Pinned, between turns.
     Idle,

@@ -14,8 +14,9 @@ use crate::sample::Sampling;
 /// One request to continue `prompt`.
 #[derive(Clone, Debug)]
 pub struct TurnRequest {
-    /// Owns the KV. `None`: nothing is pinned, parked or saved; cells may still be shared. Turns of
-    /// a conversation run one after the other, turns of a hint side by side.
+    /// Owns the KV. `None`: nothing is parked or saved; cells may still be shared, and where blocks have left them,
+    /// the next such turn whose prompt continues this one's finds them. Turns of a conversation run one after the
+    /// other, turns of a hint side by side.
     pub conversation: Option<ConversationId>,
     /// The whole prompt, at least one token, from position 0.
     pub prompt: Vec<Token>,

@@ -63,7 +63,7 @@ impl Worker<'_> {
             (Waiting::Preempted { turn, .. }, _) => turn.owner.clone(),
             (_, Some(hint)) if hint.is_hint() => Owner::Conversation(self.copy_for(hint, waiting)),
             (_, Some(conversation)) => Owner::Conversation(conversation.clone()),
-            (_, None) => Owner::Anonymous(ConversationId::anonymous(self.core.turns)),
+            (_, None) => Owner::Anonymous(self.anonymous_id(waiting)),
         }
     }
 
@@ -133,6 +133,12 @@ impl Worker<'_> {
             }
             Pin::Full => return None,
             Pin::Taken(slot) => slot.0 as usize,
+            Pin::Parks { slot, conversation } if conversation.is_anonymous() => {
+                let slot = slot.0 as usize;
+                self.log_eviction(slot, 0, EvictionReason::Slot);
+                self.drop_anonymous(slot);
+                slot
+            }
             Pin::Parks { slot, .. } => {
                 let slot = slot.0 as usize;
                 self.core.counters.parked += 1;
@@ -365,18 +371,8 @@ impl Worker<'_> {
             self.learn_words(index);
         }
         self.is_unread(index, turn.generated);
-        let slot = &mut self.slots[index];
-        if let Owner::Anonymous(id) = &turn.owner {
-            slot.tail.clear();
-            slot.owner = None; // Its cells stay, for other slots to share.
-            self.open_changed = true;
-            self.registry.unpin(id);
-            if turn.request.keep.in_memory == Some(true) || turn.has_left {
-                self.vacate(index);
-            }
-            if turn.has_left {
-                self.core.tiers.forget_anonymous(id);
-            }
+        if turn.owner.conversation().is_none() {
+            self.end_anonymous(index, &turn);
         }
     }
 

@@ -3,7 +3,7 @@
 //! - A block leaves once its bytes are in the tiers. Its tokens stay in the timeline, so positions stay
 //!   what they are. What is computed meanwhile does not attend to it, see [`hob_slots::lineage`].
 //! - While too much waits for the disk, no block leaves that the disk does not have. Nor does one that has to stay in
-//!   memory while such blocks use up its budget.
+//!   memory while such blocks of running turns and of private conversations use up its budget.
 //! - A block that is away and that the tiers have lost is computed again at the conversation's next turn.
 //! - `recall` brings blocks back; `notes` says what of them stays where they do not come back.
 
@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use hob_slots::away::{BlockFacts, Demand, Limits, Protection, candidates, leaving};
+use hob_slots::format::Object;
 use hob_slots::{Block, BlockId};
 use tracing::debug;
 
@@ -170,17 +171,30 @@ impl Worker<'_> {
     /// Keeps the block in memory until it comes back or its conversation leaves the slot.
     fn hold_block(&mut self, index: usize, block: &Block) -> bool {
         let Some(object) = self.object_of(index, block) else { return false };
-        let usage = self.usage(index);
+        let mut is_held = self.hold_object(index, block, &object);
+        // An idle anonymous conversation holds memory, too, and gives way.
+        while !is_held && self.drop_idle_anonymous() {
+            is_held = self.hold_object(index, block, &object);
+        }
         let slot = &mut self.slots[index];
-        let conversation = slot.owner.as_ref().expect("its turn has an owner").id();
-        let (id, after) = (block.id, block.before());
-        let is_held = self.core.tiers.hold(Exported { conversation, id, after, object, usage });
         if is_held {
             slot.held_blocks.push(block.id);
         } else if let Some(turn) = &mut slot.turn {
             turn.lacks_memory = true;
         }
         is_held
+    }
+
+    /// Returns `false` where memory has no room for it.
+    fn hold_object(&self, index: usize, block: &Block, object: &Object) -> bool {
+        let owner = self.slots[index].owner.as_ref();
+        self.core.tiers.hold(Exported {
+            conversation: owner.expect("its turn has an owner").id(),
+            id: block.id,
+            after: block.before(),
+            object: object.clone(),
+            usage: self.usage(index),
+        })
     }
 
     /// Releases the held blocks that are no longer part of the slot's timeline.

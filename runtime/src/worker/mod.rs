@@ -9,6 +9,7 @@
 //!
 //! - `slot`: a sequence; `running`: the turn that runs in it; `waiting`: one in the queue
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
+//! - `anonymous`: conversations without a name that have outgrown their cells
 //! - `background`: prewarms and speculative prefills, and how they yield
 //! - `restore`: fetches saved KV, and waits for it; `import`: puts it into cells
 //! - `progress`, `progress_log`: reports of how far a prompt is
@@ -38,6 +39,7 @@
 
 mod adapters;
 mod admit;
+mod anonymous;
 mod away;
 mod background;
 mod beside;
@@ -440,6 +442,7 @@ impl<'b> Worker<'b> {
             self.save_all_and_flush(index);
             self.release_blocks(index); // The tiers outlive the slots, which alone know what they hold.
             self.log_eviction(index, 0, EvictionReason::Unloaded);
+            self.drop_anonymous(index);
         }
         self.core.pulse.begin(Activity::Flushing);
         self.core.flush();

@@ -18,7 +18,7 @@ use crate::turn::{FinishReason, TurnError};
 
 impl Worker<'_> {
     /// Takes an idle conversation, or all idle copies of a hint, out of the slots; the next turn
-    /// restores it.
+    /// restores it. Nothing stays of an anonymous one.
     pub(super) fn park_all(&mut self, conversation: &ConversationId, why: EvictionReason) {
         let copies: Vec<_> = self.registry.copies(conversation).map(|(id, _)| id.clone()).collect();
         for copy in copies {
@@ -38,6 +38,9 @@ impl Worker<'_> {
             self.renew_if_it_expires(conversation);
         }
         self.log_eviction(index, 0, why);
+        if conversation.is_anonymous() {
+            return self.drop_anonymous(index);
+        }
         self.registry.unpin(conversation);
         self.vacate(index);
     }
@@ -74,6 +77,8 @@ impl Worker<'_> {
             self.registry.unpin(conversation);
             self.vacate(index);
         }
+        // An idle anonymous one may refer to its objects, which would stay on disk.
+        while self.drop_idle_anonymous() {}
         if let Some(drafter) = &mut self.drafter {
             drafter.forget(conversation);
         }
@@ -105,8 +110,8 @@ impl Worker<'_> {
         running
     }
 
-    /// Evicts one slot without a turn, other than `spared`: an unowned one first, then the longest
-    /// idle. Returns whether there was one.
+    /// Evicts one slot without a turn, other than `spared`: an unowned one first, then an anonymous
+    /// conversation, then the longest idle. Returns whether there was one.
     pub(super) fn evict_idle(&mut self, spared: Option<usize>) -> bool {
         let holds = |index: &usize| {
             let slot = &self.slots[*index];
@@ -126,7 +131,7 @@ impl Worker<'_> {
             slot.is_some_and(|slot| candidates.contains(&(slot.0 as usize)))
         });
         let Some(conversation) = longest else { return false };
-        self.core.counters.parked += 1;
+        self.core.counters.parked += u64::from(!conversation.is_anonymous());
         self.park(&conversation, EvictionReason::Room);
         true
     }

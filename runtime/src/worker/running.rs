@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::time::Instant;
 
 use hob_slots::content::Import;
-use hob_slots::{ConversationId, Token, ViewRun};
+use hob_slots::format::SegmentRef;
+use hob_slots::{BLOCK_TOKENS, ConversationId, Layer, Token, ViewRun};
 
 use super::progress_log::ProgressLog;
 use crate::draft::Acceptance;
@@ -19,7 +20,8 @@ use crate::vocabulary::Vocabulary;
 #[derive(Clone, Debug)]
 pub(super) enum Owner {
     Conversation(ConversationId),
-    /// One turn without a conversation: its KV is never saved.
+    /// A turn without a conversation, and those that continue it once it has outgrown its cells: its KV is never
+    /// saved.
     Anonymous(ConversationId),
 }
 
@@ -103,6 +105,19 @@ impl Running {
     /// for its logits.
     pub fn reusable_tokens(&self) -> usize {
         self.request.prompt.len() - usize::from(!self.request.purpose.is_background())
+    }
+
+    /// The tokens with which the next prompt of its conversation begins, at least one: those of its prompt, once
+    /// that is computed, up to its last message. The start of the answer, which follows them, may be written
+    /// otherwise there.
+    pub fn said(&self) -> Option<usize> {
+        let prompt = self.started.then(|| self.report.tokens.prompt())?;
+        let is_said =
+            |last: &&SegmentRef| matches!(last.layer, Layer::User | Layer::Assistant | Layer::Tool);
+        let last = self.request.keep.segments.last().filter(is_said);
+        // Of a prompt whose last message is not known, all was said.
+        let is_near = |end: &usize| (1..=prompt).contains(end) && prompt - end <= BLOCK_TOKENS;
+        Some(last.map(|last| last.end as usize).filter(is_near).unwrap_or(prompt))
     }
 
     /// The tokens of its answer that are sampled and not in the slot's timeline.

@@ -30,6 +30,9 @@ pub(super) struct Slot {
     pub sequence: Sequence,
     /// Pinned here. The cells may outlive the pin, for other slots to share.
     pub owner: Option<Owner>,
+    /// The owner is anonymous and has outgrown its cells: a prompt continues it that begins with so many tokens
+    /// of the timeline, at least one. See `anonymous`.
+    pub goes_on_behind: Option<usize>,
     pub timeline: Timeline,
     /// The adapters that compute the timeline.
     pub adapters: Adapters,
@@ -113,6 +116,7 @@ impl Slot {
             id,
             sequence: Sequence(i32::try_from(id.0).expect("slots are few")),
             owner: None,
+            goes_on_behind: None,
             timeline: Timeline::new(fingerprint),
             adapters: Adapters::default(),
             served: 0,
@@ -181,6 +185,7 @@ impl Slot {
     /// are not the owner's to save.
     pub fn pinned_by(&mut self, owner: Owner) {
         self.owner = Some(owner);
+        self.goes_on_behind = None;
         self.saved = Saved::Recorded;
         self.ahead_from = None;
         self.moved_ahead.clear();
@@ -252,6 +257,7 @@ impl Slot {
     /// Frees the slot, whose cells were dropped.
     pub fn unpinned(&mut self) {
         self.owner = None;
+        self.goes_on_behind = None;
         self.saved = Saved::Recorded;
         self.tail.clear();
         self.reads_ahead = None;
@@ -339,7 +345,7 @@ impl Slot {
             Some(Phase::Restoring(_)) => SlotState::Restoring,
             Some(Phase::Prefill) => SlotState::Prefill,
             Some(Phase::Decoding(_)) => SlotState::Decoding,
-            None if self.owner.is_some() => SlotState::Idle,
+            None if self.conversation().is_some() => SlotState::Idle,
             None => SlotState::Free,
         }
     }
@@ -407,7 +413,7 @@ impl Slot {
         matches!(self.saved, Saved::Stale { .. }) && self.is_savable() && self.turn.is_none()
     }
 
-    /// The conversation that is pinned here; `None` for an anonymous turn.
+    /// The conversation that is pinned here; `None` for an anonymous one.
     pub fn conversation(&self) -> Option<&ConversationId> {
         self.owner.as_ref()?.conversation()
     }

@@ -30,12 +30,13 @@ impl Worker<'_> {
         }
     }
 
-    /// What an anonymous turn has left in the cells of a slot: nothing while a turn runs there, or if it must not
-    /// reach the disk.
+    /// What an anonymous turn has left in the cells of a slot: nothing while a turn runs there, if it has outgrown
+    /// them, or if it must not reach the disk.
     pub(super) fn unnamed_tokens(&self, id: SlotId) -> Vec<Token> {
         let mut slots = self.slots.iter().take(self.core.options.slots);
         let slot = slots.find(|slot| slot.id == id);
-        let slot = slot.filter(|slot| slot.state() == SlotState::Free && !slot.in_memory);
+        let slot = slot.filter(|slot| slot.state() == SlotState::Free && slot.owner.is_none());
+        let slot = slot.filter(|slot| !slot.in_memory);
         slot.map_or(Vec::new(), |slot| slot.timeline.tokens().to_vec())
     }
 }

@@ -381,6 +381,7 @@ impl Worker<'_> {
         }
         self.log_eviction(index, 0, EvictionReason::Failed);
         self.clear(index);
+        self.drop_anonymous(index);
     }
 }
 

@@ -185,7 +185,7 @@ fn an_expired_conversation_leaves_memory_too_and_an_open_one_stays() {
 }
 
 #[test]
-fn an_anonymous_turn_whose_blocks_left_collects_nothing_on_disk() {
+fn a_private_anonymous_turn_whose_blocks_left_collects_nothing_on_disk() {
     let model = fake();
     let mut disk = OnDisk::new(&model);
     ask(&disk.engine, request("lost", &tokens(&model, &user(&"a lost story ".repeat(20))), 20));
@@ -197,7 +197,8 @@ fn an_anonymous_turn_whose_blocks_left_collects_nothing_on_disk() {
     let unreferenced = files(disk.path(), &["kv"]);
     assert!(unreferenced > 0);
     let prompt = tokens(&model, &user(&"something else ".repeat(60)));
-    let anonymous = TurnRequest { budget: Some(400), ..TurnRequest::answer(None, prompt, 5) };
+    let keep = Retention { in_memory: Some(true), ..Retention::default() };
+    let anonymous = TurnRequest { budget: Some(400), keep, ..TurnRequest::answer(None, prompt, 5) };
     let answer = ask(&disk.engine, anonymous);
     assert!(!answer.moved.is_empty(), "blocks of it have left");
     settle(&disk.engine);

@@ -6,6 +6,7 @@ mod support;
 
 mod adapters;
 mod admission;
+mod anonymous;
 mod beside;
 mod branches;
 mod budgets;

@@ -94,6 +94,11 @@ impl ConversationId {
         Self(format!("\0{number}"))
     }
 
+    /// Whether it is the id of a turn without a conversation.
+    pub fn is_anonymous(&self) -> bool {
+        self.0.starts_with('\0')
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -224,6 +229,7 @@ mod tests {
     fn an_anonymous_id_cannot_be_parsed() {
         let nameless = ConversationId::anonymous(7);
         assert_ne!(nameless, ConversationId::anonymous(8));
+        assert!(nameless.is_anonymous() && !id("7").is_anonymous());
         assert_eq!(ConversationId::new(nameless.as_str()), Err(ParseIdError::Control { at: 0 }));
     }
 

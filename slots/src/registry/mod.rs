@@ -8,7 +8,7 @@
 //!   that the conversation's key derives, else the lowest.
 //! - Shared prefixes have slots of their own behind the others, so conversations and prefixes never
 //!   displace each other.
-//! - The least recently used conversation is parked first. The order of calls counts, so a clock
+//! - The least recently used conversation is parked first, after the anonymous ones. The order of calls counts, so a clock
 //!   that steps back changes no choice.
 
 use std::collections::BTreeMap;
@@ -164,11 +164,13 @@ impl Registry {
         slots.filter_map(|(held, n)| held.as_ref().map(|conversation| (SlotId(n), conversation)))
     }
 
-    /// Pinned conversations without a turn and the time since their last use, least recently used
-    /// first; prefixes after them.
+    /// Pinned conversations without a turn and the time since their last use: anonymous ones, then the
+    /// others, then prefixes; of each, the least recently used first.
     pub fn idle(&self, now: Timestamp) -> impl Iterator<Item = (&ConversationId, Duration)> {
         let mut idle: Vec<_> = self.without_turn().collect();
-        idle.sort_by_key(|(_, pinned)| (index(pinned.slot) >= self.n_slots, pinned.last_use));
+        idle.sort_by_key(|(id, pinned)| {
+            (index(pinned.slot) >= self.n_slots, !id.is_anonymous(), pinned.last_use)
+        });
         idle.into_iter().map(move |(id, pinned)| (id, pinned.used_at.age(now)))
     }
 
@@ -178,7 +180,8 @@ impl Registry {
 
     fn longest_idle(&self, area: Range<usize>) -> Option<&ConversationId> {
         let here = self.without_turn().filter(|(_, pinned)| area.contains(&index(pinned.slot)));
-        here.min_by_key(|(_, pinned)| pinned.last_use).map(|(id, _)| id)
+        let longest = here.min_by_key(|(id, pinned)| (!id.is_anonymous(), pinned.last_use));
+        longest.map(|(id, _)| id)
     }
 
     fn free_slot_for(&self, area: Range<usize>, conversation: &ConversationId) -> Option<SlotId> {

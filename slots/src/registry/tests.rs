@@ -113,6 +113,18 @@ fn the_longest_idle_conversation_is_parked() {
 }
 
 #[test]
+fn an_anonymous_conversation_gives_way_before_a_named_one() {
+    let mut world = World::new(3);
+    world.speak("first");
+    let nameless = ConversationId::anonymous(1);
+    let slot = slot_of(&world.registry.pin(&nameless, world.now));
+    world.speak("third");
+    let idle: Vec<_> = world.registry.idle(world.now).map(|(id, _)| id.clone()).collect();
+    assert_eq!(idle, [nameless.clone(), id("first"), id("third")]);
+    assert_eq!(world.pin("fourth"), Pin::Parks { slot, conversation: nameless });
+}
+
+#[test]
 fn a_new_turn_makes_a_conversation_the_most_recently_used() {
     let mut world = World::new(2);
     world.speak("first");
