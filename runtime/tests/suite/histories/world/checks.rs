@@ -26,6 +26,9 @@ impl World {
             Err(error) => panic!("{error}"),
         };
         self.compare(chat, number, &request, &answer);
+        if request.conversation.is_none() {
+            self.nameless.timeline.clone_from(&answer.timeline);
+        }
         if let Some(chat) = chat {
             let chat = &mut self.chats[chat];
             chat.timeline = answer.timeline.clone();
@@ -124,8 +127,11 @@ impl World {
         let computed_from = (!away.is_empty()).then_some(tokens.cached());
         let first = answer.moved.iter().map(|moved| moved.at).chain(computed_from).min();
         assert!(first.is_none() || self.evicts(), "{:?}", answer.moved);
-        let Some(chat) = chat else { return first.is_none() };
-        let evicted = &mut self.chats[chat].evicted;
+        let evicted = match chat {
+            Some(chat) => &mut self.chats[chat].evicted,
+            None if request.conversation.is_none() => &mut self.nameless.evicted,
+            None => return first.is_none(),
+        };
         evicted.retain(|(of, ..)| *of == 0 || *of != number);
         let mut goes_on = evicted
             .iter()

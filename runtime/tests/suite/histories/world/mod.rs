@@ -40,6 +40,7 @@ pub struct World {
     directory: TempDir,
     engine: Started,
     chats: Vec<Chat>,
+    nameless: Nameless,
     running: Vec<Running>,
     /// The cells of all conversations fit together.
     roomy: bool,
@@ -81,6 +82,16 @@ struct Chat {
     /// Turns were cancelled after `kept`: the prompt of the shortest had so many tokens. Another
     /// answer may follow them in the record.
     cancelled_at: Option<usize>,
+}
+
+/// Conversations without names.
+#[derive(Default)]
+struct Nameless {
+    /// Of their latest answer.
+    timeline: Vec<Token>,
+    /// As [`Chat::evicted`]: a prompt that begins with all of theirs may go on with them.
+    evicted: Vec<(usize, Vec<Token>, usize)>,
+    turns: usize,
 }
 
 struct Running {
@@ -183,6 +194,7 @@ impl World {
             directory,
             engine,
             chats,
+            nameless: Nameless::default(),
             running,
             roomy,
             copies: false,

@@ -23,6 +23,12 @@ impl World {
             prompt = tokens(&self.model, &text);
         }
         let owner = (!self.random.one_in(6)).then_some(chat);
+        if owner.is_none() && self.random.one_in(2) {
+            let next = then(&self.model, &self.nameless.timeline, "and then?");
+            if next.len() <= self.longest_prompt(chat) {
+                prompt = next;
+            }
+        }
         // Of another chat now and then: the timeline begins anew, and the chat's own is a branch.
         let adapters = if self.roomy && !self.random.one_in(8) {
             self.adapters_of(chat)
@@ -88,7 +94,8 @@ impl World {
 
     pub(super) fn submit_as(&mut self, chat: Option<usize>, request: TurnRequest) {
         let mut kept_before = None;
-        let number = chat.map_or(0, |chat| {
+        self.nameless.turns += usize::from(chat.is_none());
+        let number = chat.map_or(self.nameless.turns, |chat| {
             let chat = &mut self.chats[chat];
             chat.prompt = request.prompt.clone();
             kept_before = chat.kept.take();
@@ -131,11 +138,18 @@ impl World {
 
     /// Blocks may leave the chat's cells in this turn, until more is known of it.
     fn may_evict(&mut self, chat: Option<usize>, number: usize, request: &TurnRequest) {
-        let Some(chat) = chat.filter(|_| self.evicts()) else { return };
         let cells = self.options.context_tokens;
         let budget = request.budget.map_or(cells, |budget| budget.min(cells));
-        if request.prompt.len() + request.max_tokens > budget / 2 {
-            self.chats[chat].evicted.push((number, request.prompt.clone(), 0));
+        if !self.evicts() || request.prompt.len() + request.max_tokens <= budget / 2 {
+            return;
+        }
+        let prompt = request.prompt.clone();
+        match chat {
+            Some(chat) => self.chats[chat].evicted.push((number, prompt, 0)),
+            None => {
+                let all_but_one = prompt.len() - 1;
+                self.nameless.evicted.push((number, prompt, all_but_one));
+            }
         }
     }
 
