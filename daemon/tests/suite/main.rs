@@ -42,6 +42,7 @@ mod guard;
 mod hostile;
 mod hostile_schemas;
 mod imports;
+mod keyless;
 mod keys;
 mod kill;
 mod labels;
