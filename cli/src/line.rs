@@ -132,9 +132,10 @@ impl Edited {
         let continued = self.continued.take();
         match line {
             Ok(line) => {
-                let line = match self.has_no_keys {
-                    true => line.replace("\\\n", "\n"),
-                    false => without_continuations(line, &continued),
+                let line = if self.has_no_keys {
+                    line.replace("\\\n", "\n")
+                } else {
+                    without_continuations(line, &continued)
                 };
                 let _ = self.editor.add_history_entry(&line); // An error: it is in memory.
                 self.save();

@@ -61,9 +61,10 @@ pub fn shared(raw: &Raw) -> Result<SharedPlace, InvalidValue> {
     let url = text(raw)?;
     if let Some(path) = url.strip_prefix("file://") {
         let path = Path::new(path);
-        return match path.is_absolute() {
-            true => Ok(SharedPlace::Directory(path.to_owned())),
-            false => Err(invalid("is not the URL of an absolute path", remedy)),
+        return if path.is_absolute() {
+            Ok(SharedPlace::Directory(path.to_owned()))
+        } else {
+            Err(invalid("is not the URL of an absolute path", remedy))
         };
     }
     let Some(place) = url.strip_prefix("s3://") else {
@@ -84,9 +85,10 @@ pub fn shared(raw: &Raw) -> Result<SharedPlace, InvalidValue> {
 pub fn endpoint(raw: &Raw) -> Result<String, InvalidValue> {
     let url = text(raw)?;
     let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    match host.is_some_and(|host| !host.trim_end_matches('/').is_empty()) {
-        true => Ok(url.trim_end_matches('/').to_owned()),
-        false => Err(invalid("is not a URL", "write one such as https://s3.example:9000")),
+    if host.is_some_and(|host| !host.trim_end_matches('/').is_empty()) {
+        Ok(url.trim_end_matches('/').to_owned())
+    } else {
+        Err(invalid("is not a URL", "write one such as https://s3.example:9000"))
     }
 }
 
@@ -307,9 +309,10 @@ pub fn list(raw: &Raw) -> Result<Vec<String>, InvalidValue> {
 /// Names of this machine. `*` would let every web site in that resolves its own name to this address.
 pub fn hosts(raw: &Raw) -> Result<Vec<String>, InvalidValue> {
     let hosts = items(raw, ',', "nas.local")?;
-    match hosts.iter().any(|host| host == "*") {
-        true => Err(invalid("has a `*`", "name each host by which clients call this machine")),
-        false => Ok(hosts),
+    if hosts.iter().any(|host| host == "*") {
+        Err(invalid("has a `*`", "name each host by which clients call this machine"))
+    } else {
+        Ok(hosts)
     }
 }
 

@@ -53,9 +53,10 @@ impl ProbeCache {
     fn load(&self) -> Probes {
         let bytes = fs::read(&self.path).unwrap_or_default();
         let probes: Probes = serde_json::from_slice(&bytes).unwrap_or_default();
-        match probes.prober == self.prober {
-            true => probes,
-            false => Probes { prober: self.prober.clone(), ..Probes::default() },
+        if probes.prober == self.prober {
+            probes
+        } else {
+            Probes { prober: self.prober.clone(), ..Probes::default() }
         }
     }
 }

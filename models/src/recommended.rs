@@ -116,9 +116,10 @@ pub fn suggestions(
 ) -> Vec<Suggestion> {
     let all = RECOMMENDED.iter().map(|model| {
         let is_smallest = model.file_name == SMOLLM2.file_name;
-        let (file_name, size_bytes) = match is_smallest {
-            true => (published.file_name, published.file_bytes),
-            false => (model.file_name, model.file_bytes),
+        let (file_name, size_bytes) = if is_smallest {
+            (published.file_name, published.file_bytes)
+        } else {
+            (model.file_name, model.file_bytes)
         };
         let kv_bytes_per_token = model.kv_bytes_per_token;
         let weights = Estimate { weights_bytes: size_bytes, kv_bytes: 0, kv_bytes_per_token };

@@ -89,10 +89,7 @@ pub fn probe(model: &dyn Model, begin: &mut dyn FnMut(Stage)) -> Result<(), Defe
     let pools = model.facts().pooling.is_some();
     let mut computed = Ok(());
     model.with_context(SHAPE, &mut |backend| {
-        computed = match pools {
-            true => embed(backend, &prompt),
-            false => answer(backend, &prompt),
-        };
+        computed = if pools { embed(backend, &prompt) } else { answer(backend, &prompt) };
     })?;
     computed
 }
@@ -158,9 +155,10 @@ fn check(vocabulary: &Vocabulary, tokens: &[Token]) -> Result<(), Defect> {
 }
 
 fn embed(backend: &mut dyn Backend, prompt: &[Token]) -> Result<(), Defect> {
-    match backend.embed(prompt)?.iter().all(|value| value.is_finite()) {
-        true => Ok(()),
-        false => Err(Defect::NotNumbers),
+    if backend.embed(prompt)?.iter().all(|value| value.is_finite()) {
+        Ok(())
+    } else {
+        Err(Defect::NotNumbers)
     }
 }
 

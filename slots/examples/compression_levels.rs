@@ -18,9 +18,10 @@ const SHORTEST: Duration = Duration::from_millis(500);
 
 fn main() {
     let paths: Vec<_> = std::env::args().skip(1).collect();
-    let files = match paths.is_empty() {
-        true => (0..4).map(synthetic).collect(),
-        false => paths.iter().map(|path| std::fs::read(path).expect("a file")).collect::<Vec<_>>(),
+    let files = if paths.is_empty() {
+        (0..4).map(synthetic).collect()
+    } else {
+        paths.iter().map(|path| std::fs::read(path).expect("a file")).collect::<Vec<_>>()
     };
     let files: Vec<_> =
         files.into_iter().map(|file| Object::decode(file).expect("an object").encode()).collect();

@@ -231,9 +231,10 @@ impl Choice {
     /// Adds the feature to a build of `package`, and the flags for this processor alone. llama.cpp for Metal is the
     /// default on macOS.
     pub fn add_to(&self, build: Line, package: &str) -> Line {
-        let build = match self.native {
-            true => build.env("RUSTFLAGS", NATIVE_FLAGS).env("CARGO_TARGET_DIR", NATIVE_TARGET),
-            false => build,
+        let build = if self.native {
+            build.env("RUSTFLAGS", NATIVE_FLAGS).env("CARGO_TARGET_DIR", NATIVE_TARGET)
+        } else {
+            build
         };
         match self.gpu {
             None | Some(Gpu::Metal) => build,

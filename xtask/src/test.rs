@@ -132,8 +132,9 @@ fn tests(whole: bool) -> Result<Outcome, Failure> {
         tests = tests.args(["--", "--include-ignored"]).env("HOB_TEST_ALL", "1");
     }
     tests.run()?;
-    Ok(match peer::is_built() {
-        true => Outcome::Passed,
-        false => Outcome::Skipped("hobd in front of llama-server; `cargo xtask peer` builds it"),
+    Ok(if peer::is_built() {
+        Outcome::Passed
+    } else {
+        Outcome::Skipped("hobd in front of llama-server; `cargo xtask peer` builds it")
     })
 }

@@ -184,9 +184,10 @@ fn print(arms: &[(String, Repair)], all: &[Figures]) {
     for ((name, repair), figures) in arms.iter().zip(all) {
         let Figures { likeness, told, telling, tells } = figures;
         let per_answer = |tokens: usize| tokens / likeness.answers.max(1);
-        let bars = match is_default(*repair) {
-            true => [AGREEMENT_BAR, RECALL_BAR].map(|bar| format!("{bar}")),
-            false => [String::new(), String::new()],
+        let bars = if is_default(*repair) {
+            [AGREEMENT_BAR, RECALL_BAR].map(|bar| format!("{bar}"))
+        } else {
+            [String::new(), String::new()]
         };
         println!(
             "| {name} | {} | {} | {} | {:.3} | {} | {:.4} | {:.3} | {told} of {telling} | {} | {tells} |",

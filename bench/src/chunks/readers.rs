@@ -166,9 +166,12 @@ fn telling_each(model: &Arc<dyn Model>, draw: &mut Draw, texts: Texts) -> Vec<Do
             let lines: Vec<String> = keys
                 .iter()
                 .enumerate()
-                .map(|(at, key)| match at == asked {
-                    true => format!("{key} = {value}"),
-                    false => format!("{key} = {}", draw.digits(5)),
+                .map(|(at, key)| {
+                    if at == asked {
+                        format!("{key} = {value}")
+                    } else {
+                        format!("{key} = {}", draw.digits(5))
+                    }
                 })
                 .collect();
             let rest = text[..sentences / 2].join(" ");

@@ -250,9 +250,12 @@ impl Subjects {
         let full: Full = self.kinds.iter().copied().zip(full).collect();
         let mut engines = Vec::new();
         for &policy in &self.policies {
-            let is_measured = |back: &Back| match self.recoveries.is_empty() {
-                true => *back != Back::ByMeaning || self.embedder.is_some(),
-                false => self.recoveries.contains(back),
+            let is_measured = |back: &Back| {
+                if self.recoveries.is_empty() {
+                    *back != Back::ByMeaning || self.embedder.is_some()
+                } else {
+                    self.recoveries.contains(back)
+                }
             };
             for back in Back::value_variants().iter().copied().filter(is_measured) {
                 engines.extend(self.kinds.iter().map(|&kind| (policy, back, kind)));

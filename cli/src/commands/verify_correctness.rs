@@ -84,9 +84,10 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     context.out.write_all(text.as_bytes())?;
     let repeat = plain(answer["repeat"].as_str().unwrap_or_default());
     // What came from the standard input is in no file that could be named.
-    let repeat = match args.file == Path::new("-") {
-        true => repeat,
-        false => repeat.replacen("FILE", &quoted(&args.file.display().to_string()), 1),
+    let repeat = if args.file == Path::new("-") {
+        repeat
+    } else {
+        repeat.replacen("FILE", &quoted(&args.file.display().to_string()), 1)
     };
     Ok(writeln!(context.out, "\nTo repeat: {repeat}")?)
 }

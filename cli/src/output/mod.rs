@@ -46,10 +46,7 @@ pub fn quoted(text: &str) -> String {
 /// The text as one word of a shell, without quotes where the shell needs none.
 pub fn shell_word(text: &str) -> String {
     let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "-_.:/=@+,".contains(letter);
-    match text.chars().all(is_bare) && !text.is_empty() {
-        true => text.to_owned(),
-        false => quoted(text),
-    }
+    if text.chars().all(is_bare) && !text.is_empty() { text.to_owned() } else { quoted(text) }
 }
 
 /// The columns that the text takes in a terminal: two for each letter of East Asian scripts, and for most emoji.

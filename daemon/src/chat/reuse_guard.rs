@@ -170,10 +170,8 @@ impl ReuseGuard {
         let exact_because =
             of_profile.and_then(|profile| self.refusal(profile, resolved.reuse_limits()));
         let has_fallen_back = exact_because.is_some();
-        let reuse = match has_fallen_back && reuses_by_profile {
-            true => Reuse::Exact,
-            false => resolved.reuse(),
-        };
+        let reuse =
+            if has_fallen_back && reuses_by_profile { Reuse::Exact } else { resolved.reuse() };
         let reanchored = is_part && !(has_fallen_back && reanchors_by_profile);
         ReuseDecision { reuse, reanchored, is_by_profile, exact_because }
     }

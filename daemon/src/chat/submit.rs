@@ -291,21 +291,19 @@ impl Chat {
             let message = format!("an answer that has begun cannot follow `{field}`");
             return Err(ApiError::field(field, message).code("unsupported"));
         }
-        let no_call = match reading.drops_calls {
-            true => {
-                let model = self.shared.options.renderer.model().as_ref();
-                grammar::no_call(model, reading.dialect, &begun.text)
-            }
-            false => NoCall::default(),
+        let no_call = if reading.drops_calls {
+            let model = self.shared.options.renderer.model().as_ref();
+            grammar::no_call(model, reading.dialect, &begun.text)
+        } else {
+            NoCall::default()
         };
         let mut sampling = request.shape.sampling.clone();
         sampling.logit_bias.extend(no_call.tokens.into_iter().map(|token| (token, NEVER)));
         sampling.banned =
             bad_words::banned(self.shared.options.renderer.model().as_ref(), &request.shape)?;
         let grammar = grammar.or(no_call.grammar);
-        let grammar = grammar.map(|grammar| match begun.thinks {
-            true => grammar.after_reasoning(reading.dialect),
-            false => grammar,
+        let grammar = grammar.map(|grammar| {
+            if begun.thinks { grammar.after_reasoning(reading.dialect) } else { grammar }
         });
         let of_calls = || grammar::of_calls(request, reading, begun.thinks, &begun.text);
         Ok((sampling, grammar.or_else(of_calls)))

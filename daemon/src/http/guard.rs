@@ -218,9 +218,10 @@ const OWN_HEADERS: &str = "authorization, content-type, x-api-key, x-session-id,
 
 /// A configured origin as browsers send it: without a slash behind the host.
 fn as_sent(origin: &str) -> String {
-    match origin.ends_with("://") {
-        true => origin.to_owned(),
-        false => origin.trim_end_matches('/').to_owned(),
+    if origin.ends_with("://") {
+        origin.to_owned()
+    } else {
+        origin.trim_end_matches('/').to_owned()
     }
 }
 

@@ -142,9 +142,10 @@ impl Shared {
                 }
                 Step::Unpacking => FetchState::Checking,
             };
-            match self.is_cancelled.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
+            if self.is_cancelled.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         };
         let wanted = Wanted { published, dir: &self.dir, copy: None, shows_bar: false };

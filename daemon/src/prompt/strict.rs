@@ -74,9 +74,12 @@ fn instructions_in_front(messages: &[Message]) -> Option<Vec<Message>> {
     if own.len() <= 1 && !rest.iter().any(|message| message.role.instructs()) {
         return None;
     }
-    let of_rest = rest.iter().map(|message| match message.role.instructs() {
-        true => Message::plain(Role::User, &reminder(message.text())).labelled(&message.label()),
-        false => message.clone(),
+    let of_rest = rest.iter().map(|message| {
+        if message.role.instructs() {
+            Message::plain(Role::User, &reminder(message.text())).labelled(&message.label())
+        } else {
+            message.clone()
+        }
     });
     Some(in_one(own).into_iter().chain(of_rest).collect())
 }

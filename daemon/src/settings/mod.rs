@@ -130,9 +130,10 @@ impl SettingsEditor {
             editor.models.catalogue.switch_request().submit(reloading)?;
             Ok(true)
         };
-        match reads_models {
-            true => self.models.catalogue.in_turn(move |_| job()).await,
-            false => compute(job).await,
+        if reads_models {
+            self.models.catalogue.in_turn(move |_| job()).await
+        } else {
+            compute(job).await
         }
     }
 

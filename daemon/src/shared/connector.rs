@@ -42,9 +42,10 @@ impl HttpService for Service {
     {
         Box::pin(async move {
             let answer = self.0.request(request).await.map_err(|error| {
-                let kind = match error.is_connect() {
-                    true => HttpErrorKind::Connect,
-                    false => HttpErrorKind::Interrupted,
+                let kind = if error.is_connect() {
+                    HttpErrorKind::Connect
+                } else {
+                    HttpErrorKind::Interrupted
                 };
                 HttpError::new(kind, error)
             })?;

@@ -50,10 +50,7 @@ pub fn parts(chunk: &Value) -> Vec<Part> {
 fn part(choice: &Value) -> Part {
     let delta = &choice["delta"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let content = match delta.is_object() {
-        true => text(&delta["content"]),
-        false => text(&choice["text"]),
-    };
+    let content = if delta.is_object() { text(&delta["content"]) } else { text(&choice["text"]) };
     // The second is vLLM's newer name.
     let reasoning =
         ["reasoning_content", "reasoning"].into_iter().find_map(|it| delta[it].as_str());

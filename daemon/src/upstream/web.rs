@@ -127,9 +127,10 @@ impl Web {
         let response = self.send(Method::POST, path, headers, Some(body)).await?;
         let kind = response.headers().get(header::CONTENT_TYPE);
         let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        match kind.starts_with("text/event-stream") {
-            true => Ok(response.into_body()),
-            false => Err(self.foreign("it was asked for a stream and sent none")),
+        if kind.starts_with("text/event-stream") {
+            Ok(response.into_body())
+        } else {
+            Err(self.foreign("it was asked for a stream and sent none"))
         }
     }
 
@@ -158,9 +159,8 @@ impl Web {
         if sent.as_ref().is_err_and(|error| was_closed(error) && began.elapsed() < AT_ONCE) {
             sent = self.try_send(request).await?;
         }
-        let response = sent.map_err(|error| match error.is_connect() {
-            true => self.unreachable(&error),
-            false => self.broken(&error),
+        let response = sent.map_err(|error| {
+            if error.is_connect() { self.unreachable(&error) } else { self.broken(&error) }
         })?;
         if response.status().is_success() {
             return Ok(response);

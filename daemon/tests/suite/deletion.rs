@@ -87,13 +87,14 @@ fn delete_and_kill(hobd: Hobd, name: &str, chance: &mut Chance) {
 fn request(name: &str, number: usize, answer: &Value) -> Value {
     let new = json!({"role": "user", "content": format!("What is {number} plus 4?")});
     let append = number.is_multiple_of(2);
-    let messages = match append {
-        true => json!([new]),
-        false => json!([
+    let messages = if append {
+        json!([new])
+    } else {
+        json!([
             {"role": "user", "content": "My locker code is 4711."},
             {"role": "assistant", "content": answer},
             new,
-        ]),
+        ])
     };
     json!({"conversation": name, "messages": messages, "hob": {"append": append},
         "temperature": 0, "max_tokens": 48, "stream": true})

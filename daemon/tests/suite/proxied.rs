@@ -197,9 +197,10 @@ impl Talk {
         self.messages.push(json!({"role": "user", "content": self.question}));
         let mut body = json!({"temperature": 0, "max_tokens": 12, "messages": self.messages});
         let mut call = proxy.call("POST", CHAT);
-        match self.in_header {
-            true => call = call.header("x-session-id", &self.name),
-            false => body["conversation"] = self.name.clone().into(),
+        if self.in_header {
+            call = call.header("x-session-id", &self.name);
+        } else {
+            body["conversation"] = self.name.clone().into();
         }
         let answer = call.json(&body).send();
         assert_eq!(answer.status, 200, "{}: {}", self.name, answer.text());

@@ -225,15 +225,17 @@ impl World {
         let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
         let no_profiles: &Path = &directory.path().join("none");
         let launch = launch.args(["--ctx", CTX, "--log", "warn"]);
-        let launch = match flags.contains(&"--draft") {
-            true => launch.ignoring_time(), // Or a slow machine would draft nothing.
+        let launch = if flags.contains(&"--draft") {
+            launch.ignoring_time() // Or a slow machine would draft nothing.
+        } else {
             // llama.cpp rounds by the number of rows, which with drafts depends on measured times.
-            false => launch.args(["--draft", "off"]),
+            launch.args(["--draft", "off"])
         };
         let launch = launch.args(["--model".as_ref(), model.as_os_str()]);
-        let launch = match flags.contains(&"--profiles-dir") {
-            true => launch,
-            false => launch.args(["--profiles-dir".as_ref(), no_profiles.as_os_str()]),
+        let launch = if flags.contains(&"--profiles-dir") {
+            launch
+        } else {
+            launch.args(["--profiles-dir".as_ref(), no_profiles.as_os_str()])
         };
         let launch = launch.args(flags.iter().copied());
         Some(Self { hobd: launch.start(), launch, _directory: directory, _machine: machine })

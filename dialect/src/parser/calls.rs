@@ -100,9 +100,10 @@ impl Parser {
             return false;
         }
         parts.push(Part::ToolCallEnd { index });
-        self.state = match in_object {
-            true => State::Tail { scan: Scan::in_object(), in_list },
-            false => State::behind_call(in_list),
+        self.state = if in_object {
+            State::Tail { scan: Scan::in_object(), in_list }
+        } else {
+            State::behind_call(in_list)
         };
         true
     }

@@ -89,12 +89,13 @@ impl Parser {
             return call.len() > MAX_NAME_BYTES && self.reject_call(parts, call_at);
         };
         // Attributes may follow the name.
-        let head_end = match end == form.name_end && !form.head_end.is_empty() {
-            true => match call[len + end.len()..].find(form.head_end) {
+        let head_end = if end == form.name_end && !form.head_end.is_empty() {
+            match call[len + end.len()..].find(form.head_end) {
                 Some(at) => at + form.head_end.len(),
                 None => return call.len() > MAX_NAME_BYTES && self.reject_call(parts, call_at),
-            },
-            false => 0,
+            }
+        } else {
+            0
         };
         let name = call[..len].trim();
         let allowed = |c: char| c.is_alphanumeric() || "_-.:/".contains(c);
@@ -193,15 +194,10 @@ impl Parser {
                 Some(is_nested) => is_nested,
                 None => return false,
             };
-        let end = match is_nested {
-            true => nested::end(
-                tags.form,
-                &self.text,
-                &value.end,
-                &mut value.searched,
-                &mut value.depth,
-            ),
-            false => value.find_end(&self.text),
+        let end = if is_nested {
+            nested::end(tags.form, &self.text, &value.end, &mut value.searched, &mut value.depth)
+        } else {
+            value.find_end(&self.text)
         };
         let known = end.unwrap_or(self.text.len() - partial_mark(&self.text, &value.end));
         let mut written = &self.text[..known];

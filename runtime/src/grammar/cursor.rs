@@ -68,9 +68,8 @@ impl<'s> Cursor<'s> {
 
     fn skip(&mut self, takes_lines: bool) {
         let Notation { comment, line_ends, .. } = self.notation;
-        let is_space = |c: char| match line_ends.contains(&c) {
-            true => takes_lines,
-            false => matches!(c, ' ' | '\t' | '\r'),
+        let is_space = |c: char| {
+            if line_ends.contains(&c) { takes_lines } else { matches!(c, ' ' | '\t' | '\r') }
         };
         self.eat_while(is_space);
         while self.rest.starts_with(comment) {

@@ -83,8 +83,9 @@ pub(super) fn of_tools(error: impl std::fmt::Display) -> String {
     let named = KEYWORDS.iter().filter(is_named);
     let quoted = QUOTED.iter().filter(|keyword| text.contains(&format!("\"{keyword}\"")));
     let named: Vec<String> = named.chain(quoted).map(|keyword| format!("`{keyword}`")).collect();
-    match named.is_empty() {
-        true => "simplify their schema".to_owned(),
-        false => format!("look at {}", named.join(", ")),
+    if named.is_empty() {
+        "simplify their schema".to_owned()
+    } else {
+        format!("look at {}", named.join(", "))
     }
 }

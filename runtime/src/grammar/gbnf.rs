@@ -36,10 +36,7 @@ pub(super) fn to_lark(source: &str) -> Result<String, GrammarError> {
         return refused(format_args!("it has more than {MAX_DEPTH} rules inside one another"));
     }
     let is_regular = regular(&grammar);
-    let name = |rule: usize| match is_regular[rule] {
-        true => format!("T{rule}"),
-        false => format!("g{rule}"),
-    };
+    let name = |rule: usize| if is_regular[rule] { format!("T{rule}") } else { format!("g{rule}") };
     let mut lark = format!("start: {}\n", name(0));
     for (rule, choices) in grammar.iter().enumerate() {
         let body = written(choices, &name);

@@ -87,13 +87,12 @@ fn closed(text: &str) -> Option<Value> {
         }
     }
     let behind = closing(&open);
-    let whole = match in_text {
-        true => {
-            let ends = text.char_indices().rev().map(|(at, _)| at);
-            let ends = std::iter::once(text.len()).chain(ends).take(MAX_ESCAPE + 1);
-            ends.map(|end| format!("{}\"{behind}", &text[..end])).find_map(|json| object(&json))
-        }
-        false => object(&format!("{text}{behind}")),
+    let whole = if in_text {
+        let ends = text.char_indices().rev().map(|(at, _)| at);
+        let ends = std::iter::once(text.len()).chain(ends).take(MAX_ESCAPE + 1);
+        ends.map(|end| format!("{}\"{behind}", &text[..end])).find_map(|json| object(&json))
+    } else {
+        object(&format!("{text}{behind}"))
     };
     whole.or_else(|| object(&format!("{}{behind_known}", &text[..known])))
 }

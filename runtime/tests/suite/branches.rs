@@ -37,9 +37,10 @@ fn files(directory: &Path) -> Vec<PathBuf> {
         for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             let is_saved = path.extension().is_some_and(|end| end == "kv" || end == "bin");
-            match path.is_dir() {
-                true => open.push(path),
-                false => found.extend(is_saved.then_some(path)),
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.extend(is_saved.then_some(path));
             }
         }
     }

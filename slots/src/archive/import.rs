@@ -294,12 +294,13 @@ fn object(
 ) -> Result<(), ArchiveError> {
     let object = Object::decode(bytes).map_err(|error| damaged(name, error))?;
     let listed = &manifest.objects[number];
-    match object.model == manifest.model
+    let is_listed = object.model == manifest.model
         && object.id() == listed.id
-        && listed.kind == object.kind.into()
-    {
-        true => Ok(()),
-        false => Err(damaged(name, "it holds another object than the manifest says")),
+        && listed.kind == object.kind.into();
+    if is_listed {
+        Ok(())
+    } else {
+        Err(damaged(name, "it holds another object than the manifest says"))
     }
 }
 

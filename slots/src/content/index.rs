@@ -227,9 +227,10 @@ impl ContentIndex {
                 usable[..place.at].iter().rev().zip(wanted.prompt[free.start..at].iter().rev());
             let before = if after < WINDOW { 0 } else { before.take_while(same).count() };
             let goes_on = place.at + after < usable.len() && at + after < free.end;
-            let after = match wanted.whole_turns && goes_on {
-                true => source.up_to_turn(place.at, after),
-                false => after,
+            let after = if wanted.whole_turns && goes_on {
+                source.up_to_turn(place.at, after)
+            } else {
+                after
             };
             let source = source.record.clone();
             Chunk { at: at - before..at + after, source, from: place.at - before }

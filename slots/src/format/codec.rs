@@ -114,9 +114,10 @@ pub fn encode(record: &SlotRecord, has_weights: bool) -> Vec<u8> {
         let key = SegmentRef::bounded(&segment.key).to_owned();
         let labelled = Labelled { end: segment.end, layer: layer_code(segment.layer), key };
         let SegmentRef { weight, pinned, .. } = *segment;
-        match has_weights {
-            true => put(&mut table, Weighed { labelled, weight, pinned }),
-            false => put(&mut table, labelled),
+        if has_weights {
+            put(&mut table, Weighed { labelled, weight, pinned });
+        } else {
+            put(&mut table, labelled);
         }
     }
     for &BranchRef { kind, start, end, id, bytes } in &record.branches {
@@ -141,9 +142,10 @@ pub fn decode(table: &[u8], counts: &Counts) -> Result<Lists, FormatError> {
     let lists = Lists {
         blocks: entries.take(counts.blocks, block)?,
         snapshots: entries.take(counts.snapshots, snapshot)?,
-        segments: match counts.has_weights {
-            true => entries.take(counts.segments, weighed)?,
-            false => entries.take(counts.segments, segment)?,
+        segments: if counts.has_weights {
+            entries.take(counts.segments, weighed)?
+        } else {
+            entries.take(counts.segments, segment)?
         },
         branches: entries.take(counts.branches, branch)?,
         adapters: adapters(entries.take(counts.adapters, adapter)?)?,

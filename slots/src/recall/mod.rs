@@ -137,14 +137,18 @@ pub fn choose_within(
     for (slot, entry) in index.entries() {
         is_absent[slot] = residence(entry.passage.block) == Residence::Absent;
     }
-    let score = |text: &str| match query.by.words {
-        true => bm25::scores(index, &query::Words::of(text, index)),
-        false => Scores::none(index.bound()),
+    let score = |text: &str| {
+        if query.by.words {
+            bm25::scores(index, &query::Words::of(text, index))
+        } else {
+            Scores::none(index.bound())
+        }
     };
     let scores = score(query.text);
-    let mentions = match query.by.mentions {
-        true => mentions::mentions(index, query.text, &query::Words::of(query.text, index)),
-        false => BTreeMap::new(),
+    let mentions = if query.by.mentions {
+        mentions::mentions(index, query.text, &query::Words::of(query.text, index))
+    } else {
+        BTreeMap::new()
     };
     let continuing = rankings::continuing(index, &scores, &is_absent);
     let alike = Alike::of(index, query);

@@ -149,10 +149,8 @@ impl World {
             Some(class) if !self.random.once_in(4) => class,
             _ => *self.random.choose(&TtlClass::ALL),
         };
-        let pure = match self.random.once_in(3) {
-            true => 1 + self.random.below(words.len()),
-            false => words.len(),
-        };
+        let pure =
+            if self.random.once_in(3) { 1 + self.random.below(words.len()) } else { words.len() };
         let mut talk = Talk::with_pure(name.as_str(), class, self.now(), &words, pure);
         if self.random.once_in(3) {
             talk = talk.with_snapshot();
@@ -268,14 +266,13 @@ impl World {
         let Some(record) = self.talks[&name].now.clone() else { return };
         let objects: Vec<BlockId> = record.objects().map(|(object, _)| object).collect();
         let (slot, at) = (self.random.once_in(3), self.random.below(100_000));
-        let path = match slot {
-            true => format!("{DIR}/{MODEL}/{}.{}.bin", name.file_stem(), record.class.file_word()),
-            false => {
-                let object = self.random.choose(&objects).to_string();
-                let path = format!("{DIR}/{MODEL}/objects/{}/{object}.kv", &object[..2]);
-                self.damaged.insert(object);
-                path
-            }
+        let path = if slot {
+            format!("{DIR}/{MODEL}/{}.{}.bin", name.file_stem(), record.class.file_word())
+        } else {
+            let object = self.random.choose(&objects).to_string();
+            let path = format!("{DIR}/{MODEL}/objects/{}/{object}.kv", &object[..2]);
+            self.damaged.insert(object);
+            path
         };
         let path = PathBuf::from(path);
         if self.files.disk().find(&path).is_err() {

@@ -83,9 +83,10 @@ impl Chat<'_> {
         if !reads_ahead {
             return Ok(());
         }
-        match self.read_ahead(&client, &id, context)? {
-            true => note(context, &format!("read: {} tokens are ready", count(tokens as u64))),
-            false => note(context, "stopped; the rest is read with your message"),
+        if self.read_ahead(&client, &id, context)? {
+            note(context, &format!("read: {} tokens are ready", count(tokens as u64)))
+        } else {
+            note(context, "stopped; the rest is read with your message")
         }
     }
 

@@ -99,9 +99,10 @@ struct Chat<'a> {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let id = match args.last {
-        true => Some(names::last(&Client::find(context)?)?),
-        false => args.conversation.as_ref().map(|name| turn::named(name, context)).transpose()?,
+    let id = if args.last {
+        Some(names::last(&Client::find(context)?)?)
+    } else {
+        args.conversation.as_ref().map(|name| turn::named(name, context)).transpose()?
     };
     // A private chat leaves no history.
     let history = (!args.private).then(|| context.settings.data_dir.join(HISTORY));

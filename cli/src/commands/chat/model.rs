@@ -17,9 +17,10 @@ pub fn list(client: &Client) -> Result<String, Failure> {
     let context = context_tokens(&status);
     let mut text = format!("{} · context {context} tokens", line(&status.model, 60));
     let names: Vec<_> = models.iter().map(|(_, name)| line(name, 60)).collect();
-    match names.is_empty() {
-        true => text += "\nno other model on this machine",
-        false => text += &format!("\nothers: {}", names.join(", ")),
+    if names.is_empty() {
+        text += "\nno other model on this machine";
+    } else {
+        text += &format!("\nothers: {}", names.join(", "));
     }
     Ok(text)
 }

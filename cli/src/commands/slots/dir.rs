@@ -28,9 +28,10 @@ pub fn reader(context: &Context) -> Result<Option<StoreReader>, Failure> {
 pub fn saved(context: &Context) -> Result<Listing, Failure> {
     let Settings { slots_dir, slots_encrypt, slots_key_file, .. } = &context.settings;
     let reader = StoreReader::open(slots_dir)?;
-    let reader = match *slots_encrypt && slots_key_file.exists() {
-        true => reader.sealed(&Key::load(slots_key_file)?)?,
-        false => reader,
+    let reader = if *slots_encrypt && slots_key_file.exists() {
+        reader.sealed(&Key::load(slots_key_file)?)?
+    } else {
+        reader
     };
     Ok(reader.all_conversations()?)
 }

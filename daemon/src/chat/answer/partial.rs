@@ -37,10 +37,7 @@ impl PartialChoice {
         let mut delta = self.assembly.push(text);
         let is_in_call = self.assembly.is_in_call();
         let is_cut = is_stopped && self.assembly.is_in_arguments();
-        delta.append(match self.is_ended {
-            true => self.assembly.finish(),
-            false => self.assembly.cut(),
-        });
+        delta.append(if self.is_ended { self.assembly.finish() } else { self.assembly.cut() });
         self.reason = match reason {
             FinishReason::Length if is_in_call => "length",
             FinishReason::Stop if is_cut => "stop",

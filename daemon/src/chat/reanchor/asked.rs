@@ -29,9 +29,8 @@ pub fn asked(
     let is_absent = |place: usize| place < window.start && !brought.contains(&place);
     let exchanges = Exchanges::of(messages);
     let (index, place_of) = index(messages, question, &exchanges);
-    let residence = |passage: usize| match is_absent(place_of[passage]) {
-        true => Residence::Absent,
-        false => Residence::MayLeave,
+    let residence = |passage: usize| {
+        if is_absent(place_of[passage]) { Residence::Absent } else { Residence::MayLeave }
     };
     let text: Vec<&str> = messages[question..].iter().map(Message::text).collect();
     let text = text.join("\n");

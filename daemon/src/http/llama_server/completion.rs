@@ -26,9 +26,10 @@ pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Respon
 /// `POST /completions`: OpenAI's where the body names a `model`, as its clients must and those of llama-server do
 /// not.
 pub async fn either(chat: State<Chat>, body: JsonBody) -> Result<Response, ApiError> {
-    match body.value.get("model").is_some_and(Value::is_string) {
-        true => completion::complete(chat, body).await,
-        false => complete(chat, body).await,
+    if body.value.get("model").is_some_and(Value::is_string) {
+        completion::complete(chat, body).await
+    } else {
+        complete(chat, body).await
     }
 }
 
@@ -41,8 +42,5 @@ pub(super) async fn respond(
     let (request, answer) = chat.complete(request, session).await.map_err(renamed)?;
     let streams = request.shape.stream;
     let reply = Reply::new(request, answer_fields, answer);
-    match streams {
-        true => Ok(sse::stream(reply)),
-        false => Ok(Json(reply.whole().await?).into_response()),
-    }
+    if streams { Ok(sse::stream(reply)) } else { Ok(Json(reply.whole().await?).into_response()) }
 }

@@ -5,10 +5,8 @@ use serde_json::{Value, json};
 
 /// `as_probabilities`: between 0 and 1, and without tokens that cannot be chosen; else their logarithms.
 pub fn of(tokens: &[Logprobs], as_probabilities: bool) -> Value {
-    let (top_name, value_name) = match as_probabilities {
-        true => ("top_probs", "prob"),
-        false => ("top_logprobs", "logprob"),
-    };
+    let (top_name, value_name) =
+        if as_probabilities { ("top_probs", "prob") } else { ("top_logprobs", "logprob") };
     let entry = |token: &TokenLogprob| {
         let value = if as_probabilities { token.logprob.exp() } else { token.logprob };
         json!({

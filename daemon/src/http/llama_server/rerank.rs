@@ -30,22 +30,24 @@ pub async fn rerank(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Val
         let mut result = json!({"index": index, name: scores[index]});
         if returns == Some(true) {
             let text = &documents[index];
-            match is_tei {
-                true => result["text"] = text.as_str().into(),
-                false => result["document"] = json!({"text": text}),
+            if is_tei {
+                result["text"] = text.as_str().into();
+            } else {
+                result["document"] = json!({"text": text});
             }
         }
         result
     };
     let results: Value = order.into_iter().map(result).collect();
-    Ok(Json(match is_tei {
-        true => results,
-        false => json!({
+    Ok(Json(if is_tei {
+        results
+    } else {
+        json!({
             "object": "list",
             "model": chat.model_name(),
             "results": results,
             "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-        }),
+        })
     }))
 }
 

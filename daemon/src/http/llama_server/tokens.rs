@@ -34,9 +34,12 @@ pub async fn tokenize(State(chat): State<Chat>, body: JsonBody) -> Result<Json<V
     let with_pieces = fields.boolean("with_pieces")?.unwrap_or(false);
     let tokens = chat.tokenize(content, add_special, parse_special, "content").await?;
     let vocabulary = chat.engine().model().vocabulary();
-    let entry = |token: &Token| match with_pieces {
-        true => json!({"id": token.0, "piece": piece(vocabulary.piece(*token))}),
-        false => token.0.into(),
+    let entry = |token: &Token| {
+        if with_pieces {
+            json!({"id": token.0, "piece": piece(vocabulary.piece(*token))})
+        } else {
+            token.0.into()
+        }
     };
     let entries: Vec<Value> = tokens.iter().map(entry).collect();
     Ok(Json(json!({"tokens": entries})))

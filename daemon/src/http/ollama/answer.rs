@@ -63,9 +63,10 @@ impl Reply {
     /// # Errors
     /// Of an answer that is not streamed, when it fails.
     pub async fn respond(self, streams: bool) -> Result<Response, ApiError> {
-        match streams {
-            true => Ok(ndjson::stream(self)),
-            false => Ok(Json(self.whole().await?).into_response()),
+        if streams {
+            Ok(ndjson::stream(self))
+        } else {
+            Ok(Json(self.whole().await?).into_response())
         }
     }
 

@@ -106,10 +106,7 @@ impl Talk {
     /// The request for `words`: with the whole history, or with the new message alone.
     pub fn request(&self, words: &str, append: bool) -> Value {
         let new = json!({"role": "user", "content": words});
-        let messages = match append {
-            true => vec![new],
-            false => [self.history.as_slice(), &[new]].concat(),
-        };
+        let messages = if append { vec![new] } else { [self.history.as_slice(), &[new]].concat() };
         json!({"conversation": self.name(), "messages": messages, "hob": {"append": append},
             "temperature": 0, "max_tokens": MAX_TOKENS, "logprobs": true,
             "stream": true, "stream_options": {"include_usage": true}})

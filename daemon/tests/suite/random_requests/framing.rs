@@ -36,19 +36,22 @@ fn chunked(random: &mut Random, body: &[u8]) -> Framed {
     let wrong = random.one_in(6).then(|| random.below(chunks.len() as u64 + 1) as usize);
     let mut bytes = Vec::new();
     for (at, chunk) in chunks.iter().enumerate() {
-        let size = match wrong == Some(at) {
-            true => wrong_size(random, chunk.len()),
-            false => format!("{:x}", chunk.len()),
+        let size = if wrong == Some(at) {
+            wrong_size(random, chunk.len())
+        } else {
+            format!("{:x}", chunk.len())
         };
         let extension = if random.one_in(8) { ";name=value" } else { "" };
         bytes.extend(format!("{size}{extension}\r\n").into_bytes());
         bytes.extend_from_slice(chunk);
         bytes.extend_from_slice(b"\r\n");
     }
-    let end = match wrong == Some(chunks.len()) {
-        true => *random.among(&["", "0\r\n", "0\r\nx: y", "-0\r\n\r\n", "0\r\n\u{0}: y\r\n\r\n"]),
-        false if random.one_in(8) => "0\r\nx-trailer: y\r\n\r\n",
-        false => "0\r\n\r\n",
+    let end = if wrong == Some(chunks.len()) {
+        *random.among(&["", "0\r\n", "0\r\nx: y", "-0\r\n\r\n", "0\r\n\u{0}: y\r\n\r\n"])
+    } else if random.one_in(8) {
+        "0\r\nx-trailer: y\r\n\r\n"
+    } else {
+        "0\r\n\r\n"
     };
     bytes.extend_from_slice(end.as_bytes());
     Framed { field: field.to_owned(), bytes, is_chunked: true }

@@ -37,10 +37,8 @@ impl Random {
 
     /// A path of the pattern, with anything for its `{parameters}`, and now and then a query.
     pub fn path(&mut self, pattern: &str) -> String {
-        let part = |part: &str| match part.starts_with('{') {
-            true => self.segment(),
-            false => part.to_owned(),
-        };
+        let part =
+            |part: &str| if part.starts_with('{') { self.segment() } else { part.to_owned() };
         let mut path = pattern.split('/').map(part).collect::<Vec<_>>().join("/");
         if pattern.starts_with("/slots/") && !self.one_in(4) {
             let slot = self.below(5);
@@ -55,9 +53,12 @@ impl Random {
 
     fn segment(&mut self) -> String {
         let text = *self.among(&TEXTS);
-        let escaped = |byte: u8| match byte.is_ascii_alphanumeric() || byte == b'-' {
-            true => char::from(byte).to_string(),
-            false => format!("%{byte:02x}"),
+        let escaped = |byte: u8| {
+            if byte.is_ascii_alphanumeric() || byte == b'-' {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02x}")
+            }
         };
         text.bytes().map(escaped).collect()
     }

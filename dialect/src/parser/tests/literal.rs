@@ -149,9 +149,10 @@ proptest! {
             .map(|(key, value)| format!("{key}{between}{}", write(dialect, value)))
             .collect();
         let written = written.join(", ");
-        let answer = match is_python {
-            true => format!("<|tool_call_start|>[f({written})]<|tool_call_end|>"),
-            false => format!("<|tool_call>call:f{{{written}}}<tool_call|>"),
+        let answer = if is_python {
+            format!("<|tool_call_start|>[f({written})]<|tool_call_end|>")
+        } else {
+            format!("<|tool_call>call:f{{{written}}}<tool_call|>")
         };
         let mut at: Vec<usize> = splits.iter().map(|split| split.index(answer.len() + 1)).collect();
         at.retain(|&at| answer.is_char_boundary(at));

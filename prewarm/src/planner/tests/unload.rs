@@ -68,9 +68,12 @@ fn weights_stay_forever_by_default() {
 #[test]
 fn turns_without_a_conversation_keep_the_weights_in_memory() {
     let mut world = world(30 * MINUTE);
-    let turn = |started: bool| match started {
-        true => Event::TurnStarted { conversation: None },
-        false => Event::TurnEnded { conversation: None },
+    let turn = |started: bool| {
+        if started {
+            Event::TurnStarted { conversation: None }
+        } else {
+            Event::TurnEnded { conversation: None }
+        }
     };
     world.model(ready());
     for _ in 0..4 {

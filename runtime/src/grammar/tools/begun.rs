@@ -61,9 +61,10 @@ impl ToolCalls {
             }
             _ => (format!("{letter} {}", self.call(lark)), BEHIND),
         };
-        match self.is_last() {
-            true => format!("{call}{}", self.end(lark, behind)),
-            false => format!("{call} {behind}?"),
+        if self.is_last() {
+            format!("{call}{}", self.end(lark, behind))
+        } else {
+            format!("{call} {behind}?")
         }
     }
 
@@ -84,13 +85,10 @@ impl ToolCalls {
         self.of_tools(lark, |lark, tool, schema| {
             let name = quoted(&Value::from(tool.name.as_str()).to_string());
             let arguments = lark.rule(&json_rule(schema));
-            let between = match is_keyed {
-                true => String::new(),
-                false => {
-                    format!(
-                        "{space} \",\" {space} (\"\\\"arguments\\\"\" | \"\\\"parameters\\\"\")"
-                    )
-                }
+            let between = if is_keyed {
+                String::new()
+            } else {
+                format!("{space} \",\" {space} (\"\\\"arguments\\\"\" | \"\\\"parameters\\\"\")")
             };
             format!("{space} {name} {between} {space} \":\" {space} {arguments}")
         })

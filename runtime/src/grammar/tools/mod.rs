@@ -228,9 +228,10 @@ impl ToolCalls {
             format!("{header} {before} {SPACE} {open} {call} {SPACE} {}", lark.text(behind))
         });
         let between = lark.text(channels.between);
-        let more = match channels.writes_several {
-            true => self.more(&format!("{between} {call}")),
-            false => String::new(),
+        let more = if channels.writes_several {
+            self.more(&format!("{between} {call}"))
+        } else {
+            String::new()
         };
         if channels.reasoning.is_none() {
             return format!("{call}{more}");
@@ -245,9 +246,10 @@ impl ToolCalls {
 /// A call's JSON up to its arguments.
 fn head(call: &Json, tool: &ToolSignature) -> String {
     let ((name, arguments), tool) = (call.members, Value::from(tool.name.as_str()));
-    match call.is_keyed {
-        true => format!("{{{tool}: "),
-        false => format!(r#"{{"{name}": {tool}, "{arguments}": "#),
+    if call.is_keyed {
+        format!("{{{tool}: ")
+    } else {
+        format!(r#"{{"{name}": {tool}, "{arguments}": "#)
     }
 }
 

@@ -41,10 +41,7 @@ pub(super) fn arguments(lark: &mut Lark<'_>, form: &Tagged, schema: &Value) -> S
         Item { rule, is_required: parameter.is_required }
     });
     let items = items.collect();
-    let others = match allows_others(schema) {
-        true => others(lark, form, schema),
-        false => String::new(),
-    };
+    let others = if allows_others(schema) { others(lark, form, schema) } else { String::new() };
     let rest = Items { first: others.clone(), next: others };
     let items = lark.in_any_order(items, "", rest).next;
     format!(" {items} {SPACE} {}", lark.text(form.close))
@@ -92,17 +89,16 @@ fn value(lark: &mut Lark<'_>, form: &Tagged, root: &Value, schema: &Value, end: 
     };
     // A list or an object of a form with tags within tags has a grammar of its own: any text.
     let is_inner = form.nests && !is_scalar(schema);
-    let json = match is_inner {
-        true => lark.until(end),
-        false => {
-            // A text among other values is written as one.
-            let json = match kind {
-                Kind::Any => inner_json(root, &json!({"type": OTHER_TYPES})),
-                _ => inner_json(root, schema),
-            };
-            let json = lark.rule(&json);
-            format!("{json} {}", lark.text(&framed_end))
-        }
+    let json = if is_inner {
+        lark.until(end)
+    } else {
+        // A text among other values is written as one.
+        let json = match kind {
+            Kind::Any => inner_json(root, &json!({"type": OTHER_TYPES})),
+            _ => inner_json(root, schema),
+        };
+        let json = lark.rule(&json);
+        format!("{json} {}", lark.text(&framed_end))
     };
     let attributes = |text: &str| {
         let value = match form.value {

@@ -267,9 +267,10 @@ fn list(
     all: bool,
     context: &mut Context,
 ) -> Result<(), Failure> {
-    let (first, last) = match all || parts.len() <= SHORTENED.0 + SHORTENED.1 + 1 {
-        true => (parts.len(), 0),
-        false => SHORTENED,
+    let (first, last) = if all || parts.len() <= SHORTENED.0 + SHORTENED.1 + 1 {
+        (parts.len(), 0)
+    } else {
+        SHORTENED
     };
     let (head, rest) = parts.split_at(first);
     let (hidden, tail) = rest.split_at(rest.len() - last);

@@ -47,9 +47,10 @@ impl Context<'_> {
                 return Err(DecodeError::Failed("no embedding was pooled".to_owned()));
             }
             let model = self.weights.as_ptr();
-            let width = match self.ranks() {
-                true => usize::try_from(sys::llama_model_n_cls_out(model)),
-                false => usize::try_from(sys::llama_model_n_embd_out(model)),
+            let width = if self.ranks() {
+                usize::try_from(sys::llama_model_n_cls_out(model))
+            } else {
+                usize::try_from(sys::llama_model_n_embd_out(model))
             };
             Ok(std::slice::from_raw_parts(values, width.unwrap_or(0)).to_vec())
         }

@@ -115,9 +115,10 @@ impl World {
         let fake = model_of(memory, copies).with_pace(pace).with_view_log(views.clone());
         let one_in = 60 + random.below(60) as u64;
         let fake: Arc<dyn Model> = Arc::new(fake);
-        let model: Arc<dyn Model> = match is_faulty {
-            true => Arc::new(Wrapped { model: fake, contexts: Faults { one_in } }),
-            false => fake,
+        let model: Arc<dyn Model> = if is_faulty {
+            Arc::new(Wrapped { model: fake, contexts: Faults { one_in } })
+        } else {
+            fake
         };
         let mut world = Self::with(model, seed, random, is_faulty, true);
         (world.copies, world.views) = (copies, views);
