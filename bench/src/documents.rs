@@ -59,14 +59,14 @@ pub fn run(options: &Options) -> Result<()> {
     let bar = |bar: f64| if has_bars { format!("{bar:.0}") } else { String::new() };
     let mut missed = Vec::new();
     for &tokens in &options.tokens {
-        let Asked { tokens, cold_ms, disk_ms } = ask_all(&subject, tokens, options)?;
+        let AnswerTimes { tokens, cold_ms, disk_ms } = ask_all(&subject, tokens, options)?;
         let factor = cold_ms / disk_ms;
         println!("| {tokens} | {cold_ms:.1} | {disk_ms:.1} | {factor:.0} | {} |", bar(COLD_BAR));
         if is_below(factor, COLD_BAR) {
             missed.push(format!("{tokens} tokens: {factor:.1} x faster than cold"));
         }
     }
-    let Listed { added_ms, list_ms } = list_all(&subject, options.listed)?;
+    let ListTimes { added_ms, list_ms } = list_all(&subject, options.listed)?;
     let factor = added_ms / list_ms;
     println!(
         "\nA list of {} documents of {LISTED_TOKENS} tokens: {list_ms:.1} ms. The first list under other \
@@ -81,13 +81,13 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-struct Asked {
+struct AnswerTimes {
     tokens: u64,
     cold_ms: f64,
     disk_ms: f64,
 }
 
-fn ask_all(subject: &Subject, tokens: usize, options: &Options) -> Result<Asked> {
+fn ask_all(subject: &Subject, tokens: usize, options: &Options) -> Result<AnswerTimes> {
     let directory = tempfile::tempdir()?;
     let model = subject.path.display().to_string();
     let start = || -> Result<Hobd> {
@@ -120,7 +120,7 @@ fn ask_all(subject: &Subject, tokens: usize, options: &Options) -> Result<Asked>
         }
         hobd.stop()?;
     }
-    Ok(Asked { tokens, cold_ms: median_ms(&cold), disk_ms: median_ms(&disk) })
+    Ok(AnswerTimes { tokens, cold_ms: median_ms(&cold), disk_ms: median_ms(&disk) })
 }
 
 /// Lines that all differ, of about this many tokens.
@@ -142,13 +142,13 @@ fn first_token(answer: &Value) -> Result<Duration> {
     Ok(Duration::from_secs_f64(ms / 1e3))
 }
 
-struct Listed {
+struct ListTimes {
     /// Time of the first list under a profile.
     added_ms: f64,
     list_ms: f64,
 }
 
-fn list_all(subject: &Subject, documents: usize) -> Result<Listed> {
+fn list_all(subject: &Subject, documents: usize) -> Result<ListTimes> {
     let directory = tempfile::tempdir()?;
     let profiles = directory.path().join("profiles");
     std::fs::create_dir_all(&profiles)?;
@@ -176,5 +176,5 @@ fn list_all(subject: &Subject, documents: usize) -> Result<Listed> {
     };
     let first = list()?;
     let again = (0..15).map(|_| list()).collect::<Result<Vec<_>>>()?;
-    Ok(Listed { added_ms: median_ms(&[first]), list_ms: median_ms(&again) })
+    Ok(ListTimes { added_ms: median_ms(&[first]), list_ms: median_ms(&again) })
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::bars::{BarFlags, is_above};
 use crate::hobd::{Access, Hobd};
 use crate::measure::time;
-use crate::stream::{Ask, Heard};
+use crate::stream::{Ask, TimedResponse};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -150,27 +150,27 @@ impl<'a> Load<'a> {
                 break;
             }
             let text = format!("client {number}, round {round}");
-            let heard = match ask(self.access, &text) {
-                Ok(heard) => heard,
+            let response = match ask(self.access, &text) {
+                Ok(response) => response,
                 Err(_) if self.is_ending.load(Ordering::SeqCst) => break,
                 Err(error) => return Err(error),
             };
-            match heard.status {
+            match response.status {
                 200 => drop(self.answered.fetch_add(1, Ordering::Relaxed)),
                 503 => {
-                    let head = heard.text.to_ascii_lowercase();
+                    let head = response.text.to_ascii_lowercase();
                     ensure!(head.contains("retry-after: "), "no Retry-After: {head}");
-                    refused.push(heard.took.as_secs_f64() * 1e3);
+                    refused.push(response.took.as_secs_f64() * 1e3);
                     thread::sleep(Duration::from_millis(100));
                 }
-                status => bail!("{status}: {}", heard.text),
+                status => bail!("{status}: {}", response.text),
             }
         }
         Ok(refused)
     }
 }
 
-fn ask(access: &Access, text: &str) -> Result<Heard> {
+fn ask(access: &Access, text: &str) -> Result<TimedResponse> {
     let Access { address, token } = access;
     let body: Value = json!({
         "messages": [{"role": "user", "content": format!("Say this: {text}")}],
@@ -183,9 +183,9 @@ fn ask(access: &Access, text: &str) -> Result<Heard> {
 /// Whole answers, one after the other, in milliseconds, sorted.
 fn requests(access: &Access, count: usize) -> Result<Vec<f64>> {
     let ask = |number| {
-        let heard = ask(access, &format!("number {number}"))?;
-        ensure!(heard.status == 200, "{}", heard.text);
-        Ok(heard.took.as_secs_f64() * 1e3)
+        let response = ask(access, &format!("number {number}"))?;
+        ensure!(response.status == 200, "{}", response.text);
+        Ok(response.took.as_secs_f64() * 1e3)
     };
     let mut times = (0..count).map(ask).collect::<Result<Vec<_>>>()?;
     times.sort_by(f64::total_cmp);

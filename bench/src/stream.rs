@@ -23,8 +23,8 @@ pub struct Ask<'a> {
     pub max_bytes: usize,
 }
 
-/// What came back.
-pub struct Heard {
+/// A response, and when it arrived.
+pub struct TimedResponse {
     pub status: u16,
     /// Head and body.
     pub text: String,
@@ -37,7 +37,7 @@ pub struct Heard {
 impl Ask<'_> {
     /// # Errors
     /// Where the daemon closes the connection without a status, or is silent for [`PATIENCE`].
-    pub fn send(&self) -> Result<Heard> {
+    pub fn send(&self) -> Result<TimedResponse> {
         let began = Instant::now();
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_nodelay(true)?;
@@ -53,9 +53,9 @@ impl Ask<'_> {
             body.len()
         );
         stream.write_all(request.as_bytes())?;
-        let (mut heard, mut first) = (Vec::new(), None);
+        let (mut received, mut first) = (Vec::new(), None);
         let mut buffer = [0; 4096];
-        while heard.len() < self.max_bytes {
+        while received.len() < self.max_bytes {
             let count = match stream.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(count) => count,
@@ -63,16 +63,16 @@ impl Ask<'_> {
                 Err(error) => return Err(error).context(format!("{} {}", self.method, self.path)),
             };
             // The mark may begin in what was read before.
-            let from = heard.len().saturating_sub(self.mark.len());
-            heard.extend_from_slice(&buffer[..count]);
-            let is_marked = || String::from_utf8_lossy(&heard[from..]).contains(self.mark);
+            let from = received.len().saturating_sub(self.mark.len());
+            received.extend_from_slice(&buffer[..count]);
+            let is_marked = || String::from_utf8_lossy(&received[from..]).contains(self.mark);
             if first.is_none() && is_marked() {
                 first = Some(began.elapsed());
             }
         }
-        let text = String::from_utf8_lossy(&heard).into_owned();
+        let text = String::from_utf8_lossy(&received).into_owned();
         let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.with_context(|| format!("{}: no status in {text:?}", self.path))?;
-        Ok(Heard { status, text, first, took: began.elapsed() })
+        Ok(TimedResponse { status, text, first, took: began.elapsed() })
     }
 }

@@ -48,7 +48,8 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(trace::DEFAULT);
     let (all, requests) = trace::compactions(&path)?;
     let beyond = all.len() / 100;
-    let Chosen { sample, measured } = Chosen::of(&all, options, beyond + 1 + SPARE);
+    let CompactionSample { sample, measured } =
+        CompactionSample::of(&all, options, beyond + 1 + SPARE);
 
     let longest = measured.iter().map(|&it| all[it].before.max(all[it].kept + all[it].added)).max();
     let cells = (longest.unwrap_or(0) * options.block_tokens + QUESTION) * 5 / 2;
@@ -72,14 +73,14 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
 }
 
 /// Numbers of compactions.
-struct Chosen {
+struct CompactionSample {
     /// In equal steps.
     sample: BTreeSet<usize>,
     /// The sample, and those that take longest.
     measured: BTreeSet<usize>,
 }
 
-impl Chosen {
+impl CompactionSample {
     /// `slow`: how many of those that take longest.
     fn of(all: &[Compaction], options: &Options, slow: usize) -> Self {
         let step = (all.len() / options.compactions.max(1)).max(1);

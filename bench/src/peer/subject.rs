@@ -12,16 +12,16 @@ use crate::weights::{self, Shape, Tokenizer};
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/peer/source/models");
 
 /// A shape, and its tokenizer in llama.cpp's source.
-struct Known {
+struct KnownShape {
     shape: Shape,
     vocabulary: &'static str,
     template: Option<&'static str>,
 }
 
-const KNOWN: [Known; 3] = [
-    Known { shape: Shape::QWEN2_5_0_5B, vocabulary: "ggml-vocab-qwen2.gguf", template: None },
-    Known { shape: Shape::QWEN2_5_7B, vocabulary: "ggml-vocab-qwen2.gguf", template: None },
-    Known {
+const KNOWN: [KnownShape; 3] = [
+    KnownShape { shape: Shape::QWEN2_5_0_5B, vocabulary: "ggml-vocab-qwen2.gguf", template: None },
+    KnownShape { shape: Shape::QWEN2_5_7B, vocabulary: "ggml-vocab-qwen2.gguf", template: None },
+    KnownShape {
         shape: Shape::LLAMA_3_2_1B,
         vocabulary: "ggml-vocab-llama-bpe.gguf",
         template: Some("templates/meta-llama-Llama-3.2-3B-Instruct.jinja"),

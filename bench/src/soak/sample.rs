@@ -25,11 +25,11 @@ pub struct Usage {
 
 /// The usage of the process with this id and its children.
 pub fn usage(process: &str, data: &Path) -> Result<Usage> {
-    let own = Taken::of(process).context("memory is read on Linux, while hobd runs")?;
+    let own = ProcessUsage::of(process).context("memory is read on Linux, while hobd runs")?;
     let children = children(process);
     // A child that has ended meanwhile takes nothing.
-    let taken = children.iter().filter_map(|child| Taken::of(child).ok());
-    let whole = taken.fold(own, Taken::plus);
+    let taken = children.iter().filter_map(|child| ProcessUsage::of(child).ok());
+    let whole = taken.fold(own, ProcessUsage::plus);
     Ok(Usage {
         memory_bytes: whole.memory_bytes,
         resident_bytes: whole.resident_bytes,
@@ -41,15 +41,15 @@ pub fn usage(process: &str, data: &Path) -> Result<Usage> {
     })
 }
 
-/// By one process.
-struct Taken {
+/// What one process uses.
+struct ProcessUsage {
     memory_bytes: u64,
     resident_bytes: u64,
     descriptors: u64,
     threads: u64,
 }
 
-impl Taken {
+impl ProcessUsage {
     fn of(process: &str) -> Result<Self> {
         let status = fs::read_to_string(format!("/proc/{process}/status"))?;
         let field = |name: &str| {
@@ -111,7 +111,7 @@ mod tests {
         let found = usage(&id, directory.path()).unwrap();
 
         assert_eq!(children(&id), [sleep.as_str()]);
-        let (own, child) = (Taken::of(&id).unwrap(), Taken::of(&sleep).unwrap());
+        let (own, child) = (ProcessUsage::of(&id).unwrap(), ProcessUsage::of(&sleep).unwrap());
         assert_eq!((found.children, found.threads), (1, 2));
         assert_eq!(found.descriptors, own.descriptors + child.descriptors);
         assert!(found.memory_bytes > own.memory_bytes && child.memory_bytes > 0);

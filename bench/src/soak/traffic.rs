@@ -16,7 +16,7 @@ use tungstenite::client::IntoClientRequest;
 use tungstenite::{Message, WebSocket};
 
 use crate::hobd::Access;
-use crate::stream::{Ask, Heard};
+use crate::stream::{Ask, TimedResponse};
 
 /// Turns of a conversation, until it is deleted.
 pub const TURNS: usize = 6;
@@ -116,28 +116,33 @@ impl Daemon {
         }
     }
 
-    fn send(&self, method: &str, path: &str, body: &Value, mark: &str) -> Result<Heard> {
+    fn send(&self, method: &str, path: &str, body: &Value, mark: &str) -> Result<TimedResponse> {
         let Access { address, token } = &self.0;
         Ask { address, token, method, path, body, mark, max_bytes: usize::MAX }.send()
     }
 
     fn turn(&self, path: &str, body: &Value, mark: &str) -> Result<Outcome> {
-        let heard = self.send("POST", path, body, mark)?;
-        if is_busy(&heard) {
+        let response = self.send("POST", path, body, mark)?;
+        if is_busy(&response) {
             return Ok(Outcome::Refused);
         }
-        ensure!(heard.status == 200, "{path}: {}", heard.text);
-        let first = heard.first.with_context(|| format!("{path}: no text in {}", heard.text))?;
+        ensure!(response.status == 200, "{path}: {}", response.text);
+        let first =
+            response.first.with_context(|| format!("{path}: no text in {}", response.text))?;
         Ok(Outcome::Turn(first))
     }
 
     /// Any request whose conversation may not exist yet.
     fn request(&self, method: &str, path: &str, body: &Value) -> Result<Outcome> {
-        let heard = self.send(method, path, body, "\r\n\r\n")?;
-        if is_busy(&heard) {
+        let response = self.send(method, path, body, "\r\n\r\n")?;
+        if is_busy(&response) {
             return Ok(Outcome::Refused);
         }
-        ensure!(heard.status < 300 || heard.status == 404, "{method} {path}: {}", heard.text);
+        ensure!(
+            response.status < 300 || response.status == 404,
+            "{method} {path}: {}",
+            response.text
+        );
         Ok(Outcome::Answered)
     }
 
@@ -147,8 +152,8 @@ impl Daemon {
         let path = "/v1/chat/completions";
         let max_bytes = 1 + random.below(3_000) as usize;
         let ask = Ask { address, token, method: "POST", path, body, mark: "\r\n\r\n", max_bytes };
-        let heard = ask.send()?;
-        ensure!(heard.status == 200 || is_busy(&heard), "{path}: {}", heard.text);
+        let response = ask.send()?;
+        ensure!(response.status == 200 || is_busy(&response), "{path}: {}", response.text);
         Ok(Outcome::Answered)
     }
 
@@ -224,8 +229,8 @@ impl Daemon {
 }
 
 /// Anthropic's API has a status of its own for it.
-fn is_busy(heard: &Heard) -> bool {
-    [503, 529].contains(&heard.status)
+fn is_busy(response: &TimedResponse) -> bool {
+    [503, 529].contains(&response.status)
 }
 
 /// SplitMix64 (Steele, Lea and Flood, 2014).

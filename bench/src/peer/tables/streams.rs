@@ -71,8 +71,8 @@ pub fn measure(bench: &Bench) -> Result<Sheet> {
     Ok(sheet)
 }
 
-/// What one round of one side shows.
-struct Seen {
+/// Times of one round of one side.
+struct RoundTimes {
     arrivals: Vec<Arrivals>,
     /// Without newcomers, while all answers ran.
     alone: [Instant; 2],
@@ -80,7 +80,8 @@ struct Seen {
 }
 
 fn one(side: &Side, streams: usize, round: usize, bench: &Bench, sheet: &mut Sheet) -> Result<()> {
-    let Seen { arrivals, alone: [start, end], newcomers_ms } = watch(side, streams, round, bench)?;
+    let RoundTimes { arrivals, alone: [start, end], newcomers_ms } =
+        watch(side, streams, round, bench)?;
     for answer in &arrivals {
         let pieces = answer.0.len();
         // Of a real model, a piece may hold two tokens.
@@ -101,7 +102,7 @@ fn one(side: &Side, streams: usize, round: usize, bench: &Bench, sheet: &mut She
     Ok(())
 }
 
-fn watch(side: &Side, streams: usize, round: usize, bench: &Bench) -> Result<Seen> {
+fn watch(side: &Side, streams: usize, round: usize, bench: &Bench) -> Result<RoundTimes> {
     let names: Vec<String> = (0..streams).map(|n| format!("stream {round} {n}")).collect();
     let prompt = |name: &String| {
         let seed = format!("{name} {}", side.name());
@@ -137,6 +138,6 @@ fn watch(side: &Side, streams: usize, round: usize, bench: &Bench) -> Result<See
             wait_for(least() + BETWEEN);
         }
         let arrivals = answers.into_iter().map(|answer| answer.join().expect("it returns errors"));
-        Ok(Seen { arrivals: arrivals.collect::<Result<_>>()?, alone, newcomers_ms })
+        Ok(RoundTimes { arrivals: arrivals.collect::<Result<_>>()?, alone, newcomers_ms })
     })
 }
