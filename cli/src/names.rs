@@ -15,7 +15,7 @@ const MAX_LISTED: usize = 5;
 
 /// The conversation that a command is about.
 #[derive(clap::Args)]
-pub struct Named {
+pub struct ConversationArgs {
     /// The conversation: its id, its title, or the beginning of one
     #[arg(required_unless_present = "last")]
     conversation: Option<String>,
@@ -25,7 +25,7 @@ pub struct Named {
     last: bool,
 }
 
-impl Named {
+impl ConversationArgs {
     /// `None`: the most recently used one.
     pub fn name(&self) -> Option<&str> {
         self.conversation.as_deref()
@@ -39,12 +39,12 @@ impl Named {
 
 /// A conversation that may be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+pub struct Candidate {
     pub id: String,
     pub title: Option<String>,
 }
 
-impl Known {
+impl Candidate {
     /// Whether `name` is its whole title.
     pub fn is_whole(&self, name: &str) -> bool {
         let title = self.title.as_deref().unwrap_or_default();
@@ -61,9 +61,9 @@ impl Known {
 }
 
 /// The conversations with stored text, the most recently used first.
-pub fn of_daemon(client: &Client) -> Result<Vec<Known>, Failure> {
+pub fn of_daemon(client: &Client) -> Result<Vec<Candidate>, Failure> {
     let list: List<Conversation<'_>> = client.get("/v1/conversations")?;
-    let known = |conversation: Conversation<'_>| Known {
+    let known = |conversation: Conversation<'_>| Candidate {
         id: conversation.id.into_owned(),
         title: conversation.title.map(|title| title.into_owned()),
     };
@@ -122,10 +122,10 @@ fn with<T>(
 }
 
 /// The conversation that `name` means.
-pub fn find<'k>(known: &'k [Known], name: &str) -> Result<Option<&'k Known>, Failure> {
+pub fn find<'k>(known: &'k [Candidate], name: &str) -> Result<Option<&'k Candidate>, Failure> {
     let wanted = name.trim().to_lowercase();
-    let title = |known: &Known| known.title.as_deref().unwrap_or_default().to_lowercase();
-    let rules: [&dyn Fn(&Known) -> bool; 3] = [
+    let title = |known: &Candidate| known.title.as_deref().unwrap_or_default().to_lowercase();
+    let rules: [&dyn Fn(&Candidate) -> bool; 3] = [
         &|known| known.id == name,
         &|known| !wanted.is_empty() && known.is_whole(name),
         &|known| {
@@ -144,7 +144,7 @@ pub fn find<'k>(known: &'k [Known], name: &str) -> Result<Option<&'k Known>, Fai
     Ok(None)
 }
 
-fn ambiguous(name: &str, found: &[&Known]) -> Failure {
+fn ambiguous(name: &str, found: &[&Candidate]) -> Failure {
     let shown = found.iter().take(MAX_LISTED).map(|known| known.shown());
     let mut shown: Vec<_> = shown.collect();
     if found.len() > MAX_LISTED {
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_name_is_an_id_a_title_or_the_beginning_of_one() {
         let known = [("chat-1", "The cat"), ("chat-12", "The dog"), ("the cat", "Fish")]
-            .map(|(id, title)| Known { id: id.to_owned(), title: Some(title.to_owned()) });
+            .map(|(id, title)| Candidate { id: id.to_owned(), title: Some(title.to_owned()) });
         let id = |name: &str| Ok::<_, Failure>(find(&known, name)?.map(|known| known.id.as_str()));
         assert_eq!(id("chat-1").unwrap(), Some("chat-1"), "a whole id");
         assert_eq!(id("chat-12").unwrap(), Some("chat-12"));

@@ -24,10 +24,10 @@ const PREFIX: &str = "private-";
 /// At most one conversation.
 #[derive(Default)]
 pub struct PrivateChat {
-    open: Arc<Mutex<Option<Open>>>,
+    open: Arc<Mutex<Option<OpenChat>>>,
 }
 
-struct Open {
+struct OpenChat {
     client: Client,
     id: String,
 }
@@ -46,7 +46,7 @@ impl PrivateChat {
     pub fn begin(&self, context: &Context) -> Result<String, Failure> {
         let client = Client::find_within(context, Some(PATIENCE))?;
         let id = format!("{PREFIX}{:016x}", RandomState::new().hash_one(std::process::id()));
-        end(&self.open, Some(Open { client, id: id.clone() }));
+        end(&self.open, Some(OpenChat { client, id: id.clone() }));
         Ok(id)
     }
 }
@@ -58,9 +58,9 @@ impl Drop for PrivateChat {
 }
 
 /// Deletes the conversation that is open. The daemon knows none before its first message.
-fn end(open: &Mutex<Option<Open>>, next: Option<Open>) {
+fn end(open: &Mutex<Option<OpenChat>>, next: Option<OpenChat>) {
     let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(Open { client, id }) = std::mem::replace(&mut *open, next) else { return };
+    let Some(OpenChat { client, id }) = std::mem::replace(&mut *open, next) else { return };
     let path = format!("/v1/conversations/{}", path_segment(&id));
     match client.delete::<Value>(&path) {
         // A daemon that has ended has forgotten it.

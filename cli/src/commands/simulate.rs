@@ -247,14 +247,14 @@ fn closed_loop(args: &Args, traces: &Traces, context: &mut Context) -> Result<()
             )?;
             write_waits(&rows, &mut *context.out)?;
         }
-        tables.push(Waited { capacity_blocks: capacity, rows });
+        tables.push(WaitTable { capacity_blocks: capacity, rows });
     }
     if context.json { context.write_json(&tables) } else { Ok(()) }
 }
 
 /// A table of the closed loop.
 #[derive(Serialize)]
-struct Waited {
+struct WaitTable {
     capacity_blocks: u64,
     rows: Vec<WaitRow>,
 }

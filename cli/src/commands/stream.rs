@@ -17,7 +17,7 @@ use crate::signals::Interrupt;
 const POLL: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum StreamEnd {
     Whole,
     /// By Ctrl-C.
     Interrupted,
@@ -33,7 +33,7 @@ pub fn follow<T: DeserializeOwned + Send>(
     body: Option<&Value>,
     interrupt: Option<&Interrupt>,
     take: impl FnMut(T) -> Result<(), Failure>,
-) -> Result<Ended, Failure> {
+) -> Result<StreamEnd, Failure> {
     if let Some(interrupt) = interrupt {
         interrupt.take(); // One that was pressed before the request.
     }
@@ -41,7 +41,7 @@ pub fn follow<T: DeserializeOwned + Send>(
     std::thread::scope(|scope| {
         scope.spawn(move || forward(client, path, body, &sender));
         let ended = receive(&events, interrupt, take);
-        if !matches!(ended, Ok(Ended::Whole)) {
+        if !matches!(ended, Ok(StreamEnd::Whole)) {
             client.stop(); // The thread may wait for the next event.
         }
         ended
@@ -71,15 +71,15 @@ fn receive<T>(
     events: &Receiver<Result<T, Failure>>,
     interrupt: Option<&Interrupt>,
     mut take: impl FnMut(T) -> Result<(), Failure>,
-) -> Result<Ended, Failure> {
+) -> Result<StreamEnd, Failure> {
     loop {
         let event = match events.recv_timeout(POLL) {
             Ok(event) => Some(event?),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return Ok(Ended::Whole),
+            Err(RecvTimeoutError::Disconnected) => return Ok(StreamEnd::Whole),
         };
         if interrupt.is_some_and(Interrupt::take) {
-            return Ok(Ended::Interrupted);
+            return Ok(StreamEnd::Interrupted);
         }
         if let Some(event) = event {
             take(event)?;

@@ -9,7 +9,7 @@ use hob_api::Turn;
 use hob_api::turn::{Chunk, PromptTokens, Reanchored};
 use serde_json::{Map, Value, json};
 
-use super::stream::{self, Ended};
+use super::stream::{self, StreamEnd};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -143,7 +143,7 @@ pub fn ask(
     reading.clear();
     answer.total = begun.elapsed();
     let shown = printer.end();
-    answer.interrupted = ended? == Ended::Interrupted;
+    answer.interrupted = ended? == StreamEnd::Interrupted;
     shown
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{Chat, note};
 use crate::client::Client;
 use crate::commands::documents::{self, Keep};
-use crate::commands::stream::{self, Ended};
+use crate::commands::stream::{self, StreamEnd};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{count, line, seconds};
@@ -100,7 +100,7 @@ impl Chat<'_> {
             Ok(())
         });
         reading.clear();
-        Ok(ended? == Ended::Whole)
+        Ok(ended? == StreamEnd::Whole)
     }
 }
 

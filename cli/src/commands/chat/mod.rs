@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use self::files::Files;
 use self::greeting::greeting;
 use self::input::{Command, Input};
-use self::say::Asked;
+use self::say::NewTurn;
 use self::stats::Stats;
 use super::turn::{self, Shape};
 use crate::client::{Client, path_segment};
@@ -193,7 +193,7 @@ impl Chat<'_> {
         match Input::of(text) {
             Input::Nothing => {
                 if let Some(new) = self.outgrown.take() {
-                    self.say(Asked { new, newest: true, ..Asked::default() }, context)?;
+                    self.say(NewTurn { new, newest: true, ..NewTurn::default() }, context)?;
                 }
             }
             Input::Say(_) if may_be_cut && text.len() >= MAX_TERMINAL_LINE_BYTES => {
@@ -212,7 +212,7 @@ impl Chat<'_> {
             Input::Unknown(word) => return Err(Failure::Usage(unknown(word))),
             Input::Say(text) => {
                 let new = vec![self.files.message(text)];
-                self.say(Asked { new, ..Asked::default() }, context)?;
+                self.say(NewTurn { new, ..NewTurn::default() }, context)?;
             }
         }
         Ok(ControlFlow::Continue(()))
@@ -221,11 +221,13 @@ impl Chat<'_> {
     fn command(&mut self, command: Command<'_>, context: &mut Context) -> Result<(), Failure> {
         match command {
             Command::New => self.open(None, context),
-            Command::Retry => self.say(Asked::default(), context),
+            Command::Retry => self.say(NewTurn::default(), context),
             Command::Continue if self.is_new || self.system.is_some() => {
                 note(context, "there is no answer to go on with")
             }
-            Command::Continue => self.say(Asked { continues: true, ..Asked::default() }, context),
+            Command::Continue => {
+                self.say(NewTurn { continues: true, ..NewTurn::default() }, context)
+            }
             Command::Summarise => self.summarise(context),
             Command::Branch(last) => self.branch(last, context),
             Command::Context("") => self.show_context(context),

@@ -10,10 +10,10 @@ use hob_api::Status;
 use hob_api::conversations::ContextUse;
 use serde_json::{Value, json};
 
-use super::say::Asked;
+use super::say::NewTurn;
 use super::{Chat, note, restart};
 use crate::client::Client;
-use crate::commands::stream::{self, Ended};
+use crate::commands::stream::{self, StreamEnd};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{context_tokens, count, line, plain};
@@ -57,7 +57,7 @@ impl Chat<'_> {
 
     fn answer_outgrown(&mut self, context: &mut Context) -> Result<(), Failure> {
         match self.outgrown.take() {
-            Some(new) => self.say(Asked { new, ..Asked::default() }, context),
+            Some(new) => self.say(NewTurn { new, ..NewTurn::default() }, context),
             None => Ok(()),
         }
     }
@@ -91,7 +91,7 @@ impl Chat<'_> {
         if has_text {
             note(context, "")?; // The summary has no line break.
         }
-        if ended? == Ended::Interrupted {
+        if ended? == StreamEnd::Interrupted {
             return note(context, "stopped; nothing has changed");
         }
         let older = count(left_out);

@@ -22,7 +22,7 @@ const GOES_ON: &str = "this chat is longer than the model can read: it goes on w
 
 /// What a turn asks for. Without new messages: the last answer once more.
 #[derive(Default)]
-pub struct Asked {
+pub struct NewTurn {
     pub new: Vec<Value>,
     /// Leave out the oldest messages.
     pub newest: bool,
@@ -32,8 +32,8 @@ pub struct Asked {
 
 impl Chat<'_> {
     /// One turn, and the offer to go on where it did not fit into the context.
-    pub(super) fn say(&mut self, asked: Asked, context: &mut Context) -> Result<(), Failure> {
-        let turn = self.turn(asked, context);
+    pub(super) fn say(&mut self, new_turn: NewTurn, context: &mut Context) -> Result<(), Failure> {
+        let turn = self.turn(new_turn, context);
         report_passing(turn, context)?;
         if self.outgrown.is_some() {
             self.offer_room(context)?;
@@ -41,8 +41,8 @@ impl Chat<'_> {
         Ok(())
     }
 
-    fn turn(&mut self, asked: Asked, context: &mut Context) -> Result<(), Failure> {
-        let Asked { new, newest, continues } = asked;
+    fn turn(&mut self, new_turn: NewTurn, context: &mut Context) -> Result<(), Failure> {
+        let NewTurn { new, newest, continues } = new_turn;
         self.outgrown = None;
         let client = Client::find(context)?;
         let append = self.is_new || self.system.is_none();

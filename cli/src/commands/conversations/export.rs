@@ -12,7 +12,7 @@ use super::path_of;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::names::{self, Named};
+use crate::names::{self, ConversationArgs};
 use crate::output::{line, plain, size};
 use crate::part::Part;
 
@@ -20,7 +20,7 @@ use crate::part::Part;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    conversation: Named,
+    conversation: ConversationArgs,
 
     /// The file to write: .json has every branch, .md the one used last, .tar the KV too
     #[arg(long, short, value_name = "FILE")]

@@ -13,7 +13,7 @@ use crate::client::{self, Client, path_segment};
 use crate::confirm;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::names::{self, Known, Named};
+use crate::names::{self, Candidate, ConversationArgs};
 use crate::output::{Align, Table, ago, count, line, plain, readiness, state};
 
 /// List, read, rename, export and delete conversations
@@ -43,7 +43,7 @@ enum Action {
     #[command(visible_alias = "ls")]
     List(Listing),
     /// Print the messages of a conversation
-    Show(Named),
+    Show(ConversationArgs),
     /// Change the title of a conversation
     Rename {
         /// The conversation: its id, its title, or the beginning of one
@@ -187,10 +187,10 @@ fn remove(
 }
 
 /// What the user is asked to confirm.
-fn deletion(known: &[Known], name: &str) -> String {
+fn deletion(known: &[Candidate], name: &str) -> String {
     let found = names::find(known, name).ok().flatten();
     let found = found.filter(|found| found.id == name || found.is_whole(name));
-    let shown = found.map_or_else(|| line(name, 60), Known::shown);
+    let shown = found.map_or_else(|| line(name, 60), Candidate::shown);
     format!("delete {shown}, its text and its KV, for good")
 }
 

@@ -5,7 +5,7 @@ use hob_slots::{ConversationId, Miss, StoreReader};
 use super::{dir, live, ls};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::names::{self, Known};
+use crate::names::{self, Candidate};
 
 /// The conversation that `name` means; a whole id needs no saved KV.
 pub fn one(reader: &StoreReader, name: &str, context: &Context) -> Result<ConversationId, Failure> {
@@ -45,12 +45,12 @@ pub fn last(reader: &StoreReader, context: &Context) -> Result<ConversationId, F
     })
 }
 
-fn saved(reader: &StoreReader, context: &Context) -> Result<Vec<Known>, Failure> {
+fn saved(reader: &StoreReader, context: &Context) -> Result<Vec<Candidate>, Failure> {
     let titles = live::titles(&context.settings);
     let slots = ls::contents(reader, None)?.slots.into_iter();
     let mut ids: Vec<_> = slots.map(|slot| slot.entry.conversation.as_str().to_owned()).collect();
     ids.sort();
     ids.dedup();
-    let known = |id: String| Known { title: titles.get(&id).cloned(), id };
+    let known = |id: String| Candidate { title: titles.get(&id).cloned(), id };
     Ok(ids.into_iter().map(known).collect())
 }

@@ -18,7 +18,7 @@ use self::parts::{Part, Parts};
 use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::names::{Named, label};
+use crate::names::{ConversationArgs, label};
 use crate::output::{Align, Table, ago, count, plain, size};
 
 /// Blocks at the beginning and at the end of a shortened list.
@@ -31,7 +31,7 @@ const NO_EVICTION: &str = "none: a window or a running state of the model keeps 
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    conversation: Named,
+    conversation: ConversationArgs,
 
     /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
