@@ -31,7 +31,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub enum Ended {
+pub enum ConnectionError {
     #[error("the agent cannot be reached ({0}): start it, or correct the setting `device_bridge`")]
     Unreachable(String),
     #[error(
@@ -55,11 +55,13 @@ pub enum Ended {
 }
 
 /// Connects. `token`: the pairing token, which the address and the registration both need.
-pub async fn dial(url: &str, token: Option<&str>) -> Result<Socket, Ended> {
-    let unreachable = |error: &dyn std::fmt::Display| Ended::Unreachable(error.to_string());
+pub async fn dial(url: &str, token: Option<&str>) -> Result<Socket, ConnectionError> {
+    let unreachable =
+        |error: &dyn std::fmt::Display| ConnectionError::Unreachable(error.to_string());
     let uri: Uri = url.parse().map_err(|error| unreachable(&error))?;
     let connected = timeout(CONNECT, connect(&uri)).await;
-    let stream = connected.map_err(|_| Ended::Unreachable("it does not answer".to_owned()))??;
+    let stream =
+        connected.map_err(|_| ConnectionError::Unreachable("it does not answer".to_owned()))??;
     let address = match token {
         Some(token) => {
             let token: String = form_urlencoded::byte_serialize(token.as_bytes()).collect();
@@ -71,12 +73,14 @@ pub async fn dial(url: &str, token: Option<&str>) -> Result<Socket, Ended> {
         .max_message_size(Some(MAX_MESSAGE_BYTES))
         .max_frame_size(Some(MAX_MESSAGE_BYTES));
     let opened = timeout(CONNECT, client_async_with_config(address, stream, Some(config))).await;
-    let opened = opened.map_err(|_| Ended::Unreachable("it does not answer".to_owned()))?;
+    let opened =
+        opened.map_err(|_| ConnectionError::Unreachable("it does not answer".to_owned()))?;
     opened.map(|(socket, _)| socket).map_err(|error| unreachable(&error))
 }
 
-async fn connect(uri: &Uri) -> Result<Box<dyn Stream>, Ended> {
-    let unreachable = |error: &dyn std::fmt::Display| Ended::Unreachable(error.to_string());
+async fn connect(uri: &Uri) -> Result<Box<dyn Stream>, ConnectionError> {
+    let unreachable =
+        |error: &dyn std::fmt::Display| ConnectionError::Unreachable(error.to_string());
     let host = uri.host().unwrap_or_default();
     if uri.scheme_str() == Some("ws") {
         let host = host.trim_matches(['[', ']']);
@@ -94,15 +98,15 @@ async fn connect(uri: &Uri) -> Result<Box<dyn Stream>, Ended> {
 }
 
 /// The text of a message; `None`: it has none.
-pub fn text_of(message: Option<Result<Message, Error>>) -> Result<Option<String>, Ended> {
+pub fn text_of(message: Option<Result<Message, Error>>) -> Result<Option<String>, ConnectionError> {
     match message {
-        None => Err(Ended::Closed),
-        Some(Err(error)) => Err(Ended::Failed(error.to_string())),
+        None => Err(ConnectionError::Closed),
+        Some(Err(error)) => Err(ConnectionError::Failed(error.to_string())),
         Some(Ok(Message::Text(text))) => Ok(Some(text.as_str().to_owned())),
         Some(Ok(Message::Close(frame))) => Err(match frame.map(|frame| u16::from(frame.code)) {
-            Some(UNAUTHORIZED) => Ended::Token,
-            Some(SUPERSEDED) => Ended::Superseded,
-            _ => Ended::Closed,
+            Some(UNAUTHORIZED) => ConnectionError::Token,
+            Some(SUPERSEDED) => ConnectionError::Superseded,
+            _ => ConnectionError::Closed,
         }),
         Some(Ok(_)) => Ok(None),
     }
@@ -115,13 +119,13 @@ mod tests {
     #[test]
     fn each_end_of_a_connection_names_what_can_be_done() {
         for (ended, remedy) in [
-            (Ended::Unreachable("refused".to_owned()), "start it"),
-            (Ended::Token, "device_bridge_token_file"),
-            (Ended::Superseded, "end the hobd"),
-            (Ended::Silent(60), "restart it"),
-            (Ended::Stalled(20), "restart it"),
-            (Ended::Closed, "start it"),
-            (Ended::Failed("reset".to_owned()), "start the agent"),
+            (ConnectionError::Unreachable("refused".to_owned()), "start it"),
+            (ConnectionError::Token, "device_bridge_token_file"),
+            (ConnectionError::Superseded, "end the hobd"),
+            (ConnectionError::Silent(60), "restart it"),
+            (ConnectionError::Stalled(20), "restart it"),
+            (ConnectionError::Closed, "start it"),
+            (ConnectionError::Failed("reset".to_owned()), "start the agent"),
         ] {
             assert!(ended.to_string().contains(remedy), "{ended}");
         }

@@ -13,7 +13,7 @@ const KEYS: [&str; 6] =
 
 /// A message of the agent.
 #[derive(Debug, PartialEq)]
-pub struct Asked {
+pub struct AgentMessage {
     /// Repeated in the answer; empty for a ping.
     pub id: String,
     pub request: Request,
@@ -38,7 +38,7 @@ pub struct Generate {
     keys: Map<String, Value>,
 }
 
-impl Asked {
+impl AgentMessage {
     /// `None`: it is none of the messages that the agent sends.
     pub fn parse(text: &str) -> Option<Self> {
         let message: Value = serde_json::from_str(text).ok()?;
@@ -82,9 +82,9 @@ impl Generate {
     }
 }
 
-/// What the agent asked for.
+/// The answer to a [`Request`] that is not a ping.
 #[derive(Debug)]
-pub enum Answered {
+pub enum Response {
     Loaded(Loaded),
     Unloaded,
     Generated { text: String, prompt_tokens: usize, output_tokens: usize, duration: Duration },
@@ -102,18 +102,18 @@ pub fn pong(at: Value) -> Value {
 }
 
 /// `kind`: the type of the answer, `loadResult` for `load`.
-pub fn result(kind: &str, id: &str, answered: Result<Answered, ApiError>) -> Value {
-    let mut message = json!({"type": kind, "correlationId": id, "ok": answered.is_ok()});
-    let fields = match answered {
-        Ok(Answered::Loaded(Loaded { path })) => json!({"loadedPath": path}),
-        Ok(Answered::Unloaded) => json!({}),
-        Ok(Answered::Generated { text, prompt_tokens, output_tokens, duration }) => json!({
+pub fn result(kind: &str, id: &str, response: Result<Response, ApiError>) -> Value {
+    let mut message = json!({"type": kind, "correlationId": id, "ok": response.is_ok()});
+    let fields = match response {
+        Ok(Response::Loaded(Loaded { path })) => json!({"loadedPath": path}),
+        Ok(Response::Unloaded) => json!({}),
+        Ok(Response::Generated { text, prompt_tokens, output_tokens, duration }) => json!({
             "text": text,
             "promptTokens": prompt_tokens,
             "outputTokens": output_tokens,
             "durationMs": duration.as_millis() as u64,
         }),
-        Ok(Answered::Embedded { embedding, tokens }) => {
+        Ok(Response::Embedded { embedding, tokens }) => {
             json!({"embedding": embedding, "tokens": tokens})
         }
         Err(error) => json!({"error": error.message}),
@@ -132,7 +132,9 @@ mod tests {
     fn a_prompt_is_the_message_of_a_chat() {
         let text = r#"{"type": "generate", "correlationId": "a", "prompt": "Hi", "stopSequences": ["x"],
             "maxTokens": 7, "temperature": 0.5, "promptCacheKey": "v5:room", "id_slot": 3}"#;
-        let Some(Asked { id, request: Request::Generate(generate) }) = Asked::parse(text) else {
+        let Some(AgentMessage { id, request: Request::Generate(generate) }) =
+            AgentMessage::parse(text)
+        else {
             panic!("it is a prompt")
         };
         assert_eq!(id, "a");
@@ -151,8 +153,8 @@ mod tests {
             r#"{"type": "generate", "prompt": "Hi"}"#,
             r#"{"type": "embed", "correlationId": "a"}"#,
         ] {
-            assert_eq!(Asked::parse(text), None, "{text}");
+            assert_eq!(AgentMessage::parse(text), None, "{text}");
         }
-        assert!(Asked::parse(r#"{"type": "ping", "at": 5}"#).is_some());
+        assert!(AgentMessage::parse(r#"{"type": "ping", "at": 5}"#).is_some());
     }
 }

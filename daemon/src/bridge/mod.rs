@@ -32,7 +32,7 @@ use crate::chat::identity::Session;
 use crate::error::ApiError;
 use crate::wire::completion::Prompt;
 use dial::{Socket, dial};
-use messages::{Answered, Asked, Generate, Loaded, Request};
+use messages::{AgentMessage, Generate, Loaded, Request, Response};
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -118,7 +118,7 @@ impl Bridge {
     }
 
     /// Serves one connection; returns why it has ended.
-    async fn serve(&self, options: &Options) -> dial::Ended {
+    async fn serve(&self, options: &Options) -> dial::ConnectionError {
         let mut socket = match dial(&options.place.url, options.place.token.as_deref()).await {
             Ok(socket) => socket,
             Err(error) => return error,
@@ -133,24 +133,24 @@ impl Bridge {
             tokio::select! {
                 message = timeout(MAX_SILENCE, socket.next()) => {
                     let text = match message {
-                        Err(_) => return dial::Ended::Silent(MAX_SILENCE.as_secs()),
+                        Err(_) => return dial::ConnectionError::Silent(MAX_SILENCE.as_secs()),
                         Ok(message) => match dial::text_of(message) {
                             Ok(Some(text)) => text,
                             Ok(None) => continue,
-                            Err(ended) => return ended,
+                            Err(error) => return error,
                         },
                     };
                     self.connected();
-                    let Some(asked) = Asked::parse(&text) else {
+                    let Some(message) = AgentMessage::parse(&text) else {
                         tracing::debug!("a message of the device bridge was not understood");
                         continue;
                     };
                     self.unanswered.send_modify(|count| *count += 1);
-                    requests.spawn(answer(options.chat.clone(), asked, answers.clone()));
+                    requests.spawn(answer(options.chat.clone(), message, answers.clone()));
                 }
                 Some(answer) = answered.recv() => {
-                    if let Err(ended) = send(&mut socket, &answer).await {
-                        return ended;
+                    if let Err(error) = send(&mut socket, &answer).await {
+                        return error;
                     }
                     self.unanswered.send_modify(|count| *count = count.saturating_sub(1));
                 }
@@ -169,31 +169,31 @@ impl Bridge {
     }
 }
 
-async fn send(socket: &mut Socket, message: &Value) -> Result<(), dial::Ended> {
+async fn send(socket: &mut Socket, message: &Value) -> Result<(), dial::ConnectionError> {
     let sent = timeout(MAX_SEND, socket.send(Message::text(message.to_string()))).await;
-    let sent = sent.map_err(|_| dial::Ended::Stalled(MAX_SEND.as_secs()))?;
-    sent.map_err(|error| dial::Ended::Failed(error.to_string()))
+    let sent = sent.map_err(|_| dial::ConnectionError::Stalled(MAX_SEND.as_secs()))?;
+    sent.map_err(|error| dial::ConnectionError::Failed(error.to_string()))
 }
 
 /// Answers one message of the agent.
-async fn answer(chat: Chat, asked: Asked, answers: UnboundedSender<Value>) {
-    let Asked { id, request } = asked;
+async fn answer(chat: Chat, message: AgentMessage, answers: UnboundedSender<Value>) {
+    let AgentMessage { id, request } = message;
     let answer = match request {
         Request::Ping { at } => messages::pong(at),
         Request::Load { path } => {
-            let loaded = chat.load_weights().await.map(|()| Answered::Loaded(Loaded { path }));
+            let loaded = chat.load_weights().await.map(|()| Response::Loaded(Loaded { path }));
             messages::result("loadResult", &id, loaded)
         }
         Request::Unload => {
             chat.free_weights().await;
-            messages::result("unloadResult", &id, Ok(Answered::Unloaded))
+            messages::result("unloadResult", &id, Ok(Response::Unloaded))
         }
         Request::Generate(generate) => {
             messages::result("generateResult", &id, generated(&chat, generate).await)
         }
         Request::Embed { input } => {
             let embedded = chat.embed(&[Prompt::Text(input)]).await;
-            let embedded = embedded.map(|(mut vectors, tokens)| Answered::Embedded {
+            let embedded = embedded.map(|(mut vectors, tokens)| Response::Embedded {
                 embedding: vectors.pop().unwrap_or_default(),
                 tokens,
             });
@@ -203,12 +203,12 @@ async fn answer(chat: Chat, asked: Asked, answers: UnboundedSender<Value>) {
     answers.send(answer).ok(); // An error: the connection is lost.
 }
 
-async fn generated(chat: &Chat, generate: Generate) -> Result<Answered, ApiError> {
+async fn generated(chat: &Chat, generate: Generate) -> Result<Response, ApiError> {
     let began = Instant::now();
     let (_, mut answer) = chat.answer(&generate.body(DEFAULT_TOKENS), &Session::default()).await?;
     let choices = answer.collect().await?;
     let usage = answer.usage();
-    Ok(Answered::Generated {
+    Ok(Response::Generated {
         text: choices.first().map(|choice| choice.message.text().to_owned()).unwrap_or_default(),
         prompt_tokens: usage.prompt,
         output_tokens: usage.completion,
@@ -229,6 +229,6 @@ mod tests {
         let ours: Box<dyn dial::Stream> = Box::new(ours);
         let mut socket = WebSocketStream::from_raw_socket(ours, Role::Client, None).await;
         let sent = send(&mut socket, &Value::String("x".repeat(1 << 10))).await;
-        assert!(matches!(sent, Err(dial::Ended::Stalled(_))), "{sent:?}");
+        assert!(matches!(sent, Err(dial::ConnectionError::Stalled(_))), "{sent:?}");
     }
 }
