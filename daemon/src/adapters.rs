@@ -47,14 +47,14 @@ pub struct RequestAdapters {
 struct Shared {
     options: Options,
     /// The adapters that passed, by their place in the setting.
-    checked: Mutex<BTreeMap<usize, Passed>>,
+    checked: Mutex<BTreeMap<usize, CheckedAdapter>>,
     /// Held while a file is checked: one at a time.
     checking: Mutex<()>,
 }
 
 /// A file that can be used.
 #[derive(Clone)]
-struct Passed {
+struct CheckedAdapter {
     identity: FileIdentity,
     content: FileDigest,
 }
@@ -118,7 +118,7 @@ impl RequestAdapters {
 
     fn file(&self, place: usize, wanted: &WantedAdapter) -> Result<AdapterFile, ApiError> {
         let NamedAdapter { name, path } = &self.list()[place];
-        let Passed { identity, content } = self.checked(place, path).map_err(|reason| {
+        let CheckedAdapter { identity, content } = self.checked(place, path).map_err(|reason| {
             let message = format!("the adapter `{name}` cannot be used: {reason}");
             ApiError::field(wanted.field(), message).code("adapter_unusable")
         })?;
@@ -126,7 +126,7 @@ impl RequestAdapters {
         Ok(AdapterFile { name: name.clone(), path: path.clone(), identity, lora })
     }
 
-    fn checked(&self, place: usize, path: &Path) -> Result<Passed, String> {
+    fn checked(&self, place: usize, path: &Path) -> Result<CheckedAdapter, String> {
         let known = || {
             let known = self.shared.checked.lock().get(&place).cloned();
             known.filter(|known| known.identity == FileIdentity::of(path))
@@ -139,7 +139,7 @@ impl RequestAdapters {
             return Ok(known);
         }
         let identity = FileIdentity::of(path);
-        let passed = Passed { identity, content: self.check(path)? };
+        let passed = CheckedAdapter { identity, content: self.check(path)? };
         self.shared.checked.lock().insert(place, passed.clone());
         Ok(passed)
     }

@@ -28,10 +28,10 @@ pub async fn compute<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static
     *done.downcast().expect("it is what the job returned")
 }
 
-type Done = Box<dyn Any + Send>;
+type JobResult = Box<dyn Any + Send>;
 
 /// [`compute`] for every type, so that a task of tokio's is compiled once and not for each of 60 jobs.
-async fn compute_boxed(job: Box<dyn FnOnce() -> Done + Send>) -> Done {
+async fn compute_boxed(job: Box<dyn FnOnce() -> JobResult + Send>) -> JobResult {
     let caller = Handle::current();
     let job = move || {
         let _within = caller.enter();

@@ -150,14 +150,14 @@ mod tests {
         assert_eq!(parts(&moves), expected, "what came back and left again was of use between");
     }
 
-    type Told = (Option<String>, usize, String, String);
+    type PartRow = (Option<String>, usize, String, String);
 
-    fn part(key: Option<&str>, tokens: usize, way: &str, why: &str) -> Told {
+    fn part(key: Option<&str>, tokens: usize, way: &str, why: &str) -> PartRow {
         (key.map(str::to_owned), tokens, way.to_owned(), why.to_owned())
     }
 
-    fn parts(moves: &Moves) -> Vec<Told> {
-        let told = |it: MovedPart| (it.key, it.tokens, it.way.into_owned(), it.why.into_owned());
-        moves.to_api().into_iter().map(told).collect()
+    fn parts(moves: &Moves) -> Vec<PartRow> {
+        let row = |it: MovedPart| (it.key, it.tokens, it.way.into_owned(), it.why.into_owned());
+        moves.to_api().into_iter().map(row).collect()
     }
 }

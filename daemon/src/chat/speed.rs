@@ -17,11 +17,11 @@ const MIN_CHANGE: f64 = 0.1;
 pub struct Speed {
     transcript: Transcript,
     fingerprint: ModelHash,
-    known: Mutex<Known>,
+    known: Mutex<KnownSpeed>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct KnownSpeed {
     is_read: bool,
     now: Option<f64>,
     written: Option<f64>,
@@ -41,7 +41,7 @@ impl Speed {
     pub fn recall(&self, read: Option<f64>) {
         let mut known = self.lock();
         if !known.is_read {
-            *known = Known { is_read: true, now: known.now.or(read), written: read };
+            *known = KnownSpeed { is_read: true, now: known.now.or(read), written: read };
         }
     }
 
@@ -62,7 +62,7 @@ impl Speed {
         self.lock().now
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownSpeed> {
         self.known.lock()
     }
 }

@@ -50,17 +50,18 @@ impl Documents {
                 let DocumentBlocks { key, tokens, blocks } = blocks;
                 let (memory, disk) = engine.saved_tokens(&blocks, &key);
                 let saved = storage.saved_until(&key);
-                (entry, Kept { tokens, memory: memory.min(tokens), disk: disk.min(tokens), saved })
+                let (memory, disk) = (memory.min(tokens), disk.min(tokens));
+                (entry, DocumentKv { tokens, memory, disk, saved })
             };
             cut.into_iter().map(look_up).collect::<Vec<_>>()
         })
         .await;
         let speed = self.chat.prefill_speed().await?;
-        Ok(looked_up.into_iter().map(|(entry, kept)| self.view(entry, kept, speed)).collect())
+        Ok(looked_up.into_iter().map(|(entry, kv)| self.view(entry, kv, speed)).collect())
     }
 
-    fn view(&self, entry: DocumentEntry, kept: Kept, speed: Option<f64>) -> Document {
-        let Kept { tokens, memory: memory_tokens, disk: disk_tokens, saved } = kept;
+    fn view(&self, entry: DocumentEntry, kv: DocumentKv, speed: Option<f64>) -> Document {
+        let DocumentKv { tokens, memory: memory_tokens, disk: disk_tokens, saved } = kv;
         let ready_tokens = (memory_tokens + disk_tokens).min(tokens);
         let unread = tokens - ready_tokens;
         let seconds = |tokens: usize| speed.map(|speed| tokens as f64 / speed);
@@ -89,7 +90,7 @@ impl Documents {
 }
 
 /// Tokens of a document, and where their KV is.
-struct Kept {
+struct DocumentKv {
     tokens: usize,
     memory: usize,
     disk: usize,

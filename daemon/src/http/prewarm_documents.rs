@@ -17,7 +17,7 @@ use crate::wire::fields::{Fields, unsupported};
 /// A chat's fields that a prewarm of documents has no use for.
 const OF_CHATS: [&str; 4] = ["messages", "conversation", "tools", "compute"];
 
-enum Named {
+enum DocumentSource {
     Stored(DocumentId),
     Text(StoredDocument),
 }
@@ -48,8 +48,8 @@ pub async fn prewarm(
     let mut ids = Vec::new();
     for named in named {
         ids.push(match named {
-            Named::Stored(id) => id,
-            Named::Text(document) => documents.add(document, Home::Library).await?,
+            DocumentSource::Stored(id) => id,
+            DocumentSource::Text(document) => documents.add(document, Home::Library).await?,
         });
     }
     if wait {
@@ -72,16 +72,20 @@ pub async fn prewarm(
 }
 
 /// The id of a stored document, `{"id"}`, or `{"text", "name"}`.
-async fn read(documents: &Documents, value: &Value, path: &str) -> Result<Named, ApiError> {
+async fn read(
+    documents: &Documents,
+    value: &Value,
+    path: &str,
+) -> Result<DocumentSource, ApiError> {
     if value.get("text").is_none() {
         let id = document_of(value, path)?.id;
         documents.stored(&id, false).await?;
-        return Ok(Named::Stored(id));
+        return Ok(DocumentSource::Stored(id));
     }
     let fields = Fields::of(value, path)?;
     let text = fields.required_string("text")?.as_bytes().to_vec();
     let name = fields.string("name")?.unwrap_or_default();
-    Ok(Named::Text(extract::document(text, name).await?))
+    Ok(DocumentSource::Text(extract::document(text, name).await?))
 }
 
 async fn compute(

@@ -39,25 +39,25 @@ mod tests {
     use super::*;
 
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Wanted {
+    struct SearchFields {
         q: String,
         #[serde(default)]
         trashed: bool,
     }
 
-    fn asked(path: &str) -> Result<Wanted, ApiError> {
+    fn parse(path: &str) -> Result<SearchFields, ApiError> {
         Query::of(&path.parse().unwrap())
     }
 
     #[test]
     fn known_fields_are_read_and_unknown_ones_are_ignored() {
-        let wanted = Wanted { q: "a kettle".to_owned(), trashed: true };
-        assert_eq!(asked("/?q=a+kettle&trashed=true&colour=red"), Ok(wanted));
+        let expected = SearchFields { q: "a kettle".to_owned(), trashed: true };
+        assert_eq!(parse("/?q=a+kettle&trashed=true&colour=red"), Ok(expected));
     }
 
     #[test]
     fn an_error_names_the_invalid_field() {
-        let refused = |path| asked(path).unwrap_err();
+        let refused = |path| parse(path).unwrap_err();
         let maybe = refused("/?q=a&trashed=maybe");
         assert_eq!(maybe.param.as_deref(), Some("trashed"));
         assert!(maybe.message.starts_with("`trashed`: "), "{}", maybe.message);

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use super::devices::{DeviceSettings, share_memory};
 use super::entry::{self, Contexts, Entry, SavedKv};
-use super::room::{Held, Room};
+use super::room::{MemoryUse, Room};
 use super::sampling::ModelSampling;
 use super::switch::{SwitchFailure, SwitchRequest};
 use crate::blocking::compute;
@@ -282,7 +282,8 @@ impl Catalogue {
         let demand = self.options.context.demand(current.context.tokens);
         let running = running.map(|model| model.estimate(&demand));
         let offload = current.offload.as_ref();
-        let held = running.map_or(Held::default(), |estimate| Held::of(&estimate, offload));
+        let held =
+            running.map_or(MemoryUse::default(), |estimate| MemoryUse::of(&estimate, offload));
         let available_bytes = memory.and_then(|memory| memory.available_bytes);
         let device_bytes = self.options.devices.available(0).device_bytes;
         let shares_memory = offload.is_some_and(|offload| share_memory(&offload.devices));

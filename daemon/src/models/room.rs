@@ -8,7 +8,7 @@ use hob_runtime::backend::Offload;
 
 /// What the current model has in memory, by its estimate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct MemoryUse {
     /// Not on devices.
     pub weights_bytes: u64,
     /// KV that is not on devices.
@@ -26,7 +26,7 @@ pub struct Room {
     pub device_free_bytes: u64,
 }
 
-impl Held {
+impl MemoryUse {
     /// `offload`: `None` where the processor computes all layers.
     pub fn of(estimate: &Estimate, offload: Option<&Offload>) -> Self {
         let on_host = |bytes: u64, is_offloaded: bool| match offload {
@@ -48,7 +48,7 @@ impl Room {
     /// Free now are `available_bytes` of the machine, and `device_bytes` of devices with memory of their own.
     /// `shares_memory`: whether those that hold the current model share the machine's.
     pub fn beside(
-        held: Held,
+        held: MemoryUse,
         available_bytes: Option<u64>,
         device_bytes: u64,
         shares_memory: bool,
@@ -79,7 +79,8 @@ mod tests {
     #[test]
     fn layers_on_a_device_are_not_in_the_machine_s_memory() {
         let held = |offload: Option<&Offload>| {
-            let Held { weights_bytes, kv_bytes, device_bytes } = Held::of(&ESTIMATE, offload);
+            let MemoryUse { weights_bytes, kv_bytes, device_bytes } =
+                MemoryUse::of(&ESTIMATE, offload);
             [weights_bytes, kv_bytes, device_bytes]
         };
         assert_eq!(held(None), [800, 80, 0]);
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn what_a_device_that_shares_memory_frees_is_memory_of_the_machine() {
         let room = |held: Option<&Offload>, device_bytes, shares_memory| {
-            let held = Held::of(&ESTIMATE, held);
+            let held = MemoryUse::of(&ESTIMATE, held);
             let Room { free_bytes, device_free_bytes } =
                 Room::beside(held, Some(1_000), device_bytes, shares_memory);
             (free_bytes.unwrap(), device_free_bytes)
@@ -101,6 +102,6 @@ mod tests {
         assert_eq!(room(Some(&whole), 500, false), (1_000, 1_380), "a card");
         assert_eq!(room(Some(&whole), 0, true), (1_880, 0), "a graphics unit");
         assert_eq!(room(Some(&whole), 500, true), (1_880, 500), "beside an unused card");
-        assert_eq!(Room::beside(Held::default(), None, 0, true).free_bytes, None);
+        assert_eq!(Room::beside(MemoryUse::default(), None, 0, true).free_bytes, None);
     }
 }

@@ -12,7 +12,7 @@ use crate::chat::identity::{Identity, Session};
 use crate::chat::names;
 use crate::conversations::Conversations;
 use crate::error::ApiError;
-use crate::http::responses::stored::Answered;
+use crate::http::responses::stored::StoredAnswer;
 use crate::wire::fields::{Fields, unsupported};
 
 /// Error codes of Anthropic's threads. Clients read them below `details`.
@@ -81,8 +81,8 @@ impl Thread {
             }
             return Ok(());
         };
-        let found = Answered::find(previous, conversations).await?;
-        let Answered { text, row, .. } = found.ok_or_else(|| {
+        let found = StoredAnswer::find(previous, conversations).await?;
+        let StoredAnswer { text, row, .. } = found.ok_or_else(|| {
             let message = format!(
                 "no message `{}` is stored: create the thread again, with all messages",
                 previous.escape_debug()

@@ -8,11 +8,11 @@ use crate::wire::message::{CallMade, Message};
 /// Collects the pieces of one call at a time.
 #[derive(Default)]
 pub struct Calls {
-    open: Option<Open>,
+    open: Option<OpenCall>,
     count: usize,
 }
 
-struct Open {
+struct OpenCall {
     id: String,
     name: String,
     arguments: String,
@@ -24,7 +24,7 @@ impl Calls {
         let text = |pointer| piece.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         if begins_call(piece) {
             let (id, name) = (text("/id").to_owned(), text("/function/name").to_owned());
-            self.open = Some(Open { id, name, arguments: String::new() });
+            self.open = Some(OpenCall { id, name, arguments: String::new() });
         }
         if let Some(open) = &mut self.open {
             open.arguments.push_str(text("/function/arguments"));
@@ -33,7 +33,7 @@ impl Calls {
 
     /// The call that is over, in Ollama's form; `None` without one, and for one that was cut.
     pub fn finish(&mut self) -> Option<Value> {
-        let Open { id, name, arguments } = self.open.take()?;
+        let OpenCall { id, name, arguments } = self.open.take()?;
         let call = call(self.count, &id, &name, &arguments)?;
         self.count += 1;
         Some(call)

@@ -19,14 +19,14 @@ pub struct Items {
     tools: ClientTools,
     summarizes: bool,
     done: Vec<Value>,
-    open: Option<Open>,
+    open: Option<OpenItem>,
     calls: usize,
     messages: usize,
     reasonings: usize,
 }
 
 /// The item that grows.
-struct Open {
+struct OpenItem {
     id: String,
     kind: Kind,
     /// The text of a custom tool is within what the model writes.
@@ -111,7 +111,7 @@ impl Items {
             }
         };
         let input = kind.is_custom().then(InputReader::default);
-        let open = Open { id, kind, input, text: String::new(), logprobs: Vec::new() };
+        let open = OpenItem { id, kind, input, text: String::new(), logprobs: Vec::new() };
         let mut item = open.item(Status::InProgress, self.summarizes);
         for parts in ["content", "summary"] {
             if item.get(parts).is_some() {
@@ -139,7 +139,7 @@ impl Items {
     }
 
     /// The event of the whole text; calls of the local shell and of the search for tools have none.
-    fn done(&self, open: &Open) -> Option<Value> {
+    fn done(&self, open: &OpenItem) -> Option<Value> {
         let text = &open.text;
         let (what, fields) = match &open.kind {
             Kind::Call { tool, .. } => match tool.kind {
@@ -190,7 +190,7 @@ impl Items {
     }
 
     /// The event of the one part that a text has; calls have none. `what`: added, or done.
-    fn part(&self, what: &str, open: &Open) -> Option<Value> {
+    fn part(&self, what: &str, open: &OpenItem) -> Option<Value> {
         let (kind, fields) = match open.kind {
             Kind::Call { .. } => return None,
             Kind::Message => {
@@ -217,7 +217,7 @@ impl Items {
     }
 
     /// An event of the open item.
-    fn event(&self, open: &Open, kind: &str, fields: Value) -> Value {
+    fn event(&self, open: &OpenItem, kind: &str, fields: Value) -> Value {
         let mut event = json!({"type": kind, "item_id": open.id, "output_index": self.done.len()});
         for (name, value) in fields.as_object().into_iter().flatten() {
             event[name] = value.clone();
@@ -226,7 +226,7 @@ impl Items {
     }
 }
 
-impl Open {
+impl OpenItem {
     fn item(&self, status: Status, summarizes: bool) -> Value {
         match &self.kind {
             Kind::Reasoning => object::reasoning(&self.id, &self.text, summarizes, status),

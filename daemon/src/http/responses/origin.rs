@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::references;
 use super::request::Request;
-use super::stored::{self, Answered};
+use super::stored::{self, StoredAnswer};
 use crate::chat::identity::{Identity, Session};
 use crate::chat::names;
 use crate::conversations::Conversations;
@@ -32,7 +32,7 @@ pub async fn chat_body(
     let stores = request.stores && !request.is_private();
     let identity = Identity::of(body, session)?;
     if let Some(previous) = request.previous.clone() {
-        let Answered { text, row, .. } = stored::previous(&previous, conversations).await?;
+        let StoredAnswer { text, row, .. } = stored::previous(&previous, conversations).await?;
         let history = text.path_to(row).into_iter().map(|saved| saved.message.clone()).collect();
         if !stores {
             return Ok(unstored(request, history));

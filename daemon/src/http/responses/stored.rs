@@ -26,13 +26,13 @@ const MAX_ITEMS: usize = 100;
 const DEFAULT_ITEMS: usize = 20;
 
 /// A stored answer.
-pub struct Answered {
+pub struct StoredAnswer {
     pub text: ConversationText,
     pub row: i64,
     place: Place,
 }
 
-impl Answered {
+impl StoredAnswer {
     /// The answer of this id, whichever kind of item it names; `None`: no such answer is stored.
     pub async fn find(id: &str, conversations: &Conversations) -> Result<Option<Self>, ApiError> {
         let Some(place) = Place::parse(id) else { return Ok(None) };
@@ -77,8 +77,8 @@ impl Answered {
 ///
 /// # Errors
 /// When there is none, in OpenAI's words.
-pub async fn previous(id: &str, conversations: &Conversations) -> Result<Answered, ApiError> {
-    Answered::find(id, conversations).await?.ok_or_else(|| {
+pub async fn previous(id: &str, conversations: &Conversations) -> Result<StoredAnswer, ApiError> {
+    StoredAnswer::find(id, conversations).await?.ok_or_else(|| {
         let message = format!(
             "Previous response with id '{}' not found. Unknown 'previous_response_id': it was \
              deleted, or never stored.",
@@ -88,8 +88,8 @@ pub async fn previous(id: &str, conversations: &Conversations) -> Result<Answere
     })
 }
 
-async fn found(id: &str, conversations: &Conversations) -> Result<Answered, ApiError> {
-    Answered::find(id, conversations).await?.ok_or_else(|| {
+async fn found(id: &str, conversations: &Conversations) -> Result<StoredAnswer, ApiError> {
+    StoredAnswer::find(id, conversations).await?.ok_or_else(|| {
         let message = format!("Response with id '{}' not found.", id.escape_debug());
         ApiError::not_found(message).code("response_not_found")
     })
@@ -111,12 +111,12 @@ pub async fn read(
         let message = "`stream` is not supported: hobd streams an answer to the request that asks";
         return Err(unsupported("stream", message));
     }
-    let answered = found(&id, &conversations).await?;
-    Ok(Json(response(&answered)))
+    let answer = found(&id, &conversations).await?;
+    Ok(Json(response(&answer)))
 }
 
-fn response(answered: &Answered) -> Value {
-    let saved = answered.message();
+fn response(answer: &StoredAnswer) -> Value {
+    let saved = answer.message();
     let finish = saved.finish.clone().unwrap_or_default();
     let status = match saved.status {
         transcript::Status::Streaming => Status::InProgress,
@@ -134,7 +134,7 @@ fn response(answered: &Answered) -> Value {
     }
     let summarizes = summarizes(&echo["reasoning"]);
     let frame = Frame {
-        ids: answered.ids_of(answered.row),
+        ids: answer.ids_of(answer.row),
         created_at: u64::try_from(saved.created_at / 1000).unwrap_or(0),
         model: finish["model"].as_str().unwrap_or_default().to_owned(),
         echo,
@@ -155,10 +155,10 @@ pub async fn delete(
     State(conversations): State<Conversations>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let answered = found(&id, &conversations).await?;
-    let first = answered.first_own();
-    let conversation = &answered.place.conversation;
-    let roots = answered.text.messages.iter().filter(|saved| saved.parent.is_none()).count();
+    let answer = found(&id, &conversations).await?;
+    let first = answer.first_own();
+    let conversation = &answer.place.conversation;
+    let roots = answer.text.messages.iter().filter(|saved| saved.parent.is_none()).count();
     if first.parent.is_none() && roots == 1 {
         conversations.delete(conversation).await?;
     } else {
@@ -191,14 +191,14 @@ pub async fn input_items(
     Path(id): Path<String>,
     Query(query): Query<ItemsQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let answered = found(&id, &conversations).await?;
-    let path = answered.text.path_to(answered.row);
+    let answer = found(&id, &conversations).await?;
+    let path = answer.text.path_to(answer.row);
     let before = &path[..path.len() - 1];
-    let tools = answered.tools();
+    let tools = answer.tools();
     let kinds = tools.kinds(before.iter().map(|saved| &saved.message));
-    let items = before.iter().flat_map(|saved| {
-        object::items(&saved.message, &answered.ids_of(saved.id), &tools, &kinds)
-    });
+    let items = before
+        .iter()
+        .flat_map(|saved| object::items(&saved.message, &answer.ids_of(saved.id), &tools, &kinds));
     page(items.collect(), &query).map(Json)
 }
 

@@ -52,7 +52,7 @@ const NO_DEVICES: [(&str, &str); 3] = [
 
 /// What a probe found.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum ProbeResult {
     Usable,
     /// For a reason in the file.
     Refused(String),
@@ -77,14 +77,14 @@ pub(super) fn check(
         return Ok(found.map_err(refused)?);
     }
     let began = Instant::now();
-    let tried = Tried { path: &file.path, bytes: file.size_bytes, adapter: None };
-    let found = try_file(settings, &tried, report)?;
+    let trial = Trial { path: &file.path, bytes: file.size_bytes, adapter: None };
+    let found = try_file(settings, &trial, report)?;
     let took_ms = began.elapsed().as_millis() as u64;
     tracing::info!(path = %file.path.display(), took_ms, ?found, "the model file was probed");
     let found = match found {
-        Found::Usable => Ok(()),
-        Found::Refused(reason) => Err(reason),
-        Found::Failed(reason) => return Err(refused(reason).into()),
+        ProbeResult::Usable => Ok(()),
+        ProbeResult::Refused(reason) => Err(reason),
+        ProbeResult::Failed(reason) => return Err(refused(reason).into()),
     };
     if let Err(error) = cache.put(content, &found) {
         tracing::warn!(%error, "the probe is not remembered");
@@ -110,12 +110,12 @@ pub(super) fn check_adapter(
     let files_and_adapter = files.iter().map(PathBuf::as_path).chain([adapter]);
     let bytes = files_and_adapter.filter_map(|path| Some(path.metadata().ok()?.len())).sum();
     let path = files.first().ok_or("the model has no file")?;
-    let tried = Tried { path, bytes, adapter: Some(adapter) };
-    let found = try_file(settings, &tried, &mut |_| ControlFlow::Continue(()));
+    let trial = Trial { path, bytes, adapter: Some(adapter) };
+    let found = try_file(settings, &trial, &mut |_| ControlFlow::Continue(()));
     let found = match found.map_err(|error| error.to_string())? {
-        Found::Usable => Ok(()),
-        Found::Refused(reason) => Err(reason),
-        Found::Failed(reason) => return Err(reason),
+        ProbeResult::Usable => Ok(()),
+        ProbeResult::Refused(reason) => Err(reason),
+        ProbeResult::Failed(reason) => return Err(reason),
     };
     tracing::info!(path = %adapter.display(), ?found, "the adapter was probed");
     if let Err(error) = cache.put(content, &found) {
@@ -124,8 +124,8 @@ pub(super) fn check_adapter(
     found
 }
 
-/// What a child is to try.
-struct Tried<'t> {
+/// A file for a child to load.
+struct Trial<'t> {
     /// The model's first file.
     path: &'t Path,
     /// Size of all files.
@@ -134,7 +134,7 @@ struct Tried<'t> {
     adapter: Option<&'t Path>,
 }
 
-fn try_file(settings: &Settings, file: &Tried<'_>, report: &mut Report<'_>) -> Result<Found> {
+fn try_file(settings: &Settings, file: &Trial<'_>, report: &mut Report<'_>) -> Result<ProbeResult> {
     let job = Job {
         path: file.path.to_owned(),
         file_bytes: file.bytes,
@@ -161,12 +161,12 @@ fn try_file(settings: &Settings, file: &Tried<'_>, report: &mut Report<'_>) -> R
         End::Interrupted => {
             return Err(LoadError::Interrupted { path: file.path.display().to_string() }.into());
         }
-        End::TimedOut => Found::Failed(format!(
+        End::TimedOut => ProbeResult::Failed(format!(
             "llama.cpp had not ended after {} s while it {}",
             limit.as_secs(),
             stage(&lines)
         )),
-        End::Ended(status) => found(status, &lines, &errors),
+        End::Ended(status) => result_of(status, &lines, &errors),
     })
 }
 
@@ -223,22 +223,22 @@ fn joined(reader: JoinHandle<Vec<String>>) -> Vec<String> {
     reader.join().unwrap_or_default()
 }
 
-fn found(status: ExitStatus, lines: &[String], errors: &[String]) -> Found {
+fn result_of(status: ExitStatus, lines: &[String], errors: &[String]) -> ProbeResult {
     let said = lines.last().and_then(|line| serde_json::from_str(line).ok());
     match said {
-        Some(Line::Usable) if status.success() => Found::Usable,
+        Some(Line::Usable) if status.success() => ProbeResult::Usable,
         Some(Line::Refused { reason, of_file }) if status.success() => {
             let reason = match reason::last(errors) {
                 Some(line) => format!("{reason} ({line})"),
                 None => reason,
             };
-            if of_file { Found::Refused(reason) } else { Found::Failed(reason) }
+            if of_file { ProbeResult::Refused(reason) } else { ProbeResult::Failed(reason) }
         }
         _ => {
             let (cause, is_outside) = limits::cause(status);
             let detail = reason::last(errors).map_or(String::new(), |line| format!(": {line}"));
             let reason = format!("llama.cpp ended while it {} ({cause}{detail})", stage(lines));
-            if is_outside { Found::Failed(reason) } else { Found::Refused(reason) }
+            if is_outside { ProbeResult::Failed(reason) } else { ProbeResult::Refused(reason) }
         }
     }
 }
@@ -270,21 +270,24 @@ mod tests {
     fn the_end_of_a_child_is_a_reason_that_names_signal_stage_and_last_words() {
         let said = lines(&[r#"{"begins":"loading"}"#, r#"{"begins":"computing"}"#]);
         let errors = lines(&["a.cpp:7: GGML_ASSERT(eps >= 0.0f) failed", ""]);
-        let aborted = found(ExitStatus::from_raw(ABORTED), &said, &errors);
+        let aborted = result_of(ExitStatus::from_raw(ABORTED), &said, &errors);
         let expected = "llama.cpp ended while it computed a few tokens with it (signal 6: \
                         GGML_ASSERT(eps >= 0.0f) failed)";
-        assert_eq!(aborted, Found::Refused(expected.to_owned()));
-        let silent = found(ExitStatus::from_raw(ABORTED), &[], &[]);
+        assert_eq!(aborted, ProbeResult::Refused(expected.to_owned()));
+        let silent = result_of(ExitStatus::from_raw(ABORTED), &[], &[]);
         let expected = "llama.cpp ended while it loaded the file (signal 6)";
-        assert_eq!(silent, Found::Refused(expected.to_owned()));
+        assert_eq!(silent, ProbeResult::Refused(expected.to_owned()));
     }
 
     #[test]
     fn a_child_that_the_system_killed_or_that_had_no_time_left_may_be_tried_again() {
-        assert!(matches!(found(ExitStatus::from_raw(KILLED), &[], &[]), Found::Failed(_)));
-        let slow = found(ExitStatus::from_raw(OUT_OF_PROCESSOR_TIME), &[], &[]);
+        assert!(matches!(
+            result_of(ExitStatus::from_raw(KILLED), &[], &[]),
+            ProbeResult::Failed(_)
+        ));
+        let slow = result_of(ExitStatus::from_raw(OUT_OF_PROCESSOR_TIME), &[], &[]);
         let expected = "llama.cpp ended while it loaded the file (out of processor time)";
-        assert_eq!(slow, Found::Failed(expected.to_owned()));
+        assert_eq!(slow, ProbeResult::Failed(expected.to_owned()));
     }
 
     #[test]
