@@ -29,7 +29,7 @@ fn a_killed_process_leaves_no_torn_file() {
     let rounds = if std::env::var("HOB_TEST_ALL").is_ok() { 10_000 } else { 300 };
     let dir = tempfile::tempdir().unwrap();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let mut known = Known::default();
+    let mut known = PossibleStates::default();
     let mut actions = 0;
     for round in 0..rounds {
         let journal = dir.path().join("journal");
@@ -54,9 +54,9 @@ fn a_killed_process_leaves_no_torn_file() {
 
 /// The possible states of each conversation.
 #[derive(Default)]
-struct Known(BTreeMap<u64, Vec<Option<u64>>>);
+struct PossibleStates(BTreeMap<u64, Vec<Option<u64>>>);
 
-impl Known {
+impl PossibleStates {
     /// Reads the victim's journal. Returns the number of actions.
     fn read(&mut self, journal: &str) -> u64 {
         let mut actions = 0;

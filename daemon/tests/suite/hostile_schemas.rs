@@ -28,14 +28,14 @@ fn is_whole() -> bool {
     std::env::var_os("HOB_TEST_ALL").is_some()
 }
 
-struct Tried {
+struct MeasuredHobd {
     hobd: Hobd,
     peak_bytes: u64,
     slowest: (Duration, String),
     largest: (u64, String),
 }
 
-impl Tried {
+impl MeasuredHobd {
     fn start(directory: &Path) -> Self {
         let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory);
         let hobd = launch.args(["--model", "fake"]).start();
@@ -136,7 +136,7 @@ fn nested(depth: usize, around: impl Fn(Value) -> Value) -> Value {
 #[test]
 fn schemas_and_grammars_of_a_few_kilobytes_take_no_gigabytes() {
     let directory = tempfile::tempdir().unwrap();
-    let mut hobd = Tried::start(directory.path());
+    let mut hobd = MeasuredHobd::start(directory.path());
     let string = |pattern: &str| of_schema(&json!({"type": "string", "pattern": pattern}));
     let grammar = |source: String| json!({ "grammar": source });
     let around = |count: usize| format!("{}a{}", "(".repeat(count), ")".repeat(count));
@@ -189,7 +189,7 @@ fn schemas_and_grammars_of_a_few_kilobytes_take_no_gigabytes() {
 fn random_schemas_take_no_gigabytes() {
     let count = if is_whole() { 5_000 } else { 150 };
     let directory = tempfile::tempdir().unwrap();
-    let mut hobd = Tried::start(directory.path());
+    let mut hobd = MeasuredHobd::start(directory.path());
     for seed in 0..count {
         let mut random = Random(Chance(seed));
         let schema = random.schema(7);

@@ -107,8 +107,8 @@ fn begun(dialect: Dialect, thinks: bool, case: &Value) -> String {
     written(dialect, thinks, reasoning, text("content"))
 }
 
-/// What a request asks of an answer.
-struct Asked {
+/// How the answer to a request is parsed.
+struct ParserOptions {
     dialect: Dialect,
     /// The prompt has opened the think mark.
     thinks: bool,
@@ -116,8 +116,8 @@ struct Asked {
     tools: Vec<(String, Value)>,
 }
 
-impl Asked {
-    fn by(source: &str, case: &Value, schemas: &Value) -> Self {
+impl ParserOptions {
+    fn of(source: &str, case: &Value, schemas: &Value) -> Self {
         let names = case["tools"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
         let tools: Vec<(String, Value)> = names
             .map(|key| (key.trim_end_matches('\'').to_owned(), schemas[key].clone()))
@@ -142,7 +142,7 @@ impl Asked {
 }
 
 fn read(source: &str, case: &Value, schemas: &Value) -> Answer {
-    let (mut parser, begun) = Asked::by(source, case, schemas).parser(case);
+    let (mut parser, begun) = ParserOptions::of(source, case, schemas).parser(case);
     let mut answer = Answer::default();
     answer.add(begun);
     // Letter by letter, as the worst of streams.
@@ -177,7 +177,7 @@ fn first_token(text: &[u8], marks: &[&str]) -> (Token, usize) {
 }
 
 /// The text behind which the grammar of calls forbids what the answer has next.
-fn forbidden_behind(asked: &Asked, case: &Value) -> Option<String> {
+fn forbidden_behind(options: &ParserOptions, case: &Value) -> Option<String> {
     let input = case["input"].as_str().unwrap();
     let marks = if input.contains(MARKS[0]) { &MARKS[..] } else { &[] };
     let vocabulary = bytes(marks);
@@ -186,9 +186,9 @@ fn forbidden_behind(asked: &Asked, case: &Value) -> Option<String> {
         parameters: Some(parameters.clone()),
         strictness: Strictness::Lenient,
     };
-    let tools: Vec<ToolSignature> = asked.tools.iter().map(signature).collect();
-    let (parser, _) = asked.parser(case);
-    let grammar = Grammar::when_called(asked.dialect, &tools, Calls::Several, parser);
+    let tools: Vec<ToolSignature> = options.tools.iter().map(signature).collect();
+    let (parser, _) = options.parser(case);
+    let grammar = Grammar::when_called(options.dialect, &tools, Calls::Several, parser);
     let mut constraint = GrammarFactory::new(&vocabulary).start(&grammar.unwrap()).unwrap();
     let (input, mut at) = (input.as_bytes(), 0);
     while at < input.len() {
@@ -291,8 +291,8 @@ fn calls_that_llama_cpp_reads_are_allowed_by_the_grammar_that_begins_with_them()
     for (template, source, case) in cases {
         let has_calls = case["expect"]["calls"].as_array().is_some_and(|calls| !calls.is_empty());
         if has_calls && case["partial"] != true {
-            let asked = Asked::by(&source, &case, &schemas);
-            let behind = forbidden_behind(&asked, &case);
+            let options = ParserOptions::of(&source, &case, &schemas);
+            let behind = forbidden_behind(&options, &case);
             let otherwise = behind.map(|behind| {
                 let last: Vec<char> = behind.chars().rev().take(60).collect();
                 format!("behind {:?}", last.into_iter().rev().collect::<String>())

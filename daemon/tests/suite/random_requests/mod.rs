@@ -138,7 +138,7 @@ fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
     let stored = started.1.client.say(STORED, "Say this: one");
     assert_eq!(stored["hob"]["message"], STORED_ROW, "{stored}");
     let count = from_env("HOB_TEST_REQUESTS", DEFAULT_REQUESTS);
-    let answered = Mutex::new(Answered::default());
+    let answered = Mutex::new(AnsweredRequests::default());
     for_each_seed(count, &mut started, |seed| {
         let random = &mut Random(Chance(seed));
         let sent = connection(random, &routes, &token, address);
@@ -159,7 +159,7 @@ fn no_random_request_ends_a_thread_or_gets_an_internal_error() {
             }
         }
     });
-    let Answered { all, later, chunked, routes } = answered.into_inner().unwrap();
+    let AnsweredRequests { all, later, chunked, routes } = answered.into_inner().unwrap();
     println!("{all} answered, {later} of them behind another, {chunked} chunked ones");
     assert!(all > count / 20, "{all} were well-formed and answered: these are to be, too");
     if count >= DEFAULT_REQUESTS {
@@ -233,7 +233,7 @@ fn no_route_answers_without_the_token_of_today() {
     }
 }
 
-struct Sent<'r> {
+struct SentRequest<'r> {
     route: &'r Route,
     bytes: Vec<u8>,
     is_chunked: bool,
@@ -241,7 +241,7 @@ struct Sent<'r> {
 
 /// The requests that got what they asked for.
 #[derive(Default)]
-struct Answered {
+struct AnsweredRequests {
     all: u64,
     /// Those behind another one on their connection.
     later: u64,
@@ -251,9 +251,9 @@ struct Answered {
     routes: BTreeSet<String>,
 }
 
-impl Answered {
+impl AnsweredRequests {
     /// `at`: its place on its connection.
-    fn count(&mut self, request: &Sent<'_>, at: usize) {
+    fn count(&mut self, request: &SentRequest<'_>, at: usize) {
         let path = &request.route.path;
         let reads_body = protocols::ROUTES.contains(&path.as_str());
         self.all += 1;
@@ -269,7 +269,7 @@ fn connection<'r>(
     routes: &'r [Route],
     token: &str,
     address: SocketAddr,
-) -> Vec<Sent<'r>> {
+) -> Vec<SentRequest<'r>> {
     let count = if random.one_in(10) { 2 + random.below(2) } else { 1 };
     let request = |at: u64| {
         let route = route(random, routes);
@@ -293,7 +293,7 @@ fn request<'r>(
     token: &str,
     address: SocketAddr,
     is_last: bool,
-) -> Sent<'r> {
+) -> SentRequest<'r> {
     let method =
         if random.one_in(4) { random.among(METHODS) } else { random.among(&route.methods) };
     // An import is a POST to the path of a conversation.
@@ -319,7 +319,7 @@ fn request<'r>(
     if random.one_in(20) {
         random.damage(&mut head);
     }
-    Sent { route, bytes: [head, body].concat(), is_chunked }
+    SentRequest { route, bytes: [head, body].concat(), is_chunked }
 }
 
 /// The head that asks for a WebSocket; some are wrong.

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 /// A request that the engine got.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ReceivedRequest {
     pub path: String,
     /// In lower case, one a line.
     pub headers: String,
     pub body: Value,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         let start = format!("{name}: ");
         self.headers.lines().find_map(|line| line.strip_prefix(&start))
@@ -46,7 +46,7 @@ struct Shared {
     owner: &'static str,
     models: Mutex<Vec<&'static str>>,
     script: Mutex<Script>,
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<ReceivedRequest>>,
     ends: AtomicBool,
 }
 
@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// What it was asked last at `path`.
-    pub fn last(&self, path: &str) -> Asked {
+    pub fn last(&self, path: &str) -> ReceivedRequest {
         let asked = self.shared.asked.lock().unwrap();
         asked.iter().rev().find(|asked| asked.path == path).expect("it was asked").clone()
     }
@@ -161,7 +161,7 @@ impl Shared {
     }
 }
 
-pub fn read(socket: &TcpStream) -> Option<Asked> {
+pub fn read(socket: &TcpStream) -> Option<ReceivedRequest> {
     let mut reader = BufReader::new(socket);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
@@ -182,5 +182,5 @@ pub fn read(socket: &TcpStream) -> Option<Asked> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Asked { path, headers, body: serde_json::from_slice(&body).unwrap_or_default() })
+    Some(ReceivedRequest { path, headers, body: serde_json::from_slice(&body).unwrap_or_default() })
 }

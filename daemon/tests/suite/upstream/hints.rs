@@ -8,7 +8,7 @@ use hob_testkit::Hobd;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::engine::{Asked, Engine, Script, read, said};
+use super::engine::{Engine, ReceivedRequest, Script, read, said};
 use super::{ask, chunks, front, streamed, text, user};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -31,7 +31,7 @@ impl World {
     }
 
     /// What the engine gets of this chat.
-    fn asked(&self, request: &Value) -> Asked {
+    fn asked(&self, request: &Value) -> ReceivedRequest {
         self.front.client.chat(request);
         self.engine.last(CHAT)
     }

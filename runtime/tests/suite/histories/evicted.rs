@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hob_runtime::Model;
 use hob_runtime::backend::fake::{FakeModel, ViewLog};
 
-use crate::histories::sessions::{Answered, STEPS, Session};
+use crate::histories::sessions::{FinishedTurn, STEPS, Session};
 use crate::support::*;
 
 #[test]
@@ -23,7 +23,7 @@ fn run(seed: u64) {
     let ends = alone.vocabulary().eog_tokens();
     let mut session = Session::new(&model, seed, 1);
     for step in 0..STEPS {
-        let Answered { chat, prompt, answer, is_unsure } = session.step(step);
+        let FinishedTurn { chat, prompt, answer, is_unsure } = session.step(step);
         let chat = &mut session.chats[chat];
         // What it shares with another, its first letter, the replay has not seen either.
         if is_unsure || !chat.replay.knows(&prompt, &answer) {

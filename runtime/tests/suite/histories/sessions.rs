@@ -42,7 +42,7 @@ pub struct Chat {
 }
 
 /// An answer that was seen to its end.
-pub struct Answered {
+pub struct FinishedTurn {
     pub chat: usize,
     pub prompt: Vec<Token>,
     pub answer: Answer,
@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Random events, and an answer.
-    pub fn step(&mut self, step: usize) -> Answered {
+    pub fn step(&mut self, step: usize) -> FinishedTurn {
         match self.random.below(12) {
             0 => {
                 self.note("restart".to_owned());
@@ -120,7 +120,7 @@ impl Session {
         let answer = ask(&self.disk.engine, request);
         assert!(answer.cells.peak <= answer.cells.budget, "{:?}", answer.cells);
         let is_unsure = self.chats[chat].answered(&prompt, &answer.timeline);
-        Answered { chat, prompt, answer, is_unsure }
+        FinishedTurn { chat, prompt, answer, is_unsure }
     }
 
     fn note(&mut self, what: String) {

@@ -220,7 +220,7 @@ impl Files for MemoryFiles {
         if locked.map_err(LockError::Io)? {
             Err(LockError::Held("this test".into()))
         } else {
-            Ok(Box::new(Held(self.clone())))
+            Ok(Box::new(MemoryLock(self.clone())))
         }
     }
 }
@@ -274,11 +274,11 @@ impl OpenFile for Handle {
 }
 
 #[derive(Debug)]
-struct Held(MemoryFiles);
+struct MemoryLock(MemoryFiles);
 
-impl Lock for Held {}
+impl Lock for MemoryLock {}
 
-impl Drop for Held {
+impl Drop for MemoryLock {
     fn drop(&mut self) {
         self.0.state().locked = false;
     }

@@ -9,7 +9,7 @@ use hob_runtime::backend::{Backend, DecodeError, LoadError, Row, Sequence, State
 use hob_runtime::heartbeat::Heartbeat;
 use hob_slots::Token;
 
-use super::{Cell, Context, Held, TRIALS, digests};
+use super::{Cell, Context, SequenceCells, TRIALS, digests};
 
 impl Backend for Context<'_> {
     fn context_tokens(&self) -> usize {
@@ -36,8 +36,8 @@ impl Backend for Context<'_> {
         self.inner.decode(rows)?;
         for of_one in rows.chunk_by(|one, next| one.sequence == next.sequence) {
             let (sequence, start) = (of_one[0].sequence, of_one[0].position);
-            assert_eq!(start, self.held(sequence).end(), "rows begin behind a cell");
-            self.held(sequence).away.retain(|&position, _| position < start);
+            assert_eq!(start, self.cells_of(sequence).end(), "rows begin behind a cell");
+            self.cells_of(sequence).away.retain(|&position, _| position < start);
             self.learn(sequence, start..start + of_one.len());
         }
         Ok(())
@@ -58,15 +58,15 @@ impl Backend for Context<'_> {
     fn share(&mut self, from: Sequence, to: Sequence, range: Range<usize>) {
         self.inner.share(from, to, range.clone());
         let shared: Vec<(usize, Cell)> =
-            self.held(from).cells.range(range.clone()).map(|(at, cell)| (*at, *cell)).collect();
+            self.cells_of(from).cells.range(range.clone()).map(|(at, cell)| (*at, *cell)).collect();
         assert_eq!(shared.len(), range.len(), "{range:?} of {from:?} has a hole");
-        let is_import = self.held(from).is_imported;
+        let is_import = self.cells_of(from).is_imported;
         for (position, cell) in shared {
             if is_import {
                 self.check(to, position, cell.digest);
             }
-            self.held(to).away.remove(&position);
-            self.held(to).cells.insert(position, cell);
+            self.cells_of(to).away.remove(&position);
+            self.cells_of(to).cells.insert(position, cell);
         }
         if is_import {
             self.prove(to);
@@ -75,7 +75,7 @@ impl Backend for Context<'_> {
 
     fn remove(&mut self, sequence: Sequence, range: Range<usize>) -> Result<(), StateError> {
         self.inner.remove(sequence, range.clone())?;
-        let held = self.held(sequence);
+        let held = self.cells_of(sequence);
         let left: Vec<(usize, Cell)> = held.cells.range(range).map(|(at, it)| (*at, *it)).collect();
         for (position, cell) in left {
             held.cells.remove(&position);
@@ -89,7 +89,7 @@ impl Backend for Context<'_> {
 
     fn clear(&mut self, sequence: Sequence) {
         self.inner.clear(sequence);
-        *self.held(sequence) = Held::default();
+        *self.cells_of(sequence) = SequenceCells::default();
     }
 
     fn export(&mut self, _: Sequence, _: Vec<u8>) -> Result<Vec<u8>, StateError> {
@@ -106,7 +106,7 @@ impl Backend for Context<'_> {
 
     fn export_cells(&mut self, sequence: Sequence, buffer: Vec<u8>) -> Result<Vec<u8>, StateError> {
         let state = self.inner.export_cells(sequence, buffer)?;
-        let expected = self.held(sequence).cells.iter().map(|(at, cell)| (*at, cell.digest));
+        let expected = self.cells_of(sequence).cells.iter().map(|(at, cell)| (*at, cell.digest));
         assert!(digests(&state).into_iter().eq(expected), "what is saved was computed");
         Ok(state)
     }
@@ -119,7 +119,8 @@ impl Backend for Context<'_> {
     ) -> Result<(), StateError> {
         self.inner.import_cells(sequence, state, held)?;
         let cells = self.numbered(digests(state));
-        *self.held(sequence) = Held { cells, away: BTreeMap::new(), is_imported: true };
+        *self.cells_of(sequence) =
+            SequenceCells { cells, away: BTreeMap::new(), is_imported: true };
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl Contexts for Observer {
         let own = Sequence(i32::try_from(shape.sequences).expect("few"));
         let more = ContextShape { sequences: shape.sequences + 1, ..shape };
         model.with_context(more, &mut |inner| {
-            let sequences = (0..=shape.sequences).map(|_| Held::default()).collect();
+            let sequences = (0..=shape.sequences).map(|_| SequenceCells::default()).collect();
             let (random, cells) = (Random(self.seed), inner.context_tokens());
             run(&mut Context { inner, own, sequences, cells, made: 0, random, observer: self });
         })
@@ -95,7 +95,7 @@ struct Cell {
 
 /// By position.
 #[derive(Clone, Debug, Default)]
-struct Held {
+struct SequenceCells {
     cells: BTreeMap<usize, Cell>,
     /// Digests of what has left.
     away: BTreeMap<usize, u64>,
@@ -103,7 +103,7 @@ struct Held {
     is_imported: bool,
 }
 
-impl Held {
+impl SequenceCells {
     fn end(&self) -> usize {
         self.cells.last_key_value().map_or(0, |(last, _)| last + 1)
     }
@@ -113,7 +113,7 @@ struct Context<'b> {
     inner: &'b mut dyn Backend,
     /// A sequence that the engine does not know.
     own: Sequence,
-    sequences: Vec<Held>,
+    sequences: Vec<SequenceCells>,
     /// Of the cache.
     cells: usize,
     /// Cells so far.
@@ -123,7 +123,7 @@ struct Context<'b> {
 }
 
 impl Context<'_> {
-    fn held(&mut self, sequence: Sequence) -> &mut Held {
+    fn cells_of(&mut self, sequence: Sequence) -> &mut SequenceCells {
         &mut self.sequences[usize::try_from(sequence.0).expect("not negative")]
     }
 
@@ -141,7 +141,7 @@ impl Context<'_> {
         assert!(digests.keys().copied().eq(range), "each row has one cell");
         self.observer.known.lock().extend(digests.iter().map(|(at, digest)| (*at, *digest)));
         let cells = self.numbered(digests);
-        self.held(sequence).cells.extend(cells);
+        self.cells_of(sequence).cells.extend(cells);
     }
 
     /// A cell of imported bytes joins a live sequence.
@@ -163,7 +163,7 @@ impl Context<'_> {
     /// All of the sequence's cells are where they should be, once each.
     fn prove(&mut self, sequence: Sequence) {
         let state = self.inner.export_cells(sequence, Vec::new()).expect("llama.cpp writes it");
-        let expected = self.held(sequence).cells.iter().map(|(at, cell)| (*at, cell.digest));
+        let expected = self.cells_of(sequence).cells.iter().map(|(at, cell)| (*at, cell.digest));
         assert!(digests(&state).into_iter().eq(expected), "the cells of {sequence:?}");
     }
 
@@ -217,7 +217,7 @@ impl Context<'_> {
 
     /// One to three ranges before the last cell, ascending, without holes; none where others share cells.
     fn some_ranges(&mut self, sequence: Sequence) -> Vec<Range<usize>> {
-        let held = self.held(sequence);
+        let held = self.cells_of(sequence);
         let own: HashSet<u64> = held.cells.values().map(|cell| cell.number).collect();
         let positions: Vec<usize> = held.cells.keys().copied().collect();
         let all = self.sequences.iter().flat_map(|held| held.cells.values());
