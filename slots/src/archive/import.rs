@@ -86,10 +86,10 @@ impl Archive {
                 return Err(damaged(&name, "its checksum is another one than the manifest's"));
             }
             match what {
-                What::Slot(number) => {
+                ManifestLine::Slot(number) => {
                     records.insert(number, slot(&manifest, number, &name, &bytes)?);
                 }
-                What::Object(number) => {
+                ManifestLine::Object(number) => {
                     let id = manifest.objects[number].id;
                     object(&manifest, number, &name, bytes)?;
                     objects.insert(id, (entry.raw_file_position(), facts));
@@ -225,11 +225,11 @@ impl Archive {
 }
 
 /// The entries still to come, by name.
-struct Expected(BTreeMap<String, (What, ManifestEntry)>);
+struct Expected(BTreeMap<String, (ManifestLine, ManifestEntry)>);
 
 /// A line of the manifest.
 #[derive(Clone, Copy)]
-enum What {
+enum ManifestLine {
     Slot(usize),
     Object(usize),
 }
@@ -237,10 +237,12 @@ enum What {
 impl Expected {
     fn of(manifest: &Manifest) -> Result<Self, ArchiveError> {
         let slots = manifest.conversations.iter().enumerate();
-        let slots = slots.map(|(n, slot)| (slot_entry(n), (What::Slot(n), slot.entry.clone())));
+        let slots =
+            slots.map(|(n, slot)| (slot_entry(n), (ManifestLine::Slot(n), slot.entry.clone())));
         let objects = manifest.objects.iter().enumerate();
-        let objects = objects
-            .map(|(n, object)| (object_entry(object.id), (What::Object(n), object.entry.clone())));
+        let objects = objects.map(|(n, object)| {
+            (object_entry(object.id), (ManifestLine::Object(n), object.entry.clone()))
+        });
         let mut expected = BTreeMap::new();
         for (name, entry) in slots.chain(objects) {
             if expected.insert(name.clone(), entry).is_some() {

@@ -69,7 +69,7 @@ pub(super) fn scores(index: &Index, query: &Words) -> Scores {
     let mut covered = vec![0.0; bound];
     let mut asked = 0.0;
     let mut weights = Vec::with_capacity(query.features.len());
-    let mut held = vec![Held::default(); bound];
+    let mut held = vec![TermScore::default(); bound];
     let mut near = vec![0.0_f64; bound];
     let mut rarest = 0.0;
     for feature in &query.features {
@@ -99,7 +99,7 @@ pub(super) fn scores(index: &Index, query: &Words) -> Scores {
                 covered[slot] += CONTEXT * weight;
             });
         }
-        holders.iter().for_each(|&slot| held[slot] = Held::default());
+        holders.iter().for_each(|&slot| held[slot] = TermScore::default());
         weights.push(weight);
     }
     let proximity = Proximity::new(index, query, &weights);
@@ -116,9 +116,9 @@ pub(super) fn scores(index: &Index, query: &Words) -> Scores {
     scores
 }
 
-/// What a passage has of a word.
+/// How well a passage has a word.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct TermScore {
     /// Its part of BM25, without the weight of the word.
     share: f64,
     /// What the form counts that it has, the word itself 1.
@@ -126,7 +126,7 @@ struct Held {
 }
 
 /// The passages that have the word; what they have of it is in `held`, by slot.
-fn holders(index: &Index, feature: &Feature, held: &mut [Held]) -> Vec<Slot> {
+fn holders(index: &Index, feature: &Feature, held: &mut [TermScore]) -> Vec<Slot> {
     let mean = index.mean_words().max(1.0);
     let mut holders = Vec::new();
     for &(id, form) in &feature.forms {
@@ -158,7 +158,7 @@ fn spread(
     index: &Index,
     neighbours: &[[Option<Slot>; 2]],
     holders: &[Slot],
-    held: &[Held],
+    held: &[TermScore],
     near: &mut [f64],
     mut tell: impl FnMut(Slot, f64),
 ) {
