@@ -23,4 +23,4 @@ pub mod unpack;
 
 pub use error::FetchError;
 pub use index::Index;
-pub use provide::{Provided, Step, Wanted, provide};
+pub use provide::{ModelDownload, Provided, Step, provide};

@@ -11,7 +11,7 @@ use clap::Parser;
 use hob_config::{ClientFlags, Key, Origin, Resolved, Settings, Sources, UserDirs, edit, paths};
 use hob_fetch::source::{server_tests, source};
 use hob_fetch::templates::templates;
-use hob_fetch::{FetchError, Index, Provided, Step, Wanted, provide};
+use hob_fetch::{FetchError, Index, ModelDownload, Provided, Step, provide};
 use hob_models::published::{Published, SMOLLM2};
 
 /// Fetch a real model into Hob's models directory
@@ -83,8 +83,9 @@ fn run(args: Args) -> Result<(), Box<dyn std::error::Error>> {
         }
         ControlFlow::Continue(())
     };
-    let wanted = Wanted { published: &SMOLLM2, dir: &dir, copy: copy.as_deref(), shows_bar };
-    let (path, how) = provide(&wanted, index, &mut report)?;
+    let request =
+        ModelDownload { published: &SMOLLM2, dir: &dir, copy: copy.as_deref(), shows_bar };
+    let (path, how) = provide(&request, index, &mut report)?;
     match how {
         Provided::Present => println!("{} is there", path.display()),
         Provided::Copied => println!("{} is a copy from the models directory", path.display()),

