@@ -5,7 +5,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use crate::command::Line;
-use crate::gpu::{self, Found};
+use crate::gpu::{self, Machine};
 use crate::libclang;
 use crate::need::Need;
 use crate::packages::System;
@@ -78,8 +78,8 @@ fn is_met(need: Need) -> bool {
 }
 
 /// What decides about the device of a build.
-pub fn gpu() -> Found {
-    Found {
+pub fn gpu() -> Machine {
+    Machine {
         is_macos: cfg!(target_os = "macos"),
         nvidia_driver: Line::new("nvidia-smi -L").succeeds(),
         nvcc: is_nvcc_found() || cuda_compiler().is_some(),

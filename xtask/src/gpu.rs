@@ -1,6 +1,6 @@
 //! Chooses what the build computes models on, by what this machine has.
 //!
-//! - Pure: [`choose`] and [`Choice`] decide by [`Found`], which `detect` fills in.
+//! - Pure: [`choose`] and [`Choice`] decide by [`Machine`], which `detect` fills in.
 //! - Without a device and its tools the build has the default features, so nothing is compiled anew.
 //! - CUDA before Vulkan, because it is faster on the same card.
 
@@ -29,7 +29,7 @@ pub enum Wish {
 
 /// What this machine has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Machine {
     pub is_macos: bool,
     /// A driver of NVIDIA that answers.
     pub nvidia_driver: bool,
@@ -134,33 +134,33 @@ impl Wish {
 }
 
 /// Decides, and says why in one sentence.
-pub fn choose(wish: Wish, found: &Found) -> Choice {
+pub fn choose(wish: Wish, machine: &Machine) -> Choice {
     let choice = |gpu, why: &str| Choice::new(gpu, why.to_owned());
     match wish {
-        Wish::None if found.is_macos => choice(
+        Wish::None if machine.is_macos => choice(
             None,
             "--gpu none (llama.cpp has Metal on macOS all the same: start hobd with --gpu-layers 0)",
         ),
         Wish::None => choice(None, "--gpu none"),
         Wish::Only(gpu) => choice(Some(gpu), &format!("--gpu {}", gpu.feature())),
-        Wish::Detect if found.is_macos => choice(Some(Gpu::Metal), "this is macOS"),
-        Wish::Detect => detected(found),
+        Wish::Detect if machine.is_macos => choice(Some(Gpu::Metal), "this is macOS"),
+        Wish::Detect => detected(machine),
     }
 }
 
-fn detected(found: &Found) -> Choice {
-    let vulkan_is_missing = missing_for_vulkan(found);
-    if found.nvidia_driver && found.nvcc {
+fn detected(machine: &Machine) -> Choice {
+    let vulkan_is_missing = missing_for_vulkan(machine);
+    if machine.nvidia_driver && machine.nvcc {
         return Choice::new(Some(Gpu::Cuda), "a driver of NVIDIA and nvcc are here".to_owned());
     }
-    if !found.nvidia_driver && !found.render_node {
+    if !machine.nvidia_driver && !machine.render_node {
         return Choice::new(None, "no graphics card is here".to_owned());
     }
     if vulkan_is_missing.is_empty() {
         let why = "a graphics card, Vulkan's headers and glslc are here".to_owned();
         return Choice::new(Some(Gpu::Vulkan), why);
     }
-    let nvcc = if found.nvidia_driver { "nvcc is missing for CUDA, and " } else { "" };
+    let nvcc = if machine.nvidia_driver { "nvcc is missing for CUDA, and " } else { "" };
     let missing = vulkan_is_missing.join(", ");
     let why = format!(
         "a graphics card is here, but {nvcc}{missing} for Vulkan: `--gpu vulkan` installs what is missing"
@@ -170,7 +170,7 @@ fn detected(found: &Found) -> Choice {
 
 /// What a build for `gpu` lacks, and what to do, where no package of the system has it. Without it, the
 /// build ends after minutes with an error of CMake.
-pub fn makers_tools(gpu: Gpu, found: &Found) -> Option<(String, &'static str)> {
+pub fn makers_tools(gpu: Gpu, machine: &Machine) -> Option<(String, &'static str)> {
     let lacks = |parts: &[(bool, &'static str)]| {
         let missing: Vec<_> = parts.iter().filter(|(is_here, _)| !is_here).map(|it| it.1).collect();
         (!missing.is_empty())
@@ -178,23 +178,23 @@ pub fn makers_tools(gpu: Gpu, found: &Found) -> Option<(String, &'static str)> {
     };
     let (missing, remedy) = match gpu {
         Gpu::Cuda => (
-            lacks(&[(found.nvcc, "nvcc, the compiler of NVIDIA's CUDA toolkit")]),
+            lacks(&[(machine.nvcc, "nvcc, the compiler of NVIDIA's CUDA toolkit")]),
             "install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads) into /usr/local/cuda, put \
              nvcc on the PATH, or name it in CUDACXX; or pass --gpu none",
         ),
         Gpu::Rocm => (
             lacks(&[
-                (found.hipcc, "hipcc, the compiler of AMD's ROCm"),
-                (found.rocm_libraries, "ROCm's libraries"),
+                (machine.hipcc, "hipcc, the compiler of AMD's ROCm"),
+                (machine.rocm_libraries, "ROCm's libraries"),
             ]),
             "install ROCm (https://rocm.docs.amd.com) into /opt/rocm, or name its directory in ROCM_PATH; or \
              pass --gpu none",
         ),
-        Gpu::Metal if !found.is_macos => {
+        Gpu::Metal if !machine.is_macos => {
             (Some("Metal is on macOS only".to_owned()), "pass --gpu cuda, vulkan, rocm or none")
         }
         Gpu::Metal => (
-            lacks(&[(found.xcode, "Apple's command-line tools")]),
+            lacks(&[(machine.xcode, "Apple's command-line tools")]),
             "run `xcode-select --install`; then try again",
         ),
         Gpu::Vulkan => (None, ""), // Packages of the system: see `needs`.
@@ -202,11 +202,11 @@ pub fn makers_tools(gpu: Gpu, found: &Found) -> Option<(String, &'static str)> {
     missing.map(|missing| (missing, remedy))
 }
 
-fn missing_for_vulkan(found: &Found) -> Vec<&'static str> {
+fn missing_for_vulkan(machine: &Machine) -> Vec<&'static str> {
     let parts = [
-        (found.vulkan_headers, "headers of 2024 or later"),
-        (found.glslc, "glslc"),
-        (found.spirv_headers, "SPIR-V's headers"),
+        (machine.vulkan_headers, "headers of 2024 or later"),
+        (machine.glslc, "glslc"),
+        (machine.spirv_headers, "SPIR-V's headers"),
     ];
     parts.into_iter().filter(|(is_here, _)| !is_here).map(|(_, name)| name).collect()
 }
@@ -217,7 +217,7 @@ impl Choice {
     }
 
     /// One sentence for the terminal.
-    pub fn told(&self) -> String {
+    pub fn description(&self) -> String {
         let what = match self.gpu {
             None => "the processor",
             Some(Gpu::Cuda) => "CUDA",
@@ -257,7 +257,7 @@ impl Choice {
 mod tests {
     use super::*;
 
-    const LINUX: Found = Found {
+    const LINUX: Machine = Machine {
         is_macos: false,
         nvidia_driver: false,
         nvcc: false,
@@ -269,7 +269,7 @@ mod tests {
         vulkan_headers: false,
         spirv_headers: false,
     };
-    const VULKAN: Found = Found {
+    const VULKAN: Machine = Machine {
         render_node: true,
         glslc: true,
         vulkan_headers: true,
@@ -277,35 +277,38 @@ mod tests {
         ..LINUX
     };
 
-    fn detected(found: &Found) -> Option<Gpu> {
-        choose(Wish::Detect, found).gpu
+    fn detected(machine: &Machine) -> Option<Gpu> {
+        choose(Wish::Detect, machine).gpu
     }
 
     #[test]
     fn without_a_card_the_build_is_the_default_one() {
-        let choice = choose(Wish::Detect, &Found { render_node: false, ..VULKAN });
-        assert_eq!(choice.told(), "gpu: building for the processor: no graphics card is here");
+        let choice = choose(Wish::Detect, &Machine { render_node: false, ..VULKAN });
+        assert_eq!(
+            choice.description(),
+            "gpu: building for the processor: no graphics card is here"
+        );
         let line = choice.add_to(Line::new("cargo build"), "hob-daemon");
         assert_eq!(line.to_string(), "cargo build");
     }
 
     #[test]
     fn a_card_and_the_tools_for_it_decide() {
-        let nvidia = Found { nvidia_driver: true, nvcc: true, ..LINUX };
+        let nvidia = Machine { nvidia_driver: true, nvcc: true, ..LINUX };
         assert_eq!(detected(&nvidia), Some(Gpu::Cuda));
         assert_eq!(detected(&VULKAN), Some(Gpu::Vulkan));
-        let both = Found { nvidia_driver: true, nvcc: true, ..VULKAN };
+        let both = Machine { nvidia_driver: true, nvcc: true, ..VULKAN };
         assert_eq!(detected(&both), Some(Gpu::Cuda), "the faster one");
-        let without_nvcc = Found { nvidia_driver: true, ..VULKAN };
+        let without_nvcc = Machine { nvidia_driver: true, ..VULKAN };
         assert_eq!(detected(&without_nvcc), Some(Gpu::Vulkan));
-        assert_eq!(detected(&Found { nvcc: true, ..LINUX }), None, "tools alone");
-        assert_eq!(detected(&Found { is_macos: true, ..LINUX }), Some(Gpu::Metal));
+        assert_eq!(detected(&Machine { nvcc: true, ..LINUX }), None, "tools alone");
+        assert_eq!(detected(&Machine { is_macos: true, ..LINUX }), Some(Gpu::Metal));
     }
 
     #[test]
     fn a_card_without_tools_is_named_with_what_is_missing() {
-        let found = Found { nvidia_driver: true, glslc: false, ..VULKAN };
-        let choice = choose(Wish::Detect, &found);
+        let machine = Machine { nvidia_driver: true, glslc: false, ..VULKAN };
+        let choice = choose(Wish::Detect, &machine);
         assert_eq!(choice.gpu, None);
         assert!(
             choice.why.contains("nvcc is missing for CUDA, and glslc for Vulkan"),
@@ -327,20 +330,24 @@ mod tests {
 
     #[test]
     fn tools_of_a_maker_are_named_before_a_build_without_them() {
-        let missing = |gpu, found: &Found| makers_tools(gpu, found).map(|(missing, _)| missing);
+        let missing =
+            |gpu, machine: &Machine| makers_tools(gpu, machine).map(|(missing, _)| missing);
         let nvcc = "missing for --gpu cuda: nvcc, the compiler of NVIDIA's CUDA toolkit";
         assert_eq!(missing(Gpu::Cuda, &LINUX).as_deref(), Some(nvcc));
-        assert_eq!(missing(Gpu::Cuda, &Found { nvcc: true, ..LINUX }), None);
+        assert_eq!(missing(Gpu::Cuda, &Machine { nvcc: true, ..LINUX }), None);
         let rocm = missing(Gpu::Rocm, &LINUX).unwrap();
         assert!(rocm.contains("hipcc") && rocm.contains("ROCm's libraries"), "{rocm}");
-        let half = missing(Gpu::Rocm, &Found { hipcc: true, ..LINUX }).unwrap();
+        let half = missing(Gpu::Rocm, &Machine { hipcc: true, ..LINUX }).unwrap();
         assert!(!half.contains("hipcc") && half.contains("libraries"), "{half}");
-        assert_eq!(missing(Gpu::Rocm, &Found { hipcc: true, rocm_libraries: true, ..LINUX }), None);
+        assert_eq!(
+            missing(Gpu::Rocm, &Machine { hipcc: true, rocm_libraries: true, ..LINUX }),
+            None
+        );
         assert_eq!(missing(Gpu::Metal, &LINUX).as_deref(), Some("Metal is on macOS only"));
-        let mac = Found { is_macos: true, ..LINUX };
+        let mac = Machine { is_macos: true, ..LINUX };
         let (tools, remedy) = makers_tools(Gpu::Metal, &mac).unwrap();
         assert!(tools.contains("command-line tools") && remedy.contains("xcode-select"), "{tools}");
-        assert_eq!(missing(Gpu::Metal, &Found { xcode: true, ..mac }), None);
+        assert_eq!(missing(Gpu::Metal, &Machine { xcode: true, ..mac }), None);
         assert_eq!(missing(Gpu::Vulkan, &LINUX), None);
     }
 
@@ -371,7 +378,7 @@ mod tests {
 
     #[test]
     fn metal_needs_no_feature() {
-        let choice = choose(Wish::Detect, &Found { is_macos: true, ..LINUX });
+        let choice = choose(Wish::Detect, &Machine { is_macos: true, ..LINUX });
         assert_eq!(choice.add_to(Line::new("cargo build"), "p").to_string(), "cargo build");
     }
 }

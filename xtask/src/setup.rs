@@ -54,7 +54,7 @@ pub fn for_gpu(wish: Wish, yes: bool) -> Result<Choice, Failure> {
         choice.cuda_architectures = detect::cuda_architectures();
         choice.cuda_compiler = detect::cuda_compiler();
     }
-    println!("{}", choice.told());
+    println!("{}", choice.description());
     if let Some((missing, remedy)) = choice.gpu.and_then(|gpu| gpu::makers_tools(gpu, &found)) {
         return Err(Failure::new(missing, remedy));
     }

@@ -41,7 +41,7 @@ struct Built {
 
 /// How a process of one test ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ended {
+enum ProcessEnd {
     Passed,
     Failed,
     /// By this signal.
@@ -120,29 +120,29 @@ fn for_cuda(build: Line) -> Line {
 }
 
 /// Runs the test once more where a signal ended it.
-fn outcome(run: &mut dyn FnMut() -> Result<Ended, Failure>) -> Result<Outcome, Failure> {
+fn outcome(run: &mut dyn FnMut() -> Result<ProcessEnd, Failure>) -> Result<Outcome, Failure> {
     Ok(match run()? {
-        Ended::Passed => Outcome::Passed,
-        Ended::Failed => Outcome::Failed,
-        Ended::Signal(_) => match run()? {
-            Ended::Passed => Outcome::PassedAgain,
-            Ended::Failed => Outcome::Failed,
-            Ended::Signal(signal) => Outcome::SignalTwice(signal),
+        ProcessEnd::Passed => Outcome::Passed,
+        ProcessEnd::Failed => Outcome::Failed,
+        ProcessEnd::Signal(_) => match run()? {
+            ProcessEnd::Passed => Outcome::PassedAgain,
+            ProcessEnd::Failed => Outcome::Failed,
+            ProcessEnd::Signal(signal) => Outcome::SignalTwice(signal),
         },
     })
 }
 
-fn ended_in(directory: &Path, line: &Line) -> Result<Ended, Failure> {
+fn ended_in(directory: &Path, line: &Line) -> Result<ProcessEnd, Failure> {
     println!("$ {line}");
     let status = line.command().current_dir(directory).status();
     Ok(ended(status.map_err(|error| line.not_started(&error))?))
 }
 
-fn ended(status: ExitStatus) -> Ended {
+fn ended(status: ExitStatus) -> ProcessEnd {
     match status.signal() {
-        Some(signal) => Ended::Signal(signal),
-        None if status.success() => Ended::Passed,
-        None => Ended::Failed,
+        Some(signal) => ProcessEnd::Signal(signal),
+        None if status.success() => ProcessEnd::Passed,
+        None => ProcessEnd::Failed,
     }
 }
 
@@ -174,12 +174,12 @@ fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.test.len()).max().unwrap_or(0);
     let line = |row: &Row| {
         let seconds = row.took.as_secs_f64();
-        format!("{:width$}  {:>6.1} s  {}", row.test, seconds, told(row.outcome))
+        format!("{:width$}  {:>6.1} s  {}", row.test, seconds, description(row.outcome))
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn told(outcome: Outcome) -> String {
+fn description(outcome: Outcome) -> String {
     match outcome {
         Outcome::Passed => "passed".to_owned(),
         Outcome::PassedAgain => "passed the second time, after a signal".to_owned(),
@@ -236,7 +236,7 @@ fn exchange() -> Result<String, Failure> {
 mod tests {
     use super::*;
 
-    fn outcome_of(ends: &[Ended]) -> (Outcome, usize) {
+    fn outcome_of(ends: &[ProcessEnd]) -> (Outcome, usize) {
         let mut runs = 0;
         let found = outcome(&mut || {
             runs += 1;
@@ -247,12 +247,12 @@ mod tests {
 
     #[test]
     fn a_test_runs_once_more_after_a_signal_and_not_after_a_failure() {
-        let crash = Ended::Signal(11);
-        assert_eq!(outcome_of(&[Ended::Passed]), (Outcome::Passed, 1));
-        assert_eq!(outcome_of(&[Ended::Failed, Ended::Passed]), (Outcome::Failed, 1));
-        assert_eq!(outcome_of(&[crash, Ended::Passed]), (Outcome::PassedAgain, 2));
-        assert_eq!(outcome_of(&[crash, Ended::Failed]), (Outcome::Failed, 2));
-        assert_eq!(outcome_of(&[crash, Ended::Signal(6)]), (Outcome::SignalTwice(6), 2));
+        let crash = ProcessEnd::Signal(11);
+        assert_eq!(outcome_of(&[ProcessEnd::Passed]), (Outcome::Passed, 1));
+        assert_eq!(outcome_of(&[ProcessEnd::Failed, ProcessEnd::Passed]), (Outcome::Failed, 1));
+        assert_eq!(outcome_of(&[crash, ProcessEnd::Passed]), (Outcome::PassedAgain, 2));
+        assert_eq!(outcome_of(&[crash, ProcessEnd::Failed]), (Outcome::Failed, 2));
+        assert_eq!(outcome_of(&[crash, ProcessEnd::Signal(6)]), (Outcome::SignalTwice(6), 2));
     }
 
     #[test]
@@ -261,9 +261,9 @@ mod tests {
             let line = Line::new("sh -c").arg(script);
             ended_in(Path::new("."), &line).unwrap()
         };
-        assert_eq!(ended("exit 0"), Ended::Passed);
-        assert_eq!(ended("exit 101"), Ended::Failed);
-        assert_eq!(ended("kill -SEGV $$"), Ended::Signal(11));
+        assert_eq!(ended("exit 0"), ProcessEnd::Passed);
+        assert_eq!(ended("exit 101"), ProcessEnd::Failed);
+        assert_eq!(ended("kill -SEGV $$"), ProcessEnd::Signal(11));
     }
 
     fn row(test: &str, outcome: Outcome) -> Row {
