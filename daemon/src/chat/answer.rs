@@ -270,14 +270,14 @@ impl Answer {
                 None => self.source.next().await?,
             };
             match next {
-                Some(AnswerEvent::Turn(choice, event)) => self.take(choice, event)?,
-                Some(AnswerEvent::Upstream(event)) => self.take_upstream(event),
+                Some(AnswerEvent::Turn(choice, event)) => self.handle_turn_event(choice, event)?,
+                Some(AnswerEvent::Upstream(event)) => self.handle_upstream_event(event),
                 None => return Ok(None),
             }
         }
     }
 
-    fn take(&mut self, choice: usize, event: TurnEvent) -> Result<(), ApiError> {
+    fn handle_turn_event(&mut self, choice: usize, event: TurnEvent) -> Result<(), ApiError> {
         match event {
             TurnEvent::Progress(progress) => {
                 self.ready.push_back(Piece::Progress(progress.into()));

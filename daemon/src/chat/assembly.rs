@@ -119,7 +119,7 @@ impl Assembly {
             Some(parser) => parser.push(text),
             None => vec![Part::Content(text.to_owned())],
         };
-        self.take(parts)
+        self.add(parts)
     }
 
     /// Adds what another engine has parsed. Returns it with each call in OpenAI's form: its first piece has the id and
@@ -164,13 +164,13 @@ impl Assembly {
 
     pub fn finish(&mut self) -> Delta {
         let parts = self.parser.as_mut().map(Parser::finish).unwrap_or_default();
-        self.take(parts)
+        self.add(parts)
     }
 
     /// Finishes an answer that was cut: marks of a call that it does not reach are no content.
     pub fn cut(&mut self) -> Delta {
         let parts = self.parser.as_mut().map(Parser::cut).unwrap_or_default();
-        self.take(parts)
+        self.add(parts)
     }
 
     /// Whether the last text was reasoning.
@@ -200,7 +200,7 @@ impl Assembly {
         Message::answer(&self.content, &self.reasoning, &calls)
     }
 
-    fn take(&mut self, parts: Vec<Part>) -> Delta {
+    fn add(&mut self, parts: Vec<Part>) -> Delta {
         let mut delta = Delta::default();
         for part in parts {
             self.is_reasoning = matches!(part, Part::Reasoning(_));

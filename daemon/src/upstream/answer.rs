@@ -85,7 +85,7 @@ impl UpstreamAnswer {
             let too_long = |_| self.web.foreign("a line of its stream does not end");
             match self.lines.next().map_err(too_long)? {
                 Some(data) if data == "[DONE]" => self.end()?,
-                Some(data) => self.take(&data)?,
+                Some(data) => self.parse_event(&data)?,
                 None => self.read().await?,
             }
         }
@@ -107,7 +107,7 @@ impl UpstreamAnswer {
         }
     }
 
-    fn take(&mut self, data: &str) -> Result<(), UpstreamError> {
+    fn parse_event(&mut self, data: &str) -> Result<(), UpstreamError> {
         let chunk: Value = serde_json::from_str(data)
             .map_err(|_| self.web.foreign("an event of its stream is no JSON"))?;
         if chunk.get("error").is_some_and(|error| !error.is_null()) {

@@ -10,7 +10,7 @@ use crate::upstream::Event;
 
 impl Answer {
     /// What the engine says of a choice that was not asked for is dropped.
-    pub(super) fn take_upstream(&mut self, event: Event) {
+    pub(super) fn handle_upstream_event(&mut self, event: Event) {
         match event {
             Event::More { choice, content, reasoning, tool_calls, logprobs } => {
                 if choice >= self.partial.len() {
