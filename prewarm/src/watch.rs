@@ -24,7 +24,7 @@ pub struct DebounceTimes {
 #[derive(Debug)]
 pub struct Debounce {
     times: DebounceTimes,
-    /// The first and the last touch since the last [`Debounce::take`].
+    /// The first and the last touch since the last [`Debounce::take_due`].
     touched: Option<(Instant, Instant)>,
     retry: Option<Instant>,
     failures: u32,
@@ -41,7 +41,7 @@ impl Debounce {
         (self.retry, self.failures) = (None, 0);
     }
 
-    /// When to call [`take`](Self::take) again, unless a touch comes first.
+    /// When to call [`take_due`](Self::take_due) again, unless a touch comes first.
     pub fn next_wake(&self) -> Option<Instant> {
         let Some((first, last)) = self.touched else { return self.retry };
         let quiet = last + self.times.quiet;
@@ -49,7 +49,7 @@ impl Debounce {
     }
 
     /// Whether to read the files now. Returns true once per change.
-    pub fn take(&mut self, now: Instant) -> bool {
+    pub fn take_due(&mut self, now: Instant) -> bool {
         let due = self.next_wake().is_some_and(|wake| wake <= now);
         if due {
             (self.touched, self.retry) = (None, None);
@@ -90,9 +90,9 @@ mod tests {
             debounce.touch(start + ms(at));
         }
         assert_eq!(debounce.next_wake(), Some(start + ms(550)));
-        assert!(!debounce.take(start + ms(549)));
-        assert!(debounce.take(start + ms(550)));
-        assert!(!debounce.take(start + ms(9999)), "it is due once");
+        assert!(!debounce.take_due(start + ms(549)));
+        assert!(debounce.take_due(start + ms(550)));
+        assert!(!debounce.take_due(start + ms(9999)), "it is due once");
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
             .map(|step| step * 100)
             .filter(|&at| {
                 debounce.touch(start + ms(at));
-                debounce.take(start + ms(at))
+                debounce.take_due(start + ms(at))
             })
             .collect();
         assert_eq!(due, [3000, 6100]);
@@ -114,9 +114,9 @@ mod tests {
         let start = Instant::now();
         for at in (0..60_000).step_by(200) {
             debounce.touch(start + ms(at));
-            assert!(!debounce.take(start + ms(at)));
+            assert!(!debounce.take_due(start + ms(at)));
         }
-        assert!(debounce.take(start + ms(60_100)));
+        assert!(debounce.take_due(start + ms(60_100)));
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         while let Some(wake) = debounce.next_wake() {
             waits.push((wake - now).as_millis());
             now = wake;
-            assert!(debounce.take(now));
+            assert!(debounce.take_due(now));
             debounce.failed(now);
         }
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000]);
@@ -140,7 +140,7 @@ mod tests {
         debounce.failed(start);
         debounce.touch(start + ms(10));
         assert_eq!(debounce.next_wake(), Some(start + ms(310)));
-        assert!(debounce.take(start + ms(310)));
+        assert!(debounce.take_due(start + ms(310)));
         debounce.failed(start + ms(310));
         assert_eq!(debounce.next_wake(), Some(start + ms(810)));
         debounce.succeeded();

@@ -69,7 +69,7 @@ impl Markdown {
                     self.end_line(&mut rendered);
                     rendered.push('\n');
                 }
-                letter => self.take(letter, &mut rendered),
+                letter => self.push_letter(letter, &mut rendered),
             }
             match self.place {
                 Place::Code => self.wrap.push_whole(&rendered, &mut out),
@@ -89,7 +89,7 @@ impl Markdown {
         out
     }
 
-    fn take(&mut self, letter: char, out: &mut String) {
+    fn push_letter(&mut self, letter: char, out: &mut String) {
         match self.place {
             Place::Code => out.push(letter),
             Place::Text => self.inline(letter, out),

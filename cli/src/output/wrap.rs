@@ -41,7 +41,7 @@ impl Wrap {
                         self.column += 1;
                     }
                 }
-                letter => self.take(letter, columns, out),
+                letter => self.push_letter(letter, columns, out),
             }
         }
     }
@@ -63,7 +63,7 @@ impl Wrap {
         self.is_shown = false;
     }
 
-    fn take(&mut self, letter: char, columns: usize, out: &mut String) {
+    fn push_letter(&mut self, letter: char, columns: usize, out: &mut String) {
         let is_visible = !self.in_sequence && letter != '\x1b';
         self.in_sequence = !is_visible && letter != 'm';
         self.held.push(letter);

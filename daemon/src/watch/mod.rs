@@ -126,10 +126,10 @@ impl WatchLoop {
             if self.next_poll.is_some_and(|poll| poll <= Instant::now()) {
                 self.poll().await;
             }
-            if self.profiles_due.take(Instant::now()) {
+            if self.profiles_due.take_due(Instant::now()) {
                 self.reload_profiles().await;
             }
-            if self.model_due.take(Instant::now()) {
+            if self.model_due.take_due(Instant::now()) {
                 self.check_model().await;
             }
         }

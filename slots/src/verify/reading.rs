@@ -51,7 +51,7 @@ impl Reading {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(some)).collect();
             let mut all = some();
             for other in others {
-                all.take(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                all.merge(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             }
             all
         });
@@ -59,7 +59,7 @@ impl Reading {
         all
     }
 
-    fn take(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         self.records.extend(other.records);
         self.objects.extend(other.objects);
         self.faults.extend(other.faults);
