@@ -52,8 +52,12 @@ fn all_share_memory(names: &[String], devices: &[Device]) -> bool {
 /// Logs the settings that ask for devices where there is none. A `device` by name is refused elsewhere.
 #[cfg(feature = "llama")]
 pub fn log_unused(settings: &Settings) {
-    let unused = asked(settings.gpu_layers, !settings.tensor_split.is_empty(), settings.kv_offload)
-        .join(", ");
+    let unused = unused_settings(
+        settings.gpu_layers,
+        !settings.tensor_split.is_empty(),
+        settings.kv_offload,
+    )
+    .join(", ");
     if !unused.is_empty() && devices().is_empty() {
         tracing::warn!(
             settings = unused,
@@ -65,13 +69,13 @@ pub fn log_unused(settings: &Settings) {
 
 /// The settings that are without effect on a processor.
 #[cfg(any(feature = "llama", test))]
-fn asked(layers: GpuLayers, is_split: bool, kv_offload: bool) -> Vec<&'static str> {
-    let asked = [
+fn unused_settings(layers: GpuLayers, is_split: bool, kv_offload: bool) -> Vec<&'static str> {
+    let settings = [
         ("gpu_layers", matches!(layers, GpuLayers::Count(1..))),
         ("tensor_split", is_split),
         ("kv_offload", !kv_offload),
     ];
-    asked.into_iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| name).collect()
+    settings.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
 }
 
 /// What this daemon computes with, as an answer has it.
@@ -114,10 +118,10 @@ mod tests {
 
     #[test]
     fn settings_that_ask_for_a_device_are_named() {
-        assert!(asked(GpuLayers::Auto, false, true).is_empty());
-        assert!(asked(GpuLayers::Count(0), false, true).is_empty());
+        assert!(unused_settings(GpuLayers::Auto, false, true).is_empty());
+        assert!(unused_settings(GpuLayers::Count(0), false, true).is_empty());
         let all = ["gpu_layers", "tensor_split", "kv_offload"];
-        assert_eq!(asked(GpuLayers::Count(20), true, false), all);
+        assert_eq!(unused_settings(GpuLayers::Count(20), true, false), all);
     }
 
     #[test]

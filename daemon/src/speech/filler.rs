@@ -124,7 +124,7 @@ impl Filler {
         let mut state = self.lock();
         state.want(voice, (self.clock)());
         self.wanted.notify_one();
-        let id = state.phrases.say(voice)?;
+        let id = state.phrases.choose(voice)?;
         let wav = state.sounds[&(voice.clone(), id)].clone();
         Some(FillerPhrase { voice: voice.clone(), text: self.texts[id.0].clone(), wav })
     }

@@ -50,7 +50,9 @@ impl StopSignal {
         let body = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime {
-                Ok(runtime) => runtime.block_on(hear(same_signal, request, opening, report)),
+                Ok(runtime) => {
+                    runtime.block_on(stop_at_signal(same_signal, request, opening, report))
+                }
                 Err(error) => report.send(Err(error)).unwrap_or(()),
             }
         };
@@ -100,7 +102,7 @@ impl Drop for Opening<'_> {
     }
 }
 
-async fn hear(
+async fn stop_at_signal(
     same_signal: Duration,
     request: watch::Sender<bool>,
     is_opening: Arc<AtomicBool>,

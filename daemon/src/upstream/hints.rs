@@ -56,7 +56,7 @@ impl CacheHint {
     }
 
     /// Adds the fields, and returns the headers.
-    pub fn give(&self, kind: EngineKind, body: &mut Value) -> Vec<(HeaderName, HeaderValue)> {
+    pub fn add_to(&self, kind: EngineKind, body: &mut Value) -> Vec<(HeaderName, HeaderValue)> {
         if kind == EngineKind::LlamaServer {
             body["cache_prompt"] = true.into();
         }
@@ -100,7 +100,7 @@ mod tests {
     /// The fields and the header that an engine gets.
     fn given(hint: &CacheHint, kind: EngineKind) -> (Value, Vec<String>) {
         let mut body = json!({});
-        let headers = hint.give(kind, &mut body);
+        let headers = hint.add_to(kind, &mut body);
         (body, headers.into_iter().map(|(name, _)| name.to_string()).collect())
     }
 

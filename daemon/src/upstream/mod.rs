@@ -98,7 +98,7 @@ impl Upstream {
         let known = self.inner.served.lock().clone();
         match known {
             Some(served) => Ok(served),
-            None => self.ask().await,
+            None => self.fetch_models().await,
         }
     }
 
@@ -107,11 +107,11 @@ impl Upstream {
     /// # Errors
     /// As for [`Self::served`], and when it takes more than two seconds.
     pub async fn refresh(&self) -> Result<Served, UpstreamError> {
-        let asked = tokio::time::timeout(REFRESH_TIMEOUT, self.ask()).await;
+        let asked = tokio::time::timeout(REFRESH_TIMEOUT, self.fetch_models()).await;
         asked.unwrap_or_else(|_| Err(self.inner.web.silent(REFRESH_TIMEOUT)))
     }
 
-    async fn ask(&self) -> Result<Served, UpstreamError> {
+    async fn fetch_models(&self) -> Result<Served, UpstreamError> {
         let web = &self.inner.web;
         let mut listed = self.noted(web.json(Method::GET, "/v1/models", &[], None).await)?;
         let models = match listed["data"].take() {
@@ -138,7 +138,7 @@ impl Upstream {
         let asked = body["model"].take();
         let served = self.served().await?;
         request::suit(&mut body, served.kind);
-        let headers = hint.give(served.kind, &mut body);
+        let headers = hint.add_to(served.kind, &mut body);
         let mut model = served.model(asked.as_str()).to_owned();
         body["model"] = model.as_str().into();
         let mut response = self.noted(self.inner.web.stream(path, &headers, &body).await);
@@ -154,7 +154,7 @@ impl Upstream {
     /// What the engine serves now, where it is of the same kind and its models are others than those that were
     /// known: it was started again with another model.
     async fn changed_from(&self, known: &Served) -> Option<Served> {
-        let now = self.ask().await.ok()?;
+        let now = self.fetch_models().await.ok()?;
         let is_other = !now.models.iter().map(name_of).eq(known.models.iter().map(name_of));
         (is_other && now.kind == known.kind).then_some(now)
     }

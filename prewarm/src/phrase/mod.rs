@@ -189,7 +189,7 @@ impl Phrases {
 
     /// The phrase to say: the least recently said one, but not the last one again; `None` when
     /// there is no other.
-    pub fn say(&mut self, name: &VoiceName) -> Option<PhraseId> {
+    pub fn choose(&mut self, name: &VoiceName) -> Option<PhraseId> {
         let voice = self.voices.get_mut(name)?;
         let last = voice.last;
         let others = voice.cached.iter_mut().filter(|(id, _)| Some(**id) != last);

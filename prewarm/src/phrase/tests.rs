@@ -23,20 +23,20 @@ fn the_most_recently_wanted_voice_gets_its_phrases_first_and_in_order() {
 fn the_same_phrase_is_never_said_twice_in_a_row() {
     let mut phrases = holding(3, 1_000, "ada", 10);
     let ada = voice("ada");
-    let said: Vec<_> = (0..7).map(|_| phrases.say(&ada).unwrap().0).collect();
+    let said: Vec<_> = (0..7).map(|_| phrases.choose(&ada).unwrap().0).collect();
     assert_eq!(said, [0, 1, 2, 0, 1, 2, 0]);
 
     let mut single = holding(1, 1_000, "ada", 10);
-    assert_eq!(single.say(&ada), Some(PhraseId(0)));
-    assert_eq!(single.say(&ada), None);
+    assert_eq!(single.choose(&ada), Some(PhraseId(0)));
+    assert_eq!(single.choose(&ada), None);
 }
 
 #[test]
 fn a_phrase_without_sound_is_not_said() {
     let mut phrases = Phrases::new(3, 1_000);
-    assert_eq!(phrases.say(&voice("ada")), None);
+    assert_eq!(phrases.choose(&voice("ada")), None);
     phrases.want(&voice("ada"), at(1));
-    assert_eq!(phrases.say(&voice("ada")), None);
+    assert_eq!(phrases.choose(&voice("ada")), None);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_failed_voice_is_retried_when_the_clock_has_stepped_back() {
 #[test]
 fn a_wanted_voice_evicts_the_least_recently_wanted_one() {
     let mut phrases = holding(2, 40, "ada", 20);
-    phrases.say(&voice("ada"));
+    phrases.choose(&voice("ada"));
     phrases.want(&voice("bob"), at(5));
     assert_eq!(phrases.next(at(5)), Some(said("bob", 0)));
     let left = phrases.insert(&said("bob", 0), 20).unwrap();
@@ -147,7 +147,7 @@ proptest! {
                     }
                 }
                 _ => {
-                    if let Some(said) = phrases.say(&name) {
+                    if let Some(said) = phrases.choose(&name) {
                         prop_assert!(held.contains(&(name.clone(), said)));
                         prop_assert_ne!(last.insert(name, said), Some(said));
                     }

@@ -77,7 +77,7 @@ pub fn child() -> Option<ExitCode> {
     // On a thread with a stack like those on which a daemon tokenizes and computes.
     let tried = thread::spawn(move || attempt(&job)).join();
     Some(tried.map_or(ExitCode::FAILURE, |line| {
-        say(&line);
+        write_line(&line);
         ExitCode::SUCCESS
     }))
 }
@@ -93,7 +93,7 @@ fn prepare(job: &Job) {
 }
 
 fn attempt(job: &Job) -> Line {
-    say(&Line::Begins(Stage::Loading));
+    write_line(&Line::Begins(Stage::Loading));
     let options = LlamaOptions {
         threads: job.threads,
         cache_type_k: job.cache_type_k.clone(),
@@ -117,7 +117,7 @@ fn attempt(job: &Job) -> Line {
         }
         Err(error) => return Line::Refused { reason: error.to_string(), of_file: false },
     };
-    let mut begin = |stage| say(&Line::Begins(stage));
+    let mut begin = |stage| write_line(&Line::Begins(stage));
     let tried = match &job.adapter {
         Some(path) => probe_adapter(&model, path, &mut begin),
         None => probe(&model, &mut begin),
@@ -133,7 +133,7 @@ fn attempt(job: &Job) -> Line {
 }
 
 /// Each line is flushed: the process may end with the next call.
-fn say(line: &Line) {
+fn write_line(line: &Line) {
     let mut out = std::io::stdout().lock();
     let json = serde_json::to_string(line).expect("a line is JSON");
     writeln!(out, "{json}").and_then(|()| out.flush()).ok();
