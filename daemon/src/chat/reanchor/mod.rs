@@ -8,7 +8,7 @@
 //! - What the question asks for of what is left out comes back in front of it, whole exchanges: a quarter of the
 //!   context at most. Everything before the question stays as it is, with its KV.
 
-mod asked;
+mod recall;
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -58,7 +58,7 @@ pub struct Limits {
     most: usize,
     /// When a timeline begins, without what its question asks for.
     newest: usize,
-    asked: usize,
+    recalled: usize,
 }
 
 impl Limits {
@@ -66,8 +66,8 @@ impl Limits {
     pub fn of(context: usize, max_tokens: Option<usize>, continued: usize) -> Self {
         let room = max_tokens.map_or(context / 4, |max| max.clamp(1, context / 2));
         let most = context.saturating_sub(room + continued);
-        let asked = (context / 4).min(most / 2);
-        Self { most, newest: (context / 2).min(most - asked), asked }
+        let recalled = (context / 4).min(most / 2);
+        Self { most, newest: (context / 2).min(most - recalled), recalled }
     }
 }
 
@@ -89,13 +89,13 @@ impl BranchPrompt<'_> {
             *known.borrow_mut().entry(place).or_insert_with(size)
         };
         if fits {
-            let window = self.with_asked(now, &sizes, limits.asked);
+            let window = self.with_recalled(now, &sizes, limits.recalled);
             if window == *now {
                 return Ok(self.going_on(rendered, window, None));
             }
-            let with_asked = self.render(&window)?;
-            if with_asked.tokens.len() <= limits.most {
-                return Ok(self.going_on(with_asked, window, None));
+            let with_recalled = self.render(&window)?;
+            if with_recalled.tokens.len() <= limits.most {
+                return Ok(self.going_on(with_recalled, window, None));
             }
         }
         self.begin(rendered.tokens.len(), &sizes, limits)
@@ -114,21 +114,21 @@ impl BranchPrompt<'_> {
         let fixed = whole_tokens.saturating_sub(counted);
         let least = limits.most.div_ceil(MAX_ROUNDS);
         let mut newest = limits.newest.saturating_sub(fixed);
-        let mut asked = limits.asked;
+        let mut recalled = limits.recalled;
         loop {
             let plain = self.newest(sizes, newest);
-            let window = self.with_asked(&plain, sizes, asked);
+            let window = self.with_recalled(&plain, sizes, recalled);
             let rendered = self.render(&window)?;
             // Sizes are estimates: the template has the last word.
             let surplus = rendered.tokens.len().saturating_sub(limits.most);
-            if surplus == 0 || (newest == 0 && asked == 0) {
+            if surplus == 0 || (newest == 0 && recalled == 0) {
                 let began = self.began(&window);
                 return Ok(self.going_on(rendered, window, began));
             }
             let less = surplus.max(least);
             let of_newest = less.min(newest);
             newest -= of_newest;
-            asked = asked.saturating_sub(less - of_newest);
+            recalled = recalled.saturating_sub(less - of_newest);
         }
     }
 
@@ -181,7 +181,7 @@ impl BranchPrompt<'_> {
     }
 
     /// The window with the left-out messages that the question asks for.
-    fn with_asked(&self, window: &Window, sizes: Sizes<'_>, tokens: usize) -> Window {
+    fn with_recalled(&self, window: &Window, sizes: Sizes<'_>, tokens: usize) -> Window {
         let mut window = window.clone();
         let Some(question) = question(&self.branch.messages) else { return window };
         let goes_on = self.request.request.continues;
@@ -191,9 +191,9 @@ impl BranchPrompt<'_> {
         if goes_on || is_all || has_its_own || window.left_out() == 0 {
             return window;
         }
-        let asked = asked::asked(self.branch, &window, question, sizes, tokens);
-        if !asked.is_empty() {
-            window.brought.insert(question, asked);
+        let recalled = recall::recall(self.branch, &window, question, sizes, tokens);
+        if !recalled.is_empty() {
+            window.brought.insert(question, recalled);
         }
         window
     }
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_room_is_what_the_request_asks_for_up_to_a_half_and_without_a_quarter() {
-        let limits = |most, newest, asked| Limits { most, newest, asked };
+        let limits = |most, newest, recalled| Limits { most, newest, recalled };
         assert_eq!(Limits::of(1000, None, 0), limits(750, 500, 250));
         assert_eq!(Limits::of(1000, Some(10), 0), limits(990, 500, 250));
         assert_eq!(Limits::of(1000, Some(5000), 0), limits(500, 250, 250));

@@ -17,7 +17,7 @@ use crate::wire::message::{Message, Role};
 const PASSAGE_CHARS: usize = 256;
 
 /// The places of the messages that come back, in order: at most `tokens`.
-pub fn asked(
+pub fn recall(
     branch: &Branch,
     window: &Window,
     question: usize,
@@ -164,21 +164,21 @@ mod tests {
         Branch { messages, ..Branch::default() }
     }
 
-    fn asked_for(question: &str, start: usize, tokens: usize) -> Vec<usize> {
+    fn recalled_for(question: &str, start: usize, tokens: usize) -> Vec<usize> {
         let branch = branch(question);
         let window = Window { start, ..Window::default() };
-        asked(&branch, &window, branch.messages.len() - 1, &|_| 10, tokens)
+        recall(&branch, &window, branch.messages.len() - 1, &|_| 10, tokens)
     }
 
     #[test]
     fn the_exchange_that_a_question_asks_for_comes_back_whole() {
-        assert_eq!(asked_for("What is my locker code?", 8, 100), [0, 1]);
+        assert_eq!(recalled_for("What is my locker code?", 8, 100), [0, 1]);
     }
 
     #[test]
     fn nothing_comes_back_of_what_is_there_or_is_not_asked_for() {
-        assert_eq!(asked_for("What is my locker code?", 0, 100), [0; 0]);
-        assert_eq!(asked_for("Thank you so much!", 8, 100), [0; 0]);
+        assert_eq!(recalled_for("What is my locker code?", 0, 100), [0; 0]);
+        assert_eq!(recalled_for("Thank you so much!", 8, 100), [0; 0]);
     }
 
     #[test]
@@ -186,14 +186,14 @@ mod tests {
         let mut branch = branch("What is my locker code?");
         branch.messages[10] = Message::plain(Role::User, "My locker code is 777 now.");
         let window = Window { start: 8, ..Window::default() };
-        assert_eq!(asked(&branch, &window, 14, &|_| 10, 100), [0; 0]);
+        assert_eq!(recall(&branch, &window, 14, &|_| 10, 100), [0; 0]);
         // A question tells nothing.
         branch.messages[10] = Message::plain(Role::User, "Did I tell you my locker code?");
-        assert_eq!(asked(&branch, &window, 14, &|_| 10, 100), [0, 1]);
+        assert_eq!(recall(&branch, &window, 14, &|_| 10, 100), [0, 1]);
     }
 
     #[test]
     fn no_more_comes_back_than_there_is_room_for() {
-        assert_eq!(asked_for("What is my locker code?", 8, 19), [0; 0]);
+        assert_eq!(recalled_for("What is my locker code?", 8, 19), [0; 0]);
     }
 }
