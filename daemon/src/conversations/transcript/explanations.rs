@@ -7,8 +7,9 @@ use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
 
-use super::TranscriptError;
 use super::tree::millis;
+use super::writer::Pending;
+use super::{Transcript, TranscriptError};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedExplanation {
@@ -36,7 +37,15 @@ pub fn save(
     Ok(())
 }
 
-pub fn load(
+impl Transcript {
+    /// Why the conversation last computed tokens again.
+    pub fn explanation(&self, conversation: &ConversationId) -> Pending<Option<SavedExplanation>> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.read(move |connection| load(connection, &id))
+    }
+}
+
+fn load(
     connection: &Connection,
     conversation: &ConversationId,
 ) -> Result<Option<SavedExplanation>, TranscriptError> {

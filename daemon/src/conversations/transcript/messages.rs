@@ -12,7 +12,8 @@ use super::change::latest_below;
 use super::import::unused_id;
 use super::read::{check_idle, check_message, child_like};
 use super::tree::{insert, millis};
-use super::{Status, TranscriptError, answer_ends};
+use super::writer::Pending;
+use super::{Status, Transcript, TranscriptError, answer_ends};
 use crate::wire::label::Label;
 use crate::wire::message::Message;
 
@@ -55,8 +56,68 @@ const BELOW: &str = "WITH RECURSIVE below (id, conversation) AS (
 
 const COLUMNS: &str = "id, conversation, parent, role, content, status, created_at, finish, starts_prompt, summary, brings";
 
+impl Transcript {
+    /// Gives a message another text, as a sibling. Returns its id.
+    pub fn edit_message(
+        &self,
+        conversation: &ConversationId,
+        message: i64,
+        text: String,
+        now: Timestamp,
+    ) -> Pending<i64> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| edit(connection, &id, message, &text, now))
+    }
+
+    /// Sets the pin of a message's label.
+    pub fn pin_message(
+        &self,
+        conversation: &ConversationId,
+        message: i64,
+        pinned: bool,
+    ) -> Pending<()> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| pin(connection, &id, message, pinned))
+    }
+
+    /// Deletes a message and all that follow it; they can be restored until they are purged.
+    pub fn delete_message(
+        &self,
+        conversation: &ConversationId,
+        message: i64,
+        now: Timestamp,
+    ) -> Pending<Moved> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| delete(connection, &id, message, now))
+    }
+
+    pub fn restore_message(&self, conversation: &ConversationId, message: i64) -> Pending<Moved> {
+        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
+        writer.write(move |connection| restore(connection, &id, message))
+    }
+
+    /// The messages that were deleted and can be restored.
+    pub fn deleted_messages(&self) -> Pending<Vec<DeletedMessages>> {
+        self.read_both(|connection| deleted(connection))
+    }
+
+    /// Deletes the text and the timelines of deleted messages.
+    pub fn purge_messages(&self, deleted: &DeletedMessages) -> Pending<()> {
+        let DeletedMessages { conversation, deletion, .. } = deleted.clone();
+        let writer = self.writer_of(&conversation).clone();
+        writer.write(move |connection| purge(connection, &conversation, deletion))
+    }
+
+    /// Copies the beginning of a conversation that is on disk.
+    pub fn fork(&self, fork: Fork, now: Timestamp) -> Pending<ConversationId> {
+        let private = self.private.clone();
+        self.writer
+            .write(move |connection| self::fork(connection, &fork, |id| private.has(id), now))
+    }
+}
+
 /// Gives a message another text, as a sibling that becomes the head. Returns its id.
-pub fn edit(
+fn edit(
     connection: &mut Connection,
     conversation: &ConversationId,
     id: i64,
@@ -85,7 +146,7 @@ pub fn edit(
 }
 
 /// Sets the pin of a message's label, in place: the label is no part of the text.
-pub fn pin(
+fn pin(
     connection: &mut Connection,
     conversation: &ConversationId,
     id: i64,
@@ -106,7 +167,7 @@ pub fn pin(
 }
 
 /// Deletes a message and all that follow it, on every branch.
-pub fn delete(
+fn delete(
     connection: &mut Connection,
     conversation: &ConversationId,
     id: i64,
@@ -150,7 +211,7 @@ pub fn delete(
 }
 
 /// Brings back what was deleted with the message `id`.
-pub fn restore(
+fn restore(
     connection: &mut Connection,
     conversation: &ConversationId,
     id: i64,
@@ -186,7 +247,7 @@ pub fn restore(
 }
 
 /// What was deleted, the oldest first.
-pub fn deleted(connection: &Connection) -> Result<Vec<DeletedMessages>, TranscriptError> {
+fn deleted(connection: &Connection) -> Result<Vec<DeletedMessages>, TranscriptError> {
     let mut select = connection.prepare_cached(
         "SELECT conversation, deletion, max(deleted_at) FROM deleted_messages
          GROUP BY conversation, deletion ORDER BY 3",
@@ -203,7 +264,7 @@ pub fn deleted(connection: &Connection) -> Result<Vec<DeletedMessages>, Transcri
 }
 
 /// Deletes what can no longer be restored, and the timelines that spell it.
-pub fn purge(
+fn purge(
     connection: &mut Connection,
     conversation: &ConversationId,
     deletion: i64,
@@ -222,7 +283,7 @@ pub fn purge(
 }
 
 /// Copies a conversation up to a message, with the part of its timelines that its KV is found by.
-pub fn fork(
+fn fork(
     connection: &mut Connection,
     fork: &Fork,
     is_private: impl Fn(&ConversationId) -> bool,

@@ -58,7 +58,6 @@ use std::time::Duration;
 
 use hob_slots::{ConversationId, ModelHash, Timestamp, Token};
 use rusqlite::Connection;
-use serde_json::Value;
 
 use crate::wire::message::Message;
 pub use answer::{ClosedAnswer, OpenAnswer};
@@ -317,50 +316,6 @@ impl Transcript {
             .write(move |connection| change::delete_trashed(connection, &id, since, &named.wait()?))
     }
 
-    /// Gives a message another text, as a sibling. Returns its id.
-    pub fn edit_message(
-        &self,
-        conversation: &ConversationId,
-        message: i64,
-        text: String,
-        now: Timestamp,
-    ) -> Pending<i64> {
-        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| messages::edit(connection, &id, message, &text, now))
-    }
-
-    /// Sets the pin of a message's label.
-    pub fn pin_message(
-        &self,
-        conversation: &ConversationId,
-        message: i64,
-        pinned: bool,
-    ) -> Pending<()> {
-        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| messages::pin(connection, &id, message, pinned))
-    }
-
-    /// Deletes a message and all that follow it; they can be restored until they are purged.
-    pub fn delete_message(
-        &self,
-        conversation: &ConversationId,
-        message: i64,
-        now: Timestamp,
-    ) -> Pending<Moved> {
-        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| messages::delete(connection, &id, message, now))
-    }
-
-    pub fn restore_message(&self, conversation: &ConversationId, message: i64) -> Pending<Moved> {
-        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| messages::restore(connection, &id, message))
-    }
-
-    /// The messages that were deleted and can be restored.
-    pub fn deleted_messages(&self) -> Pending<Vec<DeletedMessages>> {
-        self.read_both(|connection| messages::deleted(connection))
-    }
-
     /// Whether no answer of the conversation grows.
     pub fn is_idle(&self, conversation: &ConversationId) -> Pending<bool> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
@@ -368,36 +323,6 @@ impl Transcript {
             Err(TranscriptError::Answering) => Ok(false),
             idle => idle.map(|()| true),
         })
-    }
-
-    /// Deletes the text and the timelines of deleted messages.
-    pub fn purge_messages(&self, deleted: &DeletedMessages) -> Pending<()> {
-        let DeletedMessages { conversation, deletion, .. } = deleted.clone();
-        let writer = self.writer_of(&conversation).clone();
-        writer.write(move |connection| messages::purge(connection, &conversation, deletion))
-    }
-
-    /// Copies the beginning of a conversation that is on disk.
-    pub fn fork(&self, fork: Fork, now: Timestamp) -> Pending<ConversationId> {
-        let private = self.private.clone();
-        self.writer
-            .write(move |connection| messages::fork(connection, &fork, |id| private.has(id), now))
-    }
-
-    /// What the clients share under this name.
-    pub fn preference(&self, name: &'static str) -> Pending<Option<Value>> {
-        self.writer.read(move |connection| preferences::load(connection, name))
-    }
-
-    /// `None` deletes it.
-    pub fn set_preference(&self, name: &'static str, value: Option<Value>) -> Pending<()> {
-        self.writer.write(move |connection| preferences::save(connection, name, value.as_ref()))
-    }
-
-    /// Why the conversation last computed tokens again.
-    pub fn explanation(&self, conversation: &ConversationId) -> Pending<Option<SavedExplanation>> {
-        let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.read(move |connection| explanations::load(connection, &id))
     }
 
     /// The last timeline under this model; empty when none is saved.
@@ -432,16 +357,6 @@ impl Transcript {
         writer.post(move |connection| {
             tokens::save(connection, &id, fingerprint, &timeline, needs_text, now)
         });
-    }
-
-    /// The prefill speed of a model that was measured last, in tokens a second.
-    pub fn prefill_speed(&self, fingerprint: ModelHash) -> Pending<Option<f64>> {
-        self.writer.read(move |connection| speed::load(connection, fingerprint))
-    }
-
-    /// Saves the prefill speed of a model in the background.
-    pub fn put_prefill_speed(&self, fingerprint: ModelHash, tokens_per_second: f64) {
-        self.writer.post(move |connection| speed::save(connection, fingerprint, tokens_per_second));
     }
 }
 

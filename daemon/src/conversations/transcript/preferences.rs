@@ -3,9 +3,22 @@
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::Value;
 
-use super::TranscriptError;
+use super::writer::Pending;
+use super::{Transcript, TranscriptError};
 
-pub fn load(connection: &Connection, name: &str) -> Result<Option<Value>, TranscriptError> {
+impl Transcript {
+    /// What the clients share under this name.
+    pub fn preference(&self, name: &'static str) -> Pending<Option<Value>> {
+        self.writer.read(move |connection| load(connection, name))
+    }
+
+    /// `None` deletes it.
+    pub fn set_preference(&self, name: &'static str, value: Option<Value>) -> Pending<()> {
+        self.writer.write(move |connection| save(connection, name, value.as_ref()))
+    }
+}
+
+fn load(connection: &Connection, name: &str) -> Result<Option<Value>, TranscriptError> {
     let value: Option<String> = connection
         .prepare_cached("SELECT value FROM preferences WHERE name = ?1")?
         .query_row([name], |row| row.get(0))
@@ -14,11 +27,7 @@ pub fn load(connection: &Connection, name: &str) -> Result<Option<Value>, Transc
 }
 
 /// `None` deletes it.
-pub fn save(
-    connection: &Connection,
-    name: &str,
-    value: Option<&Value>,
-) -> Result<(), TranscriptError> {
+fn save(connection: &Connection, name: &str, value: Option<&Value>) -> Result<(), TranscriptError> {
     match value {
         Some(value) => connection.execute(
             "INSERT INTO preferences (name, value) VALUES (?1, ?2)

@@ -3,9 +3,22 @@
 use hob_slots::ModelHash;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::TranscriptError;
+use super::writer::Pending;
+use super::{Transcript, TranscriptError};
 
-pub fn save(
+impl Transcript {
+    /// The prefill speed of a model that was measured last, in tokens a second.
+    pub fn prefill_speed(&self, fingerprint: ModelHash) -> Pending<Option<f64>> {
+        self.writer.read(move |connection| load(connection, fingerprint))
+    }
+
+    /// Saves the prefill speed of a model in the background.
+    pub fn put_prefill_speed(&self, fingerprint: ModelHash, tokens_per_second: f64) {
+        self.writer.post(move |connection| save(connection, fingerprint, tokens_per_second));
+    }
+}
+
+fn save(
     connection: &Connection,
     fingerprint: ModelHash,
     tokens_per_second: f64,
