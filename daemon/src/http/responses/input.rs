@@ -6,7 +6,9 @@
 //! - Of items of tools that another server ran, and of unknown ones, what a model can read is read; mistyped ones are
 //!   refused, see [`super::hosted`].
 
-use serde_json::{Map, Value, json};
+mod content;
+
+use serde_json::{Value, json};
 
 use super::client_tools::{Kind, SEARCH, function_name};
 use super::hosted::{self, Ran};
@@ -16,7 +18,8 @@ use crate::error::ApiError;
 use crate::wire::fields::{Fields, wrong_type};
 use crate::wire::freeform;
 use crate::wire::message::pictures::{is_assistants, words_for_pictures};
-use crate::wire::message::{PICTURE, tool_call, unsupported_part};
+use crate::wire::message::tool_call;
+use content::{Holder, content, result};
 
 /// The messages of a chat, and the path of the item that each begins with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -238,56 +241,6 @@ fn unknown(kind: &str, path: &str) -> ApiError {
     let (kind, known) = (kind.escape_debug(), READ.join(", "));
     let message = format!("`{path}` is `{kind}`, which is no type of an item: {known}");
     ApiError::field(path, message)
-}
-
-/// What a content belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Holder {
-    Message,
-    /// A message of an agent to another.
-    Agent,
-    /// The result of a tool.
-    Result,
-}
-
-/// The content of an item, with the parts of a chat.
-fn content(content: &Value, path: &str, holder: Holder) -> Result<Value, ApiError> {
-    let parts = match content {
-        Value::String(_) => return Ok(content.clone()),
-        Value::Array(parts) => parts,
-        other => return Err(wrong_type(path, "a string or an array of parts", other)),
-    };
-    let mut read = Vec::with_capacity(parts.len());
-    for (n, part) in parts.iter().enumerate() {
-        let path = format!("{path}[{n}]");
-        let fields = Fields::of(part, &path)?;
-        let (kind, text) = match (fields.required_string("type")?, holder) {
-            ("input_text" | "output_text" | "text", _) => ("text", fields.required_string("text")?),
-            ("refusal", _) => ("refusal", fields.required_string("refusal")?),
-            // The argument of a call, which OpenAI's servers encrypt and hobd does not.
-            ("encrypted_content", Holder::Agent) => {
-                ("text", fields.required_string("encrypted_content")?)
-            }
-            ("input_image", Holder::Result) => ("text", PICTURE),
-            (other, _) => {
-                let known = "`input_text` and `output_text`";
-                return Err(unsupported_part(&fields, other, known));
-            }
-        };
-        let mut part = Map::new();
-        part.insert("type".into(), kind.into());
-        part.insert(kind.into(), text.into());
-        read.push(Value::Object(part));
-    }
-    Ok(read.into())
-}
-
-/// The output of a tool. Clients that have an object send it as text.
-fn result(output: &Value, path: &str) -> Result<Value, ApiError> {
-    match output {
-        Value::String(_) | Value::Array(_) => content(output, path, Holder::Result),
-        other => Err(wrong_type(path, "a string or an array of parts", other)),
-    }
 }
 
 #[cfg(test)]
