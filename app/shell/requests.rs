@@ -71,10 +71,10 @@ pub fn request(
     requests: State<'_, Requests>,
     request: Request<'_>,
 ) -> Result<(), String> {
-    let head = request.headers().get("hob-request").ok_or("there is no header hob-request")?;
-    let head: Result<Head, _> = serde_json::from_slice(head.as_bytes());
-    let head = head.map_err(|error| format!("hob-request: {error}"))?;
-    let Head { id, method, path, headers, channel } = head;
+    let header = request.headers().get("hob-request").ok_or("there is no header hob-request")?;
+    let head: Result<Head, _> = serde_json::from_slice(header.as_bytes());
+    let Head { id, method, path, headers, channel } =
+        head.map_err(|error| format!("hob-request: {error}"))?;
     let channel = channel.channel_on(webview);
     let request = PageRequest { method, path, headers, body: bytes(request.body())? };
     let (transport, all) = (backend.transport(), requests.inner().clone());

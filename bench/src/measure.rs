@@ -33,11 +33,11 @@ pub fn cpu_time(process: &str) -> Result<Duration> {
         .context("processor time is read on Linux")?;
     // The second field may contain spaces; it ends with the last parenthesis.
     let fields = stat.rsplit_once(')').context("stat has a name")?.1;
-    let ticks: Vec<i64> = fields.split_whitespace().filter_map(|f| f.parse().ok()).collect();
+    let numbers: Vec<i64> = fields.split_whitespace().filter_map(|f| f.parse().ok()).collect();
     // `utime` and `stime` are fields 14 and 15; the state, field 3, is no number.
-    let (user, system) = (ticks.get(10), ticks.get(11));
-    let ticks = user.zip(system).map(|(user, system)| user + system).context("stat has times")?;
-    let ticks = u64::try_from(ticks).context("time only grows")?;
+    let (user, system) = (numbers.get(10), numbers.get(11));
+    let sum = user.zip(system).map(|(user, system)| user + system).context("stat has times")?;
+    let ticks = u64::try_from(sum).context("time only grows")?;
     Ok(Duration::from_millis(ticks * 10)) // 100 ticks a second on every Linux.
 }
 

@@ -149,9 +149,9 @@ impl RequestAdapters {
         if probe.is_some() {
             check_header(path, architecture)?;
         }
-        let content = HashCache::at(hashes.clone()).hash(&[path.to_owned()], &mut |_| {});
-        let content = content.map_err(|error| format!("{}: {error}", path.display()))?;
-        let content = FileDigest(content.0);
+        let hashed = HashCache::at(hashes.clone()).hash(&[path.to_owned()], &mut |_| {});
+        let hash = hashed.map_err(|error| format!("{}: {error}", path.display()))?;
+        let content = FileDigest(hash.0);
         probe.as_ref().map_or(Ok(()), |probe| probe(path, content))?;
         Ok(content)
     }

@@ -131,14 +131,14 @@ pub fn measurements(records: &[(String, Record)]) -> String {
 fn factors(table: &Table) -> Option<String> {
     const AGAIN: [&str; 3] = ["after-restart", "after-unload", "restart-long"];
     let rows = AGAIN.iter().filter_map(|key| table.rows.iter().find(|row| row.key == *key));
-    let rows = rows.filter_map(|row| {
+    let factors = rows.filter_map(|row| {
         let factor = 1.0 / row.ratio()?;
         let bar = row.bar.filter(|bar| *bar < 0.1).map(|bar| format!(" (bar: {:.0})", 1.0 / bar));
         Some(format!("{}, {factor:.0} times{}", row.title, bar.unwrap_or_default()))
     });
-    let rows: Vec<String> = rows.collect();
+    let factors: Vec<String> = factors.collect();
     let what = "Where llama-server computes the whole prompt again, hobd is faster";
-    (!rows.is_empty()).then(|| format!("{what}: {}.", rows.join("; ")))
+    (!factors.is_empty()).then(|| format!("{what}: {}.", factors.join("; ")))
 }
 
 fn ratio(row: &Row) -> String {

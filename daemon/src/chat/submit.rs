@@ -285,8 +285,8 @@ impl Chat {
         reading: &Reading,
         begun: &Begun,
     ) -> Result<(Sampling, Option<Grammar>), ApiError> {
-        let grammar = grammar::grammar(request, reading.dialect)?;
-        if (request.continues || request.continues_final) && grammar.is_some() {
+        let requested = grammar::grammar(request, reading.dialect)?;
+        if (request.continues || request.continues_final) && requested.is_some() {
             let field = request.form.as_ref().map_or("tool_choice", |form| form.field.as_str());
             let message = format!("an answer that has begun cannot follow `{field}`");
             return Err(ApiError::field(field, message).code("unsupported"));
@@ -301,8 +301,7 @@ impl Chat {
         sampling.logit_bias.extend(no_call.tokens.into_iter().map(|token| (token, NEVER)));
         sampling.banned =
             bad_words::banned(self.shared.options.renderer.model().as_ref(), &request.shape)?;
-        let grammar = grammar.or(no_call.grammar);
-        let grammar = grammar.map(|grammar| {
+        let grammar = requested.or(no_call.grammar).map(|grammar| {
             if begun.thinks { grammar.after_reasoning(reading.dialect) } else { grammar }
         });
         let of_calls = || grammar::of_calls(request, reading, begun.thinks, &begun.text);

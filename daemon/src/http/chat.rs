@@ -35,11 +35,10 @@ pub(super) async fn respond(
     if request.shape.stream {
         return Ok(sse::stream(stream_of(request, answer)));
     }
-    let choices = answer.collect().await?;
-    let choices = choices.iter().enumerate();
+    let collected = answer.collect().await?;
     let form = CallForm::of(request);
     let whole = |(index, choice)| whole(index, choice, with_logprobs, &form);
-    let choices = choices.map(whole).collect();
+    let choices = collected.iter().enumerate().map(whole).collect();
     let (usage, hob) = (answer.usage(), answer.hob());
     let mut body = answer.head().whole("chat.completion", choices, usage, hob);
     body["timings"] = answer.figures(0).timings();

@@ -287,9 +287,9 @@ mod tests {
     /// axum's router shows its paths, behind the numbers of its routes, in its debug output alone.
     fn registered() -> BTreeSet<String> {
         let shown = format!("{:?}", routes());
-        let paths = shown.split("paths: {").nth(1).expect("the router shows its paths");
-        let paths = paths.split("} }").next().expect("the list of paths ends");
-        let paths = paths.split("): \"").skip(1).filter_map(|path| path.split('"').next());
+        let behind = shown.split("paths: {").nth(1).expect("the router shows its paths");
+        let list = behind.split("} }").next().expect("the list of paths ends");
+        let paths = list.split("): \"").skip(1).filter_map(|path| path.split('"').next());
         paths.map(str::to_owned).collect()
     }
 

@@ -31,9 +31,9 @@ impl Profiles {
             PrefixName::Learned(_) => None,
         };
         let prefixes: BTreeMap<_, _> = prefixes.filter_map(of_profile).collect();
-        let loaded = |profile: &ProfileName| loaded_place(&profile.prefix_id(), status);
-        let loaded = prefixes.keys().map(|profile| (profile.clone(), loaded(profile)));
-        let loaded: BTreeMap<_, _> = loaded.collect();
+        let place = |profile: &ProfileName| loaded_place(&profile.prefix_id(), status);
+        let loaded: BTreeMap<_, _> =
+            prefixes.keys().map(|profile| (profile.clone(), place(profile))).collect();
         let profiles = self.clone();
         // Only a prefix that the engine does not hold costs a look at the disk.
         let places = compute(move || {

@@ -107,13 +107,15 @@ impl Preamble {
         let label = own.iter().fold(Label::default(), |label, own| label.or(&own.label()));
         let own = own.into_iter().map(Message::text);
         let tail = joined(std::iter::once(self.tail.as_str()).chain(own));
-        let systems = match self.place {
+        let texts = match self.place {
             TailPlace::Joined => vec![joined([self.stable.as_str(), &tail])],
             TailPlace::Separate => vec![self.stable.clone(), tail],
         };
-        let systems = systems.into_iter().filter(|text| !text.is_empty());
-        let mut systems: Vec<Message> =
-            systems.map(|text| Message::plain(Role::System, &text)).collect();
+        let mut systems: Vec<Message> = texts
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .map(|text| Message::plain(Role::System, &text))
+            .collect();
         if let Some(last) = systems.last_mut() {
             last.set_label(&label);
         }

@@ -144,9 +144,9 @@ impl Filler {
     }
 
     async fn make(&self, spoken: &VoicePhrase) -> Result<(), String> {
-        let wav = self.command.run(&spoken.0, &self.texts[spoken.1.0]).await;
-        let wav = wav.map_err(|error| error.to_string())?;
-        let checked = tokio::task::spawn_blocking(move || wav::checked(wav)).await;
+        let run = self.command.run(&spoken.0, &self.texts[spoken.1.0]).await;
+        let output = run.map_err(|error| error.to_string())?;
+        let checked = tokio::task::spawn_blocking(move || wav::checked(output)).await;
         let checked = checked.map_err(|error| error.to_string())?;
         let wav = Bytes::from(checked.map_err(|error| error.to_string())?);
         if !self.lock().hold(spoken, wav.clone()) {

@@ -21,12 +21,12 @@ const CELLS: u64 = 4096;
 /// When the token cannot be read, or the system's certificates.
 pub fn open(settings: &Settings) -> Result<Option<Upstream>> {
     let Some(url) = &settings.upstream else { return Ok(None) };
-    let token = settings.upstream_token_file.as_ref().map(|file| {
+    let read = settings.upstream_token_file.as_ref().map(|file| {
         let token = std::fs::read_to_string(file);
         token.with_context(|| format!("cannot read the upstream's token in {}", file.display()))
     });
-    let token = token.transpose()?;
-    let token = token.as_deref().map(str::trim);
+    let text = read.transpose()?;
+    let token = text.as_deref().map(str::trim);
     Upstream::open(url, token, settings.upstream_timeout).map(Some)
 }
 

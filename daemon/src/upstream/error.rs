@@ -60,9 +60,9 @@ impl UpstreamError {
         let url = url.to_owned();
         let text = |name: &str| error[name].as_str().map(str::to_owned);
         let detail = json["detail"].as_str().map(str::to_owned);
-        let message = text("message").or(detail).or_else(|| error.as_str().map(str::to_owned));
-        let message = message.unwrap_or_else(|| format!("status {status}"));
-        let message: String = message.chars().take(MAX_QUOTED_CHARS).collect();
+        let said = text("message").or(detail).or_else(|| error.as_str().map(str::to_owned));
+        let whole = said.unwrap_or_else(|| format!("status {status}"));
+        let message: String = whole.chars().take(MAX_QUOTED_CHARS).collect();
         match status {
             401 | 403 => Self::Token { url },
             429 | 503 => Self::Busy { url, message },

@@ -205,15 +205,15 @@ impl Upstream {
     ) -> Result<(Vec<f32>, usize), UpstreamError> {
         let body = json!({"query": query, "documents": texts});
         let answer = self.call("/v1/rerank", body).await?;
-        let mut scores = vec![None; texts.len()];
+        let mut by_place = vec![None; texts.len()];
         for result in answer["results"].as_array().into_iter().flatten() {
             let place = result["index"].as_u64().and_then(|index| usize::try_from(index).ok());
-            if let Some(place) = place.and_then(|place| scores.get_mut(place)) {
+            if let Some(place) = place.and_then(|place| by_place.get_mut(place)) {
                 *place = result["relevance_score"].as_f64().map(|score| score as f32);
             }
         }
-        let scores: Option<Vec<f32>> = scores.into_iter().collect();
-        let scores = scores.ok_or_else(|| self.inner.web.foreign("it scores not every text"))?;
+        let complete: Option<Vec<f32>> = by_place.into_iter().collect();
+        let scores = complete.ok_or_else(|| self.inner.web.foreign("it scores not every text"))?;
         Ok((scores, prompt_tokens(&answer)))
     }
 

@@ -84,12 +84,12 @@ impl AnyClient {
 impl Web {
     pub fn open(url: &str, token: Option<&str>, silence: Duration) -> anyhow::Result<Self> {
         let client = AnyClient::of(url)?;
-        let bearer = token.map(|token| HeaderValue::from_str(&format!("Bearer {token}")));
-        let bearer = bearer.transpose().context(
+        let parsed = token.map(|token| HeaderValue::from_str(&format!("Bearer {token}")));
+        let value = parsed.transpose().context(
             "a header cannot carry the token of upstream_token_file: write it as one line of visible \
              ASCII",
         )?;
-        let bearer = bearer.map(|mut bearer| {
+        let bearer = value.map(|mut bearer| {
             bearer.set_sensitive(true);
             bearer
         });
@@ -183,9 +183,9 @@ impl Web {
         response: Response<Incoming>,
         max_bytes: usize,
     ) -> Result<Bytes, UpstreamError> {
-        let read = Limited::new(response.into_body(), max_bytes).collect();
-        let read = timeout(self.silence(), read).await;
-        let read = read.map_err(|_| self.silent(self.silence()))?;
+        let reading = Limited::new(response.into_body(), max_bytes).collect();
+        let in_time = timeout(self.silence(), reading).await;
+        let read = in_time.map_err(|_| self.silent(self.silence()))?;
         Ok(read.map_err(|error| self.broken(error.as_ref()))?.to_bytes())
     }
 

@@ -279,9 +279,9 @@ impl Parser {
             return true;
         }
         let (Opening::Undecided(mut end) | Opening::Call { mark_at: mut end, .. }) = opening;
-        let silent = self.form.silent.iter();
-        let silent = silent.filter_map(|mark| Some((self.text.find(*mark)?, *mark))).min();
-        let silent = silent.filter(|(at, _)| *at < end);
+        let marks = self.form.silent.iter();
+        let first = marks.filter_map(|mark| Some((self.text.find(*mark)?, *mark))).min();
+        let silent = first.filter(|(at, _)| *at < end);
         let partial = self.form.silent.iter().map(|mark| partial_mark(&self.text, mark)).max();
         end = end.min(self.text.len() - partial.unwrap_or(0));
         end = silent.map_or(end, |(at, _)| at);

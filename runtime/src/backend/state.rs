@@ -78,9 +78,9 @@ impl<'s> PlainState<'s> {
         let mut sections = Vec::with_capacity(2 * layers.min(1024));
         let mut at = shape + SHAPE;
         while at < bytes.len() {
-            let row_bytes = bytes.get(at + 4..at + SECTION_HEAD)?;
-            let row_bytes = u64::from_le_bytes(row_bytes.try_into().expect("eight bytes"));
-            let row_bytes = usize::try_from(row_bytes).ok().filter(|&bytes| bytes > 0)?;
+            let field = bytes.get(at + 4..at + SECTION_HEAD)?;
+            let value = u64::from_le_bytes(field.try_into().expect("eight bytes"));
+            let row_bytes = usize::try_from(value).ok().filter(|&bytes| bytes > 0)?;
             sections.push((at, row_bytes));
             at = cells.checked_mul(row_bytes)?.checked_add(at + SECTION_HEAD)?;
         }

@@ -221,16 +221,16 @@ impl ContentIndex {
             let source = &self.sources[&place.source];
             let usable = source.usable(&wanted);
             let same = |(one, other): &(&Token, &Token)| one == other;
-            let after = usable[place.at..].iter().zip(&wanted.prompt[at..free.end]);
-            let after = after.take_while(same).count();
-            let before =
+            let behind = usable[place.at..].iter().zip(&wanted.prompt[at..free.end]);
+            let equal = behind.take_while(same).count();
+            let in_front =
                 usable[..place.at].iter().rev().zip(wanted.prompt[free.start..at].iter().rev());
-            let before = if after < WINDOW { 0 } else { before.take_while(same).count() };
-            let goes_on = place.at + after < usable.len() && at + after < free.end;
+            let before = if equal < WINDOW { 0 } else { in_front.take_while(same).count() };
+            let goes_on = place.at + equal < usable.len() && at + equal < free.end;
             let after = if wanted.whole_turns && goes_on {
-                source.up_to_turn(place.at, after)
+                source.up_to_turn(place.at, equal)
             } else {
-                after
+                equal
             };
             let source = source.record.clone();
             Chunk { at: at - before..at + after, source, from: place.at - before }

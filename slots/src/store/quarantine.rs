@@ -127,15 +127,15 @@ impl Store {
         }
         let quarantined = |path: PathBuf| Some(path.file_name()?.to_owned());
         let is_there = |name: &OsString| there.contains(name);
-        let slots = self.layout.slot_candidates(model, conversation).into_iter();
-        let slots = slots.filter_map(|(path, _)| quarantined(path)).filter(is_there);
-        let slots: Vec<OsString> = slots.collect();
-        let mut objects = named.clone();
+        let candidates = self.layout.slot_candidates(model, conversation).into_iter();
+        let slots: Vec<OsString> =
+            candidates.filter_map(|(path, _)| quarantined(path)).filter(is_there).collect();
+        let mut ids = named.clone();
         for slot in &slots {
-            objects.extend(self.named_in_quarantine(&dir.join(slot), conversation));
+            ids.extend(self.named_in_quarantine(&dir.join(slot), conversation));
         }
-        let objects = objects.iter().map(|&id| self.layout.object(model, self.name(id)));
-        let objects = objects.filter_map(quarantined).filter(is_there);
+        let paths = ids.iter().map(|&id| self.layout.object(model, self.name(id)));
+        let objects = paths.filter_map(quarantined).filter(is_there);
         // Slot files last: after a crash they still tell which objects go with them.
         for name in objects.chain(slots.iter().cloned()) {
             let path = dir.join(name);
@@ -147,9 +147,9 @@ impl Store {
 
     /// The objects of a slot file that is whole: crashes have condemned it.
     fn named_in_quarantine(&self, slot: &Path, conversation: &ConversationId) -> Vec<BlockId> {
-        let record = self.read(slot).ok().and_then(|file| SlotRecord::decode(&file).ok());
-        let record = record.map(|(_, record)| record);
-        let record = record.filter(|record| record.conversation == *conversation);
+        let decoded = self.read(slot).ok().and_then(|file| SlotRecord::decode(&file).ok());
+        let record =
+            decoded.map(|(_, record)| record).filter(|record| record.conversation == *conversation);
         record.iter().flat_map(SlotRecord::objects).map(|(id, _)| id).collect()
     }
 

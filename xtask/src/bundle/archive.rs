@@ -61,11 +61,12 @@ fn answers(root: &Path, processor: Option<&str>) -> Result<(), Failure> {
     let program = |name: &str| root.join("bin").join(name).display().to_string();
     let data = root.join("data").display().to_string();
     let emulator = processor.map(|it| format!("qemu-x86_64 -cpu {it}")).unwrap_or_default();
-    let hobd = Line::new(&emulator).arg(program("hobd"));
-    let hobd = hobd.args(["--model", "bundled", "--data-dir", &data]);
-    let hobd = hobd.args(["--listen", "127.0.0.1:0", "--log", "hob_runtime=info,warn"]);
-    println!("$ {hobd}");
-    let hobd = Running(hobd.command().spawn().map_err(|error| hobd.not_started(&error))?);
+    let line = Line::new(&emulator)
+        .arg(program("hobd"))
+        .args(["--model", "bundled", "--data-dir", &data])
+        .args(["--listen", "127.0.0.1:0", "--log", "hob_runtime=info,warn"]);
+    println!("$ {line}");
+    let hobd = Running(line.command().spawn().map_err(|error| line.not_started(&error))?);
     let ask = Line::new("").arg(program("hob")).args(["ask", "--data-dir", &data, "Who are you?"]);
     let until = Instant::now() + PATIENCE;
     while !ask.succeeds() {

@@ -301,10 +301,10 @@ fn all_named(connection: &Connection) -> Result<BTreeSet<DocumentId>, Transcript
         connection.prepare_cached("SELECT DISTINCT document FROM message_documents")?;
     let stored = ids(select.query_map([], |row| row.get(0))?)?;
     let mut select = connection.prepare_cached("SELECT content FROM deleted_messages")?;
-    let deleted = select.query_map([], |row| row.get::<_, String>(0))?;
-    let deleted = deleted.collect::<Result<Vec<_>, _>>()?;
+    let rows = select.query_map([], |row| row.get::<_, String>(0))?;
+    let contents = rows.collect::<Result<Vec<_>, _>>()?;
     let deleted: Vec<Message> =
-        deleted.iter().filter_map(|content| Message::from_stored(content)).collect();
+        contents.iter().filter_map(|content| Message::from_stored(content)).collect();
     Ok(stored.into_iter().chain(named(&deleted)).collect())
 }
 

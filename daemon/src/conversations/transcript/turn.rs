@@ -147,15 +147,15 @@ fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, Transcri
         },
     };
     let history = continuation.iter().flat_map(|continuation| &continuation.history);
-    let documents = library::named(history).into_iter().chain(documents).collect();
-    let documents = library::texts(connection, &documents)?;
+    let named = library::named(history).into_iter().chain(documents).collect();
+    let stored = library::texts(connection, &named)?;
     let timelines = match timeline_of {
         Some(conversation) => tokens::load_all(connection, &conversation, fingerprint)?,
         None => Vec::new(),
     };
     let prefill_tokens_per_second =
         if reads_speed { speed::load(connection, fingerprint)? } else { None };
-    let documents = documents.into_iter().map(|(id, document)| (id, document.into())).collect();
+    let documents = stored.into_iter().map(|(id, document)| (id, document.into())).collect();
     Ok(TurnStart { continuation, timelines, documents, sampling, prefill_tokens_per_second })
 }
 

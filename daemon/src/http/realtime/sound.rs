@@ -65,9 +65,9 @@ impl SoundSettings {
             list.as_array().is_some_and(|list| list.iter().any(|kind| kind == "audio"))
         };
         let speaks = wants_audio(&sound["output_modalities"]) || wants_audio(&sound["modalities"]);
-        let voice = output["voice"].as_str().or_else(|| sound["voice"].as_str());
-        let voice = named_voice(voice).map(str::parse::<VoiceName>).transpose();
-        let voice = voice.map_err(|error| ApiError::field("session.voice", error.to_string()))?;
+        let name = output["voice"].as_str().or_else(|| sound["voice"].as_str());
+        let parsed = named_voice(name).map(str::parse::<VoiceName>).transpose();
+        let voice = parsed.map_err(|error| ApiError::field("session.voice", error.to_string()))?;
         let detects = !is_off(sound) && !is_off(input);
         Ok(Self { hearing: Hearing { rate, detects }, speaks: speaks.then_some(voice) })
     }

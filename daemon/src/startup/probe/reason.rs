@@ -15,9 +15,10 @@ pub fn last(errors: &[String]) -> Option<String> {
     if line.contains("foreign exception") {
         return Some("an exception in C++".to_owned()); // In the words of Rust's runtime.
     }
-    let line = line.strip_prefix(ABORTS).unwrap_or(line).trim();
-    let line = line.split(" module=\"").next().unwrap_or(line); // A field of llama.cpp's log.
-    Some(without_place(line).chars().take(MAX_CHARS).collect())
+    let message = line.strip_prefix(ABORTS).unwrap_or(line).trim();
+    // Behind it is a field of llama.cpp's log.
+    let reason = message.split(" module=\"").next().unwrap_or(message);
+    Some(without_place(reason).chars().take(MAX_CHARS).collect())
 }
 
 /// `…/ggml.c:12: GGML_ASSERT(x) failed` without file and number.

@@ -161,9 +161,8 @@ fn gemma_value(lark: &mut Lark<'_>, root: &Value, schema: &Value, depth: usize) 
         Some("array") => "\"[\" \"]\"".to_owned(),
         _ => {
             let text = format!("{quote} {}", lark.until(QUOTE));
-            let json = json!({"type": ["number", "boolean", "null"]});
-            let json = inner_json(root, &json);
-            let json = lark.rule(&json);
+            let scalar = json!({"type": ["number", "boolean", "null"]});
+            let json = lark.rule(&inner_json(root, &scalar));
             lark.any_of(&[text, json])
         }
     }

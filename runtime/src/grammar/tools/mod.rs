@@ -179,9 +179,9 @@ impl ToolCalls {
                 text => format!("{before}{what} {SPACE} {}", lark.text(text)),
             }
         };
-        let one = format!("{} {call}", lark.text(self.form.open));
-        let one = around(lark, self.form.around_call, one);
-        let one = lark.rule(&one);
+        let opened = format!("{} {call}", lark.text(self.form.open));
+        let marked = around(lark, self.form.around_call, opened);
+        let one = lark.rule(&marked);
         let all = format!("{one}{}", self.more(&format!("{SPACE} {one}")));
         around(lark, self.form.around_calls, all)
     }

@@ -304,9 +304,9 @@ fn list(
         let mut cells = vec![more, hint, String::new(), size(raw), size(stored), String::new()];
         let away = hidden.iter().filter(|part| part.is_away).count();
         let pinned = hidden.iter().filter(|part| part.is_pinned).count();
-        let states = [(away, "away"), (pinned, "pinned")];
-        let states = states.into_iter().filter(|(blocks, _)| *blocks > 0);
-        let states = states.map(|(blocks, word)| format!("{blocks} {word}")).collect::<Vec<_>>();
+        let counts = [(away, "away"), (pinned, "pinned")];
+        let present = counts.into_iter().filter(|(blocks, _)| *blocks > 0);
+        let states = present.map(|(blocks, word)| format!("{blocks} {word}")).collect::<Vec<_>>();
         cells.extend(has_states.then(|| states.join(", ")));
         table.row(cells);
     }
