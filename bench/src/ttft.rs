@@ -62,7 +62,7 @@ const COLD_BAR: f64 = 50.0;
 
 /// Minimum rows of a background micro-batch.
 const MIN_ROWS: f64 = 8.0;
-/// Its target.
+/// The target time of a background micro-batch.
 const MICRO_BATCH: Duration = Duration::from_millis(100);
 
 #[derive(Default)]

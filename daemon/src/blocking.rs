@@ -16,7 +16,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 /// 34 where a semaphore let 8 jobs run, because a job that had ended was followed before its thread was idle.
 const THREADS: usize = 8;
 
-/// Its threads run the jobs; nothing drives it otherwise.
+/// The runtime's threads run the jobs; nothing else drives the runtime.
 static POOL: Mutex<Option<Runtime>> = Mutex::new(None);
 
 /// Runs `job` on a thread of its own pool, within the caller's runtime. A panic of the job is a panic of the caller.

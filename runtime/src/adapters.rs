@@ -12,7 +12,7 @@ use hob_slots::{AdapterSet, AdapterSetError, Lora};
 pub struct FileIdentity(u64, Option<SystemTime>);
 
 impl FileIdentity {
-    /// That of a missing file is the default.
+    /// The identity of a missing file is the default.
     pub fn of(path: &Path) -> Self {
         let facts = fs::metadata(path).ok();
         facts.map_or(Self::default(), |facts| Self(facts.len(), facts.modified().ok()))

@@ -57,12 +57,13 @@ pub struct EngineOptions {
 /// What becomes of blocks that left the cells of a live conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Recovery {
-    /// They come back when the conversation turns to them.
+    /// The blocks come back when the conversation turns to them.
     #[default]
     Restore,
-    /// They stay away while it is live, and their first tokens stay in their cells: a note of what was there.
+    /// The blocks stay away while the conversation is live, and their first tokens stay in their cells: a note of
+    /// what was there.
     Breadcrumb,
-    /// They stay away while it is live, as where others cut the oldest text.
+    /// The blocks stay away while the conversation is live, as where others cut the oldest text.
     Discard,
 }
 

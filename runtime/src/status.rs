@@ -105,7 +105,7 @@ pub enum Tier {
     Memory,
     /// Only on disk.
     Disk,
-    /// It must be computed again.
+    /// The KV must be computed again.
     Nowhere,
 }
 

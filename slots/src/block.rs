@@ -94,7 +94,7 @@ pub struct Timeline {
 struct Run {
     start: usize,
     view: View,
-    // It ended a block that could have taken more tokens.
+    // The run ended a block that could have taken more tokens.
     cuts: bool,
 }
 

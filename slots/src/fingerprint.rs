@@ -23,7 +23,7 @@ hex_text_form!(FileDigest, "file digest");
 pub struct Fingerprint {
     /// The GGUF file; of a model in parts, all parts in order.
     pub model_sha256: FileDigest,
-    /// It drafts for another model: its KV is apart from that of the same file as the model.
+    /// The model drafts for another one: its KV is apart from that of the same file as the model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drafts: bool,
     /// Such as `f16`.

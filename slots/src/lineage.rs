@@ -28,7 +28,7 @@ pub struct View([u8; Self::BYTES]);
 /// Consecutive tokens with one view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViewRun {
-    /// Its end in the timeline; it begins at the end of the one before.
+    /// The end of the run in the timeline; it begins at the end of the one before.
     pub end: u32,
     pub view: View,
 }
@@ -100,12 +100,12 @@ impl View {
         view
     }
 
-    /// Whether it is of rounded tokens; as unlikely to be mistaken as [`View::is_moved`].
+    /// Whether the view is of rounded tokens; as unlikely to be mistaken as [`View::is_moved`].
     pub fn is_lossy(self) -> bool {
         self.0.starts_with(&LOSSY)
     }
 
-    /// Whether it is of a block that a lossy tier has named anew, rounded or not.
+    /// Whether the view is of a block that a lossy tier has named anew, rounded or not.
     pub fn is_of_lossy_tier(self) -> bool {
         self.is_lossy() || self.0.starts_with(&RENAMED)
     }
@@ -118,7 +118,7 @@ impl View {
         Self(*digest.first_chunk().expect("a digest is longer"))
     }
 
-    /// Whether it is of moved tokens. One digest of absent positions in four billion looks alike: its KV is
+    /// Whether the view is of moved tokens. One digest of absent positions in four billion looks alike: its KV is
     /// computed again where moved KV is not wanted.
     pub fn is_moved(self) -> bool {
         self.0.starts_with(&MOVED)

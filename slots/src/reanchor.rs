@@ -15,9 +15,9 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Beyond {
-    /// Its answers end there.
+    /// The conversation's answers end there.
     End,
-    /// It goes on as a new timeline of its newest part.
+    /// The conversation goes on as a new timeline of its newest part.
     Reanchor,
 }
 
@@ -26,13 +26,13 @@ pub enum Beyond {
 pub struct Part {
     pub tokens: usize,
     pub kind: Kind,
-    /// Its exchange always stays.
+    /// The exchange of this part always stays.
     pub pinned: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It always stays, whatever is around it.
+    /// Always stays, whatever is around it.
     Instructions,
     /// Begins an exchange.
     Question,
@@ -197,7 +197,7 @@ mod tests {
             let sum = |of: &[usize]| of.iter().map(|&at| parts[at].tokens).sum::<usize>();
             let least = choose(&parts, 0);
             prop_assert!(sum(&chosen) <= tokens.max(sum(&least)));
-            // It is stable: a part that is chosen once more is the whole.
+            // The choice is stable: a choice from what was chosen is the whole of it.
             let again: Vec<Part> = chosen.iter().map(|&at| parts[at]).collect();
             prop_assert_eq!(choose(&again, tokens.max(sum(&least))).len(), again.len());
         }

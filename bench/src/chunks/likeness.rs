@@ -223,7 +223,7 @@ fn print_by_case(arms: &[(String, Repair)], cases: &[Case], by_case: &[Vec<Figur
 fn agrees(title: &str, arms: &[(String, Repair)], all: &[Figures]) -> Option<String> {
     let likeness = &of(arms, all, Repair::default())?.likeness;
     let agreement = likeness.agreement();
-    // That of no tokens is 1.
+    // The agreement of no tokens is 1.
     (likeness.compared == 0 || agreement < AGREEMENT_BAR)
         .then(|| format!("{title}: the default agrees in {agreement:.4} of {AGREEMENT_BAR}"))
 }

@@ -126,7 +126,7 @@ fn print(title: &str, all: &[Figures; 2]) -> Vec<String> {
             bar.map_or(String::new(), |bar| bar.to_string()),
             likeness.mean_f1(),
         );
-        // That of no tokens is 0.
+        // The divergence of no tokens is 0.
         if bar.is_some_and(|bar| likeness.compared == 0 || divergence >= bar) {
             missed.push(format!("{title}: rounded to {lossy}, KL is {divergence:.4}"));
         }

@@ -116,7 +116,7 @@ impl Record {
     /// Replaces the file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// When the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory)?;

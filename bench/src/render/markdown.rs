@@ -159,7 +159,7 @@ fn spread(row: &Row, samples: &[f64]) -> String {
     format!("{} ({} to {})", show(middle), show(least), show(most))
 }
 
-/// Its first letter is a capital.
+/// The text with a capital as its first letter.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

@@ -287,7 +287,7 @@ impl Sample {
         }
     }
 
-    /// That of the series with this index.
+    /// The value of the series with this index.
     fn value(&self, series: usize) -> Option<f64> {
         let usage = &self.usage;
         match series {

@@ -25,7 +25,7 @@ pub struct Extract {
     pub left_out: usize,
     /// Older messages that stand in front of the question, because it asks for them.
     pub recalled: usize,
-    /// It begins a new timeline.
+    /// Set where the prompt begins a new timeline.
     pub began: Option<Began>,
 }
 

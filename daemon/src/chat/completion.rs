@@ -133,7 +133,7 @@ struct Job {
     engine: Engine,
     request: CompletionRequest,
     timelines: Vec<Vec<Token>>,
-    /// That of the first turn; the others belong to none.
+    /// The conversation of the first turn; the others belong to none.
     conversation: Option<ConversationId>,
     adapters: Adapters,
     in_memory: Option<bool>,

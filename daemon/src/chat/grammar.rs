@@ -96,7 +96,7 @@ pub fn of_calls(
 /// What keeps an answer from a call.
 #[derive(Default)]
 pub struct NoCall {
-    /// They begin one.
+    /// Tokens that begin a call.
     pub tokens: Vec<Token>,
     /// Where the vocabulary has no token for a mark: most calls stand at the beginning of an answer.
     pub grammar: Option<Grammar>,

@@ -59,7 +59,7 @@ impl ResolvedRequest {
     /// Sets the sampling parameters that the request leaves open: by its conversation, its profile,
     /// its client's defaults, the model's file. `conversation`: as they were set.
     pub fn fill(&mut self, conversation: Option<&Value>, model: &SamplingFields) {
-        // It was checked when it was set; another version may have known other fields.
+        // The conversation's sampling was checked when it was set; another version may have known other fields.
         let conversation = conversation.map(|set| SamplingFields::parse_all(set, "sampling"));
         let conversation = conversation.and_then(Result::ok).unwrap_or_default();
         let none = SamplingFields::default();
@@ -78,7 +78,7 @@ impl ResolvedRequest {
         reuse_of(self.accepted())
     }
 
-    /// Whether it says itself, or its profile does, that the answer may use exact KV alone.
+    /// Whether the request or its profile says that the answer may use exact KV alone.
     pub fn lossless(&self) -> bool {
         self.accepted() == Some(Accepted::Exact)
     }

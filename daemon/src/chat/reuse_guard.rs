@@ -55,7 +55,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// What is known of a profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Watched {
-    /// Its answers that moved KV, since the start.
+    /// Answers of the profile that moved KV, since the start.
     pub answers: u64,
     /// Answers that were compared, also before the start.
     pub samples: u64,
@@ -254,7 +254,7 @@ impl ReuseGuard {
 
     fn add(&self, profile: &ProfileName, likeness: Likeness) {
         if likeness.tokens.moved == 0 || likeness.compared == 0 {
-            return; // What it would move is gone, or its answer is empty: that says nothing.
+            return; // The KV to move is gone, or the answer is empty: nothing was compared.
         }
         let mut profiles = self.profiles.lock();
         let known = profiles.entry(profile.clone()).or_default();
@@ -453,7 +453,7 @@ mod tests {
         let watched = later.watched(&profile()).unwrap();
         let compared = watched.likeness.compared;
         assert_eq!((watched.answers, watched.samples, compared), (0, 4, MIN_COMPARED));
-        // It judges them again.
+        // A limit that changes judges the same samples again.
         assert_eq!(later.refusal(&profile(), ReuseLimits { agreement: 0.8, ..limits }), None);
         assert_eq!(open(2).watched(&profile()), None);
     }

@@ -57,7 +57,7 @@ pub struct Submitted {
     pub extract: Extract,
     /// Set for a turn that may move KV because its profile says so.
     pub reuse_watch: Option<Watch>,
-    /// Why it may not, although its profile says so.
+    /// Why the turn may not move KV, although its profile says so.
     pub exact_because: Option<String>,
 }
 
@@ -82,7 +82,7 @@ struct Prompt {
 struct Selection {
     next_window: Option<Window>,
     extract: Extract,
-    /// It is a part of a conversation that goes on past the context.
+    /// The prompt is a part of a conversation that goes on past the context.
     is_part: bool,
 }
 

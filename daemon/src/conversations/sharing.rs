@@ -336,7 +336,7 @@ impl Sharing {
                 Ok(fetched) => fetched?,
                 Err(_) => return Err(SharedError::Late(patience).into()),
             }
-            // Its cells end where the other daemon went on; the next turn restores what they had, and more.
+            // The conversation's cells end where the other daemon went on; the next turn restores what they had, and more.
             engine.park(id.clone()).await;
             let adopted = storage.adopt_record(record.clone()).await?;
             if ticket.check().is_err() {

@@ -55,7 +55,7 @@ pub enum Reason {
     MessageInserted,
     /// The template omits the reasoning of earlier answers.
     ReasoningLeftOut,
-    /// Its text is the same, and was cut into other tokens.
+    /// The text is the same, and was cut into other tokens.
     CutOtherwise,
     InstructionsChanged,
     /// Another text before the messages.

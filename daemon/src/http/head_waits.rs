@@ -145,7 +145,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(5);
 
-    /// Whether it is to close.
+    /// Whether the connection is to close.
     async fn is_closed(wait: &HeadWait) -> bool {
         timeout(Duration::ZERO, wait.closed()).await.is_ok()
     }

@@ -125,7 +125,7 @@ mod tests {
     /// Loaded with the first message and with the first formula.
     const LOADED_LATER: [&str; 2] = ["vendor/markdown-it.js", "vendor/temml.js"];
 
-    /// They import all others.
+    /// These styles import all others.
     const JOINED_STYLES: [&str; 3] = ["style/connect.css", "style/main.css", "style/pages.css"];
 
     /// The page's scripts and styles, as one gzip stream at the level of `CompressionLayer`.

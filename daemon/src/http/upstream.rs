@@ -10,7 +10,7 @@ use crate::chat::{Chat, NEEDS_ENGINE};
 use crate::error::{ApiError, ErrorKind};
 use crate::upstream::{Upstream, name_of};
 
-/// They read or change KV, tokens or files of a model in this process.
+/// Routes that read or change KV, tokens or files of a model in this process.
 const LOCAL: [&str; 44] = [
     "/apply-template",
     "/detokenize",

@@ -50,7 +50,7 @@ pub struct Options {
     pub hashes: PathBuf,
     /// What probes of model files found.
     pub probes: ProbeCache,
-    /// They decide about the context of each model.
+    /// The settings by which the context of each model is chosen.
     pub context: ContextSettings,
     pub devices: DeviceSettings,
     /// `None`: no KV on disk.
@@ -92,9 +92,9 @@ pub struct CurrentModel {
 #[derive(Clone, Debug)]
 pub struct CurrentDraftModel {
     pub name: String,
-    /// `None`: it does not draft.
+    /// `None`: the model does not draft.
     pub fingerprint: Option<ModelHash>,
-    /// Why it does not draft.
+    /// Why the model does not draft.
     pub refused: Option<String>,
 }
 
@@ -102,7 +102,7 @@ pub struct CurrentDraftModel {
 #[derive(Clone, Debug)]
 pub struct CurrentRecallModel {
     pub name: String,
-    /// Why it finds nothing.
+    /// Why the model finds nothing.
     pub refused: Option<String>,
 }
 

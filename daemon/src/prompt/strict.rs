@@ -112,7 +112,7 @@ fn takes_more(message: &Message) -> bool {
     matches!(message.role, Role::User | Role::Tool) && !is_document(message)
 }
 
-/// Its KV is that of a message of its own.
+/// Whether a message is a document, whose KV is that of a message of its own.
 fn is_document(message: &Message) -> bool {
     message.written_document().is_some()
 }
@@ -240,7 +240,7 @@ fn with_calls_as_text(message: &Message) -> Message {
     Message::answer(&text, message.reasoning(), &[]).labelled(&message.label())
 }
 
-/// Whether it has one call at most.
+/// Whether a message has one call at most.
 fn has_one_call(message: &Message) -> bool {
     message.calls_made().nth(1).is_none()
 }

@@ -30,7 +30,7 @@ pub struct CompletionRequest {
     pub form: Option<AnswerForm>,
     /// `Some(n)`: report log-probabilities, and those of the `n` likeliest tokens.
     pub logprobs: Option<usize>,
-    /// They are those after penalties, filters and temperature.
+    /// The log-probabilities are those after penalties, filters and temperature.
     pub logprobs_of_sampling: bool,
     /// Cells that each continuation may have at any time; `None`: those of the cache.
     pub budget: Option<NonZeroUsize>,

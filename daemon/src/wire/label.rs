@@ -27,7 +27,7 @@ pub struct Label {
     pub key: Option<String>,
     /// 0 to 100; `None`: [`SegmentRef::DEFAULT_WEIGHT`].
     pub weight: Option<u8>,
-    /// Its KV always stays in the cells; `None`: it does not.
+    /// The message's KV always stays in the cells; `None`: it does not.
     pub pin: Option<bool>,
 }
 

@@ -21,7 +21,7 @@ pub struct Tool {
     pub name: String,
     /// The whole object of the function, as the client wrote it.
     pub definition: Value,
-    /// Its parameters are refused where they cannot be followed.
+    /// Parameters of the tool that the grammar cannot follow are refused.
     pub is_strict: bool,
     /// The client reads and writes its calls with a text in place of arguments.
     pub is_custom: bool,

@@ -79,7 +79,7 @@ impl CostCurve {
 
     /// The seconds of a micro-batch of `rows`: as measured, or estimated from those of fewer and of
     /// more rows. `prompt_row`: seconds of a prompt's row, which is what further rows take at best.
-    /// It counts as half of the rows below it at most: a prompt's pace that was measured in a bad moment
+    /// `prompt_row` counts as half of the rows below it at most: a prompt's pace that was measured in a bad moment
     /// must not keep the first draft from being tried. `None` for more than [`MAX_ROWS`], and for more
     /// than twice those that were measured.
     pub fn seconds(&self, rows: usize, prompt_row: Option<f64>) -> Option<f64> {

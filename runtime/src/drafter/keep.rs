@@ -93,7 +93,7 @@ impl Drafter<'_> {
                 }
                 // All of its KV is pure.
                 FetchEvent::Views(_) | FetchEvent::Recalled(_) | FetchEvent::Chunks(_) => {}
-                // Its KV has one lineage: it never goes back.
+                // The drafter's KV has one lineage: it never goes back.
                 FetchEvent::GoesBack(_) | FetchEvent::End(_) | FetchEvent::Failed(_) => {
                     self.end_restore(slot);
                 }

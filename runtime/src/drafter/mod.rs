@@ -124,7 +124,7 @@ struct SlotRows<'t> {
 pub(crate) struct Owner {
     pub conversation: ConversationId,
     pub class: TtlClass,
-    /// It must not reach the disk.
+    /// The KV must not reach the disk.
     pub in_memory: bool,
 }
 
@@ -168,7 +168,7 @@ impl<'b> Drafter<'b> {
         (0..longest).map(|step| self.core.costs.seconds(rows(step), row)).sum()
     }
 
-    /// Whether it may follow the answer to its end and guess, to learn how good it is.
+    /// Whether the drafter may follow the answer to its end and guess, to learn how good its guesses are.
     pub fn may_learn(&self, wanted: &Wanted<'_>) -> bool {
         let Followed { slot, timeline, .. } = wanted.followed;
         let held = common_prefix(self.tracks[slot].timeline.tokens(), timeline);

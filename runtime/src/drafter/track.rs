@@ -22,7 +22,7 @@ pub(super) struct Track {
     pub restoring: Option<Restoring>,
     /// There are no guesses for this turn any more.
     pub has_given_up: bool,
-    /// Its last use, in the order of uses.
+    /// The last use of the sequence, in the order of uses.
     pub used: u64,
     /// The last turn that it was used for.
     pub turn: u64,

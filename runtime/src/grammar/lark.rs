@@ -77,7 +77,7 @@ impl<'a> Lark<'a> {
         self.rule(&bodies.join(" | "))
     }
 
-    /// These in any order with `between` between them, each once or, if it is not required, at most
+    /// The items in any order with `between` between them, each once or, if it is not required, at most
     /// once; then the rest. Beyond [`MAX_UNORDERED`], those that are required come in front.
     pub fn in_any_order(&mut self, items: Vec<Item>, between: &str, rest: Items) -> Items {
         let (mut ordered, others): (Vec<_>, Vec<_>) =
@@ -116,7 +116,7 @@ impl<'a> Lark<'a> {
         Items { first: self.any_of(&first), next: begun }
     }
 
-    /// This text; its marks are control tokens where the vocabulary has them.
+    /// The text as Lark; its marks are control tokens where the vocabulary has them.
     pub fn text(&self, text: &str) -> String {
         let pieces: Vec<String> = self.pieces(text).iter().map(Piece::to_lark).collect();
         pieces.join(" ")

@@ -151,7 +151,7 @@ impl Grammar {
         Ok(Self { watch: Some(parser), ..Self::of(Form::Tools(calls)) })
     }
 
-    /// These calls, or what `other` allows.
+    /// The calls of this grammar, or what `other` allows.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match self.form {
@@ -175,7 +175,7 @@ impl Grammar {
         self.form == other.form && self.after_reasoning == other.after_reasoning
     }
 
-    /// Whether it may be left out where it cannot be followed.
+    /// Whether the grammar may be left out where it cannot be followed.
     pub fn is_optional(&self) -> bool {
         self.watch.is_some()
     }

@@ -17,7 +17,7 @@ pub(super) const OPTIONS: &str = "x-guidance";
 /// What becomes of the parts of a schema that cannot be followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strictness {
-    /// They are ignored.
+    /// Parts that cannot be followed are ignored.
     #[default]
     Lenient,
     /// The schema is refused.

@@ -23,7 +23,7 @@ pub(super) struct Watch {
     is_opened: bool,
     /// An answer has one call at most.
     ends_behind_call: bool,
-    /// That call is over, and its grammar is not there to end the answer.
+    /// The one call is over, and its grammar is not there to end the answer.
     is_over: bool,
 }
 

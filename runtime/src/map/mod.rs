@@ -50,14 +50,14 @@ pub struct SlotMap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockMap {
     pub id: BlockId,
-    /// Its tokens in the timeline.
+    /// The block's tokens in the timeline.
     pub range: Range<usize>,
     /// The prompt layer, where known.
     pub layer: Option<Layer>,
     /// The name of that part of the prompt.
     pub key: Option<String>,
     pub origin: Origin,
-    /// It has no cells now: it is in memory or on disk.
+    /// The block has no cells now: it is in memory or on disk.
     pub is_away: bool,
     /// The number of other slots with the same block.
     pub sharers: usize,
@@ -88,7 +88,7 @@ pub enum EvictionReason {
     Idle,
     /// The next prompt differed from there on.
     Differs,
-    /// Its conversation has more tokens than its budget has cells.
+    /// The conversation has more tokens than its budget has cells.
     Budget,
     Deleted,
     /// The weights were unloaded, and with them all cells.

@@ -40,7 +40,7 @@ impl Malformed {
     }
 }
 
-/// Whether it began as an object and is none.
+/// Whether the text began as an object and is none.
 fn is_malformed(text: &str) -> bool {
     text.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err()
 }

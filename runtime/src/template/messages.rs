@@ -22,11 +22,11 @@ pub(super) enum Arguments {
 /// What a template expects of messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Expected {
-    /// It knows the role `developer`.
+    /// The template knows the role `developer`.
     pub developer: bool,
-    /// It distinguishes calls from text by `content is none`.
+    /// The template distinguishes calls from text by `content is none`.
     pub null: bool,
-    /// It writes the texts of parts; a trial tells, see `ChatTemplate::writes_parts`.
+    /// The template writes the texts of parts; a trial tells, see `ChatTemplate::writes_parts`.
     pub parts: bool,
 }
 

@@ -43,11 +43,11 @@ impl TokenCounts {
 /// Cells of a conversation during a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CellCounts {
-    /// The maximum that it may have.
+    /// The maximum of cells that the conversation may have.
     pub budget: usize,
-    /// The maximum that it had.
+    /// The maximum of cells that the conversation had.
     pub peak: usize,
-    /// Those that it had when the turn ended.
+    /// Cells that the conversation had when the turn ended.
     pub resident: usize,
     /// Why no block could leave, where that mattered: the turn's budget did not count, or its answer ended when
     /// its cells were full, those of a budget or of the cache.
@@ -67,7 +67,7 @@ pub struct Moved {
 /// Which way a block moved, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Its cells were needed for others.
+    /// The block's cells were needed for others.
     Out,
     Back(BackReason),
 }
@@ -77,7 +77,7 @@ pub enum Way {
 pub enum BackReason {
     /// There was room.
     Room,
-    /// It always stays: it is pinned, or of axioms, identity or rules.
+    /// The block always stays: it is pinned, or of axioms, identity or rules.
     Stays,
     /// The new text names it.
     Mention,
@@ -85,7 +85,7 @@ pub enum BackReason {
     Words,
     /// The new text is near in meaning.
     Meaning,
-    /// It belongs to the group of one that came back.
+    /// The block belongs to the group of one that came back.
     Group,
 }
 

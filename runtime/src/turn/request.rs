@@ -51,7 +51,7 @@ pub struct TurnRequest {
     pub grammar: Option<Arc<Grammar>>,
     /// `Some(n)`: report each token's log-probability and those of the `n` likeliest.
     pub logprobs: Option<usize>,
-    /// They are those after penalties, filters and temperature, and not the model's own.
+    /// The log-probabilities are those after penalties, filters and temperature, and not the model's own.
     pub logprobs_of_sampling: bool,
     /// Generate past end-of-generation tokens (benchmarks and tests), except those in `stop_tokens`.
     pub ignore_eog: bool,

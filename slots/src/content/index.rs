@@ -52,7 +52,7 @@ impl Source {
         &self.record.tokens[..saved]
     }
 
-    /// Its tokens in saved blocks that attended to everything before them.
+    /// Tokens of the source in saved blocks that attended to everything before them.
     fn pure(&self) -> &[Token] {
         let views = &self.record.lineage.views;
         let impure = views.iter().position(|run| !run.view.is_whole());

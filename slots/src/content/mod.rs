@@ -35,7 +35,7 @@ pub struct Chunk {
     /// Positions in the prompt.
     pub at: Range<usize>,
     pub source: Arc<SlotRecord>,
-    /// Where it begins there.
+    /// Where the chunk begins in the source.
     pub from: usize,
 }
 
@@ -51,7 +51,8 @@ pub struct Import {
     pub view: View,
     /// Tokens of the chunk beside it that are computed to repair the seams.
     pub repaired: usize,
-    /// Its first tokens, which are imported, and computed at their place once the chunks behind them are there.
+    /// The chunk's first tokens, which are imported, and computed at their place once the chunks behind them are
+    /// there.
     pub head: usize,
 }
 
@@ -150,7 +151,7 @@ impl Import {
         source(self.at.start)..source(self.at.end)
     }
 
-    /// Its tokens without its head, which is computed before they are imported; `None` without any.
+    /// The tokens behind the head, which is computed before they are imported; `None` without any.
     #[must_use]
     pub fn behind_head(self) -> Option<Self> {
         let (head, start) = (self.head, self.at.start + self.head);
@@ -158,7 +159,7 @@ impl Import {
         Some(Self { repaired: behind.repaired + head, ..behind })
     }
 
-    /// Its tokens from `start` on; `None` without any. Their view stays: it tells the source of each position.
+    /// The tokens from `start` on; `None` without any. Their view stays: it tells the source of each position.
     #[must_use]
     pub fn starting_at(mut self, start: usize) -> Option<Self> {
         self.head = self.head.saturating_sub(start.saturating_sub(self.at.start));

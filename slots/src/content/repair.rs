@@ -21,7 +21,7 @@ pub enum Repair {
     /// it at most.
     #[default]
     HeadByLength,
-    /// This many of the first tokens.
+    /// The given number of first tokens.
     Head(usize),
     /// The head by length; all of a chunk of at most this many tokens that attended only to the beginning that the
     /// prompt has too: its KV knows none of the texts before it.
@@ -39,7 +39,7 @@ pub enum Repair {
     /// last differ by more than this percentage from what was moved. It ends where little depends on what is before
     /// the chunk, or with the chunk.
     HeadGrowing(usize),
-    /// This percentage of the tokens: those whose K of the second layer deviates most from what it is at the new
+    /// The given percentage of the tokens: those whose K of the second layer deviates most from what it is at the new
     /// place (CacheBlend). The engine computes all of them to know which.
     Selective(usize),
     /// The head by length, then this percentage of the tokens behind it, chosen like those of [`Self::Selective`].

@@ -71,7 +71,7 @@ pub enum Ended {
     #[default]
     Unknown,
     ToolCall,
-    /// It waits for the user.
+    /// The conversation waits for the user.
     Turn,
 }
 

@@ -6,7 +6,7 @@ use crate::layer::Layer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRef {
-    /// Its end in the timeline.
+    /// The end of the block in the timeline.
     pub end: u32,
     pub id: BlockId,
     /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
@@ -16,7 +16,7 @@ pub struct BlockRef {
 /// A snapshot, whole or partial: its name tells which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotRef {
-    /// Its position in the timeline.
+    /// The snapshot's position in the timeline.
     pub position: u32,
     pub id: BlockId,
     /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
@@ -31,7 +31,7 @@ pub struct BranchRef {
     pub kind: ObjectKind,
     /// The position of its first token in that timeline; 0 for a snapshot.
     pub start: u32,
-    /// Its end in that timeline; a snapshot's position.
+    /// The object's end in that timeline; a snapshot's position.
     pub end: u32,
     pub id: BlockId,
     /// [The length](super::Object::file_bytes) of its object's file, when that is raw.
@@ -44,14 +44,15 @@ const MESSAGE: &str = "message ";
 /// A token range with one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentRef {
-    /// Its end in the timeline; it begins at the end of the one before.
+    /// The end of the segment in the timeline; it begins at the end of the one before.
     pub end: u32,
     pub layer: Layer,
-    /// Its key, truncated to [`SegmentRef::MAX_KEY_BYTES`].
+    /// The key of the segment, truncated to [`SegmentRef::MAX_KEY_BYTES`].
     pub key: String,
-    /// At most [`SegmentRef::MAX_WEIGHT`]: how much it matters that it stays in a live conversation's cells.
+    /// At most [`SegmentRef::MAX_WEIGHT`]: how much it matters that the segment stays in a live conversation's
+    /// cells.
     pub weight: u8,
-    /// It always stays there.
+    /// The segment always stays there.
     pub pinned: bool,
 }
 

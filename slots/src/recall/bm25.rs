@@ -37,7 +37,7 @@ const NEW: f64 = 0.1;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scores {
     pub score: Vec<f64>,
-    /// Whether it has a word of the query that tells what the query is about.
+    /// By passage: whether it has a word of the query that tells what the query is about.
     pub has_substance: Vec<bool>,
     /// Whether it has a word of the query that is no function word.
     pub has_content: Vec<bool>,
@@ -119,7 +119,7 @@ pub(super) fn scores(index: &Index, query: &Words) -> Scores {
 /// How well a passage has a word.
 #[derive(Clone, Copy, Debug, Default)]
 struct TermScore {
-    /// Its part of BM25, without the weight of the word.
+    /// The word's part of BM25 in the passage, without the weight of the word.
     share: f64,
     /// What the form counts that it has, the word itself 1.
     form: f64,

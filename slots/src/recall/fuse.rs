@@ -73,7 +73,7 @@ pub(super) fn fit(
         let rank = rank as f64;
         let takes = asked_for[hit.slot];
         queue.push((rank, *hit, takes));
-        // Those behind cannot have room for more than themselves.
+        // The hits behind this one cannot have room for more than themselves.
         if tokens <= room.free + room.taken {
             tokens += index.entry(hit.slot).tokens();
             let with_group = groups.insert(index.entry(hit.slot).passage.group);

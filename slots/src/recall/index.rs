@@ -17,7 +17,7 @@ use super::words::{End, Kind, Word, cut_word, words};
 pub struct Passage {
     /// The caller's number of the block; unique in an index.
     pub block: usize,
-    /// Its tokens. Where one passage ends and another begins, they are neighbours.
+    /// The tokens of the passage. Where one passage ends and another begins, they are neighbours.
     pub range: Range<usize>,
     /// The tokens, decoded, without those of the chat template. A character that the block's border
     /// cuts belongs to either side.
@@ -51,7 +51,7 @@ pub(super) type Place = (usize, usize);
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub passage: Passage,
-    /// Its plain words, in order.
+    /// The plain words of the passage, in order.
     pub sequence: Vec<TermId>,
     pub sentences: Vec<Sentence>,
     /// Each of its words once.
@@ -63,9 +63,9 @@ pub(super) struct Entry {
 /// A sentence or line of a passage, as far as the passage has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sentence {
-    /// Its words, in the sequence.
+    /// The words of the sentence, in the sequence.
     pub words: Range<usize>,
-    /// How it ends; `None` if that is not in the passage.
+    /// How the sentence ends; `None` if that is not in the passage.
     pub end: Option<End>,
 }
 

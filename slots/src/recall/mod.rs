@@ -80,7 +80,7 @@ impl Retrievals {
 pub enum Residence {
     Absent,
     Resident,
-    /// It may leave for what is asked for, unless it is asked for, too.
+    /// The block may leave for what is asked for, unless it is asked for, too.
     MayLeave,
 }
 
@@ -107,11 +107,11 @@ pub struct Choice {
 pub enum Why {
     /// The text names its key, its file or an identifier in it, or quotes it.
     Mention,
-    /// It shares words with the text.
+    /// The block shares words with the text.
     Lexical,
-    /// It means something alike.
+    /// The block means something alike.
     Semantic,
-    /// It is next to such a block, or belongs to the same message, file or call.
+    /// The block is next to such a block, or belongs to the same message, file or call.
     Group,
 }
 

@@ -49,7 +49,7 @@ pub(super) struct Proximity<'a> {
 #[derive(Clone, Copy)]
 struct Form {
     feature: usize,
-    /// It is the word itself, in the singular or plural.
+    /// The form is the word itself, in the singular or plural.
     is_same: bool,
 }
 

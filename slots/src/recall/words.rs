@@ -24,7 +24,7 @@ const MAX_CUT_CHARS: usize = 64;
 pub(super) struct Word {
     pub text: String,
     pub kind: Kind,
-    /// It would hardly be said by chance: it has digits, `_`, an inner `.` or an inner capital.
+    /// The word would hardly be said by chance: it has digits, `_`, an inner `.` or an inner capital.
     pub is_identifier: bool,
     /// How the sentence or line ends whose last plain word this is.
     pub end: Option<End>,

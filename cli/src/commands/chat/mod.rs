@@ -299,7 +299,7 @@ impl Chat<'_> {
         // Without a daemon, the message itself says so. Under new instructions a stored conversation
         // is sent whole, and not ahead.
         let is_sent_whole = self.system.is_some() && !self.is_new;
-        // Its words would be computed without its files.
+        // The words of a message with files would be computed without the files.
         let client = Client::find_within(context, Some(type_ahead::PATIENCE)).ok();
         let client = client.filter(|_| !is_sent_whole && self.files.is_empty());
         let ahead = client.map(|client| {

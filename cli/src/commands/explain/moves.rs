@@ -59,7 +59,7 @@ fn groups(moved: &[MovedPart]) -> Vec<Vec<&MovedPart>> {
     groups.into_values().collect()
 }
 
-/// Its place among the reasons, and its words.
+/// The place of a part's reason among the reasons, and its words.
 fn reason(part: &MovedPart) -> (usize, &'static str) {
     match (part.way.as_ref(), part.why.as_ref()) {
         ("out", _) => (7, "left: no room"),

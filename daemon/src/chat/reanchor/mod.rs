@@ -34,9 +34,9 @@ type Sizes<'a> = &'a dyn Fn(usize) -> usize;
 /// A prompt whose window may be new.
 pub struct Anchored {
     pub rendered: Rendered,
-    /// What it has of its branch, if that is to be saved.
+    /// What the prompt has of its branch, if that is to be saved.
     pub changed: Option<Window>,
-    /// It has not all of its branch.
+    /// The prompt has not all of its branch.
     pub is_part: bool,
     pub began: Option<Began>,
     /// Older messages in front of its question.

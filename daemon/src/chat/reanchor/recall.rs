@@ -71,7 +71,7 @@ pub fn recall(
     places
 }
 
-/// It tells nothing, whatever its words.
+/// Whether a message is a question, which tells nothing, whatever its words.
 fn asks(message: &Message) -> bool {
     message.role == Role::User && message.text().trim_end().ends_with('?')
 }

@@ -19,9 +19,9 @@ const MAX_LAYOUTS: u32 = 8;
 /// A prompt that begins with a document, cut into blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentBlocks {
-    /// The key under which its KV is saved.
+    /// The key under which the document's KV is saved.
     pub key: ConversationId,
-    /// That every prompt about it begins with.
+    /// Number of tokens with which every prompt about the document begins.
     pub tokens: usize,
     pub blocks: Vec<Block>,
 }

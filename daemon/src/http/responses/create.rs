@@ -38,7 +38,7 @@ pub async fn create(
     let (mut of_text, mut reason) = (Vec::new(), "stop");
     while let Some(piece) = answer.next().await {
         match piece.map_err(|error| request.paths.own(error))? {
-            // Those of reasoning and of calls belong to no item.
+            // Log-probabilities of reasoning and of calls belong to no item.
             Piece::More { delta, logprobs, .. } if !delta.content.is_empty() => {
                 of_text.extend(logprobs);
             }

@@ -17,9 +17,9 @@ use crate::wire::message::{CallMade, calls_made};
 pub enum Status {
     InProgress,
     Completed,
-    /// It ended within its text: at the limit of tokens, or with the context.
+    /// The answer ended within its text: at the limit of tokens, or with the context.
     Incomplete,
-    /// Its client left, or the daemon ended.
+    /// The client left, or the daemon ended.
     Cancelled,
     Failed,
 }
@@ -254,7 +254,7 @@ pub fn items(
                 Kind::Function => "function_call_output",
                 Kind::Custom => "custom_tool_call_output",
                 Kind::LocalShell => "local_shell_call_output",
-                // What it found is in the tools of the response.
+                // The tools that the search found are in the response.
                 Kind::ToolSearch => {
                     return vec![json!({
                         "id": ids.result(), "type": tool_search::OUTPUT, "status": "completed",

@@ -29,7 +29,7 @@ pub enum Unrounded {
     Layout,
     /// A number is infinite or none.
     Infinite,
-    /// That saves less than a quarter: it is short, or has few bits already.
+    /// Rounding saves less than a quarter: the state is short, or has few bits already.
     SavesLittle,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn saves_little(rounded: usize, state: usize) -> bool {
 /// The rounded state.
 ///
 /// # Errors
-/// Why it stays as it is.
+/// Why the state stays as it is.
 pub fn rounded(state: &[u8], lossy: Lossy) -> Result<Vec<u8>, Unrounded> {
     let plain = PlainState::parse(state).ok_or(Unrounded::Layout)?;
     let heads = plain.heads();

@@ -185,7 +185,7 @@ impl<Id: Name> Learned<Id> {
         let [newer, older] = &self.latest;
         let before = newer.get(&conversation).or_else(|| older.get(&conversation)).copied();
         self.run = match before.filter(|_| conversation != 0) {
-            // It continues after another run.
+            // The turn continues after another run.
             Some(before) if before.turn == turn => LatestRun { number: run.number, ..before },
             before => {
                 let gap_secs = before.map(|before| before.begun_at.age(now).as_secs());

@@ -53,12 +53,12 @@ pub struct SlotRecord {
 }
 
 impl SlotRecord {
-    /// Its objects, blocks first, those of branches last, with the lengths of their raw files.
+    /// The objects of the record, blocks first, those of branches last, with the lengths of their raw files.
     pub fn objects(&self) -> impl Iterator<Item = (BlockId, u64)> {
         objects(&self.blocks, &self.snapshots, &self.branches)
     }
 
-    /// Its objects with their places in the timeline, a block before those that continue it.
+    /// The objects of the record with their places in the timeline, a block before those that continue it.
     pub fn placed(&self) -> impl Iterator<Item = BranchRef> {
         let mut start = 0;
         let blocks = self.blocks.iter().map(move |&BlockRef { end, id, bytes }| {
@@ -71,7 +71,7 @@ impl SlotRecord {
         blocks.chain(snapshots).chain(self.branches.iter().copied())
     }
 
-    /// Whether it begins with `tokens`, computed with `adapters`, and has more: then a record of these
+    /// Whether the record begins with `tokens`, computed with `adapters`, and has more: then a record of these
     /// alone does not replace it, whatever they attended to.
     pub fn covers(&self, adapters: &AdapterSet, tokens: &[Token]) -> bool {
         self.adapters == *adapters

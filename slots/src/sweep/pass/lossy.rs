@@ -38,9 +38,9 @@ type Key = (ModelHash, ConversationId, Timestamp);
 enum Outcome {
     /// Nothing is to be rounded, or nothing could be.
     Settled,
-    /// Its slot file names other objects now, these rounded ones among them.
+    /// The conversation's slot file names other objects now, these rounded ones among them.
     Replaced(Vec<BlockId>),
-    /// It is in use, or the disk has failed: a later sweep tries again.
+    /// The conversation is in use, or the disk has failed: a later sweep tries again.
     Busy,
     /// The rest is for the next sweep.
     Left,

@@ -146,7 +146,7 @@ fn document(saved: &Saved, args: &Args) -> Value {
     document
 }
 
-/// Its weight and its pin are left out where its request says nothing about them.
+/// Weight and pin of a segment are left out where its request says nothing about them.
 fn segment(segment: &SegmentRef) -> Value {
     let SegmentRef { end, layer, key, weight, pinned } = segment;
     let mut value = json!({"end": end, "layer": layer, "key": key});

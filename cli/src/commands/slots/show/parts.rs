@@ -33,9 +33,9 @@ pub struct Part {
     pub stored_bytes: Option<u64>,
     /// Number of other conversations that reference it.
     pub shared_with: usize,
-    /// Its tokens had no cells when the conversation was saved.
+    /// The part's tokens had no cells when the conversation was saved.
     pub is_away: bool,
-    /// Its tokens, or some before them, were computed while others were away.
+    /// The part's tokens, or some before them, were computed while others were away.
     pub is_impure: bool,
     /// A segment that it touches always stays in the cells.
     pub is_pinned: bool,
@@ -141,7 +141,7 @@ impl Parts {
 }
 
 impl Part {
-    /// Whether it is away, impure, pinned or of another weight, in words; empty where it is nothing of that.
+    /// Whether the part is away, impure, pinned or of another weight, in words; empty where it is none of these.
     pub fn state(&self) -> String {
         let words =
             [(self.is_away, "away"), (self.is_impure, "impure"), (self.is_pinned, "pinned")];
@@ -150,7 +150,7 @@ impl Part {
         words.chain(weight).collect::<Vec<_>>().join(", ")
     }
 
-    /// Its weight, where a request has set one.
+    /// The weight of the part, where a request has set one.
     fn own_weight(&self) -> Option<u8> {
         Some(self.weight).filter(|weight| *weight != SegmentRef::DEFAULT_WEIGHT)
     }
