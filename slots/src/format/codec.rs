@@ -24,33 +24,33 @@ const FORMAT: Configuration<LittleEndian, Fixint, Limit<ENTRY_BYTES>> = bincode:
     .with_fixed_int_encoding()
     .with_limit::<ENTRY_BYTES>();
 
-/// End of its tokens, name, length of its file.
+/// A block or a snapshot: end of its tokens, name, length of its file.
 #[derive(Encode, Decode)]
-struct Named {
+struct ObjectEntry {
     end: u32,
     id: [u8; 32],
     bytes: u64,
 }
 
-/// End of its tokens, layer, key.
+/// A segment: end of its tokens, layer, key.
 #[derive(Encode, Decode)]
-struct Labelled {
+struct SegmentEntry {
     end: u32,
     layer: u8,
     key: String,
 }
 
-/// Since version 5, with weight and pin.
+/// A segment since version 5, with weight and pin.
 #[derive(Encode, Decode)]
-struct Weighed {
-    labelled: Labelled,
+struct WeighedSegmentEntry {
+    labelled: SegmentEntry,
     weight: u8,
     pinned: bool,
 }
 
-/// Kind, start, end, name, length of its file.
+/// An object of an earlier branch: kind, start, end, name, length of its file.
 #[derive(Encode, Decode)]
-struct Branched {
+struct BranchEntry {
     kind: u8,
     start: u32,
     end: u32,
@@ -60,21 +60,21 @@ struct Branched {
 
 /// Content and factor of an adapter.
 #[derive(Encode, Decode)]
-struct Adapted {
+struct AdapterEntry {
     sha256: [u8; 32],
     scale: f32,
 }
 
 /// End and view of a run of tokens.
 #[derive(Encode, Decode)]
-struct Viewed {
+struct ViewEntry {
     end: u32,
     view: [u8; View::BYTES],
 }
 
 /// Start and end of a range of tokens.
 #[derive(Encode, Decode)]
-struct Ranged {
+struct RangeEntry {
     start: u32,
     end: u32,
 }
@@ -105,32 +105,35 @@ pub struct Lists {
 pub fn encode(record: &SlotRecord, has_weights: bool) -> Vec<u8> {
     let mut table = Vec::new();
     for block in &record.blocks {
-        put(&mut table, Named { end: block.end, id: block.id.0, bytes: block.bytes });
+        put(&mut table, ObjectEntry { end: block.end, id: block.id.0, bytes: block.bytes });
     }
     for snapshot in &record.snapshots {
-        put(&mut table, Named { end: snapshot.position, id: snapshot.id.0, bytes: snapshot.bytes });
+        put(
+            &mut table,
+            ObjectEntry { end: snapshot.position, id: snapshot.id.0, bytes: snapshot.bytes },
+        );
     }
     for segment in &record.segments {
         let key = SegmentRef::bounded(&segment.key).to_owned();
-        let labelled = Labelled { end: segment.end, layer: layer_code(segment.layer), key };
+        let labelled = SegmentEntry { end: segment.end, layer: layer_code(segment.layer), key };
         let SegmentRef { weight, pinned, .. } = *segment;
         if has_weights {
-            put(&mut table, Weighed { labelled, weight, pinned });
+            put(&mut table, WeighedSegmentEntry { labelled, weight, pinned });
         } else {
             put(&mut table, labelled);
         }
     }
     for &BranchRef { kind, start, end, id, bytes } in &record.branches {
-        put(&mut table, Branched { kind: kind.code(), start, end, id: id.0, bytes });
+        put(&mut table, BranchEntry { kind: kind.code(), start, end, id: id.0, bytes });
     }
     for &Lora { sha256, scale } in record.adapters.loras() {
-        put(&mut table, Adapted { sha256: sha256.0, scale });
+        put(&mut table, AdapterEntry { sha256: sha256.0, scale });
     }
     for &ViewRun { end, view } in &record.lineage.views {
-        put(&mut table, Viewed { end, view: view.bytes() });
+        put(&mut table, ViewEntry { end, view: view.bytes() });
     }
     for &Range { start, end } in &record.lineage.away {
-        put(&mut table, Ranged { start, end });
+        put(&mut table, RangeEntry { start, end });
     }
     table
 }
@@ -221,16 +224,16 @@ fn put(table: &mut Vec<u8>, entry: impl Encode) {
     bincode::encode_into_std_write(entry, table, FORMAT).expect("numbers and texts always encode");
 }
 
-fn block(entry: Named) -> Result<BlockRef, FormatError> {
+fn block(entry: ObjectEntry) -> Result<BlockRef, FormatError> {
     Ok(BlockRef { end: entry.end, id: BlockId(entry.id), bytes: entry.bytes })
 }
 
-fn snapshot(entry: Named) -> Result<SnapshotRef, FormatError> {
+fn snapshot(entry: ObjectEntry) -> Result<SnapshotRef, FormatError> {
     Ok(SnapshotRef { position: entry.end, id: BlockId(entry.id), bytes: entry.bytes })
 }
 
-fn branch(entry: Branched) -> Result<BranchRef, FormatError> {
-    let Branched { kind, start, end, id, bytes } = entry;
+fn branch(entry: BranchEntry) -> Result<BranchRef, FormatError> {
+    let BranchEntry { kind, start, end, id, bytes } = entry;
     let code = kind;
     let kind = ObjectKind::from_code(code)?;
     if kind.in_slot_file() != kind {
@@ -239,7 +242,7 @@ fn branch(entry: Branched) -> Result<BranchRef, FormatError> {
     Ok(BranchRef { kind, start, end, id: BlockId(id), bytes })
 }
 
-fn adapter(entry: Adapted) -> Result<Lora, FormatError> {
+fn adapter(entry: AdapterEntry) -> Result<Lora, FormatError> {
     Ok(Lora { sha256: FileDigest(entry.sha256), scale: entry.scale })
 }
 
@@ -252,7 +255,7 @@ fn adapters(listed: Vec<Lora>) -> Result<AdapterSet, FormatError> {
     }
 }
 
-fn segment(entry: Labelled) -> Result<SegmentRef, FormatError> {
+fn segment(entry: SegmentEntry) -> Result<SegmentRef, FormatError> {
     let layer = Layer::ALL.into_iter().find(|&layer| layer_code(layer) == entry.layer);
     match layer {
         Some(_) if entry.key.len() > SegmentRef::MAX_KEY_BYTES => {
@@ -263,16 +266,16 @@ fn segment(entry: Labelled) -> Result<SegmentRef, FormatError> {
     }
 }
 
-fn weighed(entry: Weighed) -> Result<SegmentRef, FormatError> {
-    let Weighed { labelled, weight, pinned } = entry;
+fn weighed(entry: WeighedSegmentEntry) -> Result<SegmentRef, FormatError> {
+    let WeighedSegmentEntry { labelled, weight, pinned } = entry;
     Ok(SegmentRef { weight, pinned, ..segment(labelled)? })
 }
 
-fn view(entry: Viewed) -> Result<ViewRun, FormatError> {
+fn view(entry: ViewEntry) -> Result<ViewRun, FormatError> {
     Ok(ViewRun { end: entry.end, view: View::from_bytes(entry.view) })
 }
 
-fn range(entry: Ranged) -> Result<Range<u32>, FormatError> {
+fn range(entry: RangeEntry) -> Result<Range<u32>, FormatError> {
     Ok(entry.start..entry.end)
 }
 
