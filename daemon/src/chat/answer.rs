@@ -9,7 +9,7 @@ mod partial;
 mod piece;
 mod upstream;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use hob_runtime::backend::Model;
@@ -70,6 +70,8 @@ pub(super) struct NewAnswer {
     pub extract: Extract,
     /// The request's limit of one answer.
     pub max_tokens: Option<usize>,
+    /// Tokens of the request that end an answer.
+    pub stop_tokens: BTreeSet<Token>,
     /// Hand out [`Piece::Progress`].
     pub reports_progress: bool,
     pub guard: Option<ConversationGuard>,
@@ -93,6 +95,7 @@ pub struct Answer {
     continued: Option<Value>,
     extract: Extract,
     max_tokens: Option<usize>,
+    stop_tokens: BTreeSet<Token>,
     _guard: Option<ConversationGuard>,
     reuse_watch: Option<Watch>,
     ready: VecDeque<Piece>,
@@ -127,6 +130,7 @@ impl Answer {
             continued: new.continued,
             extract: new.extract,
             max_tokens: new.max_tokens,
+            stop_tokens: new.stop_tokens,
             _guard: new.guard,
             reuse_watch: new.reuse_watch,
             ready: first.into_iter().collect(),
@@ -359,6 +363,7 @@ impl Answer {
         partial.figures.reasoning += reasoning;
         let ends = self.context.model.vocabulary().is_eog(token);
         partial.is_ended = ends;
+        partial.is_stopped = !ends && self.stop_tokens.contains(&token);
         partial.figures.predicted += 1;
         if !ends {
             partial.tokens.push(token);

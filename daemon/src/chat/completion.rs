@@ -194,6 +194,7 @@ fn new_answer(request: &CompletionRequest, source: Source, subject: Subject) -> 
         continued: None,
         extract: Extract::default(),
         max_tokens: None,
+        stop_tokens: request.shape.stop_tokens.clone(),
         reports_progress: false,
         guard: None,
         reuse_watch: None,

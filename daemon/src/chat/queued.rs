@@ -79,6 +79,7 @@ impl Chat {
             subject,
             extract,
             max_tokens: request.shape.max_tokens,
+            stop_tokens: request.shape.stop_tokens.clone(),
             reports_progress: request.progress && request.shape.stream && is_local,
             guard: guard.filter(|_| !is_prewarm),
             reuse_watch,

@@ -211,6 +211,19 @@ fn marks_of_a_call_that_was_cut_are_no_content() {
 }
 
 #[test]
+fn a_call_whose_arguments_a_stop_cuts_is_not_one_to_be_made() {
+    let (_directory, hobd) = hermes();
+    let one = hobd.client.post("/tokenize", &json!({"content": "1"}))["tokens"][0].clone();
+    for stop in [json!({"stop": "1"}), json!({ "stop_token_ids": [one] })] {
+        let cut = said(&hobd, CALL, stop.clone());
+        assert_eq!(cut["finish_reason"], "stop", "{stop}: {cut}");
+        let function = &cut["message"]["tool_calls"][0]["function"];
+        let arguments = function["arguments"].as_str().unwrap();
+        assert!(arguments.contains("hall") && !arguments.contains('1'), "{stop}: {cut}");
+    }
+}
+
+#[test]
 fn with_tool_choice_none_an_answer_has_no_marks() {
     let (_directory, hobd) = hermes();
     let none = json!({"tool_choice": "none"});

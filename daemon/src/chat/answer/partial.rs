@@ -15,6 +15,8 @@ pub(super) struct PartialChoice {
     pub figures: Figures,
     /// The model ended it.
     pub is_ended: bool,
+    /// A stop token of the request ended it.
+    pub is_stopped: bool,
     /// OpenAI's `finish_reason`, from its end on.
     pub reason: &'static str,
 }
@@ -27,16 +29,17 @@ impl PartialChoice {
             logprobs: Vec::new(),
             figures: Figures::default(),
             is_ended: false,
+            is_stopped: false,
             reason: "stop",
         }
     }
 
-    /// Takes its last text, and learns why it ended. `is_stopped`: by a stop text, which may have cut the arguments
-    /// of a call.
-    pub fn finish(&mut self, reason: FinishReason, is_stopped: bool, text: &str) -> Delta {
+    /// Takes its last text, and learns why it ended. `by_text`: by a stop text, which may have cut the arguments of a
+    /// call, as a stop token may.
+    pub fn finish(&mut self, reason: FinishReason, by_text: bool, text: &str) -> Delta {
         let mut delta = self.assembly.push(text);
         let is_in_call = self.assembly.is_in_call();
-        let is_cut = is_stopped && self.assembly.is_in_arguments();
+        let is_cut = (by_text || self.is_stopped) && self.assembly.is_in_arguments();
         delta.append(if self.is_ended { self.assembly.finish() } else { self.assembly.cut() });
         self.reason = match reason {
             FinishReason::Length if is_in_call => "length",
