@@ -1,4 +1,4 @@
-use hob_slots::format::{Object, ObjectKind};
+use hob_slots::format::{BlockRef, Object, ObjectKind};
 use hob_slots::{Payload, TtlClass};
 
 use super::empty_record::empty_record;
@@ -12,6 +12,18 @@ const MODEL: ModelHash = ModelHash([0; 8]);
 fn tiers(store: Option<Arc<Store>>) -> KvTiers {
     let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
     KvTiers::new(Arc::new(FakeModel::new()), MODEL, store, budget, None, || {})
+}
+
+/// The object of 64 equal tokens at the beginning of a timeline.
+fn first_block(token: i32) -> Object {
+    Object {
+        kind: ObjectKind::Block,
+        model: MODEL,
+        parent: AdapterSet::default().root(MODEL),
+        start: 0,
+        tokens: vec![Token(token); 64],
+        payload: Payload::from(vec![9; 64]),
+    }
 }
 
 #[test]
@@ -33,14 +45,7 @@ fn the_writer_works_behind_answers_until_the_engine_stops() {
 fn records_that_no_read_came_before_keep_the_class_and_the_branches_of_the_slot_file() {
     let directory = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(directory.path()).unwrap());
-    let object = Object {
-        kind: ObjectKind::Block,
-        model: MODEL,
-        parent: AdapterSet::default().root(MODEL),
-        start: 0,
-        tokens: vec![Token(9); 64],
-        payload: Payload::from(vec![9; 64]),
-    };
+    let object = first_block(9);
     store.put_object(MODEL, object.id(), &object).unwrap();
     let earlier = SlotRecord {
         class: TtlClass::Short,
@@ -64,4 +69,46 @@ fn records_that_no_read_came_before_keep_the_class_and_the_branches_of_the_slot_
     let saved = store.get_slot(MODEL, &earlier.conversation).unwrap();
     assert_eq!((saved.tokens.len(), saved.class), (3, TtlClass::Short));
     assert_eq!(saved.branches, earlier.branches);
+}
+
+#[test]
+fn a_class_that_is_set_on_disk_alone_leaves_what_the_slot_file_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(directory.path()).unwrap());
+    let tiers = tiers(Some(store.clone()));
+    let guest = ConversationId::new("guest").unwrap();
+    let comes_and_goes = |object: &Object| {
+        tiers.shared.records().put(&guest, placed(object.id(), object));
+        tiers.forget_anonymous(&guest);
+        tiers.flush();
+    };
+    // From here on, the writer knows what slot files name.
+    let unnamed = first_block(8);
+    store.put_object(MODEL, unnamed.id(), &unnamed).unwrap();
+    comes_and_goes(&unnamed);
+    assert!(!store.has_object(MODEL, unnamed.id()));
+
+    let (chat, object) = (ConversationId::new("chat").unwrap(), first_block(9));
+    let (id, tokens) = (object.id(), object.tokens.clone());
+    let usage = Use::default();
+    tiers.put(
+        Exported { conversation: &chat, id, after: None, object: first_block(9), usage },
+        false,
+    );
+    let block = BlockRef { end: 64, id, bytes: tiers.file_bytes(&id) };
+    let record = SlotRecord { tokens, blocks: vec![block], ..empty_record("chat") };
+    let timeline = tiers.shared.timeline(&record.adapters, &record.tokens, &[]);
+    let options = RecordOptions { in_memory: false, is_default_class: false };
+    tiers.record(record, &timeline, options).unwrap();
+    tiers.flush();
+    // Another record leaves no room in memory for it.
+    let long = SlotRecord { tokens: vec![Token(1); 5_000_000], ..empty_record("long") };
+    tiers.shared.records().read(long);
+    assert!(tiers.shared.records().lookup(&chat).is_none());
+
+    assert!(tiers.reclass(&chat, TtlClass::Short));
+    tiers.flush();
+    comes_and_goes(&object);
+    assert!(store.has_object(MODEL, id), "the conversation's slot file names it");
+    assert_eq!(store.get_slot(MODEL, &chat).unwrap().class, TtlClass::Short);
 }

@@ -2,9 +2,9 @@
 //!
 //! - An object leaves memory before disk, while no new record can name it: a slot that still has it
 //!   in cells exports it again.
-//! - An object is not removed that a slot file names of an earlier process, or one that maintenance has written:
-//!   the records do not refer to it before that file is read. Neither is one that the slot file of a conversation
-//!   names whose record stays in memory by now.
+//! - An object is not removed that a slot file names of an earlier process, or one that was replaced by maintenance
+//!   or for its class: the records do not refer to it before that file is read. Neither is one that the slot file of
+//!   a conversation names whose record stays in memory by now.
 //! - Slot files are read before the lock that keeps readers from objects is taken.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,7 @@
 //! Objects and records to disk.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::{BlockId, ConversationId, Timestamp, TtlClass};
@@ -153,7 +154,11 @@ impl Writer<'_> {
             Ok(bytes) => {
                 shared.count_written(bytes);
                 let conversation = conversation.clone();
-                self.steps.run(move |shared| shared.records().slot_file_replaced(&conversation));
+                // What the file names is no longer known as that of a record.
+                self.steps.run(move |shared| {
+                    shared.records().slot_file_replaced(&conversation);
+                    shared.slot_files_unread.store(true, Ordering::SeqCst);
+                });
             }
             Err(error) => {
                 Counters::add(&shared.counters.write_errors, 1);
