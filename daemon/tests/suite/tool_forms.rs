@@ -296,3 +296,28 @@ fn a_strict_tool_that_cannot_be_followed_is_refused_also_where_the_model_chooses
     let answer = ask(json!([strange, named("light", true, lists)]), "auto");
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
+
+#[test]
+fn a_strict_tool_is_followed_beside_one_whose_schema_cannot_be() {
+    let (_directory, hobd) = hermes();
+    let named = |name: &str, strict: bool, room: Value| {
+        let parameters = json!({"type": "object", "properties": {"room": room},
+            "required": ["room"], "additionalProperties": false});
+        let function = json!({"name": name, "strict": strict, "parameters": parameters});
+        json!({"type": "function", "function": function})
+    };
+    let tools = json!([
+        named("lamp", false, json!({"type": "strange"})),
+        named("light", true, json!({"enum": ["hall"]})),
+    ]);
+    for (name, room) in [("light", "hall"), ("lamp", "attic")] {
+        let text = format!(
+            r#"<tool_call>{{"name": "{name}", "arguments": {{"room": "attic"}}}}</tool_call>"#
+        );
+        let choice = said(&hobd, &text, json!({ "tools": tools }));
+        let function = &choice["message"]["tool_calls"][0]["function"];
+        let arguments: Value =
+            serde_json::from_str(function["arguments"].as_str().unwrap()).unwrap();
+        assert_eq!((&function["name"], arguments), (&json!(name), json!({"room": room})));
+    }
+}

@@ -4,7 +4,7 @@ use hob_slots::Token;
 use tracing::debug;
 
 use super::Engine;
-use crate::grammar::{Constraint, Grammar, GrammarFactory};
+use crate::grammar::{Constraint, Grammar, GrammarError, GrammarFactory};
 use crate::turn::{TurnError, TurnRequest};
 use crate::worker::check_budget;
 
@@ -60,20 +60,17 @@ impl Engine {
         self.inner.grammars.get_or_init(|| GrammarFactory::new(vocabulary))
     }
 
-    /// `None`: the grammar is optional, and cannot be followed. If that of its strict tools alone cannot be
-    /// followed either, the request is refused.
+    /// `None`: the grammar is optional, and cannot be followed. Its strict tools are followed all the same, or the
+    /// request is refused.
     pub(super) fn constrain(&self, grammar: &Grammar) -> Result<Option<Constraint>, TurnError> {
-        match self.grammars().start(grammar) {
-            Ok(constraint) => Ok(Some(constraint)),
-            Err(error) if grammar.is_optional() => {
-                if let Some(strict) = grammar.of_strict_tools() {
-                    let followed = self.grammars().start(&strict);
-                    followed.map_err(|error| TurnError::Grammar(error.to_string()))?;
-                }
-                debug!(%error, "tool calls are not constrained");
-                Ok(None)
-            }
-            Err(error) => Err(TurnError::Grammar(error.to_string())),
-        }
+        let refused = |error: GrammarError| TurnError::Grammar(error.to_string());
+        let error = match self.grammars().start(grammar) {
+            Ok(constraint) => return Ok(Some(constraint)),
+            Err(error) if grammar.is_optional() => error,
+            Err(error) => return Err(refused(error)),
+        };
+        let strict = grammar.with_strict_schemas_alone();
+        debug!(%error, follows_strict_tools = strict.is_some(), "tool calls are not constrained");
+        strict.map(|strict| self.grammars().start(&strict).map_err(refused)).transpose()
     }
 }

@@ -180,10 +180,12 @@ impl Grammar {
         self.watch.is_some()
     }
 
-    /// What may not be left out of an optional grammar: the calls of its strict tools. `None`: no tool is strict.
-    pub fn of_strict_tools(&self) -> Option<Self> {
+    /// What may not be left out of an optional grammar: that calls of its strict tools follow their schemas. Calls of the
+    /// others have any object as arguments. `None`: no tool is strict.
+    pub fn with_strict_schemas_alone(&self) -> Option<Self> {
         let Form::Tools(calls) = &self.form else { return None };
-        calls.of_strict().map(|calls| Self { form: Form::Tools(calls), ..self.clone() })
+        let calls = calls.with_strict_schemas_alone()?;
+        Some(Self { form: Form::Tools(calls), ..self.clone() })
     }
 
     /// Whether the answer ends behind a call that it begins by itself.

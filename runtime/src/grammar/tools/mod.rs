@@ -98,11 +98,15 @@ impl ToolCalls {
         lark.finish(&start)
     }
 
-    /// Those of the strict tools alone; `None`: no tool is strict.
-    pub fn of_strict(&self) -> Option<Self> {
-        let is_strict = |tool: &&ToolSignature| tool.strictness == Strictness::Strict;
-        let tools: Vec<ToolSignature> = self.tools.iter().filter(is_strict).cloned().collect();
-        (!tools.is_empty()).then_some(Self { form: self.form, tools, calls: self.calls })
+    /// Tools that are not strict have any object as arguments; `None`: no tool is strict.
+    pub fn with_strict_schemas_alone(&self) -> Option<Self> {
+        let is_strict = |tool: &ToolSignature| tool.strictness == Strictness::Strict;
+        if !self.tools.iter().any(is_strict) {
+            return None;
+        }
+        let mut tools = self.tools.clone();
+        tools.iter_mut().filter(|tool| !is_strict(tool)).for_each(|tool| tool.parameters = None);
+        Some(Self { form: self.form, tools, calls: self.calls })
     }
 
     fn is_begun(&self) -> bool {
