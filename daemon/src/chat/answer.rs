@@ -361,9 +361,9 @@ impl Answer {
         let reasoning = usize::from(partial.assembly.is_reasoning());
         self.account.usage.reasoning += reasoning;
         partial.figures.reasoning += reasoning;
-        let ends = self.context.model.vocabulary().is_eog(token);
-        partial.is_ended = ends;
-        partial.is_stopped = !ends && self.stop_tokens.contains(&token);
+        partial.is_ended = self.context.model.vocabulary().is_eog(token);
+        partial.is_stopped = !partial.is_ended && self.stop_tokens.contains(&token);
+        let ends = partial.is_ended || partial.is_stopped;
         partial.figures.predicted += 1;
         if !ends {
             partial.tokens.push(token);

@@ -245,6 +245,11 @@ fn an_answer_ends_at_a_stop_token_and_not_before_its_least_tokens() {
         assert_eq!(said(route, &asked, &y_then_x, text), "yy", "{route}");
     }
     assert_eq!(said(chat, &asked, &at_c, "/choices/0/finish_reason"), "stop");
+    let with_odds = json!({"stop_token_ids": at_c["stop_token_ids"], "logprobs": true});
+    let odds = world.post(chat, merged(asked.clone(), &with_odds)).json();
+    let odds = odds["choices"][0]["logprobs"]["content"].as_array().unwrap().clone();
+    let shown: Vec<&Value> = odds.iter().map(|token| &token["token"]).collect();
+    assert_eq!(shown, ["a", "b"], "those of the text");
     let continued = json!({"prompt": "abc", "temperature": 0, "max_tokens": 3});
     assert_eq!(said("/v1/completions", &continued, &y_then_x, "/choices/0/text"), "yy");
     let late = json!({"allowed_token_ids": [x], "stop": ["x"], "min_tokens": 3});
