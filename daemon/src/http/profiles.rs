@@ -1,7 +1,6 @@
 //! `/v1/profiles`: listed, read, checked, saved, removed.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -144,7 +143,7 @@ fn parsed(body: JsonBody) -> Result<Draft, ApiError> {
 pub struct Details {
     object: &'static str,
     name: String,
-    path: PathBuf,
+    path: String,
     revision: String,
     error: Option<String>,
     state: Option<&'static str>,
@@ -212,7 +211,7 @@ impl Details {
         Ok(Self {
             object: "profile",
             name: name.as_str().to_owned(),
-            path,
+            path: path.to_string_lossy().into_owned(),
             revision,
             error,
             state: prefix.map(|prefix| prefix.state.as_str()),

@@ -16,7 +16,7 @@ pub async fn list(State(settings): State<SettingsEditor>) -> Json<Value> {
     Json(json!({
         "object": "list",
         "data": settings.list(),
-        "file": settings.live.get().config_file(),
+        "file": settings.live.get().config_file().to_string_lossy(),
         "cores": cores,
     }))
 }

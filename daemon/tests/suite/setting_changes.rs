@@ -165,3 +165,18 @@ fn a_flag_of_a_start_goes_before_a_switch_that_a_hang_has_left() {
         assert!(!left.exists(), "no later start makes it");
     }
 }
+
+#[cfg(target_os = "linux")] // Other systems refuse such a name.
+#[test]
+fn the_settings_are_listed_where_the_path_of_their_file_is_not_utf_8() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let Home { directory, launch } = Home::on_fake();
+    let config = directory.path().join(OsStr::from_bytes(b"caf\xe9"));
+    let home = Home { launch: launch.env("XDG_CONFIG_HOME", config), directory };
+    let hobd = home.start();
+    let list = hobd.client.get("/v1/settings");
+    let file = list["file"].as_str().unwrap();
+    assert!(file.ends_with("caf\u{fffd}/hob/hob.toml"), "{file}");
+}
