@@ -32,11 +32,14 @@ pub(super) fn choose(
     if let Some(constraint) = &mut turn.constraint {
         constraint.mask(copy).map_err(|error| error.to_string())?;
     }
-    let mut hidden: Vec<(usize, f32)> = Vec::new();
+    let mut ends: Vec<(usize, f32)> = Vec::new();
     for token in hidden_ends(turn, vocabulary) {
         let index = usize::try_from(token.0).unwrap_or(usize::MAX);
-        if let Some(logit) = copy.get_mut(index) {
-            hidden.push((index, std::mem::replace(logit, f32::NEG_INFINITY)));
+        let Some(logit) = copy.get_mut(index) else { continue };
+        let before = std::mem::replace(logit, f32::NEG_INFINITY);
+        // One that the request ignores ends no answer, and never comes.
+        if turn.ends_at(token, vocabulary) {
+            ends.push((index, before));
         }
     }
     let chosen = turn.sampler.choose(copy);
@@ -44,7 +47,7 @@ pub(super) fn choose(
         return chosen.ok_or_else(none_is_left);
     }
     // A token may be hidden twice: its first logit is written last.
-    hidden.into_iter().rev().for_each(|(index, logit)| copy[index] = logit);
+    ends.into_iter().rev().for_each(|(index, logit)| copy[index] = logit);
     turn.sampler.choose(copy).ok_or_else(none_is_left)
 }
 

@@ -1,7 +1,7 @@
 //! Which tokens and texts end an answer, and how early they may.
 
 use hob_runtime::sample::Sampling;
-use hob_runtime::{FinishReason, TurnRequest};
+use hob_runtime::{FinishReason, TurnError, TurnRequest};
 use hob_slots::Token;
 
 use crate::support::*;
@@ -89,4 +89,22 @@ fn an_answer_ends_before_its_least_tokens_where_nothing_else_may_come() {
         ..asked
     });
     assert_eq!((answer.tokens, answer.reason), (vec![end], FinishReason::Stop));
+}
+
+#[test]
+fn no_end_token_that_the_request_ignores_comes_where_nothing_else_may_come() {
+    let model = fake();
+    let end = model.vocabulary().eog_tokens()[0];
+    let engine = engine(&model, None, options());
+    for min_tokens in [0, 3] {
+        let asked = TurnRequest {
+            sampling: Sampling { allowed: Some([end].into()), ..Sampling::greedy() },
+            ignore_eog: true,
+            min_tokens,
+            ..request("chat", &tokens(&model, &user("hello")), 3)
+        };
+        let ended = finish(engine.submit(asked).expect("a valid turn"));
+        assert!(matches!(ended, Err(TurnError::Grammar(_))), "{min_tokens}: {ended:?}");
+    }
+    engine.shutdown();
 }
