@@ -184,7 +184,7 @@ fn nothing_stays_of_it_where_it_gives_way() {
     ];
     for (why, gives_way) in ways {
         let memory_bytes = |has_outgrown: bool| {
-            let engine = engine(&model, None, options());
+            let engine = engine(&fake(), None, options()); // An unloaded model stays unloaded.
             if has_outgrown {
                 ask(&engine, nameless(&tokens(&model, &user(&long("word"))), 24));
                 settle(&engine);
