@@ -9,8 +9,8 @@ const PREWARM_AGAIN_AFTER_MS = 15_000;
 const SEARCH_AFTER_MS = 120;
 const MIN_SEARCH_LETTERS = 2;
 
-/** `found`: the chats whose text matches the search. */
-export const chats = createStore({ all: [], loaded: false, query: "", found: null });
+/** `found`: the chats whose text matches the words `foundFor`, of the search or of the one before it. */
+export const chats = createStore({ all: [], loaded: false, query: "", found: null, foundFor: "" });
 
 /** `now`: the last `/v1/status`. `restarts`: how often another daemon process, or another model, answered than
     before. `switchingTo`: the model that the daemon restarts with. */
@@ -166,23 +166,26 @@ function prepare(id, hob, compute, preparedAt) {
 
 let searching = null;
 
-/** Searches the titles at once; the daemon searches the texts after a short delay. */
+/** Searches the titles at once; the daemon searches the texts after a short delay. What it has found before stays
+    until then. */
 export function search(query) {
-  chats.set({ query, found: null });
+  const words = query.trim();
+  const isForTexts = words.length >= MIN_SEARCH_LETTERS;
+  chats.set({ query, ...(!isForTexts && { found: null, foundFor: "" }) });
   searching?.abort();
-  if (query.trim().length < MIN_SEARCH_LETTERS) return;
+  if (!isForTexts) return;
   searching = new AbortController();
   const { signal } = searching;
   setTimeout(async () => {
     if (signal.aborted) return;
-    const path = `/v1/conversations?q=${encodeURIComponent(query.trim())}`;
-    const answer = await orToast(api.get(path, { signal }));
-    if (!signal.aborted) chats.set({ found: answer?.data ?? [] });
+    const answer = await orToast(api.get(`/v1/conversations?q=${encodeURIComponent(words)}`, { signal }));
+    if (!signal.aborted) chats.set({ found: answer?.data ?? [], foundFor: words });
   }, SEARCH_AFTER_MS);
 }
 
 /** Whether the daemon still searches the texts. */
-export const isSearching = ({ query, found }) => found === null && query.trim().length >= MIN_SEARCH_LETTERS;
+export const isSearching = ({ query, foundFor }) =>
+  query.trim().length >= MIN_SEARCH_LETTERS && foundFor !== query.trim();
 
 /** The chats that match the search: by title, then by text. */
 export function visibleChats({ all, query, found }) {

@@ -68,6 +68,30 @@ fn nothing_is_found_once_the_daemon_has_searched() {
 }
 
 #[test]
+fn what_was_found_in_texts_stays_until_the_next_letter_has_been_searched_for() {
+    let hobd = Hobd::with_chats(&["apples", "pears"]);
+    for (chat, title) in [("apples", "Malus"), ("pears", "Pyrus")] {
+        hobd.client.rename(chat, title);
+    }
+    let page = Page::open(&hobd);
+    page.until("all are listed", "all('@chat').length === 2");
+    page.put("@search", "apples");
+    page.reads("@chat mark", "apples");
+
+    page.script(HOLD_SEARCHES);
+    page.put("@search", "pears");
+    page.until("the daemon is asked", "Boolean(window.release)");
+    assert_eq!(page.texts("@chat .chat-title"), ["Malus"]);
+    page.script("window.release()");
+    page.reads("@chat mark", "pears");
+    assert_eq!(page.texts("@chat .chat-title"), ["Pyrus"]);
+
+    page.put("@search", "p");
+    page.until("a letter is searched for in titles", "all('@chat').length === 1");
+    page.hides("@chat .chat-snippet");
+}
+
+#[test]
 fn a_search_takes_no_more_letters_than_the_daemon_searches_for() {
     let hobd = Hobd::with_chats(&["apples"]);
     let page = Page::open(&hobd);
