@@ -24,10 +24,11 @@ import { pickAll, picked, pickRange, toggle, unpick } from "./picked.js";
 import { ReadyIcon } from "./ready.js";
 import { kvFields } from "./request.js";
 
-const ROW_PX = 44;
-/** Of a chat whose text was found, the row has a second line. */
-const FOUND_ROW_PX = 56;
-const HEAD_PX = 30;
+/** In rem, as `list.css` has what is in them: 44, 56 and 30 px, unless the browser is set to another text size. Of a
+    chat whose text was found, the row has a second line. */
+const ROW_REM = 44 / 15;
+const FOUND_ROW_REM = 56 / 15;
+const HEAD_REM = 2;
 /** Of a chat under the pointer for this long, what is saved is restored. */
 const HOVER_MS = 150;
 
@@ -65,8 +66,8 @@ export function List({ list, isSearch }) {
       class=${classes("chats", isSearch && "found")}
       data-test="chats"
       groups=${groups}
-      height=${isSearch ? FOUND_ROW_PX : ROW_PX}
-      headHeight=${HEAD_PX}
+      height=${isSearch ? FOUND_ROW_REM : ROW_REM}
+      headHeight=${HEAD_REM}
       row=${row}
       current=${currentIndex}
       kept=${index}

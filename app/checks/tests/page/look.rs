@@ -63,6 +63,25 @@ fn text_has_the_size_that_the_browser_is_set_to() {
 }
 
 #[test]
+fn both_lines_of_a_row_have_room_at_a_large_text_size() {
+    let (hobd, page) = start(Look::default());
+    hobd.client.say("also", "Say this: a harbour");
+    hobd.client.rename("also", "Also");
+    hobd.client.say("port", "Say this: another harbour");
+    hobd.client.rename("port", "Port");
+    page.fill("@search", "harbour");
+    page.until("both are found", "all('@chat .chat-snippet').length === 2");
+    let fits = "all('@chat').every(row => row.querySelector('.chat-text').offsetHeight <= row.clientHeight)";
+    let apart = "all('@chat').map(row => row.getBoundingClientRect())
+        .every(({bottom}, index, areas) => !areas[index + 1] || bottom <= areas[index + 1].top)";
+    page.until("they fit", &format!("{fits} && {apart}"));
+    page.cdp("Page.setFontSizes", &json!({"fontSizes": {"standard": 24}}));
+    let size = "parseFloat(getComputedStyle(document.documentElement).fontSize)";
+    page.until("the page follows", &format!("Math.abs({size} - 22.5) < 0.01"));
+    page.until("they fit still", &format!("{fits} && {apart}"));
+}
+
+#[test]
 fn a_chat_is_printed_whole_and_without_its_controls() {
     let (_hobd, page) = start(Look { height: 300, ..Look::default() });
     page.cdp("Emulation.setEmulatedMedia", &json!({"media": "print"}));
