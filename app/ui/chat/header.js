@@ -19,6 +19,8 @@ export function Header({ conversation, state, chat, use, room, toggleRoom }) {
   useEffect(() => setOpen(false), [id]);
   const module = panel.use(isOpen);
   const hasText = state.messages.length > 0;
+  const isSet = Boolean(state.instructions || state.profile);
+  const label = t(isSet ? "instructions.set" : "instructions.title");
   return html`
     <header class="page-head chat-head">
       <${ShowSide} />
@@ -31,14 +33,15 @@ export function Header({ conversation, state, chat, use, room, toggleRoom }) {
         <${ModelPicker} />
         <button
           type="button"
-          class=${classes("fact", (state.instructions || state.profile) && "set")}
+          class=${classes("fact", isSet && "set")}
           aria-expanded=${isOpen}
-          aria-label=${t("instructions.title")}
-          title=${t("instructions.title")}
+          aria-label=${label}
+          title=${label}
           onClick=${() => setOpen(!isOpen)}
           data-test="instructions"
         >
           <${Icon} name="profiles" small /><span class="fact-text">${t("instructions.title")}</span>
+          ${isSet && html`<${Icon} name="check" small />`}
         </button>
         ${use && html`<${ContextRing} use=${use} isOpen=${room} onClick=${toggleRoom} />`}
         ${use && hasText && !state.live && html`<${Ready} ...${use} />`}

@@ -28,6 +28,7 @@ export function SamplingChoice({ conversation }) {
       data-test="sampling"
     >
       <${Icon} name="settings" small />${isSet ? name : t("sampling.title")}
+      ${isSet && html`<${Icon} name="check" small />`}
     </button>
     ${isOpen && loaded && html`
       <${loaded.SamplingDialog}

@@ -147,6 +147,29 @@ fn a_chat_has_instructions_of_its_own_from_its_first_message_on() {
 }
 
 #[test]
+fn instructions_and_sampling_that_are_set_have_a_sign_besides_their_colour() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: apples");
+    let has_sign = |button: &str| format!("Boolean(one('{button} use[href=\"#icon-check\"]'))");
+    let label = "one('@instructions').getAttribute('aria-label')";
+    for button in ["@instructions", "@sampling"] {
+        assert_eq!(page.script(&format!("return {}", has_sign(button))), false, "{button}");
+    }
+    assert_eq!(page.script(&format!("return {label}")), "Instructions");
+
+    page.click("@instructions");
+    page.fill("@instructions-text", "Be brief.");
+    page.click("@instructions-save");
+    page.until("the instructions have it", &has_sign("@instructions"));
+    page.until("their name says so", &format!("{label} === 'Instructions: set'"));
+    page.click("@sampling");
+    page.fill("[name=max_tokens]", "5");
+    page.click("@save-sampling");
+    page.until("the sampling has it", &has_sign("@sampling"));
+}
+
+#[test]
 fn instructions_that_are_being_written_stay_in_their_chat_until_save_or_cancel() {
     let hobd = Hobd::with_chats(&["apples", "pears"]);
     let page = Page::open(&hobd);
