@@ -163,6 +163,14 @@ test("siblings have the same parent, and the message is among them", () => {
   equal([...variants].map(([id, { siblings }]) => [id, idsOf(siblings)]), [[1, [1, 5]], [2, []], [3, [3, 4]]]);
 });
 
+test("variants that have not changed are the same when messages are read again", () => {
+  const path = pathTo(messages, 3);
+  const before = variantsById(messages, path);
+  const after = variantsById([...messages, { id: 6, parent: null }], path, before);
+  equal([3, 1].map((id) => after.get(id).siblings === before.get(id).siblings), [true, false]);
+  equal(idsOf(after.get(1).siblings), [1, 5, 6]);
+});
+
 test("a branch tells the tokens that its answer reused", () => {
   const finish = { hob: { tokens: { shared: 7 } } };
   const answered = [...messages.slice(0, 4), { ...messages[4], role: "user" }, { id: 6, parent: 5, finish }];

@@ -10,6 +10,7 @@ try {
   await import("./transport.js");
   await import("./chat.js");
   await import("./conversation.js");
+  await import("./drawing.js");
   await import("./markdown.js");
   await import("./specs.js");
   await import("./memory.js");

@@ -3,10 +3,12 @@
 
 import { html, t, useState } from "/lib.js";
 import { Button, Dialog } from "/parts.js";
+import { useBusy } from "./busy.js";
 import { originsOf } from "./figures.js";
 import { Miss } from "./miss.js";
 
-export function Figures({ finish, answerCold, busy }) {
+export function Figures({ finish, answerCold, conversation }) {
+  const busy = useBusy(conversation);
   const { hob, usage, model } = finish;
   const { tokens, cells } = hob;
   const [isAsked, setAsked] = useState(false);

@@ -2,6 +2,7 @@
 
 import { classes, html, pure, t, useState, useStore } from "/lib.js";
 import { copy, Icon, IconButton, Menu, useInPlace } from "/parts.js";
+import { useBusy } from "./busy.js";
 import { changes, changeText } from "./changes.js";
 import { Edit } from "./edit.js";
 import { Numbers } from "./numbers.js";
@@ -29,7 +30,7 @@ export const Message = pure((props) => {
 });
 
 function UserMessage(props) {
-  const { message, conversation, isLast, busy } = props;
+  const { message, conversation, isLast } = props;
   const [editing, setEditing] = useState(false);
   const frame = useInPlace(editing, ".edit-message");
   const text = textOf(message);
@@ -54,11 +55,7 @@ function UserMessage(props) {
       <h2 class="hidden-text">${t("message.you")}</h2>
       <${SentDocuments} message=${message} />
       <div class="said">
-        <span class="tools">
-          <${CopyButton} text=${text} />
-          <${EditButton} label=${t("message.edit")} busy=${busy} onClick=${() => setEditing(true)} />
-          <${MoreButton} ...${props} />
-        </span>
+        <${Tools} ...${props} text=${text} editLabel=${t("message.edit")} edit=${() => setEditing(true)} />
         <${Pinned} message=${message} />
         <${Away} tokens=${props.away} />
         ${text && html`<${UserText} text=${text} />`}
@@ -88,12 +85,12 @@ function Away({ tokens }) {
 }
 
 /** The message has no answer: it was deleted, or it never began. */
-function Unanswered({ message, conversation, busy }) {
+function Unanswered({ message, conversation }) {
   return html`
     <button
       type="button"
       class="link-button"
-      disabled=${busy}
+      disabled=${useBusy(conversation)}
       onClick=${() => conversation.answer(message)}
       data-test="answer-it"
     >
@@ -102,7 +99,7 @@ function Unanswered({ message, conversation, busy }) {
 }
 
 function Answer(props) {
-  const { message, conversation, isLast, busy } = props;
+  const { message, conversation, isLast } = props;
   const [draft, setDraft] = useState(null); // the text that the field begins with
   const editing = draft !== null;
   const frame = useInPlace(editing, ".edit-message");
@@ -152,36 +149,20 @@ function Answer(props) {
           >
             ${t("newest.go-on")}
           </button>`}
-        ${isLast && canGoOn(message) && html`
-          <button
-            type="button"
-            class="link-button"
-            title=${t("message.continue.long")}
-            disabled=${busy}
-            onClick=${() => conversation.goOnWith(message)}
-            data-test="continue"
-          >
-            ${t("message.continue")}
-          </button>`}
+        ${isLast && canGoOn(message) && html`<${GoOn} ...${props} />`}
         ${message.finish?.hob && html`
           <${Numbers}
             finish=${message.finish}
             answerCold=${message.parent && (() => conversation.again(message, true))}
-            busy=${busy}
+            conversation=${conversation}
           />`}
-        <span class="tools">
-          <${CopyButton} text=${text} />
-          <${EditButton} label=${t("message.edit-answer")} busy=${busy} onClick=${() => setDraft(text)} />
-          ${message.parent && html`
-            <${IconButton}
-              small
-              icon="again"
-              label=${t("message.again")}
-              disabled=${busy}
-              onClick=${() => conversation.again(message, false)}
-            />`}
-          <${MoreButton} ...${props} />
-        </span>
+        <${Tools}
+          ...${props}
+          text=${text}
+          editLabel=${t("message.edit-answer")}
+          edit=${() => setDraft(text)}
+          again=${message.parent && (() => conversation.again(message, false))}
+        />
       </div>
     </article>`;
 }
@@ -190,6 +171,20 @@ function Answer(props) {
 function canGoOn({ parent, status, finish, content }) {
   if (!parent || finish?.hob?.context_full) return false;
   return status === "interrupted" || finish?.finish_reason === "length" || (!finish && Boolean(content));
+}
+
+function GoOn({ message, conversation }) {
+  return html`
+    <button
+      type="button"
+      class="link-button"
+      title=${t("message.continue.long")}
+      disabled=${useBusy(conversation)}
+      onClick=${() => conversation.goOnWith(message)}
+      data-test="continue"
+    >
+      ${t("message.continue")}
+    </button>`;
 }
 
 function OtherMessage(props) {
@@ -205,17 +200,24 @@ function OtherMessage(props) {
       </div>`}`;
 }
 
-const EditButton = ({ label, busy, onClick }) => html`
-  <${IconButton} small class="edit-message" icon="edit" label=${label} disabled=${busy} onClick=${onClick} />`;
-
-const MoreButton = ({ message, conversation, busy }) => html`
-  <${Menu}
-    small
-    label=${t("message.more")}
-    items=${() => changes(conversation, message)}
-    disabled=${busy}
-    test="message-menu"
-  />`;
+/** The buttons of a message. `again`: asks for another answer; null where none can be. */
+function Tools({ message, conversation, text, editLabel, edit, again }) {
+  const busy = useBusy(conversation);
+  return html`
+    <span class="tools">
+      <${CopyButton} text=${text} />
+      <${IconButton} small class="edit-message" icon="edit" label=${editLabel} disabled=${busy} onClick=${edit} />
+      ${again && html`
+        <${IconButton} small icon="again" label=${t("message.again")} disabled=${busy} onClick=${again} />`}
+      <${Menu}
+        small
+        label=${t("message.more")}
+        items=${() => changes(conversation, message)}
+        disabled=${busy}
+        test="message-menu"
+      />
+    </span>`;
+}
 
 export function Live({ live: { isStopping, answer } }) {
   const { hasBegun, text, reasoning, calls, progress } = useStore(answer);
@@ -298,8 +300,12 @@ function EndNotes({ message }) {
 }
 
 /** Moves between the variants of a message; renders nothing when there is only one. */
-function Siblings({ message, siblings, reused, conversation, busy }) {
-  if (siblings.length < 2) return null;
+function Siblings(props) {
+  return props.siblings.length > 1 && html`<${Variants} ...${props} />`;
+}
+
+function Variants({ message, siblings, reused, conversation }) {
+  const busy = useBusy(conversation);
   const index = siblings.findIndex(({ id }) => id === message.id);
   const step = async (by) => {
     await conversation.choose(siblings[index + by]);

@@ -9,8 +9,8 @@ const all = lazy(() => withTexts(importModule("/chat/all-figures.js")));
 /** Less is not worth a word. */
 const MIN_SAVED_MS = 1000;
 
-/** `finish`: how the answer ended. `answerCold`: null where it cannot be answered again. */
-export function Numbers({ finish, answerCold, busy }) {
+/** `finish`: how the answer of `conversation` ended. `answerCold`: null where it cannot be answered again. */
+export function Numbers({ finish, answerCold, conversation }) {
   const [isOpen, setOpen] = useState(false);
   const module = all.use(isOpen);
   const parts = partsOf(finish.hob);
@@ -26,7 +26,7 @@ export function Numbers({ finish, answerCold, busy }) {
       ${parts.map((part, index) => html`${index > 0 && " · "}${part}`)}
     </button>
     ${isOpen && module && html`
-      <${module.Figures} finish=${finish} answerCold=${answerCold} busy=${busy} />`}`;
+      <${module.Figures} finish=${finish} answerCold=${answerCold} conversation=${conversation} />`}`;
 }
 
 function partsOf(hob) {

@@ -1,6 +1,6 @@
 // The stored messages of a branch. They do not render again while an answer streams in.
 
-import { classes, html, pure, t, useMemo, useStore } from "/lib.js";
+import { classes, html, pure, t, useMemo, useRef, useStore } from "/lib.js";
 import { BATCH, inBatches, useFirstDrawn } from "./batches.js";
 import { finding } from "./finding.js";
 import { Hit } from "./hit.js";
@@ -11,7 +11,9 @@ export const Stored = pure(({ messages, path: whole, instructions, conversation,
   // The chat's own instructions replace those that it began with.
   const front = instructions === null ? 0 : countInstructions(whole);
   const path = useMemo(() => whole.slice(front), [whole, front]);
-  const variants = useMemo(() => variantsById(messages, path), [messages, path]);
+  const known = useRef();
+  const variants = useMemo(() => variantsById(messages, path, known.current), [messages, path]);
+  known.current = variants;
   const away = useMemo(() => awayOf(whole), [whole]);
   const last = busy ? null : path.at(-1);
   const start = useMemo(() => newestStart(path), [path]);
@@ -31,7 +33,6 @@ export const Stored = pure(({ messages, path: whole, instructions, conversation,
           key=${message.id}
           message=${message}
           conversation=${conversation}
-          busy=${busy}
           isLast=${message === last}
           away=${away.get(message.id)}
           ...${variants.get(message.id)}

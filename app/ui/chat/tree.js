@@ -49,19 +49,22 @@ const NO_SIBLINGS = [];
 
 /**
  * Of each message of a path, by its id: its `siblings`, the messages with the same parent in the order they were made,
- * itself among them, or none where it is the only one; and the tokens that its branch `reused`.
+ * itself among them, or none where it is the only one; and the tokens that its branch `reused`. Siblings that are those
+ * of `before` stay the same array, so that what draws the message does not draw again.
  */
-export function variantsById(messages, path) {
+export function variantsById(messages, path, before) {
   const children = Map.groupBy(messages, ({ parent }) => parent);
   const variantsOf = (message) => {
-    const siblings = children.get(message.parent);
-    // The same array each time, so that what draws the message does not draw again.
+    const siblings = kept(before?.get(message.id)?.siblings, children.get(message.parent));
     if (siblings.length < 2) return { siblings: NO_SIBLINGS };
     const answer = message.role === "assistant" ? message : children.get(message.id)?.[0];
     return { siblings, reused: reusedTokens(answer) };
   };
   return new Map(path.map((message) => [message.id, variantsOf(message)]));
 }
+
+const kept = (old, list) =>
+  old?.length === list.length && list.every((message, index) => message === old[index]) ? old : list;
 
 /** How many messages follow a message, on all branches. */
 export function countBelow(messages, message) {
