@@ -1,5 +1,6 @@
 import { addChunk, emptyAnswer } from "/chat/answer.js";
 import { newId, visibleChats } from "/chat/chats.js";
+import { comingOf, keysOfStored } from "/chat/coming.js";
 import { isNearlyFull } from "/chat/context.js";
 import { visiblePath } from "/chat/conversation.js";
 import { difference } from "/chat/difference.js";
@@ -198,6 +199,24 @@ test("the visible path ends where the answer that streams in begins", () => {
   equal(idsOf(visiblePath(state)), [1, 2, 3]);
   equal(idsOf(visiblePath({ ...state, live: { after: 1 } })), [1]);
   equal(idsOf(visiblePath({ ...state, pending: [{ after: 2 }] })), [1, 2]);
+});
+
+test("what was sent and the answer keep their keys once they are stored, where they are", () => {
+  const live = { began: 5, after: 1 };
+  const pending = [{ role: "user", after: 1 }];
+  const keys = [...comingOf(pending, live).values()].map(({ key }) => key);
+  equal(new Set(keys).size, 2);
+  const stored = [
+    { id: 1, parent: null, role: "system" },
+    { id: 2, parent: 1, role: "user" },
+    { id: 3, parent: 2, role: "assistant" },
+  ];
+  const state = { messages: stored, head: 3, keys: { 0: "before" }, pending, live };
+  equal(keysOfStored(state), { 0: "before", 2: keys[0], 3: keys[1] });
+  // Another answer to the same question, one that was not stored, and nothing that was.
+  equal(keysOfStored({ ...state, pending: [], live: { ...live, after: 2 } }), { 0: "before", 3: keys[1] });
+  equal(keysOfStored({ ...state, head: 2 }), { 0: "before", 2: keys[0] });
+  equal(keysOfStored({ ...state, head: 1 }), { 0: "before" });
 });
 
 test("the text of a message is a string or its parts", () => {

@@ -1,14 +1,25 @@
+import { emptyAnswer } from "/chat/answer.js";
 import { conversationOf } from "/chat/conversation.js";
+import { Message } from "/chat/message.js";
 import { Stored } from "/chat/stored.js";
 import { createStore, html, pause, render } from "/lib.js";
-import { emptyAnswer } from "/chat/answer.js";
 import { equal, test } from "./harness.js";
 
 const MAX_TRIES = 250;
 
-test("when an answer begins and when it ends, the messages before it are not drawn again", async () => {
-  const conversation = conversationOf("drawn");
+/** Draws into an element of the page while `body(place)` runs. */
+async function inPlace(body) {
   const place = document.body.appendChild(document.createElement("div"));
+  try {
+    await body(place);
+  } finally {
+    render(null, place);
+    place.remove();
+  }
+}
+
+test("the messages before an answer are not drawn again when it begins and ends", () => inPlace(async (place) => {
+  const conversation = conversationOf("drawn");
   const drawn = new Set(); // the messages whose text was read
   const messages = [1, 2, 3, 4].map((id) => ({
     id,
@@ -22,21 +33,28 @@ test("when an answer begins and when it ends, the messages before it are not dra
   const draw = async (live) => {
     drawn.clear();
     conversation.store.set({ live });
-    const parts = { messages, path: messages, instructions: null, conversation, busy: Boolean(live), hit: null };
-    render(html`<${Stored} ...${parts} />`, place);
+    const parts = { messages, path: messages, instructions: null, conversation, pending: [], keys: {}, hit: null };
+    render(html`<${Stored} ...${parts} live=${live} />`, place);
     const buttons = () => [...place.querySelectorAll(".edit-message")];
     const areDrawn = () => buttons().length === 4 && buttons().every(({ disabled }) => disabled === Boolean(live));
     for (let tries = 0; !areDrawn() && tries < MAX_TRIES; tries += 1) await pause(20);
     equal(areDrawn(), true);
     return [...drawn];
   };
-  try {
-    equal(await draw(null), [1, 2, 3, 4]);
-    // The fourth is not the last one meanwhile.
-    equal(await draw({ began: 1, isStopping: false, answer: createStore(emptyAnswer()) }), [4]);
-    equal(await draw(null), [4]);
-  } finally {
-    render(null, place);
-    place.remove();
-  }
-});
+  equal(await draw(null), [1, 2, 3, 4]);
+  // The fourth is not the last one meanwhile.
+  equal(await draw({ began: 1, isStopping: false, answer: createStore(emptyAnswer()) }), [4]);
+  equal(await draw(null), [4]);
+}));
+
+test("what a model has reasoned is folded, unless there is nothing else", () => inPlace((place) => {
+  const conversation = conversationOf("reasoned");
+  const isOpen = (fields) => {
+    const message = { id: 1, parent: null, role: "assistant", reasoning_content: "hm", ...fields };
+    render(html`<${Message} message=${message} conversation=${conversation} siblings=${[]} />`, place);
+    return place.querySelector("[data-test=reasoning]").open;
+  };
+  equal(isOpen({ content: "It is four." }), false);
+  equal(isOpen({ content: null }), true);
+  equal(isOpen({ content: null, tool_calls: [{ function: { name: "add", arguments: "{}" } }] }), false);
+}));

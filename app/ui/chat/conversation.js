@@ -53,6 +53,7 @@ function createConversation(id, state) {
     head: null, // the last message of the branch that is shown
     pending: [], // messages that were sent and are not read back yet
     live: null, // while an answer streams in, see `exchange.js`
+    keys: {}, // of messages that were drawn before they were stored, see `coming.js`
     error: null,
     outgrown: null, // the request that did not fit into the context
     results: [], // of tool calls, given by hand in a request that failed

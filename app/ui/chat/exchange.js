@@ -9,6 +9,7 @@ import { api, createStore, isCancelled, pause, shell, t } from "/lib.js";
 import { addChunk, emptyAnswer } from "./answer.js";
 import { answers } from "./answering.js";
 import { chatOf, conversationPath, isPrivate, refreshStatus } from "./chats.js";
+import { keysOfStored } from "./coming.js";
 import { requestBody } from "./request.js";
 
 /** The desktop app announces an answer that took longer. */
@@ -104,7 +105,7 @@ export function createExchange(id, { store, typeAhead, load, giveBack }) {
     running = null;
     answers(id, false);
     const wasStopped = store.get().live.isStopping;
-    store.set({ live: null, pending: [], error: failure });
+    store.set({ keys: keysOfStored(store.get()), live: null, pending: [], error: failure });
     typeAhead.write(store.get().draft); // The user may have typed meanwhile.
     refreshStatus();
     return { failure, wasStopped };

@@ -1,6 +1,6 @@
 // One message and its actions.
 
-import { classes, html, pure, t, useState, useStore } from "/lib.js";
+import { classes, createStore, html, pure, t, useState, useStore } from "/lib.js";
 import { copy, Icon, IconButton, Menu, useInPlace } from "/parts.js";
 import { useBusy } from "./busy.js";
 import { changes, changeText } from "./changes.js";
@@ -21,7 +21,8 @@ const WHY_FULL = {
 };
 
 /** `siblings`: the variants of the message; `reused`: the tokens that its branch shares with them; `away`: its tokens
-    that the model does not see now. */
+    that the model does not see now. `isPending`: it was sent and is not read back yet; `live`: of an answer that
+    streams in. Such a one becomes a stored one in its place. */
 export const Message = pure((props) => {
   const { role } = props.message;
   if (role === "user") return html`<${UserMessage} ...${props} />`;
@@ -30,7 +31,7 @@ export const Message = pure((props) => {
 });
 
 function UserMessage(props) {
-  const { message, conversation, isLast } = props;
+  const { message, conversation, isLast, isPending } = props;
   const [editing, setEditing] = useState(false);
   const frame = useInPlace(editing, ".edit-message");
   const text = textOf(message);
@@ -55,7 +56,8 @@ function UserMessage(props) {
       <h2 class="hidden-text">${t("message.you")}</h2>
       <${SentDocuments} message=${message} />
       <div class="said">
-        <${Tools} ...${props} text=${text} editLabel=${t("message.edit")} edit=${() => setEditing(true)} />
+        ${!isPending && html`
+          <${Tools} ...${props} text=${text} editLabel=${t("message.edit")} edit=${() => setEditing(true)} />`}
         <${Pinned} message=${message} />
         <${Away} tokens=${props.away} />
         ${text && html`<${UserText} text=${text} />`}
@@ -99,7 +101,7 @@ function Unanswered({ message, conversation }) {
 }
 
 function Answer(props) {
-  const { message, conversation, isLast } = props;
+  const { message, conversation, isLast, live } = props;
   const [draft, setDraft] = useState(null); // the text that the field begins with
   const editing = draft !== null;
   const frame = useInPlace(editing, ".edit-message");
@@ -122,49 +124,77 @@ function Answer(props) {
         <p class="note">${t("message.edit-answer.long")}</p>
       </article>`;
   }
+  return html`
+    <article
+      class=${classes("message assistant", live && "live", isLast && "last")}
+      ref=${frame}
+      data-test=${live ? "live" : "answer"}
+    >
+      <h2 class="hidden-text">${t("message.hob")}</h2>
+      <${AnswerBody} message=${message} live=${live} />
+      ${!live && html`<${AnswerEnd} ...${props} text=${text} edit=${() => setDraft(text)} />`}
+    </article>`;
+}
+
+const NO_ANSWER = createStore(null);
+
+/** The answer so far, and then what is stored of it. */
+function AnswerBody({ message, live }) {
+  const soFar = useStore(live?.answer ?? NO_ANSWER);
+  const { hasBegun, text, reasoning, calls, progress } = live ? soFar : {
+    hasBegun: true,
+    text: textOf(message),
+    reasoning: message.reasoning_content,
+    calls: message.tool_calls ?? [],
+  };
+  return html`
+    ${(hasBegun || text || reasoning) && html`
+      <${AnswerParts} text=${text} reasoning=${reasoning} calls=${calls} isOver=${!live} />`}
+    ${live && (hasBegun
+      ? html`
+        <span class="cursor" aria-hidden="true"></span>
+        ${live.isStopping && html`<p class="note" data-test="stopping">${t("reading.stopping")}</p>`}`
+      : html`<${Reading} progress=${progress} isStopping=${live.isStopping} />`)}`;
+}
+
+/** What stands below the text of an answer that is over. */
+function AnswerEnd(props) {
+  const { message, conversation, isLast, text, edit } = props;
   const hasCalls = message.tool_calls?.length > 0;
   return html`
-    <article class=${classes("message assistant", isLast && "last")} ref=${frame} data-test="answer">
-      <h2 class="hidden-text">${t("message.hob")}</h2>
-      <${AnswerParts}
+    ${isLast && hasCalls && html`<${ToolResults} message=${message} conversation=${conversation} />`}
+    <div class="row under">
+      <${Pinned} message=${message} />
+      <${Away} tokens=${props.away} />
+      <${Siblings} ...${props} />
+      <${EndNotes} message=${message} />
+      <${SaidBy} model=${message.finish?.model} />
+      ${isLast && message.finish?.hob?.context_full && html`
+        <button
+          type="button"
+          class="link-button"
+          title=${t("newest.go-on.long")}
+          onClick=${() => conversation.againNewest(message)}
+          data-test="go-on"
+        >
+          ${t("newest.go-on")}
+        </button>`}
+      ${isLast && canGoOn(message) && html`<${GoOn} ...${props} />`}
+      ${message.finish?.hob && html`
+        <${Numbers}
+          finish=${message.finish}
+          answerCold=${message.parent && (() => conversation.again(message, true))}
+          conversation=${conversation}
+        />`}
+      <${Tools}
+        message=${message}
+        conversation=${conversation}
         text=${text}
-        reasoning=${message.reasoning_content}
-        calls=${message.tool_calls}
-        isOver
+        editLabel=${t("message.edit-answer")}
+        edit=${edit}
+        again=${message.parent && (() => conversation.again(message, false))}
       />
-      ${isLast && hasCalls && html`<${ToolResults} message=${message} conversation=${conversation} />`}
-      <div class="row under">
-        <${Pinned} message=${message} />
-        <${Away} tokens=${props.away} />
-        <${Siblings} ...${props} />
-        <${EndNotes} message=${message} />
-        <${SaidBy} model=${message.finish?.model} />
-        ${isLast && message.finish?.hob?.context_full && html`
-          <button
-            type="button"
-            class="link-button"
-            title=${t("newest.go-on.long")}
-            onClick=${() => conversation.againNewest(message)}
-            data-test="go-on"
-          >
-            ${t("newest.go-on")}
-          </button>`}
-        ${isLast && canGoOn(message) && html`<${GoOn} ...${props} />`}
-        ${message.finish?.hob && html`
-          <${Numbers}
-            finish=${message.finish}
-            answerCold=${message.parent && (() => conversation.again(message, true))}
-            conversation=${conversation}
-          />`}
-        <${Tools}
-          ...${props}
-          text=${text}
-          editLabel=${t("message.edit-answer")}
-          edit=${() => setDraft(text)}
-          again=${message.parent && (() => conversation.again(message, false))}
-        />
-      </div>
-    </article>`;
+    </div>`;
 }
 
 /** An answer that was cut short, or one whose text the user has written. */
@@ -219,31 +249,6 @@ function Tools({ message, conversation, text, editLabel, edit, again }) {
     </span>`;
 }
 
-export function Live({ live: { isStopping, answer } }) {
-  const { hasBegun, text, reasoning, calls, progress } = useStore(answer);
-  return html`
-    <article class="message assistant live" data-test="live">
-      <h2 class="hidden-text">${t("message.hob")}</h2>
-      ${(hasBegun || text || reasoning) && html`
-        <${AnswerParts} text=${text} reasoning=${reasoning} calls=${calls} isReasoning=${!text && !calls.length} />`}
-      ${hasBegun
-        ? html`
-          <span class="cursor" aria-hidden="true"></span>
-          ${isStopping && html`<p class="note" data-test="stopping">${t("reading.stopping")}</p>`}`
-        : html`<${Reading} progress=${progress} isStopping=${isStopping} />`}
-    </article>`;
-}
-
-/** A message that was sent and is not read back yet. */
-export const Sent = ({ message }) =>
-  message.role === "user"
-    ? html`
-      <article class="message user" data-test="user">
-        <${SentDocuments} message=${message} />
-        ${textOf(message) && html`<div class="said"><${UserText} text=${textOf(message)} /></div>`}
-      </article>`
-    : html`<${OtherMessage} message=${message} siblings=${[]} />`;
-
 function SentDocuments({ message }) {
   const documents = message.hob?.documents ?? [];
   if (!documents.length) return null;
@@ -253,15 +258,15 @@ function SentDocuments({ message }) {
     </div>`;
 }
 
-/** `isReasoning`: nothing else has come so far, so that it is what there is to read. */
-function AnswerParts({ text, reasoning, calls, isOver, isReasoning }) {
+/** What the model reasons is folded, unless there is nothing else to read. */
+function AnswerParts({ text, reasoning, calls, isOver }) {
   return html`
     ${reasoning && html`
-      <${Fold} title=${t("message.reasoning")} isOpen=${isReasoning} test="reasoning">
+      <${Fold} title=${t("message.reasoning")} isOpen=${!text && !calls.length} test="reasoning">
         <div dir="auto">${reasoning}</div>
       <//>`}
     <${AnswerText} text=${text} isOver=${isOver} />
-    ${(calls ?? []).map((call) => html`
+    ${calls.map((call) => html`
       <${Fold} title=${t("message.call", call.function)} test="tool-call">
         <pre tabindex="0">${call.function.arguments}</pre>
       <//>`)}`;

@@ -24,7 +24,6 @@ import { Demo } from "./demo.js";
 import { findBar, finding } from "./finding.js";
 import { Header } from "./header.js";
 import { useHit } from "./hit.js";
-import { Live, Sent } from "./message.js";
 import { Stored } from "./stored.js";
 import { richText } from "./text.js";
 import { textOf } from "./tree.js";
@@ -107,7 +106,7 @@ function MakeRoom({ conversation, state, use, chat, isOpen, setOpen }) {
 }
 
 function Messages({ conversation, state, place }) {
-  const { messages, head, pending, live } = state;
+  const { messages, head, pending, live, keys } = state;
   const path = useMemo(() => visiblePath(state), [messages, head, pending, live?.began]);
   const busy = Boolean(live);
   const hit = useHit(conversation, state, path, place);
@@ -131,12 +130,11 @@ function Messages({ conversation, state, place }) {
             path=${path}
             instructions=${state.instructions}
             conversation=${conversation}
-            busy=${busy}
+            pending=${pending}
+            live=${live}
+            keys=${keys}
             hit=${hit}
           />
-          ${pending.map((message, index) => html`
-            <${Sent} key=${`sent-${index}`} message=${message} />`)}
-          ${live && html`<${Live} key=${live.began} live=${live} />`}
         </div>
         <${Announcer} path=${path} busy=${busy} isStopping=${live?.isStopping} />
       </div>

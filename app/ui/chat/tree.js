@@ -45,7 +45,7 @@ export function newestStart(path) {
   return start > countInstructions(path) ? path[start] : null;
 }
 
-const NO_SIBLINGS = [];
+export const NO_SIBLINGS = [];
 
 /**
  * Of each message of a path, by its id: its `siblings`, the messages with the same parent in the order they were made,

@@ -7,6 +7,7 @@ mod cleared;
 mod continuing;
 mod documents;
 mod editing;
+mod ended;
 mod fetching;
 mod files;
 mod film;
