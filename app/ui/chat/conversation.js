@@ -8,6 +8,7 @@ import { readDocument } from "../documents/api.js";
 import { createAttachments } from "./attachments.js";
 import { chatOf, conversationPath, isPrivate, newId, upsertChat } from "./chats.js";
 import { drafts, keepDraft } from "./drafts.js";
+import { createEdits } from "./edits.js";
 import { createExchange } from "./exchange.js";
 import { hobFields } from "./request.js";
 import { isPinned, pathTo, withKept } from "./tree.js";
@@ -267,6 +268,7 @@ function createConversation(id, state) {
     open,
     choose,
     attachments,
+    edits: createEdits(id),
     show,
     send,
     canSend,

@@ -3,15 +3,21 @@
 import { html, isComposing, isSending, t, useLayoutEffect, useRef } from "/lib.js";
 import { Button, fitToText, useFitToText } from "/parts.js";
 
-/** `name`: of the field; `save`: of its button. */
-export function Edit({ text, name, save, onSave, onCancel }) {
+/** `name`: of the field; `save`: of its button; `onWrite`: gets each text; `isBack`: the edit was left and is shown
+    again, so that it takes no focus. */
+export function Edit({ text, name, save, isBack, onWrite, onSave, onCancel }) {
   const field = useRef();
   useFitToText(field, []);
   // A layout effect: the next key must already go into the field.
   useLayoutEffect(() => {
+    if (isBack) return;
     field.current.focus();
     field.current.setSelectionRange(text.length, text.length);
   }, []);
+  const write = () => {
+    fitToText(field.current);
+    onWrite(field.current.value);
+  };
   const keep = (event) => {
     event.preventDefault();
     const edited = field.current.value.trim();
@@ -33,7 +39,7 @@ export function Edit({ text, name, save, onSave, onCancel }) {
         ref=${field}
         aria-label=${name}
         defaultValue=${text}
-        onInput=${() => fitToText(field.current)}
+        onInput=${write}
         onKeyDown=${handleKey}
       ></textarea>
       <div class="row">

@@ -30,24 +30,47 @@ export const Message = pure((props) => {
   return html`<${OtherMessage} ...${props} />`;
 });
 
+/** A hook: the edit of a message, with the text that its field begins with or null. One that was left is there again,
+    and `isBack`. */
+function useEdit({ edits }, { id }) {
+  const [edit, setEdit] = useState(() => {
+    const text = (id && edits.read(id)) || null;
+    return { text, isBack: text !== null };
+  });
+  return {
+    ...edit,
+    isOpen: edit.text !== null,
+    open: (text) => setEdit({ text, isBack: false }),
+    close: () => setEdit({ text: null, isBack: false }),
+    write: (text) => edits.write(id, text),
+    forget: () => edits.write(id, ""),
+  };
+}
+
 function UserMessage(props) {
   const { message, conversation, isLast, isPending } = props;
-  const [editing, setEditing] = useState(false);
-  const frame = useInPlace(editing, ".edit-message");
+  const edit = useEdit(conversation, message);
+  const frame = useInPlace(edit.isOpen, ".edit-message");
   const text = textOf(message);
-  if (editing) {
+  if (edit.isOpen) {
+    const close = () => {
+      edit.forget();
+      edit.close();
+    };
     const save = (edited) => {
-      setEditing(false);
+      close();
       conversation.edit(message, edited);
     };
     return html`
       <article class="message user" ref=${frame}>
         <${Edit}
-          text=${text}
+          text=${edit.text}
           name=${t("message.edit")}
           save=${t("message.resend")}
+          isBack=${edit.isBack}
+          onWrite=${edit.write}
           onSave=${save}
-          onCancel=${() => setEditing(false)}
+          onCancel=${close}
         />
       </article>`;
   }
@@ -57,7 +80,7 @@ function UserMessage(props) {
       <${SentDocuments} message=${message} />
       <div class="said">
         ${!isPending && html`
-          <${Tools} ...${props} text=${text} editLabel=${t("message.edit")} edit=${() => setEditing(true)} />`}
+          <${Tools} ...${props} text=${text} editLabel=${t("message.edit")} edit=${() => edit.open(text)} />`}
         <${Pinned} message=${message} />
         <${Away} tokens=${props.away} />
         ${text && html`<${UserText} text=${text} />`}
@@ -102,24 +125,30 @@ function Unanswered({ message, conversation }) {
 
 function Answer(props) {
   const { message, conversation, isLast, live } = props;
-  const [draft, setDraft] = useState(null); // the text that the field begins with
-  const editing = draft !== null;
-  const frame = useInPlace(editing, ".edit-message");
+  const edit = useEdit(conversation, message);
+  const frame = useInPlace(edit.isOpen, ".edit-message");
   const text = textOf(message);
-  if (editing) {
+  if (edit.isOpen) {
     const save = async (edited) => {
-      setDraft(null);
+      edit.close();
       // One that could not be saved goes back to its field.
-      if (edited !== text && !(await changeText(conversation, message, edited))) setDraft(edited);
+      if (edited === text || (await changeText(conversation, message, edited))) edit.forget();
+      else edit.open(edited);
+    };
+    const cancel = () => {
+      edit.forget();
+      edit.close();
     };
     return html`
       <article class="message assistant" ref=${frame}>
         <${Edit}
-          text=${draft}
+          text=${edit.text}
           name=${t("message.edit-answer")}
           save=${t("save")}
+          isBack=${edit.isBack}
+          onWrite=${edit.write}
           onSave=${save}
-          onCancel=${() => setDraft(null)}
+          onCancel=${cancel}
         />
         <p class="note">${t("message.edit-answer.long")}</p>
       </article>`;
@@ -132,7 +161,7 @@ function Answer(props) {
     >
       <h2 class="hidden-text">${t("message.hob")}</h2>
       <${AnswerBody} message=${message} live=${live} />
-      ${!live && html`<${AnswerEnd} ...${props} text=${text} edit=${() => setDraft(text)} />`}
+      ${!live && html`<${AnswerEnd} ...${props} text=${text} edit=${() => edit.open(text)} />`}
     </article>`;
 }
 

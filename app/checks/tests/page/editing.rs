@@ -48,6 +48,37 @@ fn an_edited_answer_that_cannot_be_saved_goes_back_to_its_field() {
 }
 
 #[test]
+fn an_edit_that_was_left_is_there_again_until_it_is_given_up() {
+    let hobd = Hobd::with_chats(&["apples", "pears"]);
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: apples");
+    for (message, name, words) in
+        [("@user", "Edit", "another question"), ("@answer", "Edit the answer", "another answer")]
+    {
+        page.tool(message, name);
+        page.fill(".edit textarea", words);
+        page.open_chat("Say this: pears");
+        assert_eq!(page.count(".edit textarea"), 0);
+
+        // The field of the edit leaves the focus to the composer.
+        let is_back = format!("one('.edit textarea')?.value === '{words}'");
+        page.click("@chat [href='#/chat/apples']");
+        page.until("it is there again", &is_back);
+        page.until("its chat is open", "document.activeElement === one('@composer')");
+        page.script("window.isOld = true; location.reload()");
+        page.until("it is there after a reload", &format!("!window.isOld && {is_back}"));
+
+        page.focus(".edit textarea");
+        page.press("Escape");
+        page.shows(message);
+        page.open_chat("Say this: pears");
+        page.open_chat("Say this: apples");
+        page.answered(1);
+        assert_eq!(page.count(".edit textarea"), 0);
+    }
+}
+
+#[test]
 fn the_field_of_an_edit_is_as_high_as_its_text_and_its_ring_is_whole() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
