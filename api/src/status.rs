@@ -65,6 +65,8 @@ pub struct Status {
     pub prefixes: Vec<Prefix>,
     /// The conversations with a detached answer that runs.
     pub answering: Vec<ConversationId>,
+    /// How often a title, a pin, the trash, a branch or a message was changed since the start, besides by answers.
+    pub changes: u64,
     /// Requests that wait for a slot.
     pub queue: usize,
     pub memory_bytes: u64,

@@ -39,6 +39,13 @@ test("the list is read again when an answer has ended between two looks at the d
   equal(seen, [0, 0, 1, 1]);
 });
 
+test("the list is read again when a client has changed a chat between two looks at the daemon", async () => {
+  const after = (changes) => ({ pid: 1, started_at: 10, fingerprint: "a", changes });
+  const seen = [];
+  await answering([after(1), after(1), after(2), after(2)], ({ lists }) => seen.push(lists));
+  equal(seen, [0, 0, 1, 1]);
+});
+
 test("a status that was asked for earlier replaces no later one, and neither does its failure", async () => {
   const real = globalThis.fetch;
   const requests = [];

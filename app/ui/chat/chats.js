@@ -91,9 +91,11 @@ export async function refreshStatus() {
     unseen.forEach((id) => seenIds.add(id));
     const isGone = [...lastPlaces.keys()].some((id) => !places.has(id));
     lastPlaces = places;
-    // Another client may have started a chat or had an answer, or KV has gone that the status does not name any more.
+    // Another client may have started or changed a chat or had an answer, or KV has gone that the status does not name
+    // any more.
     const isAnswered = Boolean(before) && answersOf(before) !== answersOf(now);
-    if (wasAway || isOther || isAnswered || isGone || unseen.some((id) => !chatOf(id))) await loadChats();
+    const isChanged = Boolean(before) && before.changes !== now.changes;
+    if (wasAway || isOther || isAnswered || isChanged || isGone || unseen.some((id) => !chatOf(id))) await loadChats();
     const { all } = chats.get();
     const updated = all.map((chat) => withPlace(chat, places));
     if (updated.some((chat, index) => chat !== all[index])) chats.set({ all: updated });

@@ -190,6 +190,7 @@ pub async fn status(State(shared): State<Shared>) -> Result<Json<Status>, ApiErr
         profiles: list.into_iter().map(|it| profile(it, chat.reuse_guard())).collect(),
         prefixes: prefixes.into_iter().map(prefix).collect(),
         answering: chat.detached().conversations(),
+        changes: conversations.transcript.changes(),
         queue: status.waiting,
         memory_bytes: status.memory_bytes,
         memory_budget_bytes: status.memory_budget_bytes,

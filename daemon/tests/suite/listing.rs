@@ -39,6 +39,26 @@ fn conversations_are_listed_renamed_and_deleted() {
     world.until("no slot file is left", |world| slot_files(world).is_empty());
 }
 
+#[test]
+fn the_status_counts_changes_of_conversations_besides_answers() {
+    let world = World::new();
+    let changes = || world.get("/v1/status").json()["changes"].as_u64().unwrap();
+    world.chat(json!([user("Hello")]), json!({"conversation": "a"}));
+    assert_eq!(changes(), 0);
+
+    let patch = |path: &str, body: Value| world.call("PATCH", path).json(&body).send();
+    let delete = |path: &str| world.call("DELETE", path).send();
+    let message = |id: u64| format!("/v1/conversations/a/messages/{id}");
+    let renamed = patch("/v1/conversations/a", json!({"title": "Mine"}));
+    assert_eq!((renamed.status, changes()), (200, 1));
+    let edited = patch(&message(2), json!({"content": "Hi"}));
+    assert_eq!((edited.status, changes()), (200, 2));
+    assert_eq!((delete(&message(3)).status, changes()), (200, 3));
+    assert_eq!(patch(&message(99), json!({"content": "Hi"})).status, 404);
+    assert_eq!(changes(), 3);
+    assert_eq!((delete("/v1/conversations/a").status, changes()), (200, 4));
+}
+
 fn slot_files(world: &World) -> Vec<std::path::PathBuf> {
     files::with_extension(&world.directory.join("slots"), "bin")
 }

@@ -1,6 +1,7 @@
 //! The list of chats.
 
 use hob_checks::{Hobd, Page};
+use serde_json::json;
 
 #[test]
 fn renamed_and_pinned_chats_stay_so() {
@@ -155,6 +156,24 @@ fn a_menu_closes_when_its_window_is_left() {
     page.shows("[role=menu]");
     page.script("window.dispatchEvent(new Event('blur'))");
     page.hides("[role=menu]");
+}
+
+#[test]
+fn what_another_client_renames_edits_and_deletes_shows_without_an_answer() {
+    let hobd = Hobd::with_chats(&["apples", "pears"]);
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: apples");
+    page.answered(1);
+    page.shows("@model"); // The page has seen a status.
+
+    hobd.client.rename("pears", "Pyrus");
+    page.reads("@chat", "Pyrus");
+    let answer = hobd.client.get("/v1/conversations/apples")["messages"][1]["id"].clone();
+    let path = format!("/v1/conversations/apples/messages/{answer}");
+    hobd.client.patch(&path, &json!({"content": "another text"}));
+    page.reads("@answer", "another text");
+    hobd.client.patch("/v1/conversations/pears", &json!({"trashed": true}));
+    page.until("one is left", "all('@chat').length === 1");
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl Transcript {
         now: Timestamp,
     ) -> Pending<i64> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| edit(connection, &id, message, &text, now))
+        writer.write_change(move |connection| edit(connection, &id, message, &text, now))
     }
 
     /// Sets the pin of a message's label.
@@ -77,7 +77,7 @@ impl Transcript {
         pinned: bool,
     ) -> Pending<()> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| pin(connection, &id, message, pinned))
+        writer.write_change(move |connection| pin(connection, &id, message, pinned))
     }
 
     /// Deletes a message and all that follow it; they can be restored until they are purged.
@@ -88,12 +88,12 @@ impl Transcript {
         now: Timestamp,
     ) -> Pending<Moved> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| delete(connection, &id, message, now))
+        writer.write_change(move |connection| delete(connection, &id, message, now))
     }
 
     pub fn restore_message(&self, conversation: &ConversationId, message: i64) -> Pending<Moved> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| restore(connection, &id, message))
+        writer.write_change(move |connection| restore(connection, &id, message))
     }
 
     /// The messages that were deleted and can be restored.
@@ -111,8 +111,9 @@ impl Transcript {
     /// Copies the beginning of a conversation that is on disk.
     pub fn fork(&self, fork: Fork, now: Timestamp) -> Pending<ConversationId> {
         let private = self.private.clone();
-        self.writer
-            .write(move |connection| self::fork(connection, &fork, |id| private.has(id), now))
+        self.writer.write_change(move |connection| {
+            self::fork(connection, &fork, |id| private.has(id), now)
+        })
     }
 }
 

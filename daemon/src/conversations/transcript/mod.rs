@@ -218,7 +218,7 @@ impl Transcript {
     ) -> Pending<Vec<i64>> {
         let id = conversation.clone();
         let add = move |connection: &mut Connection| tree::add(connection, &id, &messages, now);
-        self.writer_of(conversation).write(self.unless_deleted(add))
+        self.writer_of(conversation).write_change(self.unless_deleted(add))
     }
 
     /// Lets later prompts have the messages that `continuation` goes on with, behind the instructions and its
@@ -231,7 +231,7 @@ impl Transcript {
         let id = conversation.clone();
         let shorten =
             move |connection: &mut Connection| tree::shorten(connection, &id, &continuation);
-        self.writer_of(conversation).write(self.unless_deleted(shorten))
+        self.writer_of(conversation).write_change(self.unless_deleted(shorten))
     }
 
     /// The conversations in the trash or all others, the latest first.
@@ -258,7 +258,7 @@ impl Transcript {
         now: Timestamp,
     ) -> Pending<bool> {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
-        writer.write(move |connection| change::apply(connection, &id, &change, now))
+        writer.write_change(move |connection| change::apply(connection, &id, &change, now))
     }
 
     /// Saves a conversation from elsewhere under the id `wanted`, or under one like it.
@@ -269,7 +269,7 @@ impl Transcript {
         now: Timestamp,
     ) -> Pending<ImportedConversation> {
         let private = self.private.clone();
-        self.writer.write(move |connection| {
+        self.writer.write_change(move |connection| {
             import::import(connection, &wanted, &export, |id| private.has(id), now)
         })
     }
@@ -286,7 +286,7 @@ impl Transcript {
         let merge = move |connection: &mut Connection| {
             import::merge(connection, &conversation, &export, moves_head, now)
         };
-        self.writer.write(self.unless_deleted(merge))
+        self.writer.write_change(self.unless_deleted(merge))
     }
 
     /// The latest answers over all conversations.
@@ -300,7 +300,7 @@ impl Transcript {
         let (id, named) = (conversation.clone(), self.named_in_private(is_private));
         self.close_private(conversation);
         self.writer_for(is_private)
-            .write(move |connection| change::delete(connection, &id, &named.wait()?))
+            .write_change(move |connection| change::delete(connection, &id, &named.wait()?))
     }
 
     /// The trash, with the time at which each conversation was put there, the oldest first.
@@ -312,8 +312,9 @@ impl Transcript {
     pub fn delete_trashed(&self, conversation: &ConversationId, since: Timestamp) -> Pending<bool> {
         let is_private = self.is_private(conversation);
         let (id, named) = (conversation.clone(), self.named_in_private(is_private));
-        self.writer_for(is_private)
-            .write(move |connection| change::delete_trashed(connection, &id, since, &named.wait()?))
+        self.writer_for(is_private).write_change(move |connection| {
+            change::delete_trashed(connection, &id, since, &named.wait()?)
+        })
     }
 
     /// Whether no answer of the conversation grows.

@@ -118,6 +118,11 @@ impl Transcript {
         if is_private { &self.private.writer } else { &self.writer }
     }
 
+    /// How often what clients show of conversations was changed since the start, besides by answers.
+    pub fn changes(&self) -> u64 {
+        self.writer.changes() + self.private.writer.changes()
+    }
+
     /// Reads both databases; the private one answers first.
     pub(super) fn read_both<T: Send + 'static>(
         &self,

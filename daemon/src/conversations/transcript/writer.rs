@@ -7,7 +7,8 @@
 //!   that is made once there is room has the whole answer.
 
 use std::collections::VecDeque;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
 use hob_runtime::fault;
@@ -39,6 +40,7 @@ enum Kind {
 pub struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
+    changes: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -53,7 +55,7 @@ impl Writer {
             .name("transcript".into())
             .spawn(run)
             .expect("a thread can be started while the daemon starts");
-        Self { jobs: Some(jobs), thread: Some(thread) }
+        Self { jobs: Some(jobs), thread: Some(thread), changes: Arc::default() }
     }
 
     /// Queues a job that runs even if its caller is gone by then.
@@ -62,6 +64,24 @@ impl Writer {
         job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
     ) -> Pending<T> {
         self.queue(Kind::Write, job)
+    }
+
+    /// [`Self::write`] of what clients show of conversations, besides their answers. It is counted once it is on disk.
+    pub fn write_change<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Connection) -> Result<T, TranscriptError> + Send + 'static,
+    ) -> Pending<T> {
+        let changes = self.changes.clone();
+        self.write(move |connection| {
+            let done = job(connection)?;
+            changes.fetch_add(1, Ordering::Relaxed);
+            Ok(done)
+        })
+    }
+
+    /// How many writes of [`Self::write_change`] have succeeded.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// Queues a job that is skipped if its caller is gone by then.
