@@ -164,7 +164,7 @@ fn the_start_of_its_answer_may_be_written_otherwise_behind_a_message_that_is_kno
 }
 
 /// What needs its slot or its cells, and does.
-type Way<'a> = (&'a str, &'a dyn Fn(&Engine));
+type Displacement<'a> = (&'a str, &'a dyn Fn(&Engine));
 
 #[test]
 fn nothing_stays_of_it_where_it_gives_way() {
@@ -176,7 +176,7 @@ fn nothing_stays_of_it_where_it_gives_way() {
     let cells = |engine: &Engine| say(engine, "one", &"hello ".repeat(310));
     let deletion = |engine: &Engine| block_on(engine.forget(name("nobody"))).expect("it is gone");
     let unloading = |engine: &Engine| assert!(block_on(engine.unload()));
-    let ways: [Way<'_>; 4] = [
+    let ways: [Displacement<'_>; 4] = [
         ("slots", &slots),
         ("cells", &cells),
         ("a deletion", &deletion),
