@@ -198,6 +198,7 @@ test("the visible path ends where the answer that streams in begins", () => {
   const state = { messages, head: 3, pending: [], live: null };
   equal(idsOf(visiblePath(state)), [1, 2, 3]);
   equal(idsOf(visiblePath({ ...state, live: { after: 1 } })), [1]);
+  equal(visiblePath({ ...state, live: { after: undefined } }), []);
   equal(idsOf(visiblePath({ ...state, pending: [{ after: 2 }] })), [1, 2]);
 });
 
@@ -217,6 +218,8 @@ test("what was sent and the answer keep their keys once they are stored, where t
   equal(keysOfStored({ ...state, pending: [], live: { ...live, after: 2 } }), { 0: "before", 3: keys[1] });
   equal(keysOfStored({ ...state, head: 2 }), { 0: "before", 2: keys[0] });
   equal(keysOfStored({ ...state, head: 1 }), { 0: "before" });
+  // The first question of a chat, which is stored behind its instructions.
+  equal(keysOfStored({ ...state, live: { ...live, after: undefined } }), { 0: "before", 2: keys[0], 3: keys[1] });
 });
 
 test("the text of a message is a string or its parts", () => {

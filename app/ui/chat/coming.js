@@ -4,7 +4,7 @@
 // - Each has a key, under which its stored message is drawn, too: the same elements show it, so that what is selected,
 //   folded or wrapped there stays so.
 
-import { NO_SIBLINGS, pathTo } from "./tree.js";
+import { countInstructions, NO_SIBLINGS, pathTo } from "./tree.js";
 
 /** In place of a message: the answer so far is in its store. */
 const GROWING = { role: "assistant" };
@@ -27,7 +27,9 @@ export function comingOf(pending, live) {
 
 /** The keys by the ids of the stored messages, of those before and of these. */
 export function keysOfStored({ messages, head, keys, pending, live }) {
-  const path = pathTo(messages, head).slice(pathTo(messages, live.after).length);
+  const whole = pathTo(messages, head);
+  // The daemon stores the instructions of a chat with its first message.
+  const path = whole.slice(pathTo(messages, live.after).length || countInstructions(whole));
   const roles = [...pending, GROWING].map(({ role }) => role);
   const added = keysOf(pending, live).map((key, index) => path[index]?.role === roles[index] && [path[index].id, key]);
   return { ...keys, ...Object.fromEntries(added.filter(Boolean)) };

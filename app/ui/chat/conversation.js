@@ -348,5 +348,6 @@ export function takeChoices(id, { store }) {
 
 /** The stored messages of the branch that is shown, oldest first. */
 export function visiblePath({ messages, head, pending, live }) {
-  return pathTo(messages, live?.after ?? pending[0]?.after ?? head);
+  // The first answer of a chat comes after no message, also once it is read back.
+  return pathTo(messages, live ? live.after : (pending[0]?.after ?? head));
 }
