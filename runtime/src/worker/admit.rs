@@ -163,7 +163,7 @@ impl Worker<'_> {
         if overwrites && self.slots[index].will_need_record() {
             self.save(index);
         }
-        let leftover = match (had_slot, self.slots[index].is_speculative()) {
+        let leftover = match (had_slot, self.slots[index].save.is_speculative()) {
             (true, false) => Leftover::Conversation,
             (true, true) => Leftover::Speculation,
             (false, _) => Leftover::Others,
@@ -194,8 +194,8 @@ impl Worker<'_> {
                 running.report.moved_ahead = std::mem::take(&mut slot.moved_ahead);
             }
         }
-        slot.keep_as(&running.request.keep, had_slot);
-        slot.set_in_memory(in_memory);
+        slot.save.keep_as(&running.request.keep, had_slot);
+        slot.save.set_in_memory(in_memory);
         slot.uses.begin_turn(hot);
         slot.turn = Some(running);
         if self.slots[index].cells.len() > self.budget(index) {
@@ -303,7 +303,7 @@ impl Worker<'_> {
             // It continues at its end, or where the rest of its cells is held.
             if own < before || own > limit {
                 let within = own.min(limit);
-                let held = self.slots[index].held.as_ref().map(|held| held.position);
+                let held = self.slots[index].save.held.as_ref().map(|held| held.position);
                 let from = held.filter(|&position| position <= within).unwrap_or(0);
                 self.log_unused(index, leftover, from);
                 if !self.rewind_to_held(index, within) {
@@ -383,6 +383,6 @@ impl Worker<'_> {
             Some(self.core.tiers.summary(conversation)?.in_memory)
         };
         let asked = turn.request.keep.in_memory.or_else(recorded);
-        asked.unwrap_or(self.slots[index].in_memory)
+        asked.unwrap_or(self.slots[index].save.in_memory)
     }
 }

@@ -110,9 +110,9 @@ impl Worker<'_> {
         let others = self.slots.iter().enumerate().filter(|(at, _)| *at != index);
         let shared =
             others.map(|(_, other)| self.slots[index].cells.shared_end(&other.cells)).max();
-        let Slot { uses, timeline, cells, keep, .. } = &mut self.slots[index];
+        let Slot { uses, timeline, cells, save, .. } = &mut self.slots[index];
         let frees_shared = frees == Frees::Budget;
-        uses.facts(timeline, cells, &keep.segments, shared.unwrap_or(0), frees_shared)
+        uses.facts(timeline, cells, &save.keep.segments, shared.unwrap_or(0), frees_shared)
     }
 
     /// Takes the block's cells, once its bytes are in the tiers. Returns whether it did.
@@ -138,10 +138,10 @@ impl Worker<'_> {
         if self.core.tiers.refer(owner, block) {
             return true;
         }
-        if slot.in_memory || slot.conversation().is_none() || !self.core.tiers.has_disk() {
+        if slot.save.in_memory || slot.conversation().is_none() || !self.core.tiers.has_disk() {
             return self.hold_block(index, block);
         }
-        if slot.is_speculative() {
+        if slot.save.is_speculative() {
             return false; // It must not be saved.
         }
         // What leaves is not lost: the turn waits for a disk that is too slow.

@@ -92,7 +92,7 @@ impl Worker<'_> {
         let slot = &self.slots[index];
         slot.is_savable()
             && !slot.will_need_record()
-            && !slot.is_speculative()
+            && !slot.save.is_speculative()
             && slot.tail.is_empty()
             && self.cells_beside_turns(index) >= MIN_IDLE_CELLS
     }

@@ -74,7 +74,7 @@ impl Worker<'_> {
             blocks: slot.timeline.blocks().to_vec(),
             away: slot.cells.away(slot.timeline.len()),
             origins: slot.origins.clone(),
-            segments: slot.keep.segments.clone(),
+            segments: slot.save.keep.segments.clone(),
         };
         let slots = self.slots.iter().enumerate().map(read).collect();
         let left = self.core.change_log.evictions();
@@ -153,9 +153,7 @@ impl Worker<'_> {
     /// A saved snapshot covers all tokens before it; those after it are in no tier.
     fn tier_of_snapshot(&self, slot: &Slot, from: usize) -> Tier {
         let end = slot.timeline.len();
-        // After a restore the record's later snapshots reach beyond the timeline.
-        let mut latest_first = slot.snapshots.iter().rev();
-        let last = latest_first.find(|snapshot| snapshot.position as usize <= end);
+        let last = slot.save.last_snapshot_within(end);
         let last = last.map(|last| (last.id, last.position as usize));
         let rest = (BlockId::snapshot(slot.timeline.id_at(end)), end);
         self.tier_of(last.into_iter().chain([rest]), from)

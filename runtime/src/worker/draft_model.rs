@@ -208,8 +208,8 @@ impl Worker<'_> {
             let known = || self.core.tiers.summary(conversation).map(|known| known.class);
             Owner {
                 conversation: conversation.clone(),
-                class: slot.keep.class.or_else(known).unwrap_or(slot.keep.default_class),
-                in_memory: slot.in_memory,
+                class: slot.save.keep.class.or_else(known).unwrap_or(slot.save.keep.default_class),
+                in_memory: slot.save.in_memory,
             }
         });
         Followed { slot: index, timeline: slot.timeline.tokens(), owner }

@@ -22,7 +22,7 @@
 //! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV
 //! - `mark`: goes back to a running state as it was before a micro-batch
 //! - `step`: one micro-batch and its tokens; `choose`: the choice of one
-//! - `save`: exports KV behind the answer
+//! - `save`: exports KV behind the answer; `save_state`: what of a slot is saved
 //! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
 //! - `budget`: the cells that a conversation may have
@@ -69,6 +69,7 @@ mod restore;
 mod room;
 mod running;
 mod save;
+mod save_state;
 mod slot;
 mod status;
 mod step;

@@ -131,7 +131,7 @@ impl Worker<'_> {
             && recovers
             && !slot.view.is_whole()
         {
-            self.core.tiers.learn_words(slot.labelled(owner.id(), &slot.keep.segments));
+            self.core.tiers.learn_words(slot.labelled(owner.id(), &slot.save.keep.segments));
         }
     }
 

@@ -8,13 +8,12 @@
 
 use std::time::Instant;
 
-use hob_slots::branches::MAX_SNAPSHOTS;
 use hob_slots::format::{Object, ObjectKind, SnapshotRef};
 use hob_slots::{BlockId, Payload};
 use tracing::warn;
 
 use super::Worker;
-use super::slot::Held;
+use super::save_state::Held;
 use crate::backend::StateError;
 use crate::position::narrow;
 use crate::splice;
@@ -47,13 +46,13 @@ impl Worker<'_> {
         export: impl FnOnce(&mut Self) -> Result<Vec<u8>, StateError>,
     ) {
         let slot = &self.slots[index];
-        let is_held = slot.held.as_ref().is_some_and(|held| held.position == position);
-        if position == 0 || is_held || !slot.is_savable() || slot.is_speculative() {
+        let is_held = slot.save.held.as_ref().is_some_and(|held| held.position == position);
+        if position == 0 || is_held || !slot.is_savable() || slot.save.is_speculative() {
             return;
         }
         let began = Instant::now();
         match export(self) {
-            Ok(rest) => self.slots[index].held = Some(Held { position, rest: rest.into() }),
+            Ok(rest) => self.slots[index].save.held = Some(Held { position, rest: rest.into() }),
             Err(error) => warn!(%error, position, "\"regenerate\" will compute more"),
         }
         self.count_keeping(began);
@@ -61,7 +60,7 @@ impl Worker<'_> {
 
     /// Continues from what is held within the first `len` tokens. Returns whether it could.
     pub(super) fn rewind_to_held(&mut self, index: usize, len: usize) -> bool {
-        let held = self.slots[index].held.as_ref().filter(|held| held.position <= len);
+        let held = self.slots[index].save.held.as_ref().filter(|held| held.position <= len);
         let Some((rest, position)) = held.map(|held| (held.rest.clone(), held.position)) else {
             return false;
         };
@@ -69,12 +68,12 @@ impl Worker<'_> {
     }
 
     pub(super) fn put_held(&mut self, index: usize) {
-        let Some(Held { position, rest }) = self.slots[index].held.take() else { return };
-        if !self.slots[index].is_savable() || self.slots[index].is_speculative() {
+        let Some(Held { position, rest }) = self.slots[index].save.held.take() else { return };
+        if !self.slots[index].is_savable() || self.slots[index].save.is_speculative() {
             return;
         }
         if self.put_snapshot(index, position, |_| Some(rest)) {
-            self.slots[index].snapshot_added();
+            self.slots[index].save.snapshot_added();
         }
     }
 
@@ -102,7 +101,7 @@ impl Worker<'_> {
         let has_blocks = self.backend.has_ranges();
         let slot = &mut self.slots[index];
         // A rest beside too few cells would be restored for nothing.
-        if has_blocks && slot.export_end.is_some_and(|end| end < position) {
+        if has_blocks && slot.save.export_end.is_some_and(|end| end < position) {
             return false;
         }
         let at = slot.timeline.id_at(position);
@@ -111,10 +110,10 @@ impl Worker<'_> {
         } else {
             (ObjectKind::Snapshot, BlockId::snapshot(at))
         };
-        slot.snapshots.retain(|snapshot| snapshot.position as usize != position);
-        if !self.core.tiers.has(&id, slot.in_memory) {
+        slot.save.snapshots.retain(|snapshot| snapshot.position as usize != position);
+        if !self.core.tiers.has(&id, slot.save.in_memory) {
             if self.core.tiers.is_full() {
-                let before = slot.snapshots.last().map_or(0, |last| last.position as usize);
+                let before = slot.save.snapshots.last().map_or(0, |last| last.position as usize);
                 self.core.counters.dropped_tokens += position.saturating_sub(before) as u64;
                 warn!(position, "the disk is too slow: a snapshot is not saved");
                 return false;
@@ -133,15 +132,12 @@ impl Worker<'_> {
                 // It covers all tokens before it, whatever blocks they are in.
                 let after = None;
                 let exported = Exported { conversation, id, after, object, usage };
-                self.core.tiers.put(exported, slot.in_memory);
+                self.core.tiers.put(exported, slot.save.in_memory);
             }
         }
         let bytes = self.core.tiers.file_bytes(&id);
-        let slot = &mut self.slots[index];
-        slot.snapshots.push(SnapshotRef { position: narrow(position), id, bytes });
-        slot.snapshots.sort_by_key(|snapshot| snapshot.position);
-        let surplus = slot.snapshots.len().saturating_sub(MAX_SNAPSHOTS);
-        slot.snapshots.drain(..surplus);
+        let snapshot = SnapshotRef { position: narrow(position), id, bytes };
+        self.slots[index].save.add_snapshot(snapshot);
         true
     }
 }

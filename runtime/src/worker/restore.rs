@@ -250,7 +250,7 @@ impl Worker<'_> {
             counts = TokenCounts::default();
         }
         if !self.is_plain() {
-            self.slots[index].snapshots = snapshots;
+            self.slots[index].save.snapshots = snapshots;
         }
         let turn = self.slots[index].turn.as_mut().expect("it restores");
         if miss.is_none()

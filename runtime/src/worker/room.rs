@@ -163,8 +163,10 @@ impl Worker<'_> {
         self.drop_headless(index);
         let slot = &mut self.slots[index];
         let mut turn = slot.turn.take().expect("the slot runs a turn");
-        slot.turn_preempted(&turn);
-        turn.request.keep.class = slot.keep.class; // It may have been set during the turn.
+        if !turn.is_resuming() {
+            slot.save.turn_preempted();
+        }
+        turn.request.keep.class = slot.save.keep.class; // It may have been set during the turn.
         if let Phase::Decoding(sampled) = &turn.phase {
             turn.request.prompt = [slot.timeline.tokens(), sampled].concat();
         }

@@ -73,7 +73,7 @@ impl Worker<'_> {
                 let (from, len) = (block.range.start, self.slots[index].timeline.len());
                 warn!(from, "the disk is too slow: tokens are not saved");
                 self.core.counters.dropped_tokens += (len - from) as u64;
-                self.slots[index].export_end = Some(from);
+                self.slots[index].save.export_end = Some(from);
             } else {
                 self.export_block(index, &block);
             }
@@ -154,25 +154,25 @@ impl Worker<'_> {
     /// is idle.
     fn next_block(&mut self, index: usize) -> Option<Block> {
         let slot = &mut self.slots[index];
-        if slot.is_speculative() {
+        if slot.save.is_speculative() {
             return None;
         }
         let is_idle = slot.turn.is_none() && slot.tail.is_empty();
         let blocks = if is_idle { slot.timeline.blocks() } else { slot.timeline.whole_blocks() };
-        let first = blocks.partition_point(|block| block.range.end <= slot.exported);
+        let first = blocks.partition_point(|block| block.range.end <= slot.save.exported);
         let headless = slot.turn.as_ref().and_then(Running::headless_from);
         let unnamed = headless.unwrap_or(usize::MAX); // Its blocks get other names.
-        let end = slot.export_end.unwrap_or(usize::MAX).min(unnamed);
+        let end = slot.save.export_end.unwrap_or(usize::MAX).min(unnamed);
         for block in blocks[first..].iter().take_while(|block| block.range.end <= end) {
             // What is away is in the tiers, since before its cells left: in memory alone, if it could not go to the
             // disk then.
             let tiers = &self.core.tiers;
             let is_at_hand =
                 || slot.cells.has(&block.range) || tiers.in_memory(&block.id).is_some();
-            if !tiers.has(&block.id, slot.in_memory) && is_at_hand() {
+            if !tiers.has(&block.id, slot.save.in_memory) && is_at_hand() {
                 return Some(block.clone());
             }
-            slot.exported = block.range.end;
+            slot.save.exported = block.range.end;
         }
         None
     }
@@ -185,11 +185,11 @@ impl Worker<'_> {
         if let Some(conversation) = slot.conversation() {
             let (id, after) = (block.id, block.before());
             let exported = Exported { conversation, id, after, object, usage };
-            self.core.tiers.put(exported, slot.in_memory);
+            self.core.tiers.put(exported, slot.save.in_memory);
         }
         // One that leaves its cells out of turn says nothing of the blocks before it.
-        if block.range.start <= slot.exported {
-            slot.exported = slot.exported.max(block.range.end);
+        if block.range.start <= slot.save.exported {
+            slot.save.exported = slot.save.exported.max(block.range.end);
         }
         true
     }
@@ -220,7 +220,7 @@ impl Worker<'_> {
             Ok(state) => Some(Payload::from(state)),
             Err(error) => {
                 warn!(%error, "block not exported");
-                self.slots[index].export_end = Some(block.range.start);
+                self.slots[index].save.export_end = Some(block.range.start);
                 None
             }
         }
@@ -228,7 +228,7 @@ impl Worker<'_> {
 
     /// Puts what is held into the tiers, and saves the slot: its conversation leaves it.
     pub(super) fn save_all(&mut self, index: usize) {
-        if self.slots[index].held.is_some() {
+        if self.slots[index].save.held.is_some() {
             self.await_room(Instant::now() + MAX_WAIT);
             self.put_held(index);
         }
@@ -237,7 +237,7 @@ impl Worker<'_> {
 
     /// [`Self::save_all`], waiting for the disk as long as it takes.
     pub(super) fn save_all_and_flush(&mut self, index: usize) {
-        if self.slots[index].held.is_some() {
+        if self.slots[index].save.held.is_some() {
             self.flush_if_full();
             self.put_held(index);
         }
@@ -250,9 +250,9 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let Some(conversation) = slot.conversation().cloned() else { return };
         let known = self.core.tiers.summary(&conversation);
-        let len = slot.resident_end(slot.export_end.unwrap_or(slot.timeline.len()));
+        let len = slot.resident_end(slot.save.export_end.unwrap_or(slot.timeline.len()));
         if len == 0 {
-            return slot.record_written(); // Nothing could be exported: there is nothing to record.
+            return slot.save.record_written(); // Nothing could be exported: there is nothing to record.
         }
         let blocks =
             slot.timeline.blocks().iter().filter(|block| has_blocks && block.range.end <= len);
@@ -264,31 +264,31 @@ impl Worker<'_> {
         // That of a record which is not on disk yet may be a default where the slot file has another.
         let asked = known.as_ref().filter(|it| it.unread.is_none_or(|it| !it.is_default_class));
         let known_class = asked.map(|known| known.class);
-        let class = slot.keep.class.or(known_class);
+        let class = slot.save.keep.class.or(known_class);
         let record = SlotRecord {
             conversation,
             adapters: slot.adapters.set().clone(),
-            class: class.unwrap_or(slot.keep.default_class),
+            class: class.unwrap_or(slot.save.keep.default_class),
             created_at: known.as_ref().map_or(now, |known| known.created_at),
             used_at: now,
-            turns: known.as_ref().map_or(0, |known| known.turns).saturating_add(slot.turns),
+            turns: known.as_ref().map_or(0, |known| known.turns).saturating_add(slot.save.turns),
             tokens: slot.timeline.tokens()[..len].to_vec(),
             blocks: blocks.collect(),
-            snapshots: slot.snapshots_within(len),
-            segments: segments(&slot.keep.segments, narrow(len)),
+            snapshots: slot.save.snapshots_within(len),
+            segments: segments(&slot.save.keep.segments, narrow(len)),
             branches: Vec::new(), // The tiers know them.
             lineage: slot.lineage(len),
         };
         let options =
-            RecordOptions { in_memory: slot.in_memory, is_default_class: class.is_none() };
+            RecordOptions { in_memory: slot.save.in_memory, is_default_class: class.is_none() };
         let Err(missing) = self.core.tiers.record(record, &slot.timeline, options) else {
-            slot.turns = 0; // The record counts them.
-            return slot.record_written();
+            slot.save.turns = 0; // The record counts them.
+            return slot.save.record_written();
         };
         let first = slot.timeline.blocks().iter().find(|block| missing.contains(&block.id));
         let lost = first.map(|block| block.range.start);
-        slot.snapshots.retain(|snapshot| !missing.contains(&snapshot.id));
-        slot.record_refused(lost);
+        slot.save.snapshots.retain(|snapshot| !missing.contains(&snapshot.id));
+        slot.save.record_refused(lost);
     }
 }
 

@@ -2,20 +2,20 @@
 //!
 //! - `timeline` is what the sequence's cells hold; of its tokens, those that are away have none, see
 //!   `cells`.
-//! - Tokens before `exported` are in the tiers too; `exported` is a block's end.
 
 use std::ops::Range;
 
 use hob_slots::evict::Run;
-use hob_slots::format::{SegmentRef, SnapshotRef};
+use hob_slots::format::SegmentRef;
 use hob_slots::{
-    BLOCK_TOKENS, Block, BlockId, ConversationId, Lineage, ModelHash, Payload, SlotId, Timeline,
-    Token, TtlClass, View, ViewRun, common_prefix,
+    BLOCK_TOKENS, Block, BlockId, ConversationId, Lineage, ModelHash, SlotId, Timeline, Token,
+    View, ViewRun, common_prefix,
 };
 
 use super::block_uses::BlockUses;
 use super::cell_numbers::CellNumbers;
 use super::running::{Owner, Phase, Restoring, Running};
+use super::save_state::SaveState;
 use crate::adapters::Adapters;
 use crate::backend::Sequence;
 use crate::draft::Lookup;
@@ -23,7 +23,7 @@ use crate::map::{Origin, Origins};
 use crate::position::narrow_range;
 use crate::status::SlotState;
 use crate::tiers::{AheadHandle, Labelled};
-use crate::turn::{AheadCounts, Moved, Purpose, Retention, TurnRequest, Way};
+use crate::turn::{AheadCounts, Moved, Purpose, TurnRequest, Way};
 
 pub(super) struct Slot {
     pub id: SlotId,
@@ -58,10 +58,7 @@ pub(super) struct Slot {
     pub held_blocks: Vec<BlockId>,
     /// Covers a beginning of `timeline`: as much as it had when a draft was last made.
     pub lookup: Lookup,
-    pub exported: usize,
-    /// Start of the first block that could not be exported: export stops here until a turn ends.
-    pub export_end: Option<usize>,
-    pub saved: Saved,
+    pub save: SaveState,
     /// Speculations made the tokens from here on hot, since the last answer.
     pub ahead_from: Option<usize>,
     /// Blocks that moved in speculations since the last answer, and are not again where they were then.
@@ -69,16 +66,6 @@ pub(super) struct Slot {
     /// A restore was cancelled or abandoned: the tiers may hold more of the conversation than the
     /// cells, although no record in memory says so.
     pub partly_restored: bool,
-    /// Snapshots of this timeline in the tiers, by position, ascending. Empty where memory is plain.
-    pub snapshots: Vec<SnapshotRef>,
-    /// From where "regenerate" continues.
-    pub held: Option<Held>,
-    /// Turns since the last record.
-    pub turns: u32,
-    /// As the last turn asked for it, with the class of an earlier one where it asked for none.
-    pub keep: Retention,
-    /// The KV of the owner must not reach the disk.
-    pub in_memory: bool,
     /// The last turn that ended here, as the eviction policy sees it.
     pub answered: Run,
     /// Tokens of the answer behind `timeline`; computed when no prompt waits. Valid until the timeline changes:
@@ -89,25 +76,6 @@ pub(super) struct Slot {
     pub rows_beside: usize,
     /// Rows of others until it is looked for in memory again: the tiers' index has a lock.
     pub unparked_until: usize,
-}
-
-/// What is not exported in blocks, as it was within the slot's timeline. It goes to the tiers only
-/// when the conversation leaves the slot.
-pub(super) struct Held {
-    pub position: usize,
-    pub rest: Payload,
-}
-
-/// Whether the conversation's record covers the slot's timeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Saved {
-    /// It does, and may cover more; or there is nothing to record.
-    Recorded,
-    /// The timeline has changed since. `retried`: a record failed because the store had lost blocks
-    /// that it names, and they were exported a second time.
-    Stale { retried: bool },
-    /// The cells hold a speculative prefill, which is neither exported nor recorded.
-    Speculative,
 }
 
 impl Slot {
@@ -130,17 +98,10 @@ impl Slot {
             views_before: Vec::new(),
             held_blocks: Vec::new(),
             lookup: Lookup::default(),
-            exported: 0,
-            export_end: None,
-            saved: Saved::Recorded,
+            save: SaveState::default(),
             ahead_from: None,
             moved_ahead: Vec::new(),
             partly_restored: false,
-            snapshots: Vec::new(),
-            held: None,
-            turns: 0,
-            keep: Retention::default(),
-            in_memory: false,
             answered: Run::default(),
             tail: Vec::new(),
             turn: None,
@@ -186,34 +147,14 @@ impl Slot {
     pub fn pinned_by(&mut self, owner: Owner) {
         self.owner = Some(owner);
         self.goes_on_behind = None;
-        self.saved = Saved::Recorded;
+        self.save.pinned();
         self.ahead_from = None;
         self.moved_ahead.clear();
         self.partly_restored = false;
-        self.exported = 0;
-        self.in_memory = false;
-        self.snapshots.clear();
-        self.held = None;
         self.answered = Run::default();
-        self.turns = 0;
         self.uses = BlockUses::default();
         self.reads_ahead = None;
         self.unparked_until = 0;
-    }
-
-    /// A turn asks for `keep`. A class that an earlier turn asked for may not be recorded yet: it
-    /// stays if the turn `continues` the same conversation here.
-    pub fn keep_as(&mut self, keep: &Retention, continues: bool) {
-        let before = self.keep.class.filter(|_| continues);
-        self.keep = Retention { class: keep.class.or(before), ..keep.clone() };
-    }
-
-    /// The next record has this class, also when nothing else has changed.
-    pub fn reclass(&mut self, class: TtlClass) {
-        self.keep.class = Some(class);
-        if self.saved == Saved::Recorded {
-            self.saved = Saved::Stale { retried: false };
-        }
     }
 
     /// Whether all tokens have cells, and each attended to all tokens before it: the cells are a function of the
@@ -245,20 +186,11 @@ impl Slot {
         Lineage { views: self.timeline.views_within(len), away: whole }
     }
 
-    /// Where the KV of the owner may go from here on. What was in memory alone is exported again
-    /// when it may go to disk.
-    pub fn set_in_memory(&mut self, in_memory: bool) {
-        if self.in_memory && !in_memory {
-            self.exported = 0;
-        }
-        self.in_memory = in_memory;
-    }
-
     /// Frees the slot, whose cells were dropped.
     pub fn unpinned(&mut self) {
         self.owner = None;
         self.goes_on_behind = None;
-        self.saved = Saved::Recorded;
+        self.save.unpinned();
         self.tail.clear();
         self.reads_ahead = None;
     }
@@ -269,11 +201,7 @@ impl Slot {
         let before = self.ahead_from.map_or(hot, |from| from.min(hot));
         let speculates = request.purpose == Purpose::Speculate;
         self.ahead_from = speculates.then_some(before);
-        if speculates && !request.is_stored {
-            self.saved = Saved::Speculative;
-        } else if self.is_speculative() {
-            self.saved = Saved::Recorded;
-        }
+        self.save.turn_begins(speculates && !request.is_stored);
         before
     }
 
@@ -293,51 +221,13 @@ impl Slot {
     /// what was only computed ahead.
     pub fn turn_ended(&mut self, turn: &Running) {
         self.partly_restored |= turn.is_restoring();
-        self.export_end = None;
-        if !self.is_speculative() && self.ahead_from.is_none() {
-            self.turns += u32::from(turn.started);
+        if !self.save.is_speculative() && self.ahead_from.is_none() {
+            self.save.turns += u32::from(turn.started);
         }
         let reused = turn.report.tokens.cached();
         let adds_little = turn.request.is_stored && self.timeline.len() < reused + BLOCK_TOKENS;
         let adds_nothing = turn.is_resuming() || turn.adds_nothing || adds_little;
-        self.saved = match self.saved {
-            Saved::Speculative => Saved::Speculative,
-            Saved::Recorded if adds_nothing => Saved::Recorded,
-            Saved::Recorded | Saved::Stale { .. } => Saved::Stale { retried: false },
-        };
-    }
-
-    /// The turn gives up its cells, and continues later.
-    pub fn turn_preempted(&mut self, turn: &Running) {
-        if !turn.is_resuming() {
-            self.saved = Saved::Stale { retried: false };
-        }
-    }
-
-    /// The next record names a snapshot that the last one does not.
-    pub fn snapshot_added(&mut self) {
-        if self.saved == Saved::Recorded {
-            self.saved = Saved::Stale { retried: false };
-        }
-    }
-
-    pub fn record_written(&mut self) {
-        self.saved = Saved::Recorded;
-    }
-
-    /// The tiers had lost objects that the record names, with another conversation that was
-    /// deleted; `lost`: where the first lost block starts. They are exported once more. If they are
-    /// lost again (a full disk and too little memory), the tokens before the lost block are recorded;
-    /// where a snapshot was lost, nothing is.
-    pub fn record_refused(&mut self, lost: Option<usize>) {
-        let retried = self.saved == Saved::Stale { retried: true };
-        if retried {
-            self.export_end = lost;
-        } else {
-            self.exported = lost.unwrap_or(self.exported);
-        }
-        let gives_up = retried && lost.is_none();
-        self.saved = if gives_up { Saved::Recorded } else { Saved::Stale { retried: true } };
+        self.save.turn_ended(adds_nothing);
     }
 
     pub fn state(&self) -> SlotState {
@@ -399,10 +289,6 @@ impl Slot {
         self.turn.as_ref().is_some_and(|turn| matches!(turn.phase, Phase::Decoding(_)))
     }
 
-    pub fn is_speculative(&self) -> bool {
-        self.saved == Saved::Speculative
-    }
-
     /// Whether a record is due now: the slot is idle and its answer is computed to the end.
     pub fn needs_record(&self) -> bool {
         self.will_need_record() && self.tail.is_empty()
@@ -410,7 +296,7 @@ impl Slot {
 
     /// Whether a record will be due once the tail is computed.
     pub fn will_need_record(&self) -> bool {
-        matches!(self.saved, Saved::Stale { .. }) && self.is_savable() && self.turn.is_none()
+        self.save.is_stale() && self.is_savable() && self.turn.is_none()
     }
 
     /// The conversation that is pinned here; `None` for an anonymous one.
@@ -450,22 +336,6 @@ impl Slot {
         self.cells.truncate(len);
         self.scattered_from.take_if(|from| *from >= len);
         self.uses.truncate(len);
-        let end = |block: &Block| block.range.end;
-        let whole = self.timeline.whole_blocks();
-        let exported = whole.partition_point(|block| block.range.end <= self.exported);
-        self.exported = exported.checked_sub(1).map_or(0, |last| end(&whole[last]));
-        self.export_end = None;
-        self.snapshots.retain(|snapshot| snapshot.position as usize <= len);
-        self.held.take_if(|held| held.position > len);
-        if len == 0 && matches!(self.saved, Saved::Stale { .. }) {
-            self.saved = Saved::Recorded; // There is nothing left to record.
-        }
-    }
-
-    /// Snapshots within the first `len` tokens. A turn that has not computed its whole prompt names
-    /// the record's snapshots beyond its last token too.
-    pub fn snapshots_within(&self, len: usize) -> Vec<SnapshotRef> {
-        let within = self.snapshots.iter().filter(|snapshot| snapshot.position as usize <= len);
-        within.copied().collect()
+        self.save.cut_back(len, self.timeline.whole_blocks());
     }
 }

@@ -36,7 +36,7 @@ impl Worker<'_> {
         let mut slots = self.slots.iter().take(self.core.options.slots);
         let slot = slots.find(|slot| slot.id == id);
         let slot = slot.filter(|slot| slot.state() == SlotState::Free && slot.owner.is_none());
-        let slot = slot.filter(|slot| !slot.in_memory);
+        let slot = slot.filter(|slot| !slot.save.in_memory);
         slot.map_or(Vec::new(), |slot| slot.timeline.tokens().to_vec())
     }
 }

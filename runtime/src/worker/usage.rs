@@ -48,14 +48,15 @@ impl Worker<'_> {
         let index = slot.0 as usize;
         let slot = &self.slots[index];
         // No answer may follow a speculation. A turn may be cancelled while it restores, and leaves no record then.
-        let may_record_none = slot.is_speculative() || slot.is_restoring() || !slot.is_savable();
+        let may_record_none =
+            slot.save.is_speculative() || slot.is_restoring() || !slot.is_savable();
         if may_record_none
             && !self.core.tiers.reclass(conversation, class)
-            && (slot.is_speculative() || slot.turn.is_none())
+            && (slot.save.is_speculative() || slot.turn.is_none())
         {
             return false;
         }
-        self.slots[index].reclass(class);
+        self.slots[index].save.reclass(class);
         true
     }
 
@@ -80,7 +81,7 @@ impl Worker<'_> {
                 Owner::Conversation(id) => hash(id),
                 Owner::Anonymous(_) => 0,
             },
-            turn: recorded.saturating_add(slot.turns).saturating_add(1),
+            turn: recorded.saturating_add(slot.save.turns).saturating_add(1),
             tokens: narrow(prompt),
             blocks: narrow(prompt.div_ceil(BLOCK_TOKENS)),
             ended: Ended::Unknown,
@@ -94,8 +95,7 @@ impl Worker<'_> {
         let mut snapshot = Vec::new();
         if !self.is_plain() {
             let end = slot.timeline.len();
-            let mut latest_first = slot.snapshots.iter().rev();
-            let last = latest_first.find(|snapshot| snapshot.position as usize <= end);
+            let last = slot.save.last_snapshot_within(end);
             let used = |last: &hob_slots::format::SnapshotRef| UsedObject {
                 id: last.id,
                 parent: None,
