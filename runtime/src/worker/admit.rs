@@ -191,7 +191,7 @@ impl Worker<'_> {
         if !running.started {
             running.report.ahead = slot.ahead_counts(before_speculation);
             if running.request.purpose != Purpose::Speculate {
-                running.report.moved_ahead = std::mem::take(&mut slot.moved_ahead);
+                running.report.moved_ahead = slot.speculation.take_moved();
             }
         }
         slot.save.keep_as(&running.request.keep, had_slot);

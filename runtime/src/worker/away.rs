@@ -223,7 +223,7 @@ impl Worker<'_> {
         let moved = Moved { at: slot.timeline.len(), range, way };
         turn.events.send(TurnEvent::Moved(moved.clone()));
         if turn.request.purpose == Purpose::Speculate {
-            slot.add_moved_ahead(moved);
+            slot.speculation.add_moved(moved);
         }
     }
 }

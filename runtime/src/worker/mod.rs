@@ -10,7 +10,8 @@
 //! - `slot`: a sequence; `running`: the turn that runs in it; `waiting`: one in the queue
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
 //! - `anonymous`: conversations without a name that have outgrown their cells
-//! - `background`: prewarms and speculative prefills, and how they yield
+//! - `background`: prewarms and speculative prefills, and how they yield; `speculation`: what these have done to a
+//!   slot
 //! - `restore`: fetches saved KV, and waits for it; `import`: puts it into cells
 //! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `plan`: the rows of the next micro-batch; `tile`: how many fill a tile of attention
@@ -71,6 +72,7 @@ mod running;
 mod save;
 mod save_state;
 mod slot;
+mod speculation;
 mod status;
 mod step;
 mod tile;

@@ -16,6 +16,7 @@ use super::block_uses::BlockUses;
 use super::cell_numbers::CellNumbers;
 use super::running::{Owner, Phase, Restoring, Running};
 use super::save_state::SaveState;
+use super::speculation::Speculation;
 use crate::adapters::Adapters;
 use crate::backend::Sequence;
 use crate::draft::Lookup;
@@ -23,7 +24,7 @@ use crate::map::{Origin, Origins};
 use crate::position::narrow_range;
 use crate::status::SlotState;
 use crate::tiers::{AheadHandle, Labelled};
-use crate::turn::{AheadCounts, Moved, Purpose, TurnRequest, Way};
+use crate::turn::{AheadCounts, Purpose, TurnRequest};
 
 pub(super) struct Slot {
     pub id: SlotId,
@@ -59,10 +60,7 @@ pub(super) struct Slot {
     /// Covers a beginning of `timeline`: as much as it had when a draft was last made.
     pub lookup: Lookup,
     pub save: SaveState,
-    /// Speculations made the tokens from here on hot, since the last answer.
-    pub ahead_from: Option<usize>,
-    /// Blocks that moved in speculations since the last answer, and are not again where they were then.
-    pub moved_ahead: Vec<Moved>,
+    pub speculation: Speculation,
     /// A restore was cancelled or abandoned: the tiers may hold more of the conversation than the
     /// cells, although no record in memory says so.
     pub partly_restored: bool,
@@ -99,8 +97,7 @@ impl Slot {
             held_blocks: Vec::new(),
             lookup: Lookup::default(),
             save: SaveState::default(),
-            ahead_from: None,
-            moved_ahead: Vec::new(),
+            speculation: Speculation::default(),
             partly_restored: false,
             answered: Run::default(),
             tail: Vec::new(),
@@ -148,8 +145,7 @@ impl Slot {
         self.owner = Some(owner);
         self.goes_on_behind = None;
         self.save.pinned();
-        self.ahead_from = None;
-        self.moved_ahead.clear();
+        self.speculation = Speculation::default();
         self.partly_restored = false;
         self.answered = Run::default();
         self.uses = BlockUses::default();
@@ -198,30 +194,16 @@ impl Slot {
     /// A turn begins with the first `hot` tokens in place. Returns how many of them were here
     /// before speculation.
     pub fn turn_begins(&mut self, request: &TurnRequest, hot: usize) -> usize {
-        let before = self.ahead_from.map_or(hot, |from| from.min(hot));
         let speculates = request.purpose == Purpose::Speculate;
-        self.ahead_from = speculates.then_some(before);
         self.save.turn_begins(speculates && !request.is_stored);
-        before
-    }
-
-    /// A block has moved in a speculation: the next answer reports it.
-    pub fn add_moved_ahead(&mut self, moved: Moved) {
-        let undoes = |before: &Moved| {
-            let is_out = |it: &Moved| it.way == Way::Out;
-            before.range == moved.range && is_out(before) != is_out(&moved)
-        };
-        match self.moved_ahead.iter().position(undoes) {
-            Some(before) => drop(self.moved_ahead.remove(before)),
-            None => self.moved_ahead.push(moved),
-        }
+        self.speculation.turn_begins(speculates, hot)
     }
 
     /// The record stays valid when the turn added nothing to the timeline, or less than a block of
     /// what was only computed ahead.
     pub fn turn_ended(&mut self, turn: &Running) {
         self.partly_restored |= turn.is_restoring();
-        if !self.save.is_speculative() && self.ahead_from.is_none() {
+        if !self.save.is_speculative() && !self.speculation.is_last() {
             self.save.turns += u32::from(turn.started);
         }
         let reused = turn.report.tokens.cached();
