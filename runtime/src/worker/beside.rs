@@ -67,8 +67,7 @@ impl Worker<'_> {
         let max_rows = if self.kv_on_devices { MAX_ROWS_ON_DEVICE } else { MAX_ROWS_BESIDE };
         for index in 0..self.core.options.slots {
             let slot = &self.slots[index];
-            let rows = slot.rows_beside.saturating_add(ahead);
-            if slot.turn.is_some() || slot.unparked_until > 0 || rows < max_rows {
+            if slot.turn.is_some() || !slot.beside.has_reached(max_rows, ahead) {
                 continue;
             }
             let Some(conversation) = slot.conversation().cloned() else { continue };
@@ -82,7 +81,7 @@ impl Worker<'_> {
                 self.core.counters.parked += 1;
                 self.park(&conversation, EvictionReason::Beside);
             } else {
-                self.slots[index].unparked_until = max_rows;
+                self.slots[index].beside.look_again_after(max_rows);
             }
         }
     }
@@ -114,8 +113,7 @@ impl Worker<'_> {
     /// `rows` were computed.
     pub(super) fn count_rows_beside(&mut self, rows: usize) {
         for slot in &mut self.slots {
-            slot.rows_beside = if slot.turn.is_some() { 0 } else { slot.rows_beside + rows };
-            slot.unparked_until = slot.unparked_until.saturating_sub(rows);
+            slot.beside.count(rows, slot.turn.is_some());
         }
     }
 }

@@ -15,7 +15,7 @@
 //! - `restore`: fetches saved KV, and waits for it; `import`: puts it into cells
 //! - `progress`, `progress_log`: reports of how far a prompt is
 //! - `plan`: the rows of the next micro-batch; `tile`: how many fill a tile of attention
-//! - `beside`: parks idle conversations that slow others
+//! - `beside`, `rows_beside`: parks idle conversations that slow others
 //! - `gather`: moves an answer's cells to where those were
 //! - `adapters`: whose adapters a micro-batch is computed with
 //! - `hot`: the timelines in the cells
@@ -68,6 +68,7 @@ mod recall;
 mod rest;
 mod restore;
 mod room;
+mod rows_beside;
 mod running;
 mod save;
 mod save_state;

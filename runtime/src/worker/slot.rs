@@ -14,6 +14,7 @@ use hob_slots::{
 
 use super::block_uses::BlockUses;
 use super::cell_numbers::CellNumbers;
+use super::rows_beside::RowsBeside;
 use super::running::{Owner, Phase, Restoring, Running};
 use super::save_state::SaveState;
 use super::speculation::Speculation;
@@ -70,10 +71,7 @@ pub(super) struct Slot {
     /// a turn that ends before it has computed anything leaves them, see [`Self::pending_tail`].
     pub tail: Vec<Token>,
     pub turn: Option<Running>,
-    /// Rows of others since its last turn, or since `beside` last left it in its cells.
-    pub rows_beside: usize,
-    /// Rows of others until it is looked for in memory again: the tiers' index has a lock.
-    pub unparked_until: usize,
+    pub beside: RowsBeside,
 }
 
 impl Slot {
@@ -102,8 +100,7 @@ impl Slot {
             answered: Run::default(),
             tail: Vec::new(),
             turn: None,
-            rows_beside: 0,
-            unparked_until: 0,
+            beside: RowsBeside::default(),
         }
     }
 
@@ -150,7 +147,7 @@ impl Slot {
         self.answered = Run::default();
         self.uses = BlockUses::default();
         self.reads_ahead = None;
-        self.unparked_until = 0;
+        self.beside.pinned();
     }
 
     /// Whether all tokens have cells, and each attended to all tokens before it: the cells are a function of the
