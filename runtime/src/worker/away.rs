@@ -7,13 +7,12 @@
 //! - A block that is away and that the tiers have lost is computed again at the conversation's next turn.
 //! - `recall` brings blocks back; `notes` says what of them stays where they do not come back.
 
-use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Instant;
 
+use hob_slots::Block;
 use hob_slots::away::{BlockFacts, Demand, Limits, Protection, candidates, leaving};
 use hob_slots::format::Object;
-use hob_slots::{Block, BlockId};
 use tracing::debug;
 
 use super::Worker;
@@ -178,7 +177,7 @@ impl Worker<'_> {
         }
         let slot = &mut self.slots[index];
         if is_held {
-            slot.held_blocks.push(block.id);
+            slot.away_blocks.hold(block.id);
         } else if let Some(turn) = &mut slot.turn {
             turn.lacks_memory = true;
         }
@@ -199,19 +198,16 @@ impl Worker<'_> {
 
     /// Releases the held blocks that are no longer part of the slot's timeline.
     pub(super) fn release_cut_off(&mut self, index: usize) {
-        let Slot { held_blocks, timeline, .. } = &mut self.slots[index];
-        if held_blocks.is_empty() {
-            return;
+        let Slot { away_blocks, timeline, .. } = &mut self.slots[index];
+        let released = away_blocks.remove_cut_off(timeline);
+        if !released.is_empty() {
+            self.core.tiers.release(released);
         }
-        let left: HashSet<BlockId> = timeline.blocks().iter().map(|block| block.id).collect();
-        let is_cut_off = |id: &BlockId| !left.contains(id);
-        let released: Vec<BlockId> = held_blocks.extract_if(.., |id| is_cut_off(id)).collect();
-        self.core.tiers.release(released);
     }
 
     /// Releases all blocks that the slot holds: its conversation leaves it.
     pub(super) fn release_blocks(&mut self, index: usize) {
-        let held = std::mem::take(&mut self.slots[index].held_blocks);
+        let held = self.slots[index].away_blocks.remove_all();
         if !held.is_empty() {
             self.core.tiers.release(held);
         }

@@ -27,7 +27,8 @@
 //! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
 //! - `budget`: the cells that a conversation may have
-//! - `away`, `block_uses`, `notes`: which of its blocks leave them, and what stays of these
+//! - `away`, `block_uses`, `notes`: which of its blocks leave them, and what stays of these; `away_blocks`: those in
+//!   memory
 //! - `chunks`: imports KV of parts of a prompt that was computed at another place; `heads`: computes the
 //!   beginnings of several such parts together; `growth`: where more than the beginning is computed
 //! - `recall`: brings back what the new text asks for
@@ -42,6 +43,7 @@ mod adapters;
 mod admit;
 mod anonymous;
 mod away;
+mod away_blocks;
 mod background;
 mod beside;
 mod block_uses;

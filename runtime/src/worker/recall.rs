@@ -63,7 +63,7 @@ impl Worker<'_> {
             return false;
         }
         turn.recalls_at = None;
-        slot.reads_ahead = None; // The readers have the disk now.
+        slot.away_blocks.stop_reading(); // The readers have the disk now.
         let recovers = self.core.options.recovery == Recovery::Restore;
         if slot.view.is_whole() || turn.request.restores_only || !recovers {
             return false;
@@ -150,7 +150,7 @@ impl Worker<'_> {
         let next: Vec<_> = next.collect();
         if !next.is_empty() {
             let handle = self.core.tiers.read_ahead(next, self.usage(index));
-            self.slots[index].reads_ahead = Some(handle);
+            self.slots[index].away_blocks.read_ahead(handle);
         }
     }
 
@@ -204,10 +204,9 @@ impl Worker<'_> {
         };
         let blocks: Vec<Block> = slot.timeline.blocks().iter().filter(is_within).cloned().collect();
         for block in blocks {
-            self.slots[index].uses.asked_for(block.range.start);
-            if let Some(held) = self.slots[index].held_blocks.iter().position(|id| *id == block.id)
-            {
-                self.slots[index].held_blocks.swap_remove(held);
+            let slot = &mut self.slots[index];
+            slot.uses.asked_for(block.range.start);
+            if slot.away_blocks.remove(block.id) {
                 self.core.tiers.release([block.id]);
             }
             self.core.counters.blocks_back += 1;

@@ -12,6 +12,7 @@ use hob_slots::{
     View, ViewRun, common_prefix,
 };
 
+use super::away_blocks::AwayBlocks;
 use super::block_uses::BlockUses;
 use super::cell_numbers::CellNumbers;
 use super::rows_beside::RowsBeside;
@@ -24,7 +25,7 @@ use crate::draft::Lookup;
 use crate::map::{Origin, Origins};
 use crate::position::narrow_range;
 use crate::status::SlotState;
-use crate::tiers::{AheadHandle, Labelled};
+use crate::tiers::Labelled;
 use crate::turn::{AheadCounts, Purpose, TurnRequest};
 
 pub(super) struct Slot {
@@ -52,12 +53,9 @@ pub(super) struct Slot {
     pub peak: usize,
     /// How blocks were used, by their start.
     pub uses: BlockUses,
-    /// Reads to memory what the owner may ask for next.
-    pub reads_ahead: Option<AheadHandle>,
+    pub away_blocks: AwayBlocks,
     /// The views of the tokens with which the prompt begins, before those without cells were cut off.
     pub views_before: Vec<ViewRun>,
-    /// Blocks that are away, in memory alone, and may not leave it.
-    pub held_blocks: Vec<BlockId>,
     /// Covers a beginning of `timeline`: as much as it had when a draft was last made.
     pub lookup: Lookup,
     pub save: SaveState,
@@ -90,9 +88,8 @@ impl Slot {
             view: View::WHOLE,
             peak: 0,
             uses: BlockUses::default(),
-            reads_ahead: None,
+            away_blocks: AwayBlocks::default(),
             views_before: Vec::new(),
-            held_blocks: Vec::new(),
             lookup: Lookup::default(),
             save: SaveState::default(),
             speculation: Speculation::default(),
@@ -146,7 +143,7 @@ impl Slot {
         self.partly_restored = false;
         self.answered = Run::default();
         self.uses = BlockUses::default();
-        self.reads_ahead = None;
+        self.away_blocks.stop_reading();
         self.beside.pinned();
     }
 
@@ -185,7 +182,7 @@ impl Slot {
         self.goes_on_behind = None;
         self.save.unpinned();
         self.tail.clear();
-        self.reads_ahead = None;
+        self.away_blocks.stop_reading();
     }
 
     /// A turn begins with the first `hot` tokens in place. Returns how many of them were here
