@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use hob_slots::Timestamp;
-use hob_slots::evict::{BlockMeta, Ended, Run};
+use hob_slots::evict::{AnswerEnd, BlockMeta, Run};
 
 use crate::random::Random;
 use crate::trace::Request;
@@ -149,14 +149,14 @@ fn cold(at: u64, tokens: u64, last: &mut u64) -> Arrival {
     *last -= count;
     Arrival {
         at: Timestamp(at),
-        run: run(*last, 1, count as usize, Ended::Turn),
+        run: run(*last, 1, count as usize, AnswerEnd::Turn),
         blocks: (*last..*last + count).collect(),
         tokens,
     }
 }
 
 /// Only whole blocks count.
-fn run(conversation: u64, turn: u32, blocks: usize, ended: Ended) -> Run {
+fn run(conversation: u64, turn: u32, blocks: usize, ended: AnswerEnd) -> Run {
     let tokens = (blocks as u64 * crate::BLOCK_TOKENS) as u32;
     Run { number: 0, conversation, turn, tokens, blocks: blocks as u32, ended }
 }
@@ -204,7 +204,7 @@ mod tests {
             input_tokens: blocks.len() as u64 * 512,
             output_tokens: 0,
             blocks: blocks.to_vec(),
-            ended: Ended::Unknown,
+            ended: AnswerEnd::Unknown,
         }
     }
 
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(replayed.len(), 12);
         assert!(replayed.is_sorted_by_key(|arrival| arrival.at));
         let (cold, warm): (Vec<_>, Vec<_>) =
-            replayed.iter().partition(|arrival| arrival.run.ended == Ended::Turn);
+            replayed.iter().partition(|arrival| arrival.run.ended == AnswerEnd::Turn);
         let names: HashSet<_> = cold.iter().flat_map(|arrival| &arrival.blocks).collect();
         assert_eq!((cold.len(), names.len()), (6, 12));
         let turns: Vec<_> = warm.iter().map(|arrival| arrival.run.turn).collect();

@@ -8,7 +8,7 @@
 use std::time::Instant;
 
 use hob_slots::Token;
-use hob_slots::evict::Ended;
+use hob_slots::evict::AnswerEnd;
 use tracing::warn;
 
 use super::choose::choose;
@@ -293,8 +293,8 @@ impl Worker<'_> {
     /// that the next turn finds the whole answer hot.
     pub(super) fn finish(&mut self, index: usize, reason: FinishReason) {
         let ended = match reason {
-            FinishReason::Stop => Ended::Turn,
-            FinishReason::Length => Ended::Unknown,
+            FinishReason::Stop => AnswerEnd::Turn,
+            FinishReason::Length => AnswerEnd::Unknown,
         };
         self.report_answer(index, ended);
         let budget = self.budget(index);

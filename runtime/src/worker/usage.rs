@@ -7,7 +7,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use hob_slots::evict::{Ended, Run};
+use hob_slots::evict::{AnswerEnd, Run};
 use hob_slots::{BLOCK_TOKENS, ConversationId, TtlClass, Use};
 
 use super::Worker;
@@ -31,7 +31,7 @@ impl Worker<'_> {
     }
 
     /// Reports all KV of the slot's answer. `ended`: how it has ended.
-    pub(super) fn report_answer(&mut self, index: usize, ended: Ended) {
+    pub(super) fn report_answer(&mut self, index: usize, ended: AnswerEnd) {
         let mut usage = self.usage(index);
         usage.run.ended = ended;
         self.slots[index].answered = usage.run;
@@ -66,7 +66,7 @@ impl Worker<'_> {
         let index = slot.0 as usize;
         let slot = &self.slots[index];
         if slot.turn.is_none() && slot.answered.conversation == hash(conversation) {
-            self.report_answer(index, Ended::ToolCall);
+            self.report_answer(index, AnswerEnd::ToolCall);
         }
     }
 
@@ -84,7 +84,7 @@ impl Worker<'_> {
             turn: recorded.saturating_add(slot.save.turns).saturating_add(1),
             tokens: narrow(prompt),
             blocks: narrow(prompt.div_ceil(BLOCK_TOKENS)),
-            ended: Ended::Unknown,
+            ended: AnswerEnd::Unknown,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hob_slots::Timestamp;
 use hob_slots::evict::density::{self, Density};
-use hob_slots::evict::{Answer, BlockMeta, Cache, Ended, Run};
+use hob_slots::evict::{Answer, AnswerEnd, BlockMeta, Cache, Run};
 use proptest::prelude::*;
 
 use super::*;
@@ -25,7 +25,7 @@ fn meta(id: u64, run: Run) -> BlockMeta<u64> {
 struct Step {
     last: u64,
     pause_millis: u64,
-    ended: Ended,
+    ended: AnswerEnd,
     conversation: u64,
     turn: u32,
 }
@@ -40,7 +40,8 @@ impl Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let ended = prop_oneof![Just(Ended::Unknown), Just(Ended::ToolCall), Just(Ended::Turn)];
+    let ended =
+        prop_oneof![Just(AnswerEnd::Unknown), Just(AnswerEnd::ToolCall), Just(AnswerEnd::Turn)];
     let step = (1_u64..200, 0_u64..40_000, ended, 0_u64..5, 1_u32..4).prop_map(
         |(last, pause_millis, ended, conversation, turn)| Step {
             last,
@@ -187,7 +188,7 @@ fn a_decision_looks_at_few_of_ten_thousand_blocks() {
 }
 
 fn varied_meta(id: u64) -> BlockMeta<u64> {
-    let ends = [Ended::Unknown, Ended::ToolCall, Ended::Turn];
+    let ends = [AnswerEnd::Unknown, AnswerEnd::ToolCall, AnswerEnd::Turn];
     let run = Run {
         conversation: id % 701,
         turn: (id % 11) as u32,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::policy::PolicyKind;
 use hob_slots::Timestamp;
-use hob_slots::evict::{BlockMeta, Ended, Policy, Run};
+use hob_slots::evict::{AnswerEnd, BlockMeta, Policy, Run};
 use serde::Serialize;
 
 use super::{Row, Scope, Setup, WaitRow, hits, waits};
@@ -106,7 +106,7 @@ fn lead_points(row: &Row) -> f64 {
 /// every class and age: the worst case.
 pub fn decision_micros(kind: PolicyKind) -> f64 {
     const BLOCKS: u64 = 10_000;
-    let ends = [Ended::Unknown, Ended::ToolCall, Ended::Turn];
+    let ends = [AnswerEnd::Unknown, AnswerEnd::ToolCall, AnswerEnd::Turn];
     let mut policy = kind.build::<u64>(BLOCKS);
     let mut times = Vec::new();
     for id in 0..BLOCKS + 2_000 {

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use hob_slots::evict::Ended;
+use hob_slots::evict::AnswerEnd;
 use serde::Deserialize;
 
 use super::{Request, TraceError};
@@ -61,9 +61,9 @@ pub fn parse(lines: &[String]) -> Result<Vec<Vec<Request>>, TraceError> {
             output_tokens: line.out,
             blocks: large.collect(),
             ended: match line.stop.as_str() {
-                "tool_use" => Ended::ToolCall,
-                "end_turn" => Ended::Turn,
-                _ => Ended::Unknown,
+                "tool_use" => AnswerEnd::ToolCall,
+                "end_turn" => AnswerEnd::Turn,
+                _ => AnswerEnd::Unknown,
             },
         });
     }

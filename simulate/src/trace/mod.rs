@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
-use hob_slots::evict::Ended;
+use hob_slots::evict::AnswerEnd;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
@@ -22,7 +22,7 @@ pub struct Request {
     pub output_tokens: u64,
     /// Whole blocks of the prompt. A name covers all blocks before it too.
     pub blocks: Vec<u64>,
-    pub ended: Ended,
+    pub ended: AnswerEnd,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!((blocks(0, 2), blocks(1, 0)), (vec![8, 61], vec![8]));
         assert_ne!(sessions[0][0].blocks[0], sessions[1][0].blocks[0], "sessions share nothing");
         let first = &sessions[0][0];
-        assert_eq!((first.answer_millis, first.ended), (2_500, Ended::ToolCall));
+        assert_eq!((first.answer_millis, first.ended), (2_500, AnswerEnd::ToolCall));
         assert_eq!((sessions[0][2].at_millis, sessions[0][1].think_millis), (4_500, 500));
     }
 

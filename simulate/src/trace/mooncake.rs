@@ -1,6 +1,6 @@
 //! Mooncake: `timestamp` in ms, `input_length`, `output_length`, `hash_ids` of blocks of 512 tokens.
 
-use hob_slots::evict::Ended;
+use hob_slots::evict::AnswerEnd;
 use serde::Deserialize;
 
 use super::{Request, TraceError};
@@ -24,7 +24,7 @@ pub fn parse(lines: &[String]) -> Result<Vec<Request>, TraceError> {
             input_tokens: line.input_length,
             output_tokens: line.output_length,
             blocks: line.hash_ids,
-            ended: Ended::Unknown,
+            ended: AnswerEnd::Unknown,
         })
     });
     parsed.collect()

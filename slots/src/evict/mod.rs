@@ -61,12 +61,12 @@ pub struct Run {
     pub tokens: u32,
     /// Blocks of the prompt, of any length: a run counts as one, whatever its length.
     pub blocks: u32,
-    pub ended: Ended,
+    pub ended: AnswerEnd,
 }
 
 /// How an answer ended: tools respond sooner than people.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Ended {
+pub enum AnswerEnd {
     /// Unknown, or cancelled.
     #[default]
     Unknown,

@@ -1,6 +1,6 @@
 //! Classes of blocks: by turn, end of the last answer, size and sharing.
 
-use super::super::{Ended, Run};
+use super::super::{AnswerEnd, Run};
 
 /// Blocks of a class are expected to be reused alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,9 +29,9 @@ impl Class {
             _ => 3,
         };
         let ended = match run.ended {
-            Ended::Unknown => 0,
-            Ended::ToolCall => 1,
-            Ended::Turn => 2,
+            AnswerEnd::Unknown => 0,
+            AnswerEnd::ToolCall => 1,
+            AnswerEnd::Turn => 2,
         };
         let size = match run.tokens {
             0..=8_192 => 0,

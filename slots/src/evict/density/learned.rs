@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use super::super::{BlockMeta, Ended, Name, Run};
+use super::super::{AnswerEnd, BlockMeta, Name, Run};
 use super::classes::Class;
 use super::histogram::{self, AGES, Density, Histogram};
 use super::history::History;
@@ -38,7 +38,7 @@ pub struct Learned<Id> {
     aging: [VecDeque<u64>; AGES],
     // The groups of the current run, as it is labelled now.
     current: [Option<u64>; 2],
-    ended: Ended,
+    ended: AnswerEnd,
     groups_begun: u64,
     bytes: u64,
     max_bytes: u64,
@@ -88,7 +88,7 @@ impl<Id: Name> Learned<Id> {
             groups: BTreeMap::new(),
             aging: std::array::from_fn(|_| VecDeque::new()),
             current: [None; 2],
-            ended: Ended::default(),
+            ended: AnswerEnd::default(),
             groups_begun: 0,
             bytes: 0,
             max_bytes: budget_bytes.saturating_mul(REMEMBERED_BUDGETS),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::super::{Ended, Run};
+use super::super::{AnswerEnd, Run};
 use super::*;
 
 /// A run that uses some blocks, after a pause.
@@ -16,7 +16,8 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let ended = prop_oneof![Just(Ended::Unknown), Just(Ended::ToolCall), Just(Ended::Turn)];
+    let ended =
+        prop_oneof![Just(AnswerEnd::Unknown), Just(AnswerEnd::ToolCall), Just(AnswerEnd::Turn)];
     let run = (1_u64..9, 1_u32..8, 1_u32..400, ended);
     let run = run.prop_map(|(conversation, turn, blocks, ended)| Run {
         conversation,
