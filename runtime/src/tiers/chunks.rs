@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use hob_slots::content::{ContentIndex, Import, Repair, Source, Wanted, imports, movable};
+use hob_slots::content::{ChunkQuery, ContentIndex, Import, Repair, Source, imports, movable};
 use hob_slots::format::{SegmentRef, SlotRecord};
 use hob_slots::store::Store;
 use hob_slots::{AdapterSet, ConversationId, Token};
@@ -54,7 +54,7 @@ pub(super) fn find(
     add_records(shared, &mut known.index);
     shared.contents.catch_up(&mut known); // With what was forgotten meanwhile.
     let within = movable(request.within.clone(), &request.segments);
-    let chunks = known.index.find(Wanted {
+    let chunks = known.index.find(ChunkQuery {
         prompt: &request.prompt,
         within: &within,
         adapters: &request.adapters,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::rolling::Rolling;
-use super::{Chunk, WINDOW, Wanted};
+use super::{Chunk, ChunkQuery, WINDOW};
 use crate::format::SlotRecord;
 use crate::lineage::first_lossy;
 use crate::{BLOCK_TOKENS, BlockId, ConversationId, Token};
@@ -62,9 +62,9 @@ impl Source {
     }
 
     /// The tokens that a prompt may use. None that are rounded: the view of a moved block would hide that.
-    fn usable(&self, wanted: &Wanted<'_>) -> &[Token] {
-        let is_own = wanted.conversation.is_some_and(|own| self.is_of(own));
-        if !(is_own && wanted.own_impure) {
+    fn usable(&self, query: &ChunkQuery<'_>) -> &[Token] {
+        let is_own = query.conversation.is_some_and(|own| self.is_of(own));
+        if !(is_own && query.own_impure) {
             return self.pure();
         }
         let saved = self.saved();
@@ -176,23 +176,23 @@ impl ContentIndex {
     }
 
     /// Chunks of the prompt that records have, in order, disjoint.
-    pub fn find(&self, wanted: Wanted<'_>) -> Vec<Chunk> {
+    pub fn find(&self, query: ChunkQuery<'_>) -> Vec<Chunk> {
         let mut chunks = Vec::new();
-        for part in wanted.within {
-            self.find_within(wanted, part.clone(), &mut chunks);
+        for part in query.within {
+            self.find_within(query, part.clone(), &mut chunks);
         }
         chunks
     }
 
-    fn find_within(&self, wanted: Wanted<'_>, part: Range<usize>, chunks: &mut Vec<Chunk>) {
-        let prompt = wanted.prompt;
+    fn find_within(&self, query: ChunkQuery<'_>, part: Range<usize>, chunks: &mut Vec<Chunk>) {
+        let prompt = query.prompt;
         let mut from = part.start;
         while from + WINDOW <= part.end {
             let mut rolling = Rolling::of(&prompt[from..from + WINDOW]);
             let mut at = from;
             let found = loop {
                 let free = from..part.end;
-                if let Some(chunk) = self.longest_at(wanted, at, free, rolling.hash()) {
+                if let Some(chunk) = self.longest_at(query, at, free, rolling.hash()) {
                     break Some(chunk);
                 }
                 if at + WINDOW == part.end {
@@ -210,24 +210,24 @@ impl ContentIndex {
     /// The longest chunk within `free` with a block that begins at `at`, if it is long enough.
     fn longest_at(
         &self,
-        wanted: Wanted<'_>,
+        query: ChunkQuery<'_>,
         at: usize,
         free: Range<usize>,
         hash: u64,
     ) -> Option<Chunk> {
         let places = self.places.get(&hash)?.iter().rev();
-        let usable = places.filter(|place| self.may_use(wanted, place));
+        let usable = places.filter(|place| self.may_use(query, place));
         let chunks = usable.take(MAX_PLACES).map(|place| {
             let source = &self.sources[&place.source];
-            let usable = source.usable(&wanted);
+            let usable = source.usable(&query);
             let same = |(one, other): &(&Token, &Token)| one == other;
-            let behind = usable[place.at..].iter().zip(&wanted.prompt[at..free.end]);
+            let behind = usable[place.at..].iter().zip(&query.prompt[at..free.end]);
             let equal = behind.take_while(same).count();
             let in_front =
-                usable[..place.at].iter().rev().zip(wanted.prompt[free.start..at].iter().rev());
+                usable[..place.at].iter().rev().zip(query.prompt[free.start..at].iter().rev());
             let before = if equal < WINDOW { 0 } else { in_front.take_while(same).count() };
             let goes_on = place.at + equal < usable.len() && at + equal < free.end;
-            let after = if wanted.whole_turns && goes_on {
+            let after = if query.whole_turns && goes_on {
                 source.up_to_turn(place.at, equal)
             } else {
                 equal
@@ -236,19 +236,19 @@ impl ContentIndex {
             Chunk { at: at - before..at + after, source, from: place.at - before }
         });
         // Before the ranking, which reads the source from its beginning: a prompt may have many that are too short.
-        let chunks = chunks.filter(|chunk| chunk.at.len() >= wanted.least.max(WINDOW));
+        let chunks = chunks.filter(|chunk| chunk.at.len() >= query.least.max(WINDOW));
         // Of equals the one behind most of what begins the prompt, such as its instructions: its tokens attended to
         // that. Of these the first, which is the newest.
-        let ranked = chunks.map(|chunk| ((chunk.at.len(), chunk.seen_of(wanted.prompt)), chunk));
+        let ranked = chunks.map(|chunk| ((chunk.at.len(), chunk.seen_of(query.prompt)), chunk));
         let best = ranked.reduce(|best, it| if it.0 > best.0 { it } else { best });
         best.map(|(_, chunk)| chunk)
     }
 
-    fn may_use(&self, wanted: Wanted<'_>, place: &Place) -> bool {
+    fn may_use(&self, query: ChunkQuery<'_>, place: &Place) -> bool {
         let source = &self.sources[&place.source];
-        let is_own = wanted.conversation.is_some_and(|own| source.is_of(own));
-        let is_allowed = is_own || (wanted.others && !source.is_private);
-        let has_window = place.at + WINDOW <= source.usable(&wanted).len();
-        source.record.adapters == *wanted.adapters && is_allowed && has_window
+        let is_own = query.conversation.is_some_and(|own| source.is_of(own));
+        let is_allowed = is_own || (query.others && !source.is_private);
+        let has_window = place.at + WINDOW <= source.usable(&query).len();
+        source.record.adapters == *query.adapters && is_allowed && has_window
     }
 }

@@ -68,7 +68,7 @@ pub enum Accepted {
 
 /// A search for chunks in a prompt.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'p> {
+pub struct ChunkQuery<'p> {
     pub prompt: &'p [Token],
     /// Sorted, disjoint parts of the prompt in which chunks may be.
     pub within: &'p [Range<usize>],

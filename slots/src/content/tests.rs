@@ -48,23 +48,23 @@ fn index(records: &[Arc<SlotRecord>]) -> ContentIndex {
     index
 }
 
-fn wanted<'p>(
+fn query<'p>(
     prompt: &'p [Token],
     within: &'p [Range<usize>],
     adapters: &'p AdapterSet,
     conversation: Option<&'p ConversationId>,
-) -> Wanted<'p> {
+) -> ChunkQuery<'p> {
     let (others, own_impure, least) = (true, false, 64);
     let whole_turns = false;
-    Wanted { prompt, within, adapters, conversation, others, own_impure, least, whole_turns }
+    ChunkQuery { prompt, within, adapters, conversation, others, own_impure, least, whole_turns }
 }
 
 /// Ranges of the prompt, and where they begin in their sources.
 fn found(index: &ContentIndex, prompt: &[Token]) -> Vec<(Range<usize>, usize)> {
     let adapters = AdapterSet::default();
     let within = [0..prompt.len()];
-    let wanted = wanted(prompt, &within, &adapters, None);
-    index.find(wanted).into_iter().map(|chunk| (chunk.at, chunk.from)).collect()
+    let query = query(prompt, &within, &adapters, None);
+    index.find(query).into_iter().map(|chunk| (chunk.at, chunk.from)).collect()
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn of_whole_turns_each_text_is_found_from_its_first_token_on() {
     // The second one takes the first tokens of the third, which has no block behind them that is long enough.
     assert_eq!(found(&index, &prompt), [(8..95, 174), (95..188, 87)]);
     let (adapters, within) = (AdapterSet::default(), [0..prompt.len()]);
-    let wanted = Wanted { whole_turns: true, ..wanted(&prompt, &within, &adapters, None) };
-    let chunks = index.find(wanted).into_iter().map(|chunk| (chunk.at, chunk.from));
+    let query = ChunkQuery { whole_turns: true, ..query(&prompt, &within, &adapters, None) };
+    let chunks = index.find(query).into_iter().map(|chunk| (chunk.at, chunk.from));
     assert_eq!(chunks.collect::<Vec<_>>(), [(8..95, 174), (95..182, 87), (182..269, 0)]);
 }
 
@@ -111,8 +111,8 @@ fn text_that_goes_on_alike_is_not_cut_at_its_turns() {
     for (end, behind) in [(108, None), (99, Some(Token(7)))] {
         let prompt: Vec<Token> = prompt[..end].iter().copied().chain(behind).collect();
         let within = [0..prompt.len()];
-        let wanted = Wanted { whole_turns: true, ..wanted(&prompt, &within, &adapters, None) };
-        let chunks = index.find(wanted).into_iter().map(|chunk| (chunk.at, chunk.from));
+        let query = ChunkQuery { whole_turns: true, ..query(&prompt, &within, &adapters, None) };
+        let chunks = index.find(query).into_iter().map(|chunk| (chunk.at, chunk.from));
         assert_eq!(chunks.collect::<Vec<_>>(), [(8..end, 0)]);
     }
 }
@@ -145,9 +145,9 @@ fn impure_kv_is_found_by_its_own_conversation_alone_and_only_where_it_asks() {
     let prompt = [words(2, 5), words(1, 320), words(3, 200)].concat();
     let (adapters, within) = (AdapterSet::default(), [0..prompt.len()]);
     let of = |conversation, others, own_impure| {
-        let wanted =
-            Wanted { others, own_impure, ..wanted(&prompt, &within, &adapters, conversation) };
-        index.find(wanted).into_iter().map(|chunk| chunk.at).collect::<Vec<_>>()
+        let query =
+            ChunkQuery { others, own_impure, ..query(&prompt, &within, &adapters, conversation) };
+        index.find(query).into_iter().map(|chunk| chunk.at).collect::<Vec<_>>()
     };
     let (own, other) = (&known.conversation, &ConversationId::new("other").unwrap());
     assert_eq!(of(Some(own), true, true), [5..325, 325..525]);
@@ -176,7 +176,7 @@ fn private_kv_is_found_by_its_conversation_alone() {
     index.add(Source { record: known.clone(), is_private: true });
     let prompt = [words(2, 5), words(1, 200)].concat();
     let (adapters, within) = (AdapterSet::default(), [0..205]);
-    let of = |conversation| index.find(wanted(&prompt, &within, &adapters, conversation)).len();
+    let of = |conversation| index.find(query(&prompt, &within, &adapters, conversation)).len();
     let other = ConversationId::new("other").unwrap();
     assert_eq!([None, Some(&other), Some(&known.conversation)].map(of), [0, 0, 1]);
 }
@@ -193,7 +193,7 @@ fn kv_is_found_with_the_adapters_alone_that_computed_it() {
     let prompt = [words(3, 5), words(1, 200), words(2, 200)].concat();
     let within = [0..prompt.len()];
     let with = |adapters: &AdapterSet| -> Vec<Range<usize>> {
-        let chunks = index.find(wanted(&prompt, &within, adapters, None));
+        let chunks = index.find(query(&prompt, &within, adapters, None));
         chunks.into_iter().map(|chunk| chunk.at).collect()
     };
     assert_eq!(with(&AdapterSet::default()), [5..205]);
@@ -285,7 +285,7 @@ fn a_chunk_that_saw_nothing_before_it_is_computed_and_its_neighbour_is_not_joine
     let prompt = [words(9, 8), text(3), text(2), text(1)].concat();
     let adapters = AdapterSet::default();
     let within = [0..prompt.len()];
-    let chunks = index(&[known]).find(wanted(&prompt, &within, &adapters, None));
+    let chunks = index(&[known]).find(query(&prompt, &within, &adapters, None));
     assert_eq!(chunks.len(), 3);
     let parts = |repair| -> Vec<_> {
         let imports = imports(&chunks, &prompt, repair).into_iter();
@@ -298,7 +298,7 @@ fn a_chunk_that_saw_nothing_before_it_is_computed_and_its_neighbour_is_not_joine
     let alone = [words(9, 8), text(3), text(1)].concat();
     let within = [0..alone.len()];
     let chunks = index(&[record("source", [text(1), text(3)].concat(), Vec::new())])
-        .find(wanted(&alone, &within, &adapters, None));
+        .find(query(&alone, &within, &adapters, None));
     let import = imports(&chunks, &alone, Repair::HeadBySeen(128)).swap_remove(0);
     assert_eq!((import.at, import.head, import.repaired), (56..136, 0, 48));
     let by_move = Repair::HeadByMove { nearer: 16, further: 64 };
@@ -321,7 +321,7 @@ proptest! {
         let prompt = text(&prompt);
         let (adapters, within) = (AdapterSet::default(), [0..prompt.len()]);
         let mut end = 0;
-        for chunk in index(&records).find(wanted(&prompt, &within, &adapters, None)) {
+        for chunk in index(&records).find(query(&prompt, &within, &adapters, None)) {
             prop_assert!(end <= chunk.at.start && chunk.at.len() >= 64);
             end = chunk.at.end;
             let source = &chunk.source.tokens[chunk.from..chunk.from + chunk.at.len()];
