@@ -43,14 +43,14 @@ impl Restoring {
 
 impl Drafter<'_> {
     /// Fetches what is saved of the timeline beyond the cells, unless that is less than a block.
-    pub(super) fn restore(&mut self, wanted: &Followed<'_>) {
-        let track = &mut self.tracks[wanted.slot];
+    pub(super) fn restore(&mut self, text: &Followed<'_>) {
+        let track = &mut self.tracks[text.slot];
         let hot = track.timeline.len();
-        if wanted.timeline.len() < hot + BLOCK_TOKENS {
+        if text.timeline.len() < hot + BLOCK_TOKENS {
             return;
         }
         self.core.fetches += 1;
-        let (number, tokens) = (self.core.fetches, wanted.timeline.to_vec());
+        let (number, tokens) = (self.core.fetches, text.timeline.to_vec());
         let conversation = track.owner.as_ref().map(|owner| owner.conversation.clone());
         let request = FetchRequest {
             conversation: conversation.clone(),

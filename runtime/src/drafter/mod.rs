@@ -98,8 +98,8 @@ pub(crate) struct Followed<'s> {
     pub owner: Option<Owner>,
 }
 
-/// An answer that the drafter is asked about.
-pub(crate) struct Wanted<'s> {
+/// An answer that the drafter is to guess tokens of.
+pub(crate) struct DraftRequest<'s> {
     pub followed: Followed<'s>,
     /// The number of its turn.
     pub turn: u64,
@@ -169,11 +169,11 @@ impl<'b> Drafter<'b> {
     }
 
     /// Whether the drafter may follow the answer to its end and guess, to learn how good its guesses are.
-    pub fn may_learn(&self, wanted: &Wanted<'_>) -> bool {
-        let Followed { slot, timeline, .. } = wanted.followed;
+    pub fn may_learn(&self, request: &DraftRequest<'_>) -> bool {
+        let Followed { slot, timeline, .. } = request.followed;
         let held = common_prefix(self.tracks[slot].timeline.tokens(), timeline);
         let lacks = timeline.len() - held;
-        let guessing = self.seconds(std::iter::once(wanted.count)).unwrap_or(0.0);
+        let guessing = self.seconds(std::iter::once(request.count)).unwrap_or(0.0);
         self.core.ledger.allows(self.reading_seconds(lacks + 1) + guessing)
     }
 
@@ -186,26 +186,26 @@ impl<'b> Drafter<'b> {
 
     /// Guesses for each answer, in their order. Nothing for those that it does not follow yet. All its time is
     /// charged: that of imports and of reading logits too.
-    pub fn draft(&mut self, wanted: &[Wanted<'_>]) -> Vec<Draft> {
+    pub fn draft(&mut self, requests: &[DraftRequest<'_>]) -> Vec<Draft> {
         let began = Instant::now();
-        let drafts = self.followed_and_guessed(wanted);
+        let drafts = self.followed_and_guessed(requests);
         self.core.ledger.spend(began.elapsed().as_secs_f64());
         drafts
     }
 
-    fn followed_and_guessed(&mut self, wanted: &[Wanted<'_>]) -> Vec<Draft> {
+    fn followed_and_guessed(&mut self, requests: &[DraftRequest<'_>]) -> Vec<Draft> {
         let mut may_read = true;
         let mut rows = self.core.options.max_rows();
         let mut followed: Vec<usize> = Vec::new();
-        for (at, answer) in wanted.iter().enumerate() {
-            let Some(lacks) = self.follow(answer, &mut may_read) else { continue };
+        for (at, request) in requests.iter().enumerate() {
+            let Some(lacks) = self.follow(request, &mut may_read) else { continue };
             if lacks < rows && followed.len() < MAX_ROWS {
                 rows -= lacks + 1;
                 followed.push(at);
             }
         }
-        let mut drafts = vec![Draft::default(); wanted.len()];
-        for (at, draft) in followed.iter().copied().zip(self.guess(wanted, &followed)) {
+        let mut drafts = vec![Draft::default(); requests.len()];
+        for (at, draft) in followed.iter().copied().zip(self.guess(requests, &followed)) {
             drafts[at] = draft;
         }
         drafts
@@ -213,12 +213,12 @@ impl<'b> Drafter<'b> {
 
     /// Leaves what both hold of the timeline in the slot's cells, and adds to it. Returns how much lacks,
     /// if that fits a micro-batch of guesses. `may_read`: no long micro-batch was computed in this round.
-    fn follow(&mut self, wanted: &Wanted<'_>, may_read: &mut bool) -> Option<usize> {
-        let Followed { slot, timeline, .. } = wanted.followed;
-        self.turn_to(&wanted.followed);
-        if self.begins(slot, wanted.turn) {
-            self.share(&wanted.followed);
-            self.restore(&wanted.followed);
+    fn follow(&mut self, request: &DraftRequest<'_>, may_read: &mut bool) -> Option<usize> {
+        let Followed { slot, timeline, .. } = request.followed;
+        self.turn_to(&request.followed);
+        if self.begins(slot, request.turn) {
+            self.share(&request.followed);
+            self.restore(&request.followed);
         }
         if self.is_restoring(slot) || self.tracks[slot].has_given_up {
             return None;
@@ -262,16 +262,16 @@ impl<'b> Drafter<'b> {
         is_read
     }
 
-    /// Guesses of the answers at these places of `wanted`, which are followed.
-    fn guess(&mut self, wanted: &[Wanted<'_>], places: &[usize]) -> Vec<Draft> {
+    /// Guesses of the answers at these places of `requests`, which are followed.
+    fn guess(&mut self, requests: &[DraftRequest<'_>], places: &[usize]) -> Vec<Draft> {
         let mut guesses: Vec<(Vec<Token>, Vec<f32>)> = vec![Default::default(); places.len()];
         let mut active: Vec<usize> = (0..places.len()).collect();
         while !active.is_empty() {
             let rows: Vec<(usize, Vec<Token>)> = active
                 .iter()
                 .map(|&at| {
-                    let wanted = &wanted[places[at]];
-                    (wanted.followed.slot, self.next_rows(wanted, &guesses[at].0))
+                    let request = &requests[places[at]];
+                    (request.followed.slot, self.next_rows(request, &guesses[at].0))
                 })
                 .collect();
             let of_slots: Vec<SlotRows<'_>> = rows
@@ -288,15 +288,16 @@ impl<'b> Drafter<'b> {
             let mut goes_on = Vec::new();
             for (&at, (_, tokens)) in active.iter().zip(&rows) {
                 row += tokens.len();
-                let answer = &wanted[places[at]];
-                let Some((token, probability)) = self.likeliest(row - 1, answer.ignores_end) else {
+                let request = &requests[places[at]];
+                let Some((token, probability)) = self.likeliest(row - 1, request.ignores_end)
+                else {
                     continue;
                 };
                 let (tokens, probabilities) = &mut guesses[at];
                 tokens.push(token);
                 probabilities.push(probability);
                 let chance = self.core.confidence.chances(probabilities).last().copied();
-                if tokens.len() < answer.count && chance >= Some(MIN_CHANCE) {
+                if tokens.len() < request.count && chance >= Some(MIN_CHANCE) {
                     goes_on.push(at);
                 }
             }
@@ -309,11 +310,11 @@ impl<'b> Drafter<'b> {
 
     /// What the next guess needs behind the cells: the rest of the timeline, the sampled token, and the
     /// guesses so far.
-    fn next_rows(&self, wanted: &Wanted<'_>, guesses: &[Token]) -> Vec<Token> {
-        let Followed { slot, timeline, .. } = wanted.followed;
+    fn next_rows(&self, request: &DraftRequest<'_>, guesses: &[Token]) -> Vec<Token> {
+        let Followed { slot, timeline, .. } = request.followed;
         let held = self.tracks[slot].timeline.len();
         let all = timeline.iter().skip(held).copied();
-        let behind = std::iter::once(wanted.sampled).chain(guesses.iter().copied());
+        let behind = std::iter::once(request.sampled).chain(guesses.iter().copied());
         all.chain(behind.skip(held.saturating_sub(timeline.len()))).collect()
     }
 

@@ -101,16 +101,16 @@ impl Drafter<'_> {
     }
 
     /// Shares the cells of another slot that hold more of the timeline's beginning, a block at least.
-    pub(super) fn share(&mut self, wanted: &Followed<'_>) {
-        let held = self.tracks[wanted.slot].timeline.len();
-        let others = self.tracks.iter().filter(|track| track.sequence.0 as usize != wanted.slot);
-        let common = |track: &Track| common_prefix(track.timeline.tokens(), wanted.timeline);
+    pub(super) fn share(&mut self, text: &Followed<'_>) {
+        let held = self.tracks[text.slot].timeline.len();
+        let others = self.tracks.iter().filter(|track| track.sequence.0 as usize != text.slot);
+        let common = |track: &Track| common_prefix(track.timeline.tokens(), text.timeline);
         let best = others.map(|track| (common(track), track.sequence)).max_by_key(|best| best.0);
         let Some((end, from)) = best.filter(|(end, _)| *end >= held + BLOCK_TOKENS) else { return };
         let range: Range<usize> = held..end;
-        self.backend.share(from, self.tracks[wanted.slot].sequence, range.clone());
+        self.backend.share(from, self.tracks[text.slot].sequence, range.clone());
         let vocabulary = self.core.model.model().vocabulary();
-        self.tracks[wanted.slot].push(&wanted.timeline[range], |token| vocabulary.is_eog(token));
+        self.tracks[text.slot].push(&text.timeline[range], |token| vocabulary.is_eog(token));
     }
 
     /// Drops the cells of the slot that was used the longest ago, other than the `spared` ones; they are

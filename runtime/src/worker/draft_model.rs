@@ -12,7 +12,7 @@ use super::plan::{Next, Share};
 use super::slot::Slot;
 use super::{Core, Worker};
 use crate::draft::lengths;
-use crate::drafter::{Drafter, Followed, Owner, Wanted};
+use crate::drafter::{DraftRequest, Drafter, Followed, Owner};
 use crate::heartbeat::Activity;
 
 /// Guesses to learn from, where none would pay by what is known. As there are this many, longer micro-batches are
@@ -31,11 +31,11 @@ impl Worker<'_> {
     /// Asks the draft model for the answers without a draft, as far as that should make them faster.
     pub(super) fn guess_by_model(&mut self, nexts: &mut [Next]) {
         let Some(mut drafter) = self.drafter.take() else { return };
-        self.ask(&mut drafter, nexts);
+        self.request_drafts(&mut drafter, nexts);
         self.drafter = Some(drafter);
     }
 
-    fn ask(&self, drafter: &mut Drafter<'_>, nexts: &mut [Next]) {
+    fn request_drafts(&self, drafter: &mut Drafter<'_>, nexts: &mut [Next]) {
         let max_tokens = drafter.max_tokens();
         let wanted = |(at, next): (usize, &Next)| {
             let beyond = max_tokens.saturating_sub(self.slots[next.slot].timeline.len() + 2);
@@ -55,12 +55,12 @@ impl Worker<'_> {
             *count = if is_to_learn { LEARNED.min(*count) } else { worthwhile };
         }
         wanted.retain(|&(_, count)| count > 0);
-        let asked: Vec<Wanted<'_>> =
-            wanted.iter().map(|&(at, count)| self.asked(&nexts[at], count)).collect();
-        if is_to_learn && !drafter.may_learn(&asked[0]) {
+        let requests: Vec<DraftRequest<'_>> =
+            wanted.iter().map(|&(at, count)| self.draft_request(&nexts[at], count)).collect();
+        if is_to_learn && !drafter.may_learn(&requests[0]) {
             return;
         }
-        for ((at, _), draft) in wanted.into_iter().zip(drafter.draft(&asked)) {
+        for ((at, _), draft) in wanted.into_iter().zip(drafter.draft(&requests)) {
             nexts[at].draft = draft;
         }
     }
@@ -191,9 +191,9 @@ impl Worker<'_> {
         self.drafter = Some(drafter);
     }
 
-    fn asked(&self, next: &Next, count: usize) -> Wanted<'_> {
+    fn draft_request(&self, next: &Next, count: usize) -> DraftRequest<'_> {
         let turn = self.slots[next.slot].turn.as_ref().expect("it answers");
-        Wanted {
+        DraftRequest {
             followed: self.followed(next.slot),
             turn: turn.number,
             sampled: *next.sampled.last().expect("an answer has a newest token"),
