@@ -84,9 +84,9 @@ pub enum Residence {
     MayLeave,
 }
 
-/// The choice for a query.
+/// The blocks that a query selects.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Chosen {
+pub struct Selection {
     /// Absent blocks that come back, best first.
     pub back: Vec<Choice>,
     /// Resident blocks that must not leave for them, by place.
@@ -122,7 +122,7 @@ pub fn choose(
     query: &Query<'_>,
     residence: &dyn Fn(usize) -> Residence,
     free: usize,
-) -> Chosen {
+) -> Selection {
     choose_within(index, query, residence, Room { free, taken: 0 })
 }
 
@@ -132,7 +132,7 @@ pub fn choose_within(
     query: &Query<'_>,
     residence: &dyn Fn(usize) -> Residence,
     room: Room,
-) -> Chosen {
+) -> Selection {
     let mut is_absent = vec![false; index.bound()];
     for (slot, entry) in index.entries() {
         is_absent[slot] = residence(entry.passage.block) == Residence::Absent;
@@ -180,7 +180,10 @@ pub fn choose_within(
     let chosen = fuse::fit(&hits, index, &scores, &asked_for, &is_absent, room).into_iter();
     let back = chosen.map(|hit| Choice { block: block(hit.slot), why: hit.why, score: hit.score });
     let stays = |slot: &Slot| asked_for[*slot] && !is_absent[*slot];
-    Chosen { back: back.collect(), stay: rankings::slots(index).filter(stays).map(block).collect() }
+    Selection {
+        back: back.collect(),
+        stay: rankings::slots(index).filter(stays).map(block).collect(),
+    }
 }
 
 /// The first and last lines of a text that is too long to be a question: what to do with it stands
