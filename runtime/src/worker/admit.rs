@@ -127,12 +127,12 @@ impl Worker<'_> {
             self.registry.pin(owner.id(), now)
         };
         let slot = match pin {
-            Pin::Held(slot) => return Some((slot.0 as usize, true)),
+            Pin::Existing(slot) => return Some((slot.0 as usize, true)),
             Pin::Full if purpose == Purpose::Answer && self.supersede_any() => {
                 return self.pin(owner, purpose);
             }
             Pin::Full => return None,
-            Pin::Taken(slot) => slot.0 as usize,
+            Pin::Free(slot) => slot.0 as usize,
             Pin::Parks { slot, conversation } if conversation.is_anonymous() => {
                 let slot = slot.0 as usize;
                 self.log_eviction(slot, 0, EvictionReason::Slot);

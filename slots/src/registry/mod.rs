@@ -45,9 +45,9 @@ struct Pinned {
 #[must_use]
 pub enum Pin {
     /// The conversation has this slot already.
-    Held(SlotId),
+    Existing(SlotId),
     /// The slot was free.
-    Taken(SlotId),
+    Free(SlotId),
     /// The conversation in the slot must be parked first.
     Parks {
         slot: SlotId,
@@ -83,11 +83,11 @@ impl Registry {
     fn pin_in(&mut self, area: Range<usize>, conversation: &ConversationId, now: Timestamp) -> Pin {
         if let Some(slot) = self.slot_of(conversation) {
             self.touch(conversation, now);
-            return Pin::Held(slot);
+            return Pin::Existing(slot);
         }
         if let Some(slot) = self.free_slot_for(area.clone(), conversation) {
             self.occupy(slot, conversation, now);
-            return Pin::Taken(slot);
+            return Pin::Free(slot);
         }
         let Some(leaving) = self.longest_idle(area).cloned() else { return Pin::Full };
         let slot = self.unpin(&leaving).expect("a conversation to park is pinned");

@@ -56,7 +56,7 @@ fn parks(slot: SlotId, name: &str) -> Pin {
 
 fn slot_of(pin: &Pin) -> SlotId {
     match *pin {
-        Pin::Held(slot) | Pin::Taken(slot) | Pin::Parks { slot, .. } => slot,
+        Pin::Existing(slot) | Pin::Free(slot) | Pin::Parks { slot, .. } => slot,
         Pin::Full => panic!("no slot"),
     }
 }
@@ -66,14 +66,14 @@ fn an_open_conversation_keeps_its_slot() {
     let mut world = World::new(2);
     let first = slot_of(&world.speak("chat"));
     world.speak("other");
-    assert_eq!(world.pass(3_600).speak("chat"), Pin::Held(first));
+    assert_eq!(world.pass(3_600).speak("chat"), Pin::Existing(first));
 }
 
 #[test]
 fn among_equally_loaded_slots_the_derived_one_is_taken() {
     // Golden values of `derive_slot_id("conv:room-1", n)`.
-    assert_eq!(World::new(8).pin("room-1"), Pin::Taken(SlotId(2)));
-    assert_eq!(World::new(16).pin("room-1"), Pin::Taken(SlotId(10)));
+    assert_eq!(World::new(8).pin("room-1"), Pin::Free(SlotId(2)));
+    assert_eq!(World::new(16).pin("room-1"), Pin::Free(SlotId(10)));
 }
 
 #[test]
@@ -83,22 +83,22 @@ fn the_least_loaded_free_slot_is_taken_before_the_derived_one() {
         world.registry.set_load(SlotId(slot), 100);
     }
     world.registry.set_load(SlotId(5), 20);
-    assert_eq!(world.pin("room-1"), Pin::Taken(SlotId(5)));
+    assert_eq!(world.pin("room-1"), Pin::Free(SlotId(5)));
 }
 
 #[test]
 fn when_the_derived_slot_is_taken_the_lowest_of_equals_is() {
     let mut world = World::new(8);
-    assert_eq!(world.pin("room-1"), Pin::Taken(SlotId(2)));
+    assert_eq!(world.pin("room-1"), Pin::Free(SlotId(2)));
     // Also derives slot 2 of 8.
-    assert_eq!(world.pin("__system_prefix__"), Pin::Taken(SlotId(0)));
+    assert_eq!(world.pin("__system_prefix__"), Pin::Free(SlotId(0)));
 }
 
 #[test]
 fn no_conversation_is_parked_while_a_slot_is_free() {
     let mut world = World::new(3);
     for name in ["a", "b", "c"] {
-        assert!(matches!(world.pass(60).speak(name), Pin::Taken(_)));
+        assert!(matches!(world.pass(60).speak(name), Pin::Free(_)));
     }
 }
 
@@ -186,7 +186,7 @@ fn an_unpinned_conversation_leaves_its_slot_free() {
     let slot = slot_of(&world.speak("first"));
     assert_eq!(world.registry.unpin(&id("first")), Some(slot));
     assert_eq!(world.registry.unpin(&id("first")), None);
-    assert_eq!(world.pin("second"), Pin::Taken(slot));
+    assert_eq!(world.pin("second"), Pin::Free(slot));
 }
 
 #[test]
@@ -231,7 +231,7 @@ impl Naive {
         if let Some(at) = self.line.iter().position(|entry| entry.0 == who) {
             let entry = self.line.remove(at);
             self.line.push(entry);
-            return Pin::Held(SlotId(entry.1));
+            return Pin::Existing(SlotId(entry.1));
         }
         let taken: Vec<u32> = self.line.iter().map(|entry| entry.1).collect();
         let free: Vec<u32> = (0..3).filter(|slot| !taken.contains(slot)).collect();
@@ -240,7 +240,7 @@ impl Naive {
             let derived = derive_slot_id(Some(&format!("conv:{who}")), 3) as u32;
             let slot = *lightest().find(|&&slot| slot == derived).or(lightest().next()).unwrap();
             self.line.push((who, slot, 0));
-            return Pin::Taken(SlotId(slot));
+            return Pin::Free(SlotId(slot));
         }
         match self.line.iter().position(|entry| entry.2 == 0) {
             None => Pin::Full,
@@ -303,11 +303,11 @@ fn each_copy_of_a_hint_has_a_slot_of_its_own() {
     let mut world = World::new(8);
     let hint = crate::key::CacheKey::V5("v5:abc".to_owned()).id();
     // Golden value of `derive_slot_id("v5:abc", 8)`.
-    assert_eq!(world.registry.pin(&hint, world.now), Pin::Taken(SlotId(4)));
+    assert_eq!(world.registry.pin(&hint, world.now), Pin::Free(SlotId(4)));
     let none = |_: &ConversationId| false;
     let second = world.registry.unused_copy(&hint, none);
     assert!(second.is_copy_of(&hint) && second != hint);
-    assert!(matches!(world.registry.pin(&second, world.now), Pin::Taken(slot) if slot.0 != 4));
+    assert!(matches!(world.registry.pin(&second, world.now), Pin::Free(slot) if slot.0 != 4));
     assert_eq!(world.registry.copies(&hint).count(), 2);
     world.registry.unpin(&hint);
     assert_eq!(world.registry.unused_copy(&second, none), hint);
