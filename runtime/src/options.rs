@@ -131,7 +131,7 @@ impl EngineOptions {
     }
 
     /// Whether rounded KV of its conversation may serve the turn.
-    pub(crate) fn takes_lossy(&self, request: &TurnRequest) -> bool {
+    pub(crate) fn accepts_lossy(&self, request: &TurnRequest) -> bool {
         self.lossy.is_some() && !request.lossless
     }
 

@@ -258,7 +258,7 @@ impl Chat {
                 options.engine.conversation_tokens(),
             )
         };
-        let is_watched = is_by_profile && first.takes_moved();
+        let is_watched = is_by_profile && first.accepts_moved();
         let watched = job.resolved.profile.as_ref().filter(|_| is_watched);
         let reuse_watch = watched.and_then(|profile| guard.watch(profile, &first));
         let turns = with_others(first, request.shape.choices);

@@ -64,8 +64,8 @@ impl Drafter<'_> {
             room: usize::MAX, // It evicts no blocks: it follows as far as its cells reach.
             prefix_ends: Vec::new(),
             record_only: false,
-            takes_moved: false, // It computes everything itself.
-            takes_lossy: true,
+            accepts_moved: false, // It computes everything itself.
+            accepts_lossy: true,
         };
         let (sender, events) = mpsc::channel();
         let handle = self.core.tiers.fetch(request, move |event| {

@@ -56,9 +56,9 @@ pub struct FetchRequest {
     /// Look up the conversation's record and fetch no KV.
     pub record_only: bool,
     /// The conversation's own KV may be moved KV, and such that follows it.
-    pub takes_moved: bool,
+    pub accepts_moved: bool,
     /// The conversation's own KV may be rounded KV, and KV behind such.
-    pub takes_lossy: bool,
+    pub accepts_lossy: bool,
 }
 
 /// The objects to look for, in order. Between blocks there may be gaps: what is in them stays away.
@@ -267,8 +267,8 @@ impl Behind<'_> {
 fn expected(request: &FetchRequest, record: Option<&SlotRecord>) -> usize {
     let Some(record) = record else { return 0 };
     let views = &record.lineage.views;
-    let moved = first_moved(views).filter(|_| !request.takes_moved);
-    let lossy = first_lossy(views).filter(|_| !request.takes_lossy);
+    let moved = first_moved(views).filter(|_| !request.accepts_moved);
+    let lossy = first_lossy(views).filter(|_| !request.accepts_lossy);
     let unwanted = moved.into_iter().chain(lossy).min();
     let shared = record.shared_with(&request.adapters, &request.prompt);
     shared.min(unwanted.unwrap_or(usize::MAX))

@@ -104,7 +104,7 @@ impl TurnRequest {
     }
 
     /// Whether its timeline may hold KV that was computed at another place.
-    pub fn takes_moved(&self) -> bool {
+    pub fn accepts_moved(&self) -> bool {
         self.reanchored || self.reuse != Reuse::Exact
     }
 

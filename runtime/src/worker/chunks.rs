@@ -178,10 +178,10 @@ impl Worker<'_> {
         is_own: bool,
     ) -> Option<usize> {
         let views = self.slots[index].timeline.views();
-        let takes_moved = is_own && running.request.takes_moved();
-        let takes_lossy = is_own && self.core.options.takes_lossy(&running.request);
-        let moved = first_moved(&views).filter(|_| !takes_moved);
-        let lossy = first_lossy(&views).filter(|_| !takes_lossy);
+        let accepts_moved = is_own && running.request.accepts_moved();
+        let accepts_lossy = is_own && self.core.options.accepts_lossy(&running.request);
+        let moved = first_moved(&views).filter(|_| !accepts_moved);
+        let lossy = first_lossy(&views).filter(|_| !accepts_lossy);
         moved.into_iter().chain(lossy).min()
     }
 }

@@ -68,8 +68,8 @@ impl Worker<'_> {
             room,
             prefix_ends,
             record_only: turn.is_cold(),
-            takes_moved: turn.request.takes_moved(),
-            takes_lossy: self.core.options.takes_lossy(&turn.request),
+            accepts_moved: turn.request.accepts_moved(),
+            accepts_lossy: self.core.options.accepts_lossy(&turn.request),
         };
         turn.restore = Some(fetch);
         let commands = self.core.commands.clone();

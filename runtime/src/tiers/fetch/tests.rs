@@ -34,8 +34,8 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
         limit: 0,
         prefix_ends: Vec::new(),
         record_only: false,
-        takes_moved: false,
-        takes_lossy: true,
+        accepts_moved: false,
+        accepts_lossy: true,
     };
     let (outbox, inbox) = channel();
     let deliver = move |event| outbox.send(event).unwrap_or(());
