@@ -76,7 +76,7 @@ pub(super) fn plan(
     let (mut chosen, stay) = if tokens(&others) <= free {
         (others.into_iter().map(|block| (block, BackReason::Room)).collect(), Vec::new())
     } else {
-        asked_for(shared, request, &stays, free, is_wanted)
+        retrieve(shared, request, &stays, free, is_wanted)
     };
     chosen.extend(stays.into_iter().map(|block| (block, BackReason::Stays)));
     chosen.sort_by_key(|(block, _)| block.range.start);
@@ -109,7 +109,7 @@ impl RecallRequest {
 
 /// The blocks that are away and that the new text asks for, within `free` tokens; and where the resident ones
 /// begin that it asks for. `back`: come back in any case.
-fn asked_for<'r>(
+fn retrieve<'r>(
     shared: &Shared,
     request: &'r RecallRequest,
     back: &[&Block],

@@ -46,8 +46,8 @@ impl BlockUses {
         self.turn
     }
 
-    /// The block at `start` was asked for: it stays for a while, as one does that was brought back.
-    pub fn asked_for(&mut self, start: usize) {
+    /// A prompt asks for the block at `start`: the block stays for a while, also where it was brought back for that.
+    pub fn count_hit(&mut self, start: usize) {
         let at = self.blocks.partition_point(|block| block.start < start);
         if self.blocks.get(at).is_none_or(|block| block.start != start) {
             self.blocks.insert(at, BlockUse::new(start));

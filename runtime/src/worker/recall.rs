@@ -157,7 +157,7 @@ impl Worker<'_> {
     /// Lets others leave for what comes back, where there is no room for it.
     pub(super) fn make_room_for(&mut self, index: usize, recalled: Recalled) {
         let uses = &mut self.slots[index].uses;
-        recalled.stay.iter().for_each(|&start| uses.asked_for(start));
+        recalled.stay.iter().for_each(|&start| uses.count_hit(start));
         let wanted = recalled.tokens() + self.kept_free(index);
         let needed = wanted.saturating_sub(self.room_left(index));
         let stay = recalled.stay.clone();
@@ -205,7 +205,7 @@ impl Worker<'_> {
         let blocks: Vec<Block> = slot.timeline.blocks().iter().filter(is_within).cloned().collect();
         for block in blocks {
             let slot = &mut self.slots[index];
-            slot.uses.asked_for(block.range.start);
+            slot.uses.count_hit(block.range.start);
             if slot.away_blocks.remove(block.id) {
                 self.core.tiers.release([block.id]);
             }
