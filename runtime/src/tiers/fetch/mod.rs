@@ -3,10 +3,12 @@
 //! - All free threads read the groups of one restore; groups are delivered in order.
 //! - A restore without a thread comes first. It takes a thread from another restore after the
 //!   object that is being read, so a slow restore does not hold up others.
-//! - A restore is at most [`MAX_AHEAD`] groups ahead of the engine.
+//! - A restore is at most [`MAX_AHEAD`] groups ahead of the engine. `restore` counts them.
 //! - Dropping a [`FetchHandle`] cancels its restore.
 //! - A job that panics ends its restore alone; the thread goes on with the next job.
 //! - Buffers are reused, so that the system does not clear new memory for every group.
+
+mod restore;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,6 +30,8 @@ use super::recall::{self, RecallRequest, Recalled};
 use super::shared::Shared;
 use crate::miss::MissReason;
 
+use restore::{Deliver, Groups, MAX_AHEAD, Restore};
+
 /// Reader threads. On two cores, a third one gained nothing that could be measured.
 pub(super) fn threads() -> usize {
     (cores() / 4).clamp(2, 4)
@@ -36,10 +40,6 @@ pub(super) fn threads() -> usize {
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
-
-/// Groups of one restore that are read and not consumed yet. Each takes memory; with three, a
-/// restore of 25 MB took 1.17 to 1.25 times as long as llama.cpp's file, with four 1.17 to 1.20.
-const MAX_AHEAD: usize = 4;
 
 /// Arrives in order. [`FetchEvent::End`] or [`FetchEvent::Failed`] is the last one.
 #[derive(Debug)]
@@ -100,8 +100,6 @@ struct State {
     closed: bool,
 }
 
-type Deliver = Box<dyn Fn(FetchEvent) + Send>;
-
 /// What to restore.
 #[derive(Debug)]
 pub(super) enum Request {
@@ -115,43 +113,11 @@ pub(super) enum Request {
     Chunk(Import),
 }
 
-/// What a plan tells before its pieces.
+/// What planning a request has found besides the pieces; it is delivered before them.
 #[derive(Debug, Default)]
-struct Told {
+struct Findings {
     recalled: Recalled,
     chunks: Vec<Import>,
-}
-
-struct Restore {
-    request: Arc<Request>,
-    deliver: Deliver,
-    threads: Threads,
-    /// `None` until the request is planned.
-    groups: Option<Groups>,
-}
-
-/// The threads that work for a restore.
-struct Threads {
-    active: usize,
-    max: usize,
-    /// The number of the restore's latest job.
-    last_job: u64,
-}
-
-/// The groups of a planned restore. `consumed <= delivered <= next <= count`.
-struct Groups {
-    plan: Arc<Plan>,
-    /// Falls when an object is missing: nothing after it is delivered.
-    count: usize,
-    /// The first group that no thread has begun.
-    next: usize,
-    /// Begun, and put back when the thread was taken for another restore.
-    interrupted: Vec<Group>,
-    /// Read, while an earlier group is not.
-    read: BTreeMap<usize, Group>,
-    delivered: usize,
-    /// Imported by the engine.
-    consumed: usize,
 }
 
 enum Job {
@@ -198,13 +164,7 @@ impl Queue {
         let mut state = queue.state.lock();
         state.submitted += 1;
         let number = state.submitted;
-        let restore = Restore {
-            request: Arc::new(request),
-            deliver,
-            threads: Threads { active: 0, max: queue.max_threads, last_job: 0 },
-            groups: None,
-        };
-        state.restores.insert(number, restore);
+        state.restores.insert(number, Restore::new(request, deliver, queue.max_threads));
         queue.changed.notify_one();
         FetchHandle { queue: queue.clone(), number }
     }
@@ -234,21 +194,21 @@ impl Queue {
         match job {
             Job::Plan(request) => {
                 let is_wanted = || self.state.lock().restores.contains_key(&number);
-                let mut told = Told::default();
+                let mut findings = Findings::default();
                 let plan = match &*request {
                     Request::Sequel(request) => Plan::of(shared, request, is_wanted),
                     Request::Recall(request) => {
                         let (plan, recalled) = recall::plan(shared, request, is_wanted);
-                        told.recalled = recalled;
+                        findings.recalled = recalled;
                         plan
                     }
                     Request::Find(request) => {
-                        told.chunks = chunks::find(shared, request, is_wanted);
+                        findings.chunks = chunks::find(shared, request, is_wanted);
                         Plan::of_blocks(shared, Vec::new(), 0)
                     }
                     Request::Chunk(import) => Plan::of_chunk(shared, import),
                 };
-                self.planned(number, plan, told);
+                self.planned(number, plan, findings);
             }
             Job::Read(plan, group) => {
                 let last = group.last;
@@ -285,7 +245,7 @@ impl Queue {
         }
     }
 
-    fn planned(&self, number: u64, plan: Plan, told: Told) {
+    fn planned(&self, number: u64, plan: Plan, findings: Findings) {
         let mut state = self.state.lock();
         let Some(restore) = state.restores.get_mut(&number) else { return };
         restore.threads.active -= 1;
@@ -295,11 +255,11 @@ impl Queue {
         if !plan.views.is_empty() {
             (restore.deliver)(FetchEvent::Views(plan.views.clone()));
         }
-        if !told.recalled.is_empty() {
-            (restore.deliver)(FetchEvent::Recalled(told.recalled));
+        if !findings.recalled.is_empty() {
+            (restore.deliver)(FetchEvent::Recalled(findings.recalled));
         }
-        if !told.chunks.is_empty() {
-            (restore.deliver)(FetchEvent::Chunks(told.chunks));
+        if !findings.chunks.is_empty() {
+            (restore.deliver)(FetchEvent::Chunks(findings.chunks));
         }
         restore.groups = Some(Groups::of(plan));
         let ended = restore.deliver_in_order();
@@ -339,10 +299,7 @@ impl Queue {
         let Some(restore) = state.restores.get_mut(&number) else { return };
         restore.threads.active -= 1;
         if let Some(groups) = &mut restore.groups {
-            if group.last {
-                groups.count = groups.count.min(group.number + 1);
-            }
-            groups.read.insert(group.number, group);
+            groups.add_read(group);
         }
         let ended = restore.deliver_in_order();
         state.remove_if(number, ended);
@@ -378,66 +335,6 @@ impl State {
         if ended {
             self.restores.remove(&number);
         }
-    }
-}
-
-impl Restore {
-    /// Whether another thread would find something to do.
-    fn has_work(&self) -> bool {
-        match &self.groups {
-            None => self.threads.active == 0,
-            Some(groups) => self.threads.active < self.threads.max && groups.has_work(),
-        }
-    }
-
-    /// Delivers groups that are read up to the first one that is not. Returns whether that was the
-    /// end.
-    fn deliver_in_order(&mut self) -> bool {
-        let Some(groups) = &mut self.groups else { return false };
-        let mut miss = None;
-        while let Some(group) = groups.next_delivery() {
-            miss = group.miss;
-            (self.deliver)(FetchEvent::Pieces(group.pieces));
-        }
-        if groups.delivered < groups.count {
-            return false;
-        }
-        let plan = &groups.plan;
-        (self.deliver)(FetchEvent::End(FetchSummary {
-            expected: plan.expected,
-            record: plan.record.clone(),
-            snapshots: plan.snapshots.clone(),
-            miss: miss.or_else(|| plan.miss.clone()),
-        }));
-        true
-    }
-}
-
-impl Groups {
-    fn of(plan: Plan) -> Self {
-        Self {
-            count: Group::count(&plan),
-            plan: Arc::new(plan),
-            next: 0,
-            interrupted: Vec::new(),
-            read: BTreeMap::new(),
-            delivered: 0,
-            consumed: 0,
-        }
-    }
-
-    fn has_work(&self) -> bool {
-        let begins = self.next < self.count && self.next < self.consumed + MAX_AHEAD;
-        begins || !self.interrupted.is_empty()
-    }
-
-    fn next_delivery(&mut self) -> Option<Group> {
-        if self.delivered == self.count {
-            return None;
-        }
-        let group = self.read.remove(&self.delivered)?;
-        self.delivered += 1;
-        Some(group)
     }
 }
 

@@ -44,7 +44,7 @@ fn submit(queue: &Arc<Queue>, groups: usize) -> (FetchHandle, Receiver<FetchEven
     let restore = state.restores.get_mut(&handle.number).unwrap();
     restore.threads.active = 1; // A thread plans.
     drop(state);
-    queue.planned(handle.number, plan(groups * GROUP_BLOCKS), Told::default());
+    queue.planned(handle.number, plan(groups * GROUP_BLOCKS), Findings::default());
     (handle, inbox)
 }
 
