@@ -11,12 +11,21 @@
 //!   refers to the objects of its record, those of its earlier branches included, and to those that
 //!   were put for it or have left its cells since.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+mod entry;
+mod references;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 use hob_slots::branches::carry;
 use hob_slots::format::{BranchRef, SlotRecord};
-use hob_slots::{BlockId, ConversationId, Timeline, Timestamp, TtlClass};
+use hob_slots::{BlockId, ConversationId, Timeline};
+
+use entry::{Disk, Entry, bytes, summary};
+use references::References;
+
+pub(super) use entry::split;
+pub use entry::{Located, Summary, Unread};
 
 #[cfg(test)]
 mod tests;
@@ -27,44 +36,13 @@ const BUDGET_BYTES: usize = 16 << 20;
 /// Maximum number of names that wait for [`Records::take_left`]: the last ones.
 pub const MAX_LEFT: usize = 512;
 
-/// A record without its tokens and blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    pub class: TtlClass,
-    pub created_at: Timestamp,
-    pub turns: u32,
-    pub tokens: usize,
-    /// The record must not reach the disk.
-    pub in_memory: bool,
-    /// It is not on disk yet, and was made without the slot file before it, which was not read. So is the next
-    /// record, if that comes first.
-    pub unread: Option<Unread>,
-}
-
-/// A record that was made without the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unread {
-    /// No class was asked for, as far as is known.
-    pub is_default_class: bool,
-    /// It names the branches of the one before: their names had stayed in memory.
-    pub names_branches: bool,
-}
-
-/// Where a conversation's newest record is.
-#[derive(Clone, Debug)]
-pub enum Located {
-    InMemory(Arc<SlotRecord>),
-    OnDisk { tokens: usize },
-}
-
 #[derive(Debug)]
 pub struct Records {
     budget_bytes: usize,
     entries: BTreeMap<ConversationId, Entry>,
     /// Objects put for a conversation since its record, or that have left its cells, in that order; each once.
     unrecorded: BTreeMap<ConversationId, Unrecorded>,
-    /// How many conversations refer to each object.
-    references: HashMap<BlockId, u32>,
+    references: References,
     /// Records that may be dropped, by their last use.
     droppable: BTreeMap<u64, ConversationId>,
     /// Always the sum over `droppable`.
@@ -81,49 +59,9 @@ struct Unrecorded {
     names: HashSet<BlockId>,
 }
 
-#[derive(Debug)]
-enum Entry {
-    /// There is no record, in memory or on disk.
-    Absent,
-    InMemory {
-        record: Arc<SlotRecord>,
-        summary: Summary,
-        disk: Disk,
-    },
-    /// The record is only on disk. The objects of its timeline and those of earlier branches are
-    /// known by name: 56 bytes each, where a block's file has ten thousand and more.
-    OnDisk {
-        summary: Summary,
-        own: Vec<BranchRef>,
-        older: Vec<BranchRef>,
-    },
-}
-
-/// Whether a record in memory is on disk too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Disk {
-    Pending,
-    /// The write failed.
-    Failed,
-    Saved {
-        last_use: u64,
-    },
-}
-
 impl Default for Records {
     fn default() -> Self {
         Self::with_budget(BUDGET_BYTES)
-    }
-}
-
-impl Entry {
-    /// The objects of the record's timeline, and those of earlier branches.
-    fn objects(self) -> (Vec<BranchRef>, Vec<BranchRef>) {
-        match self {
-            Self::Absent => Default::default(),
-            Self::InMemory { record, .. } => split(&record),
-            Self::OnDisk { own, older, .. } => (own, older),
-        }
     }
 }
 
@@ -133,7 +71,7 @@ impl Records {
             budget_bytes,
             entries: BTreeMap::new(),
             unrecorded: BTreeMap::new(),
-            references: HashMap::new(),
+            references: References::default(),
             droppable: BTreeMap::new(),
             bytes: 0,
             uses: 0,
@@ -175,7 +113,7 @@ impl Records {
     pub fn put(&mut self, conversation: &ConversationId, object: BranchRef) {
         let unrecorded = self.unrecorded.entry(conversation.clone()).or_default();
         if unrecorded.names.insert(object.id) {
-            *self.references.entry(object.id).or_default() += 1;
+            self.references.add(object.id);
             unrecorded.objects.push(object);
         }
     }
@@ -320,7 +258,7 @@ impl Records {
 
     /// Whether a conversation of this process refers to the object.
     pub fn refers_to(&self, object: &BlockId) -> bool {
-        self.references.contains_key(object)
+        self.references.contains(object)
     }
 
     /// Conversations that have a record, and where it is.
@@ -352,7 +290,7 @@ impl Records {
     /// Inserts a record that is not on disk yet, in place of none.
     fn insert(&mut self, record: Arc<SlotRecord>) {
         for (object, _) in record.objects() {
-            *self.references.entry(object).or_default() += 1;
+            self.references.add(object);
         }
         let conversation = record.conversation.clone();
         let entry = Entry::InMemory { summary: summary(&record), record, disk: Disk::Pending };
@@ -368,10 +306,10 @@ impl Records {
         match &entry {
             Entry::Absent => return None,
             Entry::InMemory { record, .. } => {
-                release(&mut self.references, record.objects().map(|(id, _)| id));
+                self.references.release(record.objects().map(|(id, _)| id));
             }
             Entry::OnDisk { own, older, .. } => {
-                release(&mut self.references, own.iter().chain(older).map(|object| object.id));
+                self.references.release(own.iter().chain(older).map(|object| object.id));
             }
         }
         Some(entry)
@@ -379,7 +317,7 @@ impl Records {
 
     fn take_unrecorded(&mut self, conversation: &ConversationId) -> Vec<BranchRef> {
         let Unrecorded { objects, .. } = self.unrecorded.remove(conversation).unwrap_or_default();
-        release(&mut self.references, objects.iter().map(|object| object.id));
+        self.references.release(objects.iter().map(|object| object.id));
         objects
     }
 
@@ -427,36 +365,4 @@ impl Records {
         self.uses += 1;
         self.uses
     }
-}
-
-/// The objects of the record's timeline, and those of earlier branches.
-pub(super) fn split(record: &SlotRecord) -> (Vec<BranchRef>, Vec<BranchRef>) {
-    let mut own: Vec<BranchRef> = record.placed().collect();
-    let older = own.split_off(own.len() - record.branches.len());
-    (own, older)
-}
-
-fn release(references: &mut HashMap<BlockId, u32>, objects: impl Iterator<Item = BlockId>) {
-    for object in objects {
-        let count = references.get_mut(&object).expect("it was counted when it was referred to");
-        *count -= 1;
-        if *count == 0 {
-            references.remove(&object);
-        }
-    }
-}
-
-fn summary(record: &SlotRecord) -> Summary {
-    Summary {
-        in_memory: false,
-        unread: None,
-        class: record.class,
-        created_at: record.created_at,
-        turns: record.turns,
-        tokens: record.tokens.len(),
-    }
-}
-
-fn bytes(record: &SlotRecord) -> usize {
-    4 * record.tokens.len() + 48 * record.objects().count()
 }
