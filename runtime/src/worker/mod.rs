@@ -7,6 +7,7 @@
 //! caller that arrives meanwhile interrupts. The thread waits for the disk where KV would be lost and no
 //! answer is being generated, and at most 5 ms for the first event of each restore.
 //!
+//! - `inbox`: receives commands and handles them
 //! - `slot`: a sequence; `running`: the turn that runs in it; `waiting`: one in the queue
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
 //! - `anonymous`: conversations without a name that have outgrown their cells
@@ -61,6 +62,7 @@ mod growth;
 mod heads;
 mod hot;
 mod import;
+mod inbox;
 mod mark;
 mod notes;
 mod plan;
@@ -87,8 +89,7 @@ mod warm_up;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{self, Receiver};
 
 use hob_slots::{BLOCK_TOKENS, ConversationId, ModelHash, Registry, SlotId, Timestamp};
 
@@ -116,10 +117,6 @@ use step::Stepped;
 pub(crate) use unloaded::{Wake, refuse, serve_unloaded, status as unloaded_status};
 use waiting::Waiting;
 pub(crate) use warm_up::WarmUp;
-
-/// How long running turns wait for the first event of a restore that has just begun. One that finds
-/// nothing ends within a fraction of a millisecond.
-const MAX_FETCH_WAIT: Duration = Duration::from_millis(5);
 
 pub(crate) struct Worker<'b> {
     backend: &'b mut dyn Backend,
@@ -268,147 +265,6 @@ impl<'b> Worker<'b> {
             assert!(self.cells_agree(), "each change of cells is told to the backend");
         }
         self.close()
-    }
-
-    /// Handles all queued commands; waits for one when there is nothing else to do. Returns whether
-    /// to go on.
-    fn receive(&mut self, inbox: &Receiver<Command>) -> bool {
-        if !self.has_work() {
-            self.publish_open();
-            self.settle();
-            self.core.pulse.begin(Activity::Waiting);
-            let timeouts = [self.restores_end_in(), self.stalls_end_in()];
-            let received = match timeouts.into_iter().flatten().min() {
-                Some(timeout) => inbox.recv_timeout(timeout),
-                None => inbox.recv().map_err(RecvTimeoutError::from),
-            };
-            self.core.pulse.begin(Activity::Computing);
-            match received {
-                Ok(command) => {
-                    if !self.handle(command) {
-                        return false;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return false,
-            }
-        }
-        self.core.pulse.attention.heard();
-        self.handle_queued(inbox)
-    }
-
-    /// Waits a moment for the first event of new restores, which finds most that there is nothing
-    /// to restore: their turns need not wait for a micro-batch of others. Returns whether to go on.
-    fn await_fetches(&mut self, inbox: &Receiver<Command>) -> bool {
-        let most = Instant::now() + MAX_FETCH_WAIT;
-        // Of each restore, once: a disk that stalls delays one micro-batch, not each of them.
-        let first_event_by = |slot: &Slot| {
-            let new = slot.restoring().filter(|restoring| !restoring.heard)?;
-            Some(most.min(new.waits_since + MAX_FETCH_WAIT))
-        };
-        let mut heard = false;
-        while let Some(until) = self.slots.iter().filter_map(first_event_by).max()
-            && until > Instant::now()
-            && (0..self.slots.len()).any(|it| self.would_compute(it))
-        {
-            let Ok(command) = inbox.recv_timeout(until.saturating_duration_since(Instant::now()))
-            else {
-                break;
-            };
-            heard = true;
-            self.slot_may_be_free = true; // It may be a turn.
-            if !self.handle(command) {
-                return false;
-            }
-        }
-        if heard {
-            self.publish_open();
-            self.import_arrivals();
-        }
-        true
-    }
-
-    /// Handles all queued commands. Returns whether to go on.
-    fn handle_queued(&mut self, inbox: &Receiver<Command>) -> bool {
-        while let Ok(command) = inbox.try_recv() {
-            // It may be a turn, or free a slot: the next round admits before it sleeps.
-            self.slot_may_be_free = true;
-            if !self.handle(command) {
-                return false;
-            }
-        }
-        self.publish_open();
-        self.reply_to_saving();
-        true
-    }
-
-    fn has_work(&self) -> bool {
-        let may_admit = self.slot_may_be_free && !self.queue.is_empty();
-        let slots = &self.slots;
-        may_admit
-            || slots.iter().any(Slot::has_arrivals)
-            || (0..slots.len()).any(|index| self.would_compute(index))
-            || (slots.iter().any(Slot::needs_record) && !self.core.tiers.is_full())
-            || self.may_save_drafted()
-            || self.drafter_lags()
-            || self.ends_a_stall()
-            || self.may_warm_up()
-    }
-
-    /// Replies to callers that wait for it, if no turn runs and no slot waits to be saved.
-    fn settle(&mut self) {
-        self.reply_to_saving();
-        if self.slots.iter().any(|slot| slot.turn.is_some() || slot.needs_record())
-            || self.drafter_needs_record()
-        {
-            return;
-        }
-        for done in self.settling.drain(..) {
-            self.core.when_flushed(move || done.send(()));
-        }
-    }
-
-    /// Returns whether to go on.
-    fn handle(&mut self, command: Command) -> bool {
-        if command.calls() {
-            self.core.pulse.attention.received();
-        }
-        match command {
-            Command::Turn(turn) => self.enqueue(turn),
-            Command::Fetched { slot, fetch, event } => self.fetched(slot, fetch, event),
-            Command::Embed { tokens, reply } => {
-                let embedding = self.backend.embed(&tokens);
-                let embedding = embedding.map_err(|error| TurnError::Backend(error.to_string()));
-                reply.send(embedding);
-            }
-            Command::Save { conversation, done } => self.saving.push((conversation, done)),
-            Command::Park { conversation, done } => {
-                self.park_all(&conversation, EvictionReason::Idle);
-                self.publish_open();
-                done.send(());
-            }
-            Command::Forget { conversation, done } => self.forget(&conversation, done),
-            Command::SetClass { conversation, class, done } => {
-                done.send(self.set_class(&conversation, class));
-            }
-            Command::CalledTools(conversation) => self.called_tools(&conversation),
-            // It has woken the thread: housekeeping and stalled turns go on, and cancelled ones end.
-            Command::Room | Command::Cancelled => {}
-            Command::Status(reply) => reply.send(self.status()),
-            Command::Cells(reply) => reply.send(self.read_cells()),
-            Command::UnnamedTokens { slot, reply } => reply.send(self.unnamed_tokens(slot)),
-            Command::Settle(done) => self.settling.push(done),
-            Command::Load(reply) => reply.send(Ok(())), // The weights are in memory.
-            Command::Unload(done) => {
-                if self.queue.is_empty() && self.running().is_empty() {
-                    self.exit = Exit::Unloading(done);
-                    return false;
-                }
-                done.send(false);
-            }
-            Command::Stop => return false,
-        }
-        true
     }
 
     /// Protects the conversations in a slot or in the queue from maintenance.
