@@ -163,10 +163,12 @@ impl Worker<'_> {
         if overwrites && self.slots[index].will_need_record() {
             self.save(index);
         }
-        let leftover = match (had_slot, self.slots[index].save.is_speculative()) {
-            (true, false) => Leftover::Conversation,
-            (true, true) => Leftover::Speculation,
-            (false, _) => Leftover::Others,
+        let leftover = if !had_slot {
+            Leftover::Others
+        } else if self.slots[index].save.is_speculative() {
+            Leftover::Speculation
+        } else {
+            Leftover::Conversation
         };
         if matches!(leftover, Leftover::Conversation) && !running.started && !running.is_cold() {
             running.report.miss = self.divergence(index, &running);

@@ -138,12 +138,12 @@ impl Worker<'_> {
         if answer_queued || answers().any(|slot| slot.is_prefilling() || slot.is_restoring()) {
             return 0;
         }
-        let rows = match (answers().next().is_some(), purpose) {
-            (false, _) => self.core.pace.background_rows(),
-            (true, Purpose::Speculate) => {
-                self.core.pace.background_rows().div_ceil(BESIDE_AN_ANSWER)
-            }
-            (true, _) => 0,
+        let rows = if answers().next().is_none() {
+            self.core.pace.background_rows()
+        } else if purpose == Purpose::Speculate {
+            self.core.pace.background_rows().div_ceil(BESIDE_AN_ANSWER)
+        } else {
+            0
         };
         let equals =
             self.slots.iter().filter(|slot| slot.is_prefilling() && has_purpose(slot, purpose));

@@ -179,12 +179,11 @@ impl Worker<'_> {
         if let Err(error) = check(&facts, turn.request.prompt.len(), own, &self.core.options) {
             return error;
         }
-        let why = match turn.lacks_memory {
-            true => {
-                let why = NoEviction::Memory;
-                format!("{why}: {}", why.remedy())
-            }
-            false => "no block could be saved to make room: see the log for why".to_owned(),
+        let why = if turn.lacks_memory {
+            let why = NoEviction::Memory;
+            format!("{why}: {}", why.remedy())
+        } else {
+            "no block could be saved to make room: see the log for why".to_owned()
         };
         let spent = |what| format!("{what} of {budget} cells is spent, and {why}");
         match own {
