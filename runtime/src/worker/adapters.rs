@@ -1,8 +1,8 @@
 //! Chooses the adapter set of the next micro-batch.
 //!
 //! - A micro-batch has rows of one adapter set: llama.cpp adds adapters to a context, not to rows.
-//! - Sets take turns: while another one waits, one has [`MAX_IN_A_ROW`] micro-batches, and the next is the
-//!   one that was served least recently. So none starves.
+//! - Sets take turns: while another set waits, a set has [`MAX_IN_A_ROW`] micro-batches, and the next set is the
+//!   one that was served least recently. So no set starves.
 //! - The rows of an answer come before those of other purposes, whatever the set.
 
 use hob_slots::BlockId;
@@ -74,7 +74,7 @@ impl Worker<'_> {
         }
     }
 
-    /// A slot of the set whose turn it is.
+    /// A slot of the adapter set that is computed next.
     fn next_served(&self) -> Option<usize> {
         // A tail has no purpose, and comes last.
         let rank = |index: usize| {

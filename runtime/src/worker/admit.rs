@@ -4,8 +4,8 @@
 //!   pass whose conversation already has one.
 //! - Turns of one hint do not wait for each other: each runs in a copy with a slot of its own.
 //! - A preempted turn waits until another turn has ended: before that, it would be preempted again.
-//! - It continues as the copy that it was, whose name no other turn takes meanwhile: a deletion ends the turns of
-//!   each copy by its name, and has ended those of the first one when it comes to the others.
+//! - A preempted turn continues as the same copy of its hint. No other turn takes the name of that copy meanwhile: a
+//!   deletion ends the turns of each copy by name, and has ended those of the first copy when it comes to the others.
 //! - A turn that answers always computes its prompt's last token, for the logits.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use crate::miss::MissReason;
 use crate::sample::{Output, Sampler};
 use crate::turn::{DraftCounts, Purpose, TurnReport};
 
-/// What the cells were computed for that a turn finds in its slot.
+/// For what the cells were computed that a turn finds in its slot.
 #[derive(Clone, Copy)]
 enum Leftover {
     Conversation,
@@ -201,7 +201,7 @@ impl Worker<'_> {
         slot.uses.begin_turn(hot);
         slot.turn = Some(running);
         if self.slots[index].cells.len() > self.budget(index) {
-            self.reduce_to_budget(index); // It is lower than that of the turn before.
+            self.reduce_to_budget(index); // The budget is lower than the last turn's.
         }
         let slot = &mut self.slots[index];
         slot.peak = slot.cells.len();
@@ -302,7 +302,7 @@ impl Worker<'_> {
         }
         let own = common_prefix(self.slots[index].timeline.tokens(), prompt);
         if !self.is_plain() {
-            // It continues at its end, or where the rest of its cells is held.
+            // Such a memory continues at its end, or at the position whose rest is held.
             if own < before || own > limit {
                 let within = own.min(limit);
                 let held = self.slots[index].save.held.as_ref().map(|held| held.position);
@@ -354,7 +354,7 @@ impl Worker<'_> {
         let slot = &mut self.slots[index];
         let mut turn = slot.turn.take().expect("it was found above");
         if slot.answered.number != run.number {
-            slot.answered = run; // It ended without an answer; what it computed is exported.
+            slot.answered = run; // The turn ended without an answer; its KV is exported.
         }
         slot.turn_ended(&turn);
         if turn.is_restoring() {
@@ -368,7 +368,7 @@ impl Worker<'_> {
         if let (Some(conversation), Some(restore)) = (turn.owner.conversation(), turn.restore) {
             self.core.tiers.use_ended(conversation, restore);
         }
-        // Those of a restore were told when it was planned.
+        // The plan of a restore has already handed the words over.
         if !turn.request.restores_only {
             self.learn_words(index);
         }

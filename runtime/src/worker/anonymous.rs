@@ -1,14 +1,15 @@
 //! Anonymous conversations: requests without a cache key belong to the conversation whose prompt they continue.
 //!
-//! - One that fits its cells needs no more than these: the next request shares them. One of which blocks have left
-//!   stays in its slot between two turns, with its id, its absent blocks and their words, as a conversation with a
-//!   name does. It is neither exported nor recorded, and a slot has at most one.
-//! - A request continues it whose prompt begins with all that its last prompt said. To any other it is like the
-//!   conversation of somebody else: no slot shares its impure cells, and no name leads to its impure blocks.
-//! - It is a leftover. It gives way before a conversation with a name does: to a turn that needs its slot, its cells
-//!   or the memory of its blocks; to each deletion of a conversation, whose objects it may refer to; and where the
-//!   weights leave. Then nothing stays of it in the tiers.
-//! - A private turn and a cold one neither continue one nor leave one.
+//! - A conversation that fits its cells needs only these: the next request shares them. A conversation of which
+//!   blocks are away stays in its slot between two turns, with its id, these blocks and their words, as a
+//!   conversation with a name does. The engine neither exports nor records it. A slot has at most one.
+//! - A request continues the conversation if its prompt begins with all that the conversation's last prompt said.
+//!   Any other request gets nothing impure of it: no slot shares its impure cells, and no name leads to its impure
+//!   blocks.
+//! - The engine drops it before a conversation with a name: for a turn that needs its slot, its cells or the memory
+//!   of its blocks; for each deletion of a conversation, whose objects it may refer to; and when the weights are
+//!   dropped. Then the tiers have nothing of it.
+//! - A private or cold turn neither continues such a conversation nor leaves one.
 
 use hob_slots::ConversationId;
 
@@ -44,12 +45,12 @@ impl Worker<'_> {
         continued.max_by_key(|(shared, _)| *shared).map(|(_, id)| id.clone())
     }
 
-    /// The slot's anonymous turn has ended. A conversation that has outgrown its cells stays; of another one the
-    /// cells do, for other slots to share.
+    /// The slot's anonymous turn has ended. A conversation that has outgrown its cells stays; of any other,
+    /// only the cells stay, for other slots to share.
     pub(super) fn end_anonymous(&mut self, index: usize, turn: &Running) {
         let slot = &mut self.slots[index];
         let continued = slot.goes_on_behind.take();
-        // Its last token would need a cell while no turn has one to give: the next prompt computes it.
+        // The answer's last token would need a cell while no turn has one to give: the next prompt computes that token.
         slot.tail.clear();
         let has_outgrown = (turn.has_left || continued.is_some()) && !slot.is_whole();
         if has_outgrown && !turn.request.cold && !is_private(&turn.request) {
@@ -82,7 +83,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The same of the one that is idle for the longest time. Returns whether there was one.
+    /// Drops the anonymous conversation that is idle for the longest time. Returns whether there was one.
     pub(super) fn drop_idle_anonymous(&mut self) -> bool {
         let longest = self.registry.idle(self.now()).next().map(|(id, _)| id.clone());
         let Some(id) = longest.filter(ConversationId::is_anonymous) else { return false };

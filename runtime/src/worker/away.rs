@@ -29,7 +29,7 @@ impl Worker<'_> {
     pub(super) fn evict_in_place(&mut self, index: usize) -> bool {
         let turn = self.slots[index].turn.as_ref();
         if turn.is_none_or(|turn| turn.request.purpose.is_prefix()) {
-            return false; // Others begin with it: it is of use as a whole alone.
+            return false; // Other prompts begin with a prefix: only a whole one is of use.
         }
         let budget = self.budget(index);
         let cells = self.slots[index].cells.len();
@@ -114,7 +114,7 @@ impl Worker<'_> {
         uses.facts(timeline, cells, &save.keep.segments, shared.unwrap_or(0), frees_shared)
     }
 
-    /// Takes the block's cells, once its bytes are in the tiers. Returns whether it did.
+    /// Drops the block's cells, once its bytes are in the tiers. Returns whether it did.
     fn evict_block(&mut self, index: usize, block: &Block) -> bool {
         let leaves = self.note_of(&block.range).end..block.range.end;
         if !self.save_block(index, block) || self.drop_cells(index, leaves.clone()).is_err() {
@@ -133,7 +133,7 @@ impl Worker<'_> {
     fn save_block(&mut self, index: usize, block: &Block) -> bool {
         let slot = &self.slots[index];
         let owner = slot.owner.as_ref().expect("its turn has an owner").id();
-        // Where another conversation has saved it, that may be deleted.
+        // Another conversation may have saved the block, and may be deleted: from here on this one refers to it, too.
         if self.core.tiers.refer(owner, block) {
             return true;
         }
@@ -141,9 +141,9 @@ impl Worker<'_> {
             return self.hold_block(index, block);
         }
         if slot.save.is_speculative() {
-            return false; // It must not be saved.
+            return false; // A speculation must not be saved.
         }
-        // What leaves is not lost: the turn waits for a disk that is too slow.
+        // No block leaves unsaved: the turn waits for a disk that is too slow.
         let is_refused = self.core.tiers.is_full();
         if let Some(turn) = &mut self.slots[index].turn {
             turn.is_refused |= is_refused;
@@ -161,7 +161,7 @@ impl Worker<'_> {
         let tiers = &self.core.tiers;
         let is_lost = |block: &&Block| !slot.cells.has(&block.range) && !tiers.holds(&block.id);
         let from = slot.timeline.blocks().iter().find(is_lost)?.range.start;
-        slot.partly_restored = true; // The tiers may hold what is before it and without a cell.
+        slot.partly_restored = true; // The tiers may hold earlier blocks that have no cells.
         self.log_eviction(index, from, EvictionReason::Failed);
         self.cut_back(index, from);
         Some(MissReason::lost(from))

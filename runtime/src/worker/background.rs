@@ -1,9 +1,9 @@
 //! Turns without a waiting caller: prewarms and speculative prefills.
 //!
-//! - They yield to an answer within one micro-batch; what they have computed stays.
-//! - A newer turn of the same conversation supersedes a running one as soon as that one's restore
-//!   is complete, so nothing is read twice.
-//! - They generate nothing and do not count as a use of the conversation.
+//! - Background turns yield to an answer within one micro-batch; what they have computed stays.
+//! - A newer turn of the same conversation supersedes a running background turn as soon as that turn's
+//!   restore is complete, so nothing is read twice.
+//! - Background turns generate nothing and do not count as a use of the conversation.
 
 use hob_slots::ConversationId;
 
@@ -119,7 +119,7 @@ impl Worker<'_> {
     }
 
     /// How many rows the slot's prompt may have in the next micro-batch. Background prompts have
-    /// none while an answer waits for its prompt, unless that waits for the disk; those of equal purpose share
+    /// none while an answer waits for its prompt, unless the answer waits for the disk; prompts of equal purpose share
     /// the rest equally.
     pub(super) fn row_budget(&self, index: usize) -> usize {
         let Some(purpose) = self.purpose(index) else { return 0 };

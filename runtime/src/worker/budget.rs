@@ -3,10 +3,10 @@
 //! - Between two micro-batches, a conversation that would have more cells than the high watermark is
 //!   reduced to the low one. With the rows of a micro-batch it never has more than its budget; cells that
 //!   it shares with others count.
-//! - Without a budget of its own, or with one that is no less, a conversation has the cells of the cache. Blocks
-//!   of it leave only when nothing else can: idle cells go first, and turns that began later wait (see `room`).
-//! - What must stay and does not fit is refused before it is queued, with what needs how many cells.
-//! - Where the disk does not take what must leave, the turn has no rows until it does. Others go on.
+//! - A conversation without a budget, or with one that is no less than the cache, has the cells of the cache. Its
+//!   blocks leave only when nothing else can: idle cells go first, and turns that began later wait (see `room`).
+//! - A request is refused before it is queued if what must stay does not fit; the error says what needs how many cells.
+//! - While the disk does not take a turn's blocks that must leave, that turn has no rows. Other turns go on.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use crate::turn::{TurnError, TurnRequest};
 /// Blocks leave from this part of the budget on (0.95).
 const HIGH_PERCENT: usize = 95;
 
-/// They leave down to this part of it (0.75), so that they do not leave one by one.
+/// Blocks leave down to this part of the budget (0.75), so that they do not leave one by one.
 const LOW_PERCENT: usize = 75;
 
 impl Worker<'_> {

@@ -95,7 +95,7 @@ impl Worker<'_> {
         for (range, sequence) in heads {
             let slot = &mut self.slots[index];
             let own = slot.sequence;
-            // Behind pure tokens it is what its text alone gives, and keeps that name when what was moved leaves.
+            // Behind pure tokens the KV follows from the text alone, and keeps that name when the moved KV leaves.
             let view = if range.start <= slot.timeline.pure() {
                 View::WHOLE
             } else {
@@ -150,7 +150,7 @@ impl Worker<'_> {
         let sequence = self.slots[index].sequence;
         let mut shared = range;
         if !self.is_plain() {
-            // A running state is that behind all of its tokens: it and their cells become those of `from`.
+            // A running state is of all of its tokens: the slot takes the state and all of these cells from `from`.
             self.backend.clear(sequence);
             self.slots[index].cells.remove(0..shared.start);
             shared.start = 0;
@@ -219,7 +219,7 @@ impl Worker<'_> {
         let away = slot.cells.away(slot.timeline.len());
         let shared = away.first().map_or(slot.timeline.len(), |first| first.start);
         slot.view = View::without(away);
-        // Others may share what is a function of its tokens alone, and has cells from the first one on.
+        // Other slots may share a beginning that has all of its cells and is a function of its tokens alone.
         let shared = shared.min(slot.timeline.pure());
         self.hot.set(slot.root(), slot.id, &slot.timeline.tokens()[..shared]);
         self.cells_changed(index);

@@ -1,5 +1,5 @@
-//! What the draft model guesses, where the conversation's own text says nothing; and its KV, which is
-//! saved behind the model's.
+//! Gets guesses of the draft model where the conversation's own text gives none, and saves the draft model's KV
+//! behind the model's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -91,8 +91,8 @@ impl Worker<'_> {
         self.drafter.as_ref().map_or(0, |drafter| drafter.core.counters.accepted_tokens)
     }
 
-    /// The rows of guesses are the draft model's to pay, and what the accepted ones would have taken is
-    /// its to earn.
+    /// Charges the draft model's ledger with the time of the rows that it guessed, and credits the time that the
+    /// accepted ones would have taken.
     pub(super) fn account_for_guesses(&mut self, shares: &[Share], accepted: u64) {
         let Some(drafter) = &mut self.drafter else { return };
         let guessed = |share: &&Share| share.draft.source.is_model();
@@ -110,7 +110,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether the draft model has computed for a slot that does not answer what no record covers.
+    /// Whether the draft model has KV of an idle slot that no record covers.
     pub(super) fn drafter_needs_record(&self) -> bool {
         let Some(drafter) = &self.drafter else { return false };
         let idle = |slot: &Slot| slot.turn.is_none() && slot.tail.is_empty();
@@ -118,13 +118,13 @@ impl Worker<'_> {
         slots.any(|(index, slot)| idle(slot) && drafter.needs_record(index))
     }
 
-    /// Whether a block or a record of that can be saved now. Where none can, the tiers wake the thread once one can.
+    /// Whether a block or a record of such KV can be saved now. If none can, the tiers wake the thread once one can.
     pub(super) fn may_save_drafted(&self) -> bool {
         let has_room = || self.drafter.as_ref().is_some_and(|it| !it.core.tiers.is_full());
         self.drafter_needs_record() && has_room()
     }
 
-    /// Saves one block or record of the draft model's. Where an answer waits meanwhile, the account pays.
+    /// Saves one block or record of the draft model's. The time is charged if an answer waits meanwhile.
     pub(super) fn save_of_drafter(&mut self) {
         let now = self.now();
         let is_answering = !self.running().is_empty();
@@ -156,7 +156,7 @@ impl Worker<'_> {
             drafter.core.tiers.flush();
             self.core.pulse.begin(Activity::Computing);
             if drafter.core.tiers.is_full() {
-                return; // Its budget has no room for a block.
+                return; // The draft model's budget has no room for a block.
             }
             self.save_drafted(index);
         }

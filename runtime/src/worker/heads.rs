@@ -4,7 +4,7 @@
 //!   cells before it, and takes the place of the one that was moved. A micro-batch of many rows takes less time
 //!   a row than one of few.
 //! - A head attends to all before it, but to the other heads of this micro-batch as they were moved. Its view names
-//!   that. One that stands behind pure tokens is pure.
+//!   that. A head right behind pure tokens is pure.
 //! - Nothing else of the turn is computed before its heads, and no block is saved from the first one on. A turn
 //!   that ends or is preempted before drops the chunks again, also while one arrives.
 

@@ -36,7 +36,7 @@ impl Worker<'_> {
                 continue;
             }
             if piece.part == Part::Whole {
-                self.clear(index); // It replaces what is hot.
+                self.clear(index); // The snapshot replaces what is hot.
                 self.restoring(index).tokens = TokenCounts::default();
             }
             if !self.fits_budget(index, piece) {

@@ -45,8 +45,8 @@ impl Worker<'_> {
         self.handle_queued(inbox)
     }
 
-    /// Waits a moment for the first event of new restores, which finds most that there is nothing
-    /// to restore: their turns need not wait for a micro-batch of others. Returns whether to go on.
+    /// Waits at most [`MAX_FETCH_WAIT`] for the first event of each new restore. Most have nothing to restore, and
+    /// their turns need not wait for a micro-batch of others then. Returns whether to go on.
     pub(super) fn await_fetches(&mut self, inbox: &Receiver<Command>) -> bool {
         let most = Instant::now() + MAX_FETCH_WAIT;
         // Of each restore, once: a disk that stalls delays one micro-batch, not each of them.
@@ -64,7 +64,7 @@ impl Worker<'_> {
                 break;
             };
             heard = true;
-            self.slot_may_be_free = true; // It may be a turn.
+            self.slot_may_be_free = true; // The command may be a turn.
             if !self.handle(command) {
                 return false;
             }
@@ -79,7 +79,7 @@ impl Worker<'_> {
     /// Handles all queued commands. Returns whether to go on.
     pub(super) fn handle_queued(&mut self, inbox: &Receiver<Command>) -> bool {
         while let Ok(command) = inbox.try_recv() {
-            // It may be a turn, or free a slot: the next round admits before it sleeps.
+            // The command may be a turn, or free a slot: the next round admits before it sleeps.
             self.slot_may_be_free = true;
             if !self.handle(command) {
                 return false;
@@ -103,7 +103,7 @@ impl Worker<'_> {
             || self.may_warm_up()
     }
 
-    /// Replies to callers that wait for it, if no turn runs and no slot waits to be saved.
+    /// Replies to the callers of [`Command::Settle`], if no turn runs and no slot waits to be saved.
     fn settle(&mut self) {
         self.reply_to_saving();
         if self.slots.iter().any(|slot| slot.turn.is_some() || slot.needs_record())
@@ -140,7 +140,7 @@ impl Worker<'_> {
                 done.send(self.set_class(&conversation, class));
             }
             Command::CalledTools(conversation) => self.called_tools(&conversation),
-            // It has woken the thread: housekeeping and stalled turns go on, and cancelled ones end.
+            // The command has woken the thread: housekeeping and stalled turns go on, and cancelled turns end.
             Command::Room | Command::Cancelled => {}
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),

@@ -8,7 +8,7 @@
 //! answer is being generated, and at most 5 ms for the first event of each restore.
 //!
 //! - `inbox`: receives commands and handles them
-//! - `slot`: a sequence; `running`: the turn that runs in it; `waiting`: one in the queue
+//! - `slot`: a sequence; `running`: the turn that runs in it; `waiting`: a turn in the queue
 //! - `admit`: from the queue into a slot: pins it and reuses hot cells
 //! - `anonymous`: conversations without a name that have outgrown their cells
 //! - `background`: prewarms and speculative prefills, and how they yield; `speculation`: what these have done to a
@@ -23,13 +23,13 @@
 //! - `follow`: prompts in flight that begin alike
 //! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV
 //! - `mark`: goes back to a running state as it was before a micro-batch
-//! - `step`: one micro-batch and its tokens; `choose`: the choice of one
+//! - `step`: one micro-batch and its tokens; `choose`: the choice of a token
 //! - `save`: exports KV behind the answer; `save_state`: what of a slot is saved
 //! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
 //! - `budget`: the cells that a conversation may have
-//! - `away`, `block_uses`, `notes`: which of its blocks leave them, and what stays of these; `away_blocks`: those in
-//!   memory
+//! - `away`, `block_uses`, `notes`: which blocks of a conversation leave its cells, and what stays of these blocks;
+//!   `away_blocks`: those in memory
 //! - `chunks`: imports KV of parts of a prompt that was computed at another place; `heads`: computes the
 //!   beginnings of several such parts together; `growth`: where more than the beginning is computed
 //! - `recall`: brings back what the new text asks for
@@ -147,7 +147,7 @@ pub(crate) struct Worker<'b> {
     saving: Vec<(ConversationId, Reply<()>)>,
     /// The slot whose running state is marked, and its position, while a micro-batch is computed.
     marked: Option<(usize, usize)>,
-    /// One row of logits, kept for its memory.
+    /// One row of logits. Each token reuses its memory.
     logits: Vec<f32>,
     exit: Exit,
 }
@@ -176,7 +176,7 @@ pub(crate) struct Core {
     /// or the backend reports none.
     pub graph_nodes: u64,
     pub counters: EngineCounters,
-    /// `None`: it is over.
+    /// `None`: the warm-up is over.
     pub warm_up: Option<WarmUp>,
     /// Turns that were admitted.
     pub turns: u64,
@@ -255,8 +255,8 @@ impl<'b> Worker<'b> {
                 break;
             }
             let restores = self.import_arrivals();
-            // As many blocks as were computed, so that none are left to save at the end. One takes a
-            // fraction of a millisecond, a snapshot may take many.
+            // As many blocks as were computed, so that none are left to save at the end. A block takes
+            // a fraction of a millisecond, a snapshot may take many.
             let snapshots = !prompts_wait && !restores;
             (0..=rows / BLOCK_TOKENS).for_each(|_| self.housekeep(snapshots, computes));
             self.let_drafter_read();

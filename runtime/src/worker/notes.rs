@@ -2,7 +2,7 @@
 //!
 //! - A *note* is the beginning of a block in its own cells. Nothing is written or computed for it, so it is exact, and
 //!   the view of what is computed meanwhile names it by its positions.
-//! - Notes have at most a quarter of the budget. Beyond it, the oldest leave.
+//! - Notes have at most a quarter of the budget. Beyond that, the oldest notes leave.
 
 use std::ops::Range;
 

@@ -5,10 +5,10 @@
 //! - Blocks of the message itself that are away are not searched.
 //! - The search takes place before the message is computed, so that all of it attends to what came back. Where a message
 //!   leaves no room for that, its beginning is computed first.
-//! - A reader thread chooses and reads them, see [`tiers`](crate::tiers). The turn waits, as for any restore.
-//! - What was resident so far leaves down to the low watermark first, so that there is room; and further for
-//!   what the text asks for.
-//! - A block that is not there stays away until the next turn, which computes it again, see `away`.
+//! - A reader thread chooses the blocks and reads them, see [`tiers`](crate::tiers). The turn waits as for any restore.
+//! - Resident blocks leave down to the low watermark first, to make room; more of them leave for blocks that the
+//!   text asks for.
+//! - A block that no tier has stays away until the next turn, which computes it again, see `away`.
 
 use std::time::Instant;
 
@@ -71,7 +71,7 @@ impl Worker<'_> {
         let began = Instant::now();
         let left = turn.request.prompt.len() - slot.timeline.len();
         let (budget, cells) = (self.budget(index), self.slots[index].cells.len());
-        // What was resident so far makes room for what is asked for now.
+        // Resident blocks make room for those that the text asks for.
         if cells + left > low(budget) {
             let wanted = cells + left - low(budget);
             self.evict_own(index, Demand { needed: 0, wanted });
@@ -154,7 +154,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Lets others leave for what comes back, where there is no room for it.
+    /// Lets resident blocks leave for those that come back, where there is no room.
     pub(super) fn make_room_for(&mut self, index: usize, recalled: Recalled) {
         let uses = &mut self.slots[index].uses;
         recalled.stay.iter().for_each(|&start| uses.count_hit(start));
@@ -167,8 +167,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Cells that stay free beside what comes back: those of the rest of the prompt, and those above the high
-    /// watermark, so that nothing leaves for it again.
+    /// Cells that stay free beside the blocks that come back: for the rest of the prompt, and above the high
+    /// watermark, so that no block leaves for the prompt again.
     fn kept_free(&self, index: usize) -> usize {
         let slot = &self.slots[index];
         let turn = slot.turn.as_ref().expect("it recalls");

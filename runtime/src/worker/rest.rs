@@ -1,10 +1,10 @@
 //! Snapshots of memories that are not plain: of the rest beside blocks, or, without blocks, of the
 //! whole state.
 //!
-//! - One is put into the tiers where a turn ends, when the slot is saved.
-//! - One from which "regenerate" continues is held in memory, and put only when the conversation
-//!   leaves its slot. Nothing is exported for it in front of the first token: a window still has
-//!   what is needed behind it, a running state is marked before.
+//! - The snapshot of a turn's end is put into the tiers when the slot is saved.
+//! - The snapshot from which "regenerate" continues is held in memory, and put only when the conversation leaves its
+//!   slot. Nothing is exported for it before the first token is sent: a window still has what is needed behind that
+//!   token, a running state is marked before.
 
 use std::time::Instant;
 
@@ -129,7 +129,7 @@ impl Worker<'_> {
             };
             let slot = &self.slots[index];
             if let Some(conversation) = slot.conversation() {
-                // It covers all tokens before it, whatever blocks they are in.
+                // A snapshot covers all tokens before it, whatever blocks they are in.
                 let after = None;
                 let exported = Exported { conversation, id, after, object, usage };
                 self.core.tiers.put(exported, slot.save.in_memory);

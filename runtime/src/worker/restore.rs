@@ -188,7 +188,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Drops what a restore that ended early has imported, where its rest is missing. Returns whether it was.
+    /// Drops what a restore that ended early has imported, if its rest is missing. Returns whether the rest is missing.
     pub(super) fn drop_half_restored(&mut self, index: usize) -> bool {
         let slot = &self.slots[index];
         let is_half = !self.is_plain() && self.backend.end(slot.sequence) != slot.timeline.len();
@@ -263,7 +263,7 @@ impl Worker<'_> {
         }
         turn.expected = expected;
         if turn.is_cold() {
-            (turn.expected, miss) = (0, None); // It computes everything on purpose.
+            (turn.expected, miss) = (0, None); // A cold turn computes everything on purpose.
         }
         turn.phase = Phase::Prefill; // Drops the fetch.
         if !turn.started {

@@ -56,7 +56,7 @@ impl Worker<'_> {
     }
 
     /// Drops a conversation's KV everywhere, and ends its turns, running or queued.
-    /// `done`: when its files are gone.
+    /// `done` is called when its files are gone.
     pub(super) fn forget(
         &mut self,
         conversation: &ConversationId,
@@ -77,7 +77,7 @@ impl Worker<'_> {
             self.registry.unpin(conversation);
             self.vacate(index);
         }
-        // An idle anonymous one may refer to its objects, which would stay on disk.
+        // An idle anonymous conversation may refer to its objects, which would stay on disk.
         while self.drop_idle_anonymous() {}
         if let Some(drafter) = &mut self.drafter {
             drafter.forget(conversation);
@@ -141,7 +141,7 @@ impl Worker<'_> {
         let turn = self.slots[index].turn.as_ref().expect("the slot runs a turn");
         if let Phase::Decoding(_) = turn.phase {
             self.finish(index, FinishReason::Length);
-            self.slots[index].tail.clear(); // There is no room for it either.
+            self.slots[index].tail.clear(); // There is no room for the tail either.
         } else if self.can_evict() && !turn.request.purpose.is_prefix() {
             let error = self.too_small(index);
             self.fail_turn(index, error);
@@ -172,10 +172,10 @@ impl Worker<'_> {
         }
         let restores = turn.is_restoring();
         turn.phase = Phase::Prefill; // Drops a fetch.
-        // Nothing of it has to leave cells before it has some again: its wait for the disk is over.
+        // A turn without cells waits for no disk to take its blocks.
         (turn.stalled, turn.is_refused) = (None, false);
         if restores {
-            self.drop_half_restored(index); // A snapshot of them would be of no state.
+            self.drop_half_restored(index); // A snapshot of these cells would be of no state.
         }
         turn.report_waiting();
         self.core.counters.preempted += 1;
@@ -185,7 +185,7 @@ impl Worker<'_> {
         self.registry.end(turn.owner.id(), now);
         self.registry.unpin(turn.owner.id());
         self.vacate(index);
-        // No cell has what it restored: a crash from here on is not that KV's.
+        // No cell has the KV that the turn restored: a crash from here on is not due to that KV.
         if let (Some(conversation), Some(restore)) =
             (turn.owner.conversation(), turn.restore.take())
         {

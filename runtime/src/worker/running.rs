@@ -68,7 +68,7 @@ pub(super) struct Running {
     pub stalled: Option<Instant>,
     /// A block that was to leave last stayed for that reason.
     pub is_refused: bool,
-    /// One stayed because what leaves has to stay in memory, whose budget is used up.
+    /// A block stayed because what leaves has to stay in memory, whose budget is used up.
     pub lacks_memory: bool,
     /// A prewarm whose whole prompt was hot in its own slot: the record stays valid.
     pub adds_nothing: bool,

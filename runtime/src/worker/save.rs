@@ -164,8 +164,8 @@ impl Worker<'_> {
         let unnamed = headless.unwrap_or(usize::MAX); // Its blocks get other names.
         let end = slot.save.export_end.unwrap_or(usize::MAX).min(unnamed);
         for block in blocks[first..].iter().take_while(|block| block.range.end <= end) {
-            // What is away is in the tiers, since before its cells left: in memory alone, if it could not go to the
-            // disk then.
+            // The tiers have a block that is away since before its cells left: in memory alone, if it could not go
+            // to the disk then.
             let tiers = &self.core.tiers;
             let is_at_hand =
                 || slot.cells.has(&block.range) || tiers.in_memory(&block.id).is_some();
@@ -187,7 +187,7 @@ impl Worker<'_> {
             let exported = Exported { conversation, id, after, object, usage };
             self.core.tiers.put(exported, slot.save.in_memory);
         }
-        // One that leaves its cells out of turn says nothing of the blocks before it.
+        // A block that leaves its cells out of turn says nothing of the blocks before it.
         if block.range.start <= slot.save.exported {
             slot.save.exported = slot.save.exported.max(block.range.end);
         }
@@ -261,7 +261,7 @@ impl Worker<'_> {
             id: block.id,
             bytes: self.core.tiers.file_bytes(&block.id),
         });
-        // That of a record which is not on disk yet may be a default where the slot file has another.
+        // The class of a record that is not on disk yet may be a default where the slot file has another class.
         let asked = known.as_ref().filter(|it| it.unread.is_none_or(|it| !it.is_default_class));
         let known_class = asked.map(|known| known.class);
         let class = slot.save.keep.class.or(known_class);

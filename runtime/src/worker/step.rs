@@ -26,7 +26,7 @@ use crate::vocabulary::Vocabulary;
 /// A token that was sampled, and sent.
 pub(super) struct Sampled {
     pub token: Token,
-    /// It ends the answer.
+    /// Why the answer ends with this token, if it does.
     pub ends: Option<FinishReason>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Stepped {
     pub rows: usize,
     /// Whether the device was busy, also with a micro-batch that was cut.
     pub computes: bool,
-    /// Whether prompts need another one.
+    /// Whether prompts need another micro-batch.
     pub prompts_wait: bool,
 }
 
@@ -157,7 +157,7 @@ impl Worker<'_> {
             self.extend(share.slot, &share.tokens, origin);
             let slot = &mut self.slots[share.slot];
             if slot.turn.is_none() {
-                continue; // It was a tail.
+                continue; // The share was a tail.
             }
             if slot.is_prefilling() {
                 self.core.counters.computed_tokens += share.tokens.len() as u64;
@@ -179,17 +179,17 @@ impl Worker<'_> {
         }
         let adapters = self.slots[index].adapters.clone();
         if self.use_adapters(&adapters).is_err() {
-            return; // The next turn computes it.
+            return; // The next turn computes the tail.
         }
-        // A stop may cut it: a running state would be lost, and with it all that is about to be saved.
+        // A stop may cut this micro-batch: without a mark, the running state would be lost and nothing could be saved.
         let mut plan = Plan { is_alone: true, ..Plan::default() };
         plan.add(&self.slots[index], index, &tail, 0);
         self.mark_state(&plan);
         match self.backend.decode(&plan.rows) {
             Ok(()) => self.extend(index, &tail, Origin::Generated),
-            // What is about to be saved is what came before it.
+            // The KV before the tail is about to be saved.
             Err(DecodeError::Interrupted | DecodeError::Failed(_)) => self.recover(&plan.shares),
-            // The next turn computes it, which costs one token.
+            // The next turn computes the tail, which costs one token.
             Err(DecodeError::NoRoom { .. }) => {}
         }
         self.drop_mark();

@@ -17,9 +17,9 @@ use crate::turn::TurnError;
 
 /// Why the engine stops serving without weights.
 pub(crate) enum Wake {
-    /// This command needs them.
+    /// This command needs the weights.
     By(Command),
-    /// They are to be dropped, if they are in memory without a context. Replies whether they are gone.
+    /// The weights are to be dropped, if they are in memory without a context. Replies whether they are gone.
     ToDrop(Reply<bool>),
     ToStop,
 }

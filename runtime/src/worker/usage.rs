@@ -41,8 +41,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The next record of the conversation has this class. `false`: it is in no slot, or nothing of it can be
-    /// recorded.
+    /// The next record of the conversation has this class. `false`: the conversation is in no slot, or none
+    /// of its KV can be recorded.
     pub(super) fn set_class(&mut self, conversation: &ConversationId, class: TtlClass) -> bool {
         let Some(slot) = self.registry.slot_of(conversation) else { return false };
         let index = slot.0 as usize;
