@@ -1,10 +1,10 @@
 //! Reads blocks from disk to memory before a question asks for them.
 //!
-//! - A thread of its own, which reads one object at a time and looks then whether they are still wanted: they
-//!   are until the conversation's next question. Its priority is normal, because it takes locks.
-//! - A block that is read is in memory as any block that is on disk: within the budget, and the policy may
-//!   decline or evict it.
-//! - What is cancelled before its conversation is forgotten is not in memory afterwards.
+//! - A thread of its own reads one object at a time, and stops once the handle is dropped: at the conversation's next
+//!   question. The thread has normal priority, because it takes locks.
+//! - Memory treats a block that was read ahead like any block that is on disk: within the budget, and the policy may
+//!   decline or evict the block.
+//! - A block whose reading was cancelled before its conversation is forgotten is not in memory afterwards.
 //! - At most [`MAX_BYTES`] for a question, and an eighth of the memory budget.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ const MAX_BYTES: u64 = 32 << 20;
 /// The part of the memory budget that one question's blocks may take (1/8).
 const SHARE: u64 = 8;
 
-/// Dropping it cancels what is not read yet.
+/// Dropping the handle cancels the blocks that are not read yet.
 #[derive(Debug)]
 pub struct AheadHandle(#[expect(dead_code, reason = "its drop is what it is for")] Arc<()>);
 
@@ -67,7 +67,7 @@ impl Ahead {
             // Under the lock, so that forgetting, which cancels first, finds what is inserted.
             let mut pool = shared.pool();
             if self.is_wanted() {
-                // Without a block before it: it comes back alone.
+                // Without the block before: this block comes back alone.
                 pool.insert_saved(id, None, payload, self.usage);
             }
         }

@@ -4,7 +4,7 @@
 //!   then: the latest ones, as far as they fit.
 //! - A later question reads the records that have left memory since, and those that were replaced on disk, as by
 //!   an import.
-//! - A record whose block is missing is found no more. KV that was dropped since is computed.
+//! - A record whose block is missing is found no more. The engine computes KV that was dropped since.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub struct ChunkRequest {
     /// Where chunks may be.
     pub within: Range<usize>,
     pub repair: Repair,
-    /// Whether they may be those of other conversations.
+    /// Whether chunks of other conversations may be used.
     pub others: bool,
     /// Whether impure KV of `own` may be moved.
     pub own_impure: bool,
@@ -52,7 +52,7 @@ pub(super) fn find(
     let mut known = shared.contents.known();
     read_disk(shared, &mut known, &is_wanted);
     add_records(shared, &mut known.index);
-    shared.contents.catch_up(&mut known); // With what was forgotten meanwhile.
+    shared.contents.catch_up(&mut known); // Conversations may have been forgotten meanwhile.
     let within = movable(request.within.clone(), &request.segments);
     let chunks = known.index.find(ChunkQuery {
         prompt: &request.prompt,

@@ -1,6 +1,6 @@
 //! The records of conversations by their content, see `chunks`.
 //!
-//! - What a conversation had is found until it is forgotten, also what it has left since.
+//! - A search finds all records that a conversation had, also replaced ones, until the conversation is forgotten.
 //! - The engine's thread, which forgets, does not wait for a search that reads the disk: the search forgets
 //!   for it, before it finds anything.
 
@@ -25,14 +25,14 @@ pub(super) struct Known {
 }
 
 impl Contents {
-    /// Lock order: before those of records and objects.
+    /// Lock order: before the locks of records and objects.
     pub fn known(&self) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock();
         self.catch_up(&mut known);
         known
     }
 
-    /// Drops what was forgotten since.
+    /// Drops the conversations that were forgotten since the last call.
     pub fn catch_up(&self, known: &mut Known) {
         let forgotten = std::mem::take(&mut *self.forgotten.lock());
         forgotten.iter().for_each(|conversation| known.index.forget(conversation));

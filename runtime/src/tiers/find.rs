@@ -1,4 +1,4 @@
-//! Reads one object: from memory, or else from disk. Of one that was rounded it makes a state again.
+//! Reads one object: from memory, or else from disk. Makes a state of a rounded object again.
 
 use std::sync::atomic::Ordering;
 
@@ -15,12 +15,12 @@ use crate::map::Origin;
 /// A reader thread's access to the tiers.
 pub(super) struct Finder<'s> {
     pub shared: &'s Shared,
-    /// For the next object, and the state that is made of a rounded one: clearing new memory takes as long as
-    /// hashing it.
+    /// For the next object, and for the state that is made of a rounded object: the system takes as long to clear
+    /// new memory as the finder to hash it.
     buffers: Vec<Vec<u8>>,
 }
 
-/// An object's, and a state's.
+/// One for an object, and one for a state.
 const MAX_BUFFERS: usize = 2;
 
 impl<'s> Finder<'s> {

@@ -1,4 +1,4 @@
-//! What the writer thread is asked to do.
+//! The jobs of the writer thread.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) enum Job {
         /// that no record of this process names.
         slot_file_stays: bool,
     },
-    /// With the objects that the conversation referred to. Called when its files are gone.
+    /// With the objects that the conversation referred to. The function is called when its files are gone.
     Forget(ConversationId, Vec<BlockId>, Box<dyn FnOnce(Result<(), String>) + Send>),
     /// With the time of its last use.
     Renew(ConversationId, Timestamp),

@@ -2,9 +2,9 @@
 //!
 //! - The writer and the maintenance on it have a low priority. A thread of low priority that gets no
 //!   core while it holds a mutex makes the engine's thread wait, and with it every answer. So a
-//!   step that takes a mutex of [`Shared`] runs on a thread of normal priority, and the other one
-//!   waits for its end.
-//! - A step concerns [`MAX_IDS`] objects at most, and does no I/O. Memory that it frees is returned
+//!   step that takes a mutex of [`Shared`] runs on a thread of normal priority, and the thread of low
+//!   priority waits for the step's end.
+//! - A step concerns [`MAX_IDS`] objects at most, and does no I/O. Memory that a step frees is returned
 //!   to the caller. The longest step is counted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ pub(super) const MAX_IDS: usize = 64;
 
 type Step = Box<dyn FnOnce(&Shared) + Send>;
 
-/// Hands steps to the thread that [`serve`]s them. It ends when this is dropped.
+/// Hands steps to the thread that [`serve`]s them. The thread ends when this is dropped.
 pub(super) struct LockedSteps(Sender<Step>);
 
 impl LockedSteps {

@@ -5,8 +5,8 @@
 //! - The draft model's tiers are protected like the model's own.
 //! - An object that a conversation of this process refers to or holds stays. While objects are
 //!   removed, no new record can name them and no reader reads them.
-//! - When the engine stops, the running job leaves what it can and queued ones are dropped: saves
-//!   are not behind them.
+//! - When the engine stops, the running job ends early and queued jobs are dropped: saves do not wait
+//!   behind them.
 //! - A sweep runs on the writer thread at the lowest priority: answers have the cores first.
 
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ impl Maintainer {
         self.written.clone()
     }
 
-    /// Saves go first from now on: the running job leaves what it can, queued ones are dropped.
+    /// Saves go first from now on: the running job ends early, queued jobs are dropped.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
     }
@@ -128,7 +128,7 @@ enum Whose {
 }
 
 impl Whose {
-    /// `own`: those of the model.
+    /// `own`: the tiers of the model.
     fn shared<'s>(&'s self, own: &'s Shared) -> &'s Shared {
         match self {
             Self::Model => own,
@@ -192,7 +192,7 @@ impl LiveRefs for EngineRefs<'_> {
                 let shared = whose.shared(own);
                 for id in names.iter().filter_map(|name| shared.id_of(name)) {
                     let mut known = shared.objects();
-                    // One that is in memory is not on its way to the disk: its slot exports it again.
+                    // An object in memory is not on its way to the disk: its slot exports it again.
                     if let Some(object) = known.get_mut(&id) {
                         (object.on_disk, object.in_memory) = (false, true);
                     }
@@ -235,7 +235,7 @@ impl LiveRefs for EngineRefs<'_> {
             shared.learn_names([id]);
             let mut objects = shared.objects();
             let mut pool = shared.pool();
-            // The old one leaves memory when it leaves the disk.
+            // The old object leaves memory when it leaves the disk.
             if pool.contains(&old) {
                 pool.insert_saved(id, after, payload, Use { now, ..Use::default() });
                 objects.insert(id, known);

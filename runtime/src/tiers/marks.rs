@@ -3,10 +3,10 @@
 //!
 //! - A reader writes the mark before it delivers KV. A thread of its own changes and removes marks:
 //!   neither the engine nor a turn's end waits for the disk.
-//! - A late change of an earlier restore does not touch the mark of a later one.
-//! - A restore that was cancelled before its mark was written leaves none: its turn's end may have
-//!   passed.
-//! - A deleted conversation loses its mark. One whose record must stay in memory gets none.
+//! - A late change of an earlier restore does not touch the mark of a later restore.
+//! - A restore that was cancelled before its mark was written leaves no mark: its turn may have ended
+//!   already, and nothing would remove the mark.
+//! - A deleted conversation loses its mark. A conversation whose record must stay in memory gets no mark.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;

@@ -5,17 +5,17 @@
 //!   and deliver in groups. The engine's thread only takes a lock around a map. Another thread reads
 //!   the words of what is away, see `passages`, and one more makes vectors of them, see `meaning`.
 //! - An object that is not on disk yet stays in memory, even beyond the memory budget.
-//! - A record names only objects that were handed to the writer before it and that are still held.
-//! - What must stay in memory is neither written nor named by a record on disk, and leaves memory
-//!   like bytes that are on disk.
+//! - A record names only objects that were handed to the writer before the record and that a tier still holds.
+//! - An object that must stay in memory is not written, and no record on disk names it. The policy evicts it like
+//!   bytes that are on disk.
 //! - A forgotten conversation is gone for the next fetch, although its files are removed later.
 //! - An object that cannot be read is a miss with a reason; the engine computes its tokens.
-//! - A panic ends one job and no thread: what was to be written stays in memory, what was to be read
-//!   is computed.
-//! - What the disk refused, or a panic left unwritten, is written again behind later jobs.
+//! - A panic ends one job and no thread: an object that was to be written stays in memory, the tokens of one that was
+//!   to be read are computed.
+//! - The writer tries objects and records again, behind later jobs, that the disk refused or a panic left unwritten.
 //!
 //! Reading order: this file (the threads, and what the tiers hold), `offload` (what the engine hands over),
-//! `fetch` (what it gets back).
+//! `fetch` (what the engine gets back).
 
 mod ahead;
 mod chunks;

@@ -1,5 +1,5 @@
-//! What the engine hands to the tiers: objects, records, and conversations to forget. Memory has it at once, the
-//! writer's queue what is for the disk.
+//! What the engine hands to the tiers: objects, records, and conversations to forget. Memory has all of it at
+//! once; the writer's queue has what is for the disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::position::narrow;
 /// How a record is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordOptions {
-    /// It never reaches the disk.
+    /// The record never reaches the disk.
     pub in_memory: bool,
-    /// No class is known. That of a record that was not read yet stays.
+    /// No class is known. The class of a record that was not read yet stays.
     pub is_default_class: bool,
 }
 

@@ -1,10 +1,10 @@
 //! The words of live conversations, kept between their turns: a turn adds its own blocks alone.
 //!
-//! - A thread of its own reads them when blocks have left, when a turn has ended, and when a
-//!   conversation comes back with holes, so that a question finds them. What it has not read by then,
-//!   the question's reader reads.
+//! - A thread of its own reads words when blocks have left, when a turn has ended, and when a
+//!   conversation comes back with holes, so that a question finds them. The question's reader reads
+//!   the words that this thread has not read by then.
 //! - Words of a forgotten conversation are not kept: a request that could add some afterwards was cancelled before.
-//! - Its priority is normal: a question waits for an index that it is working on.
+//! - The thread has normal priority: a question waits for an index that the thread is working on.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -106,7 +106,7 @@ impl Indexes {
         self.changed.notify_one();
     }
 
-    /// Keeps nothing of the conversation's text. A thread that reads it now drops what it reads.
+    /// Drops the words of the conversation. A thread that reads them now drops what it reads.
     pub fn forget(&self, conversation: &ConversationId) {
         let mut state = self.state.lock();
         state.indexes.retain(|(known, _)| known != conversation);
@@ -176,7 +176,7 @@ impl State {
 }
 
 impl Indexed {
-    /// Makes the index that of this timeline. Returns how many blocks it has read for that.
+    /// Brings the index up to this timeline. Returns how many blocks were read for that.
     pub fn update(&mut self, timeline: &Labelled, vocabulary: &Vocabulary) -> usize {
         self.update_before(usize::MAX, timeline, vocabulary)
     }

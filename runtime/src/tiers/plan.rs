@@ -5,7 +5,7 @@
 //!   in the middle of a block), the conversation's record has the other name.
 //! - Blocks of earlier branches are found in the same way. The record has their names too, so a
 //!   block that a branch ends in the middle of is found.
-//! - A turn that answers computes its prompt's last token, for the logits: it is not fetched.
+//! - A turn that answers computes its prompt's last token, for the logits: that token is not fetched.
 
 mod matching;
 
@@ -65,7 +65,7 @@ pub struct FetchRequest {
 #[derive(Debug)]
 pub(super) struct Plan {
     pub hot: usize,
-    /// The slot goes back to `hot` first: what follows is of another lineage than its tokens there.
+    /// The slot goes back to `hot` first: the KV to fetch is of another lineage than the slot's tokens there.
     pub goes_back: bool,
     pub limit: usize,
     /// Tokens of this prompt that the conversation's record covers.
@@ -263,7 +263,7 @@ impl Behind<'_> {
     }
 }
 
-/// Tokens of the prompt that the record covers, up to the first one that the request does not take.
+/// Tokens of the prompt that the record covers, up to the first one whose KV the request does not accept.
 fn expected(request: &FetchRequest, record: Option<&SlotRecord>) -> usize {
     let Some(record) = record else { return 0 };
     let views = &record.lineage.views;
@@ -274,9 +274,9 @@ fn expected(request: &FetchRequest, record: Option<&SlotRecord>) -> usize {
     shared.min(unwanted.unwrap_or(usize::MAX))
 }
 
-/// Where the slot goes back to, if its tokens are of another lineage than the record's: they are shared with another
-/// conversation, and attended to everything. It does where the record has more tokens behind the slot's than it gives
-/// up.
+/// Where the slot goes back to, if its tokens are of another lineage than the record's: the slot shares them with
+/// another conversation, and they attended to everything. The slot goes back if the record has more tokens behind the
+/// slot's than the slot gives up.
 fn goes_back(
     request: &FetchRequest,
     record: Option<&SlotRecord>,
@@ -290,8 +290,8 @@ fn goes_back(
     (expected.saturating_sub(request.hot) > given_up).then_some(pure)
 }
 
-/// The record's views, if it reaches further than the slot and agrees with the slot's views before that; otherwise
-/// the slot's.
+/// The record's views, if the record reaches further than the slot and agrees with the slot's views up to the slot's end;
+/// otherwise the slot's views.
 fn known_views(
     request: &FetchRequest,
     hot: usize,

@@ -5,9 +5,9 @@
 //!   import walks the cells once.
 //! - A partial snapshot comes last. Where a block before it is missing, a nearer one is taken.
 //! - A block that is away and cannot be read stays away until the conversation's next turn, which computes
-//!   it again. Of one that is not away, without another one in its place, the tokens from it on are computed.
-//! - A piece may hold more tokens than the prompt wants: those after the last equal one are not
-//!   used.
+//!   it again. If another block cannot be read, and none takes its place, the turn computes the tokens from it on.
+//! - A piece may hold more tokens than the prompt wants: the tokens after the last equal one are
+//!   not used.
 //! - Objects read from disk do not enter the memory tier: the system's page cache has them.
 
 use std::ops::Range;

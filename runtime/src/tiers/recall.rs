@@ -35,14 +35,14 @@ pub struct RecallRequest {
     pub residence: Vec<Residence>,
     /// What the conversation turns to: one text, or the ends of a long one.
     pub query: Vec<Vec<Token>>,
-    /// Where it begins: no part of it answers it.
+    /// Where the query begins in the timeline: no part of the query answers it.
     pub query_begins: usize,
     pub by: Retrievals,
-    /// Tokens that may come back without that others leave.
+    /// Tokens that may come back without other blocks leaving.
     pub free: usize,
 }
 
-/// What comes back, and for what it does not leave.
+/// The blocks that come back, and the resident blocks that do not leave for them.
 #[derive(Clone, Debug, Default)]
 pub struct Recalled {
     /// Ranges of blocks, in the order of the timeline.

@@ -221,7 +221,7 @@ impl Records {
         [own, unrecorded, older].concat().into_iter().map(|object| object.id).collect()
     }
 
-    /// Drops what no record names of a turn that is never recorded. Returns the objects that it referred to.
+    /// Drops the references of a turn that is never recorded. Returns the objects that the turn referred to.
     pub fn forget_unrecorded(&mut self, turn: &ConversationId) -> Vec<BlockId> {
         self.take_unrecorded(turn).into_iter().map(|object| object.id).collect()
     }
@@ -234,7 +234,7 @@ impl Records {
     }
 
     /// The conversation's slot file was removed: the next lookup reads the disk. A pending record
-    /// stays valid: it is newer than the file.
+    /// stays valid: the record is newer than the file.
     pub fn slot_removed(&mut self, conversation: &ConversationId) {
         let forgotten = matches!(self.entries.get(conversation), Some(Entry::Absent));
         if !forgotten && !self.is_pending(conversation) {
@@ -243,8 +243,8 @@ impl Records {
     }
 
     /// The conversation's slot file was replaced: the next lookup reads the disk. A pending record stays
-    /// valid, and its objects stay referred to: it replaces the file. A forgotten conversation stays forgotten: its
-    /// deletion removes the file.
+    /// valid, and its objects stay referred to: that record replaces the file. A forgotten conversation stays
+    /// forgotten: its deletion removes the file.
     pub fn slot_file_replaced(&mut self, conversation: &ConversationId) {
         self.slot_removed(conversation);
         self.leave(conversation, Weak::new());
@@ -332,7 +332,7 @@ impl Records {
     }
 
     fn shrink_to_budget(&mut self) {
-        // The latest one stays: it is about to be used.
+        // The latest record stays: it is about to be used.
         while self.bytes > self.budget_bytes && self.droppable.len() > 1 {
             let (_, conversation) = self.droppable.first_key_value().expect("there are two");
             let conversation = conversation.clone();

@@ -1,10 +1,10 @@
 //! Which blocks of a saved timeline get cells when there is no room for all.
 //!
-//! - The last one always does: a sequence continues right behind a cell. The first one does, too: its
+//! - The last block always does: a sequence continues right behind a cell. The first block does, too: its
 //!   tokens are attention sinks.
-//! - Then what the conversation must not lose (axioms, identity, rules, pinned parts), the latest
-//!   blocks, and those that had cells when it was saved, the latest first.
-//! - What the new text asks for is found later, see `recall`.
+//! - Then come blocks that the conversation must not lose (axioms, identity, rules, pinned parts), the latest
+//!   blocks, and blocks that had cells when the conversation was saved, the latest first.
+//! - `recall` finds the blocks later that the new text asks for.
 
 use std::ops::Range;
 
@@ -71,7 +71,7 @@ impl Kept<'_> {
         }
     }
 
-    /// Returns whether it is kept.
+    /// Returns whether the block is kept.
     fn keep_if_it_fits(&mut self, at: usize) -> bool {
         let fits = self.is_kept[at] || self.blocks[at].range.len() <= self.room;
         if fits {

@@ -1,10 +1,10 @@
-//! What the writer could not write, because the disk was full or a call panicked, and writes again.
+//! Objects and records that the writer could not write, because the disk was full or a call panicked, and tries again.
 //!
 //! - The writer tries again before each record and each flush, and after each maintenance job,
 //!   which may have made room. A pass ends at the first object and the first record that fail: a
-//!   disk that stays full costs two failed writes a job. They are the last ones of the next pass.
-//! - An object's bytes stay in the memory tier, where they may be evicted. What has left it is not
-//!   written again: the tokens are computed when they are needed, and exported then.
+//!   disk that stays full costs two failed writes a job. These two come last in the next pass.
+//! - An object's bytes stay in the memory tier, where they may be evicted. The writer does not try an evicted
+//!   object again: the engine computes its tokens when they are needed, and exports them then.
 //! - At most [`MAX_OBJECTS`] objects, about a second of a slow disk. Later ones stay in memory alone.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -25,7 +25,7 @@ pub(super) enum Unwritten {
     /// Without its bytes, which are in the memory tier.
     Object(BlockId, Box<Object>),
     Record(Arc<SlotRecord>, Option<Unread>),
-    /// An object that failed before. It is not tried a third time.
+    /// An object that failed before. The writer does not try it a third time.
     Retried,
     /// The conversation is marked as being renewed.
     Renewal(ConversationId),
@@ -44,7 +44,7 @@ impl Unwritten {
     }
 }
 
-/// What is to be written again, objects first.
+/// Objects and records to try again, objects first.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
     objects: VecDeque<(BlockId, Box<Object>)>,
@@ -52,7 +52,7 @@ pub(super) struct Retries {
 }
 
 impl Retries {
-    /// `object`: its bytes are not held.
+    /// Does not hold the bytes of `object`.
     pub fn add_object(&mut self, id: BlockId, object: &Object) {
         if self.objects.len() < MAX_OBJECTS {
             self.objects.push_back((id, Box::new(without_bytes(object))));

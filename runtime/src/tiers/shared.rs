@@ -39,7 +39,7 @@ pub(super) struct Shared {
     pub store: Option<Arc<Store>>,
     /// The tiers of the draft model, which maintenance protects too.
     pub beside: OnceLock<Arc<Shared>>,
-    /// These are such tiers: those of the model have all other directories.
+    /// These are the tiers of a draft model: the model's tiers have all other directories.
     pub is_beside: AtomicBool,
     pool: Mutex<WarmPool>,
     /// With `pool`: an object waits for the disk no longer.
@@ -48,10 +48,10 @@ pub(super) struct Shared {
     objects: Mutex<HashMap<BlockId, Known>>,
     /// Known objects beyond which [`Shared::forget_evicted`] looks for those to drop.
     max_known: AtomicUsize,
-    /// Which object a file name of a sealed directory is of: each that this process has seen there or writes.
+    /// The object of each file name of a sealed directory that this process has seen or writes.
     names: Mutex<HashMap<ObjectName, BlockId>>,
-    /// Written by the writer while it removes objects, read by readers around I/O: an object that
-    /// was read still exists. The engine's thread never takes it.
+    /// The writer write-locks this while it removes objects, readers read-lock it around I/O: an object that
+    /// was read still exists. The engine's thread never takes this lock.
     removal: RwLock<()>,
     /// Conversations in a slot or in the queue; maintenance leaves their files alone.
     pub open: Mutex<BTreeSet<ConversationId>>,
@@ -77,8 +77,8 @@ pub(super) struct Shared {
     pub bytes_per_token: AtomicU64,
     /// Requests that the saved history of the eviction policy covers.
     pub saved_runs: AtomicU64,
-    /// Since the writer has read what slot files name, maintenance has replaced some, or the record of one has given
-    /// way to one that stays in memory.
+    /// Since the writer has read what slot files name, maintenance has replaced a slot file, or a record that stays in
+    /// memory has replaced the record of one.
     pub slot_files_unread: AtomicBool,
     unsaved_budget_bytes: u64,
     /// The engine waits for [`Shared::is_full`] to become false.
@@ -99,7 +99,7 @@ const MIN_KNOWN: usize = 64;
 pub(super) struct Known {
     pub file_bytes: u64,
     pub on_disk: bool,
-    /// It is in memory alone, and is not on its way to the disk.
+    /// The object is in memory alone, and is not on its way to the disk.
     pub in_memory: bool,
 }
 
@@ -189,7 +189,7 @@ impl Shared {
         self.objects.lock()
     }
 
-    /// To be called before an object gets known: its file may have to be told from its name.
+    /// To be called before an object gets known: a sealed directory does not tell which object a file name is of.
     pub fn learn_names(&self, ids: impl IntoIterator<Item = BlockId>) {
         let Some(store) = self.store.as_ref().filter(|store| store.hides_names()) else { return };
         for id in ids {
@@ -198,7 +198,7 @@ impl Shared {
         }
     }
 
-    /// A record was read from disk. The next one names its snapshots again; a missing one shows when it is read.
+    /// A record was read from disk. The next record names its snapshots again; a reader notices a missing snapshot.
     pub fn learn(&self, record: &SlotRecord) {
         self.learn_names(record.objects().map(|(id, _)| id));
         let branches = record.branches.iter().filter(|it| it.kind == ObjectKind::Snapshot);
@@ -300,8 +300,8 @@ impl Shared {
         self.holds(id) && (in_memory || !in_memory_alone)
     }
 
-    /// The object was not found. Returns whether it was known to be on disk until now. One that is known goes
-    /// on being known, so that no record that names it is believed.
+    /// The object was not found. Returns whether it was known to be on disk until now. The object stays known, so
+    /// that no record that names it is believed.
     pub fn lose(&self, id: &BlockId) -> bool {
         self.objects().get_mut(id).is_some_and(|known| std::mem::take(&mut known.on_disk))
     }

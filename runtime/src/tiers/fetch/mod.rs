@@ -41,11 +41,11 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Arrives in order. [`FetchEvent::End`] or [`FetchEvent::Failed`] is the last one.
+/// Events arrive in order. [`FetchEvent::End`] or [`FetchEvent::Failed`] is the last one.
 #[derive(Debug)]
 pub enum FetchEvent {
     /// The slot goes back to this many of its first tokens before the first piece: the pieces are of another
-    /// lineage than those behind.
+    /// lineage than the slot's tokens behind.
     GoesBack(usize),
     /// The views of the tokens that the pieces may have, before the first of them; absent where all are
     /// pure.
@@ -62,7 +62,7 @@ pub enum FetchEvent {
     Failed(String),
 }
 
-/// What was found besides the pieces.
+/// What a fetch has found besides the pieces.
 #[derive(Debug, Default)]
 pub struct FetchSummary {
     /// Tokens of this prompt that the conversation's record covers.
@@ -125,7 +125,7 @@ enum Job {
     Read(Arc<Plan>, Box<Group>),
 }
 
-/// Dropping it cancels the fetch.
+/// Dropping the handle cancels the fetch.
 pub struct FetchHandle {
     queue: Arc<Queue>,
     number: u64,
@@ -151,7 +151,7 @@ impl FetchHandle {
 impl Drop for FetchHandle {
     fn drop(&mut self) {
         let restore = self.queue.state.lock().restores.remove(&self.number);
-        drop(restore); // After the lock: it may hold large buffers.
+        drop(restore); // After the lock: the restore may hold large buffers.
     }
 }
 
@@ -221,7 +221,7 @@ impl Queue {
         }
     }
 
-    /// Ends a restore whose reader panicked. Another thread that reads for it finds it gone.
+    /// Ends a restore whose reader panicked. Another thread that reads for this restore finds it gone.
     fn fail(&self, number: u64) {
         let restore = self.state.lock().restores.remove(&number);
         if let Some(restore) = restore {

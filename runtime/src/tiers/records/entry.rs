@@ -14,17 +14,17 @@ pub struct Summary {
     pub tokens: usize,
     /// The record must not reach the disk.
     pub in_memory: bool,
-    /// It is not on disk yet, and was made without the slot file before it, which was not read. So is the next
-    /// record, if that comes first.
+    /// The record is not on disk yet, and was made without reading the slot file before it. So is the next record, if
+    /// that one comes first.
     pub unread: Option<Unread>,
 }
 
-/// A record that was made without the one before.
+/// A record that was made without reading the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// No class was asked for, as far as is known.
     pub is_default_class: bool,
-    /// It names the branches of the one before: their names had stayed in memory.
+    /// The record names the branches of the one before: their names had stayed in memory.
     pub names_branches: bool,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! - A job that panics is counted and ends alone: its object or record stays in memory, its caller
 //!   gets an error, and the thread goes on with the next job.
-//! - What could not be written is written again, see `retries`.
+//! - The writer tries again what could not be written, see `retries`.
 //!
 //! Reading order: this file (the jobs, and what a panic leaves), `save` (objects and records to
 //! disk), `remove` (from memory and disk).
@@ -35,7 +35,7 @@ pub(super) struct Writer<'s> {
     shared: &'s Shared,
     steps: &'s LockedSteps,
     on_room: Box<dyn Fn() + Send>,
-    /// What slot files name that this process may not have read; `None` until it is asked for.
+    /// What slot files name that this process may not have read; `None` until a removal needs it.
     named: RefCell<Option<BTreeSet<BlockId>>>,
     retries: RefCell<Retries>,
     /// What is left unwritten if the work at hand panics.
@@ -82,7 +82,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Does one job and what it gives another chance. Breaks at the last one.
+    /// Does one job, and tries again what may succeed with it. Breaks at the last job.
     fn work_and_retry(&self, job: Job) -> ControlFlow<()> {
         if matches!(job, Job::Record { .. } | Job::Flush(_)) {
             self.write_again();
@@ -137,7 +137,7 @@ impl<'s> Writer<'s> {
         payload.is_none_or(|payload| self.write_object(id, &Object { payload, ..object }))
     }
 
-    /// Does one job. Breaks at the last one.
+    /// Does one job. Breaks at the last job.
     fn work(&self, job: Job) -> ControlFlow<()> {
         match job {
             Job::Object(id, object) => {

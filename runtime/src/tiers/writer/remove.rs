@@ -1,10 +1,10 @@
 //! Removal of objects and records.
 //!
-//! - An object leaves memory before disk, while no new record can name it: a slot that still has it
+//! - An object leaves memory before disk, while no new record can name it: a slot that still has the object
 //!   in cells exports it again.
-//! - An object is not removed that a slot file names of an earlier process, or one that was replaced by maintenance
-//!   or for its class: the records do not refer to it before that file is read. Neither is one that the slot file of
-//!   a conversation names whose record stays in memory by now.
+//! - An object stays that is named by a slot file of an earlier process, or by a slot file that maintenance or a new
+//!   class replaced: the records do not refer to the object before that file is read. So does an object that is named
+//!   by the slot file of a conversation whose record stays in memory by now.
 //! - Slot files are read before the lock that keeps readers from objects is taken.
 
 use std::collections::BTreeSet;
