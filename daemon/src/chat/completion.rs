@@ -119,7 +119,7 @@ impl Chat {
         let options = &self.shared.options;
         let transcript = options.transcript.of_turn(None);
         let recording = Recording::new(options, transcript, Vec::new(), scope.is_private);
-        let subject = Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 };
+        let subject = Subject::default();
         let max_tokens = Some(request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS));
         let new = NewAnswer { max_tokens, ..new_answer(&request, source, subject) };
         let answer = self.begin_answer("cmpl", &scope.identity, recording, new);
@@ -173,7 +173,7 @@ impl Job {
             .map_err(|error| grammar::refused_form(request.form.as_ref(), "prompt", error))?;
         let prompt = prompts.first().cloned().unwrap_or_default();
         let remembered = remembered(&timelines, &prompt);
-        let subject = Subject { prompt, segments: Vec::new(), remembered };
+        let subject = Subject { prompt, remembered, ..Subject::default() };
         Ok(Submitted { choices, subject, prompts })
     }
 }

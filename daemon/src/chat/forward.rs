@@ -90,7 +90,7 @@ impl Chat {
         let source = self.begin_forward(upstream, PATH, forwarded.into(), scope).await?;
         let submitted = Submitted {
             source,
-            subject: Subject { prompt: Vec::new(), segments: Vec::new(), remembered: 0 },
+            subject: Subject::default(),
             reading: Reading::default(),
             begun,
             next_window: None,

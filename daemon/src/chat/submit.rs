@@ -264,7 +264,7 @@ impl Chat {
         let turns = with_others(first, request.shape.choices);
         let choices = choices::start(options.engine.clone(), turns, job.ticket.as_ref())
             .map_err(|error| refused(&job.resolved, error))?;
-        let subject = Subject { prompt: tokens, segments, remembered };
+        let subject = Subject { prompt: tokens, segments, remembered, is_appended: request.append };
         let source = Source::Engine(choices);
         Ok(Submitted {
             source,

@@ -38,6 +38,8 @@ pub struct Subject {
     pub segments: Vec<SegmentRef>,
     /// Length of the prefix that the prompt shares with the conversation's last timeline.
     pub remembered: usize,
+    /// The messages before the last ones are those of a stored branch: the request appends to it.
+    pub is_appended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -161,8 +163,9 @@ impl Explanation {
         };
         Some(match &report.miss {
             Some(MissReason::Differs { at, saved }) => {
-                let Subject { prompt, segments, .. } = subject;
-                Self::of_difference(*at, Difference::of(prompt, segments, *at, saved, vocabulary))
+                let Subject { prompt, segments, is_appended, .. } = subject;
+                let difference = Difference::of(prompt, segments, *at, saved, vocabulary);
+                Self::of_difference(*at, difference, *is_appended)
             }
             Some(MissReason::OtherAdapters) => plain(report.tokens.cached(), other_adapters()),
             Some(MissReason::OtherFingerprint { fields, .. }) => {
@@ -179,8 +182,8 @@ impl Explanation {
         })
     }
 
-    fn of_difference(at: usize, difference: Difference) -> Self {
-        let finding = rules::judge(&difference);
+    fn of_difference(at: usize, difference: Difference, is_appended: bool) -> Self {
+        let finding = rules::judge(&difference, is_appended);
         let Difference { segment, before, saved_text, new_text, .. } = difference;
         let tools = |segment: Option<(Layer, String)>| match segment {
             Some((Layer::Identity, _)) | None => Some((Layer::Capabilities, "tools".to_owned())),

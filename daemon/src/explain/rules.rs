@@ -27,8 +27,11 @@ const RULES: [Rule; 8] = [
 /// A model's reasoning begins with one of them.
 const THINK_MARKS: [&str; 2] = ["<think>", "[THINK]"];
 
-pub fn judge(difference: &Difference) -> Finding {
-    RULES.iter().find_map(|rule| rule(difference)).unwrap_or_else(|| by_place(difference))
+/// `is_appended`: the request did not send the earlier messages, so one that differs is that of the branch that
+/// it continues.
+pub fn judge(difference: &Difference, is_appended: bool) -> Finding {
+    let by_rule = RULES.iter().find_map(|rule| rule(difference));
+    by_rule.unwrap_or_else(|| by_place(difference, is_appended))
 }
 
 fn cut_otherwise(difference: &Difference) -> Option<Finding> {
@@ -167,9 +170,9 @@ fn message_inserted(difference: &Difference) -> Option<Finding> {
 }
 
 /// Only the place of the difference is known.
-fn by_place(difference: &Difference) -> Finding {
+fn by_place(difference: &Difference, is_appended: bool) -> Finding {
     let place = difference.place();
-    let is_last = difference.turns_behind() == 0;
+    let begins_branch = is_appended || difference.turns_behind() == 0;
     match difference.layer() {
         Some(Layer::Axioms | Layer::Identity | Layer::Rules | Layer::Capabilities) => Finding::new(
             Reason::InstructionsChanged,
@@ -184,7 +187,7 @@ fn by_place(difference: &Difference) -> Finding {
         Some(Layer::User | Layer::Tool) => Finding::new(
             Reason::MessageEdited,
             format!("{place} is not the message sent before"),
-            if is_last {
+            if begins_branch {
                 "none is needed: another message begins a branch"
             } else {
                 "send earlier messages unchanged, or only the new ones (`hob.append`)"
@@ -193,7 +196,7 @@ fn by_place(difference: &Difference) -> Finding {
         Some(Layer::Assistant) => Finding::new(
             Reason::AnotherAnswer,
             format!("{place} is not the answer that was generated"),
-            if is_last {
+            if begins_branch {
                 "none is needed: another answer begins a branch"
             } else {
                 "send answers back unchanged, or only the new messages (`hob.append`)"

@@ -49,7 +49,7 @@ fn explain(saved: &[String], new: &[String]) -> Explanation {
     let at = saved.iter().zip(&prompt).take_while(|(a, b)| a == b).count();
     let miss = MissReason::Differs { at, saved: saved[at..].into() };
     let segments = segments(&prompt);
-    let subject = Subject { prompt, segments, remembered: at };
+    let subject = Subject { prompt, segments, remembered: at, is_appended: false };
     let model = FakeModel::new();
     Explanation::of(&subject, &report(TokenCounts::default(), Some(miss)), model.vocabulary())
         .unwrap()
@@ -178,7 +178,7 @@ fn the_same_text_in_other_tokens_is_reported() {
     let written = model.tokenize("<|im_start|>user\nHello", false, false);
     let saved: Vec<Token> = written.into_iter().chain(cut("<|im_end|>")).collect();
     let miss = MissReason::Differs { at: 0, saved: saved.into() };
-    let subject = Subject { segments: segments(&prompt), prompt, remembered: 0 };
+    let subject = Subject { segments: segments(&prompt), prompt, ..Subject::default() };
     let report = report(TokenCounts::default(), Some(miss));
     let found = Explanation::of(&subject, &report, model.vocabulary()).unwrap();
     assert_eq!(found.reason, Reason::CutOtherwise);
@@ -187,7 +187,7 @@ fn the_same_text_in_other_tokens_is_reported() {
 #[test]
 fn a_miss_of_files_has_no_excerpts() {
     let model = FakeModel::new();
-    let subject = Subject { prompt: vec![Token(0); 100], segments: Vec::new(), remembered: 90 };
+    let subject = Subject { prompt: vec![Token(0); 100], remembered: 90, ..Subject::default() };
     let explain = |miss, cached| {
         let tokens = TokenCounts { disk: cached, computed: 100 - cached, ..TokenCounts::default() };
         Explanation::of(&subject, &report(tokens, miss), model.vocabulary())

@@ -186,6 +186,47 @@ fn missing_kv_is_explained_without_a_known_cause() {
 }
 
 #[test]
+fn a_client_that_appends_has_not_edited_the_messages_of_another_branch() {
+    let world = World::new();
+    let message = |id: u64, role: &str, content: &str| {
+        let parent = (id % 4 != 1).then(|| id - 1);
+        json!({"id": id, "parent": parent, "message": {"role": role, "content": content}})
+    };
+    let tree = json!({"format": "hob conversation", "version": 1, "id": "a", "head": 4, "messages": [
+        message(1, "user", "Hello there"),
+        message(2, "assistant", "Hi!"),
+        message(3, "user", "How are you?"),
+        message(4, "assistant", "Fine."),
+        message(5, "user", "My locker code is 48213."),
+        message(6, "assistant", "I know."),
+        message(7, "user", "And the door?"),
+        message(8, "assistant", "It is open."),
+    ]});
+    let imported = world.import("application/json", tree.to_string());
+    assert_eq!(imported.status, 200, "{}", imported.text());
+    let append = || json!({"conversation": "a", "hob": {"append": true}});
+    world.chat(json!([user("Go on")]), append());
+    let other = world.conversation("a")["messages"][7]["id"].clone();
+    let chosen = world.call("PATCH", "/v1/conversations/a").json(&json!({"head": other})).send();
+    assert_eq!(chosen.status, 200, "{}", chosen.text());
+
+    // As the page does when a chat is opened.
+    let warmed = world.post("/v1/prewarm", json!({"conversation": "a"}));
+    assert_eq!(warmed.status, 200, "{}", warmed.text());
+    let report = world.get("/v1/conversations/a/explain").json();
+    let explanation = &report["explanation"];
+    assert_eq!(explanation["reason"], "message_edited", "{report}");
+    assert!(explanation["remedy"].as_str().unwrap().starts_with("none is needed"), "{report}");
+
+    // A client that sends the messages itself has changed one.
+    let history = [user("Good day"), assistant("I know."), user("And the door?")];
+    let answer = say(&world, &history, json!({}));
+    let explanation = explained(&answer);
+    assert_eq!(explanation["reason"], "message_edited", "{answer}");
+    assert!(explanation["remedy"].as_str().unwrap().contains("unchanged"), "{answer}");
+}
+
+#[test]
 fn a_hint_is_explained_in_the_answer_alone() {
     let world = World::new();
     let ask = |question: &str| {
