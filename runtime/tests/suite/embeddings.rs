@@ -2,6 +2,7 @@
 
 #![cfg(feature = "llama")]
 
+use hob_runtime::backend::{Backend, ContextShape, DecodeError, Sequence};
 use hob_runtime::{EngineOptions, TurnError};
 
 use crate::support::*;
@@ -51,6 +52,31 @@ fn a_text_longer_than_a_micro_batch_is_embedded_as_in_one() {
         }
         assert!(text.len().min(most) > 512, "{most}");
     }
+}
+
+#[test]
+fn a_text_for_which_the_cache_has_no_room_leaves_no_cell_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("embedder.gguf");
+    let plain = std::fs::read(asset("fixtures/qwen3.gguf")).unwrap();
+    std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", 3)).unwrap();
+    let model = load(&path);
+    let text = tokens(&model, &"a kettle on a shelf by the fire ".repeat(200));
+    // llama.cpp rounds up to a multiple of 256 cells.
+    let shape = ContextShape { context_tokens: 256, sequences: 1, micro_batch: 64 };
+    let mut is_run = false;
+    let mut run = |backend: &mut dyn Backend| {
+        let before = backend.embed(&text[..10]).expect("there is room");
+        let refused = backend.embed(&text[..300]);
+        assert!(matches!(refused, Err(DecodeError::NoRoom { .. })), "{refused:?}");
+        assert_eq!(backend.end(Sequence(0)), 0, "its first four micro-batches had room");
+        let after = backend.embed(&text[..10]).expect("there is room again");
+        let cosine: f32 = before.iter().zip(&after).map(|(a, b)| a * b).sum();
+        assert!(cosine > 0.9999, "{cosine}");
+        is_run = true;
+    };
+    model.with_context(shape, &mut run).expect("the context fits");
+    assert!(is_run, "the test ran");
 }
 
 #[test]
