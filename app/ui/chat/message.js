@@ -20,6 +20,9 @@ const WHY_FULL = {
   protected: "newest.full.protected",
 };
 
+/** Fewer are those of the template and of a few words. */
+const MIN_SHARED_TOKENS = 32;
+
 /** `siblings`: the variants of the message; `reused`: the tokens that its branch shares with them; `away`: its tokens
     that the model does not see now. `isPending`: it was sent and is not read back yet; `live`: of an answer that
     streams in. Such a one becomes a stored one in its place. */
@@ -364,7 +367,7 @@ function Variants({ message, siblings, reused, conversation }) {
         disabled=${index === siblings.length - 1 || busy}
         onClick=${() => step(1)}
       />
-      ${reused > 0 && html`
+      ${reused >= MIN_SHARED_TOKENS && html`
         <span title=${t("branch.shares.long")}>${t("branch.shares", { tokens: reused })}</span>`}
     </span>`;
 }

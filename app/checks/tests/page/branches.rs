@@ -15,6 +15,8 @@ fn an_edited_question_starts_a_branch_and_the_old_one_stays() {
     page.until("the branch is there", "all('@answer').length === 1 && !one('@live')");
     assert_eq!(page.last_answer(), "another first");
     page.reads("@user @siblings", "2/2");
+    let branches = page.text("@user @siblings");
+    assert!(!branches.contains("shares"), "only the beginning of the question: {branches}");
 
     page.tool("@user:nth-child(1)", "Previous branch");
     page.answered(2);
