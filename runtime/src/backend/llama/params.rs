@@ -147,3 +147,20 @@ pub(super) fn pooling_name(value: &str) -> Option<String> {
     };
     Some(name.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_may_lack_the_kernel_of_flash_attention_and_the_processor_never_does() {
+        let shape = ContextShape { context_tokens: 256, sequences: 2, micro_batch: 32 };
+        let types = [sys::GGML_TYPE_F16; 2];
+        let attention = |kv_on_devices| {
+            let params = context_params(shape, types, kv_on_devices);
+            params.expect("the numbers are small").flash_attn_type
+        };
+        assert_eq!(attention(true), sys::LLAMA_FLASH_ATTN_TYPE_AUTO);
+        assert_eq!(attention(false), sys::LLAMA_FLASH_ATTN_TYPE_ENABLED);
+    }
+}
