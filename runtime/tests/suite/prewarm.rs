@@ -144,6 +144,23 @@ fn a_speculation_is_reused_up_to_the_first_difference() {
 }
 
 #[test]
+fn a_speculation_in_the_slot_of_an_anonymous_turn_is_not_recorded() {
+    for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
+        let directory = tempfile::tempdir().unwrap();
+        let one_slot = EngineOptions { slots: 1, ..options() };
+        let engine = engine(&model, Some(directory.path()), one_slot);
+        let anonymous = request("any", &rules(&model), 10);
+        ask(&engine, TurnRequest { conversation: None, ..anonymous });
+        ask(&engine, speculate("chat", &rules(&model)));
+        settle(&engine);
+        engine.shutdown();
+        let store = StoreReader::open(directory.path()).unwrap();
+        assert!(store.slot(FINGERPRINT, &name("chat")).is_none(), "{memory}");
+    }
+}
+
+#[test]
 fn a_speculation_changes_nothing_on_disk() {
     for memory in [MemoryKind::Plain, MemoryKind::Recurrent] {
         let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_memory(memory));
