@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::read::check_message;
 use super::tree::millis;
-use super::{TranscriptError, library};
+use super::{TranscriptError, library, write_ahead_log};
 use crate::wire::document::DocumentId;
 
 /// The new values; `None` keeps the old one.
@@ -148,5 +148,6 @@ pub fn delete(
     transaction.execute("UPDATE messages SET parent = NULL WHERE conversation = ?1", [id])?;
     let deleted = transaction.execute("DELETE FROM conversations WHERE id = ?1", [id])?;
     transaction.commit()?;
+    write_ahead_log::empty(connection);
     Ok(deleted == 1)
 }

@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::tree::millis;
 use super::writer::Pending;
-use super::{Transcript, TranscriptError};
+use super::{Transcript, TranscriptError, write_ahead_log};
 use crate::prompt::documents::{DocumentText, DocumentTexts};
 use crate::wire::document::DocumentId;
 use crate::wire::message::Message;
@@ -182,7 +182,12 @@ impl Transcript {
                     "DELETE FROM documents WHERE NOT in_library AND id = ?1 AND {UNNAMED}
                      RETURNING text"
                 );
-                Ok(connection.query_row(&sql, [id.as_str()], |row| row.get(0)).optional()?)
+                let text: Option<String> =
+                    connection.query_row(&sql, [id.as_str()], |row| row.get(0)).optional()?;
+                if text.is_some() {
+                    write_ahead_log::empty(connection);
+                }
+                Ok(text)
             };
             deleted = self.writer_for(is_private).write(unused).done().await?.or(deleted);
         }
@@ -354,6 +359,7 @@ fn delete(connection: &mut Connection, id: &DocumentId) -> Result<bool, Transcri
     }
     let deleted = transaction.execute("DELETE FROM documents WHERE id = ?1", [id.as_str()])?;
     transaction.commit()?;
+    write_ahead_log::empty(connection);
     Ok(deleted == 1)
 }
 
@@ -378,6 +384,9 @@ fn delete_unused(
         texts.push(delete.query_row([id.as_str()], |row| row.get(0))?);
     }
     transaction.commit()?;
+    if !texts.is_empty() {
+        write_ahead_log::empty(connection);
+    }
     Ok(texts)
 }
 

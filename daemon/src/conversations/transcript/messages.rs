@@ -13,7 +13,7 @@ use super::import::unused_id;
 use super::read::{check_idle, check_message, child_like};
 use super::tree::{insert, millis};
 use super::writer::Pending;
-use super::{Status, Transcript, TranscriptError, answer_ends};
+use super::{Status, Transcript, TranscriptError, answer_ends, write_ahead_log};
 use crate::wire::label::Label;
 use crate::wire::message::Message;
 
@@ -280,6 +280,7 @@ fn purge(
     transaction.execute("DELETE FROM branches WHERE conversation = ?1", [id])?;
     transaction.execute("DELETE FROM explanations WHERE conversation = ?1", [id])?;
     transaction.commit()?;
+    write_ahead_log::empty(connection);
     Ok(())
 }
 

@@ -15,7 +15,7 @@
 //! grows), `answer_ends` (where timelines of copies end), `turn` (before a prompt and after an answer), `read`,
 //! `change`, `search`, `recent`, `messages` (single ones), `library` (documents), `document_blocks`,
 //! `conversation_export`, `finish` and `import` (conversations from elsewhere), `preferences`, `stale` (timelines without
-//! text).
+//! text), `write_ahead_log` (emptied after deletions).
 
 mod answer;
 mod answer_ends;
@@ -46,6 +46,7 @@ mod titles;
 mod tokens;
 mod tree;
 mod turn;
+mod write_ahead_log;
 mod writer;
 
 use std::collections::BTreeSet;

@@ -218,6 +218,35 @@ async fn deleted_text_is_overwritten_in_the_file() {
 }
 
 #[tokio::test]
+async fn deleted_text_is_in_no_file_of_an_open_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("text.sqlite");
+    let transcript = Transcript::open(&path, Timestamp(0)).unwrap();
+    // The write-ahead log is one of them.
+    let has = |word: &[u8]| {
+        std::fs::read_dir(directory.path()).unwrap().any(|file| {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            bytes.windows(word.len()).any(|part| part == word)
+        })
+    };
+    let id = ConversationId::new("deleted").unwrap();
+    let said = messages(&[("user".to_owned(), "CANARY ".repeat(2_000))]);
+    drop(transcript.sync(&id, said, Timestamp(1)));
+    let document = StoredDocument {
+        name: "a.txt".to_owned(),
+        kind: "text".to_owned(),
+        text: "SPARROW ".repeat(2_000),
+    };
+    let sparrow = document.id();
+    transcript.put_document(document, true, false, Timestamp(1)).done().await.unwrap();
+    assert!(has(b"SPARROW") && has(b"CANARY"));
+    assert!(transcript.delete_document(&sparrow).await.unwrap());
+    assert!(!has(b"SPARROW") && has(b"CANARY"));
+    assert!(transcript.delete(&id).done().await.unwrap());
+    assert!(!has(b"CANARY"));
+}
+
+#[tokio::test]
 async fn a_turn_that_began_before_a_deletion_writes_nothing_after_it() {
     let (transcript, id, now) = world();
     let model = ModelHash([0; 8]);
