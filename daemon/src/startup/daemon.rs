@@ -30,7 +30,7 @@ use super::{
 };
 use crate::auth::AccessToken;
 use crate::clock::ProcessTime;
-use crate::conversations::trash;
+use crate::conversations::{search_index, trash};
 use crate::http::body::BodyLimits;
 use crate::http::serve::GRACE;
 use crate::http::{self, Shared};
@@ -269,6 +269,7 @@ fn spawn_background(daemon: &Daemon, opened: Opened, time: ProcessTime) {
         time: time.clone(),
     };
     tokio::spawn(sweep::run(sweeps));
+    tokio::spawn(search_index::run(parts.conversations.transcript.clone(), time.clone()));
     tokio::spawn(trash::run(parts.conversations.clone(), time));
     let changes = watch::watch(parts.profiles.clone(), opened.files, Mode::default());
     tokio::spawn(watch::apply(parts.profiles.clone(), changes, model_changed.clone()));

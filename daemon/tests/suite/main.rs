@@ -24,6 +24,7 @@ mod continuing;
 mod conversations;
 mod correctness;
 mod crashes;
+mod deleted_words;
 mod deletion;
 mod detached;
 mod device_bridge;

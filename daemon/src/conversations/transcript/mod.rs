@@ -15,7 +15,7 @@
 //! grows), `answer_ends` (where timelines of copies end), `turn` (before a prompt and after an answer), `read`,
 //! `change`, `search`, `recent`, `messages` (single ones), `library` (documents), `document_blocks`,
 //! `conversation_export`, `finish` and `import` (conversations from elsewhere), `preferences`, `stale` (timelines without
-//! text), `write_ahead_log` (emptied after deletions).
+//! text), `deleted_words` (of the index of the search), `write_ahead_log` (emptied after deletions).
 
 mod answer;
 mod answer_ends;
@@ -23,6 +23,7 @@ mod branch;
 mod change;
 mod continuation;
 mod conversation_export;
+mod deleted_words;
 mod deletions;
 mod document_blocks;
 mod error;
