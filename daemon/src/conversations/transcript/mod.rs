@@ -15,7 +15,8 @@
 //! grows), `answer_ends` (where timelines of copies end), `turn` (before a prompt and after an answer), `read`,
 //! `change`, `search`, `recent`, `messages` (single ones), `library` (documents), `document_blocks`,
 //! `conversation_export`, `finish` and `import` (conversations from elsewhere), `preferences`, `stale` (timelines without
-//! text), `deleted_words` (of the index of the search), `write_ahead_log` (emptied after deletions).
+//! text), `deleted_words` (of the index of the search), `write_ahead_log` (emptied after deletions and
+//! at the start).
 
 mod answer;
 mod answer_ends;
@@ -144,6 +145,7 @@ impl Transcript {
         schema::migrate(&mut connection)?;
         end_streams(&connection)?;
         stale::delete(&connection, now)?;
+        write_ahead_log::empty(&connection); // A crash may have left one that has deleted text.
         let writer = Arc::new(Writer::start(connection));
         let private = private.opened();
         Ok(Self { writer, deletions: Deletions::default(), turn: None, private })
