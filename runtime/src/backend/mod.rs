@@ -313,8 +313,8 @@ pub trait Backend {
     fn set_adapters(&mut self, adapters: &Adapters) -> Result<(), LoadError>;
 
     /// One logit for each token of the vocabulary, for row `row` of the last batch, which wanted
-    /// them.
-    fn logits(&mut self, row: usize) -> &[f32];
+    /// them. The next call returns what the caller leaves in them.
+    fn logits(&mut self, row: usize) -> &mut [f32];
 
     /// The position after the sequence's last cell; 0 when it is empty.
     fn end(&self, sequence: Sequence) -> usize;

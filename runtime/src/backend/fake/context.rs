@@ -274,9 +274,9 @@ impl Backend for FakeContext<'_> {
         Ok(())
     }
 
-    fn logits(&mut self, row: usize) -> &[f32] {
-        let found = self.logits.iter().find(|(index, _)| *index == row);
-        &found.expect("the row has logits").1
+    fn logits(&mut self, row: usize) -> &mut [f32] {
+        let found = self.logits.iter_mut().find(|(index, _)| *index == row);
+        &mut found.expect("the row has logits").1
     }
 
     fn end(&self, sequence: Sequence) -> usize {

@@ -187,15 +187,15 @@ impl Backend for Context<'_> {
         self.adapters.apply(self.pointer, self.weights.with_adapters(), adapters)
     }
 
-    fn logits(&mut self, row: usize) -> &[f32] {
+    fn logits(&mut self, row: usize) -> &mut [f32] {
         let row = i32::try_from(row).expect("a micro-batch is small");
         // SAFETY: llama.cpp returns null for a row without logits; otherwise the row holds one
         // float for each vocabulary entry and stays valid until the next decode, which needs `&mut
-        // self`.
+        // self`. llama.cpp itself reads it no more, and nothing else has the pointer.
         unsafe {
             let logits = sys::llama_get_logits_ith(self.pointer.as_ptr(), row);
             assert!(!logits.is_null(), "row {row} has logits");
-            std::slice::from_raw_parts(logits, self.model.vocabulary.len())
+            std::slice::from_raw_parts_mut(logits, self.model.vocabulary.len())
         }
     }
 

@@ -84,12 +84,6 @@ impl Sampler {
         }
     }
 
-    /// Whether [`Self::choose`] changes logits before the choice, for a bias, a penalty or a banned token. Otherwise it is
-    /// [`Self::pick`].
-    pub fn changes_logits(&self) -> bool {
-        self.sampling.reshapes()
-    }
-
     /// The next token, or `None` when no token can be chosen.
     pub fn choose(&mut self, logits: &mut [f32]) -> Option<Token> {
         if !self.sampling.reshapes() {
@@ -210,7 +204,7 @@ impl Sampler {
     }
 
     /// The next token, of logits that nothing changes.
-    pub fn pick(&mut self, logits: &[f32]) -> Option<Token> {
+    fn pick(&mut self, logits: &[f32]) -> Option<Token> {
         let Some(mut allowed) = self.allowed.take() else { return self.pick_any(logits) };
         let place = self.pick_any(allowed.logits_of(logits));
         let token = place.map(|place| allowed.at(place));

@@ -161,7 +161,7 @@ fn a_choice_among_allowed_tokens_changes_no_logit_and_reads_those_of_the_others_
         ..Sampling::default()
     };
     let mut sampler = Sampler::new(&sampling);
-    assert!(!sampler.changes_logits());
+    assert!(!sampler.sampling.reshapes());
     let mut seen = vec![0.0; allowed.len()];
     for _ in 0..20_000 {
         let token = sampler.pick(&logits).unwrap().0 as usize;

@@ -71,7 +71,7 @@ impl Backend for FaultyContext<'_> {
         self.inner.set_adapters(adapters)
     }
 
-    fn logits(&mut self, row: usize) -> &[f32] {
+    fn logits(&mut self, row: usize) -> &mut [f32] {
         self.inner.logits(row)
     }
 

@@ -47,7 +47,7 @@ impl Backend for Context<'_> {
         self.inner.set_adapters(adapters)
     }
 
-    fn logits(&mut self, row: usize) -> &[f32] {
+    fn logits(&mut self, row: usize) -> &mut [f32] {
         self.inner.logits(row)
     }
 
