@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::time::Duration;
 
 pub use rustix::process::Signal;
-use rustix::process::{Pid, kill_process, kill_process_group};
+use rustix::process::{Pid, WaitOptions, kill_process, kill_process_group, waitpid};
 
 use crate::wait;
 
@@ -55,6 +55,15 @@ impl Process {
         // An error: it has ended already.
         kill_process_group(self.pid(), Signal::KILL).ok();
         self.0.wait().expect("a child can be waited for")
+    }
+
+    /// Runs `change` while all threads of the process are stopped.
+    pub fn stopped_while(&self, change: impl FnOnce()) {
+        Self::signal(self.id(), Signal::STOP);
+        // A thread may be within a system call when the signal is sent.
+        waitpid(Some(self.pid()), WaitOptions::UNTRACED).expect("it is a child");
+        change();
+        Self::signal(self.id(), Signal::CONT);
     }
 
     /// Sends a signal to another process.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hob_testkit::{Client, Hobd, Launch, Process, Signal, wait};
+use hob_testkit::{Client, Hobd, Launch, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -69,7 +69,8 @@ fn an_unsent_answer_of_one_daemon_and_a_newer_one_of_another_are_both_there() {
     say(&first.client, "talk", 0);
     world.until_published(&first.client, 1);
     let away = world.shared().with_extension("away");
-    while_stopped(&first, || {
+    // hobd creates a place that is missing: it must not see the moment between two changes.
+    first.process.stopped_while(|| {
         fs::rename(world.shared(), &away).unwrap();
         fs::write(world.shared(), "no directory").unwrap();
     });
@@ -193,7 +194,8 @@ fn a_place_that_fails_fails_no_turn_and_is_reported_once() {
     let world = World::new();
     let first = world.start("one");
     let away = world.shared().with_extension("away");
-    while_stopped(&first, || {
+    // hobd creates a place that is missing: it must not see the moment between two changes.
+    first.process.stopped_while(|| {
         fs::rename(world.shared(), &away).unwrap();
         fs::write(world.shared(), "no directory").unwrap();
     });
@@ -212,7 +214,7 @@ fn a_place_that_fails_fails_no_turn_and_is_reported_once() {
     );
     assert_eq!(messages(&first.client, "talk"), 8, "it is not half deleted");
 
-    while_stopped(&first, || {
+    first.process.stopped_while(|| {
         fs::remove_file(world.shared()).unwrap();
         fs::rename(&away, world.shared()).unwrap();
     });
@@ -313,7 +315,8 @@ fn a_private_conversation_ends_while_the_trash_waits_for_a_place_that_fails() {
     let trashed = first.client.call("PATCH", "/v1/conversations/talk");
     assert_eq!(trashed.json(&json!({"trashed": true})).send().status, 200);
     let away = world.shared().with_extension("away");
-    while_stopped(&first, || {
+    // hobd creates a place that is missing: it must not see the moment between two changes.
+    first.process.stopped_while(|| {
         fs::rename(world.shared(), &away).unwrap();
         fs::write(world.shared(), "no directory").unwrap();
     });
@@ -393,13 +396,6 @@ impl World {
             (self.metric(client, "hob_shared_published_total") >= times).then_some(())
         });
     }
-}
-
-/// hobd creates a place that is missing: it must not see the moment between two changes.
-fn while_stopped(hobd: &Hobd, change: impl FnOnce()) {
-    Process::signal(hobd.process.id(), Signal::STOP);
-    change();
-    Process::signal(hobd.process.id(), Signal::CONT);
 }
 
 fn say(client: &Client, conversation: &str, turn: u64) -> Value {
