@@ -67,16 +67,15 @@ pub struct Options {
 
 /// The budget is the session's length divided by this, and the bar of recall and residency there.
 const BUDGETS: [(f64, Bars); 3] = [
-    (1.8, Bars { recall: None, resident: 0.98 }),
-    (3.6, Bars { recall: Some(0.98), resident: 0.98 }),
-    (7.0, Bars { recall: Some(0.95), resident: 0.95 }),
+    (1.8, Bars { recall: 0.98, resident: 0.98 }),
+    (3.6, Bars { recall: 0.98, resident: 0.98 }),
+    (7.0, Bars { recall: 0.95, resident: 0.95 }),
 ];
 
 #[derive(Clone, Copy)]
 struct Bars {
-    /// Relative to full context. `None` where 75 probes cannot tell 0.95 from it: more than half of the session is
-    /// resident whatever leaves, so recall depends on the model more than on what came back.
-    recall: Option<f64>,
+    /// Relative to full context.
+    recall: f64,
     resident: f64,
 }
 
@@ -439,7 +438,7 @@ fn print(full: &Full, figures: &BTreeMap<(Kind, Arm), Figures>) -> Vec<String> {
             missed.push(format!("{what}: {resident:.2} resident"));
         }
         let relative = figures.right.value() / answers.value();
-        if answers.value() >= SKILL && bars.recall.is_some_and(|bar| relative < bar) {
+        if answers.value() >= SKILL && relative < bars.recall {
             missed.push(format!("{what}: {relative:.2} of full context's answers"));
         }
     }
