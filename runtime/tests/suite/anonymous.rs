@@ -174,7 +174,10 @@ fn nothing_stays_of_it_where_it_gives_way() {
     };
     let slots = |engine: &Engine| ["one", "two"].into_iter().for_each(|id| say(engine, id, id));
     let cells = |engine: &Engine| say(engine, "one", &"hello ".repeat(310));
-    let deletion = |engine: &Engine| block_on(engine.forget(name("nobody"))).expect("it is gone");
+    let deletion = |engine: &Engine| {
+        let deleted = block_on(engine.forget(name("nobody")));
+        deleted.expect("the engine deletes what it does not know");
+    };
     let unloading = |engine: &Engine| assert!(block_on(engine.unload()));
     let ways: [Displacement<'_>; 4] = [
         ("slots", &slots),

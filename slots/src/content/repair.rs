@@ -216,17 +216,7 @@ impl Repair {
     pub fn selected(self) -> Option<usize> {
         match self {
             Self::Selective(percent) | Self::HeadAndSelective(percent) => Some(percent),
-            Self::None
-            | Self::Sinks
-            | Self::Boundary(_)
-            | Self::HeadByLength
-            | Self::Head(_)
-            | Self::HeadBySeen(_)
-            | Self::HeadByMove { .. }
-            | Self::HeadOfShort(_)
-            | Self::HeadOfLong(_)
-            | Self::HeadGrowing(_)
-            | Self::Full => None,
+            _ => None,
         }
     }
 
@@ -235,18 +225,7 @@ impl Repair {
     pub fn grows_above(self) -> Option<usize> {
         match self {
             Self::HeadGrowing(percent) => Some(percent),
-            Self::None
-            | Self::Sinks
-            | Self::Boundary(_)
-            | Self::HeadByLength
-            | Self::Head(_)
-            | Self::HeadBySeen(_)
-            | Self::HeadByMove { .. }
-            | Self::HeadOfShort(_)
-            | Self::HeadOfLong(_)
-            | Self::Selective(_)
-            | Self::HeadAndSelective(_)
-            | Self::Full => None,
+            _ => None,
         }
     }
 
