@@ -50,9 +50,11 @@ fn a_guessed_stop_token_ends_an_answer_as_one_that_is_not_guessed() {
         let prompt = tokens(&model, &user(FILE));
         let stop_tokens = tokens(&model, "*").into_iter().collect();
         let answer = TurnRequest { stop_tokens, min_tokens: 60, ..endless("chat", &prompt, 200) };
-        let [(seen, _), (expected, _)] =
+        let [(seen, counts), (expected, _)] =
             [true, false].map(|drafts| events(&engine_with(&model, drafts), answer.clone()));
         assert_eq!(seen, expected, "{memory}");
+        assert!((60..200).contains(&seen.len()), "{memory}: the answer ends at the token");
+        assert!(counts.accepted > 0, "{memory}: {counts:?}");
     }
 }
 
