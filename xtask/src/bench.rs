@@ -1,9 +1,10 @@
 //! Builds what a benchmark starts, fetches the model that it names, and runs the benchmark.
 
-use crate::app;
+use std::iter;
+
 use crate::command::{Failure, Line};
 use crate::need::Need;
-use crate::{model, setup};
+use crate::{build, model, setup};
 
 /// `bench_args`: the name of the benchmark, and its own arguments. `yes`: install without asking.
 pub fn run(bench_args: &[String], yes: bool) -> Result<(), Failure> {
@@ -12,22 +13,19 @@ pub fn run(bench_args: &[String], yes: bool) -> Result<(), Failure> {
     if measures_fetched_model(bench_args) {
         model::for_benchmarks(yes)?;
     }
-    if let Some(package) = name.and_then(started_package) {
-        Line::new("cargo build --release --package").arg(package).run()?;
-    }
     if name == Some("page") {
         return page(&bench_args[1..], yes);
     }
-    Line::new("cargo run --release --package hob-bench --").args(bench_args).run()
+    let started = name.and_then(started_program);
+    build::programs(&iter::once("hob-bench").chain(started).collect::<Vec<_>>())?;
+    Line::new("target/release/hob-bench").args(bench_args).run()
 }
 
-/// The package of the program that the benchmark `name` starts.
-fn started_package(name: &str) -> Option<&'static str> {
+/// The program that the benchmark `name` starts.
+fn started_program(name: &str) -> Option<&'static str> {
     match name {
-        "store" => Some("hob-cli"),
-        "documents" | "idle" | "load" | "peer" | "soak" | "template" | "typing" | "page" => {
-            Some("hob-daemon")
-        }
+        "store" => Some("hob"),
+        "documents" | "idle" | "load" | "peer" | "soak" | "template" | "typing" => Some("hobd"),
         _ => None,
     }
 }
@@ -51,14 +49,16 @@ fn measures_fetched_model(bench_args: &[String]) -> bool {
 
 /// The crate that checks the page also measures it; with `--app` in the app's window.
 fn page(args: &[String], yes: bool) -> Result<(), Failure> {
+    let mut programs = vec!["page-bench", "hobd"];
     if args.iter().any(|word| word == "--app") {
         setup::ensure(&Need::app(), yes)?;
         setup::ensure(&Need::WINDOW, yes)?;
-        Line::new(app::BUILD).run()?;
+        programs.push("hob-desktop");
     } else {
         setup::ensure(&Need::PAGE, yes)?;
     }
-    Line::new("cargo run --release --package hob-checks --").args(args).run()
+    build::programs(&programs)?;
+    Line::new("target/release/page-bench").args(args).run()
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
             let file = if path.is_dir() { path.join("mod.rs") } else { path };
             let text = fs::read_to_string(file).expect("each has a file");
             if text.contains("use crate::hobd::") && text.contains("pub fn run(") {
-                assert_eq!(started_package(&name), Some("hob-daemon"), "{name}");
+                assert_eq!(started_program(&name), Some("hobd"), "{name}");
                 starts.push(name);
             }
         }

@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`args`] parses the task; [`need`] and [`packages`] list what building and
 //! testing need; [`detect`] and [`setup`] install what is missing; [`gpu`] chooses the device of a
-//! build; [`model`] fetches a real model; [`run`] and [`app`] start hobd and the app; [`bundle`] makes
+//! build; [`build`] builds programs; [`model`] fetches a real model; [`run`] and [`app`] start hobd and the app; [`bundle`] makes
 //! packages to install elsewhere; [`bench`] runs benchmarks; [`peer`] builds llama-server, which one of
 //! them compares hobd with; [`openai`] runs the clients of others; [`test`] and [`test_gpu`] run the checks.
 
@@ -16,6 +16,7 @@ compile_error!("Hob is built on Linux and macOS; on Windows, use WSL.");
 mod app;
 mod args;
 mod bench;
+mod build;
 mod bundle;
 mod circles;
 mod command;
@@ -41,7 +42,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use args::Task;
-use command::{Failure, Line};
+use command::Failure;
 use gpu::{Choice, Wish};
 use need::Need;
 
@@ -112,7 +113,7 @@ fn perform(task: Task) -> Result<(), Failure> {
         Task::Clients { yes, writes } => {
             setup::ensure(&Need::BUILD, yes)?;
             setup::ensure(&[Need::Python, Need::Speech], yes)?;
-            Line::new(run::BUILD).run()?;
+            build::programs(&["hobd"])?;
             openai::check(writes)
         }
         Task::Peer { yes } => {

@@ -8,9 +8,9 @@ use std::io::IsTerminal;
 use crate::command::{Failure, Line};
 use crate::need::Need;
 use crate::outcome::Outcome;
-use crate::{run, setup};
+use crate::{build, run, setup};
 
-const FETCH: &str = "cargo run --quiet --release --package hob-fetch --";
+const FETCH: &str = "target/release/hob-fetch";
 
 /// The name by which hobd finds the model.
 pub const NAME: &str = "smollm2";
@@ -30,6 +30,7 @@ const UNREACHABLE: i32 = 2;
 /// Fetches it into the models directory of hobd with these flags.
 pub fn fetch(flags: &[String], yes: bool) -> Result<(), Failure> {
     setup::ensure(&[Need::Curl], yes)?;
+    build_fetch()?;
     Line::new(FETCH).args(flags).run()
 }
 
@@ -41,6 +42,7 @@ pub fn before_start(hobd_args: &[String], yes: bool) -> Result<(), Failure> {
         Some(_) => Ok(()),
         None if setup::is_ci() || !std::io::stdin().is_terminal() => Ok(()),
         None => {
+            build_fetch()?;
             if Line::new(FETCH).arg("--offer").args(flags).run().is_err() {
                 println!("Going on with the bundled model; `cargo xtask model` tries again.");
             }
@@ -73,10 +75,16 @@ pub fn llama_server_tests() -> Result<Outcome, Failure> {
 
 /// Fetches llama.cpp's source.
 pub fn fetch_llama_cpp(dir: &str) -> Result<(), Failure> {
+    build_fetch()?;
     Line::new(FETCH).args(["--llama-cpp", dir]).run()
 }
 
+fn build_fetch() -> Result<(), Failure> {
+    build::programs(&["hob-fetch"])
+}
+
 fn fetch_for_tests(arguments: [&str; 2], skipped: &'static str) -> Result<Outcome, Failure> {
+    build_fetch()?;
     let line = Line::new(FETCH).args(arguments);
     println!("$ {line}");
     let status = line.command().status().map_err(|error| line.not_started(&error))?;

@@ -13,17 +13,15 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::args::NATIVE;
+use crate::build;
 use crate::command::{Failure, Line, quoted};
 use crate::gpu::{Choice, programs};
-
-/// The command that builds hobd and hob.
-pub const BUILD: &str = "cargo build --release --package hob-daemon --package hob-cli";
 
 const READY_FILE: &str = "target/run/ready.json";
 
 /// Builds, then becomes hobd; returns only after a failure.
 pub fn run(choice: &Choice, hobd_args: &[String]) -> Result<(), Failure> {
-    choice.add_to(Line::new(BUILD), "hob-daemon").run()?;
+    build::programs_for(choice, &["hobd", "hob"])?;
     prepare_ready_file().map_err(|e| {
         Failure::new(
             format!("cannot prepare {READY_FILE}: {e}"),
