@@ -99,8 +99,12 @@ impl Line {
     pub fn command(&self) -> Command {
         let (program, words) = self.words.split_first().expect("a line names a program");
         let mut command = Command::new(program);
-        // Other commands expect the programs in `target/`, as the README does.
-        command.env_remove("CARGO_TARGET_DIR").args(words);
+        // Other commands expect the programs in `target/release`, as the README does.
+        command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET").args(words);
+        if program == "cargo" {
+            // The user's configuration may name another directory; this variable overrides it.
+            command.env("CARGO_TARGET_DIR", "target");
+        }
         for name in env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
             if OF_THIS_PACKAGE.iter().any(|start| name.starts_with(start)) {
                 command.env_remove(name);
@@ -166,6 +170,19 @@ mod tests {
         let heard =
             Line::new("sh -c").arg("echo ${CARGO_PKG_NAME-none} ${CARGO_MANIFEST_DIR-none}");
         assert_eq!(heard.output().expect("sh runs"), "none none\n");
+    }
+
+    #[test]
+    fn cargo_leaves_programs_where_other_commands_expect_them() {
+        let target = |line: &Line| {
+            let command = line.command();
+            let mut variables = command.get_envs().filter(|(name, _)| *name == "CARGO_TARGET_DIR");
+            variables.next().and_then(|(_, value)| value?.to_str().map(str::to_owned))
+        };
+        assert_eq!(target(&Line::new("cargo build")).as_deref(), Some("target"));
+        let apart = Line::new("cargo build").env("CARGO_TARGET_DIR", "target/native");
+        assert_eq!(target(&apart).as_deref(), Some("target/native"));
+        assert_eq!(target(&Line::new("target/release/hobd")), None);
     }
 
     #[test]
