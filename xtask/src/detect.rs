@@ -26,6 +26,10 @@ pub fn is_root() -> bool {
     Line::new("id -u").output().is_ok_and(|id| id.trim() == "0")
 }
 
+pub fn has_sudo() -> bool {
+    has_program(&["sudo"])
+}
+
 fn is_met(need: Need) -> bool {
     match need {
         Need::Cmake => Line::new(&tool("CMAKE", "cmake")).arg("--version").succeeds(),

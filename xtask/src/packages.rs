@@ -202,6 +202,11 @@ impl System {
     }
 }
 
+/// Whether only root can install `missing`.
+pub fn needs_root(system: &System, missing: &[Need]) -> bool {
+    missing.iter().any(|&need| system.entry(need).0.as_root)
+}
+
 /// The commands that install `missing`, one per package manager.
 pub fn plan(system: &System, missing: &[Need], is_root: bool) -> Vec<Line> {
     let mut groups: Vec<(&Installer, Vec<&str>)> = Vec::new();

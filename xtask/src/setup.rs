@@ -75,20 +75,42 @@ pub fn for_gpu(wish: Wish, yes: bool) -> Result<Choice, Failure> {
 }
 
 fn install(system: &System, missing: &[Need], yes: bool) -> Result<(), Failure> {
-    let lines = packages::plan(system, missing, detect::is_root());
-    let commands = lines.iter().map(Line::to_string).collect::<Vec<_>>().join(" && ");
+    let is_root = detect::is_root();
+    if !is_root && packages::needs_root(system, missing) && !detect::has_sudo() {
+        return Err(Failure::new(
+            "nothing was installed: there is no sudo",
+            by_root(system, missing),
+        ));
+    }
+    let lines = packages::plan(system, missing, is_root);
+    let commands = joined(&lines);
     if !yes && !is_ci() && !agreed(system, &commands)? {
         return Err(Failure::new(
             "nothing was installed",
-            format!("run `{commands}`; then try again"),
+            format!("run `{commands}`, or pass --yes; then try again"),
         ));
     }
     for line in &lines {
         line.run().map_err(|failure| {
-            failure.with_remedy("install the packages above by hand; then try again")
+            let by_hand = if packages::needs_root(system, missing) {
+                by_root(system, missing)
+            } else {
+                format!("run `{commands}`; then try again")
+            };
+            failure.with_remedy(format!("see its output above; {by_hand}"))
         })?;
     }
     Ok(())
+}
+
+/// The remedy for a user who may not install packages.
+fn by_root(system: &System, missing: &[Need]) -> String {
+    let commands = joined(&packages::plan(system, missing, true));
+    format!("have an administrator run `{commands}` as root; then try again")
+}
+
+fn joined(lines: &[Line]) -> String {
+    lines.iter().map(Line::to_string).collect::<Vec<_>>().join(" && ")
 }
 
 /// Whether continuous integration runs this.
@@ -110,4 +132,20 @@ fn agreed(system: &System, commands: &str) -> Result<bool, Failure> {
         return Ok(false);
     }
     Ok(matches!(answer.trim(), "" | "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_who_may_not_install_is_told_what_root_runs() {
+        let debian = System::from_id("debian").expect("Debian is listed");
+        let remedy = by_root(debian, &[Need::Cmake, Need::Compiler]);
+        let commands = "apt-get update && apt-get install --yes --no-install-recommends cmake g++";
+        assert!(remedy.contains(&format!("run `{commands}` as root")), "{remedy}");
+        assert!(packages::needs_root(debian, &[Need::Cmake]));
+        let macos = System::from_id("macos").expect("macOS is listed");
+        assert!(!packages::needs_root(macos, &Need::all()), "Homebrew refuses root");
+    }
 }
