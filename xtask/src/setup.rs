@@ -4,6 +4,7 @@
 //! - On an unknown system it lists what to install, and stops.
 
 use std::env;
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 
 use crate::command::{Failure, Line};
@@ -115,7 +116,12 @@ fn joined(lines: &[Line]) -> String {
 
 /// Whether continuous integration runs this.
 pub fn is_ci() -> bool {
-    env::var_os("CI").is_some_and(|value| !value.is_empty())
+    env::var_os("CI").is_some_and(|value| means_ci(&value))
+}
+
+/// Some developers set `CI=false` for other tools.
+fn means_ci(value: &OsStr) -> bool {
+    !["", "0", "false"].iter().any(|no| value == *no)
 }
 
 fn agreed(system: &System, commands: &str) -> Result<bool, Failure> {
@@ -137,6 +143,13 @@ fn agreed(system: &System, commands: &str) -> Result<bool, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_that_denies_continuous_integration_is_no_consent() {
+        let means = |value: &str| means_ci(OsStr::new(value));
+        assert!(means("true") && means("1"));
+        assert!(!means("false") && !means("0") && !means(""));
+    }
 
     #[test]
     fn a_user_who_may_not_install_is_told_what_root_runs() {
