@@ -105,6 +105,9 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
     let mut words = words.into_iter();
     let task = words.next().unwrap_or_else(|| "help".to_owned());
     let mut rest: Vec<String> = words.collect();
+    if asks_for_help(&rest) && !PASS_HELP_ON.contains(&task.as_str()) {
+        return Ok(Task::Help);
+    }
     match task.as_str() {
         "help" | "--help" | "-h" => Ok(Task::Help),
         "setup" => {
@@ -184,6 +187,15 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Task, String> {
     }
 }
 
+/// Tasks whose words are those of another program.
+const PASS_HELP_ON: [&str; 3] = ["announce", "bench", "soak"];
+
+/// Behind the dashes, hobd is asked.
+fn asks_for_help(words: &[String]) -> bool {
+    let mut own = words.iter().take_while(|word| *word != "--");
+    own.any(|word| word == "--help" || word == "-h")
+}
+
 fn split_off_after_dashes(words: &mut Vec<String>) -> Vec<String> {
     match words.iter().position(|word| word == "--") {
         Some(at) => words.drain(at..).skip(1).collect(),
@@ -197,7 +209,12 @@ fn take_flag(words: &mut Vec<String>, flag: &str) -> bool {
     words.len() < before
 }
 
+/// In either spelling: `--name VALUE`, `--name=VALUE`.
 fn take_option(words: &mut Vec<String>, name: &str) -> Result<Option<String>, String> {
+    let start = format!("{name}=");
+    if let Some(at) = words.iter().position(|word| word.starts_with(&start)) {
+        return Ok(Some(words.remove(at)[start.len()..].to_owned()));
+    }
     let Some(at) = words.iter().position(|word| word == name) else { return Ok(None) };
     if at + 1 == words.len() {
         return Err(format!("{name} needs a value"));
@@ -233,6 +250,23 @@ mod tests {
         let task = parsed("run --model qwen.gguf -- --slots 2");
         assert_eq!(task, Ok(run(false, Wish::Detect, "--model qwen.gguf --slots 2")));
         assert_eq!(parsed("run --model"), Err("--model needs a value".to_owned()));
+    }
+
+    #[test]
+    fn an_option_is_read_in_both_spellings() {
+        let task = parsed("run --model=qwen.gguf --gpu=vulkan -- --slots=2");
+        let vulkan = Wish::Only(Gpu::Vulkan);
+        assert_eq!(task, Ok(run(false, vulkan, "--model qwen.gguf --slots=2")));
+        assert!(parsed("run --gpu=voodoo").unwrap_err().contains("choose none, cuda"));
+    }
+
+    #[test]
+    fn help_is_given_behind_a_task_too() {
+        assert_eq!(parsed("run --help"), Ok(Task::Help));
+        assert_eq!(parsed("test -h"), Ok(Task::Help));
+        assert_eq!(parsed("run -- --help"), Ok(run(false, Wish::Detect, "--help")));
+        let bench_args = words("--help");
+        assert_eq!(parsed("bench --help"), Ok(Task::Bench { yes: false, bench_args }));
     }
 
     #[test]
