@@ -102,6 +102,7 @@ fn perform(task: Task) -> Result<(), Failure> {
             run::announce(&ready_file, native, &hob_flags)
         }
         Task::Test { yes, whole } => {
+            test::ensure_components()?;
             setup::ensure(&Need::all(), yes)?;
             test::run(whole)
         }

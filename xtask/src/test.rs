@@ -62,8 +62,29 @@ const ALONE: [&str; 2] = [
     "cargo check --release --package hob-desktop --features desktop",
 ];
 
+/// Cargo's commands that the checks run, and the components of Rust that have them. A minimal installation has neither.
+const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
+
 const DEPENDENCIES_REMEDY: &str = "update or replace the crate above; `deny.toml` says what is \
                                    allowed and why";
+
+/// Fails where a component of Rust is missing, before packages are installed.
+pub fn ensure_components() -> Result<(), Failure> {
+    let runs = |command: &str| Line::new("cargo").args([command, "--version"]).succeeds();
+    let missing = missing_components(runs);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        format!("missing in this installation of Rust: {}", missing.join(", ")),
+        format!("run `rustup component add {}`; then try again", missing.join(" ")),
+    ))
+}
+
+fn missing_components(runs: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let missing = COMPONENTS.into_iter().filter(|(command, _)| !runs(command));
+    missing.map(|(_, component)| component).collect()
+}
 
 /// `whole`: runs the ignored tests too.
 pub fn run(whole: bool) -> Result<(), Failure> {
@@ -138,4 +159,16 @@ fn tests(whole: bool) -> Result<Outcome, Failure> {
     } else {
         Outcome::Skipped("hobd in front of llama-server; `cargo xtask peer` builds it")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_that_a_minimal_installation_of_rust_lacks_are_named() {
+        assert_eq!(missing_components(|_| false), ["rustfmt", "clippy"]);
+        assert_eq!(missing_components(|command| command == "fmt"), ["clippy"]);
+        assert!(missing_components(|_| true).is_empty());
+    }
 }
