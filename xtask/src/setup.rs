@@ -96,7 +96,7 @@ fn install(system: &System, missing: &[Need], yes: bool) -> Result<(), Failure> 
             let by_hand = if packages::needs_root(system, missing) {
                 by_root(system, missing)
             } else {
-                format!("run `{commands}`; then try again")
+                format!("run `{commands}`, with Homebrew from https://brew.sh; then try again")
             };
             failure.with_remedy(format!("see its output above; {by_hand}"))
         })?;
