@@ -8,6 +8,8 @@ use crate::common::{Plan, World, user};
 const RULES: &str =
     "You are the porter of a small hotel by the sea. Answer in one short sentence. ";
 
+const QUESTIONS: [&str; 3] = ["Is there breakfast?", "How late is it?", "Where is the beach?"];
+
 fn rules() -> String {
     RULES.repeat(6)
 }
@@ -20,6 +22,13 @@ fn ask(world: &World, question: &str) -> Value {
 fn ask_as(world: &World, question: &str, extra: Value) -> Value {
     let system = json!({"role": "system", "content": rules()});
     world.chat(json!([system, user(question)]), extra)
+}
+
+/// Asks in three conversations, as few as teach a prefix.
+fn teach(world: &World) {
+    for question in QUESTIONS {
+        ask(world, question);
+    }
 }
 
 fn learned(world: &World) -> Vec<Value> {
@@ -61,9 +70,7 @@ fn short_questions_teach_it_where_no_token_ends_the_users_turn() {
     const TEMPLATE: &str = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n\
         {% endfor %}[assistant]";
     let world = Plan::new().chat_template(TEMPLATE).start();
-    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
-        ask(&world, question);
-    }
+    teach(&world);
     let prefix = until_warm(&world, 1).remove(0);
     assert!(number(&prefix["tokens"]) < rules().len() + 16, "no question is in it: {prefix}");
 }
@@ -82,7 +89,7 @@ fn the_command_line_lists_and_forgets_them() {
     };
     assert!(hob(&["prefixes"]).1.starts_with("no prefix is learned"));
     for forgets in ["one", "all"] {
-        for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
+        for question in QUESTIONS {
             let system = json!({"role": "system", "content": format!("{forgets} {}", rules())});
             hobd.client.chat(&json!({"messages": [system, user(question)], "max_tokens": 4}));
         }
@@ -108,9 +115,7 @@ fn the_command_line_lists_and_forgets_them() {
 fn after_a_restart_the_first_request_computes_its_new_tokens_only() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = Plan::new().directory(directory.path()).start();
-    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
-        ask(&world, question);
-    }
+    teach(&world);
     let tokens = number(&until_warm(&world, 1)[0]["tokens"]);
     world.stop();
     drop(world);
@@ -129,9 +134,7 @@ fn after_a_restart_the_first_request_computes_its_new_tokens_only() {
 fn a_forgotten_prefix_loses_its_kv_and_its_conversations() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = Plan::new().directory(directory.path()).start();
-    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
-        ask(&world, question);
-    }
+    teach(&world);
     let name = until_warm(&world, 1)[0]["name"].as_str().unwrap().to_owned();
     let forgotten = world.call("DELETE", &format!("/v1/learned/{name}")).send();
     assert_eq!((forgotten.status, &forgotten.json()["forgotten"]), (200, &json!([name])));
@@ -159,13 +162,13 @@ fn a_forgotten_prefix_loses_its_kv_and_its_conversations() {
 fn requests_that_ask_to_store_nothing_teach_nothing() {
     let world = World::new();
     for private in [json!({"store": false}), json!({"hob": {"private": true}})] {
-        for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
+        for question in QUESTIONS {
             ask_as(&world, question, private.clone());
         }
     }
     // What is learned of later requests comes after what would have been learned of those.
     let system = json!({"role": "system", "content": "Be the cook of a large ship. ".repeat(20)});
-    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
+    for question in QUESTIONS {
         world.chat(json!([system, user(question)]), json!({}));
     }
     let prefix = until_warm(&world, 1).remove(0);
@@ -205,18 +208,14 @@ fn a_prefix_that_a_profile_covers_is_not_learned() {
 fn nothing_is_learned_and_what_was_learned_is_gone_when_the_setting_is_0() {
     let directory = tempfile::tempdir().unwrap();
     let mut world = Plan::new().directory(directory.path()).start();
-    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
-        ask(&world, question);
-    }
+    teach(&world);
     until_warm(&world, 1);
     world.stop();
     drop(world);
 
     let world = Plan::new().directory(directory.path()).learned_prefixes(0).start();
     world.until("its KV is gone", |world| world.get("/v1/slots").json()["data"] == json!([]));
-    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
-        ask(&world, question);
-    }
+    teach(&world);
     std::thread::sleep(std::time::Duration::from_millis(100));
     assert!(learned(&world).is_empty());
 }
@@ -232,7 +231,7 @@ fn a_client_without_a_profile_is_warm_after_a_restart(arguments: &[&str], system
         messages.extend(said.as_array().unwrap().iter().cloned());
         client.chat(&json!({"messages": messages, "max_tokens": 4, "temperature": 0}))
     };
-    for question in ["Is there breakfast?", "How late is it?", "Where is the beach?"] {
+    for question in QUESTIONS {
         let answer = ask(&hobd.client, json!([user(question)]));
         let answer = answer["choices"][0]["message"].clone();
         ask(&hobd.client, json!([user(question), answer, user("And tomorrow?")]));
