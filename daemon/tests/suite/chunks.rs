@@ -77,8 +77,14 @@ pub fn watched(hobd: &Hobd) -> Value {
     profiles.iter().find(|it| it["name"] == "reader").unwrap()["reuse"].clone()
 }
 
-/// Until the conversation `first` is saved.
-pub fn save(hobd: &Hobd) {
+/// Reads documents 1 to 3 in the conversation `first`, and waits until it is saved.
+pub fn save_documents(hobd: &Hobd) {
+    ask(hobd, Some("first"), &[1, 2, 3], json!({}));
+    wait_saved(hobd);
+}
+
+/// Waits until the conversation `first` is saved.
+fn wait_saved(hobd: &Hobd) {
     wait::until("the conversation is saved", || saved(&hobd.client, "first"));
 }
 
@@ -86,8 +92,7 @@ pub fn save(hobd: &Hobd) {
 fn documents_in_another_order_are_moved_on_request_also_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
-    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
-    save(&hobd);
+    save_documents(&hobd);
     let repaired = json!({"reuse": "repaired"});
     let moved = ask(&hobd, Some("moved"), &[3, 2, 1], repaired.clone());
     check_sum(&moved);
@@ -132,8 +137,7 @@ fn documents_in_another_order_are_moved_on_request_also_after_a_restart() {
 fn the_text_of_an_archive_is_moved_that_was_imported_while_hobd_runs() {
     let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let hobd = start(there.path());
-    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
-    save(&hobd);
+    save_documents(&hobd);
     let archive = hobd.client.call("GET", "/v1/conversations/first/export?format=archive").send();
     assert_eq!(archive.status, 200, "{}", archive.text());
     drop(hobd);
@@ -153,8 +157,7 @@ fn the_text_of_an_archive_is_moved_that_was_imported_while_hobd_runs() {
 fn a_profile_switches_it_on_and_a_request_comes_first() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
-    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
-    save(&hobd);
+    save_documents(&hobd);
     let moved = ask(&hobd, None, &[3, 2, 1], json!({"profile": "reader"}));
     assert!(tokens(&moved, "moved") > 0, "{moved}");
     check_sum(&moved);
@@ -181,8 +184,7 @@ fn instructions_and_tools_are_computed_although_their_text_was_read_elsewhere() 
         fs::write(profiles.join(format!("{layer}.toml")), segments.join("\n")).unwrap();
     }
     let hobd = start(directory.path());
-    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
-    save(&hobd);
+    save_documents(&hobd);
     let check = |answer: &Value, documents: u64, what: &str| {
         check_sum(answer);
         let least = documents * (BYTES as u64 - 40);
@@ -217,8 +219,7 @@ fn text_of_private_and_of_deleted_conversations_is_not_moved() {
     };
     ask(&hobd, Some("private"), &[1, 2, 3], json!({"private": true}));
     assert_eq!(moved([3, 2, 1]), 0, "it is private");
-    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
-    save(&hobd);
+    save_documents(&hobd);
     assert!(moved([2, 1, 3]) > 0);
     let deleted = hobd.client.call("DELETE", "/v1/conversations/first").send();
     assert_eq!(deleted.status, 200, "{}", deleted.text());
@@ -296,7 +297,7 @@ fn the_bundled_model_moves_and_a_sliding_window_is_refused_by_name() {
                 "temperature": 0, "max_tokens": 4, "hob": hob}))
         };
         ask("first", ["Ann", "Robert", "Caroline"], json!({}));
-        save(&hobd);
+        wait_saved(&hobd);
         let answer = ask("other", ["Caroline", "Ann", "Robert"], json!({"reuse": "repaired"}));
         check_sum(&answer);
         assert_eq!(tokens(&answer, "moved") > 0, moves, "{model}: {answer}");

@@ -5,7 +5,7 @@ use std::fs;
 use hob_testkit::{Hobd, files, wait};
 use serde_json::{Value, json};
 
-use crate::chunks::{HEAD, ask, limit, question, save, start, tokens, watched};
+use crate::chunks::{HEAD, ask, limit, question, save_documents, start, tokens, watched};
 
 #[test]
 fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
@@ -105,8 +105,7 @@ fn correctness_is_measured_on_a_real_model_and_refused_where_kv_cannot_be_moved(
 fn a_profile_whose_answers_differ_too_much_falls_back_also_after_a_restart_and_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
-    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
-    save(&hobd);
+    save_documents(&hobd);
     let profile = |hobd: &Hobd| ask(hobd, None, &[3, 2, 1], json!({"profile": "reader"}));
     // All of the first four are compared.
     for number in 0..4 {
@@ -159,8 +158,7 @@ fn a_profile_whose_answers_differ_too_much_falls_back_also_after_a_restart_and_s
 fn what_is_typed_for_a_profile_that_fell_back_is_computed_ahead_of_its_exact_answer() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
-    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
-    save(&hobd);
+    save_documents(&hobd);
     let reader = json!({"profile": "reader"});
     let chat = ask(&hobd, Some("chat"), &[3, 2, 1], reader.clone());
     assert!(tokens(&chat, "moved") > 0, "{chat}");

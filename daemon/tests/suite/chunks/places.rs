@@ -2,14 +2,13 @@
 
 use serde_json::json;
 
-use super::{BYTES, HEAD, ask, check_sum, save, start, tokens};
+use super::{BYTES, HEAD, ask, check_sum, save_documents, start, tokens};
 
 #[test]
 fn the_beginning_that_a_prompt_shares_is_reused_exactly_and_only_what_is_behind_it_is_moved() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
-    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
-    save(&hobd);
+    save_documents(&hobd);
     let answer = ask(&hobd, Some("other"), &[1, 3, 2], json!({"reuse": "repaired"}));
     check_sum(&answer);
     let exact: u64 = ["shared", "memory", "disk"].iter().map(|place| tokens(&answer, place)).sum();
@@ -23,8 +22,7 @@ fn the_beginning_that_a_prompt_shares_is_reused_exactly_and_only_what_is_behind_
 fn what_a_conversation_keeps_behind_a_summary_of_the_rest_is_moved() {
     let directory = tempfile::tempdir().unwrap();
     let hobd = start(directory.path());
-    ask(&hobd, Some("first"), &[1, 2, 3], json!({}));
-    save(&hobd);
+    save_documents(&hobd);
     // Its client has put the fourth text in place of the first two.
     let answer = ask(&hobd, Some("first"), &[4, 3], json!({"reuse": "repaired"}));
     check_sum(&answer);
