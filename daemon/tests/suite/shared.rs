@@ -247,13 +247,7 @@ fn a_deleted_conversation_leaves_the_place_and_a_private_one_never_enters_it() {
 fn a_removed_document_leaves_the_place_and_its_conversation_stays() {
     let world = World::new();
     let first = world.start("one");
-    let call = first.client.call("POST", "/v1/documents?name=castle.txt");
-    let added = call.body("CANARY in the castle. ".repeat(20)).send();
-    let id = added.json()["id"].as_str().unwrap().to_owned();
-    first.client.chat(&json!({
-        "conversation": "talk", "hob": {"append": true}, "temperature": 0, "max_tokens": 12,
-        "messages": [{"role": "user", "content": "How many doors?", "hob": {"documents": [id]}}],
-    }));
+    let id = ask_about(&first.client, "CANARY in the castle. ");
     world.until_published(&first.client, 1);
     let has_canary = || {
         let files = files(&world.shared());
@@ -276,13 +270,7 @@ fn a_removed_document_leaves_the_place_and_its_conversation_stays() {
 fn a_conversation_comes_back_to_the_place_where_the_removal_of_its_document_failed() {
     let world = World::new();
     let first = world.start("one");
-    let call = first.client.call("POST", "/v1/documents?name=castle.txt");
-    let added = call.body("The castle has seven doors. ".repeat(20)).send();
-    let id = added.json()["id"].as_str().unwrap().to_owned();
-    first.client.chat(&json!({
-        "conversation": "talk", "hob": {"append": true}, "temperature": 0, "max_tokens": 12,
-        "messages": [{"role": "user", "content": "How many doors?", "hob": {"documents": [id]}}],
-    }));
+    let id = ask_about(&first.client, "The castle has seven doors. ");
     world.until_published(&first.client, 1);
     let has_text = || {
         let files = files(&world.shared());
@@ -404,6 +392,17 @@ fn say(client: &Client, conversation: &str, turn: u64) -> Value {
         "conversation": conversation, "hob": {"append": true}, "temperature": 0, "max_tokens": 12,
         "messages": [{"role": "user", "content": format!("{SLOW}{turn} {question}")}],
     }))
+}
+
+/// Adds a document with the words 20 times, and asks about it in the conversation `talk`. Returns the document's id.
+fn ask_about(client: &Client, words: &str) -> String {
+    let added = client.call("POST", "/v1/documents?name=castle.txt").body(words.repeat(20)).send();
+    let id = added.json()["id"].as_str().unwrap().to_owned();
+    client.chat(&json!({
+        "conversation": "talk", "hob": {"append": true}, "temperature": 0, "max_tokens": 12,
+        "messages": [{"role": "user", "content": "How many doors?", "hob": {"documents": [id]}}],
+    }));
+    id
 }
 
 /// Equal answers, for which equally many tokens were computed.
