@@ -48,6 +48,12 @@ impl Client {
         successful(self.call("PATCH", path).json(body).send()).json()
     }
 
+    /// `GET /v1/status`; `None` while no hobd serves there.
+    pub fn try_status(&self) -> Option<Value> {
+        let answer = self.call("GET", "/v1/status").try_send().ok()?;
+        (answer.status == 200).then(|| answer.json())
+    }
+
     pub fn chat(&self, request: &Value) -> Value {
         self.post(CHAT, request)
     }

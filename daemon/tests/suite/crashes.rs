@@ -54,8 +54,7 @@ fn announced(directory: &Path) -> Option<Value> {
 /// Waits until another daemon has announced itself.
 fn restarted(hobd: &Hobd) -> Value {
     wait::until("hobd serves again", || {
-        let answer = hobd.client.call("GET", "/v1/status").try_send().ok()?;
-        (answer.status == 200).then(|| answer.json()).filter(|it| it["crashes"] != 0)
+        hobd.client.try_status().filter(|status| status["crashes"] != 0)
     })
 }
 
@@ -123,8 +122,7 @@ fn a_switch_that_waits_for_an_answer_is_made_after_a_panic() {
     assert_eq!(accepted.status, 202, "{}", accepted.text());
     launch.inject("engine", "panic").done();
     let status = wait::until("hobd serves again", || {
-        let answer = hobd.client.call("GET", "/v1/status").try_send().ok()?;
-        let status = (answer.status == 200).then(|| answer.json())?;
+        let status = hobd.client.try_status()?;
         (status["crashes"] != 0 || status["model"] != "fake").then_some(status)
     });
     assert_eq!((&status["model"], &status["switch_error"]), (&json!("fake:second"), &Value::Null));
@@ -142,8 +140,7 @@ fn a_switch_that_waits_for_an_answer_is_made_after_a_hang() {
     assert_eq!(accepted.status, 202, "{}", accepted.text());
     launch.inject("engine", "hang").done();
     let status = wait::until("another hobd serves", || {
-        let answer = hobd.client.call("GET", "/v1/status").try_send().ok()?;
-        let status = (answer.status == 200).then(|| answer.json())?;
+        let status = hobd.client.try_status()?;
         (status["pid"] != hobd.ready["pid"]).then_some(status)
     });
     assert_eq!((&status["model"], &status["switch_error"]), (&json!("fake:second"), &Value::Null));
@@ -303,8 +300,7 @@ fn a_supervisor_starts_hobd_again_after_an_update_has_replaced_its_file() {
 /// The process id of the child after so many crashes.
 fn restarted_or_first(hobd: &Hobd, crashes: u32) -> u32 {
     let pid = wait::until("hobd serves", || {
-        let answer = hobd.client.call("GET", "/v1/status").try_send().ok()?;
-        let status = (answer.status == 200).then(|| answer.json())?;
+        let status = hobd.client.try_status()?;
         (status["crashes"] == crashes).then(|| status["pid"].as_u64())?
     });
     u32::try_from(pid).unwrap()

@@ -58,7 +58,7 @@ impl World {
             return Err(text(&error["message"]));
         }
         wait::until("the model runs or is refused", || {
-            let now = self.client().call("GET", "/v1/status").try_send().ok()?.json();
+            let now = self.client().try_status()?;
             let failure = &now["switch_error"];
             if !failure.is_null() && *failure != before["switch_error"] {
                 assert_eq!(now["pid"], before["pid"]);

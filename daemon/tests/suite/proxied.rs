@@ -280,10 +280,7 @@ impl World {
 
     /// How often the daemons that run have written to the shared tier.
     fn published(&self) -> u64 {
-        let of = |daemon: &Hobd| {
-            let status = daemon.client.call("GET", "/v1/status").try_send().ok()?;
-            status.json()["shared"]["published"].as_u64()
-        };
+        let of = |daemon: &Hobd| daemon.client.try_status()?["shared"]["published"].as_u64();
         self.daemons.iter().filter_map(of).sum()
     }
 

@@ -28,12 +28,6 @@ fn setting(client: &Client, key: &str) -> Value {
     settings.find(|setting| setting["key"] == key).cloned().expect("it is listed")
 }
 
-/// `GET /v1/status`, while hobd may restart.
-fn status(client: &Client) -> Option<Value> {
-    let answer = client.call("GET", "/v1/status").try_send().ok()?;
-    (answer.status == 200).then(|| answer.json())
-}
-
 #[test]
 fn a_larger_context_is_loaded_and_saved_and_nothing_is_lost() {
     let (home, file) = configured(&[]);
@@ -48,7 +42,7 @@ fn a_larger_context_is_loaded_and_saved_and_nothing_is_lost() {
     let answer = change(&hobd.client, json!({"ctx": 16384, "slots": 3}));
     assert_eq!((answer.status, &answer.json()["restarts"]), (202, &json!(true)));
     wait::until("the model is loaded with it", || {
-        status(&hobd.client).filter(|status| status["context_tokens"] == 16384)
+        hobd.client.try_status().filter(|status| status["context_tokens"] == 16384)
     });
     assert_eq!(fs::read_to_string(&file).unwrap(), "model = 'fake'\nctx = 16384\nslots = 3\n");
     let ctx = setting(&hobd.client, "ctx");
@@ -140,7 +134,8 @@ fn the_page_may_choose_another_model_than_the_flag_for_this_run() {
     let switched = hobd.client.post("/v1/models/switch", &body);
     assert_eq!(switched["for_this_run"], true, "{switched}");
     wait::until("the other model runs", || {
-        status(&hobd.client)
+        hobd.client
+            .try_status()
             .filter(|now| now["model"] == "fake:second" && now["context_tokens"] == 4096)
     });
     assert_eq!(hobd.client.get("/v1/models/local")["fixed"], "flag --model");

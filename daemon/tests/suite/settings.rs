@@ -202,8 +202,7 @@ fn a_quota_that_was_set_holds_after_a_switch_to_another_model() {
     hobd.client.call("PUT", "/v1/slots/quota").json(&json!({"bytes": 5_u64 << 30})).send();
     hobd.client.post("/v1/models/switch", &json!({"model": "fake:second"}));
     let set = wait::until("the other model is served", || {
-        let status = hobd.client.call("GET", "/v1/status").try_send().ok()?;
-        let status = (status.status == 200).then(|| status.json())?;
+        let status = hobd.client.try_status()?;
         (status["model"] == "fake:second").then(|| status["disk_quota"]["set_bytes"].clone())
     });
     assert_eq!(set, 5_u64 << 30);
