@@ -22,6 +22,17 @@ fn hot(world: &World, count: u64) {
     });
 }
 
+/// A connection whose answer of 10 s has begun.
+fn answering() -> (World, Client) {
+    let world = Plan::new().pace(Duration::from_millis(5)).start();
+    let mut client = Client::new(&world, "a");
+    client.partial("Hello");
+    client.send(json!({"type": "response.create",
+        "response": {"max_tokens": 2000, "ignore_eos": true}}));
+    assert_eq!(client.next()["type"], "response.created");
+    (world, client)
+}
+
 #[test]
 fn the_answer_begins_when_speech_has_stopped_and_its_transcript_is_complete() {
     let world = World::new();
@@ -107,12 +118,7 @@ fn words_without_a_start_of_speech_are_answered_with_the_fields_of_the_session()
 
 #[test]
 fn new_speech_interrupts_the_answer() {
-    let world = Plan::new().pace(Duration::from_millis(5)).start();
-    let mut client = Client::new(&world, "a");
-    client.partial("Hello");
-    client.send(json!({"type": "response.create",
-        "response": {"max_tokens": 2000, "ignore_eos": true}}));
-    assert_eq!(client.next()["type"], "response.created");
+    let (_world, mut client) = answering();
     client.send(started());
     let done = client.answer().pop().unwrap();
     assert_eq!(done["response"]["status"], "cancelled");
@@ -123,12 +129,7 @@ fn new_speech_interrupts_the_answer() {
 
 #[test]
 fn a_session_ends_its_answer_when_it_moves_to_another_conversation_only() {
-    let world = Plan::new().pace(Duration::from_millis(5)).start();
-    let mut client = Client::new(&world, "a");
-    client.partial("Hello");
-    client.send(json!({"type": "response.create",
-        "response": {"max_tokens": 2000, "ignore_eos": true}}));
-    assert_eq!(client.next()["type"], "response.created");
+    let (world, mut client) = answering();
     let mut update = |conversation: &str| {
         let session = json!({"conversation": conversation});
         client.send(json!({"type": "session.update", "session": session}));
