@@ -2,19 +2,22 @@
 
 #![cfg(feature = "llama")]
 
+use std::sync::Arc;
+
 use hob_runtime::backend::{Backend, ContextShape, DecodeError, Sequence};
-use hob_runtime::{EngineOptions, TurnError};
+use hob_runtime::{EngineOptions, Model, TurnError};
+use tempfile::TempDir;
 
 use crate::support::*;
 
+// Ways of pooling, as llama.cpp numbers them.
+const MEAN: u32 = 1;
+const LAST: u32 = 3;
+const RANK: u32 = 4;
+
 #[test]
 fn an_embedding_model_gives_vectors_of_length_1_and_answers_no_prompts() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("embedder.gguf");
-    let plain = std::fs::read(asset("fixtures/qwen3.gguf")).unwrap();
-    std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", 3)).unwrap();
-
-    let model = load(&path);
+    let (_directory, model) = pooling(LAST);
     assert_eq!(model.facts().pooling.as_deref(), Some("last"));
     let engine = engine(&model, None, options());
     let embed = |text: &str| block_on(engine.embed(tokens(&model, text))).expect("it embeds");
@@ -29,13 +32,9 @@ fn an_embedding_model_gives_vectors_of_length_1_and_answers_no_prompts() {
 
 #[test]
 fn a_text_longer_than_a_micro_batch_is_embedded_as_in_one() {
-    for (number, pooling) in [(1, "mean"), (3, "last")] {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("embedder.gguf");
-        let plain = std::fs::read(asset("fixtures/qwen3.gguf")).unwrap();
-        std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", number)).unwrap();
-        let model = load(&path);
-        assert_eq!(model.facts().pooling.as_deref(), Some(pooling));
+    for (kind, name) in [(MEAN, "mean"), (LAST, "last")] {
+        let (_directory, model) = pooling(kind);
+        assert_eq!(model.facts().pooling.as_deref(), Some(name));
         let text = tokens(&model, &"a kettle on a shelf by the fire ".repeat(200));
         let (small, one) = [64, 2048]
             .map(|micro_batch| engine(&model, None, EngineOptions { micro_batch, ..options() }))
@@ -48,7 +47,7 @@ fn a_text_longer_than_a_micro_batch_is_embedded_as_in_one() {
                 block_on(one.embed(text.to_vec())).unwrap(),
             );
             let cosine: f32 = parts.iter().zip(&whole).map(|(a, b)| a * b).sum();
-            assert!(cosine > 0.9999, "{pooling}, {} tokens: {cosine}", text.len());
+            assert!(cosine > 0.9999, "{name}, {} tokens: {cosine}", text.len());
         }
         assert!(text.len().min(most) > 512, "{most}");
     }
@@ -56,11 +55,7 @@ fn a_text_longer_than_a_micro_batch_is_embedded_as_in_one() {
 
 #[test]
 fn a_text_for_which_the_cache_has_no_room_leaves_no_cell_of_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("embedder.gguf");
-    let plain = std::fs::read(asset("fixtures/qwen3.gguf")).unwrap();
-    std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", 3)).unwrap();
-    let model = load(&path);
+    let (_directory, model) = pooling(LAST);
     let text = tokens(&model, &"a kettle on a shelf by the fire ".repeat(200));
     // llama.cpp rounds up to a multiple of 256 cells.
     let shape = ContextShape { context_tokens: 256, sequences: 1, micro_batch: 64 };
@@ -81,11 +76,7 @@ fn a_text_for_which_the_cache_has_no_room_leaves_no_cell_of_it() {
 
 #[test]
 fn a_ranking_model_makes_no_embeddings() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("ranker.gguf");
-    let plain = std::fs::read(asset("fixtures/qwen3.gguf")).unwrap();
-    std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", 4)).unwrap();
-    let model = load(&path);
+    let (_directory, model) = pooling(RANK);
     let engine = engine(&model, None, options());
     for _ in 0..2 {
         let refused = block_on(engine.embed(tokens(&model, "hello"))).unwrap_err();
@@ -99,6 +90,16 @@ fn a_chat_model_refuses_to_embed() {
     let engine = engine(&model, None, options());
     let refused = block_on(engine.embed(tokens(&model, "hello"))).unwrap_err();
     assert_eq!(refused, TurnError::NotEmbedding);
+}
+
+/// A model that pools in this way, and the directory of its file.
+fn pooling(kind: u32) -> (TempDir, Arc<dyn Model>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pooling.gguf");
+    let plain = std::fs::read(asset("fixtures/qwen3.gguf")).unwrap();
+    std::fs::write(&path, with_number(&plain, "qwen3.pooling_type", kind)).unwrap();
+    let model = load(&path);
+    (directory, model)
 }
 
 /// The GGUF with one more number in its metadata. The insertion is a multiple of the alignment (32
