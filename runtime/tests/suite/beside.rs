@@ -6,16 +6,11 @@ use std::time::{Duration, Instant};
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::turn::{PromptPhase, PromptProgress};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnEvent, TurnRequest};
-use hob_slots::Token;
 
 use crate::support::*;
 
 fn options() -> EngineOptions {
     EngineOptions { slots: 4, micro_batch: 512, ..crate::support::options() }
-}
-
-fn words(word: &str, count: usize) -> Vec<Token> {
-    tokens(&fake(), &word.repeat(count))[..count].to_vec()
 }
 
 /// Tokens in the cells of the conversation.

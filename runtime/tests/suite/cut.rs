@@ -23,10 +23,6 @@ fn start(model: &Arc<dyn Model>) -> Started {
     engine(model, None, EngineOptions { slots: 4, micro_batch: ROWS, ..options() })
 }
 
-fn text(model: &Arc<dyn Model>, word: &str, count: usize) -> Vec<Token> {
-    tokens(model, &word.repeat(count))[..count].to_vec()
-}
-
 fn wait_for_a_batch(log: &BatchLog) {
     while log.lock().is_empty() {
         std::thread::sleep(Duration::from_micros(100));
@@ -49,7 +45,7 @@ fn an_arrival_cuts_a_long_micro_batch_and_both_answers_are_as_if_alone() {
     for memory in MEMORIES {
         let (model, log) = slow(memory);
         let engine = start(&model);
-        let (long, short) = (text(&model, "a", 600), text(&model, "b", 20));
+        let (long, short) = (words("a", 600), words("b", 20));
         let long_turn = engine.submit(request("long", &long, 4)).unwrap();
         wait_for_a_batch(&log);
         let short_turn = engine.submit(request("short", &short, 4)).unwrap();
@@ -78,13 +74,13 @@ fn a_cut_keeps_what_was_computed_before_the_micro_batch() {
     for memory in MEMORIES {
         let (model, log) = slow(memory);
         let engine = start(&model);
-        let begun = ask(&engine, request("long", &text(&model, "a", 200), 1));
+        let begun = ask(&engine, request("long", &words("a", 200), 1));
         settle(&engine);
-        let long = [&begun.timeline[..], &text(&model, "c", 600)].concat();
+        let long = [&begun.timeline[..], &words("c", 600)].concat();
         log.lock().clear();
         let long_turn = engine.submit(request("long", &long, 4)).unwrap();
         wait_for_a_batch(&log);
-        ask(&engine, request("short", &text(&model, "b", 20), 1));
+        ask(&engine, request("short", &words("b", 20), 1));
         let answer = finish(long_turn).unwrap();
         let of_long = batches(&log, &long);
         assert!(of_long[0].1 >= 500, "{memory}: it was long: {of_long:?}");
@@ -101,7 +97,7 @@ fn a_cut_keeps_what_was_computed_before_the_micro_batch() {
 fn a_cancelled_turn_ends_within_its_long_micro_batch() {
     let (model, log) = slow(MemoryKind::Plain);
     let engine = start(&model);
-    let turn = engine.submit(request("chat", &text(&model, "a", 800), 4)).unwrap();
+    let turn = engine.submit(request("chat", &words("a", 800), 4)).unwrap();
     wait_for_a_batch(&log);
     drop(turn);
     settle(&engine);
@@ -116,7 +112,7 @@ fn a_long_prompt_ends_in_a_short_micro_batch_where_regenerate_computes_the_last_
     for memory in [MemoryKind::Hybrid, MemoryKind::Recurrent] {
         let (model, log) = slow(memory);
         let engine = start(&model);
-        let long = text(&model, "a", 300);
+        let long = words("a", 300);
         let answer = ask(&engine, request("long", &long, 2));
         let of_long: Vec<_> = batches(&log, &long).into_iter().filter(|&(_, n)| n > 1).collect();
         assert_eq!(of_long, [(0, 268), (268, 32)], "{memory}");
@@ -131,7 +127,7 @@ fn a_long_prompt_ends_in_a_short_micro_batch_where_regenerate_computes_the_last_
 fn the_status_is_readable_during_a_long_micro_batch() {
     let (model, log) = slow(MemoryKind::Plain);
     let engine = start(&model);
-    let turn = engine.submit(request("chat", &text(&model, "a", 800), 1)).unwrap();
+    let turn = engine.submit(request("chat", &words("a", 800), 1)).unwrap();
     wait_for_a_batch(&log);
     let read = status(&engine);
     let running = read.slots.iter().find(|slot| slot.conversation == Some(name("chat")));
@@ -162,17 +158,17 @@ fn longest(log: &BatchLog) -> usize {
 #[test]
 fn on_a_device_a_prompt_alone_gets_longer_micro_batches_than_one_beside_an_answer() {
     let (model, log, engine) = start_device();
-    let prompt = text(&model, "a", 600);
+    let prompt = words("a", 600);
     let answer = ask(&engine, request("alone", &prompt, 4));
     // 250 ms, and no less than the 128 rows from which on a token hardly gets cheaper.
     assert!((128..=250).contains(&longest(&log)), "{:?}", batches(&log, &prompt));
     assert_eq!(answer.tokens, alone(&model, &prompt, 4));
 
-    let endless = request("answer", &text(&model, "b", 20), 2000);
+    let endless = request("answer", &words("b", 20), 2000);
     let mut running = engine.submit(TurnRequest { ignore_eog: true, ..endless }).unwrap();
     while !matches!(running.next_blocking(), Some(TurnEvent::Token { .. }) | None) {}
     log.lock().clear();
-    let prompt = text(&model, "c", 600);
+    let prompt = words("c", 600);
     ask(&engine, request("beside", &prompt, 4));
     assert!(longest(&log) <= 101, "an answer's row, and 100 ms: {:?}", batches(&log, &prompt));
     drop(running);
@@ -194,7 +190,7 @@ fn warmed_up(model: FakeModel, target: Duration) -> (Vec<usize>, usize) {
     settle(&engine);
     let sizes = log.lock().drain(..).map(|rows| rows.len()).collect();
     assert_eq!(status(&engine).used_tokens, 0, "no cell is left");
-    let prompt = text(&model, "a", 600);
+    let prompt = words("a", 600);
     let answer = ask(&engine, request("first", &prompt, 4));
     assert_eq!(answer.tokens, alone(&model, &prompt, 4));
     let first = log.lock()[0].len();

@@ -23,11 +23,6 @@ fn start(model: &Arc<dyn Model>) -> Started {
     engine(model, None, EngineOptions { slots: 4, micro_batch: ROWS, ..options() })
 }
 
-/// A text of `count` tokens.
-fn text(model: &Arc<dyn Model>, word: &str, count: usize) -> Vec<Token> {
-    tokens(model, &word.repeat(count))[..count].to_vec()
-}
-
 /// Waits until `count` more micro-batches have begun.
 fn wait_for_batches(log: &BatchLog, count: usize) {
     let until = log.lock().len() + count;
@@ -53,7 +48,7 @@ fn finish_all<const N: usize>(turns: [Turn; N]) -> [Answer; N] {
 fn a_short_prompt_passes_a_long_one_within_a_micro_batch() {
     let (model, log) = slow(MemoryKind::Plain);
     let engine = start(&model);
-    let (long, short) = (text(&model, "a", 1500), text(&model, "b", 20));
+    let (long, short) = (words("a", 1500), words("b", 20));
     let long_turn = engine.submit(request("long", &long, 1)).unwrap();
     wait_for_batches(&log, 3);
     let short_turn = engine.submit(request("short", &short, 1)).unwrap();
@@ -72,8 +67,7 @@ fn a_short_prompt_passes_a_long_one_within_a_micro_batch() {
 fn shorter_prompts_do_not_starve_a_long_one() {
     let (model, log) = slow(MemoryKind::Plain);
     let engine = start(&model);
-    let prompts =
-        [("a", 400), ("b", 500), ("c", 640)].map(|(word, count)| text(&model, word, count));
+    let prompts = [("a", 400), ("b", 500), ("c", 640)].map(|(word, count)| words(word, count));
     // Any of them may be looked up, and begin, first: it does not become shorter than the next one before that comes.
     let turns =
         [0, 1, 2].map(|n| engine.submit(request(&format!("chat {n}"), &prompts[n], 1)).unwrap());
@@ -96,7 +90,7 @@ fn equal_prompts_at_once_are_computed_once() {
     for memory in MEMORIES {
         let (model, _) = slow(memory);
         let engine = start(&model);
-        let prompt = text(&model, "the same words ", 600);
+        let prompt = words("the same words ", 600);
         let submit = |n| engine.submit(request(&format!("chat {n}"), &prompt, 12)).unwrap();
         let answers = finish_all([0, 1, 2, 3].map(submit));
         // Each computes its last token, for its logits.
@@ -121,7 +115,7 @@ fn prompts_that_begin_alike_share_that_beginning_and_answer_as_if_each_were_alon
     for memory in MEMORIES {
         let (model, _) = slow(memory);
         let engine = start(&model);
-        let rules = text(&model, "You are a kettle. ", 500);
+        let rules = words("You are a kettle. ", 500);
         let prompts =
             ["one", "another", "the third"].map(|end| [&rules[..], &tokens(&model, end)].concat());
         let turns = [0, 1, 2]
@@ -143,12 +137,12 @@ fn a_follower_whose_window_is_refused_starts_over_and_reports_what_it_computes()
     let fake = fake.with_pace(Duration::from_micros(200)).with_refusal(refuses_at.clone());
     let model: Arc<dyn Model> = Arc::new(fake);
     let engine = start(&model);
-    let begins = text(&model, "You are a kettle. ", 200);
+    let begins = words("You are a kettle. ", 200);
     let told = ["one", "other"].map(|it| ask(&engine, request(it, &begins, 4)).timeline);
     assert_eq!(told[0], told[1]);
     settle(&engine);
 
-    let rules = [&told[0][..], &text(&model, "Boil the water. ", 300)].concat();
+    let rules = [&told[0][..], &words("Boil the water. ", 300)].concat();
     let prompts = ["for tea", "and wait"].map(|end| [&rules[..], &tokens(&model, end)].concat());
     *refuses_at.lock() = Some(rules.len());
     let before = computed(&engine);
@@ -173,7 +167,7 @@ fn a_leader_that_is_cancelled_or_forgotten_leaves_its_cells_to_the_followers() {
     {
         let (model, log) = slow(memory);
         let engine = start(&model);
-        let prompt = text(&model, "the same words ", 600);
+        let prompt = words("the same words ", 600);
         let leader = engine.submit(request("leader", &prompt, 12)).unwrap();
         wait_for_batches(&log, 1); // Of equal prompts that come at once, either may lead.
         let follower = engine.submit(request("follower", &prompt, 12)).unwrap();
@@ -199,7 +193,7 @@ fn a_leader_that_is_cancelled_or_forgotten_leaves_its_cells_to_the_followers() {
 fn cold_turns_at_once_each_compute_everything() {
     let (model, _) = slow(MemoryKind::Plain);
     let engine = start(&model);
-    let prompt = text(&model, "the same words ", 300);
+    let prompt = words("the same words ", 300);
     let cold = |it: &str| TurnRequest { cold: true, ..request(it, &prompt, 4) };
     let turns = ["one", "two"].map(|it| engine.submit(cold(it)).unwrap());
     for answer in finish_all(turns) {
@@ -212,7 +206,7 @@ fn cold_turns_at_once_each_compute_everything() {
 fn a_prewarm_takes_the_cells_of_an_answer_that_begins_with_its_prefix() {
     let (model, log) = slow(MemoryKind::Plain);
     let engine = start(&model);
-    let prompt = text(&model, "the same words ", 600);
+    let prompt = words("the same words ", 600);
     let answering = engine.submit(request("chat", &prompt, 4)).unwrap();
     wait_for_batches(&log, 2);
     let prefix = &prompt[..400];

@@ -7,7 +7,6 @@ use hob_runtime::backend::AttentionTile;
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::backend::tile::TILE_ROWS;
 use hob_runtime::{EngineOptions, Model, Reuse, TurnRequest};
-use hob_slots::Token;
 use hob_slots::content::Repair;
 use hob_slots::content::repair::HEAD;
 
@@ -17,10 +16,6 @@ use crate::support::*;
 fn fake_with_tiles(log: &BatchLog) -> Arc<dyn Model> {
     let tile = AttentionTile::new(494_000_000, 21_504);
     Arc::new(FakeModel::new().with_attention_tile(tile).with_batch_log(log.clone()))
-}
-
-fn words(word: &str, count: usize) -> Vec<Token> {
-    tokens(&fake(), &word.repeat(count))[..count].to_vec()
 }
 
 /// Rows of the micro-batch that computes the second prompt of a conversation, and of them its own.

@@ -270,6 +270,11 @@ pub fn tokens(model: &Arc<dyn Model>, text: &str) -> Vec<Token> {
     model.tokenize(text, false, true)
 }
 
+/// The first `count` tokens of the word again and again, as the fake model reads them.
+pub fn words(word: &str, count: usize) -> Vec<Token> {
+    tokens(&fake(), &word.repeat(count))[..count].to_vec()
+}
+
 /// A timeline, and the user's next message.
 pub fn then(model: &Arc<dyn Model>, timeline: &[Token], text: &str) -> Vec<Token> {
     let more = tokens(model, &format!("\n{}", user(text)));
