@@ -104,12 +104,7 @@ fn moved_kv_and_what_follows_it_is_neither_shared_nor_found_by_other_conversatio
     let impure = tiers.block_names("moved");
     // While it is hot, from its tiers, and after a restart.
     for conversation in ["hot", "again", "restarted"] {
-        let exact = ask(&tiers.engine, request(conversation, &other, 8));
-        assert_eq!(exact.tokens, expected, "{conversation}");
-        settle(&tiers.engine);
-        let pure = tiers.block_names(conversation);
-        let common = pure.iter().filter(|block| impure.contains(block)).count();
-        assert!(common <= 1, "{conversation} has {common} blocks of it: {pure:?}");
+        tiers.assert_exact(conversation, &other, &expected, &impure);
         tiers.restart();
     }
     // Nor is it a source: what is moved was computed exactly.

@@ -112,12 +112,7 @@ fn another_conversation_never_finds_the_kv_of_a_new_timeline() {
     assert_ne!(moved.tokens, expected, "the fake sees where KV was computed");
     let impure = tiers.block_names("chat");
     for conversation in ["hot", "again", "restarted"] {
-        let exact = ask(&tiers.engine, request(conversation, &prompt, 8));
-        assert_eq!(exact.tokens, expected, "{conversation}");
-        settle(&tiers.engine);
-        let pure = tiers.block_names(conversation);
-        let common = pure.iter().filter(|block| impure.contains(block)).count();
-        assert!(common <= 1, "{conversation} has {common} blocks of it: {pure:?}");
+        tiers.assert_exact(conversation, &prompt, &expected, &impure);
         block_on(tiers.engine.forget(name(conversation))).unwrap();
         tiers.restart();
     }

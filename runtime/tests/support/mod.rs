@@ -140,6 +140,23 @@ impl OnDisk {
         record.blocks.iter().map(|block| (block.id, range(block.end))).collect()
     }
 
+    /// Asserts that another conversation with `prompt` gets the answer `expected`, of exact KV alone, and shares with
+    /// the blocks `impure` what is before their first moved token at most.
+    pub fn assert_exact(
+        &self,
+        conversation: &str,
+        prompt: &[Token],
+        expected: &[Token],
+        impure: &[(BlockId, Range<usize>)],
+    ) {
+        let exact = ask(&self.engine, request(conversation, prompt, 8));
+        assert_eq!(exact.tokens, expected, "{conversation}");
+        settle(&self.engine);
+        let pure = self.block_names(conversation);
+        let common = pure.iter().filter(|block| impure.contains(block)).count();
+        assert!(common <= 1, "{conversation} has {common} blocks of it: {pure:?}");
+    }
+
     /// What is saved of a conversation.
     pub fn record(&self, conversation: &str) -> SlotRecord {
         settle(&self.engine);
