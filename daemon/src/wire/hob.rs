@@ -84,32 +84,30 @@ pub(super) fn budget(fields: &Fields<'_>) -> Result<Option<NonZeroUsize>, ApiErr
 
 /// `hob.reuse`: whether KV may be used that was computed at another place.
 pub(super) fn reuse(fields: &Fields<'_>) -> Result<Option<Accepted>, ApiError> {
-    let Some(hob) = hob(fields)? else { return Ok(None) };
-    match hob.string("reuse")? {
-        None => Ok(None),
-        Some("exact") => Ok(Some(Accepted::Exact)),
-        Some("repaired") => Ok(Some(Accepted::Repaired)),
-        Some(other) => {
-            let other = other.escape_debug();
-            let message = format!("`hob.reuse` must be exact or repaired, not `{other}`");
-            Err(ApiError::field("hob.reuse", message))
-        }
-    }
+    one_of(fields, "reuse", [("exact", Accepted::Exact), ("repaired", Accepted::Repaired)])
 }
 
 /// `hob.beyond`: what becomes of a conversation that outgrows the context.
 pub(super) fn beyond(fields: &Fields<'_>) -> Result<Option<Beyond>, ApiError> {
+    one_of(fields, "beyond", [("end", Beyond::End), ("reanchor", Beyond::Reanchor)])
+}
+
+/// A field of `hob` that has one of two values.
+fn one_of<T>(
+    fields: &Fields<'_>,
+    name: &str,
+    values: [(&str, T); 2],
+) -> Result<Option<T>, ApiError> {
     let Some(hob) = hob(fields)? else { return Ok(None) };
-    match hob.string("beyond")? {
-        None => Ok(None),
-        Some("end") => Ok(Some(Beyond::End)),
-        Some("reanchor") => Ok(Some(Beyond::Reanchor)),
-        Some(other) => {
-            let other = other.escape_debug();
-            let message = format!("`hob.beyond` must be end or reanchor, not `{other}`");
-            Err(ApiError::field("hob.beyond", message))
-        }
-    }
+    let Some(given) = hob.string(name)? else { return Ok(None) };
+    let [first, second] = values.each_ref().map(|(word, _)| *word);
+    let refused = || {
+        let given = given.escape_debug();
+        let message = format!("`hob.{name}` must be {first} or {second}, not `{given}`");
+        ApiError::field(hob.path(name), message)
+    };
+    let chosen = values.into_iter().find(|(word, _)| *word == given);
+    chosen.map(|(_, value)| Some(value)).ok_or_else(refused)
 }
 
 /// `hob.draft`: whether tokens of the answer may be guessed and computed ahead.
