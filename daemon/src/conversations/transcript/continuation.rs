@@ -11,7 +11,7 @@ use hob_slots::ConversationId;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::branch::{Branch, Window};
-use super::read::{check_message, child_like};
+use super::read::{check_message, child_like, head};
 use super::{After, Append, Status, TranscriptError};
 use crate::wire::message::{Message, Role};
 
@@ -299,17 +299,6 @@ fn stored_instructions(
         .query_row([conversation.as_str()], |row| row.get(0))
         .optional()?;
     Ok(text.flatten())
-}
-
-fn head(
-    connection: &Connection,
-    conversation: &ConversationId,
-) -> Result<Option<i64>, TranscriptError> {
-    let head = connection
-        .prepare_cached("SELECT head FROM conversations WHERE id = ?1")?
-        .query_row([conversation.as_str()], |row| row.get(0))
-        .optional()?;
-    Ok(head.flatten())
 }
 
 /// A client whose answer broke off before its first word sends the same message again; it is not

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::read::{IMPORTED, check_idle, exists};
 use super::titles::title;
-use super::tree::millis;
+use super::tree::{millis, set_head};
 use super::{ConversationExport, Node, TranscriptError, library};
 use crate::wire::message::Message;
 
@@ -114,8 +114,7 @@ fn write(
         ],
     )?;
     let head = add(connection, id, export, &HashMap::new(), now)?;
-    connection.execute("UPDATE conversations SET head = ?2 WHERE id = ?1", (id.as_str(), head))?;
-    Ok(())
+    set_head(connection, id, head)
 }
 
 /// Adds the messages that are not `here`. Returns the row of the export's head.

@@ -10,8 +10,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::change::latest_below;
 use super::import::unused_id;
-use super::read::{check_idle, check_message, child_like};
-use super::tree::{insert, millis};
+use super::read::{check_idle, check_message, child_like, head};
+use super::tree::{insert, millis, set_head};
 use super::writer::Pending;
 use super::{Status, Transcript, TranscriptError, answer_ends, write_ahead_log};
 use crate::wire::label::Label;
@@ -138,10 +138,7 @@ fn edit(
         None => insert(&transaction, conversation, parent, &message, Status::Complete, now)?,
     };
     let head = latest_below(&transaction, edited)?;
-    transaction.execute(
-        "UPDATE conversations SET head = ?2 WHERE id = ?1",
-        (conversation.as_str(), head),
-    )?;
+    set_head(&transaction, conversation, Some(head))?;
     transaction.commit()?;
     Ok(edited)
 }
@@ -188,11 +185,7 @@ fn delete(
     let parent: Option<i64> =
         transaction
             .query_row("SELECT parent FROM messages WHERE id = ?1", [id], |row| row.get(0))?;
-    let shown: Option<i64> = transaction.query_row(
-        "SELECT head FROM conversations WHERE id = ?1",
-        [conversation.as_str()],
-        |row| row.get(0),
-    )?;
+    let shown = head(&transaction, conversation)?;
     let is_shown: bool =
         transaction.query_row(&format!("SELECT ?2 IN {DELETED}"), params![id, shown], |row| {
             row.get::<_, Option<bool>>(0).map(Option::unwrap_or_default)
@@ -239,10 +232,7 @@ fn restore(
     )?;
     transaction.execute("DELETE FROM deleted_messages WHERE deletion = ?1", [id])?;
     let head = latest_below(&transaction, id)?;
-    transaction.execute(
-        "UPDATE conversations SET head = ?2 WHERE id = ?1",
-        (conversation.as_str(), head),
-    )?;
+    set_head(&transaction, conversation, Some(head))?;
     transaction.commit()?;
     Ok(Moved { messages, head: Some(head) })
 }
@@ -315,7 +305,7 @@ fn fork(
         path.push((message, transaction.last_insert_rowid()));
         head = Some(transaction.last_insert_rowid());
     }
-    transaction.execute("UPDATE conversations SET head = ?2 WHERE id = ?1", (id.as_str(), head))?;
+    set_head(&transaction, &id, head)?;
     answer_ends::copy(&transaction, &fork.from, &id, &path, now)?;
     transaction.commit()?;
     Ok(id)

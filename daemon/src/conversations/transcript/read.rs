@@ -146,6 +146,18 @@ pub fn get(
     Ok(Some(ConversationText { summary, head, sampling, instructions, messages }))
 }
 
+/// The latest message of the branch that was used last; `None` also where the conversation is not stored.
+pub(super) fn head(
+    connection: &Connection,
+    conversation: &ConversationId,
+) -> Result<Option<i64>, TranscriptError> {
+    let head = connection
+        .prepare_cached("SELECT head FROM conversations WHERE id = ?1")?
+        .query_row([conversation.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(head.flatten())
+}
+
 /// The parameters of a conversation's answers.
 pub fn sampling(
     connection: &Connection,

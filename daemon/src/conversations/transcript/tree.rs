@@ -9,7 +9,7 @@ use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::continuation::{Continuation, Continued};
-use super::read::{check_idle, check_message, child_like};
+use super::read::{check_idle, check_message, child_like, head};
 use super::titles::title;
 use super::{Status, TranscriptError};
 use crate::wire::message::Message;
@@ -183,11 +183,7 @@ fn open_answer(
     let parent = at.ok_or(TranscriptError::NothingToAnswer)?;
     let empty = Message::answer("", "", &[]);
     let answer = insert(connection, conversation, at, &empty, Status::Streaming, now)?;
-    connection
-        .prepare_cached(
-            "UPDATE conversations SET head = ?2, title = coalesce(title, ?3) WHERE id = ?1",
-        )?
-        .execute((conversation.as_str(), answer, title(messages)))?;
+    set_head_and_title(connection, conversation, Some(answer), messages)?;
     Ok(AnswerRows { answer, parent })
 }
 
@@ -201,22 +197,43 @@ pub fn add(
     let transaction = connection.transaction()?;
     check_idle(&transaction, conversation)?;
     begin(&transaction, conversation, now)?;
-    let mut head: Option<i64> = transaction
-        .prepare_cached("SELECT head FROM conversations WHERE id = ?1")?
-        .query_row([conversation.as_str()], |row| row.get(0))?;
+    let mut head = head(&transaction, conversation)?;
     let mut added = Vec::with_capacity(messages.len());
     for message in messages {
         let id = insert(&transaction, conversation, head, message, Status::Complete, now)?;
         head = Some(id);
         added.push(id);
     }
-    transaction
+    set_head_and_title(&transaction, conversation, head, messages)?;
+    transaction.commit()?;
+    Ok(added)
+}
+
+/// The branch to `head` becomes the one that was used last.
+pub(super) fn set_head(
+    connection: &Connection,
+    conversation: &ConversationId,
+    head: Option<i64>,
+) -> Result<(), TranscriptError> {
+    connection
+        .prepare_cached("UPDATE conversations SET head = ?2 WHERE id = ?1")?
+        .execute((conversation.as_str(), head))?;
+    Ok(())
+}
+
+/// [`set_head`]; a conversation without a title gets that of `messages`.
+fn set_head_and_title(
+    connection: &Connection,
+    conversation: &ConversationId,
+    head: Option<i64>,
+    messages: &[Message],
+) -> Result<(), TranscriptError> {
+    connection
         .prepare_cached(
             "UPDATE conversations SET head = ?2, title = coalesce(title, ?3) WHERE id = ?1",
         )?
         .execute((conversation.as_str(), head, title(messages)))?;
-    transaction.commit()?;
-    Ok(added)
+    Ok(())
 }
 
 /// Stores a conversation that is not stored yet, or takes it out of the trash.
