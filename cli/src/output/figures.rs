@@ -50,10 +50,7 @@ pub fn seconds(ms: f64) -> String {
 pub fn ago(secs: u64) -> String {
     match secs {
         0..5 => "now".to_owned(),
-        5..60 => format!("{secs} s ago"),
-        60..3_600 => format!("{} min ago", secs / 60),
-        3_600..172_800 => format!("{} h ago", secs / 3_600),
-        _ => format!("{} days ago", secs / 86_400),
+        _ => format!("{} ago", in_largest_unit(secs)),
     }
 }
 
@@ -61,10 +58,16 @@ pub fn ago(secs: u64) -> String {
 pub fn ahead(secs: u64) -> String {
     match secs {
         0 => "now".to_owned(),
-        1..60 => format!("in {secs} s"),
-        60..3_600 => format!("in {} min", secs / 60),
-        3_600..172_800 => format!("in {} h", secs / 3_600),
-        _ => format!("in {} days", secs / 86_400),
+        _ => format!("in {}", in_largest_unit(secs)),
+    }
+}
+
+fn in_largest_unit(secs: u64) -> String {
+    match secs {
+        0..60 => format!("{secs} s"),
+        60..3_600 => format!("{} min", secs / 60),
+        3_600..172_800 => format!("{} h", secs / 3_600),
+        _ => format!("{} days", secs / 86_400),
     }
 }
 
