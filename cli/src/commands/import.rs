@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::of_ending;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -54,7 +55,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
 
 /// Sends the file to the daemon. A refusal names it.
 fn import(client: &Client, path: &Path) -> Result<Value, Failure> {
-    let kind = kind(path)?;
+    let kind = of_ending(path, &KINDS)?;
     let source = |source| Failure::File { doing: "read", path: path.to_owned(), source };
     let file = File::open(path).map_err(source)?;
     client.upload(PATH, kind, &file).map_err(|failure| match failure.of_route(PATH) {
@@ -63,15 +64,6 @@ fn import(client: &Client, path: &Path) -> Result<Value, Failure> {
             Failure::Refused { status, message, code }
         }
         other => other,
-    })
-}
-
-fn kind(path: &Path) -> Result<&'static str, Failure> {
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    let kind = KINDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
-    kind.map(|(_, kind)| *kind).ok_or_else(|| {
-        let known = KINDS.map(|(ending, _)| format!(".{ending}")).join(", ");
-        Failure::Usage(format!("{}: the name must end in one of {known}", path.display()))
     })
 }
 

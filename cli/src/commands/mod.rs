@@ -21,6 +21,8 @@ mod stream;
 mod turn;
 pub mod verify_correctness;
 
+use std::path::Path;
+
 use clap::CommandFactory;
 use hob_api::List;
 use serde::de::DeserializeOwned;
@@ -67,6 +69,20 @@ fn listed<T: DeserializeOwned>(
         return Ok(None);
     }
     Ok(Some(client::parse::<List<T>>(answer)?.data))
+}
+
+/// What `table` has for the ending of the file's name.
+///
+/// # Errors
+/// [`Failure::Usage`] for another ending.
+fn of_ending(path: &Path, table: &[(&str, &'static str)]) -> Result<&'static str, Failure> {
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let found = table.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let known: Vec<_> = table.iter().map(|(ending, _)| format!(".{ending}")).collect();
+        let known = known.join(", ");
+        Failure::Usage(format!("{}: the name must end in one of {known}", path.display()))
+    })
 }
 
 /// Does this with each name. Goes on after one that nothing has: the first such failure is the one in

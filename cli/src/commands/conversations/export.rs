@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::path_of;
 use crate::client::Client;
+use crate::commands::of_ending;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names::{self, ConversationArgs};
@@ -36,7 +37,7 @@ const FORMATS: [(&str, &str); 3] = [("json", "json"), ("md", "markdown"), ("tar"
 
 pub fn run(args: &Args, client: &Client, context: &mut Context) -> Result<(), Failure> {
     let output = &args.output;
-    let format = format_of(output)?;
+    let format = of_ending(output, &FORMATS)?;
     if output.exists() && !args.force {
         let path = output.display();
         return Err(Failure::Usage(format!("{path} exists already; --force replaces it")));
@@ -52,15 +53,6 @@ pub fn run(args: &Args, client: &Client, context: &mut Context) -> Result<(), Fa
     }
     let (name, path) = (line(&name, 60), plain(&output.display().to_string()));
     Ok(writeln!(context.out, "exported {name} to {path}, {}", size(bytes))?)
-}
-
-fn format_of(path: &Path) -> Result<&'static str, Failure> {
-    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    let format = FORMATS.iter().find(|(known, _)| known.eq_ignore_ascii_case(ending));
-    format.map(|(_, format)| *format).ok_or_else(|| {
-        let known = FORMATS.map(|(ending, _)| format!(".{ending}")).join(", ");
-        Failure::Usage(format!("{}: the name must end in one of {known}", path.display()))
-    })
 }
 
 /// Writes the whole answer. Returns its bytes.
