@@ -15,6 +15,13 @@ fn document(id: &str, name: &str) -> Value {
     json!({"id": id, "name": name, "tokens": 3784, "ready_tokens": 3784, "conversations": 2})
 }
 
+/// A daemon whose library is `report.pdf`.
+fn with_report(home: &Home) -> Daemon {
+    Daemon::new(home)
+        .answer(&format!("GET {PATH}"), 200, json!({"data": [document(ID, "report.pdf")]}))
+        .answer(&format!("DELETE {PATH}/{ID}"), 200, json!({"deleted": true}))
+}
+
 #[test]
 fn documents_are_listed_added_and_removed() {
     let home = Home::new();
@@ -41,9 +48,7 @@ fn documents_are_listed_added_and_removed() {
 #[test]
 fn an_empty_name_removes_no_document() {
     let home = Home::new();
-    let _daemon = Daemon::new(&home)
-        .answer(&format!("GET {PATH}"), 200, json!({"data": [document(ID, "report.pdf")]}))
-        .answer(&format!("DELETE {PATH}/{ID}"), 200, json!({"deleted": true}));
+    let _daemon = with_report(&home);
     let ran = home.hob(&["documents", "rm", ""]);
     assert_eq!(ran.out, "");
     ran.fails(4, &["hob documents"]);
@@ -52,9 +57,7 @@ fn an_empty_name_removes_no_document() {
 #[test]
 fn a_user_is_asked_before_a_document_is_removed() {
     let home = Home::new();
-    let daemon = Daemon::new(&home)
-        .answer(&format!("GET {PATH}"), 200, json!({"data": [document(ID, "report.pdf")]}))
-        .answer(&format!("DELETE {PATH}/{ID}"), 200, json!({"deleted": true}));
+    let daemon = with_report(&home);
     for (answer, shown) in [("n\r", "kept report.pdf"), ("yes\r", "removed report.pdf")] {
         let mut hob = Terminal::start(&home, &["documents", "rm", "report.pdf"]);
         hob.reads("remove report.pdf, with every KV that contains it? [y/N] ");

@@ -27,6 +27,16 @@ fn answering(home: &Home) -> (Daemon, Terminal) {
     (daemon, hob)
 }
 
+/// A private chat whose daemon hangs: the system accepts connections to it, and no one answers.
+fn hung(home: &Home) -> (Daemon, TcpListener, Terminal) {
+    let daemon = Daemon::new(home); // It has the token.
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = hung.local_addr().unwrap().to_string();
+    let mut hob = Terminal::start(home, &["chat", "--private", "--address", &address]);
+    hob.reads("> ");
+    (daemon, hung, hob)
+}
+
 #[test]
 fn keys_typed_while_an_answer_streams_wait_for_the_next_line() {
     let home = Home::new();
@@ -163,12 +173,7 @@ fn a_ctrl_c_from_before_does_not_end_the_wait_for_another_model() {
 #[test]
 fn a_daemon_that_hangs_does_not_hold_the_end_of_a_private_chat() {
     let home = Home::new();
-    let _daemon = Daemon::new(&home); // It has the token.
-    // The system accepts connections to it, and no one answers.
-    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = hung.local_addr().unwrap().to_string();
-    let mut hob = Terminal::start(&home, &["chat", "--private", "--address", &address]);
-    hob.reads("> ");
+    let (_daemon, _hung, mut hob) = hung(&home);
     hob.signal(Signal::TERM);
     hob.reads("the private chat was not ended");
     assert_eq!(hob.wait().signal(), Some(Signal::TERM.as_raw()));
@@ -177,11 +182,7 @@ fn a_daemon_that_hangs_does_not_hold_the_end_of_a_private_chat() {
 #[test]
 fn a_daemon_that_hangs_does_not_hold_the_end_of_a_line() {
     let home = Home::new();
-    let _daemon = Daemon::new(&home); // It has the token.
-    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = hung.local_addr().unwrap().to_string();
-    let mut hob = Terminal::start(&home, &["chat", "--private", "--address", &address]);
-    hob.reads("> ");
+    let (_daemon, hung, mut hob) = hung(&home);
     hob.types("Hello there ");
     let _words = hung.accept().unwrap();
     hob.types("\u{3}");

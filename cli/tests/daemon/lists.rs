@@ -248,11 +248,16 @@ fn a_narrow_terminal_shows_the_whole_name_of_a_model_and_whether_it_fits() {
     assert!(!lines[0].contains("ARCHITECTURE"), "{shown}");
 }
 
+/// A daemon with more conversations than a terminal has lines.
+fn with_many(home: &Home) -> Daemon {
+    let data: Vec<Value> = (0..60).map(|n| json!({"id": format!("chat-{n}")})).collect();
+    Daemon::new(home).answer(LIST, 200, json!({"data": data}))
+}
+
 #[test]
 fn less_shows_colours_and_a_dumb_terminal_gets_no_pager() {
     let home = Home::new();
-    let data: Vec<Value> = (0..60).map(|n| json!({"id": format!("chat-{n}")})).collect();
-    let _daemon = Daemon::new(&home).answer(LIST, 200, json!({"data": data}));
+    let _daemon = with_many(&home);
     let options = home.path("options");
     let pager = format!("cat > /dev/null; echo \"$LESS\" > {}", options.display());
     let (words, path) = (["conversations", "--all"], std::env::var("PATH").unwrap());
@@ -271,8 +276,7 @@ fn less_shows_colours_and_a_dumb_terminal_gets_no_pager() {
 #[test]
 fn ctrl_c_in_the_pager_is_the_pagers() {
     let home = Home::new();
-    let data: Vec<Value> = (0..60).map(|n| json!({"id": format!("chat-{n}")})).collect();
-    let _daemon = Daemon::new(&home).answer(LIST, 200, json!({"data": data}));
+    let _daemon = with_many(&home);
     let closed = home.path("closed");
     let wait = format!("while ! test -e {}; do sleep 0.02; done", closed.display());
     let pager = format!("cat > /dev/null; echo shown; {wait}");
