@@ -105,6 +105,12 @@ impl Page {
         self.until(&format!("{place} is gone"), &format!("!all({}).some(seen)", quoted(place)));
     }
 
+    /// Waits until an element has the keyboard focus.
+    pub fn focuses(&self, place: &str) {
+        let expression = format!("document.activeElement === one({})", quoted(place));
+        self.until(&format!("{place} has the focus"), &expression);
+    }
+
     /// Waits until the text of an element contains `words`.
     pub fn reads(&self, place: &str, words: &str) {
         let expression = format!(

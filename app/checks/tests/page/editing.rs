@@ -64,7 +64,7 @@ fn an_edit_that_was_left_is_there_again_until_it_is_given_up() {
         let is_back = format!("one('.edit textarea')?.value === '{words}'");
         page.click("@chat [href='#/chat/apples']");
         page.until("it is there again", &is_back);
-        page.until("its chat is open", "document.activeElement === one('@composer')");
+        page.focuses("@composer");
         page.script("window.isOld = true; location.reload()");
         page.until("it is there after a reload", &format!("!window.isOld && {is_back}"));
 
@@ -128,20 +128,19 @@ fn the_focus_stays_in_the_chat_when_an_edit_is_given_up_and_when_a_message_is_de
     page.hover("@answer:nth-child(4)");
     page.choose("@answer:nth-child(4) @message-menu", "Delete");
     page.reads("@toast", "Message deleted.");
-    page.until("the content has the focus", "document.activeElement.id === 'content'");
+    page.focuses("#content");
 }
 
 #[test]
 fn the_focus_goes_on_when_a_message_is_answered_again_and_when_an_edit_is_saved() {
     let (_hobd, page) = Page::with_answers(&ANSWERS);
-    let composer = "document.activeElement === one('@composer')";
     page.tool("@answer:nth-child(4)", "Regenerate");
-    page.until("the composer has the focus", composer);
+    page.focuses("@composer");
     page.answered(2);
     page.tool("@user:nth-child(3)", "Edit");
     page.shows(".edit textarea");
     page.press("Enter");
-    page.until("the composer has the focus", composer);
+    page.focuses("@composer");
     page.answered(2);
 
     page.tool("@answer:nth-child(4)", "Edit the answer");
@@ -149,7 +148,7 @@ fn the_focus_goes_on_when_a_message_is_answered_again_and_when_an_edit_is_saved(
     page.write(" and more");
     page.press("Enter");
     page.reads("@answer:nth-child(4)", "second and more");
-    page.until("the content has the focus", "document.activeElement.id === 'content'");
+    page.focuses("#content");
 }
 
 #[test]

@@ -56,10 +56,10 @@ fn a_download_is_cancelled_and_begun_again() {
     page.click("@fetch-cancel");
     page.reads("@fetch", "Try again");
     assert_eq!(hobd.client.get("/v1/models/fetch")["state"], "cancelled");
-    page.until("the focus is on the button again", "document.activeElement === one('@fetch')");
+    page.focuses("@fetch");
     page.press("Enter");
     page.shows("@fetching");
-    page.until("the focus goes on", "document.activeElement === one('@fetch-cancel')");
+    page.focuses("@fetch-cancel");
     page.press("Enter");
     page.shows("@fetch");
 }

@@ -98,7 +98,7 @@ fn a_browser_without_a_token_is_asked_for_one() {
     page.press("Enter");
     // A wrong token gets no further than the error.
     page.reads("@refused", "Hob refuses this token.");
-    page.until("its field has the focus", "document.activeElement === one('@token')");
+    page.focuses("@token");
     page.fill("@token", &hobd.client.token);
     page.press("Enter");
     page.shows("@composer");

@@ -10,11 +10,11 @@ fn a_click_renames_a_chat_in_place() {
     let (hobd, page) = Page::with_answers(&["apples"]);
 
     page.click("@title button");
-    page.until("the title is edited", "document.activeElement === one('@title-field')");
+    page.focuses("@title-field");
     page.write("Fruit");
     page.press("Escape");
     page.reads("@title", "Say this: apples");
-    page.until("the focus is back", "document.activeElement === one('@title button')");
+    page.focuses("@title button");
 
     page.press("Enter");
     page.shows("@title-field");
@@ -44,7 +44,7 @@ fn the_window_is_named_after_the_page_and_the_focus_goes_to_its_heading() {
         );
     }
     page.press("Alt+1");
-    page.until("the composer has the focus", "document.activeElement === one('@composer')");
+    page.focuses("@composer");
 }
 
 /// Answers each question for the context with 503 until `isDown` is false.
@@ -123,7 +123,7 @@ fn a_chat_has_instructions_of_its_own_from_its_first_message_on() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
     page.click("@instructions");
-    page.until("the field has the focus", "document.activeElement === one('@instructions-text')");
+    page.focuses("@instructions-text");
     page.write("You are Ember.");
     page.click("@instructions-save");
     page.hides("@instructions-panel");
@@ -271,7 +271,7 @@ fn an_empty_chat_names_its_model_and_begins_in_the_middle() {
     page.until("the composer is in the middle", middle);
     page.click(".suggestions > :first-child");
     page.until("it begins a message", "one('@composer').value.includes('Remember this document')");
-    page.until("to be completed", "document.activeElement === one('@composer')");
+    page.focuses("@composer");
     page.fill("@composer", "Say this: apples");
     page.press("Enter");
     page.answered(1);

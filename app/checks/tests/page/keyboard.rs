@@ -33,7 +33,7 @@ fn everything_works_with_the_keyboard_alone() {
     // A second chat, and back to the first.
     page.press("Alt+n");
     page.reads("@title", "New chat");
-    page.until("the composer has the focus", "document.activeElement === one('@composer')");
+    page.focuses("@composer");
     page.write("Say this: second chat");
     page.press("Enter");
     page.answered(1);
@@ -41,7 +41,7 @@ fn everything_works_with_the_keyboard_alone() {
     page.reads("@title", "Say this: first chat");
     // Search, and open what was found.
     page.press("Control+k");
-    page.until("the search has the focus", "document.activeElement === one('@search')");
+    page.focuses("@search");
     page.write("second");
     page.until("one is left", "all('@chat').length === 1");
     page.press("Down");
@@ -59,7 +59,7 @@ fn everything_works_with_the_keyboard_alone() {
     page.reads("@title", "Renamed");
     // Stop an answer.
     page.press("/");
-    page.until("the composer has the focus", "document.activeElement === one('@composer')");
+    page.focuses("@composer");
     page.write(&slowly(100));
     page.press("Enter");
     page.reads("@live", "word");
@@ -103,7 +103,7 @@ fn the_first_tab_stop_skips_the_list() {
     page.press("Tab");
     assert_eq!(page.focused(), ("link".to_owned(), "Skip to content".to_owned()));
     page.press("Enter");
-    page.until("the content has the focus", "document.activeElement.id === 'content'");
+    page.focuses("#content");
 }
 
 #[test]

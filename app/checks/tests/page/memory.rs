@@ -180,11 +180,11 @@ fn the_room_for_saved_chats_is_explained_and_changed() {
     let page = open_memory_after_a_restart(&mut hobd);
     page.reads("@quota-words", "a tenth of the free disk");
     page.click("@quota-change");
-    page.until("its field has the focus", "document.activeElement === one('@quota-gib')");
+    page.focuses("@quota-gib");
     page.put("@quota-gib", "3.5");
     page.click("@quota-save");
     page.reads("@quota-words", "You set it to 3.5 GiB");
-    page.until("the button has the focus", "document.activeElement === one('@quota-change')");
+    page.focuses("@quota-change");
     page.reads("@budget", "of 3.5 GiB used");
     page.click("@engine");
     page.reads("@memory-bars", "3.5 GiB");

@@ -51,13 +51,12 @@ fn the_list_over_the_page_has_the_focus_until_it_closes() {
         "const link = one('.skip'); link.focus(); return document.activeElement === link";
     assert_eq!(page.script(takes_it), false, "there is no content to skip to");
     page.press("Escape");
-    let is_back = "document.activeElement === one('@show-side')";
-    page.until("what opened it has the focus", is_back);
+    page.focuses("@show-side");
 
     // The link of a page leads to it.
     page.click("@show-side");
     page.click("@chat .chat-link");
-    page.until("the composer has the focus", "document.activeElement === one('@composer')");
+    page.focuses("@composer");
     page.reads("@answer", "apples");
     page.until("the list is out of the way", "!seen(one('.side'))");
     // Also that of the page which is shown.

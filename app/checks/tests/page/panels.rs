@@ -246,17 +246,16 @@ fn each_panel_opens_with_a_key_and_gives_the_focus_back_at_escape() {
         page.until(&format!("the focus moves in {panel}"), &moved);
         page.press("Escape");
         page.hides(panel);
-        let back = format!("document.activeElement === one('{opener}')");
-        page.until(&format!("{opener} has the focus again"), &back);
+        page.focuses(opener);
     }
 
     page.press("Control+f");
-    page.until("the search has the focus", "document.activeElement === one('@find-words')");
+    page.focuses("@find-words");
     page.write("seven");
     page.reads("@find-count", "1 of");
     page.press("Tab");
     page.until("a button has it", "one('@find button:focus')");
     page.press("Escape");
     page.hides("@find");
-    page.until("the composer has the focus", "document.activeElement === one('@composer')");
+    page.focuses("@composer");
 }
