@@ -105,6 +105,13 @@ impl Hobd {
         self.launch.inject("engine", "wait")
     }
 
+    /// Writes a profile with these texts, a segment of the layer `rules` each.
+    pub fn write_rules(&self, name: &str, texts: &[&str]) {
+        let segment = |text: &&str| format!("[[segment]]\nlayer = \"rules\"\ntext = {text:?}\n");
+        let segments: Vec<String> = texts.iter().map(segment).collect();
+        self.write_profile(name, &segments.join("\n"));
+    }
+
     /// Writes the file of a profile.
     pub fn write_profile(&self, name: &str, text: &str) {
         let profiles = self.directory().join("profiles");

@@ -4,13 +4,11 @@ use hob_checks::chat::slowly;
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Look, Model, Page, axe};
 
-const PROFILE: &str = "[[segment]]\nlayer = \"rules\"\ntext = \"Today is 2026-11-21.\"\n";
-
 #[test]
 fn axe_finds_nothing_serious_on_any_page() {
     for dark in [false, true] {
         let hobd = Hobd::start(Model::Bundled);
-        hobd.write_profile("dated", PROFILE);
+        hobd.write_rules("dated", &["Today is 2026-11-21."]);
         let page = Page::open_as(&hobd, Look { dark, still: true, ..Look::default() });
         page.shows("@composer");
         check(&page, "welcome", dark);

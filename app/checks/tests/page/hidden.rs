@@ -33,7 +33,7 @@ const BY_HAND: &str = "
 #[test]
 fn a_hidden_page_asks_for_nothing() {
     let hobd = Hobd::with_chats(&["apples"]);
-    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    hobd.write_rules("home", &["Be brief."]);
     let page = Page::open(&hobd);
     page.shows("@composer");
     page.cdp("Page.addScriptToEvaluateOnNewDocument", &json!({"source": BY_HAND}));

@@ -48,7 +48,7 @@ fn a_new_profile_is_saved_and_prewarmed() {
 #[test]
 fn a_name_with_spaces_is_checked_in_the_dialog_and_kept() {
     let hobd = Hobd::start(Model::Fake);
-    hobd.write_profile("my-helper", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    hobd.write_rules("my-helper", &["Be brief."]);
     let page = Page::open(&hobd);
     page.open_page("profiles");
     page.reads("h1", "Instructions");
@@ -76,9 +76,7 @@ fn a_name_with_spaces_is_checked_in_the_dialog_and_kept() {
 #[test]
 fn a_volatile_word_in_the_prefix_is_marked() {
     let hobd = Hobd::start(Model::Fake);
-    let segment = |text: &str| format!("[[segment]]\nlayer = \"rules\"\ntext = {text:?}\n\n");
-    let text = segment("Today is 2026-11-21.") + &segment(RULES);
-    hobd.write_profile("dated", &text);
+    hobd.write_rules("dated", &["Today is 2026-11-21.", RULES]);
     let page = Page::open(&hobd);
     page.click("@to-profiles");
     page.click("@profile-row");
@@ -98,8 +96,7 @@ fn a_volatile_word_in_the_prefix_is_marked() {
 #[test]
 fn parts_stand_in_the_direction_of_their_text() {
     let hobd = Hobd::start(Model::Fake);
-    let part = |text: &str| format!("[[segment]]\nlayer = \"rules\"\ntext = {text:?}\n\n");
-    hobd.write_profile("home", &(part("ענה בקצרה. 2026-11-21") + &part("Be brief.")));
+    hobd.write_rules("home", &["ענה בקצרה. 2026-11-21", "Be brief."]);
     let page = Page::open(&hobd);
     page.open_page("profiles");
     page.click("@profile-row");
@@ -114,7 +111,7 @@ fn parts_stand_in_the_direction_of_their_text() {
 #[test]
 fn a_prewarm_does_not_disturb_editing() {
     let hobd = Hobd::start(Model::Fake);
-    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    hobd.write_rules("home", &["Be brief."]);
     let page = Page::open(&hobd);
     page.send(&slowly(200));
     page.reads("@live", "word");
@@ -156,7 +153,7 @@ const LATE: &str = "
 #[test]
 fn what_was_saved_is_not_replaced_by_an_older_answer_that_comes_later() {
     let hobd = Hobd::start(Model::Fake);
-    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    hobd.write_rules("home", &["Be brief."]);
     let page = Page::open(&hobd);
     page.open_page("profiles");
     page.script(LATE);
@@ -177,8 +174,7 @@ fn what_was_saved_is_not_replaced_by_an_older_answer_that_comes_later() {
 #[test]
 fn what_has_the_focus_is_not_under_the_foot_of_the_page() {
     let hobd = Hobd::start(Model::Fake);
-    let part = format!("[[segment]]\nlayer = \"rules\"\ntext = {RULES:?}\n\n");
-    hobd.write_profile("home", &part.repeat(6));
+    hobd.write_rules("home", &[RULES; 6]);
     let page = Page::open_as(&hobd, Look { height: 500, ..Look::default() });
     page.open_page("profiles");
     page.click("@profile-row");
@@ -208,7 +204,7 @@ const UNREAD: &str = "
 #[test]
 fn the_list_shows_when_instructions_have_been_read_ahead() {
     let hobd = Hobd::start(Model::Fake);
-    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    hobd.write_rules("home", &["Be brief."]);
     let page = Page::open(&hobd);
     page.shows("@composer");
     page.script(UNREAD);
@@ -241,8 +237,7 @@ const DRAG: &str = "
 #[test]
 fn a_drag_of_a_part_that_ends_outside_is_over() {
     let hobd = Hobd::start(Model::Fake);
-    let part = format!("[[segment]]\nlayer = \"rules\"\ntext = {RULES:?}\n\n");
-    hobd.write_profile("home", &part.repeat(2));
+    hobd.write_rules("home", &[RULES; 2]);
     let page = Page::open(&hobd);
     page.open_page("profiles");
     page.click("@profile-row");
@@ -254,7 +249,7 @@ fn a_drag_of_a_part_that_ends_outside_is_over() {
 #[test]
 fn the_focus_follows_parts_that_are_added_and_removed() {
     let hobd = Hobd::start(Model::Fake);
-    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    hobd.write_rules("home", &["Be brief."]);
     let page = Page::open(&hobd);
     page.click("@to-profiles");
     page.click("@profile-row");

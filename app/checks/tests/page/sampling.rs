@@ -3,8 +3,6 @@
 use hob_checks::{Hobd, Look, Model, Page};
 use serde_json::{Value, json};
 
-const PROFILE: &str = "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n";
-
 fn only_chat(hobd: &Hobd) -> Value {
     let list = hobd.client.get("/v1/conversations");
     let id = list["data"][0]["id"].as_str().expect("there is a chat").to_owned();
@@ -47,7 +45,7 @@ fn a_new_chats_sampling_counts_from_its_first_answer_and_stays() {
 #[test]
 fn a_profiles_sampling_counts_for_its_chats() {
     let hobd = Hobd::start(Model::Fake);
-    hobd.write_profile("default", PROFILE);
+    hobd.write_rules("default", &["Be brief."]);
     let page = Page::open(&hobd);
     page.click("@instructions");
     page.until("it is known", "one('@profile')");

@@ -111,7 +111,7 @@ fn words_typed_during_the_first_answer_stay_in_their_chat() {
 #[test]
 fn unsaved_instructions_outlive_a_reload() {
     let hobd = Hobd::start(Model::Fake);
-    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    hobd.write_rules("home", &["Be brief."]);
     let page = Page::open(&hobd);
     page.open_page("profiles");
     page.click("@profile-row");
@@ -132,7 +132,7 @@ fn unsaved_instructions_outlive_a_reload() {
 #[test]
 fn what_was_chosen_for_a_chat_without_messages_outlives_a_reload() {
     let hobd = Hobd::start(Model::Fake);
-    hobd.write_profile("helper", "[[segment]]\nlayer = \"rules\"\ntext = \"Be kind.\"\n");
+    hobd.write_rules("helper", &["Be kind."]);
     let page = Page::open(&hobd);
     page.click("@sampling");
     page.click("@preset-creative");

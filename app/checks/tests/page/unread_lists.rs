@@ -38,7 +38,7 @@ const UNREACHABLE: &str = "
 #[test]
 fn instructions_and_settings_are_read_when_the_daemon_answers_again() {
     let hobd = Hobd::start(Model::Fake);
-    hobd.write_profile("home", "[[segment]]\nlayer = \"rules\"\ntext = \"Be brief.\"\n");
+    hobd.write_rules("home", &["Be brief."]);
     let page = Page::open(&hobd);
     page.shows("@composer");
     page.script(UNREACHABLE);
