@@ -2,7 +2,7 @@
 
 import { api, importModule, t, useEffect, useState, useStore } from "/lib.js";
 import { toast } from "/parts.js";
-import { refreshStatus, status } from "./chats.js";
+import { status } from "./chats.js";
 import { loadModels } from "./models.js";
 
 const MIN_LARGER = 2;
@@ -41,19 +41,15 @@ function sizesOf(list, settings) {
 /** Resolves to whether the context has that size now. */
 export async function setContext(tokens) {
   try {
-    const { restarted } = await importModule("/pages/models/switching.js");
-    const before = await api.get("/v1/status");
-    const { restarts } = await api.patch("/v1/settings", { settings: { ctx: tokens } });
-    if (!restarts) return true;
-    status.set({ switchingTo: before.model });
-    const failure = await restarted(before, () => status.get().now.context_tokens === tokens);
-    toast(failure ?? t("room.larger.done", { n: tokens }));
+    const { change } = await importModule("/pages/models/switching.js");
+    const { answer, failure } = await change(
+      () => api.patch("/v1/settings", { settings: { ctx: tokens } }),
+      () => status.get().now.context_tokens === tokens,
+    );
+    if (answer.restarts) toast(failure ?? t("room.larger.done", { n: tokens }));
     return !failure;
   } catch (error) {
     toast(error.message);
     return false;
-  } finally {
-    status.set({ switchingTo: null });
-    refreshStatus();
   }
 }

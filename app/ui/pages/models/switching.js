@@ -1,4 +1,4 @@
-// Switches the daemon to another model. It restarts meanwhile, so failed requests are expected.
+// Changes for which the daemon restarts: another model, context or setting. Requests fail meanwhile.
 
 import { api, pause, t } from "/lib.js";
 import { toast } from "/parts.js";
@@ -8,22 +8,34 @@ const POLL_MS = 600;
 
 /** Resolves to whether the model runs. `ctx`: its context. `force`: even when memory is short. */
 export async function switchTo({ id, name }, { ctx, force } = {}) {
+  const body = { model: id, ...(ctx && { ctx }), ...(force && { force }) };
+  const isInForce = async () => {
+    const list = await api.get("/v1/models/local");
+    return list.current === id && (!ctx || list.data.some((one) => one.current && one.ctx === ctx));
+  };
   try {
-    const before = await api.get("/v1/status");
-    const body = { model: id, ...(ctx && { ctx }), ...(force && { force }) };
-    const { restarts, for_this_run } = await api.post("/v1/models/switch", body);
-    if (!restarts) return true;
-    status.set({ switchingTo: name });
-    const failure = await restarted(before, async () => {
-      const list = await api.get("/v1/models/local");
-      return list.current === id && (!ctx || list.data.some((one) => one.current && one.ctx === ctx));
-    });
-    const runs = for_this_run ? "models.runs.once" : "models.runs";
+    const { answer, failure } = await change(() => api.post("/v1/models/switch", body), isInForce, name);
+    if (!answer.restarts) return true;
+    const runs = answer.for_this_run ? "models.runs.once" : "models.runs";
     toast(failure ? t("models.failed", { name, message: failure }) : t(runs, { name }));
     return !failure;
   } catch (error) {
     toast(error.message);
     return false;
+  }
+}
+
+/**
+ * Sends `request()` and, where the daemon restarts for it, waits until `isInForce()`. Resolves to the answer, and to
+ * why it is not in force, or null. `name`: of the model that runs then, where it is another one.
+ */
+export async function change(request, isInForce, name) {
+  try {
+    const before = await api.get("/v1/status");
+    const answer = await request();
+    if (!answer.restarts) return { answer, failure: null };
+    status.set({ switchingTo: name ?? before.model });
+    return { answer, failure: await restarted(before, isInForce) };
   } finally {
     status.set({ switchingTo: null });
     refreshStatus();
@@ -34,7 +46,7 @@ export async function switchTo({ id, name }, { ctx, force } = {}) {
  * Polls until the daemon has restarted, after the status `before`. Resolves to null where `isInForce()`
  * is true, or else to why not.
  */
-export async function restarted(before, isInForce) {
+async function restarted(before, isInForce) {
   for (;;) {
     await pause(POLL_MS);
     try {

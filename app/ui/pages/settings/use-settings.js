@@ -2,8 +2,7 @@
 
 import { api, createStore, t } from "/lib.js";
 import { ask, toast } from "/parts.js";
-import { refreshStatus, status } from "/chat/chats.js";
-import { restarted } from "/pages/models/switching.js";
+import { change } from "/pages/models/switching.js";
 
 /** `list`: `GET /v1/settings`. `models`: `GET /v1/models/local`. `memory`: `GET /v1/memory`. */
 export const settings = createStore({ list: null, models: null, memory: null, error: null });
@@ -27,13 +26,9 @@ export const settingOf = (list, key) => list.data.find((setting) => setting.key 
  */
 export async function changeSettings(changes, force) {
   try {
-    const before = await api.get("/v1/status");
-    const { restarts } = await api.patch("/v1/settings", { settings: changes, ...(force && { force }) });
-    if (restarts) {
-      status.set({ switchingTo: before.model });
-      const failure = await restarted(before, async () => areInForce(changes));
-      if (failure) throw new Error(t("settings.failed", { message: failure }));
-    }
+    const body = { settings: changes, ...(force && { force }) };
+    const { failure } = await change(() => api.patch("/v1/settings", body), () => areInForce(changes));
+    if (failure) throw new Error(t("settings.failed", { message: failure }));
     toast(t("settings.saved"));
     return true;
   } catch (error) {
@@ -41,8 +36,6 @@ export async function changeSettings(changes, force) {
     if (error.code !== "model_too_large") toast(error.message);
     return false;
   } finally {
-    status.set({ switchingTo: null });
-    refreshStatus();
     readSettings();
   }
 }
