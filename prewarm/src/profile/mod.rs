@@ -39,11 +39,13 @@ pub const MAX_FILE_BYTES: usize = 1 << 20;
 /// Separates two texts of a profile.
 pub const SEPARATOR: &str = "\n\n";
 
+/// A profile whose segments have their content, or, as an [`Outline`], their source.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct Profile<S = ProfileSegment> {
     /// Lifetime of its prefix on disk.
     pub ttl: TtlClass,
-    /// Parameters of its answers, by the name of the request's field. They are no part of the prefix.
+    /// Parameters of its answers, by the name of the request's field. They are no part of the prefix, and not
+    /// checked here.
     pub sampling: BTreeMap<String, f64>,
     /// Cells of a conversation with it, where the request names no budget. No part of the prefix.
     pub budget: Option<NonZeroUsize>,
@@ -55,7 +57,7 @@ pub struct Profile {
     pub beyond: Option<Beyond>,
     /// Whether tokens of its answers may be guessed, where the request does not say. No part of the prefix.
     pub draft: Option<bool>,
-    pub segments: Vec<ProfileSegment>,
+    pub segments: Vec<S>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -13,6 +13,7 @@ use hob_slots::{Layer, TtlClass};
 use serde::de::{Error as _, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
 
+use super::Profile;
 use super::error::ProfileError;
 use super::reuse_limits::ReuseLimits;
 
@@ -20,24 +21,7 @@ const MAX_SEGMENTS: usize = 64;
 const MAX_KEY_BYTES: usize = 100;
 
 /// A profile without the content of its files.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Outline {
-    /// Lifetime of its prefix on disk.
-    pub ttl: TtlClass,
-    /// Parameters of its answers, by the name of the request's field. Not checked here.
-    pub sampling: BTreeMap<String, f64>,
-    /// Cells of a conversation with it, where the request names no budget.
-    pub budget: Option<NonZeroUsize>,
-    /// Which KV its answers may use, where the request does not say.
-    pub reuse: Option<Accepted>,
-    /// Beyond them, its answers use exact KV alone.
-    pub reuse_limits: ReuseLimits,
-    /// What becomes of a conversation with it that outgrows the context, where the request does not say.
-    pub beyond: Option<Beyond>,
-    /// Whether tokens of its answers may be guessed, where the request does not say.
-    pub draft: Option<bool>,
-    pub segments: Vec<OutlineSegment>,
-}
+pub type Outline = Profile<OutlineSegment>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutlineSegment {
