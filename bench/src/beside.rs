@@ -13,20 +13,18 @@ use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{Engine, EngineOptions, Model, TurnEvent};
 use hob_slots::Token;
 
-use crate::Subject;
 use crate::bars::{BarFlags, is_above};
 use crate::measure::median_ms;
 use crate::turns::{self, Words, request, settle, status};
+use crate::{Subject, SubjectFlags};
 
 #[derive(clap::Args)]
 pub struct Options {
     /// Rounds; each figure is the median of as many answers.
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
-    /// weights in the shape of Qwen2.5-0.5B.
-    #[arg(long, value_name = "SHAPE|PATH|NAME")]
-    model: Option<String>,
+    #[command(flatten)]
+    subject: SubjectFlags,
     #[command(flatten)]
     bars: BarFlags,
 }
@@ -57,7 +55,7 @@ struct Arm {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let subject = Subject::of(options.model.as_deref())?;
+    let subject = Subject::of(options.subject.model.as_deref())?;
     let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, LlamaOptions::default())?);
     println!(
         "{}; medians of {} answers of {ANSWER_TOKENS} tokens, interleaved.",
@@ -72,7 +70,7 @@ pub fn run(options: &Options) -> Result<()> {
             missed.push(format!("{factor:.3} x beside {} parked conversations", scene.idle));
         }
     }
-    options.bars.check_on(options.model.as_deref(), &missed)
+    options.bars.check_on(options.subject.model.as_deref(), &missed)
 }
 
 fn measure(scene: &Scene, model: &Arc<dyn Model>, rounds: usize) -> Result<Vec<Arm>> {

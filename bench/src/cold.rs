@@ -15,11 +15,11 @@ use hob_runtime::backend::{ContextShape, Sequence};
 use hob_runtime::{Engine, EngineOptions, Model, TurnReport};
 use hob_slots::Token;
 
-use crate::Subject;
 use crate::bars::{BarFlags, is_above};
 use crate::measure::{median_ms, time};
 use crate::raw::prefill;
 use crate::turns::{self, Words, request, settle, status, ttft};
+use crate::{Subject, SubjectFlags};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -38,10 +38,8 @@ pub struct Options {
     /// Measure the cold prompt only.
     #[arg(long)]
     only_cold: bool,
-    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
-    /// weights in the shape of Qwen2.5-0.5B.
-    #[arg(long, value_name = "SHAPE|PATH|NAME")]
-    model: Option<String>,
+    #[command(flatten)]
+    subject: SubjectFlags,
     #[command(flatten)]
     bars: BarFlags,
 }
@@ -77,7 +75,7 @@ struct Table {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let subject = Subject::of(options.model.as_deref())?;
+    let subject = Subject::of(options.subject.model.as_deref())?;
     let llama = LlamaOptions { threads: options.threads, ..LlamaOptions::default() };
     let as_server = LlamaOptions { poll: Some(SERVER_POLL), ..llama.clone() };
     let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, llama)?);
@@ -193,7 +191,7 @@ fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
             most.as_secs_f64() * 1e3
         );
     }
-    options.bars.check_on(options.model.as_deref(), &missed)
+    options.bars.check_on(options.subject.model.as_deref(), &missed)
 }
 
 fn start(model: &Arc<dyn Model>, slots: &Path, options: &Options) -> Result<Engine> {

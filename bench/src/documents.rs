@@ -11,10 +11,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::Subject;
 use crate::bars::is_below;
 use crate::hobd::Hobd;
 use crate::measure::median_ms;
+use crate::{Subject, SubjectFlags};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -30,10 +30,8 @@ pub struct Options {
     /// Documents of the list.
     #[arg(long, default_value_t = 200)]
     listed: usize,
-    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
-    /// weights in the shape of Qwen2.5-0.5B.
-    #[arg(long, value_name = "SHAPE|PATH|NAME")]
-    model: Option<String>,
+    #[command(flatten)]
+    subject: SubjectFlags,
 }
 
 /// Minimum speed-up against cold.
@@ -47,8 +45,8 @@ const LISTED_TOKENS: usize = 2000;
 const CONTEXT: &str = "8192";
 
 pub fn run(options: &Options) -> Result<()> {
-    let subject = Subject::of(options.model.as_deref())?;
-    let has_bars = options.model.is_none();
+    let subject = Subject::of(options.subject.model.as_deref())?;
+    let has_bars = options.subject.model.is_none();
     println!(
         "Time to first token of a question about a document that was read before, {}.\nMedians of \
          {} rounds, each after a restart of hobd.\n",

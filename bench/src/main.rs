@@ -124,6 +124,14 @@ fn main() -> Result<()> {
     }
 }
 
+#[derive(clap::Args)]
+struct SubjectFlags {
+    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
+    /// weights in the shape of Qwen2.5-0.5B.
+    #[arg(long, value_name = "SHAPE|PATH|NAME")]
+    model: Option<String>,
+}
+
 /// A model to measure, and how the heading names it.
 struct Subject {
     path: PathBuf,

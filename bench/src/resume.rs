@@ -14,11 +14,11 @@ use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{Engine, EngineOptions, Model, TurnReport};
 use hob_slots::{ConversationId, Token};
 
-use crate::Subject;
 use crate::bars::{BarFlags, is_above, is_below};
 use crate::measure::median_ms;
 use crate::raw::Raw;
 use crate::turns::{self, Words, settle, ttft, wait_for};
+use crate::{Subject, SubjectFlags};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -37,10 +37,8 @@ pub struct Options {
     /// Compute threads; 0 chooses as hobd does.
     #[arg(long, default_value_t = 0)]
     threads: usize,
-    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
-    /// weights in the shape of Qwen2.5-0.5B.
-    #[arg(long, value_name = "SHAPE|PATH|NAME")]
-    model: Option<String>,
+    #[command(flatten)]
+    subject: SubjectFlags,
     #[command(flatten)]
     bars: BarFlags,
 }
@@ -63,7 +61,7 @@ struct Table {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let subject = Subject::of(options.model.as_deref())?;
+    let subject = Subject::of(options.subject.model.as_deref())?;
     let llama = LlamaOptions { threads: options.threads, ..LlamaOptions::default() };
     let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, llama)?);
     let directory = tempfile::tempdir()?;
@@ -161,7 +159,7 @@ fn print(options: &Options, model: &str, table: &Table) -> Result<()> {
             missed.push(format!("{name}: {:.0} x faster than cold", cold / ms));
         }
     }
-    options.bars.check_on(options.model.as_deref(), &missed)
+    options.bars.check_on(options.subject.model.as_deref(), &missed)
 }
 
 fn start(model: &Arc<dyn Model>, slots: &Path) -> Result<Engine> {

@@ -16,11 +16,11 @@ use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, TurnReport, TurnRequest};
 use hob_slots::Token;
 
-use crate::Subject;
 use crate::bars::{BarFlags, is_above, is_below};
 use crate::measure::median_ms;
 use crate::raw::Raw;
 use crate::turns::{self, Words, ask, settle, ttft};
+use crate::{Subject, SubjectFlags};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -39,10 +39,8 @@ pub struct Options {
     /// Cold starts; each computes the whole prompt.
     #[arg(long, default_value_t = 2)]
     cold: usize,
-    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
-    /// weights in the shape of Qwen2.5-0.5B.
-    #[arg(long, value_name = "SHAPE|PATH|NAME")]
-    model: Option<String>,
+    #[command(flatten)]
+    subject: SubjectFlags,
     #[command(flatten)]
     bars: BarFlags,
 }
@@ -82,7 +80,7 @@ struct Samples {
 }
 
 pub fn run(options: &Options) -> Result<()> {
-    let subject = Subject::of(options.model.as_deref())?;
+    let subject = Subject::of(options.subject.model.as_deref())?;
     let model: Arc<dyn Model> = Arc::new(LlamaModel::load(&subject.path, LlamaOptions::default())?);
     let directory = tempfile::tempdir()?;
     let mut text = Words::new(model.vocabulary().len());
@@ -271,7 +269,7 @@ fn print(options: &Options, model: &str, samples: &Samples) -> Result<()> {
     if is_above(during - idle, micro_batch) {
         missed.push(format!("beside a prewarm: {:.0} ms more", during - idle));
     }
-    options.bars.check_on(options.model.as_deref(), &missed)
+    options.bars.check_on(options.subject.model.as_deref(), &missed)
 }
 
 /// The duration of a background micro-batch, by the measured speed of prefill.

@@ -23,9 +23,9 @@ use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 use hob_runtime::backend::{Backend, ContextShape, Row, Sequence};
 use hob_slots::{BLOCK_TOKENS, Token};
 
-use crate::Subject;
 use crate::bars::BarFlags;
 use crate::turns::Words;
+use crate::{Subject, SubjectFlags};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -35,10 +35,8 @@ pub struct Options {
     /// Cells of the cache.
     #[arg(long, default_value_t = 8192)]
     cells: usize,
-    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
-    /// weights in the shape of Qwen2.5-0.5B.
-    #[arg(long, value_name = "SHAPE|PATH|NAME")]
-    model: Option<String>,
+    #[command(flatten)]
+    subject: SubjectFlags,
     #[command(flatten)]
     bars: BarFlags,
     /// Measure only this part.
@@ -70,7 +68,7 @@ pub fn run(options: &Options) -> Result<()> {
         missed.extend(decision::measure().print());
     }
     if wanted(Part::Cells) || wanted(Part::Recovery) {
-        let subject = Subject::of(options.model.as_deref())?;
+        let subject = Subject::of(options.subject.model.as_deref())?;
         let model = Arc::new(LlamaModel::load(&subject.path, LlamaOptions::default())?);
         println!("\n{}, {} rounds.", subject.on(&*model), options.rounds);
         if wanted(Part::Recovery) {
@@ -80,7 +78,7 @@ pub fn run(options: &Options) -> Result<()> {
             missed.extend(measure_cells(&model, options)?);
         }
     }
-    options.bars.check_on(options.model.as_deref(), &missed)
+    options.bars.check_on(options.subject.model.as_deref(), &missed)
 }
 
 fn measure_cells(model: &LlamaModel, options: &Options) -> Result<Vec<String>> {

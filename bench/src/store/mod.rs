@@ -29,18 +29,16 @@ use std::sync::Arc;
 use anyhow::Result;
 use hob_runtime::backend::llama::{LlamaModel, LlamaOptions};
 
-use crate::Subject;
 use crate::bars::{BarFlags, is_above};
+use crate::{Subject, SubjectFlags};
 
 #[derive(clap::Args)]
 pub struct Options {
     /// Rounds; each time is the median of as many samples.
     #[arg(long, default_value_t = 9)]
     rounds: usize,
-    /// Measure this model without bars: a shape such as `qwen2.5-7b`, a path, or `smollm2`; otherwise random
-    /// weights in the shape of Qwen2.5-0.5B.
-    #[arg(long, value_name = "SHAPE|PATH|NAME")]
-    model: Option<String>,
+    #[command(flatten)]
+    subject: SubjectFlags,
     /// Measure only this part.
     #[arg(long, value_enum)]
     only: Option<Part>,
@@ -78,7 +76,7 @@ pub fn run(options: &Options) -> Result<()> {
         .into_iter()
         .any(wanted)
     {
-        let subject = Subject::of(options.model.as_deref())?;
+        let subject = Subject::of(options.subject.model.as_deref())?;
         let model = Arc::new(LlamaModel::load(&subject.path, LlamaOptions::default())?);
         println!("{}.", subject.on(&*model));
         if wanted(Part::Restore) {
@@ -118,5 +116,5 @@ fn print(options: &Options, rows: &[Row]) -> Result<()> {
             missed.push(format!("{what}: {ratio:.2}{unit}"));
         }
     }
-    options.bars.check_on(options.model.as_deref(), &missed)
+    options.bars.check_on(options.subject.model.as_deref(), &missed)
 }
