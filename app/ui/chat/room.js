@@ -47,7 +47,7 @@ export function Room({ conversation, state, use, chat, onClose }) {
             <strong>${t("room.title")}</strong>
             ${onClose && html`<${IconButton} small icon="close" label=${t("close")} onClick=${onClose} />`}
           </div>
-          <ul class="ways">
+          <ul class="bare-list ways">
             <${Way} act=${newest} busy=${busy} label="newest.go-on" about="newest.go-on.long" test="go-on" />
             <${Way} act=${summarise} busy=${busy} label="room.summarise" about="room.summarise.long" test="summarise" />
             <${Way} act=${branch} busy=${busy} label="room.branch" about="room.branch.long" test="branch-last">

@@ -63,7 +63,7 @@ export function Page() {
       <p class="note">${t("library.empty")}</p><${AddFiles} add=${add} />
     </div>
     ${!isEmpty && html`
-      <ul class="library" data-test="library">
+      <ul class="bare-list library" data-test="library">
         ${incoming.map((file) => html`<${Incoming} key=${file.key} ...${file} />`)}
         ${documents.map((view) => html`
           <${Row}

@@ -56,7 +56,7 @@ export function FirstSteps({ list, begun, load }) {
   const before = STEPS[STEPS.indexOf(step) - 1];
   return html`
     <section class="card stack first" data-test="first">
-      <ol class="steps">
+      <ol class="bare-list steps">
         ${STEPS.map((name) => html`
           <li aria-current=${name === step ? "step" : null}>${t(`first.${name}`)}</li>`)}
       </ol>

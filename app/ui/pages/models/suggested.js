@@ -26,7 +26,7 @@ export function Suggested({ onFetched }) {
   return html`
     <section class="stack" data-test="suggested">
       <h2>${t("first.suggested")}</h2>
-      <ul class="suggested">
+      <ul class="bare-list suggested">
         ${data.map((model) => html`
           <${Suggestion} key=${model.file_name} model=${model} fetching=${fetching} />`)}
       </ul>
