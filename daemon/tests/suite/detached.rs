@@ -7,10 +7,14 @@ use tempfile::TempDir;
 
 const ANSWER: &str = "/v1/conversations/room/answer";
 
-fn start(model: &str) -> (Hobd, TempDir) {
+fn launch(model: &str) -> (Launch, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
-    let launch = launch.args(["--model", model, "--threads", "1", "--voice-command", "off"]);
+    (launch.args(["--model", model, "--threads", "1", "--voice-command", "off"]), directory)
+}
+
+fn start(model: &str) -> (Hobd, TempDir) {
+    let (launch, directory) = launch(model);
     (launch.start(), directory)
 }
 
@@ -139,10 +143,8 @@ fn a_detached_answer_needs_a_conversation_and_a_stream_and_reports_errors() {
 /// As answers with a connection do.
 #[test]
 fn a_detached_answer_without_a_reader_may_end_within_the_five_seconds_of_a_stop() {
-    let directory = tempfile::tempdir().unwrap();
-    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
-    let launch = launch.args(["--model", "fake", "--threads", "1", "--voice-command", "off"]);
-    let mut hobd = launch.clone().start();
+    let (launch, _directory) = launch("fake");
+    let mut hobd = launch.start();
     let words = "k".repeat(150); // 1.5 s.
     ask_and_leave(&hobd, &slowly(&words));
     assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
@@ -153,10 +155,8 @@ fn a_detached_answer_without_a_reader_may_end_within_the_five_seconds_of_a_stop(
 
 #[test]
 fn a_stop_of_hobd_keeps_the_text_of_a_detached_answer() {
-    let directory = tempfile::tempdir().unwrap();
-    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
-    let launch = launch.args(["--model", "fake", "--threads", "1", "--voice-command", "off"]);
-    let mut hobd = launch.clone().start();
+    let (launch, _directory) = launch("fake");
+    let mut hobd = launch.start();
     let mut request = slowly(&"word ".repeat(400));
     request["max_tokens"] = 2000.into(); // 20 s: more than a stop waits.
     ask_and_leave(&hobd, &request);
