@@ -66,6 +66,15 @@ fn let_days_pass(directory: &Path, hobd: &Hobd) -> PathBuf {
     orphan
 }
 
+/// Stops hobd, lets days pass and starts it again, until its first sweep is over.
+fn some_days_later(directory: &Path, mut hobd: Hobd) -> Hobd {
+    hobd.process.terminate(wait::PATIENCE);
+    let orphan = let_days_pass(directory, &hobd);
+    let hobd = launch(directory).start();
+    wait::until("the sweep at start has collected", || (!orphan.exists()).then_some(()));
+    hobd
+}
+
 #[test]
 fn going_back_to_an_earlier_branch_days_later_restores_it_from_disk() {
     let directory = tempfile::tempdir().unwrap();
@@ -80,12 +89,7 @@ fn going_back_to_an_earlier_branch_days_later_restores_it_from_disk() {
     let edited = hobd.client.say(CHAT, "What is my badge number?");
     let edited = saved(directory, &hobd, &edited);
     assert!(!edited.branches.is_empty());
-    let mut hobd = hobd;
-    hobd.process.terminate(wait::PATIENCE);
-
-    let orphan = let_days_pass(directory, &hobd);
-    let hobd = launch(directory).start();
-    wait::until("the sweep at start has collected", || (!orphan.exists()).then_some(()));
+    let hobd = some_days_later(directory, hobd);
     let tip = second["hob"]["message"].as_u64().unwrap();
     let back = say_after(&hobd.client, tip, "What is my door code?");
     let (tokens, prompt) = (&back["hob"]["tokens"], number(&back["usage"]["prompt_tokens"]));
@@ -93,11 +97,7 @@ fn going_back_to_an_earlier_branch_days_later_restores_it_from_disk() {
     assert_eq!(number(&tokens["computed"]), prompt - branch.tokens.len(), "{back}");
     // And from there back to the branch of the edit.
     saved(directory, &hobd, &back);
-    let mut hobd = hobd;
-    hobd.process.terminate(wait::PATIENCE);
-    let orphan = let_days_pass(directory, &hobd);
-    let hobd = launch(directory).start();
-    wait::until("the sweep at start has collected", || (!orphan.exists()).then_some(()));
+    let hobd = some_days_later(directory, hobd);
     let messages = hobd.client.get(&format!("/v1/conversations/{CHAT}?branches=true"));
     let messages = messages["messages"].as_array().unwrap().clone();
     let asked = messages.iter().find(|said| said["content"] == "What is my badge number?").unwrap();
