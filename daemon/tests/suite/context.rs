@@ -32,6 +32,25 @@ fn listed(hobd: &Hobd, conversation: &str) -> Value {
     chats.iter().find(|chat| chat["id"] == conversation).unwrap().clone()
 }
 
+/// Asserts that the prompt of the answer to "and on" was the summary and these messages.
+fn assert_prompt<'a>(
+    hobd: &Hobd,
+    answer: &Value,
+    summary: &str,
+    messages: impl IntoIterator<Item = &'a Value>,
+) {
+    let system = format!("Summary of the earlier part of this conversation:\n{summary}");
+    let part = |message: &Value| json!({"role": message["role"], "content": message["content"]});
+    let question = json!({"role": "user", "content": "Say this: and on"});
+    let whole: Vec<Value> = [json!({"role": "system", "content": system})]
+        .into_iter()
+        .chain(messages.into_iter().map(part))
+        .chain([question])
+        .collect();
+    let expected = hobd.client.chat(&json!({"messages": whole}));
+    assert_eq!(answer["usage"]["prompt_tokens"], expected["usage"]["prompt_tokens"]);
+}
+
 #[test]
 fn the_context_of_a_conversation_is_the_prompt_of_its_next_turn() {
     let directory = tempfile::tempdir().unwrap();
@@ -197,16 +216,7 @@ fn a_summary_takes_the_place_of_the_oldest_messages_and_the_text_stays() {
     // The prompt is the summary, then the messages behind the cut.
     let answer = say(&hobd, "c", "and on");
     assert_eq!(answer["hob"]["left_out"], left_out);
-    let system = format!("Summary of the earlier part of this conversation:\n{summary}");
-    let part = |message: &Value| json!({"role": message["role"], "content": message["content"]});
-    let question = json!({"role": "user", "content": "Say this: and on"});
-    let whole: Vec<Value> = [json!({"role": "system", "content": system})]
-        .into_iter()
-        .chain(after[left_out..].iter().map(part))
-        .chain([question])
-        .collect();
-    let expected = hobd.client.chat(&json!({"messages": whole}));
-    assert_eq!(answer["usage"]["prompt_tokens"], expected["usage"]["prompt_tokens"]);
+    assert_prompt(&hobd, &answer, summary, &after[left_out..]);
 
     // It outlives a restart, a later cut, and an export.
     hobd.process.terminate(wait::PATIENCE);
@@ -261,16 +271,7 @@ fn pinned_messages_stay_when_a_conversation_is_shortened() {
     let answer = say(&hobd, "c", "and on");
     assert_eq!(answer["hob"]["left_out"], left_out);
     let summary = result["summary"].as_str().unwrap();
-    let system = format!("Summary of the earlier part of this conversation:\n{summary}");
-    let part = |message: &Value| json!({"role": message["role"], "content": message["content"]});
-    let question = json!({"role": "user", "content": "Say this: and on"});
-    let whole: Vec<Value> = [json!({"role": "system", "content": system})]
-        .into_iter()
-        .chain(all[..2].iter().chain(&all[start..]).map(part))
-        .chain([question])
-        .collect();
-    let expected = hobd.client.chat(&json!({"messages": whole}));
-    assert_eq!(answer["usage"]["prompt_tokens"], expected["usage"]["prompt_tokens"]);
+    assert_prompt(&hobd, &answer, summary, all[..2].iter().chain(&all[start..]));
 }
 
 #[test]
