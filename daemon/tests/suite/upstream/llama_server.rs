@@ -13,7 +13,7 @@ use hob_testkit::{Call, Client, Hobd, Process, wait};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{ask, chunks, front, streamed, text, user};
+use super::{ask, chunks, first_words, front, streamed, text, user};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/peer/build/bin/llama-server");
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../assets/hob-tiny-f16.gguf");
@@ -213,11 +213,7 @@ fn a_server_that_is_killed_within_an_answer_leaves_the_text_and_is_used_when_it_
     let mut request = endless("talk", 1500);
     request["stream"] = true.into();
     let mut events = world.front.client.events(&request);
-    let mut said = String::new();
-    while said.len() < 20 {
-        let Some(Event::Data(chunk)) = events.next() else { panic!("the answer goes on") };
-        said.push_str(chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default());
-    }
+    let mut said = first_words(&mut events);
     world.engine.kill();
     let mut error = None;
     for event in events {

@@ -92,6 +92,16 @@ fn chunks(client: &Client, request: &Value) -> Vec<Value> {
     client.call("POST", "/v1/chat/completions").json(&request).stream().collect()
 }
 
+/// The first 20 bytes of a streamed answer, or a few more.
+fn first_words(events: &mut impl Iterator<Item = Event>) -> String {
+    let mut said = String::new();
+    while said.len() < 20 {
+        let Some(Event::Data(chunk)) = events.next() else { panic!("the answer goes on") };
+        said.push_str(chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default());
+    }
+    said
+}
+
 fn streamed(chunks: &[Value]) -> String {
     let contents = chunks.iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str());
     contents.collect()
@@ -284,11 +294,7 @@ fn an_engine_that_dies_within_an_answer_leaves_the_text_and_a_message() {
     let request = json!({"conversation": "talk", "hob": {"append": true}, "stream": true,
         "messages": [user(&slowly)], "temperature": 0});
     let mut events = world.front().events(&request);
-    let mut said = String::new();
-    while said.len() < 20 {
-        let Some(Event::Data(chunk)) = events.next() else { panic!("the answer goes on") };
-        said.push_str(chunk["choices"][0]["delta"]["content"].as_str().unwrap_or_default());
-    }
+    first_words(&mut events);
     let address = world.behind().address;
     drop(world.behind.take()); // kill -9
     let error = events.find_map(|event| match event {
