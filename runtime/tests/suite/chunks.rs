@@ -33,6 +33,14 @@ fn prompt(model: &Arc<dyn Model>, order: &[usize]) -> Vec<Token> {
     tokens(model, &user(&format!("{}\nWhat?", texts.join("\n"))))
 }
 
+/// An engine that has answered the prompt in the conversation `first`, which is saved.
+fn with_first(model: &Arc<dyn Model>, prompt: &[Token]) -> OnDisk {
+    let tiers = OnDisk::new(model);
+    ask(&tiers.engine, request("first", prompt, 8));
+    settle(&tiers.engine);
+    tiers
+}
+
 fn repaired(conversation: &str, prompt: &[Token]) -> TurnRequest {
     TurnRequest { reuse: Reuse::Repaired(Repair::default()), ..request(conversation, prompt, 8) }
 }
@@ -40,10 +48,8 @@ fn repaired(conversation: &str, prompt: &[Token]) -> TurnRequest {
 #[test]
 fn documents_in_another_order_are_moved_and_their_heads_computed() {
     let model = fake();
-    let tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let tiers = with_first(&model, &first);
     let answer = ask(&tiers.engine, repaired("other", &other));
     check_sum(&answer, &other);
     let counts = answer.report.tokens;
@@ -60,10 +66,8 @@ fn documents_in_another_order_are_moved_and_their_heads_computed() {
 #[test]
 fn kv_of_one_repair_has_other_names_than_that_of_another() {
     let model = fake();
-    let tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 2, 1]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let tiers = with_first(&model, &first);
     let mut known = Vec::new();
     for (name, repair) in
         [("none", Repair::None), ("half", Repair::Head(16)), ("whole", Repair::default())]
@@ -81,10 +85,8 @@ fn kv_of_one_repair_has_other_names_than_that_of_another() {
 #[test]
 fn a_request_that_takes_exact_kv_alone_is_answered_with_that() {
     let model = fake();
-    let tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let tiers = with_first(&model, &first);
     let exact = ask(&tiers.engine, request("other", &other, 8));
     assert_eq!(exact.tokens, alone(&model, &other, 8));
     assert_eq!((exact.report.tokens.moved, exact.report.tokens.repaired), (0, 0));
@@ -93,10 +95,8 @@ fn a_request_that_takes_exact_kv_alone_is_answered_with_that() {
 #[test]
 fn moved_kv_and_what_follows_it_is_neither_shared_nor_found_by_other_conversations() {
     let model = fake();
-    let mut tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let mut tiers = with_first(&model, &first);
     let moved = ask(&tiers.engine, repaired("moved", &other));
     settle(&tiers.engine);
     let expected = alone(&model, &other, 8);
@@ -117,10 +117,8 @@ fn moved_kv_and_what_follows_it_is_neither_shared_nor_found_by_other_conversatio
 #[test]
 fn a_conversation_with_moved_kv_goes_on_with_it_also_after_a_restart_under_equal_names() {
     let model = fake();
-    let mut tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let mut tiers = with_first(&model, &first);
     let answer = ask(&tiers.engine, repaired("chat", &other));
     settle(&tiers.engine);
     let names = tiers.block_names("chat");
@@ -129,9 +127,7 @@ fn a_conversation_with_moved_kv_goes_on_with_it_also_after_a_restart_under_equal
     assert_eq!(hot.report.tokens.shared, answer.timeline.len());
     settle(&tiers.engine);
 
-    let mut again = OnDisk::new(&model);
-    ask(&again.engine, request("first", &first, 8));
-    settle(&again.engine);
+    let mut again = with_first(&model, &first);
     let answer = ask(&again.engine, repaired("chat", &other));
     again.restart();
     assert_eq!(again.block_names("chat"), names);
@@ -144,10 +140,8 @@ fn a_conversation_with_moved_kv_goes_on_with_it_also_after_a_restart_under_equal
 #[test]
 fn an_exact_turn_of_a_conversation_with_moved_kv_computes_it_anew() {
     let model = fake();
-    let mut tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let mut tiers = with_first(&model, &first);
     for restarts in [false, true] {
         let chat = format!("chat-{restarts}");
         let answer = ask(&tiers.engine, repaired(&chat, &other));
@@ -256,10 +250,8 @@ fn rules_and_tools_are_computed_exactly() {
 fn a_model_whose_kv_cannot_be_moved_answers_exactly_and_says_why() {
     for memory in [MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent] {
         let model = of_memory(memory);
-        let tiers = OnDisk::new(&model);
         let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
-        ask(&tiers.engine, request("first", &first, 8));
-        settle(&tiers.engine);
+        let tiers = with_first(&model, &first);
         let answer = ask(&tiers.engine, repaired("other", &other));
         assert_eq!(answer.tokens, alone(&model, &other, 8), "{memory}");
         let why = answer.report.immovable.expect("it says why").to_string();
@@ -270,10 +262,8 @@ fn a_model_whose_kv_cannot_be_moved_answers_exactly_and_says_why() {
 #[test]
 fn a_chunk_whose_file_is_lost_is_computed() {
     let model = fake();
-    let mut tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 1, 2]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let mut tiers = with_first(&model, &first);
     let names = tiers.block_names("first");
     tiers.restart();
     // The first document, and the beginning of the second, stay.

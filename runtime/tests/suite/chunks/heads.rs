@@ -8,7 +8,7 @@ use hob_runtime::{EngineOptions, Model, TurnRequest};
 use hob_slots::content::repair::HEAD;
 use hob_slots::{Token, blocks_of};
 
-use super::{prompt, repaired};
+use super::{prompt, repaired, with_first};
 use crate::support::*;
 
 #[test]
@@ -16,10 +16,8 @@ fn heads_of_chunks_right_behind_each_other_are_computed_together_and_see_all_bef
     let (batches, views) = (BatchLog::default(), ViewLog::default());
     let fake = FakeModel::new().with_batch_log(batches.clone()).with_view_log(views.clone());
     let model: Arc<dyn Model> = Arc::new(fake);
-    let tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3, 4, 5, 6]), prompt(&model, &[6, 5, 4, 3, 2, 1]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let tiers = with_first(&model, &first);
     batches.lock().clear();
     views.lock().clear();
     let answer = ask(&tiers.engine, repaired("other", &other));
@@ -49,10 +47,8 @@ fn heads_of_chunks_right_behind_each_other_are_computed_together_and_see_all_bef
 #[test]
 fn a_head_behind_exact_kv_is_exact_and_so_is_what_an_exact_turn_computes_behind_it() {
     let model = fake();
-    let tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3]), prompt(&model, &[3, 2, 1]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let tiers = with_first(&model, &first);
     let moved = ask(&tiers.engine, repaired("chat", &other));
     assert_eq!(moved.report.tokens.repaired, 3 * HEAD, "{:?}", moved.report.tokens);
     let exact = ask(&tiers.engine, request("chat", &other, 8));
@@ -68,10 +64,8 @@ fn a_head_behind_exact_kv_is_exact_and_so_is_what_an_exact_turn_computes_behind_
 fn heads_that_are_computed_together_stay_within_the_budget() {
     let batches = BatchLog::default();
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_batch_log(batches.clone()));
-    let tiers = OnDisk::new(&model);
     let (first, other) = (prompt(&model, &[1, 2, 3, 4, 5, 6]), prompt(&model, &[6, 5, 4, 3, 2, 1]));
-    ask(&tiers.engine, request("first", &first, 8));
-    settle(&tiers.engine);
+    let tiers = with_first(&model, &first);
     batches.lock().clear();
     // Of which blocks leave from 95 % on: the prompt fits, and four heads beside it do not.
     let budget = other.len() * 100 / 95 + 1;
