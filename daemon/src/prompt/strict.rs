@@ -6,6 +6,8 @@
 //!   these; that of Gemma 2 all instructions.
 //! - Messages that a template takes as they are stay so, and so does their prompt. Of the forms, those with fewer
 //!   changes are tried first.
+//! - A template that exceeds a limit is not tried with another form: that might take as long again, and the prompts of
+//!   all other turns wait for it.
 //! - Nothing that the model reads is left out. A form changes each message by those around it, so that a longer
 //!   history begins as the shorter one did.
 
@@ -15,7 +17,7 @@ use std::collections::BTreeMap;
 use hob_prewarm::profile::joined;
 use serde_json::{Map, Value};
 
-use super::template::Template;
+use super::template::{Refusal, Template};
 use crate::error::ApiError;
 use crate::wire::label::Label;
 use crate::wire::message::{Message, Role, id_of_place, reminder};
@@ -37,20 +39,23 @@ const FORMS: [Form; 7] = [
 /// The messages in the first form that the template takes, and what it writes for them.
 ///
 /// # Errors
-/// What the template says of the messages as they are.
+/// What the template says of the messages as they are, or which limit it exceeds.
 pub fn rendered<'m>(
     template: &Template,
     messages: Cow<'m, [Message]>,
     tools: &[Tool],
     variables: &Map<String, Value>,
 ) -> Result<(Cow<'m, [Message]>, String), ApiError> {
-    let refusal = match template.render(&messages, tools, variables) {
+    let refusal = match template.try_render(&messages, tools, variables) {
         Ok(text) => return Ok((messages, text)),
-        Err(refusal) => refusal,
+        Err(Refusal { error, is_final: true }) => return Err(error),
+        Err(Refusal { error, .. }) => error,
     };
     for formed in forms(&messages) {
-        if let Ok(text) = template.render(&formed, tools, variables) {
-            return Ok((Cow::Owned(formed), text));
+        match template.try_render(&formed, tools, variables) {
+            Ok(text) => return Ok((Cow::Owned(formed), text)),
+            Err(Refusal { error, is_final: true }) => return Err(error),
+            Err(_) => {}
         }
     }
     Err(refusal)

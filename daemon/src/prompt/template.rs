@@ -11,7 +11,7 @@ use hob_runtime::template::{ChatTemplate, RenderInput};
 use hob_slots::Token;
 use serde_json::{Map, Value};
 
-use super::rendering::ChildTemplate;
+use super::rendering::{ChildTemplate, RenderError};
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::chat::GENERATION_PROMPT;
 use crate::wire::completion::Prompt;
@@ -43,6 +43,13 @@ struct Variant {
     /// `Err`: why it cannot be used.
     compiled: Result<Compiled, String>,
     dialect: Dialect,
+}
+
+/// What a template says instead of a prompt.
+pub(super) struct Refusal {
+    pub error: ApiError,
+    /// No other form of the messages is tried: none can help, or each may take as long as this one.
+    pub is_final: bool,
 }
 
 /// A model's chat template, and the one that it may have for prompts with tools.
@@ -116,13 +123,24 @@ impl Template {
         tools: &[Tool],
         variables: &Map<String, Value>,
     ) -> Result<String, ApiError> {
-        let refused = |message: String| ApiError::new(ErrorKind::Invalid, message).code("template");
+        self.try_render(messages, tools, variables).map_err(|refusal| refusal.error)
+    }
+
+    /// As [`Self::render`], and whether another form of the messages may be tried.
+    pub(super) fn try_render(
+        &self,
+        messages: &[Message],
+        tools: &[Tool],
+        variables: &Map<String, Value>,
+    ) -> Result<String, Refusal> {
+        let coded = |message: String| ApiError::new(ErrorKind::Invalid, message).code("template");
         let template = self.variant(tools).compiled.as_ref().map_err(|error| {
-            refused(format!("this model's chat template cannot be read: {error}"))
+            let error = coded(format!("this model's chat template cannot be read: {error}"));
+            Refusal { error, is_final: true }
         })?;
         if !tools.is_empty() && !template.supports_tools() {
-            return Err(ApiError::field("tools", "this model's chat template knows no tools")
-                .code("unsupported"));
+            let error = ApiError::field("tools", "this model's chat template knows no tools");
+            return Err(Refusal { error: error.code("unsupported"), is_final: true });
         }
         let messages: Vec<Value> =
             messages.iter().map(|message| self.defused(message.for_template())).collect();
@@ -134,7 +152,9 @@ impl Template {
             extra: variables,
         };
         template.render(&input).map_err(|error| {
-            refused(format!("the chat template refuses these messages: {error}")).param("messages")
+            let reason = error.reason;
+            let message = format!("the chat template refuses these messages: {reason}");
+            Refusal { error: coded(message).param("messages"), is_final: error.exceeds_limit }
         })
     }
 }
@@ -157,9 +177,9 @@ impl Variant {
 }
 
 impl Compiled {
-    fn render(&self, input: &RenderInput<'_>) -> Result<String, String> {
+    fn render(&self, input: &RenderInput<'_>) -> Result<String, RenderError> {
         match self {
-            Self::Here(template) => template.render(input).map_err(|error| error.to_string()),
+            Self::Here(template) => template.render(input).map_err(RenderError::from),
             Self::InChild(template) => template.render(input),
         }
     }

@@ -348,6 +348,33 @@ fn a_template_that_takes_all_memory_is_an_error_of_the_one_request() {
     }
 }
 
+#[test]
+fn a_template_that_takes_too_long_is_ended_and_not_tried_with_another_form() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    // Each of the 90,000 rounds reads 8 MB, so no processor is done after 10 s; it has far fewer steps than it may.
+    let slow = "{% set ns = namespace(x='x' * 1000) %}{% for i in range(13) %}{% set ns.x = ns.x ~ ns.x %}\
+                {% endfor %}{% for i in range(90000) %}{% set y = ns.x.replace('y', 'z') %}{% endfor %}";
+    let source = format!(
+        "{{% if messages | length > 1 and messages[0].content == 'Attack' %}}{slow}{{% endif %}}fine"
+    );
+    fs::write(&path, source).unwrap();
+    let hobd = launch(directory.path(), "fake", &path).start();
+    let say = |texts: &[&str]| {
+        let said = |text: &&str| json!({"role": "user", "content": text});
+        let messages: Vec<Value> = texts.iter().map(said).collect();
+        let body = json!({"messages": messages, "max_tokens": 4});
+        hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
+    };
+    // In the form in which the user speaks once, these words take no time.
+    assert_eq!(say(&["Attack\n\nAttack"]).status, 200);
+    let refused = say(&["Attack", "Attack"]);
+    let text = refused.text();
+    assert_eq!(refused.status, 400, "{text}");
+    assert!(text.contains("not rendered after 10 s"), "{text}");
+    assert_eq!(say(&["Hello", "Hello"]).status, 200);
+}
+
 /// The states and ids of hobd's children whose command line contains `word`. That of a zombie is empty.
 #[cfg(target_os = "linux")]
 fn children(hobd: &Hobd, word: &str) -> Vec<(char, u32)> {

@@ -10,7 +10,7 @@ use hob_runtime::template::{ChatTemplate, RenderInput};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Reply, Source, frames};
+use super::{RenderError, Reply, Source, frames};
 use crate::limits::Limits;
 
 /// The child's only argument.
@@ -71,7 +71,7 @@ fn renderer(source: Source) -> io::Result<(mpsc::Sender<Input>, mpsc::Receiver<R
         let Source { text, bos, eos } = source;
         let template = match ChatTemplate::new(&text, &bos, &eos) {
             Ok(template) => template,
-            Err(error) => return replies.send(Err(error.to_string())).ok(),
+            Err(error) => return replies.send(Err(error.into())).ok(),
         };
         replies.send(Ok(String::new())).ok()?;
         for Input { messages, tools, add_generation_prompt, extra } in inbox {
@@ -81,7 +81,7 @@ fn renderer(source: Source) -> io::Result<(mpsc::Sender<Input>, mpsc::Receiver<R
                 add_generation_prompt,
                 extra: &extra,
             };
-            replies.send(template.render(&input).map_err(|error| error.to_string())).ok()?;
+            replies.send(template.render(&input).map_err(RenderError::from)).ok()?;
         }
         Some(())
     })?;

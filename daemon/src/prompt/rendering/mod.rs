@@ -13,7 +13,7 @@ mod frames;
 use std::io;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
-use hob_runtime::template::RenderInput;
+use hob_runtime::template::{RenderInput, TemplateError};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -40,7 +40,23 @@ struct Input<'a> {
 }
 
 /// What the child answers: to the source nothing, to an input the prompt; else why not.
-type Reply = Result<String, String>;
+type Reply = Result<String, RenderError>;
+
+/// Why a template writes no prompt.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RenderError {
+    /// In words.
+    pub reason: String,
+    /// The template took all that it may take, and each form of the messages may cost as much again.
+    pub exceeds_limit: bool,
+}
+
+impl From<TemplateError> for RenderError {
+    fn from(error: TemplateError) -> Self {
+        let exceeds_limit = matches!(error, TemplateError::Endless | TemplateError::TooLong);
+        Self { reason: error.to_string(), exceeds_limit }
+    }
+}
 
 /// A chat template whose child is running.
 pub struct ChildTemplate {
@@ -63,16 +79,17 @@ impl ChildTemplate {
     /// The prompt.
     ///
     /// # Errors
-    /// Why the template cannot render it, in words.
-    pub fn render(&self, input: &RenderInput<'_>) -> Reply {
+    /// Why the template cannot render it.
+    pub fn render(&self, input: &RenderInput<'_>) -> Result<String, RenderError> {
         let &RenderInput { messages, tools, add_generation_prompt, extra } = input;
         let input = Input { messages, tools, add_generation_prompt, extra };
         let mut running = self.running.lock();
+        let ended = |reason| RenderError { reason, exceeds_limit: true };
         let mut is_first = true;
         loop {
             let mut process = match running.take() {
                 Some(process) => process,
-                None => Running::start(&self.source)?,
+                None => Running::start(&self.source).map_err(ended)?,
             };
             match process.ask(&input) {
                 Ok(reply) => {
@@ -86,7 +103,7 @@ impl ChildTemplate {
                         is_first = false;
                         continue;
                     }
-                    return Err(end.reason);
+                    return Err(ended(end.reason));
                 }
             }
         }
@@ -132,7 +149,7 @@ impl Running {
         let output = process.0.stdout.take().expect("it is piped");
         let mut running = Self { process, input, output };
         match running.ask(source) {
-            Ok(reply) => reply.map(|_| running),
+            Ok(reply) => reply.map(|_| running).map_err(|error| error.reason),
             Err(error) => Err(running.end(&error).reason),
         }
     }
