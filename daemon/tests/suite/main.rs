@@ -73,6 +73,7 @@ mod process;
 mod profile_editing;
 mod profiles;
 mod progress;
+mod prompts_at_once;
 mod proxied;
 mod put_aside;
 mod random_requests;
