@@ -1,8 +1,9 @@
+import { Figures } from "/chat/all-figures.js";
 import { emptyAnswer } from "/chat/answer.js";
 import { conversationOf } from "/chat/conversation.js";
 import { Message } from "/chat/message.js";
 import { Stored } from "/chat/stored.js";
-import { createStore, html, pause, render } from "/lib.js";
+import { createStore, html, pause, render, t } from "/lib.js";
 import { equal, test } from "./harness.js";
 
 const MAX_TRIES = 250;
@@ -57,4 +58,21 @@ test("what a model has reasoned is folded, unless there is nothing else", () => 
   equal(isOpen({ content: "It is four." }), false);
   equal(isOpen({ content: null }), true);
   equal(isOpen({ content: null, tool_calls: [{ function: { name: "add", arguments: "{}" } }] }), false);
+}));
+
+test("the figures of an answer count the guessed tokens and those that were right", () => inPlace((place) => {
+  const conversation = conversationOf("guessed");
+  const shown = (drafts) => {
+    const finish = { hob: { ttft_ms: 5, tokens: { shared: 0, memory: 0, disk: 0, computed: 12 }, drafts } };
+    render(html`<${Figures} finish=${finish} conversation=${conversation} />`, place);
+    return place.querySelector("[data-test=figures]").textContent;
+  };
+  const all = t("numbers.drafts") + t("numbers.accepted", { n: 40, accepted: 30 });
+  const ofModel = t("numbers.drafts.model") + t("numbers.accepted", { n: 10, accepted: 4 });
+  const both = shown({ drafted: 40, accepted: 30, model_drafted: 10, model_accepted: 4 });
+  equal([both.includes(all), both.includes(ofModel)], [true, true]);
+  const own = shown({ drafted: 40, accepted: 30, model_drafted: 0, model_accepted: 0 });
+  equal([own.includes(all), own.includes(t("numbers.drafts.model"))], [true, false]);
+  const none = shown({ drafted: 0, accepted: 0, model_drafted: 0, model_accepted: 0 });
+  equal(none.includes(t("numbers.drafts")), false);
 }));
