@@ -146,6 +146,14 @@ mod tests {
         assert!(libraries.as_str().unwrap().ends_with("target/portable-cuda/tree/lib/hob"));
     }
 
+    /// Without it, macOS ends a program that opens the microphone.
+    #[test]
+    fn macos_gets_a_reason_for_the_microphone() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let list = fs::read_to_string(root.join("Info.plist")).unwrap();
+        assert!(list.contains("<key>NSMicrophoneUsageDescription</key>"), "{list}");
+    }
+
     #[test]
     fn only_new_bundles_are_listed() {
         let dir = std::env::temp_dir().join(format!("hob-xtask-{}", std::process::id()));
