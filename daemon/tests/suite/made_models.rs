@@ -3,7 +3,7 @@
 //! Through the built hobd, on llama.cpp.
 #![cfg(feature = "llama")]
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use hob_testkit::{Gguf, Hobd, Launch, asset};
 use serde_json::{Value, json};
@@ -18,11 +18,15 @@ fn fixture() -> Gguf {
 fn start(directory: &TempDir, name: &str, model: &Gguf) -> Hobd {
     let home = directory.path().join(name);
     std::fs::create_dir_all(&home).unwrap();
-    let path: PathBuf = home.join("model.gguf");
-    model.write(&path);
-    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &home);
+    model.write(&home.join("model.gguf"));
+    launch(&home).start()
+}
+
+/// Of the model that [`start`] has written.
+fn launch(home: &Path) -> Launch {
+    let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), home);
     let launch = launch.args(["--threads", "1", "--ctx", "512"]);
-    launch.args(["--model".into(), path.into_os_string()]).start()
+    launch.args(["--model".into(), home.join("model.gguf").into_os_string()])
 }
 
 fn tokens(hobd: &Hobd, text: &str) -> Vec<Value> {
@@ -182,6 +186,20 @@ fn prompts_with_tools_are_written_by_the_template_that_a_file_has_for_them() {
     let props = hobd.client.get("/props");
     assert_eq!(props["chat_template"], own);
     assert_eq!(props["chat_template_tool_use"], of_tools);
+
+    drop(hobd);
+    let path = directory.path().join("other.jinja");
+    let other = "{% if tools %}with {{ tools | length }}: {% endif %}{{ messages[-1].content }}";
+    std::fs::write(&path, other).unwrap();
+    let home = directory.path().join("tools");
+    let hobd = launch(&home).args(["--chat-template"]).args([&path]).start();
+    let shown = hobd.client.post("/apply-template", &body)["prompt"].clone();
+    assert_eq!(shown, "with 1: Hi", "the setting replaces both");
+    let props = hobd.client.get("/props");
+    assert_eq!(
+        (&props["chat_template"], props.get("chat_template_tool_use")),
+        (&json!(other), None)
+    );
 }
 
 /// Chat templates, and what each exceeds.
@@ -209,11 +227,7 @@ fn a_file_whose_chat_template_takes_all_is_refused_chats_only_and_serves_them_wi
         hobd.client.post("/v1/completions", &json!({"prompt": "Hi", "max_tokens": 4}));
         drop(hobd);
         let home = directory.path().join(name);
-        let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), &home);
-        let launch =
-            launch.args(["--threads", "1", "--ctx", "512", "--chat-template"]).args([&own]);
-        let hobd =
-            launch.args(["--model".into(), home.join("model.gguf").into_os_string()]).start();
+        let hobd = launch(&home).args(["--chat-template"]).args([&own]).start();
         hobd.client.post("/v1/chat/completions", &chat);
     }
 }
