@@ -64,6 +64,14 @@ pub enum GpuLayers {
 impl GpuLayers {
     /// Bounds of a number of layers. More than the model has means all.
     pub const COUNTS: RangeInclusive<u64> = 0..=10_000;
+
+    /// `None` of [`GpuLayers::Auto`].
+    pub fn count(self) -> Option<u64> {
+        match self {
+            Self::Auto => None,
+            Self::Count(count) => Some(count.into()),
+        }
+    }
 }
 
 impl fmt::Display for GpuLayers {

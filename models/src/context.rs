@@ -6,6 +6,8 @@
 //!   from then on. The choice follows the memory that is available before.
 //! - A device with memory of its own that holds the weights holds the KV too: then its memory decides.
 //!   Nothing else needs it, so the KV gets a larger part of it.
+//! - Where the settings put a number of layers there, weights and KV are divided between it and the machine, and each
+//!   part must fit.
 //! - Pure: it reads neither the machine's memory nor files.
 
 use crate::fit::{Demand, Estimate, MICRO_BATCH};
@@ -52,6 +54,8 @@ pub struct ContextSettings {
     pub prefixes: u64,
     pub cache_type_k: GgmlType,
     pub cache_type_v: GgmlType,
+    /// Layers on devices, of which the output is one; `None`: as many as fit.
+    pub gpu_layers: Option<u64>,
 }
 
 /// Memory for weights and context.
@@ -99,6 +103,27 @@ impl Available {
         }
         (of_host, host_bytes)
     }
+
+    /// The same where the settings put `part` of the layers on devices.
+    fn budget_of(self, weights_bytes: u64, part: DevicePart) -> (u64, u64) {
+        let Self { host_bytes, device_bytes } = self;
+        let DevicePart { layers, all } = part;
+        let there = weights_bytes / all * layers;
+        let left = device_bytes.saturating_sub(there.saturating_add(DEVICE_MARGIN_BYTES));
+        let left_here = host_bytes.saturating_sub(weights_bytes - there);
+        // The KV of all layers, of which a part of this size is there, or here.
+        let of_device = (left / DEVICE_SHARE / layers).saturating_mul(all);
+        let of_host = (left_here / MEMORY_SHARE / (all - layers)).saturating_mul(all);
+        if of_device < of_host { (of_device, device_bytes) } else { (of_host, host_bytes) }
+    }
+}
+
+/// Some layers of a model on devices: neither none nor all.
+#[derive(Clone, Copy)]
+struct DevicePart {
+    layers: u64,
+    /// The output counts as one.
+    all: u64,
 }
 
 /// Why a context is not larger.
@@ -144,7 +169,12 @@ impl ContextSettings {
     pub fn new(ctx: Option<u64>, slots: u64, prefixes: u64, cache_types: [&str; 2]) -> Self {
         let kind = |name: &str| name.parse().expect("every cache type is an element type of ggml");
         let [cache_type_k, cache_type_v] = cache_types.map(kind);
-        Self { ctx, slots, prefixes, cache_type_k, cache_type_v }
+        Self { ctx, slots, prefixes, cache_type_k, cache_type_v, gpu_layers: None }
+    }
+
+    #[must_use]
+    pub fn with_gpu_layers(self, gpu_layers: Option<u64>) -> Self {
+        Self { gpu_layers, ..self }
     }
 
     /// With a context of `ctx` tokens.
@@ -160,9 +190,19 @@ impl ContextSettings {
         if let Some(tokens) = self.ctx {
             return ChosenContext::set(tokens, trained);
         }
-        let (budget, available_bytes) = available.budget(model.weights_bytes);
+        let weights_bytes = model.weights_bytes;
+        let (budget, available_bytes) = match self.device_part(summary) {
+            Some(part) if available.device_bytes > 0 => available.budget_of(weights_bytes, part),
+            _ => available.budget(weights_bytes),
+        };
         let fits = |tokens| self.bytes(summary, tokens) <= budget;
         ChosenContext::chosen(trained, summary.pooling.is_some(), available_bytes, fits)
+    }
+
+    fn device_part(&self, summary: &Summary) -> Option<DevicePart> {
+        let all = summary.n_layer.saturating_add(1);
+        let layers = self.gpu_layers.filter(|layers| (1..all).contains(layers))?;
+        Some(DevicePart { layers, all })
     }
 
     /// These settings with an automatic context.
@@ -306,6 +346,28 @@ mod tests {
         assert_eq!(budget(8, 24, 5), (9, 24), "however little the host has");
         assert_eq!(budget(64, 8, 20), (2, 8), "some layers: a quarter of the device");
         assert_eq!(budget(24, 8, 20), (1, 24), "the host has even less");
+    }
+
+    #[test]
+    fn of_a_number_of_layers_both_memories_must_hold_their_part() {
+        let budget = |host_gib, device_gib, layers| {
+            let available =
+                Available { host_bytes: host_gib * GIB, device_bytes: device_gib * GIB };
+            let (budget, of) = available.budget_of(8 * GIB, DevicePart { layers, all: 4 });
+            (budget / GIB, of / GIB)
+        };
+        assert_eq!(budget(20, 24, 1), (4, 20), "three quarters of the KV are here");
+        assert_eq!(budget(20, 24, 3), (11, 24), "three quarters of the KV are there");
+        assert_eq!(budget(20, 6, 3), (0, 6), "the layers themselves do not fit there");
+
+        let model = ModelFile::open(&asset("hob-tiny-f16.gguf")).unwrap();
+        let on_device = Available { host_bytes: 0, device_bytes: 8 * GIB };
+        let tokens = |gpu_layers| {
+            let settings = ContextSettings::new(None, 4, 4, ["f16", "f16"]);
+            settings.with_gpu_layers(gpu_layers).context_of(&model, on_device).tokens
+        };
+        assert_eq!([None, Some(5), Some(99)].map(tokens), [8_192; 3], "all layers are there");
+        assert_eq!([1, 4].map(|some| tokens(Some(some))), [4_096; 2]);
     }
 
     #[test]

@@ -81,10 +81,11 @@ impl Machine {
         let is_named =
             |device: &Device| names.iter().any(|name| name.eq_ignore_ascii_case(&device.name));
         devices.retain(|device| is_used && (names.is_empty() || is_named(device)));
-        let Settings { ctx, slots, cache_type_k, cache_type_v, .. } = settings;
+        let Settings { ctx, slots, cache_type_k, cache_type_v, gpu_layers, .. } = settings;
         let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
         let prefixes = settings.prefix_slots() as u64;
-        let settings = ContextSettings::new(ctx.tokens(), (*slots).into(), prefixes, cache_types);
+        let settings = ContextSettings::new(ctx.tokens(), (*slots).into(), prefixes, cache_types)
+            .with_gpu_layers(gpu_layers.count());
         let (memory, next) = (MachineMemory::read(), next.unwrap_or_default());
         Self { settings, memory, next, devices, knows_devices }
     }

@@ -51,6 +51,7 @@ pub(super) fn context_settings(settings: &Settings) -> ContextSettings {
     let cache_types = [cache_type_k.as_str(), cache_type_v.as_str()];
     let prefixes = settings.prefix_slots() as u64;
     ContextSettings::new(ctx.tokens(), (*slots).into(), prefixes, cache_types)
+        .with_gpu_layers(settings.gpu_layers.count())
 }
 
 #[cfg(feature = "llama")]
