@@ -8,6 +8,7 @@ mod anthropic;
 mod api;
 mod branches;
 mod budget;
+mod call_forms;
 mod canaries;
 mod changes;
 mod chat;
