@@ -41,11 +41,17 @@ test("what a context takes decides whether a model fits", () => {
 });
 
 test("a device holds all of a model or a part, and its memory counts", () => {
-  const list = { devices: [{ name: "CUDA0" }, { name: "CUDA1" }], device_free_bytes: 2048 };
+  const list = {
+    devices: [{ name: "CUDA0" }, { name: "CUDA1" }, { name: "Vulkan0" }],
+    used_devices: ["CUDA0", "CUDA1"],
+    device_free_bytes: 2048,
+    gpu_layers: null,
+  };
   const device = "CUDA0, CUDA1";
   equal(onDevice(2048, list), t("models.device.all", { device }));
   equal(onDevice(2049, list), t("models.device.part", { device, free: 2048 }));
   equal(onDevice(2049, list).includes("2 KiB"), true);
+  equal(onDevice(2048, { ...list, gpu_layers: 12 }), t("models.device.layers", { n: 12, device }));
   const large = { estimate: { weights_bytes: 90, kv_bytes: 10 } };
   equal(fitOf(large, { free_bytes: 60 }).verdict, "too_large");
   equal(fitOf(large, { free_bytes: 60, device_free_bytes: 60 }).verdict, "fits");

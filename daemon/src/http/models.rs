@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use hob_api::{Device, ModelMemory, Offload};
+use hob_api::{Device, ModelMemory, Offload, Text};
 use hob_models::MachineMemory;
 use hob_models::published::{FETCH_COMMAND, Published};
 use hob_slots::{ModelHash, Timestamp};
@@ -58,6 +58,9 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
     let local = models.local().await;
     let options = models.catalogue.options();
     let current = local.entries.iter().find(|entry| entry.is_current);
+    let devices = compute(devices::here).await;
+    let is_used = |it: &&Device| options.devices.uses(&it.name, it.shares_memory);
+    let used_devices = devices.iter().filter(is_used).map(|device| device.name.clone()).collect();
     Json(LocalModels {
         object: "list",
         current: current.map(|entry| entry.id.clone()),
@@ -74,7 +77,9 @@ pub async fn local(State(models): State<Models>) -> Json<LocalModels> {
             current_weights_bytes: local.own_weights_bytes,
             device_free_bytes: local.device_free_bytes,
         },
-        devices: compute(devices::here).await,
+        devices,
+        used_devices,
+        gpu_layers: options.context.gpu_layers,
         offload: devices::offload_of(models.engine.model().as_ref()),
     })
 }
@@ -244,6 +249,10 @@ pub struct LocalModels {
     #[serde(flatten)]
     next: ModelMemory,
     devices: Vec<Device>,
+    /// By name: those whose memory counts.
+    used_devices: Vec<Text>,
+    /// Null: as many layers as fit.
+    gpu_layers: Option<u64>,
     offload: Option<Offload>,
 }
 

@@ -27,14 +27,17 @@ impl DeviceSettings {
         self.available_with(host_bytes, &devices())
     }
 
-    /// A device that shares the machine's memory adds none.
+    /// Whether a device of this name gets layers and KV into memory of its own. One that shares the machine's memory
+    /// adds none.
+    pub fn uses(&self, name: &str, shares_memory: bool) -> bool {
+        let mut names = self.names.iter();
+        let is_named = self.names.is_empty() || names.any(|it| it.eq_ignore_ascii_case(name));
+        self.is_used && !shares_memory && is_named
+    }
+
     fn available_with(&self, host_bytes: u64, devices: &[Device]) -> Available {
-        let is_named = |device: &&Device| {
-            let mut names = self.names.iter();
-            self.names.is_empty() || names.any(|name| name.eq_ignore_ascii_case(&device.name))
-        };
-        let own = devices.iter().filter(|device| self.is_used && !device.shares_memory);
-        let device_bytes = own.filter(is_named).map(|device| device.free_bytes).sum();
+        let used = devices.iter().filter(|device| self.uses(&device.name, device.shares_memory));
+        let device_bytes = used.map(|device| device.free_bytes).sum();
         Available { host_bytes, device_bytes }
     }
 }

@@ -107,9 +107,10 @@ impl Entry {
         let kv_bytes = |ctx| model.estimate(&settings.demand(ctx)).kv_bytes;
         let trained = model.summary.trained_context.unwrap_or(chosen.tokens);
         let verdict = room.map(|room| estimate.verdict(room.total_bytes()));
+        let gets_all = settings.gpu_layers.is_none_or(|layers| layers > model.summary.n_layer);
         let fits_device = room
             .filter(|room| room.device_bytes > 0)
-            .map(|room| estimate.verdict(room.device_bytes) != Verdict::TooLarge);
+            .map(|room| gets_all && estimate.verdict(room.device_bytes) != Verdict::TooLarge);
         Self {
             id: if is_bundled { BUNDLED.to_owned() } else { id(model) },
             name: model.name.clone(),
@@ -204,4 +205,25 @@ pub(super) fn absolute(path: &Path) -> String {
 pub(super) fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     real(one) == real(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_hold_no_model_of_which_the_settings_put_a_part_there() {
+        let model = ModelFile::open(&hob_testkit::asset("hob-tiny-f16.gguf")).unwrap();
+        let fits = |gpu_layers| {
+            let settings = ContextSettings::new(Some(512), 4, 4, ["f16", "f16"]);
+            let chosen = ChosenContext::set(512, None);
+            let settings = settings.with_gpu_layers(gpu_layers);
+            let contexts = Contexts { settings, chosen, automatic: chosen };
+            let room = Available { host_bytes: 0, device_bytes: 1 << 30 };
+            let entry = Entry::of_file(&model, false, false, None, contexts, Some(room));
+            entry.file.unwrap().fits_device
+        };
+        let expected = [Some(true), Some(true), Some(false)];
+        assert_eq!([None, Some(5), Some(4)].map(fits), expected, "it has four and the output");
+    }
 }
