@@ -1,3 +1,4 @@
+import { limitWords } from "/pages/models/context.js";
 import { facts, fitOf, onDevice } from "/pages/models/fit.js";
 import { consequences } from "/pages/models/question.js";
 import { t } from "/lib.js";
@@ -38,6 +39,15 @@ test("what a context takes decides whether a model fits", () => {
   equal(fit({}, 16384, 100), "fits");
   equal(fit({ current: true }, 16384, 30), "fits"); // Its weights are in memory already.
   equal(fit({}, 8192, null), null);
+});
+
+test("a context says why it is not larger, also where the model does not say what it was trained with", () => {
+  equal(limitWords(4096, "memory", 32768), t("context.limit.memory", { trained: 32768 }));
+  equal(limitWords(4096, "memory", null), t("context.limit.memory.alone"));
+  equal(limitWords(8192, "trained", 4096), t("context.shared", { tokens: 4096 }));
+  equal(limitWords(8192, "trained", 8192), t("context.limit.trained"));
+  equal(limitWords(8192, "unknown", null), t("context.limit.unknown"));
+  equal(limitWords(8192, "set", 32768), null);
 });
 
 test("a device holds all of a model or a part, and its memory counts", () => {

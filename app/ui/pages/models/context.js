@@ -8,6 +8,7 @@ const short = (tokens) => (tokens % 1024 ? count(tokens) : `${count(tokens / 102
 /** Why a context is not larger, by the daemon's word; null where its size was set. `trained`: null where unknown. */
 export function limitWords(tokens, limit, trained) {
   if (trained && tokens > trained) return t("context.shared", { tokens: trained });
+  if (limit === "memory" && !trained) return t("context.limit.memory.alone");
   return limit && limit !== "set" ? t(`context.limit.${limit}`, { trained }) : null;
 }
 
