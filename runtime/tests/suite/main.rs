@@ -24,6 +24,7 @@ mod embeddings;
 mod endings;
 mod engine;
 mod eviction;
+mod first_token;
 mod forget;
 mod histories;
 mod holes;

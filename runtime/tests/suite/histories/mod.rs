@@ -25,7 +25,7 @@ mod random;
 mod recordable;
 mod sessions;
 mod world;
-mod wrapped;
+pub mod wrapped;
 
 use hob_runtime::backend::MemoryKind;
 use world::World;
