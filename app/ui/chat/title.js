@@ -1,40 +1,35 @@
 // The title of a chat. A click edits it in place: Enter saves, Escape leaves it as it was.
 
 import { html, isComposing, t, useEffect, useLayoutEffect, useRef, useState } from "/lib.js";
+import { useInPlace } from "/parts.js";
 import { isPrivate, rename } from "./chats.js";
 
 const MAX_LETTERS = 200;
 
 export function Title({ id, chat }) {
   const [editing, setEditing] = useState(false);
-  const wasEditing = useRef(false);
-  const button = useRef();
+  const frame = useInPlace(editing, "button");
   const text = chat?.title ?? t(isPrivate(id) ? "chat.private.new" : "chat.new");
   // Browsers write it into their history.
   const shown = isPrivate(id) ? t("chat.private.title") : text;
   useEffect(() => {
     document.title = `${shown} – Hob`;
   }, [shown]);
-  useLayoutEffect(() => {
-    if (wasEditing.current && !editing) button.current?.focus();
-    wasEditing.current = editing;
-  }, [editing]);
-  if (editing) return html`<${TitleField} id=${id} text=${text} close=${() => setEditing(false)} />`;
   return html`
-    <h1 class="grow" dir="auto" data-test="title">
-      ${chat
+    <h1 class="grow" dir="auto" ref=${frame} data-test=${editing ? null : "title"}>
+      ${editing && html`<${TitleField} id=${id} text=${text} close=${() => setEditing(false)} />`}
+      ${!editing && (chat
         ? html`
           <button
             type="button"
             class="title-button"
             dir="auto"
             title=${t("chat.rename")}
-            ref=${button}
             onClick=${() => setEditing(true)}
           >
             ${text}
           </button>`
-        : text}
+        : text)}
     </h1>`;
 }
 
@@ -61,17 +56,15 @@ function TitleField({ id, text, close }) {
     event.stopPropagation();
   };
   return html`
-    <h1 class="grow">
-      <input
-        class="input title-field"
-        dir="auto"
-        maxlength=${MAX_LETTERS}
-        defaultValue=${text}
-        aria-label=${t("chat.rename.label")}
-        ref=${field}
-        onKeyDown=${handleKey}
-        onBlur=${save}
-        data-test="title-field"
-      />
-    </h1>`;
+    <input
+      class="input title-field"
+      dir="auto"
+      maxlength=${MAX_LETTERS}
+      defaultValue=${text}
+      aria-label=${t("chat.rename.label")}
+      ref=${field}
+      onKeyDown=${handleKey}
+      onBlur=${save}
+      data-test="title-field"
+    />`;
 }
