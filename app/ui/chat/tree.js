@@ -11,16 +11,8 @@ export function withKept(before, messages) {
   const known = new Map(before.map((message) => [message.id, message]));
   return messages.map((message) => {
     const old = known.get(message.id);
-    return isSame(old, message) ? old : message;
+    return JSON.stringify(old) === JSON.stringify(message) ? old : message; // Both were JSON.
   });
-}
-
-/** Of values that were JSON. */
-function isSame(one, other) {
-  if (one === other) return true;
-  if (!one || !other || typeof one !== "object" || typeof other !== "object") return false;
-  const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => isSame(one[name], other[name]));
 }
 
 /** From the first message to `head`. */
