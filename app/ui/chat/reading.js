@@ -4,6 +4,7 @@
 // - A screen reader finds a progress bar. It is announced once, by the page; its steps are silent.
 
 import { classes, html, t, useEffect, useState } from "/lib.js";
+import { readingInWords } from "../documents/words.js";
 import { cellsOf } from "./figures.js";
 
 const MAX_CELLS = 60;
@@ -23,12 +24,11 @@ export function Reading({ progress, isStopping }) {
 
 function sentence(progress, isLate) {
   if (!progress) return t("reading.sent");
-  const { phase, tokens_ready: ready, tokens_total: total, seconds_left: left } = progress;
+  const { phase, tokens_ready: ready, tokens_total: total } = progress;
   if (phase === "loading") return t("reading.loading", { percent: progress.loaded_percent });
   if (phase === "waiting" && isLate) return t("reading.waiting");
   if (phase === "restoring") return t("reading.restoring", { ready, total });
-  const seconds = Math.round(left ?? 0);
-  return t(seconds >= 1 ? "reading.left" : "reading.of", { ready, total, seconds });
+  return readingInWords(progress);
 }
 
 function Blocks({ progress, text }) {

@@ -14,7 +14,7 @@ export function documentInWords({ view, progress, error }) {
   return t(left === null ? "document.unread" : "document.unread.left", { tokens, seconds });
 }
 
-function readingInWords({ tokens_ready: ready, tokens_total: total, seconds_left: left }) {
+export function readingInWords({ tokens_ready: ready, tokens_total: total, seconds_left: left }) {
   const seconds = Math.round(left ?? 0);
   return t(seconds >= 1 ? "reading.left" : "reading.of", { ready, total, seconds });
 }
