@@ -1,6 +1,6 @@
 // Verifies all saved KV, or that of one conversation, and shows what is damaged.
 
-import { api, html, isCancelled, t, useEffect, useRef, useState } from "/lib.js";
+import { api, html, isCancelled, t, useEffect, useState } from "/lib.js";
 import { Icon, IconButton } from "/parts.js";
 import { refresh } from "./live.js";
 import { savedName } from "./words.js";
@@ -10,11 +10,10 @@ export function Verify({ body, name, titles, onClose }) {
   const [progress, setProgress] = useState(null);
   const [result, setResult] = useState(null);
   const [error, setError] = useState(null);
-  const abort = useRef();
   useEffect(() => {
-    abort.current = new AbortController();
-    run(abort.current.signal);
-    return () => abort.current.abort();
+    const abort = new AbortController();
+    run(abort.signal);
+    return () => abort.abort();
   }, []);
   async function run(signal) {
     try {
