@@ -3,7 +3,7 @@
 // - A cell's colour and pattern show the part of the prompt, its mark the origin, its width the
 //   number of tokens. The tip under the pointer, the keyboard and the table give the same in words.
 
-import { address, ago, classes, count, html, pure, t, useEffect, useState } from "/lib.js";
+import { address, ago, classes, count, every, html, pure, t, useEffect, useState } from "/lib.js";
 import { FoldedTable } from "/parts/table.js";
 import { BLOCKS, runs } from "./blocks.js";
 import { Strip } from "./strip.js";
@@ -102,12 +102,7 @@ const AGES_EVERY_MS = 60_000;
 
 function Evictions({ events }) {
   const [, redraw] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (!document.hidden) redraw((times) => times + 1);
-    }, AGES_EVERY_MS);
-    return () => clearInterval(timer);
-  }, []);
+  useEffect(() => every(AGES_EVERY_MS, () => redraw((times) => times + 1)), []);
   if (!events.length) return null;
   return html`
     <${FoldedTable}
