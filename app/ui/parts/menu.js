@@ -40,10 +40,11 @@ export function Menu({ icon = "more", text, label, items, small, disabled, test,
     onOpen?.();
   };
   const navigate = (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const buttons = [...list.current.querySelectorAll("button")];
+    const at = buttons.indexOf(document.activeElement);
+    const next = { ArrowDown: (at + 1) % buttons.length, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
     if (event.key === "Escape" || event.key === "Tab") close();
-    else if (step) focusNext(list.current, step);
-    else if (event.key === "Home" || event.key === "End") focusAt(list.current, event.key === "Home" ? 0 : -1);
+    else if (next !== undefined) buttons.at(next).focus();
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -110,11 +111,3 @@ function placeBeside({ left, right, bottom, top }) {
     ? { ...aside, bottom: `${innerHeight - top + GAP_PX}px`, "--room": `${above}px` }
     : { ...aside, top: `${bottom + GAP_PX}px`, "--room": `${below}px` };
 }
-
-function focusNext(list, step) {
-  const buttons = [...list.querySelectorAll("button")];
-  const current = buttons.indexOf(document.activeElement);
-  buttons.at((current + step) % buttons.length).focus();
-}
-
-const focusAt = (list, index) => [...list.querySelectorAll("button")].at(index).focus();
