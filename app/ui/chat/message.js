@@ -13,12 +13,8 @@ import { AnswerText, UserText } from "./text.js";
 import { ToolResults } from "./tool-results.js";
 import { isPinned, textOf } from "./tree.js";
 
-/** By the reason for which nothing leaves the cells; the others are the model's. */
-const WHY_FULL = {
-  memory: "newest.full.memory",
-  off: "newest.full.off",
-  protected: "newest.full.protected",
-};
+/** Reasons for which nothing leaves the cells; the others are the model's. */
+const WHY_FULL = ["memory", "off", "protected"];
 
 /** Fewer are those of the template and of a few words. */
 const MIN_SHARED_TOKENS = 32;
@@ -329,7 +325,7 @@ function EndNotes({ message }) {
   const isCutOff = message.finish?.finish_reason === "length";
   const isFull = message.finish?.hob?.context_full;
   const stays = message.finish?.hob?.cells?.no_eviction?.reason;
-  const whyFull = stays && t(WHY_FULL[stays] ?? "newest.full.model");
+  const whyFull = stays && t(`newest.full.${WHY_FULL.includes(stays) ? stays : "model"}`);
   return html`
     ${isInterrupted && html`<span data-test="interrupted">${t("message.interrupted")}</span>`}
     ${isCutOff && html`
