@@ -53,14 +53,7 @@ export async function branchWithLast(conversation, n, title) {
   const front = path.slice(0, countInstructions(path));
   let from = Math.max(front.length, path.length - n);
   while (from < path.length - 1 && path[from].role !== "user") from += 1;
-  const messages = [...front, ...path.slice(from)].map((message, index) => ({
-    id: index + 1,
-    parent: index || null,
-    status: "complete",
-    created_at: message.created_at,
-    finish: message.finish,
-    message: openAi(message),
-  }));
+  const messages = [...front, ...path.slice(from)].map(exported);
   const document = {
     format: "hob conversation",
     version: 1,
@@ -73,9 +66,7 @@ export async function branchWithLast(conversation, n, title) {
   return imported.id;
 }
 
-const OWN_FIELDS = ["id", "parent", "status", "created_at", "finish", "starts_prompt", "summary"];
-
-function openAi(message) {
-  const fields = Object.entries(message).filter(([name]) => !OWN_FIELDS.includes(name));
-  return Object.fromEntries(fields);
+/** `message`: without what is Hob's own. */
+function exported({ id: _, parent, status, created_at, finish, starts_prompt, summary, ...message }, index) {
+  return { id: index + 1, parent: index || null, status: "complete", created_at, finish, message };
 }
