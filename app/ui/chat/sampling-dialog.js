@@ -3,22 +3,23 @@
 
 import { api, html, t, useState, useStore } from "/lib.js";
 import { Button, Dialog, orToast } from "/parts.js";
+import { draftOf, requestOf } from "/pages/profiles/draft.js";
 import { refreshStatus, status } from "./chats.js";
 import { KvChoice } from "./kv-choice.js";
 import { PARAMETERS, presetOf, PRESETS, samplingOf } from "./sampling.js";
 
 export function SamplingDialog({ conversation, profile, onClose }) {
   const [isOfProfile, setOfProfile] = useState(false);
-  const own = isOfProfile ? (profile.sampling ?? {}) : conversation.store.get().sampling;
-  const [fields, setFields] = useState(own);
-  const [kv, setKv] = useState(() => kvOf(conversation));
+  const { sampling: ofChat, beyond, reuse } = conversation.store.get();
+  const [fields, setFields] = useState(ofChat);
+  const [kv, setKv] = useState({ beyond, reuse });
   const ofModel = useStore(status, ({ now }) => now?.sampling) ?? {};
   // An engine at another address has KV of its own.
   const hasKv = useStore(status, ({ now }) => !now?.upstream);
   const inherited = { ...ofModel, ...(!isOfProfile && profile?.sampling) };
   const choose = (ofProfile) => {
     setOfProfile(ofProfile);
-    setFields(ofProfile ? (profile.sampling ?? {}) : conversation.store.get().sampling);
+    setFields(ofProfile ? (profile.sampling ?? {}) : ofChat);
   };
   const sampling = samplingOf(fields);
   const save = async (event) => {
@@ -76,11 +77,6 @@ export function SamplingDialog({ conversation, profile, onClose }) {
     <//>`;
 }
 
-function kvOf({ store }) {
-  const { beyond, reuse } = store.get();
-  return { beyond, reuse };
-}
-
 function Field({ name, standard, ofModel, value, onInput, ...range }) {
   return html`
     <label class="field" title=${t(`sampling.${name}.long`)}>
@@ -103,10 +99,6 @@ function Field({ name, standard, ofModel, value, onInput, ...range }) {
 /** Sends the profile as it is, with other parameters. */
 async function saveProfile(name, sampling) {
   const path = `/v1/profiles/${encodeURIComponent(name)}`;
-  const { revision, ttl, segments } = await api.get(path);
-  const plain = segments.map(({ layer, key, stable, source, path, content, editable }) => ({
-    layer, key, stable, source, path, content: source !== "text" && !editable ? null : content,
-  }));
-  await api.put(path, { revision, ttl, sampling, segments: plain });
+  await api.put(path, { ...requestOf(draftOf(await api.get(path))), name: undefined, sampling });
   await refreshStatus();
 }
