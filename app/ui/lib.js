@@ -8,6 +8,7 @@ export * from "./lib/microphone.js";
 export * from "./lib/pause.js";
 export * from "./lib/preferences.js";
 export * from "./lib/router.js";
+export * from "./lib/storage.js";
 export * from "./lib/store.js";
 export * from "./lib/strings.js";
 export * from "./lib/transport.js";

@@ -1,26 +1,14 @@
 // What is not sent yet, such as the words in the composer, for as long as the browser's tab lives: a reload keeps it.
 
+import { textsIn } from "/lib.js";
+
 const PREFIX = "hob.draft.";
+const texts = textsIn("sessionStorage");
 
 /** `name`: of a chat; null where nothing may be stored. */
 export const drafts = {
-  read(name) {
-    if (name === null) return "";
-    try {
-      return sessionStorage.getItem(PREFIX + name) ?? "";
-    } catch {
-      return ""; // The storage is forbidden.
-    }
-  },
-  write(name, draft) {
-    if (name === null) return;
-    try {
-      if (draft) sessionStorage.setItem(PREFIX + name, draft);
-      else sessionStorage.removeItem(PREFIX + name);
-    } catch {
-      // The storage is full or forbidden: the words last until the page is closed.
-    }
-  },
+  read: (name) => (name === null ? "" : texts.read(PREFIX + name)),
+  write: (name, draft) => name === null || texts.write(PREFIX + name, draft),
 };
 
 /** Keeps what `textOf` has of a store's state under the name of `nameOf()`, which may change. */

@@ -2,6 +2,9 @@
 // renders again when the part that it selects has changed.
 
 import { useEffect, useRef, useState } from "../vendor/hooks.js";
+import { textsIn } from "./storage.js";
+
+const texts = textsIn("localStorage");
 
 export function createStore(initial) {
   let value = initial;
@@ -52,18 +55,14 @@ export function createPersistentStore(name, initial, most = Infinity) {
   });
   store.subscribe((value) => {
     if (isTold) return;
-    try {
-      localStorage.setItem(name, JSON.stringify(value));
-    } catch {
-      // The storage is full or forbidden: the value lasts until the page is closed.
-    }
+    texts.write(name, JSON.stringify(value));
   });
   return store;
 }
 
 function read(name) {
   try {
-    return JSON.parse(localStorage.getItem(name)) ?? {};
+    return JSON.parse(texts.read(name)) ?? {};
   } catch {
     return {};
   }

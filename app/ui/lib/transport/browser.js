@@ -5,39 +5,23 @@
 // - It is stored for this origin, which includes the port: no other local server can read it. Where the browser
 //   forbids storage, it lasts until the page is closed.
 
+import { textsIn } from "../storage.js";
 import { t } from "../strings.js";
 import { Unreachable, isCancelled } from "./errors.js";
 
 const TOKEN = "hob.token";
-const storage = stored() ?? inMemory();
-
-function stored() {
-  try {
-    return window.localStorage;
-  } catch {
-    return null;
-  }
-}
-
-function inMemory() {
-  const items = new Map();
-  return {
-    getItem: (name) => items.get(name) ?? null,
-    setItem: (name, item) => items.set(name, item),
-    removeItem: (name) => items.delete(name),
-  };
-}
+const texts = textsIn("localStorage");
 
 export function browserBackend() {
   const listeners = new Set();
   let isRefused = false;
   const changed = () => listeners.forEach((listener) => listener());
   const access = {
-    has: () => Boolean(storage.getItem(TOKEN)),
+    has: () => Boolean(texts.read(TOKEN)),
     wasRefused: () => isRefused,
     give(token) {
       isRefused = false;
-      storage.setItem(TOKEN, token.trim());
+      texts.write(TOKEN, token.trim());
       changed();
     },
     subscribe(listener) {
@@ -58,16 +42,16 @@ export function browserBackend() {
     access,
     open,
     onUnauthorised(token) {
-      if (token !== storage.getItem(TOKEN)) return; // A newer token was stored meanwhile.
+      if (token !== texts.read(TOKEN)) return; // A newer token was stored meanwhile.
       isRefused ||= Boolean(token); // Later requests have none.
-      storage.removeItem(TOKEN);
+      texts.write(TOKEN, "");
       changed();
     },
   };
 }
 
 async function open(method, path, headers, body, signal) {
-  const token = storage.getItem(TOKEN);
+  const token = texts.read(TOKEN);
   const all = token ? { ...headers, authorization: `Bearer ${token}` } : headers;
   let response;
   try {
