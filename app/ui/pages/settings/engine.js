@@ -1,11 +1,11 @@
 // What the model is loaded with. Changes are collected: they apply when the model is loaded again.
 
 import { address, bytes, count, html, t, useState, useStore } from "/lib.js";
-import { Button, Icon, Select } from "/parts.js";
+import { Button, Icon } from "/parts.js";
 import { status } from "/chat/chats.js";
 import { useReading } from "/chat/daemon.js";
 import { ContextSlider, limitWords } from "/pages/models/context.js";
-import { Setting } from "./setting.js";
+import { Choose, Setting } from "./setting.js";
 import { changeSettings, readSettings, settingOf, settings } from "./use-settings.js";
 
 /** The context that Hob chooses. */
@@ -125,25 +125,6 @@ function Context({ setting, value, onChange, models, chats }) {
     <//>`;
 }
 
-/** The steps, with the value that is set where it is none of them. */
-function withCurrent(steps, value) {
-  return steps.some(([step]) => String(step) === String(value)) ? steps : [...steps, [value, String(value)]];
-}
-
-function Choose({ setting, value, options, onChange, label, note }) {
-  const choose = (chosen) => onChange(/^\d+$/.test(chosen) ? Number(chosen) : chosen);
-  return html`
-    <${Setting} label=${label} note=${note} applies=${setting.applies} fixed=${setting.fixed}>
-      <${Select}
-        value=${String(value)}
-        options=${withCurrent(options, value).map(([step, text]) => [String(step), text])}
-        disabled=${Boolean(setting.fixed)}
-        onChange=${choose}
-        data-test=${`set-${setting.key}`}
-      />
-    <//>`;
-}
-
 function Chats(rest) {
   const options = Array.from({ length: MAX_CHATS }, (_, at) => [at + 1, count(at + 1)]);
   const note = t("settings.chats.long", { n: rest.value });
@@ -157,9 +138,7 @@ function Memory({ memory, ...rest }) {
   const options = [[0, automatic], ...steps.map((size) => [size, bytes(size)])];
   const free = memory.machine?.available_bytes;
   const note = `${t("settings.memory.long")} ${free ? t("settings.memory.free", { free }) : ""}`;
-  const known = options.some(([size]) => size === rest.value);
-  const all = known ? options : [...options, [rest.value, bytes(rest.value)]];
-  return html`<${Choose} ...${rest} options=${all} label=${t("settings.memory")} note=${note} />`;
+  return html`<${Choose} ...${rest} options=${options} format=${bytes} label=${t("settings.memory")} note=${note} />`;
 }
 
 function Threads({ cores, ...rest }) {

@@ -1,9 +1,8 @@
 // How long chats stay ready, and how much of the disk they may take. Both apply at once.
 
 import { bytes, html, t, useStore } from "/lib.js";
-import { Select } from "/parts.js";
 import { Quota } from "/pages/memory/quota.js";
-import { Setting } from "./setting.js";
+import { Choose } from "./setting.js";
 import { changeSettings, readSettings, settingOf, settings } from "./use-settings.js";
 
 const CLASSES = ["permanent", "extended", "long", "short"];
@@ -16,20 +15,14 @@ export function Storage() {
   return html`
     <section class="card stack" data-test="storage">
       <h2>${t("settings.storage")}</h2>
-      <${Setting}
+      <${Choose}
+        setting=${ready}
+        value=${ready.value}
+        options=${CLASSES.map((name) => [name, t(`settings.ready.class.${name}`)])}
+        onChange=${(value) => changeSettings({ default_ttl: value })}
         label=${t("settings.ready")}
         note=${t("settings.ready.long")}
-        applies=${ready.applies}
-        fixed=${ready.fixed}
-      >
-        <${Select}
-          value=${ready.value}
-          options=${CLASSES.map((name) => [name, t(`settings.ready.class.${name}`)])}
-          disabled=${Boolean(ready.fixed)}
-          onChange=${(value) => changeSettings({ default_ttl: value })}
-          data-test="set-default_ttl"
-        />
-      <//>
+      />
       ${disk && html`
         <div class="setting wide">
           <span class="setting-words">
