@@ -20,6 +20,7 @@ import { chatOf, chats, status } from "./chats.js";
 import { Composer } from "./composer.js";
 import { isNearlyFull, shareOf, useContextUse } from "./context.js";
 import { conversationOf, visiblePath } from "./conversation.js";
+import { useReading } from "./daemon.js";
 import { Demo } from "./demo.js";
 import { findBar, finding } from "./finding.js";
 import { Header } from "./header.js";
@@ -38,15 +39,12 @@ export function ChatPage({ id, place }) {
   const conversation = conversationOf(id);
   const state = useStore(conversation.store);
   const chat = useStore(chats, () => chatOf(id));
-  const isAway = useStore(status, ({ error }) => Boolean(error));
-  const restarts = useStore(status, ({ restarts }) => restarts);
   const isAnswered = useStore(status, ({ now }) => now?.answering?.includes(id) ?? false);
-  useEffect(() => {
-    if (isAway) return;
+  useReading(() => {
     conversation.open();
     if (state.state === "new") whenIdle(richText.load);
     else richText.load(); // Beside the messages, which it draws.
-  }, [id, isAway, restarts, isAnswered, Boolean(chat)]);
+  }, [id, isAnswered, Boolean(chat)]);
   const count = chat?.message_count;
   useEffect(() => {
     // Another client has written or deleted messages.

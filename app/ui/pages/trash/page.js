@@ -2,7 +2,8 @@
 
 import { ago, api, createStore, every, html, t, useEffect, useStore } from "/lib.js";
 import { ask, Button, Icon, toast, useNextFocus } from "/parts.js";
-import { chats, status } from "/chat/chats.js";
+import { chats } from "/chat/chats.js";
+import { useReading } from "/chat/daemon.js";
 import { deleteForGood, restoreChats } from "/chat/deleting.js";
 
 /** How long ago a chat was deleted is shown to the minute. */
@@ -30,14 +31,11 @@ const byDeletion = (a, b) => b.trashed_at - a.trashed_at;
 
 export function Page() {
   const { list, retentionMs, error } = useStore(trash);
-  const isAway = useStore(status, ({ error }) => Boolean(error));
   useNextFocus(() => document.querySelector("[data-test=trash-delete]"));
   const listed = useStore(chats, ({ all }) => all.length);
   useEffect(() => every(REFRESH_MS, refresh), []);
   // A chat that goes into the trash leaves the list, and comes back to it.
-  useEffect(() => {
-    if (!isAway) refresh();
-  }, [isAway, listed]);
+  useReading(refresh, [listed]);
   if (!list && error) return html`<p class="error" role="alert">${error.message}</p>`;
   if (!list) return html`<p class="note" role="status">${t("memory.reading")}</p>`;
   return html`
