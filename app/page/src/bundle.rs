@@ -1,12 +1,13 @@
 //! The module of the page's entry point, with the modules that it imports, directly or through others.
 //!
-//! - Each becomes a function that runs once, in the order of imports, and a constant that holds what
-//!   the module exports: `lib/dom.js` is `$lib$dom`. A name that is imported becomes a constant, too,
-//!   so a module must not change what it exports, nor wait (`await`) where it is loaded.
-//! - The modules that come later (`import()`) stay files. What they import of the bundle they take
+//! - Each becomes a function that runs once, in the order of imports. What it exports becomes constants
+//!   of the bundle, which the modules behind it use under the same names. So no two modules export the
+//!   same name, a module must not change what it exports, nor wait (`await`) where it is loaded.
+//! - A module gives the bundle only what another one imports.
+//! - The modules that come later (`import()`) stay files. What they import of the bundle they import
 //!   from the entry point, so that each module runs once.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{
@@ -18,26 +19,60 @@ use oxc_span::{GetSpan, SourceType, Span};
 use url::Url;
 
 use crate::Files;
-use crate::exports::{Exports, declared, property};
+use crate::exports::{declared, property};
 
 /// `files` with the modules that `entry` imports in `entry`'s file in place of their own.
 pub fn with_bundle(mut files: Files, entry: &str) -> Files {
-    let bundled = in_order(entry, &files);
-    let names: BTreeSet<_> = bundled.iter().cloned().collect();
-    let functions: String =
-        bundled.iter().map(|name| Module::new(name, &files[name], &names).as_function()).collect();
-    let constants: Vec<_> = bundled.iter().map(|name| constant(name)).collect();
-    let bundle = format!("{functions}export {{ {} }};\n", constants.join(", "));
+    let scripts = bundled_scripts(&files, entry);
+    files.retain(|name, _| !is_script(name));
+    files.extend(scripts);
+    files
+}
+
+fn is_script(name: &str) -> bool {
+    name.ends_with(".js")
+}
+
+/// The bundle under the name of `entry`, and the modules that come later.
+fn bundled_scripts(files: &Files, entry: &str) -> Files {
+    let order = in_order(entry, files);
+    let names: BTreeSet<_> = order.iter().cloned().collect();
+    let inside: Vec<_> =
+        order.iter().map(|name| Module::new(name, &files[name], &names, entry)).collect();
+    let later: Vec<_> = files
+        .iter()
+        .filter(|(name, _)| is_script(name) && !names.contains(*name))
+        .map(|(name, script)| Module::new(name, script, &names, entry))
+        .collect();
+
+    let taken_later = taken_by(&later);
+    let taken: BTreeSet<_> = taken_by(&inside).union(&taken_later).cloned().collect();
+    assert_exported_once(&inside);
+    let functions: String = inside.iter().map(|module| module.as_function(&taken)).collect();
+    let exported: Vec<_> = taken_later.into_iter().collect();
+    let bundle = format!("{functions}export {{ {} }};\n", exported.join(", "));
 
     parsed(entry, &bundle, |_, _| ()); // An `await` is an error now.
 
-    let is_later = |name: &str| name.ends_with(".js") && !names.contains(name);
-    for (name, script) in files.iter_mut().filter(|(name, _)| is_later(name)) {
-        *script = Module::new(name, script, &names).as_file(entry);
+    let mut scripts: Files =
+        later.iter().map(|module| (module.name.to_owned(), module.changed())).collect();
+    scripts.insert(entry.to_owned(), bundle);
+    scripts
+}
+
+/// The constants of the bundle that `modules` use.
+fn taken_by(modules: &[Module]) -> BTreeSet<String> {
+    modules.iter().flat_map(|module| module.taken.iter().cloned()).collect()
+}
+
+fn assert_exported_once(modules: &[Module]) {
+    let mut exporters = BTreeMap::new();
+    for module in modules {
+        for (name, _) in &module.exports {
+            let other = exporters.insert(name, module.name);
+            assert!(other.is_none(), "{name} is exported by {other:?} and {}", module.name);
+        }
     }
-    files.retain(|name, _| !names.contains(name));
-    files.insert(entry.to_owned(), bundle);
-    files
 }
 
 /// `entry` and the modules that it imports, directly or through others, each after those that it
@@ -92,8 +127,8 @@ fn file_of(specifier: &str, name: &str) -> String {
     url.path().trim_start_matches('/').to_owned()
 }
 
-/// The constant that holds the exports of the module `name`.
-fn constant(name: &str) -> String {
+/// The constant that holds what the module `name` exports as default.
+fn default_constant(name: &str) -> String {
     let path = name.strip_suffix(".js").unwrap_or(name);
     format!("${}", path.replace('/', "$").replace('-', "_"))
 }
@@ -103,19 +138,21 @@ struct Module<'a> {
     name: &'a str,
     script: &'a str,
     bundled: &'a BTreeSet<String>,
+    entry: &'a str,
     is_bundled: bool,
     /// Places in the script and their new text, in the order of the script.
     changes: Vec<(Span, String)>,
-    exports: Exports,
+    /// The constants that it adds to the bundle, each with its name in the module.
+    exports: Vec<(String, String)>,
     /// The constants of the bundle that it uses.
-    constants: BTreeSet<String>,
+    taken: BTreeSet<String>,
 }
 
 impl<'a> Module<'a> {
-    fn new(name: &'a str, script: &'a str, bundled: &'a BTreeSet<String>) -> Self {
+    fn new(name: &'a str, script: &'a str, bundled: &'a BTreeSet<String>, entry: &'a str) -> Self {
         let is_bundled = bundled.contains(name);
-        let (changes, exports, constants) = Default::default();
-        let mut module = Self { name, script, bundled, is_bundled, changes, exports, constants };
+        let (changes, exports, taken) = Default::default();
+        let mut module = Self { name, script, bundled, entry, is_bundled, changes, exports, taken };
         parsed(name, script, |program, later| {
             for statement in &program.body {
                 match statement {
@@ -134,21 +171,23 @@ impl<'a> Module<'a> {
         module
     }
 
-    /// The module within the bundle.
-    fn as_function(&self) -> String {
-        let (constant, body, exports) = (constant(self.name), self.changed(), &self.exports);
-        format!("const {constant} = (() => {{\n{body}return {exports};\n}})();\n")
-    }
-
-    /// The module as a file beside the bundle, which is the file `entry`.
-    fn as_file(&self, entry: &str) -> String {
-        if self.constants.is_empty() {
-            return self.changed();
+    /// The module within the bundle, as constants for those of its exports that others have `taken`.
+    fn as_function(&self, taken: &BTreeSet<String>) -> String {
+        let body = self.changed();
+        let exports = self.exports.iter().filter(|(name, _)| taken.contains(name));
+        let (names, values): (Vec<_>, Vec<_>) =
+            exports.map(|(name, value)| (name.as_str(), property(name, value))).unzip();
+        if !names.is_empty() {
+            let (names, values) = (names.join(", "), values.join(", "));
+            format!("const {{ {names} }} = (() => {{\n{body}return {{ {values} }};\n}})();\n")
+        } else if body.trim().is_empty() {
+            body // It exports what others have.
+        } else {
+            format!("(() => {{\n{body}}})();\n")
         }
-        let constants: Vec<_> = self.constants.iter().map(String::as_str).collect();
-        format!("import {{ {} }} from \"/{entry}\";\n{}", constants.join(", "), self.changed())
     }
 
+    /// The script without what only a module of its own has.
     fn changed(&self) -> String {
         let mut changed = String::with_capacity(self.script.len());
         let mut at = 0;
@@ -156,70 +195,80 @@ impl<'a> Module<'a> {
             changed += &self.script[at..span.start as usize];
             changed += text;
             at = span.end as usize;
+            // A statement that is gone leaves no empty line.
+            if text.is_empty() && self.script[at..].starts_with('\n') {
+                at += 1;
+            }
         }
         changed + &self.script[at..]
     }
 
-    /// The constant of the module that `specifier` means, where it is of the bundle.
-    fn of_bundle(&mut self, specifier: &str) -> Option<String> {
-        let file = file_of(specifier, self.name);
-        let constant = self.bundled.contains(&file).then(|| constant(&file))?;
-        self.constants.insert(constant.clone());
-        Some(constant)
+    /// The file that `specifier` means, where it is in the bundle.
+    fn of_bundle(&self, specifier: &str) -> Option<String> {
+        Some(file_of(specifier, self.name)).filter(|file| self.bundled.contains(file))
     }
 
+    /// Within the bundle a name is there already; one that the module calls otherwise becomes a constant.
     fn import(&mut self, import: &ImportDeclaration) {
-        let Some(module) = self.of_bundle(&import.source.value) else { return };
-        let mut names = Vec::new();
-        let mut whole = String::new();
+        let Some(file) = self.of_bundle(&import.source.value) else { return };
+        let mut renamed = String::new();
         for specifier in import.specifiers.iter().flatten() {
-            match specifier {
+            let (name, local) = match specifier {
                 ImportDeclarationSpecifier::ImportSpecifier(one) => {
-                    names.push(property(&one.imported.name(), &one.local.name));
+                    (one.imported.name().to_string(), one.local.name.to_string())
                 }
-                ImportDeclarationSpecifier::ImportDefaultSpecifier(one) => {
-                    names.push(property("default", &one.local.name));
+                ImportDeclarationSpecifier::ImportDefaultSpecifier(one) if self.is_bundled => {
+                    (default_constant(&file), one.local.name.to_string())
                 }
-                ImportDeclarationSpecifier::ImportNamespaceSpecifier(all) => {
-                    whole = format!("const {} = {module};", all.local.name);
-                }
+                _ => panic!("{}: imports from {file} by other means than names", self.name),
+            };
+            if name != local {
+                renamed += &format!("const {local} = {name};");
             }
+            self.taken.insert(name);
         }
-        if !names.is_empty() {
-            whole += &format!("const {{ {} }} = {module};", names.join(", "));
-        }
-        self.changes.push((import.span, whole));
+        self.changes.push(if self.is_bundled {
+            (import.span, renamed)
+        } else {
+            (import.source.span, format!("\"/{}\"", self.entry))
+        });
     }
 
     fn export(&mut self, export: &ExportNamedDeclaration) {
         let source = export.source.as_ref().map(|source| source.value.as_str());
-        let module = source.and_then(|source| self.of_bundle(source));
+        let is_of_bundle = source.is_some_and(|source| self.of_bundle(source).is_some());
         if !self.is_bundled {
-            assert!(module.is_none(), "{}: exports what the bundle exports", self.name);
+            assert!(!is_of_bundle, "{}: exports what the bundle exports", self.name);
             return;
         }
         if let Some(declaration) = &export.declaration {
             let keyword = Span::new(export.span.start, declaration.span().start);
             self.changes.push((keyword, String::new()));
-            for name in declared(declaration) {
-                self.exports.add(&name, &name);
-            }
+            let names = declared(declaration).into_iter();
+            self.exports.extend(names.map(|name| (name.clone(), name)));
             return;
         }
         for one in &export.specifiers {
-            let local = one.local.name();
-            let value = module.as_ref().map(|module| format!("{module}.{local}"));
-            self.exports.add(&one.exported.name(), &value.unwrap_or_else(|| local.to_string()));
+            let (name, local) = (one.exported.name().to_string(), one.local.name().to_string());
+            let is_constant = is_of_bundle || self.taken.contains(&local);
+            if is_constant {
+                self.taken.insert(local.clone());
+            }
+            if !is_constant || name != local {
+                self.exports.push((name, local));
+            }
         }
         self.changes.push((export.span, String::new()));
     }
 
+    /// The bundle has the constants already.
     fn export_all(&mut self, export: &ExportAllDeclaration) {
-        let module = self.of_bundle(&export.source.value);
-        let Some(module) = module.filter(|_| self.is_bundled && export.exported.is_none()) else {
-            panic!("{}: `export *` of what the bundle does not hold", self.name);
-        };
-        self.exports.add_all(&module);
+        let is_of_bundle = self.of_bundle(&export.source.value).is_some();
+        assert!(
+            is_of_bundle && self.is_bundled && export.exported.is_none(),
+            "{}: `export *` of what the bundle does not hold",
+            self.name
+        );
         self.changes.push((export.span, String::new()));
     }
 
@@ -227,7 +276,7 @@ impl<'a> Module<'a> {
         if self.is_bundled {
             let keywords = Span::new(export.span.start, export.declaration.span().start);
             self.changes.push((keywords, "const $default = ".to_owned()));
-            self.exports.add("default", "$default");
+            self.exports.push((default_constant(self.name), "$default".to_owned()));
         }
     }
 
@@ -267,11 +316,10 @@ mod tests {
             "app.js",
         );
         assert_eq!(page.keys().collect::<Vec<_>>(), ["app.js", "chat/d.js"]);
-        let bundle = "const $lib = (() => {\nwindow.a = 1;\nreturn {  };\n})();\n\
-                      const $chat$b_b = (() => {\n\n\
+        let bundle = "(() => {\nwindow.a = 1;\n})();\n\
+                      const { b } = (() => {\n\
                       const b = () => import(\"/chat/d.js\");\nreturn { b };\n})();\n\
-                      const $app = (() => {\nconst { b: c } = $chat$b_b;\nc();\n\
-                      return {  };\n})();\nexport { $lib, $chat$b_b, $app };\n";
+                      (() => {\nconst c = b;\nc();\n})();\nexport {  };\n";
         assert_eq!(page["app.js"], bundle);
     }
 
@@ -286,12 +334,48 @@ mod tests {
             ]),
             "app.js",
         );
-        let later = "import { $a } from \"/app.js\";\nconst { b } = $a;\n\
-                     import { e } from \"./e.js\";\n";
+        let later = "import { b } from \"/app.js\";\nimport { e } from \"./e.js\";\n";
         assert_eq!(page["d.js"], later);
         assert_eq!(page["e.js"], "export const e = 1;\n");
-        assert!(page["app.js"].contains("return { ...$a, default: $default };"));
-        assert!(page["app.js"].contains("const a = 1;return { b: a };"));
+        let bundle = "const { b } = (() => {\nconst a = 1;return { b: a };\n})();\n\
+                      (() => {\nconst $default = 1;\n})();\nexport { b };\n";
+        assert_eq!(page["app.js"], bundle);
+    }
+
+    #[test]
+    fn what_a_module_exports_again_is_the_same_constant() {
+        let page = with_bundle(
+            files([
+                (
+                    "app.js",
+                    "import { a, c } from \"./again.js\";\nimport f from \"./f-f.js\";\nf(a, c);\n",
+                ),
+                ("again.js", "import { a, b } from \"./a.js\";\nexport { a, b as c };\n"),
+                ("a.js", "export const a = 1;\nexport const b = 2;\nexport const unused = 3;\n"),
+                ("f-f.js", "export default function (a) {}\n"),
+            ]),
+            "app.js",
+        );
+        let bundle = "const { a, b } = (() => {\nconst a = 1;\nconst b = 2;\nconst unused = 3;\n\
+                      return { a, b };\n})();\n\
+                      const { c } = (() => {\nreturn { c: b };\n})();\n\
+                      const { $f_f } = (() => {\nconst $default = function (a) {}\n\
+                      return { $f_f: $default };\n})();\n\
+                      (() => {\nconst f = $f_f;\nf(a, c);\n})();\nexport {  };\n";
+        assert_eq!(page["app.js"], bundle);
+    }
+
+    #[test]
+    #[should_panic(expected = "a is exported by Some(\"a.js\") and b.js")]
+    fn two_modules_that_export_one_name_are_refused() {
+        with_bundle(
+            files([
+                ("app.js", "import { a } from \"./a.js\";\nimport \"./b.js\";\na();\n"),
+                ("a.js", "export const a = 1;\n"),
+                ("b.js", "export const a = 2;\n"),
+            ]),
+            "app.js",
+        );
     }
 
     #[test]

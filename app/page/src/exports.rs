@@ -1,28 +1,6 @@
-//! What a module exports, as an object's literal.
-
-use std::fmt;
+//! The names that a module exports.
 
 use oxc_ast::ast::{BindingPatternKind, Declaration, VariableDeclarationKind};
-
-#[derive(Default)]
-pub struct Exports(Vec<String>);
-
-impl Exports {
-    pub fn add(&mut self, name: &str, value: &str) {
-        self.0.push(property(name, value));
-    }
-
-    /// Adds everything that the module behind the constant `module` exports.
-    pub fn add_all(&mut self, module: &str) {
-        self.0.push(format!("...{module}"));
-    }
-}
-
-impl fmt::Display for Exports {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{{ {} }}", self.0.join(", "))
-    }
-}
 
 /// A property of an object's literal or pattern.
 pub fn property(name: &str, value: &str) -> String {
