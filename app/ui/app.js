@@ -53,7 +53,8 @@ let styles = null;
 
 function loadStyles() {
   styles ??= loadStyle("pages").catch((error) => {
-    styles = null; // The next page tries again.
+    // The next page tries again.
+    styles = null;
     throw error;
   });
   return styles;
@@ -210,7 +211,8 @@ function LoadedPage({ page, detail }) {
     } catch (error) {
       setError(error);
       const isBack = await refreshStatus();
-      setTimeout(() => setTries(tries + 1), isBack ? RETRY_MS : 0); // Waits while the daemon is away.
+      // Waits while the daemon is away.
+      setTimeout(() => setTries(tries + 1), isBack ? RETRY_MS : 0);
     }
   }
   return html`
@@ -320,14 +322,16 @@ bind("?", "keys.help", () => help.set({ open: true }));
 
 /** The list of chats is asked for beside the texts; null once `start` waits for it. */
 let firstList = access.has() ? loadChats() : null;
-const isListed = firstList?.catch(() => {}); // `start` tries again.
+// `start` tries again.
+const isListed = firstList?.catch(() => {});
 
 /** One drawing with the list in place of two; a long list comes later. */
 async function draw() {
   try {
     await loadLanguage();
   } catch {
-    setTimeout(draw, RETRY_MS); // Without texts there is nothing to show.
+    // Without texts there is nothing to show.
+    setTimeout(draw, RETRY_MS);
     return;
   }
   await Promise.race([isListed, pause(LIST_MS)]);

@@ -9,7 +9,8 @@ export function Banner() {
   const [app, setApp] = useState(null);
   useEffect(() => shell?.watch((app) => {
     if (app.took_over) toast(t("shell.took"));
-    if (app.phase !== "starting") loadChats().catch(() => {}); // Until now only some were known.
+    // Until now only some were known.
+    if (app.phase !== "starting") loadChats().catch(() => {});
     setApp(app);
   }), []);
   const message = messageOf(app, switchingTo, now, error);

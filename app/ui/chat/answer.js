@@ -3,8 +3,10 @@
 /** `begun`: the message that goes on. */
 export const emptyAnswer = (begun) => ({
   ...partsOf(begun),
-  progress: null, // the latest report of the prompt
-  hasBegun: false, // the prompt is computed
+  // the latest report of the prompt
+  progress: null,
+  // the prompt is computed
+  hasBegun: false,
 });
 
 function partsOf(message) {
@@ -17,7 +19,8 @@ function partsOf(message) {
 
 /** Adds a chunk of the stream to the answer in place; false when it changes nothing. */
 export function addChunk(answer, { choices, hob }) {
-  if (hob?.continued) Object.assign(answer, partsOf(hob.continued)); // Its stored text may be newer.
+  // Its stored text may be newer.
+  if (hob?.continued) Object.assign(answer, partsOf(hob.continued));
   if (hob?.progress) {
     answer.progress = hob.progress;
     return true;

@@ -16,7 +16,8 @@ import { drafts } from "./drafts.js";
 export function createAttachments({ isPrivate, isNew, profile, draftName }) {
   const store = createStore({ items: [] });
   const controllers = new Map();
-  const pasted = new Set(); // The ids of pasted texts that were sent: one may come back.
+  // The ids of pasted texts that were sent: one may come back.
+  const pasted = new Set();
   let lastKey = 0;
 
   const change = (key, fields) => store.set(({ items }) => ({

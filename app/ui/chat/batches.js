@@ -31,7 +31,8 @@ export function useFirstDrawn(count, needed) {
     let isLeft = false;
     const drawFrom = (index) => {
       if (isLeft) return;
-      reached.current = Math.min(reached.current, index); // Something else may have needed more.
+      // Something else may have needed more.
+      reached.current = Math.min(reached.current, index);
       redraw((times) => times + 1);
     };
     const drawAll = () => drawFrom(0);

@@ -46,7 +46,8 @@ const deletedAt = new Map();
 export async function loadChats() {
   const mine = ++asked;
   const { data } = await api.get("/v1/conversations");
-  if (mine < shown) return; // A later one came first.
+  // A later one came first.
+  if (mine < shown) return;
   shown = mine;
   const isThere = ({ id }) => !(deletedAt.get(id) >= mine);
   chats.set({ all: data.filter(isThere).sort(order), loaded: true });
@@ -80,7 +81,8 @@ export async function refreshStatus() {
   const mine = ++statusAsked;
   try {
     const now = await api.get("/v1/status");
-    if (mine < statusShown) return now; // A later one came first.
+    // A later one came first.
+    if (mine < statusShown) return now;
     statusShown = mine;
     const { now: before, error: wasAway, restarts } = status.get();
     // It may have started again between two calls, or serve another model.

@@ -42,7 +42,8 @@ export function Composer({ conversation }) {
     if (isKnown) prewarm(conversation.id, kvFields(conversation.store.get()));
   };
   useEffect(() => {
-    conversation.write(conversation.store.get().draft); // Of an earlier visit.
+    // Of an earlier visit.
+    conversation.write(conversation.store.get().draft);
     return () => conversation.leave();
   }, [conversation]);
   // When the page opens with a chat, the field has the focus before the list is loaded.

@@ -39,30 +39,48 @@ export function newConversation({ isPrivate = false } = {}) {
 }
 
 function createConversation(id, state) {
-  let hasBegun = state !== "new"; // A reload gives a chat that has not another id.
+  // A reload gives a chat that has not another id.
+  let hasBegun = state !== "new";
   /** The words of a private chat stay in memory. */
   const draftName = () => (isPrivate(id) ? null : hasBegun ? id : "new");
   const choicesName = () => (draftName() === null ? null : `${draftName()}.choices`);
   const choices = JSON.parse(drafts.read(choicesName()) || "{}");
   const store = createStore({
-    state, // "new", "unread" or "ready"
-    draft: drafts.read(draftName()), // the text in the composer
-    waits: false, // that text is sent as soon as it can be, see `waiting.js`
-    spoken: null, // while the user speaks: the transcript so far
-    messages: [], // stored ones, of all branches
-    count: 0, // of the messages that were stored when they were read
-    head: null, // the last message of the branch that is shown
-    pending: [], // messages that were sent and are not read back yet
-    live: null, // while an answer streams in, see `exchange.js`
-    keys: {}, // of messages that were drawn before they were stored, see `coming.js`
+    // "new", "unread" or "ready"
+    state,
+    // the text in the composer
+    draft: drafts.read(draftName()),
+    // that text is sent as soon as it can be, see `waiting.js`
+    waits: false,
+    // while the user speaks: the transcript so far
+    spoken: null,
+    // stored ones, of all branches
+    messages: [],
+    // of the messages that were stored when they were read
+    count: 0,
+    // the last message of the branch that is shown
+    head: null,
+    // messages that were sent and are not read back yet
+    pending: [],
+    // while an answer streams in, see `exchange.js`
+    live: null,
+    // of messages that were drawn before they were stored, see `coming.js`
+    keys: {},
     error: null,
-    outgrown: null, // the request that did not fit into the context
-    results: [], // of tool calls, given by hand in a request that failed
-    isUnknown: false, // the daemon has no chat of this id
-    sampling: choices.sampling ?? {}, // the parameters of the chat's answers that are set
-    isSamplingStored: !choices.sampling, // A chat without messages has no place for them.
-    instructions: choices.instructions ?? null, // the chat's own; null: its system messages
-    shortening: null, // while the oldest messages are summarised, see `shorten.js`
+    // the request that did not fit into the context
+    outgrown: null,
+    // of tool calls, given by hand in a request that failed
+    results: [],
+    // the daemon has no chat of this id
+    isUnknown: false,
+    // the parameters of the chat's answers that are set
+    sampling: choices.sampling ?? {},
+    // A chat without messages has no place for them.
+    isSamplingStored: !choices.sampling,
+    // the chat's own; null: its system messages
+    instructions: choices.instructions ?? null,
+    // while the oldest messages are summarised, see `shorten.js`
+    shortening: null,
     profile: choices.profile ?? profiles.get()[id] ?? preferences.get().profile,
     // "end" or "reanchor", and "exact" or "repaired"; null: as the instructions say.
     ...(choices.kv ?? kvChoices.get()[id] ?? { beyond: null, reuse: null }),
@@ -120,7 +138,8 @@ function createConversation(id, state) {
     const mine = ++asked;
     const path = conversationPath(id, "?branches=true");
     const { messages, head, sampling, instructions, ...chat } = await api.get(path);
-    if (mine < shown) return; // A later one came first.
+    // A later one came first.
+    if (mine < shown) return;
     shown = mine;
     const { isSamplingStored } = store.get();
     const kept = isSamplingStored && { sampling: sampling ?? {} };

@@ -15,7 +15,8 @@ export async function deleteChats(list) {
   }
   const { detail: open } = route.get();
   const wasOpen = list.some(({ id }) => id === open);
-  if (wasOpen) go("chat"); // Leave the page first.
+  // Leave the page first.
+  if (wasOpen) go("chat");
   unpick();
   if (ended.length) await endPrivateChats(ended);
   if (trashed.length) await moveToTrash(trashed, wasOpen ? open : null);

@@ -23,9 +23,12 @@ const STOP_EVERY_MS = 100;
     was not stored after the first `count` messages to the composer. */
 export function createExchange(id, { store, typeAhead, load, giveBack }) {
   const answerPath = conversationPath(id, "/answer");
-  let running = null; // how to leave the answer that streams in
-  let exchange = null; // the last answer, as a promise
-  let speaker = null; // of an answer that is spoken
+  // how to leave the answer that streams in
+  let running = null;
+  // the last answer, as a promise
+  let exchange = null;
+  // of an answer that is spoken
+  let speaker = null;
 
   /** Requests an answer: to `messages` after the message `after`, or without any, to `after`. `begun`: the answer
       that goes on. */
@@ -70,7 +73,8 @@ export function createExchange(id, { store, typeAhead, load, giveBack }) {
       first = await chunks.next();
     } catch (error) {
       if (error.code !== "no_answer") throw error;
-      return; // Another client has asked, and the answer is its own.
+      // Another client has asked, and the answer is its own.
+      return;
     }
     if (store.get().live) return leaving.abort();
     await follow({ after: streaming.parent ?? undefined, leaving }, async function* () {
@@ -106,7 +110,8 @@ export function createExchange(id, { store, typeAhead, load, giveBack }) {
     answers(id, false);
     const wasStopped = store.get().live.isStopping;
     store.set({ keys: keysOfStored(store.get()), live: null, pending: [], error: failure });
-    typeAhead.write(store.get().draft); // The user may have typed meanwhile.
+    // The user may have typed meanwhile.
+    typeAhead.write(store.get().draft);
     refreshStatus();
     return { failure, wasStopped };
   }
@@ -136,7 +141,8 @@ export function createExchange(id, { store, typeAhead, load, giveBack }) {
     for (let tries = 0; tries < STOP_TRIES && running === stopped; tries += 1) {
       const answer = await api.del(answerPath).catch(() => null);
       if (answer?.stopped) return;
-      await pause(STOP_EVERY_MS); // The request may not have reached the daemon yet.
+      // The request may not have reached the daemon yet.
+      await pause(STOP_EVERY_MS);
     }
     stopped.leaving.abort();
   }

@@ -7,7 +7,8 @@ export function originsOf({ tokens, ahead }) {
     shared: tokens.shared - memory - disk - computed,
     memory: tokens.memory + memory,
     disk: tokens.disk + disk,
-    away: tokens.away ?? 0, // Answers of earlier versions do not say.
+    // Answers of earlier versions do not say.
+    away: tokens.away ?? 0,
     moved: tokens.moved ?? 0,
     ahead: computed,
     computed: tokens.computed,

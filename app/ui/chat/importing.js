@@ -20,7 +20,8 @@ export async function importChats(files) {
     if (!imported) return;
     await loadChats();
     go("chat", imported[0].id);
-    await new Promise(requestAnimationFrame); // A message goes with the page that it was shown on.
+    // A message goes with the page that it was shown on.
+    await new Promise(requestAnimationFrame);
     toast(messageOf(imported));
   }
 }

@@ -22,7 +22,8 @@ export function useContextSizes() {
   useEffect(() => {
     Promise.all([loadModels(), api.get("/v1/settings")]).then(
       ([list, settings]) => setKnown(sizesOf(list, settings)),
-      () => {}, // Without them the other ways remain.
+      // Without them the other ways remain.
+      () => {},
     );
   }, [tokens]);
   return known;

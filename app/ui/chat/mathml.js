@@ -24,7 +24,8 @@ const OPTIONS = { throwOnError: true, strict: false, trust: false, maxExpand: 30
 export function mathml(tex, isDisplay) {
   if (tex.length > MAX_LETTERS) return null;
   try {
-    temml.__parse(tex, { ...OPTIONS, displayMode: isDisplay }); // Throws where the next would draw the error.
+    // Throws where the next would draw the error.
+    temml.__parse(tex, { ...OPTIONS, displayMode: isDisplay });
     const tree = temml.__renderToMathMLTree(tex, { ...OPTIONS, displayMode: isDisplay });
     return element(tree, 0);
   } catch {
@@ -36,7 +37,8 @@ function element(node, level) {
   if (level > MAX_LEVELS) throw new Error("it is nested too deeply");
   if (typeof node.text === "string") return node.text;
   const children = (node.children ?? []).map((child) => element(child, level + 1));
-  if (!node.type) return children; // A fragment.
+  // A fragment.
+  if (!node.type) return children;
   if (!TAGS.has(node.type)) throw new Error(`${node.type} is not allowed`);
   return h(node.type, { ...chosen(node.attributes, ATTRIBUTES), style: chosen(node.style, STYLES) }, ...children);
 }

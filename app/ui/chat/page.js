@@ -43,7 +43,8 @@ export function ChatPage({ id, place }) {
   useReading(() => {
     conversation.open();
     if (state.state === "new") whenIdle(richText.load);
-    else richText.load(); // Beside the messages, which it draws.
+    // Beside the messages, which it draws.
+    else richText.load();
   }, [id, isAnswered, Boolean(chat)]);
   const count = chat?.message_count;
   useEffect(() => {
@@ -145,7 +146,8 @@ function Messages({ conversation, state, place }) {
 function useScrollToEnd(restarts, busy, hit) {
   const frame = useRef();
   const [atEnd, setAtEnd] = useState(true);
-  const stood = useRef({}); // where the frame was scrolled to, and its height then
+  // where the frame was scrolled to, and its height then
+  const stood = useRef({});
   const toEnd = () => {
     frame.current.scrollTop = frame.current.scrollHeight;
     const { scrollTop, clientHeight } = frame.current;
@@ -168,7 +170,8 @@ function useScrollToEnd(restarts, busy, hit) {
     const hasEnded = wasBusy.current && !busy;
     shownHit.current = hit;
     wasBusy.current = busy;
-    if (hasEnded && !isNewHit) return; // Who has gone up reads on there.
+    // Who has gone up reads on there.
+    if (hasEnded && !isNewHit) return;
     setAtEnd(!isAtHit);
     if (!isAtHit) toEnd();
   }, [...restarts, hit]);

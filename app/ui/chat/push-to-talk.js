@@ -77,7 +77,8 @@ function usePushToTalk(conversation, focusComposer, disabled) {
     dropSpeech(id);
   };
   const failed = (mine, error) => {
-    if (turn.current !== mine) return; // It was discarded.
+    // It was discarded.
+    if (turn.current !== mine) return;
     discard();
     const isDenied = error.name === "NotAllowedError";
     toast(isDenied ? t("talk.refused") : t("talk.failed", { message: error.message }));
@@ -88,7 +89,8 @@ function usePushToTalk(conversation, focusComposer, disabled) {
     turn.current = mine;
     filler.current?.abort();
     setPhase("opening");
-    const known = now ?? (await refreshStatus()); // The page may have just loaded.
+    // The page may have just loaded.
+    const known = now ?? (await refreshStatus());
     if (turn.current !== mine) return;
     const isHeard = known?.recognizer_stream || known?.recognizer;
     const ready = isHeard || !conversation.store.get().live ? conversation.listen() : null;
@@ -127,7 +129,8 @@ function usePushToTalk(conversation, focusComposer, disabled) {
     const mine = turn.current;
     if (!mine || phase === "transcribing") return;
     mine.isReleased = true;
-    if (!mine.recording) return; // The microphone is still opening: `press` calls again.
+    // The microphone is still opening: `press` calls again.
+    if (!mine.recording) return;
     if (performance.now() - mine.at < MIN_PRESS_MS) {
       discard();
       toast(t("talk.hold"));
@@ -140,7 +143,8 @@ function usePushToTalk(conversation, focusComposer, disabled) {
       mine.voice.playFiller(id, mine.abort.signal);
       const text = await transcript;
       if (turn.current !== mine) return;
-      end(); // Without aborting: the filler plays to its end.
+      // Without aborting: the filler plays to its end.
+      end();
       const isSpoken = status.get().now?.voice && preferences.get().speaks;
       if (text) conversation.send(text, { speaker: isSpoken ? mine.voice.createSpeaker() : null });
       else toast(t("talk.nothing"));

@@ -14,7 +14,8 @@ export function TemplateList({ words, keys, onPick, onClose }) {
   }, []);
   useEffect(() => setChosen(0), [words]);
   const found = matching(all ?? [], words);
-  const count = found.length + 1; // The last one opens the editor.
+  // The last one opens the editor.
+  const count = found.length + 1;
   // Those that are not read yet cannot be edited.
   const pick = (index) => (index < found.length ? onPick(found[index].text) : setEditing(Boolean(all)));
   keys.current = (event) => {

@@ -38,7 +38,8 @@ function TitleField({ id, text, close }) {
   const isOver = useRef(false);
   useLayoutEffect(() => field.current.select(), []);
   const leave = () => {
-    isOver.current = true; // The field loses the focus when it is removed.
+    // The field loses the focus when it is removed.
+    isOver.current = true;
     close();
   };
   const save = ({ currentTarget }) => {

@@ -7,7 +7,8 @@ export function ToolResults({ message, conversation }) {
   const calls = message.tool_calls.map((call, index) => ({ id: call.id ?? `call_${index}`, name: call.function.name }));
   const returned = useStore(conversation.store, ({ results }) => results);
   const textOf = ({ id }) => returned.find(({ tool_call_id: of }) => of === id)?.content;
-  const [opened, setOpen] = useState(null); // until the user opens or closes it: where results are back
+  // until the user opens or closes it: where results are back
+  const [opened, setOpen] = useState(null);
   const isOpen = opened ?? calls.some(textOf);
   const frame = useInPlace(isOpen, "button");
   if (!isOpen) {

@@ -11,7 +11,8 @@ export function withKept(before, messages) {
   const known = new Map(before.map((message) => [message.id, message]));
   return messages.map((message) => {
     const old = known.get(message.id);
-    return JSON.stringify(old) === JSON.stringify(message) ? old : message; // Both were JSON.
+    // Both were JSON.
+    return JSON.stringify(old) === JSON.stringify(message) ? old : message;
   });
 }
 

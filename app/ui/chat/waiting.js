@@ -12,7 +12,8 @@ export function createWaiting({ store, attachments, inTheWay, send }) {
   const look = () => {
     const { waits, live, error, draft } = store.get();
     if (waits && (live?.isStopping || error || !draft.trim())) store.set({ waits: false });
-    else if (isDue()) setTimeout(sendIfDue); // The request for the answer before has not returned yet.
+    // The request for the answer before has not returned yet.
+    else if (isDue()) setTimeout(sendIfDue);
   };
   store.subscribe(look);
   attachments.store.subscribe(look);

@@ -34,7 +34,8 @@ function useRunning() {
   const fingerprint = useStore(status, ({ now }) => now?.fingerprint);
   const list = useStore(models, ({ list }) => list);
   useEffect(() => {
-    if (fingerprint) loadModels().catch(() => {}); // Without it, its name stands in the head.
+    // Without it, its name stands in the head.
+    if (fingerprint) loadModels().catch(() => {});
   }, [fingerprint]);
   return list && { model: list.data.find(({ current }) => current), free: list.free_bytes };
 }

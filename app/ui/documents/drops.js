@@ -28,7 +28,8 @@ window.addEventListener("dragover", (event) => {
   if (isTaken !== drops.get().isOver) drops.set({ isOver: isTaken });
 });
 window.addEventListener("dragleave", (event) => {
-  if (!event.relatedTarget) drops.set({ isOver: false }); // It left the window.
+  // It left the window.
+  if (!event.relatedTarget) drops.set({ isOver: false });
 });
 window.addEventListener("drop", (event) => {
   if (!hasFiles(event)) return;

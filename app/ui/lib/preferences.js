@@ -3,11 +3,16 @@
 import { createPersistentStore } from "./store.js";
 
 export const preferences = createPersistentStore("hob.preferences", {
-  theme: "system", // or light, dark
-  language: "system", // or a key of `languages`
-  profile: "", // of new chats; empty for the default one, if there is one
-  typeAhead: true, // the daemon computes a message's words while the user types
-  speaks: true, // an answer to spoken words is spoken, if the daemon has a voice
+  // or light, dark
+  theme: "system",
+  // or a key of `languages`
+  language: "system",
+  // of new chats; empty for the default one, if there is one
+  profile: "",
+  // the daemon computes a message's words while the user types
+  typeAhead: true,
+  // an answer to spoken words is spoken, if the daemon has a voice
+  speaks: true,
   sidebar: true,
 });
 

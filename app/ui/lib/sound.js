@@ -4,7 +4,8 @@ let queue = Promise.resolve();
 
 /** Plays a sound after those before it. Resolves when it has ended, or `signal` has stopped it. */
 export function play(sound, signal) {
-  queue = queue.then(() => played(sound, signal)).catch(() => {}); // The page may not play yet.
+  // The page may not play yet.
+  queue = queue.then(() => played(sound, signal)).catch(() => {});
   return queue;
 }
 
@@ -15,7 +16,8 @@ async function played(sound, signal) {
   const stop = () => audio.pause();
   signal.addEventListener("abort", stop);
   try {
-    const ended = new Promise((resolve) => (audio.onpause = resolve)); // Its end pauses a sound too.
+    // Its end pauses a sound too.
+    const ended = new Promise((resolve) => (audio.onpause = resolve));
     await audio.play();
     await ended;
   } finally {

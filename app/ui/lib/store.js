@@ -46,7 +46,8 @@ export function useStore(store, select = (value) => value) {
 export function createPersistentStore(name, initial, most = Infinity) {
   const stored = () => Object.fromEntries(Object.entries(read(name)).slice(-most));
   const store = createStore({ ...initial, ...stored() });
-  let isTold = false; // Writing what another window has written would go back and forth.
+  // Writing what another window has written would go back and forth.
+  let isTold = false;
   window.addEventListener("storage", ({ key }) => {
     if (key !== name) return;
     isTold = true;

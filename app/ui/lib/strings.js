@@ -22,7 +22,8 @@ export async function loadLanguage() {
   if (language === locale.get().language) return;
   const needed = needsLater;
   const [first, later] = await Promise.all([read(language), needed ? read(`later/${language}`) : {}]);
-  if (language !== preferredLanguage()) return; // It was changed meanwhile.
+  // It was changed meanwhile.
+  if (language !== preferredLanguage()) return;
   if (needed !== needsLater) return loadLanguage();
   document.documentElement.lang = language;
   hasLater = needed;
@@ -49,7 +50,8 @@ async function addLater() {
   while (!hasLater) {
     const { language } = locale.get();
     const later = await read(`later/${language}`);
-    if (hasLater || language !== locale.get().language) continue; // The language was changed meanwhile.
+    // The language was changed meanwhile.
+    if (hasLater || language !== locale.get().language) continue;
     hasLater = true;
     locale.set(({ strings }) => ({ strings: { ...strings, ...later } }));
   }

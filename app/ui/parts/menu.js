@@ -23,7 +23,8 @@ export function Menu({ icon = "more", text, label, items, small, disabled, test,
   };
   useLayoutEffect(() => {
     if (!place) return;
-    list.current.showPopover(); // In the top layer: a scrolling list would clip it.
+    // In the top layer: a scrolling list would clip it.
+    list.current.showPopover();
     list.current.querySelector("button")?.focus();
     const leave = () => setPlace(null);
     const press = ({ target }) => frame.current?.contains(target) || leave();

@@ -28,7 +28,8 @@ export function VirtualList({ groups, height, headHeight, row, current, kept, la
   useEffect(() => {
     const observer = new ResizeObserver(() => measure(frame.current));
     observer.observe(frame.current);
-    observer.observe(frame.current.firstChild); // Another text size makes all rows higher or lower.
+    // Another text size makes all rows higher or lower.
+    observer.observe(frame.current.firstChild);
     return () => observer.disconnect();
   }, []);
   useLayoutEffect(() => {

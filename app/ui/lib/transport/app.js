@@ -51,7 +51,8 @@ export function appBackend() {
   /** Calls `listener` with the app's state now and after each change; returns how to stop it. */
   function watch(listener) {
     const changes = new Channel();
-    let hasChanged = false; // The answer may come after a change, and is older then.
+    // The answer may come after a change, and is older then.
+    let hasChanged = false;
     changes.onmessage = (state) => {
       hasChanged = true;
       listener(state);

@@ -42,8 +42,10 @@ export function browserBackend() {
     access,
     open,
     onUnauthorised(token) {
-      if (token !== texts.read(TOKEN)) return; // A newer token was stored meanwhile.
-      isRefused ||= Boolean(token); // Later requests have none.
+      // A newer token was stored meanwhile.
+      if (token !== texts.read(TOKEN)) return;
+      // Later requests have none.
+      isRefused ||= Boolean(token);
       texts.write(TOKEN, "");
       changed();
     },
@@ -79,6 +81,7 @@ async function* chunks(response) {
       yield value;
     }
   } finally {
-    reader.cancel().catch(() => {}); // Ends the request when the caller stops reading early.
+    // Ends the request when the caller stops reading early.
+    reader.cancel().catch(() => {});
   }
 }

@@ -15,9 +15,12 @@ let lastKey = 0;
 
 export function Page() {
   const [documents, setDocuments] = useState(null);
-  const [error, setError] = useState(null); // of the last reading; the next one follows soon
-  const [incoming, setIncoming] = useState([]); // files on their way: `{ key, name, error }`
-  const [progress, setProgress] = useState({}); // by id, while a document is read
+  // of the last reading; the next one follows soon
+  const [error, setError] = useState(null);
+  // files on their way: `{ key, name, error }`
+  const [incoming, setIncoming] = useState([]);
+  // by id, while a document is read
+  const [progress, setProgress] = useState({});
   useNextFocus(() => document.querySelector(".library-drop button"));
   const isOver = useStore(drops, ({ isOver }) => isOver);
   const refresh = () => listDocuments().then((list) => {

@@ -17,7 +17,8 @@ export function quotaInWords({ quota_bytes, quota_set_bytes, quota_origin, quota
 
 /** `refresh`: reads the disk again after a change. */
 export function Quota({ disk, refresh }) {
-  const [gib, setGib] = useState(null); // as it is typed: "1." is no number yet, and must stay in the field
+  // as it is typed: "1." is no number yet, and must stay in the field
+  const [gib, setGib] = useState(null);
   const isOpen = gib !== null;
   const frame = useInPlace(isOpen, "button");
   const save = async (bytes) => {

@@ -44,7 +44,8 @@ export function ticks(values) {
   const last = Math.max(Math.ceil(Math.log10(Math.max(...values))), first + 1);
   const marks = [];
   for (let power = first; power <= last; power += 1) {
-    marks.push(Number((10 ** power).toPrecision(1))); // Not 0.10000000000000002.
+    // Not 0.10000000000000002.
+    marks.push(Number((10 ** power).toPrecision(1)));
   }
   return { lowest: 10 ** first, highest: 10 ** last, marks };
 }

@@ -28,7 +28,8 @@ export function useFetch(onDone) {
         const { state } = await read();
         if (state === "done") onDone();
       } catch (error) {
-        failed(error); // The daemon may restart: it goes on.
+        // The daemon may restart: it goes on.
+        failed(error);
       }
     });
   }, [isRunning]);

@@ -37,7 +37,8 @@ export const isDefaultKey = (key) => !key || /^(file:|segment \d+$)/.test(key);
 
 export const newDraft = (name) => ({
   name,
-  revision: null, // never saved
+  // never saved
+  revision: null,
   ttl: "extended",
   segments: [newSegment("text", "identity")],
 });

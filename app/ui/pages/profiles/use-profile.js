@@ -23,7 +23,8 @@ export function useProfile(name) {
     const before = saves.current;
     try {
       const loaded = await api.get(path);
-      if (saves.current !== before) return; // It is older than what was saved meanwhile.
+      // It is older than what was saved meanwhile.
+      if (saves.current !== before) return;
       setProfile(loaded);
       setError(null);
       if (!loaded.segments || drafts.get(name)) return;
@@ -65,7 +66,8 @@ export function useProfile(name) {
         drafts.set(name, null);
         setDraft(draftOf(saved));
       } else {
-        edit({ revision: saved.revision }, latest); // It was edited while it was saved.
+        // It was edited while it was saved.
+        edit({ revision: saved.revision }, latest);
       }
       toast(t("profile.saved", { name: shownName(name) }));
       refreshStatus();

@@ -9,7 +9,8 @@ export function AppSettings() {
   const receive = (promise) => {
     promise.then(setSettings, (error) => {
       toast(String(error));
-      setSettings((now) => now && { ...now }); // The control shows again what is stored.
+      // The control shows again what is stored.
+      setSettings((now) => now && { ...now });
     });
   };
   useEffect(() => receive(shell.invoke("settings_get")), []);

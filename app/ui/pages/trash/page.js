@@ -20,7 +20,8 @@ async function refresh() {
   const mine = asked;
   try {
     const { data, retention_secs: secs } = await api.get("/v1/conversations?trashed=true");
-    if (mine !== asked) return; // A later one is on its way.
+    // A later one is on its way.
+    if (mine !== asked) return;
     trash.set({ list: data.sort(byDeletion), retentionMs: secs * 1000, error: null });
   } catch (error) {
     trash.set({ error });
