@@ -25,7 +25,7 @@ export const Code = pure(({ code, language }) => {
         </button>
         <button type="button" class="copy-code" onClick=${() => copy(text)}>${t("copy")}</button>
       </div>
-      <pre tabindex="0" class=${classes(isWrapped && "wrapped")} data-language=${language || null}>
+      <pre tabindex="0" class=${classes(isWrapped && "wrapped")}>
         <code>${pieces.map(coloured)}</code>
       </pre>
     </div>`;

@@ -86,7 +86,7 @@ function Shortening({ conversation, shortening: { progress, text } }) {
     </div>
     <p class="note">${t("room.summarising.long")}</p>
     ${text
-      ? html`<p class="note summary" dir="auto" data-test="summary-so-far">${text}</p>`
+      ? html`<p class="note summary" dir="auto">${text}</p>`
       : html`<${Reading} progress=${progress} />`}`;
 }
 

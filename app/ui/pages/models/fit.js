@@ -59,7 +59,7 @@ export function Fit({ model, list, ctx = model.ctx, onContext }) {
           ${t(`models.verdict.${runs ? "runs" : verdict}`, { free })}
         </p>`}
       ${list.device_free_bytes > 0 && html`
-        <p class="note" data-test="fit-device">${onDevice(weights + kv, list)}</p>`}
+        <p class="note">${onDevice(weights + kv, list)}</p>`}
     </div>`;
 }
 

@@ -75,7 +75,7 @@ function Model({ models }) {
           <${Icon} name="memory" small /> ${deviceWords(models)}
         </span>
       </span>
-      <a class="button" href=${address("models")} data-test="settings-model">${t("settings.model.choose")}</a>
+      <a class="button" href=${address("models")}>${t("settings.model.choose")}</a>
     </div>`;
 }
 
@@ -118,9 +118,9 @@ function Context({ setting, value, onChange, models, chats }) {
           onChange=${onChange}
         />`}
       <span class="row apart">
-        <span class="note grow" data-test="context-limit">${words.join(" ")}</span>
+        <span class="note grow">${words.join(" ")}</span>
         ${!isAuto && !setting.fixed && html`
-          <${Button} onClick=${() => onChange(AUTO)} data-test="context-auto">${t("settings.context.choose")}<//>`}
+          <${Button} onClick=${() => onChange(AUTO)}>${t("settings.context.choose")}<//>`}
       </span>
     <//>`;
 }
