@@ -3,6 +3,7 @@
 import { api, html, t, useRef, useState, useStore } from "/lib.js";
 import { Button, orToast, Select, toast, useFitToText } from "/parts.js";
 import { usePanel } from "/parts/panel.js";
+import { slugOf } from "/pages/profiles/draft.js";
 import { status } from "./chats.js";
 import { visiblePath } from "./conversation.js";
 import { profileChoices } from "./profile-choices.js";
@@ -95,8 +96,7 @@ const MAX_NAME_LETTERS = 40;
 async function saveAsProfile(text, title) {
   const { data } = await api.get("/v1/profiles");
   const names = new Set(data.map(({ name }) => name));
-  const words = (title ?? text).normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-");
-  const slug = words.slice(0, MAX_NAME_LETTERS).replace(/^-+|-+$/g, "") || "instructions";
+  const slug = slugOf((title ?? text).toLowerCase().slice(0, MAX_NAME_LETTERS)) || "instructions";
   let name = slug;
   for (let n = 2; names.has(name); n += 1) name = `${slug}-${n}`;
   const segments = [{ layer: "identity", source: "text", content: text, stable: true }];

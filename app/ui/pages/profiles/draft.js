@@ -29,7 +29,7 @@ export function slugOf(name) {
   const plain = name.normalize("NFC").replace(/[äöüÄÖÜß]/g, (letter) => UMLAUTS[letter]);
   const letters = plain.normalize("NFKD").replace(/\p{M}/gu, "");
   const slug = letters.replace(/[^A-Za-z0-9_.]+/g, "-").replace(/^[-.]+/, "");
-  return slug.slice(0, MAX_NAME_LETTERS).replace(/-+$/, "");
+  return slug.slice(0, MAX_NAME_LETTERS).replace(/[-.]+$/, "");
 }
 
 /** Whether a key is the one that a segment has by its position or its file. */
