@@ -35,10 +35,5 @@ function expiresIn(row, lifetimes) {
 export function sorted(rows, { name, down }) {
   const { by } = COLUMNS.find((column) => column.name === name);
   const direction = down ? -1 : 1;
-  return [...rows].sort((a, b) => direction * compare(by(a), by(b)) || a.age_secs - b.age_secs);
-}
-
-function compare(a, b) {
-  if (a < b) return -1;
-  return a > b ? 1 : 0;
+  return [...rows].sort((a, b) => direction * ((by(a) > by(b)) - (by(a) < by(b))) || a.age_secs - b.age_secs);
 }

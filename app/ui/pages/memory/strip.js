@@ -90,8 +90,7 @@ export function Strip({ name, blocks, coming }) {
 
 function inWords(blocks, index) {
   if (!blocks.length) return t("map.no-blocks");
-  const { place, tokens, part, origin, sharers } = description(blocks[index], index, blocks.length);
-  return [place, tokens, part, origin, sharers].filter(Boolean).join(", ");
+  return Object.values(description(blocks[index], index, blocks.length)).filter(Boolean).join(", ");
 }
 
 function description({ start, end, layer, key, origin, sharers }, index, total) {
