@@ -8,23 +8,13 @@ import { loadModels, models } from "./models.js";
 
 /** `isUnknown`: no chat has this address. */
 export function Welcome({ conversation, isUnknown }) {
-  if (isPrivate(conversation.id)) return html`<${PrivateWelcome} />`;
+  const isHere = isPrivate(conversation.id);
   return html`
     <div class="stack welcome">
-      <img src="icon.svg" alt="" />
-      <h2>${t("welcome.title")}</h2>
-      ${isUnknown && html`<p class="note" data-test="unknown">${t("welcome.unknown")}</p>`}
-      <p class="note">${t("welcome.text")}</p>
-      <${Runs} />
-    </div>`;
-}
-
-function PrivateWelcome() {
-  return html`
-    <div class="stack welcome">
-      <${Icon} name="private" />
-      <h2>${t("chat.private.title")}</h2>
-      <p class="note">${t("chat.private.long")}</p>
+      ${isHere ? html`<${Icon} name="private" />` : html`<img src="icon.svg" alt="" />`}
+      <h2>${t(isHere ? "chat.private.title" : "welcome.title")}</h2>
+      ${isUnknown && !isHere && html`<p class="note" data-test="unknown">${t("welcome.unknown")}</p>`}
+      <p class="note">${t(isHere ? "chat.private.long" : "welcome.text")}</p>
       <${Runs} />
     </div>`;
 }
