@@ -29,7 +29,7 @@ const BYTES: &str = "
     };
     return gzipped().then((size) => [size, sum('encodedBodySize'), sum('decodedBodySize')])";
 
-const MAX_GZIPPED_KIB: f64 = 128.0;
+const MAX_GZIPPED_KIB: f64 = 120.0;
 
 /// The other pages are loaded when the browser is idle: here it never is.
 const NEVER_IDLE: &str = "window.requestIdleCallback = () => {};";
