@@ -3,8 +3,9 @@
 //! - *Publishing*: behind each turn, once the engine has written its KV to this daemon's disk, a loop of its
 //!   own writes the text, then the KV: objects first, the slot file last. No turn waits for it. What the
 //!   tier refuses is written again later.
-//! - *Catching up*: in front of a turn, one look says whether another daemon has written the conversation
-//!   since. If so, its messages are merged into the ones here: none is lost on either side. Its KV is fetched
+//! - *Catching up*: in front of a turn, one look says whether the tier has a text that this database does not
+//!   contain: another daemon has written the conversation since, or this one before the database was restored from a
+//!   backup. If so, its messages are merged into the ones here: none is lost on either side. Its KV is fetched
 //!   where that is quicker than to compute it, and verified like bytes from disk.
 //! - No failure of the tier fails a turn.
 //! - What arrives after the conversation was deleted here is dropped.
@@ -26,7 +27,9 @@ use serde_json::{Value, json};
 use tokio::sync::{MutexGuard, watch};
 use tokio::time::{sleep, timeout};
 
-use super::transcript::{ConversationExport, Extent, Transcript, TranscriptError, TurnTicket};
+use super::transcript::{
+    ConversationExport, Extent, SharedTextHash, Transcript, TranscriptError, TurnTicket,
+};
 use super::unpublished::Unpublished;
 use crate::blocking::compute;
 use crate::clock::Clock;
@@ -216,8 +219,10 @@ impl Sharing {
         let text = json!({
             "format": FORMAT, "version": VERSION, "daemon": daemon, "conversation": text.to_json(),
         });
-        let name = names::text(tier.sealing(), id);
-        let stamp = tier.put(&name, text.to_string().into_bytes()).await?;
+        let (name, text) = (names::text(tier.sealing(), id), text.to_string().into_bytes());
+        let hash = SharedTextHash::of(&text);
+        self.record(id, hash).await;
+        let stamp = tier.put(&name, text).await?;
         self.inner.known.lock().insert(id.clone(), stamp);
         self.publish_kv(id).await?;
         tier.counters().published.fetch_add(1, Ordering::Relaxed);
@@ -255,8 +260,8 @@ impl Sharing {
         Ok(())
     }
 
-    /// Merges the text that another daemon wrote last; `false`: there is none, or it is known here. `ticket`: from
-    /// before the tier is asked.
+    /// Merges the text of the tier; `false`: there is none, or the database contains it. `ticket`: from before the tier
+    /// is asked.
     async fn take_text(
         &self,
         id: &ConversationId,
@@ -271,7 +276,11 @@ impl Sharing {
             return Ok(false);
         }
         let Some((bytes, stamp)) = tier.get(&name, MAX_TEXT_BYTES).await? else { return Ok(false) };
-        let text: Value = compute(move || serde_json::from_slice(&bytes).unwrap_or_default()).await;
+        let parse = move || {
+            let text: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            (SharedTextHash::of(&bytes), text)
+        };
+        let (hash, text) = compute(parse).await;
         let foreign = |reason: String| SharingError::Foreign { name: name.clone(), reason };
         if text["format"] != FORMAT {
             return Err(foreign("it is no conversation of Hob".to_owned()));
@@ -279,8 +288,9 @@ impl Sharing {
         if text["version"] != VERSION {
             return Err(foreign("a later version of Hob wrote it".to_owned()));
         }
-        let is_ours = text["daemon"] == daemon.as_str();
-        if !is_ours {
+        let is_own = text["daemon"] == daemon.as_str();
+        let is_contained = transcript.contains_shared_text(id, hash, is_own).done().await?;
+        if !is_contained {
             let export = ConversationExport::from_json(&text["conversation"]);
             let export = export.map_err(|error| foreign(error.message))?;
             if export.id.as_deref() != Some(id.as_str()) {
@@ -290,8 +300,17 @@ impl Sharing {
             transcript.merge(id.clone(), export, moves_head, self.now()).done().await?;
             tier.counters().texts.fetch_add(1, Ordering::Relaxed);
         }
+        self.record(id, hash).await;
         self.inner.known.lock().insert(id.clone(), stamp);
-        Ok(!is_ours)
+        Ok(!is_contained)
+    }
+
+    /// Records that the database contains a text of the tier.
+    async fn record(&self, id: &ConversationId, hash: SharedTextHash) {
+        let recorded = self.inner.options.transcript.record_shared_text(id, hash).done().await;
+        if let Err(error) = recorded {
+            tracing::warn!(conversation = %id, %error, "a text of the shared tier is not recorded");
+        }
     }
 
     /// Fetches the KV of a conversation whose text came from the tier, or decides to compute it.

@@ -1,6 +1,8 @@
 //! Daemons that share saved conversations in a directory: another one goes on where one was killed, and
 //! computes what is new alone.
 
+mod backups;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

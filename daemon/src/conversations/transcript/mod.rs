@@ -14,9 +14,9 @@
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (finds and adds messages), `answer` (one that
 //! grows), `answer_ends` (where timelines of copies end), `turn` (before a prompt and after an answer), `read`,
 //! `change`, `search`, `recent`, `messages` (single ones), `library` (documents), `document_blocks`,
-//! `conversation_export`, `finish` and `import` (conversations from elsewhere), `preferences`, `stale` (timelines without
-//! text), `deleted_words` (of the index of the search), `write_ahead_log` (emptied after deletions and
-//! at the start).
+//! `conversation_export`, `finish` and `import` (conversations from elsewhere), `shared_texts` (of the shared tier),
+//! `preferences`, `stale` (timelines without text), `deleted_words` (of the index of the search), `write_ahead_log`
+//! (emptied after deletions and at the start).
 
 mod answer;
 mod answer_ends;
@@ -40,6 +40,7 @@ mod read;
 mod recent;
 mod schema;
 mod search;
+mod shared_texts;
 mod speed;
 mod stale;
 #[cfg(test)]
@@ -84,6 +85,7 @@ pub use private::{PrivateRequest, PrivateText};
 pub use read::{ConversationText, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
+pub use shared_texts::SharedTextHash;
 pub use titles::MAX_TITLE_CHARS;
 pub use tree::AnswerRows;
 pub use turn::{Append, TurnEnd, TurnQuery, TurnStart};

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use super::TranscriptError;
 
 /// One step each; never edited once released.
-const MIGRATIONS: [&str; 15] = [
+const MIGRATIONS: [&str; 16] = [
     "
     CREATE TABLE conversations (
         id         TEXT PRIMARY KEY,
@@ -221,6 +221,15 @@ const MIGRATIONS: [&str; 15] = [
         digest      BLOB NOT NULL,      -- SHA-256 of them: i32, little endian
         PRIMARY KEY (message, fingerprint)
     ) WITHOUT ROWID;
+",
+    "
+    -- Texts of the shared tier whose messages are here, or were deleted here.
+    CREATE TABLE shared_texts (
+        id           INTEGER PRIMARY KEY AUTOINCREMENT,
+        conversation TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+        hash         BLOB NOT NULL,     -- SHA-256 of the text
+        UNIQUE (conversation, hash)
+    );
 ",
 ];
 
