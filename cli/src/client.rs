@@ -28,6 +28,13 @@ const MAX_ANSWER_BYTES: u64 = 64 << 20;
 /// They are in memory until they are sent.
 const MAX_PIPED_BYTES: u64 = 64 << 20;
 
+/// The value of the header `expect`, by which a body is sent once hobd reads it. hobd refuses a body by its length or
+/// for the token, and closes the connection: a client that is still sending does not see the answer.
+const WAITS: &str = "100-continue";
+
+/// A shorter body is sent at once: hobd reads what it refuses of it.
+const MIN_WAITING_BYTES: usize = 1 << 20;
+
 /// The address and the token of one daemon.
 pub struct Client {
     agent: Agent,
@@ -135,7 +142,8 @@ impl Client {
             .method(Method::POST)
             .uri(format!("{}{path}", self.base))
             .header("authorization", format!("Bearer {}", self.token))
-            .header("content-type", content_type);
+            .header("content-type", content_type)
+            .header("expect", WAITS);
         let result = if file.metadata().is_ok_and(|facts| facts.is_file()) {
             request.body(file).map(|request| self.agent.run(request))
         } else {
@@ -172,11 +180,13 @@ impl Client {
             .method(method)
             .uri(format!("{}{path}", self.base))
             .header("authorization", format!("Bearer {}", self.token));
-        let result = match body {
-            Some(body) => request
-                .header("content-type", "application/json")
-                .body(body.to_string())
-                .map(|request| self.agent.run(request)),
+        let result = match body.map(Value::to_string) {
+            Some(body) => {
+                let request = request.header("content-type", "application/json");
+                let is_long = body.len() >= MIN_WAITING_BYTES;
+                let request = if is_long { request.header("expect", WAITS) } else { request };
+                request.body(body).map(|request| self.agent.run(request))
+            }
             None => request.body(()).map(|request| self.agent.run(request)),
         };
         let sent = result.map_err(|error| broken(&error))?;

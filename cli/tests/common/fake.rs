@@ -32,6 +32,9 @@ pub const CLOSED: &str = "closed";
 /// In place of the status: the answer has no end.
 const OPEN: u16 = 0;
 
+/// The status of an answer that is sent before the body is read.
+const TOO_LARGE: u16 = 413;
+
 /// Behind the line of a request with `hob.newest`.
 pub const NEWEST: &str = " (newest)";
 
@@ -54,7 +57,10 @@ impl Daemon {
         let known = std::sync::Arc::clone(&answers);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let Some(request) = read(&stream) else { continue };
+                let is_too_large = |line: &str| {
+                    known.lock().unwrap().get(line).is_some_and(|answer| answer.0 == TOO_LARGE)
+                };
+                let Some(request) = read(&stream, is_too_large) else { continue };
                 let is_newest = request.body["hob"]["newest"] == true;
                 let line = format!("{}{}", request.line, if is_newest { NEWEST } else { "" });
                 let answer = known.lock().unwrap().get(&line).cloned();
@@ -95,12 +101,13 @@ impl Daemon {
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Request> {
+/// `is_too_large`: whether the body of a request with this line is not read.
+fn read(mut stream: &TcpStream, is_too_large: impl Fn(&str) -> bool) -> Option<Request> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let line = line.trim_end_matches(" HTTP/1.1\r\n").to_owned();
-    let (mut token, mut length) = (String::new(), 0);
+    let (mut token, mut length, mut waits) = (String::new(), 0, false);
     loop {
         let mut header = String::new();
         reader.read_line(&mut header).ok()?;
@@ -111,9 +118,16 @@ fn read(stream: &TcpStream) -> Option<Request> {
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
                 length = value.parse().unwrap();
             }
+            Some((name, _)) if name.eq_ignore_ascii_case("expect") => waits = true,
             Some(_) => {}
             None => break,
         }
+    }
+    if is_too_large(&line) {
+        return Some(Request { line, token, body: Value::Null });
+    }
+    if waits {
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;

@@ -81,6 +81,27 @@ fn a_document_may_come_from_a_pipe() {
 }
 
 #[test]
+fn a_file_or_a_message_that_is_too_large_is_refused_before_it_is_sent() {
+    let home = Home::new();
+    let refused = json!({"error": {"message": "the body has more than 67108864 bytes",
+        "code": "body_too_large"}});
+    let _daemon = Daemon::new(&home)
+        .answer(&format!("POST {PATH}?name=book%2Etxt"), 413, refused.clone())
+        .answer("POST /v1/conversations/import", 413, refused.clone())
+        .answer("POST /v1/chat/completions", 413, refused);
+    for (name, words) in [("book.txt", &["documents", "add"][..]), ("chats.json", &["import"])] {
+        let file = home.path(name);
+        // No pipe and no socket holds that much.
+        fs::File::create(&file).unwrap().set_len(1 << 30).unwrap();
+        let file = file.display().to_string();
+        let ran = home.hob(&[words, &[&*file][..]].concat());
+        ran.fails(7, &[name, "more than 67108864 bytes"]);
+    }
+    let asked = home.run(&["ask", "-"], &[], &"a".repeat(12 << 20));
+    asked.fails(7, &["more than 67108864 bytes"]);
+}
+
+#[test]
 fn a_question_is_asked_about_a_file() {
     let home = Home::new();
     let file = home.path("a.txt");
