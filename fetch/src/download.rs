@@ -1,8 +1,8 @@
 //! Downloads a file of known size with curl, which knows the user's proxies and certificates.
 //!
 //! - A partial file grows only at its end; the caller checks the content.
-//! - Continues by itself after a broken connection, as long as each attempt adds bytes; gives up
-//!   after [`MAX_FAILURES`] attempts in a row that add none.
+//! - Continues by itself after a broken connection, as long as it gets further; gives up after [`MAX_FAILURES`]
+//!   attempts in a row that do not. A server that cannot send the rest of a file begins anew.
 //! - curl writes into a pipe, so it ends with the process that started it.
 
 use std::fs::{self, File};
@@ -42,7 +42,7 @@ pub fn download(
     shows_bar: bool,
     on_bytes: &mut OnBytes<'_>,
 ) -> Result<(), FetchError> {
-    let mut failures = 0;
+    let (mut failures, mut most_bytes) = (0, 0);
     while failures < MAX_FAILURES {
         let before = size_of(part);
         if before == total_bytes {
@@ -50,6 +50,8 @@ pub fn download(
         }
         if before > total_bytes {
             remove(part)?;
+        } else {
+            most_bytes = most_bytes.max(before);
         }
         let mut command = curl(certificates);
         command.args(["--speed-limit", "1", "--speed-time", "30", "--no-buffer"]);
@@ -62,9 +64,11 @@ pub fn download(
         if append(command, part, on_bytes)? == Some(NO_RANGES) {
             remove(part)?;
         }
-        failures = if size_of(part) > before { 0 } else { failures + 1 };
-        if size_of(part) != total_bytes {
-            pause(size_of(part), on_bytes)?;
+        let size = size_of(part);
+        let is_further = (most_bytes + 1..=total_bytes).contains(&size);
+        failures = if is_further { 0 } else { failures + 1 };
+        if size != total_bytes {
+            pause(size, on_bytes)?;
         }
     }
     Err(FetchError::Interrupted { done_bytes: size_of(part), total_bytes })

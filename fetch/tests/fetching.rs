@@ -62,6 +62,18 @@ fn a_server_that_cannot_send_the_rest_sends_the_whole() {
 }
 
 #[test]
+fn a_server_that_cannot_send_the_rest_and_gets_no_further_is_given_up() {
+    let behaviour =
+        Behaviour { ignores_ranges: true, breaks_after: Some(30_000), ..Behaviour::default() };
+    let world = World::new(behaviour);
+    let ended = world.fetch_while(&mut |_| match world.requests().len() {
+        0..20 => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    });
+    assert!(matches!(ended, Err(FetchError::Interrupted { .. })), "{ended:?}");
+}
+
+#[test]
 fn other_bytes_are_never_unpacked() {
     let world = World::new(Behaviour { flips_a_bit: true, ..Behaviour::default() });
     let error = world.fetch().unwrap_err();
