@@ -1,5 +1,6 @@
 //! A daemon in another process that owns the slots directory.
 
+use std::path::Path;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -35,7 +36,9 @@ impl OtherDaemon {
     /// answers.
     pub async fn find(settings: &Settings) -> Option<Self> {
         let running = RunningDaemon::read(&settings.data_dir).ok()??;
-        if running.slots_dir != settings.slots_dir || running.pid == std::process::id() {
+        let real = |dir: &Path| dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        let owns_ours = real(&running.slots_dir) == real(&settings.slots_dir);
+        if !owns_ours || running.pid == std::process::id() {
             return None;
         }
         let token = std::fs::read_to_string(&running.token_file).ok()?;

@@ -1,7 +1,7 @@
 //! Announces the daemon: to clients by files, to people on the terminal.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hob_config::{RunningDaemon, Settings};
@@ -26,30 +26,47 @@ pub fn end(running: &RunningDaemon, settings: &Settings) {
     }
 }
 
+/// The path for a client, whose working directory may be another.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
 /// Prints the address and the model on standard error; with `hints`, also commands to paste. The
 /// signed-in address has the token: it is printed on a terminal only, and never into a log.
-pub fn print(running: &RunningDaemon, token: &AccessToken, model: &str, hints: bool) {
+pub fn print(running: &RunningDaemon, token: &AccessToken, model: &str, hints: Option<&Hints>) {
     let mut lines = vec![format!("hobd serves {model} at {}", running.url())];
-    if hints {
+    if let Some(hints) = hints {
         let signed = io::stderr().is_terminal().then_some(token);
-        lines.push(format!("\n{}\n", first_steps(running, signed)));
+        lines.push(format!("\n{}\n", hints.first_steps(running, signed)));
     }
     lines.push(format!("token file: {}", running.token_file.display()));
-    if hints {
+    if hints.is_some() {
         lines.push(format!("\n{}", curl(running)));
     }
     // An error: the terminal was closed, or the disk of the log is full. Clients read the files.
     writeln!(io::stderr(), "{}", lines.join("\n")).ok();
 }
 
-/// The page first: most people want it.
-fn first_steps(running: &RunningDaemon, signed: Option<&AccessToken>) -> String {
-    let address = running.address;
-    let page = match signed {
-        Some(token) => format!("Open in a browser, signed in: {}", page(running, token)),
-        None => format!("hob open --address {address}"),
-    };
-    format!("{page}\nhob chat --address {address}")
+/// Commands to paste.
+pub struct Hints {
+    /// The data directory, where `hob` would not look by itself.
+    pub data_dir: Option<PathBuf>,
+}
+
+impl Hints {
+    /// The page first: most people want it.
+    fn first_steps(&self, running: &RunningDaemon, signed: Option<&AccessToken>) -> String {
+        let at = match &self.data_dir {
+            // It has the address and the token.
+            Some(data_dir) => format!("--data-dir {}", quoted(data_dir)),
+            None => format!("--address {}", running.address),
+        };
+        let page = match signed {
+            Some(token) => format!("Open in a browser, signed in: {}", page(running, token)),
+            None => format!("hob open {at}"),
+        };
+        format!("{page}\nhob chat {at}")
+    }
 }
 
 fn page(running: &RunningDaemon, token: &AccessToken) -> String {
@@ -91,9 +108,13 @@ mod tests {
             slots_dir: "/d/slots".into(),
         };
         let token = AccessToken::new("secret");
-        let first = |signed| first_steps(&running, signed).lines().next().unwrap().to_owned();
+        let hints = Hints { data_dir: None };
+        let first = |signed| hints.first_steps(&running, signed).lines().next().unwrap().to_owned();
         assert!(first(Some(&token)).ends_with("http://127.0.0.1:8642/#token=secret"));
         assert_eq!(first(None), "hob open --address 127.0.0.1:8642");
+        let elsewhere = Hints { data_dir: Some("/my data".into()) };
+        let commands = "hob open --data-dir '/my data'\nhob chat --data-dir '/my data'";
+        assert_eq!(elsewhere.first_steps(&running, None), commands);
         assert!(!curl(&running).contains("secret"));
     }
 }

@@ -229,11 +229,11 @@ fn join(
 fn running(settings: &Settings, address: SocketAddr, opened: &Opened) -> RunningDaemon {
     RunningDaemon {
         address,
-        token_file: settings.token_file.clone(),
+        token_file: announce::absolute(&settings.token_file),
         pid: std::process::id(),
         model: opened.shown.clone(),
         fingerprint: opened.engine.fingerprint().to_string(),
-        slots_dir: settings.slots_dir.clone(),
+        slots_dir: announce::absolute(&settings.slots_dir),
     }
 }
 

@@ -54,6 +54,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
+use hob_config::Resolved;
 use hob_runtime::Death;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
@@ -62,6 +63,7 @@ use tracing_subscriber::EnvFilter;
 use crate::auth::AccessToken;
 use crate::blocking;
 pub use crate::settings::Changes;
+use announce::Hints;
 pub use daemon::{Daemon, open, open_with};
 pub use engine::{AlreadyRunning, Overrides};
 pub use hob_runtime::backend::heap::bound_arenas;
@@ -147,7 +149,7 @@ pub async fn run(
     hints: bool,
     stop: &StopSignal,
 ) -> Result<Ending> {
-    let settings = model_switch.resolved().settings;
+    let Resolved { settings, user_dirs, .. } = model_switch.resolved();
     // Binding before loading the model reports a used address within milliseconds.
     let (listener, on_hang) = match listen {
         Listen::Configured => (bind(settings.listen).await?, OnHang::Report),
@@ -170,7 +172,11 @@ pub async fn run(
         let error = format!("{error:#}");
         tracing::warn!(error, "other clients cannot find this daemon");
     }
-    announce::print(daemon.running(), daemon.token(), daemon.parts().models.name(), hints);
+    let data_dir = announce::absolute(&settings.data_dir);
+    let data_dir = Some(data_dir).filter(|data_dir| *data_dir != user_dirs.data_dir);
+    let hints = hints.then_some(Hints { data_dir });
+    let name = daemon.parts().models.name();
+    announce::print(daemon.running(), daemon.token(), name, hints.as_ref());
     daemon.serve(stop.requested(), on_hang, || ()).await
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
 use hob_daemon::startup::EXIT_CRASHED;
 use hob_testkit::{Answer, Call, Client, Launch, Process, asset, wait};
@@ -119,6 +119,23 @@ fn the_ready_file_has_the_address_and_the_model() {
     );
     let announced = fs::read_to_string(directory.path().join("data/hobd.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&announced).unwrap(), hobd.ready);
+}
+
+#[test]
+fn a_client_in_another_directory_finds_a_hobd_with_a_relative_data_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hobd"));
+    command.args(["--model", "fake", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+    command.current_dir(directory.path()).env_clear().env("HOME", directory.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _hobd = Process::start(&mut command);
+    let file = directory.path().join("data/hobd.json");
+    let announced: Value =
+        wait::until("hobd is announced", || serde_json::from_slice(&fs::read(&file).ok()?).ok());
+    Client::of(&announced).get("/v1/status");
+    let slots = Path::new(announced["slots_dir"].as_str().unwrap());
+    let expected = directory.path().join("data/slots");
+    assert_eq!(fs::canonicalize(slots).unwrap(), fs::canonicalize(expected).unwrap());
 }
 
 #[test]
