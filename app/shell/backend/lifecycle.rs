@@ -106,7 +106,11 @@ impl Lifecycle<'_> {
     }
 
     async fn serve(self, daemon: Daemon, orders: &mut UnboundedReceiver<Order>) -> Result<Next> {
-        daemon.announce()?;
+        if let Err(error) = daemon.announce() {
+            // The disk may be full. The page needs no announcement.
+            let error = format!("{error:#}");
+            tracing::warn!(error, "other clients cannot find this daemon");
+        }
         let running = daemon.running();
         let (address, model, took_over) = (running.address, running.model.clone(), self.took_over);
         tracing::info!(%address, model, took_over, "the daemon runs in this process");
@@ -184,12 +188,54 @@ fn is_taken(error: &anyhow::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+
     use axum::Router;
+    use hob_config::{Flags, Key, Sources, UserDirs, paths};
     use hob_daemon::auth::AccessToken;
+    use hob_daemon::startup::StartedBy;
     use tokio::runtime;
     use tokio::sync::{mpsc, watch};
 
     use super::*;
+
+    #[test]
+    fn the_page_is_served_where_the_daemon_cannot_announce_itself() {
+        let root = tempfile::tempdir().unwrap();
+        let mut flags = Flags::default();
+        flags.set(Key::Model, "fake").set(Key::Listen, "127.0.0.1:0");
+        let sources = Sources::gather(UserDirs::under(root.path()), [], flags).unwrap();
+        let resolved = Settings::resolve(&sources).unwrap();
+        let settings = resolved.settings.clone();
+        let announcement = paths::daemon_file(&settings.data_dir);
+        std::fs::create_dir_all(announcement.with_extension("json.tmp")).unwrap();
+        let model_switch = Arc::new(Mutex::new(ModelSwitch::new(resolved, StartedBy::User)));
+        let starting = Phase::Starting { what: Activity::Opening, percent: None };
+        let (phases, mut phase) = watch::channel(starting);
+        let (transports, transport) = watch::channel(None);
+        let publisher = Publisher { phases, transports };
+        let (app, mut orders) = mpsc::unbounded_channel();
+        let runtime = runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+
+        let next = runtime.block_on(async {
+            let (settings, publisher) = (&settings, &publisher);
+            let lifecycle =
+                Lifecycle { settings, model_switch, address: None, took_over: false, publisher };
+            let stops = async {
+                phase.wait_for(|phase| matches!(phase, Phase::Ready { .. })).await.unwrap();
+                app.send(Order::Stop).unwrap();
+                pending::<()>().await;
+            };
+            tokio::select! {
+                next = lifecycle.run(&mut orders) => next,
+                () = stops => unreachable!("it waits for ever"),
+            }
+        });
+        assert!(matches!(next, Ok(Next::Stop)));
+        assert!(!announcement.exists());
+        drop((publisher, transport));
+        startup::end(runtime, Duration::from_secs(60));
+    }
 
     #[test]
     fn requests_wait_until_a_crashed_daemon_opens_again() {

@@ -2,7 +2,8 @@
 //! that one.
 //!
 //! - The daemon runs on its own thread, so the window does not wait for the model.
-//! - It is a daemon like hobd: it has an address, a token and an announcement, and `hob` finds it.
+//! - It is a daemon like hobd: it has an address, a token and an announcement, and `hob` finds it. Where the announcement
+//!   cannot be written, it serves the page.
 //! - When the daemon that the app is attached to ends, the app starts its own.
 //! - A daemon whose engine crashed opens again. When its engine hangs, the app executes itself again.
 //! - Each lifecycle has its own tokio runtime: no task of one survives into the next.
