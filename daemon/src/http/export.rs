@@ -160,7 +160,7 @@ async fn import_json(
 ) -> Result<Json<Value>, ApiError> {
     let file = received(storage, limits, request).await?;
     if let ReceivedBody::Memory(bytes) = &file {
-        let value = body::parsed(bytes.get_ref())?;
+        let value = body::parsed(foreign::without_mark(bytes.get_ref()))?;
         if value.get("format").is_some() {
             let imported =
                 conversations.import_conversation(ConversationExport::from_json(&value)?).await?;

@@ -247,6 +247,21 @@ fn an_export_larger_than_a_request_may_be_is_imported_from_disk() {
 }
 
 #[test]
+fn a_file_may_have_the_mark_that_editors_of_windows_write() {
+    let world = World::new();
+    let own = json!({"format": "hob conversation", "id": "a", "messages": [
+        {"id": 1, "message": {"role": "user", "content": "Hi"}}]});
+    let line = json!({"object": "thread.message", "role": "user", "created_at": 1,
+        "content": [{"type": "text", "text": {"value": "Hi"}}]});
+    for (kind, text) in
+        [(JSON, own.to_string()), (JSON, json!([chatgpt()]).to_string()), (LINES, line.to_string())]
+    {
+        let answer = world.import(kind, format!("\u{feff}{text}"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+    }
+}
+
+#[test]
 fn imported_answers_are_no_turns_of_this_daemon() {
     let world = World::new();
     let answer = json!({"role": "assistant", "content": "Hello"});

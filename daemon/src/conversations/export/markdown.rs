@@ -80,6 +80,7 @@ fn write_message(out: &mut String, node: &Node) {
 /// # Errors
 /// When a comment is missing or damaged.
 pub fn read(text: &str) -> Result<ConversationExport, ApiError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text); // Of an editor of Windows.
     let first = text.split_inclusive('\n').next().unwrap_or_default();
     let unix = first.ends_with("\r\n").then(|| text.replace("\r\n", "\n"));
     let text = unix.as_deref().unwrap_or(text);
@@ -343,7 +344,9 @@ mod tests {
     fn a_written_export_is_read_back_byte_for_byte() {
         let text = write(&talk());
         assert_eq!(read(&text).unwrap(), talk(), "{text}");
-        assert_eq!(read(&text.replace('\n', "\r\n")).unwrap().messages[0], talk().messages[0]);
+        let of_windows = format!("\u{feff}{}", text.replace('\n', "\r\n"));
+        assert_eq!(read(&of_windows).unwrap().messages[0], talk().messages[0]);
+        assert_eq!(read(&format!("\u{feff}{text}")).unwrap(), talk());
     }
 
     #[test]

@@ -30,6 +30,9 @@ use draft::Draft;
 /// Bytes of JSON that an import reads, unpacked.
 const MAX_BYTES: u64 = 1 << 30;
 
+/// The mark of UTF-8, which editors of Windows write in front of a text.
+const MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// How a file holds conversations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
@@ -97,7 +100,7 @@ pub fn read(packing: Packing, file: impl Read + Seek) -> Result<Export, ApiError
 impl Export {
     fn add_json(&mut self, file: impl Read) -> Result<(), ApiError> {
         let mut unreadable = None;
-        elements::each(BufReader::new(file), |value| match recognised(&value) {
+        elements::each(behind_mark(file), |value| match recognised(&value) {
             Some(found) => self.add(found),
             None => unreadable = unreadable.take().or_else(|| Some(fields_of(&value))),
         })
@@ -153,7 +156,7 @@ fn recognised(value: &Value) -> Option<(Source, Draft)> {
 /// One JSON value a line; empty lines between.
 fn lines(file: &mut dyn Read) -> Result<Vec<Value>, ApiError> {
     let mut values = Vec::new();
-    for (number, line) in BufReader::new(file).lines().enumerate() {
+    for (number, line) in behind_mark(file).lines().enumerate() {
         let line = line.map_err(|error| refused(format!("the file is not text: {error}")))?;
         if line.trim().is_empty() {
             continue;
@@ -163,6 +166,20 @@ fn lines(file: &mut dyn Read) -> Result<Vec<Value>, ApiError> {
         values.push(value);
     }
     Ok(values)
+}
+
+/// The text without the mark in front of it.
+pub fn without_mark(text: &[u8]) -> &[u8] {
+    text.strip_prefix(MARK).unwrap_or(text)
+}
+
+fn behind_mark(file: impl Read) -> impl BufRead {
+    let mut text = BufReader::new(file);
+    // An error: the next read has it, too.
+    if text.fill_buf().is_ok_and(|begin| begin.starts_with(MARK)) {
+        text.consume(MARK.len());
+    }
+    text
 }
 
 /// The bytes that may yet be read.
