@@ -1,6 +1,7 @@
 //! Announces the daemon: to clients by files, to people on the terminal.
 
 use std::io::{self, IsTerminal, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -10,6 +11,7 @@ use crate::auth::AccessToken;
 
 /// Writes the description that clients read, and the ready file.
 pub fn begin(running: &RunningDaemon, settings: &Settings) -> Result<()> {
+    let running = for_clients(running);
     running
         .write(&settings.data_dir)
         .with_context(|| format!("cannot write to {}", settings.data_dir.display()))?;
@@ -31,9 +33,21 @@ pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
+/// With the address by which clients of this machine reach it. Browsers do not take a page at `0.0.0.0` for one of this
+/// machine: they open no microphone for it, and some do not open the page.
+fn for_clients(running: &RunningDaemon) -> RunningDaemon {
+    let ip: IpAddr = match running.address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    RunningDaemon { address: SocketAddr::new(ip, running.address.port()), ..running.clone() }
+}
+
 /// Prints the address and the model on standard error; with `hints`, also commands to paste. The
 /// signed-in address has the token: it is printed on a terminal only, and never into a log.
 pub fn print(running: &RunningDaemon, token: &AccessToken, model: &str, hints: Option<&Hints>) {
+    let running = &for_clients(running);
     let mut lines = vec![format!("hobd serves {model} at {}", running.url())];
     if let Some(hints) = hints {
         let signed = io::stderr().is_terminal().then_some(token);
@@ -97,16 +111,31 @@ mod tests {
         assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
     }
 
-    #[test]
-    fn the_page_comes_first_signed_in_on_a_terminal_and_without_the_token_elsewhere() {
-        let running = RunningDaemon {
-            address: "127.0.0.1:8642".parse().unwrap(),
+    fn running(address: &str) -> RunningDaemon {
+        RunningDaemon {
+            address: address.parse().unwrap(),
             token_file: "/d/token".into(),
             pid: 7,
             model: "fake".into(),
             fingerprint: "0123456789abcdef".into(),
             slots_dir: "/d/slots".into(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_daemon_that_listens_everywhere_is_announced_at_the_address_of_this_machine() {
+        for (listens, announced) in [
+            ("0.0.0.0:8642", "127.0.0.1:8642"),
+            ("[::]:8642", "[::1]:8642"),
+            ("192.0.2.7:8642", "192.0.2.7:8642"),
+        ] {
+            assert_eq!(for_clients(&running(listens)).address.to_string(), announced);
+        }
+    }
+
+    #[test]
+    fn the_page_comes_first_signed_in_on_a_terminal_and_without_the_token_elsewhere() {
+        let running = running("127.0.0.1:8642");
         let token = AccessToken::new("secret");
         let hints = Hints { data_dir: None };
         let first = |signed| hints.first_steps(&running, signed).lines().next().unwrap().to_owned();
