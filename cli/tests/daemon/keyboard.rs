@@ -141,6 +141,26 @@ fn a_second_ctrl_c_ends_what_does_not_stop_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
+fn a_ctrl_c_from_before_the_prompt_is_not_the_first_of_two() {
+    let home = Home::new();
+    let daemon = Daemon::new(&home)
+        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
+        .open_stream("GET /v1/models/local", &[]);
+    let mut hob = Terminal::start(&home, &["chat", "--conversation", "c"]);
+    hob.reads("> ");
+    hob.interrupt();
+    hob.types("/stats\r");
+    hob.reads("no answer yet");
+    hob.reads("> ");
+    let daemon = daemon.answer("GET /v1/status", 200, json!({"model": "m"}));
+    hob.types("/model\r");
+    daemon.received("GET /v1/models/local");
+    hob.interrupt();
+    hob.signal(Signal::TERM); // Handled after the other, which has the lower number.
+    assert_eq!(hob.wait().signal(), Some(Signal::TERM.as_raw()));
+}
+
+#[test]
 fn a_ctrl_c_from_before_does_not_end_the_wait_for_another_model() {
     let home = Home::new();
     let status =

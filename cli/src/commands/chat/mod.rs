@@ -294,6 +294,9 @@ impl Chat<'_> {
             prompt(context)?;
             return lines.next("", None).map_err(Failure::Input);
         }
+        if let Some(interrupt) = &self.interrupt {
+            interrupt.take(); // What it was to stop has ended.
+        }
         writeln!(context.out)?;
         context.out.flush()?;
         // Without a daemon, the message itself says so. Under new instructions a stored conversation
