@@ -31,14 +31,14 @@ pub fn checked(mut wav: Vec<u8>) -> Result<Vec<u8>, WavError> {
         let what = "1 to 768,000 samples a second are played, of 1 to 255 channels";
         return Err(hound::Error::FormatError(what).into());
     }
-    let samples = match spec.sample_format {
+    let samples: Result<Vec<i16>, hound::Error> = match spec.sample_format {
         SampleFormat::Float => reader.into_samples::<f32>().map(|s| s.map(from_float)).collect(),
         SampleFormat::Int => {
             let bits = u32::from(spec.bits_per_sample);
             reader.into_samples::<i32>().map(|s| s.map(|s| from_int(s, bits))).collect()
         }
     };
-    let samples: Vec<i16> = samples_of(samples)?;
+    let samples = samples?;
     if is_silent(&samples) {
         return Err(WavError::Silent);
     }
@@ -58,10 +58,6 @@ pub fn seconds_of(wav: &[u8]) -> Option<f64> {
     mend_lengths(&mut wav);
     let reader = WavReader::new(Cursor::new(wav)).ok()?;
     Some(f64::from(reader.duration()) / f64::from(reader.spec().sample_rate.max(1)))
-}
-
-fn samples_of(samples: Result<Vec<i16>, hound::Error>) -> Result<Vec<i16>, WavError> {
-    Ok(samples?)
 }
 
 fn from_float(sample: f32) -> i16 {
