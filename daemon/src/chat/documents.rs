@@ -6,14 +6,14 @@
 //!   the instructions if the document came with the first message.
 
 use hob_runtime::Engine;
-use hob_slots::Token;
+use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
 
 use super::Chat;
 use super::answer::Answer;
 use super::identity::{Identity, Session};
 use super::request::ResolvedRequest;
-use crate::conversations::transcript::named_documents;
+use crate::conversations::transcript::{TurnTicket, named_documents};
 use crate::error::ApiError;
 use crate::prompt::documents::DocumentText;
 use crate::prompt::{DocumentTexts, Extent, Layout};
@@ -66,15 +66,15 @@ impl Chat {
     }
 
     /// Checks that the documents of the request's messages are stored, and gives them the names under
-    /// which they are.
+    /// which they are. Returns the keys of their KV.
     pub(super) async fn name_documents(
         &self,
         request: &mut ChatRequest,
         identity: &Identity,
-    ) -> Result<(), ApiError> {
+    ) -> Result<Vec<(DocumentId, ConversationId)>, ApiError> {
         let ids = named_documents(&request.messages);
         if ids.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let with_private = self.is_private(request, identity);
         let texts = self.shared.options.transcript.document_texts(ids, with_private).await?;
@@ -89,7 +89,23 @@ impl Chat {
             }
             message.set_documents(&documents);
         }
-        Ok(())
+        Ok(texts.into_iter().map(|(id, document)| (id, document_key(&document.text))).collect())
+    }
+
+    /// Tickets that the removal of these documents cancels, to be asked for before their text is read for the
+    /// prompt.
+    ///
+    /// # Errors
+    /// While one of them is being removed.
+    pub(super) fn document_tickets(
+        &self,
+        documents: &[(DocumentId, ConversationId)],
+    ) -> Result<Vec<TurnTicket>, ApiError> {
+        let transcript = &self.shared.options.transcript;
+        let ticket = |(id, key): &(DocumentId, ConversationId)| {
+            transcript.ticket(key).map_err(|_| unknown_document(id))
+        };
+        documents.iter().map(ticket).collect()
     }
 
     pub(super) fn is_private(&self, request: &ChatRequest, identity: &Identity) -> bool {

@@ -215,7 +215,7 @@ impl Chat {
         let mut resolved = self.resolve(body)?;
         let adapters = self.adapters(&resolved.request.shape).await?;
         let identity = Identity::of(body, session)?;
-        self.name_documents(&mut resolved.request, &identity).await?;
+        let documents = self.name_documents(&mut resolved.request, &identity).await?;
         let request = &resolved.request;
         let opens = !request.shape.is_prewarm();
         let ChatRequest { private, unstored, in_memory, .. } = *request;
@@ -230,7 +230,8 @@ impl Chat {
                 "`hob.beyond: \"reanchor\"` needs a `conversation`, which remembers how it goes on";
             return Err(ApiError::field("hob.beyond", message));
         }
-        let Claim { ticket, guard } = self.claim(request, &scope.identity).await?;
+        let tickets = self.document_tickets(&documents)?;
+        let Claim { ticket, guard } = self.claim(request, &scope.identity, tickets).await?;
         if guard.is_some() && !scope.is_private {
             self.catch_up(&scope.identity).await;
         }
@@ -268,9 +269,15 @@ impl Chat {
     }
 
     /// Enters the conversation: its ticket first, then its lock. An append waits until the previous
-    /// answer is complete.
-    async fn claim(&self, request: &ChatRequest, identity: &Identity) -> Result<Claim, ApiError> {
-        let ticket = self.ticket(identity)?;
+    /// answer is complete. `tickets`: of the request's documents.
+    async fn claim(
+        &self,
+        request: &ChatRequest,
+        identity: &Identity,
+        mut tickets: Vec<TurnTicket>,
+    ) -> Result<Claim, ApiError> {
+        tickets.extend(self.ticket(identity)?);
+        let ticket = tickets.into_iter().reduce(TurnTicket::and);
         let guard = match identity.named() {
             Some(id) if request.append => Some(self.shared.locks.enter(id).await?),
             Some(id) => self.shared.locks.try_enter(id),

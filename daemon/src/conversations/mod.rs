@@ -39,8 +39,8 @@ use pdf_texts::PdfTexts;
 use sharing::Sharing;
 use tokio::sync::MutexGuard;
 use transcript::{
-    Change, ConversationText, DeletedMessages, Fork, Hit, Moved, RecentTurn, SavedExplanation,
-    SearchQuery, Snippet, Summary, Transcript, TranscriptError,
+    Change, ConversationText, DeletedMessages, Deletion, Fork, Hit, Moved, RecentTurn,
+    SavedExplanation, SearchQuery, Snippet, Summary, Transcript, TranscriptError,
 };
 
 #[derive(Clone)]
@@ -255,9 +255,7 @@ impl Conversations {
         let _unshared = self.unshare(slice::from_ref(id)).await?;
         // First the KV, which nothing would refer to without the text: if the process dies in
         // between, the conversation is still listed and can be deleted again.
-        for key in self.keys_of_documents(id).await? {
-            self.delete_kv(&key).await?;
-        }
+        let _documents = self.delete_kv_of_documents(id).await?;
         let removed = self.delete_kv(id).await;
         if let Err(error @ (TurnError::Stopped | TurnError::Dead(_))) = removed {
             return Err(error.into());
@@ -295,9 +293,7 @@ impl Conversations {
         let _deletion = self.transcript.begin_deletion(id);
         let _unshared = self.unshare(slice::from_ref(id)).await?;
         // A conversation that is restored at this moment loses its KV, which costs time.
-        for key in self.keys_of_documents(id).await? {
-            self.delete_kv(&key).await?;
-        }
+        let _documents = self.delete_kv_of_documents(id).await?;
         self.delete_kv(id).await?;
         self.transcript.delete_trashed(id, since).done().await?;
         Ok(())
@@ -321,7 +317,7 @@ impl Conversations {
         let unsent_since = Timestamp(self.now().0.saturating_sub(unsent));
         let mut deleted = Ok(());
         for text in self.transcript.delete_unused_documents(unsent_since).await? {
-            deleted = self.delete_kv(&document_key(&text)).await.and(deleted);
+            deleted = self.delete_kv_of_text(&text).await.and(deleted);
         }
         Ok(deleted?)
     }
@@ -362,14 +358,28 @@ impl Conversations {
         }
     }
 
-    /// The keys of the documents that are deleted with the conversation.
-    async fn keys_of_documents(
-        &self,
-        id: &ConversationId,
-    ) -> Result<Vec<ConversationId>, ApiError> {
+    /// Deletes the KV of the documents that are deleted with the conversation. Until the returned deletions end,
+    /// no turn of a request that names one of them begins.
+    async fn delete_kv_of_documents(&self, id: &ConversationId) -> Result<Vec<Deletion>, ApiError> {
         let ids = self.transcript.documents_only_of(id).done().await?;
         let documents = self.transcript.stored_documents(ids.into_iter().collect(), true).await?;
-        Ok(documents.values().map(|document| document_key(&document.text)).collect())
+        let mut deletions = Vec::new();
+        for document in documents.values() {
+            let key = document_key(&document.text);
+            deletions.push(self.transcript.begin_deletion(&key));
+            self.delete_kv(&key).await?;
+        }
+        Ok(deletions)
+    }
+
+    /// Deletes the KV of a document with this text, which is deleted already, and ends the turns that compute it.
+    ///
+    /// # Errors
+    /// When a file cannot be removed, or the engine has stopped.
+    pub async fn delete_kv_of_text(&self, text: &str) -> Result<(), TurnError> {
+        let key = document_key(text);
+        let _deletion = self.transcript.begin_deletion(&key);
+        self.delete_kv(&key).await
     }
 
     /// Deletes the KV of a conversation or of a document's key, and what was learned from it.

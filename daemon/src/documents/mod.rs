@@ -99,7 +99,10 @@ impl Documents {
     /// does not answer.
     pub async fn remove(&self, id: &DocumentId) -> Result<(), ApiError> {
         let key = document_key(&self.stored(id, true).await?.text);
-        let about = self.conversations.transcript.conversations_about(id).done().await?;
+        let transcript = &self.conversations.transcript;
+        // From here on no turn of a request that names it begins, and none that has begun is submitted.
+        let _deletion = transcript.begin_deletion(&key);
+        let about = transcript.conversations_about(id).done().await?;
         let removed = self.remove_with_kv(id, &key, &about).await;
         // Also after an error: the conversations stay, and the shared tier may lack some of them by then.
         for conversation in &about {
@@ -138,7 +141,7 @@ impl Documents {
         let remaining = self.stored(id, true).await;
         match deleted {
             Some(text) if remaining.is_err() => {
-                self.conversations.delete_kv(&document_key(&text)).await?;
+                self.conversations.delete_kv_of_text(&text).await?;
                 Ok(true)
             }
             _ => remaining.map(|_| false),

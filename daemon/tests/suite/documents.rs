@@ -8,6 +8,8 @@ pub(crate) mod pdf;
 #[path = "documents/views.rs"]
 mod views;
 
+use std::time::Duration;
+
 use hob_testkit::{Answer, Client, Stream, wait};
 use serde_json::{Value, json};
 
@@ -173,6 +175,28 @@ fn a_removed_document_leaves_no_text_and_no_kv() {
     let error = unknown.send().error();
     assert_eq!(error["code"], "document_not_found");
     assert_eq!(error["param"], "messages[0].hob.documents[0]");
+}
+
+#[test]
+fn a_document_that_is_removed_while_its_prompt_is_tokenized_leaves_no_kv() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    let client = &hobd.client;
+    for delay in [0, 5, 10, 20, 40, 80] {
+        let part = |n: usize| text(&format!("castle of {delay} and {n}"));
+        let text: String = (0..16).map(part).collect();
+        let id = add(client, &text, "")["id"].as_str().unwrap().to_owned();
+        let path = format!("/v1/documents/{id}");
+        std::thread::scope(|scope| {
+            scope.spawn(|| client.call("POST", &format!("{path}/read")).send());
+            std::thread::sleep(Duration::from_millis(delay));
+            assert_eq!(client.call("DELETE", &path).send().json()["deleted"], true);
+        });
+        let again = add(client, &text, "");
+        assert_eq!(again["ready_tokens"], 0, "after {delay} ms: {again}");
+        client.call("DELETE", &path).send();
+    }
+    assert_eq!(client.get("/v1/slots")["data"], json!([]));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! - Each turn of a conversation holds a ticket from before it reads the history. A deletion cancels
 //!   the tickets first, then removes KV and text. Whatever a cancelled turn does later is refused.
 //! - While a deletion runs, no turn of the conversation begins.
+//! - A turn holds a ticket of each document that its request names, too, under the key of the document's KV.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -26,7 +27,7 @@ struct Tickets {
 
 /// Permission of one turn to write to its conversation. Clones share it.
 #[derive(Clone, Debug)]
-pub struct TurnTicket(Arc<Mutex<bool>>);
+pub struct TurnTicket(Vec<Arc<Mutex<bool>>>);
 
 /// A deletion under way; dropping it ends it.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl Deletions {
         }
         let ticket = Arc::new(Mutex::new(false));
         tickets.turns.push(Arc::downgrade(&ticket));
-        Ok(TurnTicket(ticket))
+        Ok(TurnTicket(vec![ticket]))
     }
 
     /// Cancels the tickets of the conversation, and issues none until the deletion ends.
@@ -74,10 +75,17 @@ impl Tickets {
 }
 
 impl TurnTicket {
+    /// One that is cancelled with either of the two.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     /// Runs `act` unless the conversation was deleted; a deletion waits for its end.
     pub fn unless_deleted<T>(&self, act: impl FnOnce() -> T) -> Result<T, TranscriptError> {
-        let cancelled = self.0.lock();
-        if *cancelled { Err(TranscriptError::Deleted) } else { Ok(act()) }
+        let cancelled: Vec<_> = self.0.iter().map(|one| one.lock()).collect();
+        if cancelled.iter().any(|one| **one) { Err(TranscriptError::Deleted) } else { Ok(act()) }
     }
 
     /// # Errors
@@ -116,5 +124,18 @@ mod tests {
         drop(other);
         drop(deletions.begin(&a));
         assert!(deletions.0.lock().is_empty(), "nothing stays of turns that have ended");
+    }
+
+    #[test]
+    fn two_tickets_in_one_are_cancelled_with_either() {
+        let deletions = Deletions::default();
+        let [a, b] = ["a", "b"].map(|name| ConversationId::new(name).unwrap());
+        for deleted in [&a, &b] {
+            let [one, other] = [&a, &b].map(|name| deletions.ticket(name).unwrap());
+            let both = one.and(other);
+            both.check().unwrap();
+            drop(deletions.begin(deleted));
+            both.check().unwrap_err();
+        }
     }
 }
