@@ -34,6 +34,7 @@ pub fn daemon_name(settings: &Settings) -> Result<String> {
 /// Made once: it tells the texts that this daemon wrote from those of others.
 fn name(file: &Path) -> io::Result<String> {
     match fs::read_to_string(file) {
+        Ok(name) if name.trim().is_empty() => {} // Power was lost before its bytes were on disk.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         read => return read.map(|name| name.trim().to_owned()),
     }
@@ -42,6 +43,24 @@ fn name(file: &Path) -> io::Result<String> {
     let name = format!("{:016x}", u64::from_le_bytes(bytes));
     let mut written = NamedTempFile::new_in(file.parent().unwrap_or(Path::new(".")))?;
     writeln!(written, "{name}")?;
+    written.as_file().sync_all()?;
     written.persist(file)?;
     Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_keeps_its_name_and_is_never_without_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("daemon-name");
+        let first = name(&file).unwrap();
+        assert_eq!(name(&file).unwrap(), first);
+        fs::write(&file, "").unwrap();
+        let second = name(&file).unwrap();
+        assert_eq!(second.len(), 16);
+        assert_eq!(name(&file).unwrap(), second);
+    }
 }
