@@ -167,7 +167,7 @@ pub fn continuation(
             return Err(TranscriptError::NothingToAnswer);
         }
     } else {
-        drop_failed_attempt(&mut path, &new[0]);
+        drop_failed_attempt(&mut path, &new);
     }
     let own = own_instructions(connection, conversation, &instructions)?;
     Ok(continuation_of(path, new, own, instructions, None))
@@ -301,14 +301,21 @@ fn stored_instructions(
     Ok(text.flatten())
 }
 
-/// A client whose answer broke off before its first word sends the same message again; it is not
-/// stored twice.
-fn drop_failed_attempt(path: &mut Vec<Node>, again: &Message) {
-    if let [.., request, answer] = path.as_slice()
-        && answer.status == Status::Interrupted
-        && answer.message.text().is_empty()
-        && request.message.is_same(again)
-    {
-        path.truncate(path.len() - 2);
+/// A client whose answer broke off before its first word sends the same messages again; they are not stored twice, and
+/// the prompt has them once. Further ones may follow them.
+fn drop_failed_attempt(path: &mut Vec<Node>, again: &[Message]) {
+    let Some((answer, before)) = path.split_last() else { return };
+    if answer.status != Status::Interrupted || !answer.message.text().is_empty() {
+        return;
+    }
+    let ends_with = |sent: &[Message]| {
+        let end = &before[before.len() - sent.len()..];
+        end.iter().zip(sent).all(|(stored, sent)| stored.message.is_same(sent))
+    };
+    let longest = again.len().min(before.len());
+    let repeated = (1..=longest).rev().find(|&count| ends_with(&again[..count]));
+    if let Some(count) = repeated {
+        let kept = before.len() - count;
+        path.truncate(kept);
     }
 }

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use crate::conversations::transcript::Status;
     use crate::error::ApiError;
-    use crate::wire::message::Role;
+    use crate::wire::message::{Role, tool_call};
 
     const MODEL: ModelHash = ModelHash([1; 8]);
     const NOW: Timestamp = Timestamp(1_000_000);
@@ -316,6 +316,40 @@ mod tests {
         assert_eq!(stored.messages[1].status, Status::Interrupted);
         assert_eq!(stored.messages[1].message["content"], "H");
         assert_eq!(transcript.tokens(&id, MODEL).done().await.unwrap(), [Token(1)]);
+    }
+
+    #[tokio::test]
+    async fn messages_sent_again_after_an_answer_without_a_word_stand_in_the_prompt_once() {
+        let (transcript, id) = world();
+        let call = |id: &str| tool_call(id, "look", "{}");
+        let result = |id: &str| {
+            let result = json!({"role": "tool", "tool_call_id": id, "content": id});
+            Message::parse(&result, "messages").unwrap()
+        };
+        let calls = Message::answer("", "", &[call("c1"), call("c2")]);
+        let mut answer = transcript.sync(&id, vec![user("Look")], NOW);
+        answer.stored().await.unwrap();
+        let closed = answer.complete(&calls, &json!({}));
+        transcript.end_turn(end(&id, Some(closed), &[])).unwrap().done().await.unwrap();
+
+        let results = [result("c1"), result("c2")];
+        let mut further = results.to_vec();
+        further.push(user("So?"));
+        let sent = [results.to_vec(), results.to_vec(), further];
+        for new in sent {
+            let mut query = append(&id, "");
+            query.append.as_mut().unwrap().new.clone_from(&new);
+            let continuation = transcript.begin_turn(query).await.unwrap().continuation.unwrap();
+            let before = [user("Look"), calls.clone()];
+            assert_eq!(continuation.history, [&before[..], &new[..]].concat());
+            let mut answer = transcript.append(&id, continuation, NOW);
+            answer.stored().await.unwrap();
+            let closed = answer.break_off(&Message::answer("", "", &[]), None);
+            assert!(transcript.end_turn(end(&id, Some(closed), &[])).is_none());
+        }
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        let tools = stored.messages.iter().filter(|saved| saved.message["role"] == "tool").count();
+        assert_eq!(tools, 2, "each is stored once");
     }
 
     #[tokio::test]
