@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::Chat;
 use super::account::Extract;
-use super::assembly::{Assembly, Reading};
+use super::assembly::{Assembly, Delta, Reading};
 use super::privacy::Scope;
 use super::source::{Forwarded, Forwarding, Source};
 use super::submit::{Begun, Job, Submitted};
@@ -85,7 +85,7 @@ impl Chat {
             forwarded.insert("continue_final_message".into(), true.into());
             forwarded.insert("add_generation_prompt".into(), false.into());
         }
-        let begun = Begun { thinks: false, text: begun_with(&job) };
+        let begun = Begun { thinks: false, text: String::new() };
         const PATH: &str = "/v1/chat/completions";
         let source = self.begin_forward(upstream, PATH, forwarded.into(), scope).await?;
         let submitted = Submitted {
@@ -162,12 +162,6 @@ fn messages(job: &Job) -> Vec<Value> {
     all.iter().chain(job.continued()).map(Message::for_template).collect()
 }
 
-/// The text of a stored answer that goes on. The client of another one has it.
-fn begun_with(job: &Job) -> String {
-    let stored = job.start.continuation.as_ref().and_then(|it| it.continued.as_ref());
-    stored.map(|continued| continued.message.text().to_owned()).unwrap_or_default()
-}
-
 /// Writes a choice among custom tools, or of a client that sent `functions`, as that among functions.
 fn set_choice(body: &mut Map<String, Value>, request: &ChatRequest) {
     let function = |name: &String| json!({"type": "function", "function": {"name": name}});
@@ -237,9 +231,14 @@ fn check_followed(
     }
 }
 
-/// Collects an answer whose calls and reasoning the engine has parsed.
-pub fn assembly(begun: &Begun) -> Assembly {
+/// Collects an answer whose calls and reasoning the engine has parsed. `continued`: the stored message that goes on. The
+/// client of another one has it.
+pub fn assembly(continued: Option<&Message>) -> Assembly {
     let mut assembly = Assembly::verbatim();
-    assembly.push(&begun.text);
+    if let Some(message) = continued {
+        let (content, reasoning) = (message.text().to_owned(), message.reasoning().to_owned());
+        let tool_calls = message.to_json()["tool_calls"].as_array().cloned().unwrap_or_default();
+        assembly.accept(Delta { content, reasoning, tool_calls });
+    }
     assembly
 }

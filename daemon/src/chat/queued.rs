@@ -20,6 +20,7 @@ use crate::explain::Subject;
 use crate::prompt::DocumentTexts;
 use crate::wire::answer::Head;
 use crate::wire::chat::ChatRequest;
+use crate::wire::message::Message;
 
 /// A chat whose turns are queued.
 pub(super) struct Queued<'a> {
@@ -46,7 +47,7 @@ impl Chat {
         let left_out = continuation.as_ref().map_or(0, |continuation| continuation.left_out);
         let extract = Extract { left_out, ..submitted.extract };
         let continued = continuation.as_ref().and_then(|it| it.continued.as_ref());
-        let continued = continued.map(|continued| continued.message.to_json());
+        let continued = continued.map(|continued| continued.message.clone());
         let Submitted { source, subject, reading, begun, reuse_watch, exact_because, .. } =
             submitted;
         let prompt = subject.prompt.clone();
@@ -63,7 +64,7 @@ impl Chat {
         }
         let is_local = source.upstream().is_none();
         let assembly = || match request.messages.last() {
-            _ if !is_local => forward::assembly(&begun),
+            _ if !is_local => forward::assembly(continued.as_ref()),
             // The client has the text so far.
             Some(last) if request.continues_final => {
                 Assembly::new(&reading, last.text().is_empty() && !last.reasoning().is_empty())
@@ -73,7 +74,7 @@ impl Chat {
         let new = NewAnswer {
             source,
             assemblies: (0..count).map(|_| assembly()).collect(),
-            continued,
+            continued: continued.as_ref().map(Message::to_json),
             choices_per_prompt: count,
             prompts: if request.verbose { vec![prompt] } else { Vec::new() },
             subject,

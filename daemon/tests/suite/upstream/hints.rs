@@ -155,6 +155,37 @@ fn an_answer_that_its_limit_cut_says_so_although_the_engine_counts_no_tokens() {
     assert_eq!(answer["hob"]["context_full"], false, "{answer}");
 }
 
+#[test]
+fn an_answer_that_goes_on_keeps_the_reasoning_and_the_calls_of_its_first_part() {
+    let world = World::of("vllm");
+    let delta = |delta: Value, reason: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+    let call = json!({"index": 0, "id": "c1", "type": "function",
+        "function": {"name": "lamp", "arguments": "{}"}});
+    world.engine.answers(Script::Whole(vec![
+        delta(json!({"reasoning": "Hm."}), Value::Null),
+        delta(json!({"content": "One"}), Value::Null),
+        delta(json!({"tool_calls": [call]}), json!("length")),
+    ]));
+    world.front.client.chat(&in_conversation("cut"));
+    let stored = || world.front.client.get("/v1/conversations/cut")["messages"][1].clone();
+    let check = |message: &Value, content: &str| {
+        assert_eq!(message["content"], content, "{message}");
+        assert_eq!(message["reasoning_content"], "Hm.", "{message}");
+        assert_eq!(message["tool_calls"][0]["id"], "c1", "{message}");
+    };
+    check(&stored(), "One");
+    let rest = json!({"conversation": "cut", "messages": [],
+        "hob": {"append": true, "continue": true}});
+    let failure = json!({"error": {"message": "oom", "code": 500}});
+    world.engine.answers(Script::Whole(vec![failure]));
+    assert_eq!(world.front.client.call("POST", CHAT).json(&rest).send().status, 502);
+    check(&stored(), "One");
+    world.engine.answers(Script::Whole(vec![delta(json!({"content": " two"}), json!("stop"))]));
+    let answer = world.front.client.chat(&rest);
+    check(&answer["choices"][0]["message"], "One two");
+    check(&stored(), "One two");
+}
+
 /// SGLang writes null where OpenAI leaves a field out.
 #[test]
 fn a_call_is_one_in_each_protocol_where_an_engine_writes_its_missing_fields() {
