@@ -11,7 +11,7 @@ use super::sse;
 use crate::chat::Chat;
 use crate::chat::answer::Piece;
 use crate::error::ApiError;
-use crate::wire::answer::completion_logprobs;
+use crate::wire::answer::{TextOffset, completion_logprobs};
 
 const OBJECT: &str = "text_completion";
 
@@ -21,12 +21,13 @@ pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Respon
     let with_logprobs = request.logprobs.is_some();
     if request.shape.stream {
         let count = request.prompts.len() * request.shape.choices;
-        let form = CompletionForm { with_logprobs, sent: vec![0; count] };
+        let form = CompletionForm { with_logprobs, offsets: vec![TextOffset::default(); count] };
         return Ok(sse::stream(Chunks::new(form, answer, &request.shape, count)));
     }
     let choices = answer.collect().await?;
     let choices = choices.iter().enumerate().map(|(index, choice)| {
-        let logprobs = with_logprobs.then(|| completion_logprobs(&choice.logprobs, 0));
+        let offset = &mut TextOffset::default();
+        let logprobs = with_logprobs.then(|| completion_logprobs(&choice.logprobs, offset));
         entry(index, choice.message.text(), logprobs, Some(choice.reason))
     });
     let (usage, hob) = (answer.usage(), answer.hob());
@@ -41,8 +42,8 @@ fn entry(index: usize, text: &str, logprobs: Option<Value>, reason: Option<&str>
 
 struct CompletionForm {
     with_logprobs: bool,
-    /// Characters of each choice that were sent.
-    sent: Vec<usize>,
+    /// Of the next token of each choice.
+    offsets: Vec<TextOffset>,
 }
 
 impl ChunkForm for CompletionForm {
@@ -52,9 +53,8 @@ impl ChunkForm for CompletionForm {
         match piece {
             Piece::Progress(_) | Piece::Begin { .. } => None,
             Piece::More { choice, delta, logprobs, .. } => {
-                let offset = self.sent[choice];
-                self.sent[choice] += delta.content.chars().count();
                 let wanted = self.with_logprobs && !logprobs.is_empty();
+                let offset = &mut self.offsets[choice];
                 let logprobs = wanted.then(|| completion_logprobs(&logprobs, offset));
                 Some(entry(choice, &delta.content, logprobs, None))
             }

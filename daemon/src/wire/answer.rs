@@ -100,14 +100,13 @@ fn chat_logprob(token: &TokenLogprob) -> Value {
     })
 }
 
-/// `logprobs` of a completion choice. `offset`: where the text of the first token begins.
-pub fn completion_logprobs(tokens: &[Logprobs], mut offset: usize) -> Value {
+/// `logprobs` of a completion choice. `offset`: where the text of the first token begins; behind it, that of the next
+/// one.
+pub fn completion_logprobs(tokens: &[Logprobs], offset: &mut TextOffset) -> Value {
     let (mut texts, mut chosen, mut tops, mut offsets) = (vec![], vec![], vec![], vec![]);
     for token in tokens {
-        let text = String::from_utf8_lossy(&token.chosen.bytes);
-        offsets.push(offset);
-        offset += text.chars().count();
-        texts.push(text);
+        offsets.push(offset.add(&token.chosen.bytes));
+        texts.push(String::from_utf8_lossy(&token.chosen.bytes));
         chosen.push(finite(token.chosen.logprob));
         let top = token.top.iter().map(|top| {
             (String::from_utf8_lossy(&top.bytes).into_owned(), json!(finite(top.logprob)))
@@ -117,6 +116,30 @@ pub fn completion_logprobs(tokens: &[Logprobs], mut offset: usize) -> Value {
     json!({
         "tokens": texts, "token_logprobs": chosen, "top_logprobs": tops, "text_offset": offsets,
     })
+}
+
+/// Where the tokens of one choice begin in its text.
+#[derive(Clone, Debug, Default)]
+pub struct TextOffset {
+    /// Whole characters so far.
+    characters: usize,
+    /// The beginning of a character.
+    rest: Vec<u8>,
+}
+
+impl TextOffset {
+    /// Where a token of these bytes begins, in characters. One that continues a character begins where that does.
+    fn add(&mut self, bytes: &[u8]) -> usize {
+        let begin = self.characters;
+        self.rest.extend_from_slice(bytes);
+        let broken = self.rest.utf8_chunks().last().map_or(b"".as_slice(), |chunk| chunk.invalid());
+        let is_begun = str::from_utf8(broken).is_err_and(|error| error.error_len().is_none());
+        let whole = self.rest.len() - if is_begun { broken.len() } else { 0 };
+        let rest = self.rest.split_off(whole);
+        let complete = std::mem::replace(&mut self.rest, rest);
+        self.characters += String::from_utf8_lossy(&complete).chars().count();
+        begin
+    }
 }
 
 fn finite(logprob: f32) -> f32 {
@@ -141,8 +164,22 @@ mod tests {
         let chat = chat_logprobs(&tokens);
         assert_eq!(chat["content"][0]["bytes"], json!([97]));
         assert_eq!(chat["content"][0]["top_logprobs"][1]["logprob"], json!(-9999.0));
-        let completion = completion_logprobs(&tokens, 4);
-        assert_eq!(completion["text_offset"], json!([4]));
+        let completion = completion_logprobs(&tokens, &mut TextOffset::default());
+        assert_eq!(completion["text_offset"], json!([0]));
         assert_eq!(completion["token_logprobs"], json!([-0.5]));
+    }
+
+    #[test]
+    fn a_character_of_several_tokens_counts_once_in_the_offsets_behind_it() {
+        let pieces: [&[u8]; 7] = [b"a", b"\xf0\x9f", b"\x94", b"\xa5b", b"\xff", b"\xe2c", b"d"];
+        let tokens = pieces.map(|bytes| Logprobs { chosen: token(bytes, 0.0), top: vec![] });
+        let expected = [0, 1, 1, 1, 3, 4, 6]; // U+FFFD stands for what is no character.
+        let whole = completion_logprobs(&tokens, &mut TextOffset::default());
+        assert_eq!(whole["text_offset"], json!(expected));
+        let mut offset = TextOffset::default();
+        for (token, expected) in tokens.iter().zip(expected) {
+            let piece = completion_logprobs(std::slice::from_ref(token), &mut offset);
+            assert_eq!(piece["text_offset"], json!([expected]));
+        }
     }
 }
