@@ -5,6 +5,7 @@
 //! - Dropping it cancels the turns; the transcript keeps the text generated so far.
 
 mod ending;
+mod held;
 mod partial;
 mod piece;
 mod upstream;
@@ -361,27 +362,32 @@ impl Answer {
         let reasoning = usize::from(partial.assembly.is_reasoning());
         self.account.usage.reasoning += reasoning;
         partial.figures.reasoning += reasoning;
-        partial.is_ended = self.context.model.vocabulary().is_eog(token);
+        let vocabulary = self.context.model.vocabulary();
+        partial.is_ended = vocabulary.is_eog(token);
         partial.is_stopped = !partial.is_ended && self.stop_tokens.contains(&token);
         let ends = partial.is_ended || partial.is_stopped;
         partial.figures.predicted += 1;
         if !ends {
-            partial.tokens.push(token);
+            partial.held.push(token, vocabulary.piece(token).len(), logprobs);
         }
-        partial.logprobs.extend(logprobs.filter(|_| !ends));
+        partial.held.add_text(text.len());
         if choice == 0 {
             self.context.recording.token(token, || partial.assembly.message());
         }
         if !delta.is_empty() {
-            self.more(choice, delta);
+            let begun = partial.held.take_begun();
+            self.more(choice, delta, begun);
         }
     }
 
-    /// Log-probabilities are held back until their text is complete.
-    fn more(&mut self, choice: usize, delta: Delta) {
-        let partial = &mut self.partial[choice];
-        let mut tokens = std::mem::take(&mut partial.tokens);
-        let mut logprobs = std::mem::take(&mut partial.logprobs);
+    /// Hands out what is new of a choice: text, tokens and their log-probabilities. A token whose text no piece shows,
+    /// such as a mark of reasoning, is in the piece behind it.
+    fn more(
+        &mut self,
+        choice: usize,
+        delta: Delta,
+        (mut tokens, mut logprobs): (Vec<Token>, Vec<Logprobs>),
+    ) {
         if delta.is_empty() && logprobs.is_empty() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Plan, World, merged, user};
+use crate::common::{Plan, World, merged, text, user};
 
 const ROOM: &str = "/v1/conversations/room";
 
@@ -218,6 +218,25 @@ fn an_impossible_temperature_of_the_models_file_is_ignored_and_logged() {
         let hobd = launch.start();
         assert_eq!(hobd.client.get("/v1/status")["sampling"], json!({}));
         assert!(launch.log().contains("general.sampling.temp"), "{impossible}: {}", launch.log());
+    }
+}
+
+#[test]
+fn log_probabilities_are_those_of_the_text_in_front_of_a_stop_text() {
+    let world = World::new();
+    let said = json!([user("Say this: abcxyzd")]);
+    let shown = |choice: &Value| -> String {
+        let content = choice["logprobs"]["content"].as_array().into_iter().flatten();
+        content.map(|token| token["token"].as_str().unwrap()).collect()
+    };
+    for (stop, expected) in [(json!("xyz"), "abc"), (json!(["xyz!", "yz"]), "abcx")] {
+        let extra = json!({"stop": stop, "logprobs": true, "max_tokens": 40});
+        let whole = world.chat(said.clone(), extra.clone());
+        assert_eq!(text(&whole), expected);
+        assert_eq!(shown(&whole["choices"][0]), expected);
+        let chunks = world.stream(said.clone(), extra).collect();
+        let streamed: String = chunks.iter().map(|chunk| shown(&chunk["choices"][0])).collect();
+        assert_eq!(streamed, expected);
     }
 }
 

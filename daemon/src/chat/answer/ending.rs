@@ -10,8 +10,10 @@ use crate::explain::Explanation;
 impl Answer {
     /// Hands out the end of a choice, and stores the first one's.
     pub(super) fn conclude(&mut self, choice: usize, delta: Delta, timeline: Vec<Token>) {
-        let end = Piece::End { choice, reason: self.partial[choice].reason };
-        self.more(choice, delta);
+        let partial = &mut self.partial[choice];
+        let (reason, last) = (partial.reason, partial.held.take_last(partial.by_text));
+        let end = Piece::End { choice, reason };
+        self.more(choice, delta, last);
         if choice == 0 {
             self.explain();
             // An engine at another address counts all choices together. Here further ones may have begun, or ended.

@@ -35,7 +35,7 @@ pub struct Choice {
     pub message: Message,
     /// OpenAI's `finish_reason`.
     pub reason: &'static str,
-    /// Without the one that ended it.
+    /// Without those that ended it.
     pub tokens: Vec<Token>,
     /// Log-probabilities of `tokens`, if the request asks for them.
     pub logprobs: Vec<Logprobs>,

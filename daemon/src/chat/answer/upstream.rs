@@ -19,11 +19,10 @@ impl Answer {
                 self.begin_upstream(choice);
                 let partial = &mut self.partial[choice];
                 let delta = partial.assembly.accept(Delta { content, reasoning, tool_calls });
-                partial.logprobs.extend(logprobs_of(logprobs));
                 if choice == 0 {
                     self.context.recording.flush(|| partial.assembly.message());
                 }
-                self.more(choice, delta);
+                self.more(choice, delta, (Vec::new(), logprobs_of(logprobs)));
             }
             Event::Usage(usage) => {
                 self.context.metrics.generated(usage.completion, DraftCounts::default());
