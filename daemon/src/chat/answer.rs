@@ -277,7 +277,10 @@ impl Answer {
             match next {
                 Some(AnswerEvent::Turn(choice, event)) => self.handle_turn_event(choice, event)?,
                 Some(AnswerEvent::Upstream(event)) => self.handle_upstream_event(event),
-                None => return Ok(None),
+                None => {
+                    self.check_all_given()?;
+                    return Ok(None);
+                }
             }
         }
     }

@@ -33,6 +33,10 @@ pub enum UpstreamError {
     )]
     Foreign { url: String, what: String },
     #[error(
+        "the upstream {url} gave {given} of {asked} answers: ask it for one in each request, by one prompt and without `n`"
+    )]
+    TooFew { url: String, given: usize, asked: usize },
+    #[error(
         "the upstream {url} refuses the token: write the one that its server expects to the file of the setting `upstream_token_file`"
     )]
     Token { url: String },
@@ -94,7 +98,9 @@ impl From<UpstreamError> for ApiError {
             UpstreamError::Unreachable { .. } => gateway("upstream_unreachable"),
             UpstreamError::Silent { .. } => gateway("upstream_timeout"),
             UpstreamError::Broken { .. } => gateway("upstream_broken"),
-            UpstreamError::Foreign { .. } => gateway("upstream_foreign"),
+            UpstreamError::Foreign { .. } | UpstreamError::TooFew { .. } => {
+                gateway("upstream_foreign")
+            }
             UpstreamError::Token { .. } => gateway("upstream_token"),
             UpstreamError::Failed { .. } => gateway("upstream_failed"),
             UpstreamError::Busy { .. } => Self::new(ErrorKind::Busy, message).code("upstream_busy"),

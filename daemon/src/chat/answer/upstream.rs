@@ -2,11 +2,13 @@
 
 use hob_runtime::turn::{DraftCounts, FinishReason, TurnReport};
 
+use super::partial::PartialChoice;
 use super::{Answer, Piece};
 use crate::chat::assembly::Delta;
 use crate::chat::figures::End;
 use crate::chat::source::{Forwarded, logprobs_of};
-use crate::upstream::Event;
+use crate::error::ApiError;
+use crate::upstream::{Event, UpstreamError};
 
 impl Answer {
     /// What the engine says of a choice that was not asked for is dropped.
@@ -40,6 +42,20 @@ impl Answer {
                 self.end_upstream(choice, &reason, stop_text);
             }
         }
+    }
+
+    /// Checks that every choice has ended, once the engine sends nothing more. Many engines ignore `n`.
+    ///
+    /// # Errors
+    /// When the engine at another address has given fewer choices than it was asked for.
+    pub(super) fn check_all_given(&self) -> Result<(), ApiError> {
+        let Some(forwarded) = self.source.upstream() else { return Ok(()) };
+        let is_given = |partial: &&PartialChoice| partial.figures.stop.is_some();
+        let (given, asked) = (self.partial.iter().filter(is_given).count(), self.partial.len());
+        if given == asked {
+            return Ok(());
+        }
+        Err(UpstreamError::TooFew { url: forwarded.url.clone(), given, asked }.into())
     }
 
     /// The first event of a choice: its prompt is computed.

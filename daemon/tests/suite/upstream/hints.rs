@@ -256,6 +256,21 @@ fn an_engine_that_fails_is_named_with_what_can_be_done() {
     assert_eq!(text(&world.front.client.chat(&ask("Hi"))), "Again");
 }
 
+#[test]
+fn an_engine_that_gives_fewer_answers_than_it_was_asked_for_is_named() {
+    let world = World::of("vllm");
+    let mut two = ask("Hi");
+    two["n"] = 2.into();
+    for streams in [false, true] {
+        two["stream"] = streams.into();
+        let answer = world.front.client.call("POST", CHAT).json(&two).send();
+        let text = answer.text();
+        assert_eq!(answer.status, if streams { 200 } else { 502 }, "{text}");
+        assert!(text.contains("gave 1 of 2 answers"), "{text}");
+        assert!(text.contains("\"upstream_foreign\""), "{text}");
+    }
+}
+
 /// Its first connection ends with the second request, without an answer, as those of an engine that was restarted do.
 #[test]
 fn a_request_on_a_connection_that_the_engine_has_closed_is_sent_once_more() {
