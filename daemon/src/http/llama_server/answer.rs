@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::sse::Source;
 use super::probabilities;
-use super::request::AnswerFields;
+use super::request::{AnswerFields, renamed};
 use super::settings::settings;
 use crate::chat::answer::{Answer, Piece};
 use crate::chat::figures::{Figures, Stop};
@@ -29,7 +29,7 @@ impl Reply {
 
     /// An object, or an array of them where there are several.
     pub async fn whole(mut self) -> Result<Value, ApiError> {
-        let choices = self.answer.collect().await?;
+        let choices = self.answer.collect().await.map_err(renamed)?;
         let mut whole = Vec::with_capacity(choices.len());
         for (index, choice) in choices.iter().enumerate() {
             let tokens = if self.answer_fields.returns_tokens { &*choice.tokens } else { &[] };
@@ -127,7 +127,7 @@ impl Source for Reply {
         while self.ready.is_empty() {
             match self.answer.next().await? {
                 Ok(piece) => self.push(piece),
-                Err(error) => return Some(error.to_json()),
+                Err(error) => return Some(renamed(error).to_json()),
             }
         }
         self.ready.pop_front()

@@ -351,11 +351,17 @@ fn an_error_within_an_answer_names_the_field_of_the_clients_protocol() {
     let engine = Engine::start("vllm");
     let front = front(directory.path(), &engine.url()).start();
     let begun = json!({"choices": [{"index": 0, "delta": {"content": "One"}}]});
-    let failed = json!({"error": {"message": "`stop` is wrong", "param": "stop", "code": 400}});
-    engine.answers(Script::Whole(vec![begun, failed]));
-    for (path, name) in [("/v1/messages", "stop_sequences"), ("/api/chat", "options.stop")] {
+    for (path, field, name) in [
+        ("/v1/messages", "stop", "stop_sequences"),
+        ("/api/chat", "stop", "options.stop"),
+        ("/completion", "max_tokens", "n_predict"),
+    ] {
+        let message = format!("`{field}` is wrong");
+        let failed = json!({"error": {"message": message, "param": field, "code": 400}});
+        engine.answers(Script::Whole(vec![begun.clone(), failed]));
         for streams in [false, true] {
-            let body = json!({"model": "any", "messages": [user("Hi")], "max_tokens": 8, "stream": streams});
+            let body = json!({"model": "any", "messages": [user("Hi")], "prompt": "Hi", "max_tokens": 8,
+                "stream": streams});
             let answer = front.client.call("POST", path).json(&body).send();
             let text = answer.text();
             assert_eq!(answer.status, if streams { 200 } else { 400 }, "{text}");
