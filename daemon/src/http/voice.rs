@@ -17,7 +17,7 @@ use crate::speech::Speech;
 const PHRASE: HeaderName = HeaderName::from_static("x-hob-phrase");
 
 #[derive(Debug, Deserialize)]
-pub struct ImportOptions {
+pub struct FillerQuery {
     voice: Option<String>,
     conversation: Option<String>,
     #[serde(default)]
@@ -27,7 +27,7 @@ pub struct ImportOptions {
 /// `GET /v1/voice/filler?voice=&conversation=&stopped=`: 204 when there is no phrase to play.
 pub async fn filler(
     State(speech): State<Speech>,
-    Query(options): Query<ImportOptions>,
+    Query(options): Query<FillerQuery>,
 ) -> Result<Response, ApiError> {
     let conversation = options.conversation.as_deref();
     let conversation =
