@@ -90,6 +90,8 @@ struct Inner {
     options: Options,
     /// The texts that this daemon wrote or merged last.
     known: Mutex<HashMap<ConversationId, Stamp>>,
+    /// Conversations whose text came for a client that read it or added to it. Their next turn fetches the KV.
+    without_kv: Mutex<BTreeSet<ConversationId>>,
     unpublished: watch::Sender<Unpublished>,
     /// Held while files of the tier change.
     writing: tokio::sync::Mutex<()>,
@@ -98,9 +100,11 @@ struct Inner {
 impl Sharing {
     /// Starts the loop that publishes.
     pub fn start(options: Options) -> Self {
-        let (known, writing) = (Mutex::default(), tokio::sync::Mutex::default());
-        let unpublished = watch::Sender::new(Unpublished::default());
-        let this = Self { inner: Arc::new(Inner { options, known, unpublished, writing }) };
+        let (known, without_kv) = (Mutex::default(), Mutex::default());
+        let (unpublished, writing) =
+            (watch::Sender::new(Unpublished::default()), tokio::sync::Mutex::default());
+        let inner = Inner { options, known, without_kv, unpublished, writing };
+        let this = Self { inner: Arc::new(inner) };
         tokio::spawn(this.clone().run());
         this
     }
@@ -129,23 +133,32 @@ impl Sharing {
     pub async fn catch_up(&self, id: &ConversationId, tokens_per_second: Option<f64>) {
         let began = Instant::now();
         let Ok(ticket) = self.inner.options.transcript.ticket(id) else { return };
-        match self.take_text(id, &ticket, true).await {
-            Ok(true) => {}
-            Ok(false) => return,
+        let is_new = match self.take_text(id, &ticket, true).await {
+            Ok(is_new) => is_new,
             Err(error) => return self.noted(id, &error),
+        };
+        let lacks_kv = self.inner.without_kv.lock().remove(id);
+        if is_new {
+            let ms = began.elapsed().as_millis();
+            tracing::info!(conversation = %id, ms, "text from the shared tier");
+        } else if !lacks_kv {
+            return;
         }
-        tracing::info!(conversation = %id, ms = began.elapsed().as_millis(), "text from the shared tier");
         if let Err(error) = self.take_kv(id, &ticket, tokens_per_second).await {
             self.tier().counters().missed.fetch_add(1, Ordering::Relaxed);
             self.noted(id, &error);
         }
     }
 
-    /// Takes over the text without KV, for a client that reads the text or adds to it.
+    /// Takes over the text, for a client that reads it or adds to it. The next turn fetches the KV.
     pub async fn catch_up_text(&self, id: &ConversationId) {
         let Ok(ticket) = self.inner.options.transcript.ticket(id) else { return };
-        if let Err(error) = self.take_text(id, &ticket, true).await {
-            self.noted(id, &error);
+        match self.take_text(id, &ticket, true).await {
+            Ok(true) => {
+                self.inner.without_kv.lock().insert(id.clone());
+            }
+            Ok(false) => {}
+            Err(error) => self.noted(id, &error),
         }
     }
 
@@ -177,6 +190,7 @@ impl Sharing {
             }
         }
         self.inner.known.lock().remove(id);
+        self.inner.without_kv.lock().remove(id);
         self.inner.unpublished.send_if_modified(|it| it.remove(id));
         Ok(())
     }

@@ -99,6 +99,20 @@ fn an_unsent_answer_of_one_daemon_and_a_newer_one_of_another_are_both_there() {
 }
 
 #[test]
+fn a_turn_fetches_the_kv_of_a_conversation_that_a_client_has_read_before() {
+    let world = World::new();
+    let (first, second) = (world.start("one"), world.start("two"));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    assert_eq!(messages(&second.client, "talk"), 2);
+    for (turn, fetched) in [(1, 1), (2, 1)] {
+        say(&second.client, "talk", turn);
+        let found = world.metric(&second.client, "hob_shared_kv_total{result=\"fetched\"}");
+        assert_eq!(found, fetched, "behind turn {turn}");
+    }
+}
+
+#[test]
 fn an_item_is_added_behind_what_another_daemon_has_answered() {
     let world = World::new();
     let (first, second) = (world.start("one"), world.start("two"));
