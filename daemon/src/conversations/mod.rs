@@ -97,14 +97,22 @@ impl Conversations {
         &self,
         id: &ConversationId,
     ) -> Result<Option<(ConversationText, KvLocation)>, ApiError> {
-        let mut text = self.transcript.get(id).done().await?;
-        if let (None, Some(sharing)) = (&text, &self.sharing) {
-            sharing.catch_up_text(id).await; // Another daemon's.
-            text = self.transcript.get(id).done().await?;
-        }
-        let Some(text) = text else { return Ok(None) };
+        let Some(text) = self.text(id).await? else { return Ok(None) };
         let location = self.locations([&text.summary]).await?.get(id.as_str());
         Ok(Some((text, location)))
+    }
+
+    /// The text of one conversation, taken over where another daemon alone has it; `None` if the id is unknown.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn text(&self, id: &ConversationId) -> Result<Option<ConversationText>, ApiError> {
+        let text = self.transcript.get(id).done().await?;
+        if let (None, Some(sharing)) = (&text, &self.sharing) {
+            sharing.catch_up_text(id).await;
+            return Ok(self.transcript.get(id).done().await?);
+        }
+        Ok(text)
     }
 
     /// Why the conversation last computed tokens again. The outer `None`: the id is unknown; the

@@ -129,6 +129,26 @@ fn an_item_is_added_behind_what_another_daemon_has_answered() {
 }
 
 #[test]
+fn a_response_and_the_items_of_a_conversation_have_what_another_daemon_has_stored() {
+    let world = World::new();
+    let (first, second, third) = (world.start("one"), world.start("two"), world.start("three"));
+    let respond = |client: &Client, input: Value| {
+        let body = json!({"conversation": "talk", "input": input, "instructions": "Be brief.",
+            "temperature": 0});
+        let response = client.call("POST", "/v1/responses").json(&body).send();
+        assert_eq!(response.status, 200, "{}", response.text());
+    };
+    let rules = json!({"role": "system", "content": "You are Ember."});
+    respond(&first.client, json!([rules, user("Say this: Hello.")]));
+    world.until_published(&first.client, 1);
+    let items = third.client.get("/v1/conversations/talk/items");
+    assert_eq!(items["data"].as_array().unwrap().len(), 3, "{items}");
+    respond(&second.client, json!("Say this: Bye."));
+    let talk = second.client.get("/v1/conversations/talk");
+    assert_eq!(talk["instructions"], "Be brief.\n\nYou are Ember.", "{talk}");
+}
+
+#[test]
 fn a_copy_an_import_and_an_edit_are_there_through_another_daemon_before_a_turn() {
     let world = World::new();
     let (first, second) = (world.start("one"), world.start("two"));

@@ -47,7 +47,7 @@ pub async fn items(
     Path(id): Path<String>,
     Query(query): Query<ItemsQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let text = conversations.transcript.get(&name(&id)?).done().await?;
+    let text = conversations.text(&name(&id)?).await?;
     let items = text.iter().flat_map(|text| items_of(text, |_| true)).collect();
     stored::page(items, &query).map(Json)
 }

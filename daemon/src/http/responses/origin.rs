@@ -43,7 +43,7 @@ pub async fn chat_body(
     }
     if let Some(id) = identity.named() {
         if request.instructions.is_some() {
-            let text = conversations.transcript.get(id).done().await?;
+            let text = conversations.text(id).await?;
             let path = text.iter().flat_map(|text| text.path());
             let mut history: Vec<Value> = path.map(|saved| saved.message.clone()).collect();
             if history.is_empty() {
