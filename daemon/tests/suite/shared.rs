@@ -174,6 +174,8 @@ fn a_copy_an_import_and_an_edit_are_there_through_another_daemon_before_a_turn()
     assert_eq!(edited.status, 200, "{}", edited.text());
     world.until_published(&first.client, 4);
     assert_eq!(messages(&world.start("three").client, "brought"), 3);
+    let file = world.start("four").client.get("/v1/conversations/brought/export");
+    assert_eq!(file["messages"].as_array().unwrap().len(), 3, "{file}");
 }
 
 #[test]

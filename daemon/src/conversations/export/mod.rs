@@ -58,7 +58,7 @@ impl Conversations {
         id: &ConversationId,
         extent: Extent,
     ) -> Result<Option<ConversationExport>, ApiError> {
-        let Some(text) = self.transcript.get(id).done().await? else { return Ok(None) };
+        let Some(text) = self.text(id).await? else { return Ok(None) };
         let mut export = ConversationExport::of(&text, extent);
         let named = export.named_documents();
         let is_private = self.transcript.is_private(id);
