@@ -216,6 +216,19 @@ impl Answer {
         Some(address)
     }
 
+    /// Waits until the request's text is on disk: its rows are known then. Before the first piece. The wait may be
+    /// cancelled and repeated.
+    ///
+    /// # Errors
+    /// When the text cannot be written; then there is no piece.
+    pub async fn stored(&mut self) -> Result<(), ApiError> {
+        let stored = self.context.recording.stored().await;
+        if stored.is_err() {
+            self.break_off();
+        }
+        stored
+    }
+
     /// The next piece; `None` at the end, and after an error.
     pub async fn next(&mut self) -> Option<Result<Piece, ApiError>> {
         match self.try_next().await {

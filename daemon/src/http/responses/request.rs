@@ -155,10 +155,6 @@ fn chat(fields: &Fields<'_>) -> Result<Map<String, Value>, ApiError> {
             chat.insert("reasoning_effort".into(), effort.into());
         }
     }
-    if fields.get("stream") == Some(&Value::Bool(true)) {
-        // The first report tells that the question is on disk: the response has its id then.
-        chat.entry("hob").or_insert_with(|| json!({}))["progress"] = true.into();
-    }
     let top = fields.integer("top_logprobs", 0..=20)?.filter(|&top| top > 0);
     let included = fields.list("include")?.into_iter().flatten();
     if top.is_some() || included.into_iter().any(|what| *what == "message.output_text.logprobs") {

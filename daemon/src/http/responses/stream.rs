@@ -19,7 +19,9 @@ use crate::wire::answer::chat_logprobs;
 pub struct Events {
     request: Request,
     answer: Answer,
-    /// Known from the first piece on.
+    /// Whether the question is on disk, or could not be written.
+    has_begun: bool,
+    /// `None`: it has not begun.
     growing: Option<(Frame, Items)>,
     ready: VecDeque<Value>,
     sent: u64,
@@ -27,12 +29,16 @@ pub struct Events {
 
 impl Events {
     pub fn new(request: Request, answer: Answer) -> Self {
-        Self { request, answer, growing: None, ready: VecDeque::new(), sent: 0 }
+        let (has_begun, growing, ready) = (false, None, VecDeque::new());
+        Self { request, answer, has_begun, growing, ready, sent: 0 }
     }
 
-    fn begin(&mut self) {
-        if self.growing.is_some() {
-            return;
+    /// Sends the id, once the question is on disk.
+    async fn begin(&mut self) {
+        let stored = self.answer.stored().await;
+        self.has_begun = true;
+        if let Err(error) = stored {
+            return self.fail(error);
         }
         let frame = Frame::of(&self.answer, self.request.echo.clone());
         let response = frame.response(Status::InProgress, Outcome::default());
@@ -44,7 +50,6 @@ impl Events {
     }
 
     fn push(&mut self, piece: Piece) {
-        self.begin();
         let Some((frame, items)) = &mut self.growing else { return };
         match piece {
             Piece::Progress(_) | Piece::Begin { .. } => {}
@@ -88,6 +93,10 @@ impl Source for Events {
 
     async fn next(&mut self) -> Option<Value> {
         while self.ready.is_empty() {
+            if !self.has_begun {
+                self.begin().await;
+                continue;
+            }
             match self.answer.next().await? {
                 Ok(piece) => self.push(piece),
                 Err(error) => self.fail(error),

@@ -271,6 +271,19 @@ fn an_engine_that_gives_fewer_answers_than_it_was_asked_for_is_named() {
     }
 }
 
+#[test]
+fn a_response_has_its_id_before_the_engine_says_anything() {
+    let world = World::with("vllm", &["--upstream-timeout-secs", "1"]);
+    world.engine.answers(Script::Silence);
+    let body = json!({"conversation": "talk", "input": "Hi", "stream": true});
+    let mut stream = world.front.client.call("POST", "/v1/responses").json(&body).stream();
+    let (name, event) = stream.next_named().unwrap();
+    assert_eq!(
+        (name.as_str(), &event["response"]["id"]),
+        ("response.created", &json!("resp_2_talk"))
+    );
+}
+
 /// Its first connection ends with the second request, without an answer, as those of an engine that was restarted do.
 #[test]
 fn a_request_on_a_connection_that_the_engine_has_closed_is_sent_once_more() {
