@@ -13,12 +13,14 @@ use crate::error::ApiError;
 
 impl Chat {
     /// The text of the prompt that a chat with this body would have. Nothing is stored.
+    /// `session`: what the headers name.
     ///
     /// # Errors
     /// When the request is invalid, or the template refuses the messages.
-    pub async fn prompt_text(&self, body: &Value) -> Result<String, ApiError> {
-        let resolved = self.resolve(body)?;
-        let identity = Identity::of(body, &Session::default())?;
+    pub async fn prompt_text(&self, body: &Value, session: &Session) -> Result<String, ApiError> {
+        let mut resolved = self.resolve(body)?;
+        let identity = Identity::of(body, session)?;
+        self.name_documents(&mut resolved.request, &identity).await?;
         let start = self.begin_turn(&resolved, &identity, &resolved.extent()).await?;
         let renderer = self.shared.options.renderer.clone();
         compute(move || {

@@ -398,10 +398,16 @@ fn the_text_of_a_prompt_is_shown_and_nothing_is_stored() {
     let behind =
         prompt(json!({"conversation": "a", "hob": {"append": true}, "messages": [question]}));
     assert!(behind.contains("Before") && behind.contains("Now?"), "{behind}");
+    let named = world.call("POST", "/apply-template").header("X-Session-Id", "a");
+    let named = named.json(&json!({"hob": {"append": true}, "messages": [question]})).send();
+    assert_eq!(named.json()["prompt"], behind);
     assert_eq!(stored(), before);
 
-    let refused = world.post("/apply-template", json!({"messages": "Now?"}));
-    assert_eq!(refused.status, 400);
+    let unknown = json!({"role": "user", "content": "x", "hob": {"documents": ["0".repeat(64)]}});
+    for (messages, status) in [(json!("Now?"), 400), (json!([unknown]), 404)] {
+        let refused = world.post("/apply-template", json!({"messages": messages}));
+        assert_eq!(refused.status, status, "{messages}");
+    }
 }
 
 #[test]

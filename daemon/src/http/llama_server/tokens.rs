@@ -16,7 +16,7 @@ pub async fn apply_template(
     State(chat): State<Chat>,
     body: JsonBody,
 ) -> Result<Json<Value>, ApiError> {
-    Ok(Json(json!({"prompt": chat.prompt_text(&body.value).await?})))
+    Ok(Json(json!({"prompt": chat.prompt_text(&body.value, &body.session).await?})))
 }
 
 /// `POST /v1/chat/completions/input_tokens`, with the body of a chat.
