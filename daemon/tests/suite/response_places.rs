@@ -195,6 +195,8 @@ fn items_of_a_conversation_are_added_listed_and_deleted() {
     assert_eq!(world.get(&path).json()["data"], json!([]));
     assert_eq!(world.post(&path, json!({"items": [said("user", "Hi")]})).status, 200);
     assert_eq!(world.get(&path).json()["data"][0]["content"][0]["text"], "Hi");
+    let answered = respond(&world, json!({"conversation": empty["id"]}));
+    assert_eq!(texts(&world, &answered).len(), 2, "an item may be the question");
     for (body, param) in [
         (json!({}), "items"),
         (json!({"items": []}), "items"),

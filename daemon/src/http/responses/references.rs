@@ -14,11 +14,16 @@ use crate::wire::fields::Fields;
 
 /// `input`, with the stored items in place of references to them. An answer is stored as one text: in place of a
 /// reference to a further one stands an item that is left out, so that all others keep the places that errors name.
+/// A request in a conversation may have no `input`.
 ///
 /// # Errors
 /// When a reference names no stored item.
 pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Value, ApiError> {
-    let mut input = Fields::of_body(body)?.required("input")?.clone();
+    let fields = Fields::of_body(body)?;
+    if fields.get("input").is_none() && fields.get("conversation").is_some() {
+        return Ok(json!([])); // The question is an item of the conversation.
+    }
+    let mut input = fields.required("input")?.clone();
     let mut known: Option<ConversationText> = None;
     for (n, item) in input.as_array_mut().into_iter().flatten().enumerate() {
         if !is_reference(item) {
