@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use hob_slots::ConversationId;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -159,7 +160,23 @@ fn messages(job: &Job) -> Vec<Value> {
         Some(preamble) => preamble.before(&all),
         None => all.into_owned(),
     };
-    all.iter().chain(job.continued()).map(Message::for_template).collect()
+    all.iter().chain(job.continued()).map(for_engine).collect()
+}
+
+/// A call that was cut has the beginning of its arguments. vLLM, which parses them, would refuse each further message of
+/// the conversation: here they are empty.
+fn for_engine(message: &Message) -> Value {
+    let mut message = message.for_template();
+    let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut);
+    let is_json = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+    for call in calls.into_iter().flatten() {
+        if let Some(arguments) = call.pointer_mut("/function/arguments")
+            && arguments.as_str().is_some_and(|text| !is_json(text))
+        {
+            *arguments = "{}".into();
+        }
+    }
+    message
 }
 
 /// Writes a choice among custom tools, or of a client that sent `functions`, as that among functions.

@@ -186,6 +186,23 @@ fn an_answer_that_goes_on_keeps_the_reasoning_and_the_calls_of_its_first_part() 
     check(&stored(), "One two");
 }
 
+#[test]
+fn a_call_that_was_cut_goes_back_with_arguments_that_an_engine_can_read() {
+    let world = World::of("vllm");
+    let cut = r#"{"room": "ha"#;
+    let call = json!({"index": 0, "id": "c1", "function": {"name": "lamp", "arguments": cut}});
+    let choice = json!({"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "length"});
+    world.engine.answers(Script::Whole(vec![json!({"choices": [choice]})]));
+    world.front.client.chat(&in_conversation("home"));
+    world.engine.answers(said("Hello"));
+    let mut next = in_conversation("home");
+    next["hob"] = json!({"append": true});
+    let sent = world.asked(&next).body["messages"][1]["tool_calls"][0].clone();
+    assert_eq!((&sent["id"], &sent["function"]["arguments"]), (&json!("c1"), &json!("{}")));
+    let stored = world.front.client.get("/v1/conversations/home")["messages"][1].clone();
+    assert_eq!(stored["tool_calls"][0]["function"]["arguments"], cut);
+}
+
 /// SGLang writes null where OpenAI leaves a field out.
 #[test]
 fn a_call_is_one_in_each_protocol_where_an_engine_writes_its_missing_fields() {
