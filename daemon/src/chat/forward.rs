@@ -28,7 +28,7 @@ use crate::upstream::{CacheHint, EngineKind, Privacy, Upstream, request};
 use crate::wire::chat::ChatRequest;
 use crate::wire::completion::{CompletionRequest, DEFAULT_TOKENS};
 use crate::wire::form::AnswerForm;
-use crate::wire::message::Message;
+use crate::wire::message::{Message, Role};
 use crate::wire::sampling::Shape;
 use crate::wire::tools::ToolChoice;
 
@@ -160,7 +160,13 @@ fn messages(job: &Job) -> Vec<Value> {
         Some(preamble) => preamble.before(&all),
         None => all.into_owned(),
     };
-    all.iter().chain(job.continued()).map(for_engine).collect()
+    // An answer that broke off before its first word: engines that check messages refuse one without content.
+    let is_silent = |message: &Message| {
+        let has_text = !message.text().is_empty() || !message.reasoning().is_empty();
+        message.role == Role::Assistant && !has_text && !message.has_calls()
+    };
+    let written = all.iter().filter(|message| !is_silent(message));
+    written.chain(job.continued()).map(for_engine).collect()
 }
 
 /// A call that was cut has the beginning of its arguments. vLLM, which parses them, would refuse each further message of

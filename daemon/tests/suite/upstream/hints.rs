@@ -301,6 +301,20 @@ fn a_response_has_its_id_before_the_engine_says_anything() {
     );
 }
 
+#[test]
+fn an_engine_gets_no_answer_that_broke_off_before_its_first_word() {
+    let world = World::of("vllm");
+    let failure = json!({"error": {"message": "oom", "code": 500}});
+    world.engine.answers(Script::Whole(vec![failure]));
+    let asked = world.front.client.call("POST", CHAT).json(&in_conversation("talk")).send();
+    assert_eq!(asked.status, 502, "{}", asked.text());
+    world.engine.answers(said("Hello"));
+    let next = json!({"conversation": "talk", "hob": {"append": true}, "messages": [user("Bye")]});
+    assert_eq!(world.asked(&next).body["messages"], json!([user("Hi"), user("Bye")]));
+    let stored = world.front.client.get("/v1/conversations/talk");
+    assert_eq!(stored["messages"].as_array().unwrap().len(), 4, "{stored}");
+}
+
 /// Its first connection ends with the second request, without an answer, as those of an engine that was restarted do.
 #[test]
 fn a_request_on_a_connection_that_the_engine_has_closed_is_sent_once_more() {
