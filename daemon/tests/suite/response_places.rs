@@ -113,6 +113,25 @@ fn instructions_are_not_inherited_and_system_messages_of_the_input_are() {
 }
 
 #[test]
+fn instructions_that_the_user_has_set_stay_behind_a_response_without_any() {
+    let world = World::new();
+    let first = respond(&world, json!({"input": say("One."), "instructions": "In English."}));
+    let path = format!("/v1/conversations/{}", first["conversation"]["id"].as_str().unwrap());
+    let next = |previous: &Value| {
+        let body = json!({"input": say("Two."), "previous_response_id": previous["id"]});
+        let response = respond(&world, body);
+        (response, world.get(&path).json()["instructions"].clone())
+    };
+    let (second, instructions) = next(&first);
+    assert_eq!(instructions, "", "those of a response are not inherited");
+    let set = json!({"instructions": "In German."});
+    assert_eq!(world.call("PATCH", &path).json(&set).send().status, 200);
+    let (third, instructions) = next(&second);
+    assert_eq!(instructions, "In German.");
+    assert_eq!(next(&third).1, "In German.");
+}
+
+#[test]
 fn a_conversation_is_named_by_the_client_and_is_that_of_chats() {
     let world = World::new();
     let chat = world.chat(json!([user(&say("One."))]), json!({"conversation": "locker"}));

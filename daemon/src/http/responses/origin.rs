@@ -4,7 +4,7 @@
 //!   on a branch of its own if others follow already.
 //! - A client that sends the whole history, with the ids of earlier items, goes on in their conversation.
 //! - Instructions are those of one request: the next one does not inherit them from a response. System
-//!   messages of the input stay.
+//!   messages of the input stay, and so do instructions that the user has set.
 //! - What is not stored is a chat with `store: false`: its KV stays in memory, so that a client that sends the whole
 //!   history each time computes only what is new.
 
@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 use super::references;
 use super::request::Request;
 use super::stored::{self, StoredAnswer};
+use crate::chat::answer::RESPONSE;
 use crate::chat::identity::{Identity, Session};
 use crate::chat::names;
 use crate::conversations::Conversations;
+use crate::conversations::transcript::ConversationText;
 use crate::error::ApiError;
 
 /// Puts the request into its conversation. Returns the body of the chat.
@@ -37,7 +39,7 @@ pub async fn chat_body(
         if !stores {
             return Ok(unstored(request, history));
         }
-        instruct(request, &history, text.instructions.is_some());
+        instruct(request, &history, are_of_a_response(&text, &history));
         request.paths.add("hob.after".to_owned(), "previous_response_id");
         return Ok(append(request, &text.summary.id, Some(row)));
     }
@@ -62,7 +64,7 @@ pub async fn chat_body(
     let history = sent(request);
     match references::conversation(body, conversations).await? {
         Some(text) => {
-            instruct(request, &history, text.instructions.is_some());
+            instruct(request, &history, are_of_a_response(&text, &history));
             Ok(append(request, &text.summary.id, Some(0)))
         }
         None => {
@@ -76,8 +78,19 @@ fn sent(request: &Request) -> Vec<Value> {
     request.input.messages.clone()
 }
 
+/// Whether the conversation has instructions of a response; else its user has set them.
+fn are_of_a_response(text: &ConversationText, history: &[Value]) -> bool {
+    let Some(set) = &text.instructions else { return false };
+    let asked = text
+        .messages
+        .iter()
+        .filter_map(|saved| saved.finish.as_ref()?[RESPONSE]["instructions"].as_str());
+    let mut of_responses = asked.map(Some).chain([None]);
+    of_responses.any(|own| in_front(own, history).0 == *set)
+}
+
 /// Puts the request's instructions in front of the conversation, in place of the system messages with
-/// which `history` begins. `is_set`: it has instructions, which are not inherited.
+/// which `history` begins. `is_set`: it has those of a response, which are not inherited.
 fn instruct(request: &mut Request, history: &[Value], is_set: bool) {
     if request.instructions.is_some() || is_set {
         let (text, _) = in_front(request.instructions.as_deref(), history);
