@@ -12,6 +12,7 @@ use crate::chat::identity::{Identity, Session};
 use crate::chat::names;
 use crate::conversations::Conversations;
 use crate::error::ApiError;
+use crate::http::responses::origin;
 use crate::http::responses::stored::StoredAnswer;
 use crate::wire::fields::{Fields, unsupported};
 
@@ -96,11 +97,16 @@ impl Thread {
         if let Some(tools) = kept.and_then(|kept| kept.get("tools")) {
             chat["tools"] = tools.clone();
         }
+        let history: Vec<Value> = path.iter().map(|saved| saved.message.clone()).collect();
+        let system = origin::before_a_response(&text, &history);
         chat["conversation"] = text.summary.id.as_str().into();
         let hob = chat.as_object_mut().map(|chat| chat.entry("hob").or_insert_with(|| json!({})));
         if let Some(Value::Object(hob)) = hob {
             hob.insert("append".into(), true.into());
             hob.insert("after".into(), row.into());
+            if let Some(system) = system {
+                hob.entry("instructions").or_insert(system.into());
+            }
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ mod input;
 mod items;
 mod local_shell;
 mod object;
-mod origin;
+pub(super) mod origin;
 mod paths;
 pub(super) mod place;
 mod references;

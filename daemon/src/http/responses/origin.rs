@@ -78,6 +78,11 @@ fn sent(request: &Request) -> Vec<Value> {
     request.input.messages.clone()
 }
 
+/// The system messages with which `history` begins, where the instructions of a response stand in their place.
+pub fn before_a_response(text: &ConversationText, history: &[Value]) -> Option<String> {
+    are_of_a_response(text, history).then(|| in_front(None, history).0)
+}
+
 /// Whether the conversation has instructions of a response; else its user has set them.
 fn are_of_a_response(text: &ConversationText, history: &[Value]) -> bool {
     let Some(set) = &text.instructions else { return false };

@@ -102,6 +102,28 @@ fn a_thread_has_its_tools_behind_an_answer_that_its_client_left() {
 }
 
 #[test]
+fn a_thread_has_its_system_prompt_behind_a_response_with_instructions() {
+    let world = World::new();
+    let first = world.message(&say("One", create()));
+    let previous = first["id"].as_str().unwrap().replacen("msg", "resp", 1);
+    let body = json!({"input": "Say this: Two", "instructions": "In French.", "temperature": 0,
+        "previous_response_id": previous});
+    let response = world.call("/v1/responses").json(&body).send().json();
+    assert_eq!(response["output"][0]["content"][0]["text"], "Two", "{response}");
+    let id = response["id"].as_str().unwrap().replacen("resp", "msg", 1);
+    let third = say("Three", after(&json!({"id": id})));
+
+    let asked = |text: &str| user(json!(format!("Say this: {text}")));
+    let replied = |text: &str| json!({"role": "assistant", "content": text});
+    let history =
+        json!([asked("One"), replied("One"), asked("Two"), replied("Two"), asked("Three")]);
+    let mut whole = create();
+    whole.as_object_mut().unwrap().remove("thread");
+    assert_eq!(world.count(&third), world.count(&with(history, whole)));
+    assert_eq!(world.message(&third)["content"][0]["text"], "Three");
+}
+
+#[test]
 fn what_cannot_be_continued_is_refused_by_its_code() {
     let world = World::new();
     let message = world.message(&say("One", create()));
