@@ -266,6 +266,23 @@ fn a_client_that_sends_the_history_stays_in_its_conversation() {
 }
 
 #[test]
+fn a_referenced_question_has_its_documents() {
+    let world = World::new();
+    let document = world.call("POST", "/v1/documents?name=code.txt").body("The code is 7.").send();
+    let documents = json!({"documents": [document.json()["id"]]});
+    let question = json!({"role": "user", "content": say("One."), "hob": documents});
+    let first = respond(&world, json!({"input": [question]}));
+    let conversation = first["conversation"]["id"].as_str().unwrap();
+    let reference = |id: &str| json!({"type": "item_reference", "id": id});
+    let asked = reference(&format!("msg_{}_{conversation}", first["hob"]["parent"]));
+    let answered = reference(first["output"][0]["id"].as_str().unwrap());
+    let next = respond(&world, json!({"input": [asked, answered, user(&say("Two."))]}));
+    assert_eq!(texts(&world, &next), [&say("One."), "One.", &say("Two."), "Two."]);
+    let stored = world.conversation(conversation)["messages"].as_array().unwrap().len();
+    assert_eq!(stored, 4, "the question is the stored one");
+}
+
+#[test]
 fn what_is_not_stored_is_not_there_afterwards_and_is_still_reused() {
     let world = World::new();
     let input = say("One.");

@@ -74,7 +74,15 @@ fn stored_item(text: &ConversationText, place: &Place, id: &str) -> Option<Value
     // Read as input, a call is that of a function again, whatever it is to the client.
     let (tools, kinds) = (ClientTools::default(), BTreeMap::new());
     let items = object::items(&saved.message, &Ids::Stored(place.clone()), &tools, &kinds);
-    items.into_iter().find(|item| item["id"] == id)
+    let mut item = items.into_iter().find(|item| item["id"] == id)?;
+    // The documents and the label of what was sent.
+    if item["type"] == "message"
+        && saved.message["role"] != "assistant"
+        && let Some(hob) = saved.message.get("hob")
+    {
+        item["hob"] = hob.clone();
+    }
+    Some(item)
 }
 
 /// The stored conversation of the last item that has an id of one.
