@@ -6,13 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, TurnRequest};
 use hob_slots::evict::Guard;
 use hob_slots::{Timestamp, Token};
 
+use crate::support::held::MicroBatches;
 use crate::support::*;
 
 /// Four blocks that no other prompt has.
@@ -79,20 +79,16 @@ fn hot_memory_and_disk_uses_are_heard_and_those_of_background_turns_are_not() {
 
 #[test]
 fn a_turn_that_is_cancelled_has_used_what_it_restored() {
-    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let world = OnDisk::with(&model, EngineOptions { micro_batch: 4, ..options() });
     let first = ask(&world.engine, request("chat", &story(&model, "chat"), 20)).timeline;
     settle(&world.engine);
     block_on(world.engine.park(name("chat")));
     let one = guard(&world.engine).used_bytes;
     let prompt = then(&model, &first, &"and now? ".repeat(60));
-    let cancelled = world.engine.submit(request("chat", &prompt, 20)).unwrap();
-    let restored = |tokens: usize| tokens >= first.len();
-    while !status(&world.engine).slots.iter().any(|slot| restored(slot.tokens)) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    drop(cancelled);
-    settle(&world.engine);
+    // What is restored is in cells before a token of the rest is computed.
+    batches.cancel_after_first(&world.engine, request("chat", &prompt, 20));
     let hits = guard(&world.engine).lru_hit_bytes;
     assert!(hits > one / 2, "{hits} of {one} bytes were heard");
 }

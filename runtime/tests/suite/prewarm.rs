@@ -1,24 +1,19 @@
 //! Prewarming and speculative prefill.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::{MemoryKind, Row};
 use hob_runtime::{AheadCounts, EngineOptions, Model, Purpose, TurnError, TurnRequest};
 use hob_slots::Token;
 use hob_slots::store::StoreReader;
 
+use crate::support::held::MicroBatches;
 use crate::support::{
-    FINGERPRINT, ask, engine, fake, finish, name, options, request, settle, status, tokens,
+    FINGERPRINT, ask, endless, engine, fake, finish, name, options, request, settle, status, tokens,
 };
 
 const PREFIX: &str = "__system_prefix__";
-
-/// A millisecond per token.
-fn slow() -> Arc<dyn Model> {
-    Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)))
-}
 
 fn prewarm(prompt: &[Token]) -> TurnRequest {
     TurnRequest { purpose: Purpose::Prewarm, ..request(PREFIX, prompt, 0) }
@@ -183,92 +178,79 @@ fn a_speculation_changes_nothing_on_disk() {
 
 #[test]
 fn a_newer_turn_supersedes_a_speculation_and_reuses_it() {
-    let model = slow();
-    let engine = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
+    let engine = engine(&model, None, EngineOptions { micro_batch: 48, ..options() });
     let prompt = rules(&model);
-    let hot = || status(&engine).slots.iter().map(|slot| slot.tokens).max().unwrap();
-    let until_hot = |tokens| {
-        while hot() < tokens {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    let first = engine.submit(speculate("chat", &prompt)).unwrap();
-    until_hot(32);
+    let (first, paused) = batches.first_of(&engine, speculate("chat", &prompt));
+    // The next micro-batch may be of either: the engine receives the second turn before it or behind it.
     let second = engine.submit(speculate("chat", &prompt)).unwrap();
+    let paused = paused.step();
     assert_eq!(finish(first).unwrap_err(), TurnError::Superseded);
-    until_hot(96);
-    let answer = ask(&engine, request("chat", &prompt, 5));
+    let paused = paused.step();
+    let answer = engine.submit(request("chat", &prompt, 5)).unwrap();
+    drop(paused);
     assert_eq!(finish(second).unwrap_err(), TurnError::Superseded);
-    assert!(answer.report.tokens.shared >= 96, "{:?}", answer.report);
+    let answer = finish(answer).unwrap();
+    assert!(answer.report.tokens.shared >= 3 * 48, "{:?}", answer.report);
     assert_eq!(status(&engine).counters.superseded, 2);
 }
 
 #[test]
 fn an_answer_interrupts_a_prewarm_within_one_micro_batch() {
-    let model = slow();
-    let hello = tokens(&model, "hello");
-    let prefix = rules(&model);
-    let computed_meanwhile = || {
-        let small = EngineOptions { micro_batch: 32, slots: 1, ..options() };
-        let engine = engine(&model, None, small);
-        let warming = engine.submit(prewarm(&prefix)).unwrap();
-        while status(&engine).prefixes[0].tokens == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let before = status(&engine).counters.computed_tokens;
-        ask(&engine, request("chat", &hello, 20));
-        let computed = status(&engine).counters.computed_tokens - before;
-        assert_eq!(finish(warming).unwrap().report.tokens.computed, prefix.len());
-        computed
-    };
-    // One micro-batch that had begun, and one that may begin after the answer. A thread that reads
-    // the counter late sees more of them, so one try of five must stay within the bound.
-    let bound = hello.len() as u64 + 64;
-    let least = (0..5).map(|_| computed_meanwhile()).find(|&computed| computed <= bound);
-    assert!(least.is_some(), "more than {bound} tokens each time");
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
+    let (hello, prefix) = (tokens(&model, "hello"), rules(&model));
+    let small = EngineOptions { micro_batch: 32, slots: 1, ..options() };
+    let engine = engine(&model, None, small);
+    let (warming, paused) = batches.first_of(&engine, prewarm(&prefix));
+    let asked = TurnRequest { drafts: false, ..endless("chat", &hello, 20) };
+    let answer = engine.submit(asked).unwrap();
+    drop(paused);
+    finish(answer).unwrap();
+    assert_eq!(finish(warming).unwrap().report.tokens.computed, prefix.len());
+
+    let begun = batches.pause().begun;
+    let of_prefix = begun[0][0].sequence;
+    let answers = |rows: &[Row]| rows.iter().any(|row| row.sequence != of_prefix);
+    let of_answer: Vec<usize> = (0..begun.len()).filter(|&at| answers(&begun[at])).collect();
+    // One more may have begun. The last token of the answer is computed behind it.
+    let (from, to) = (of_answer[0], of_answer[0] + 20);
+    assert!(from <= 2, "{of_answer:?}");
+    assert_eq!(of_answer[..20], (from..to).collect::<Vec<_>>());
+    let rows: Vec<&Row> = begun[from..to].iter().flatten().collect();
+    assert!(rows.iter().all(|row| row.sequence != of_prefix), "{rows:?}");
 }
 
 #[test]
 fn two_speculations_run_side_by_side_and_an_answer_takes_a_slot_from_one() {
-    let model = slow();
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let engine = engine(&model, None, EngineOptions { micro_batch: 32, ..options() });
     let texts = ["one ", "two "].map(|text| tokens(&model, &text.repeat(200)));
-    let turns = [("a", &texts[0]), ("b", &texts[1])]
-        .map(|(conversation, text)| engine.submit(speculate(conversation, text)).unwrap());
-    let progress = || status(&engine).slots.iter().map(|slot| slot.tokens).collect::<Vec<_>>();
-    while progress().contains(&0) {
-        std::thread::sleep(Duration::from_millis(5));
+    let (first, mut paused) = batches.first_of(&engine, speculate("a", &texts[0]));
+    let second = engine.submit(speculate("b", &texts[1])).unwrap();
+    let of_first = paused.begun[0][0].sequence;
+    while paused.begun.iter().flatten().all(|row| row.sequence == of_first) {
+        paused = paused.step();
     }
-    assert!(progress().iter().all(|&tokens| tokens < 800), "neither waits for the other");
-    let answer = ask(&engine, request("c", &tokens(&model, "hello"), 5));
-    assert_eq!(answer.report.tokens.computed, 5);
-    let ends = turns.map(finish);
+    let rows = paused.begun.iter().flatten().filter(|row| row.sequence == of_first).count();
+    assert!(rows < 800, "neither waits for the other");
+    let answer = engine.submit(request("c", &tokens(&model, "hello"), 5)).unwrap();
+    drop(paused);
+    assert_eq!(finish(answer).unwrap().report.tokens.computed, 5);
+    let ends = [first, second].map(finish);
     let superseded = ends.iter().filter(|end| matches!(end, Err(TurnError::Superseded))).count();
     assert_eq!(superseded, 1, "there are two slots");
 }
 
 #[test]
 fn a_dropped_turn_cancels_its_prewarm() {
-    let model = slow();
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let engine = engine(&model, None, options());
-    let warming = engine.submit(prewarm(&rules(&model))).unwrap();
-    drop(warming);
-    settle(&engine);
+    batches.cancel_after_first(&engine, prewarm(&rules(&model)));
     assert_eq!(status(&engine).counters.cancelled, 1);
     let answer = ask(&engine, request("chat", &rules(&model), 5));
     assert_eq!(answer.report.tokens.prompt(), rules(&model).len());
-}
-
-#[test]
-fn what_a_speculation_made_hot_is_no_part_of_the_next_owners_report() {
-    let model = fake();
-    let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
-    let said = tokens(&model, &"a long story ".repeat(20));
-    ask(&engine, speculate("chat", &said));
-    let report = ask(&engine, request("another", &said, 0)).report;
-    assert_eq!(report.ahead, AheadCounts::default(), "{report:?}");
-    ask(&engine, speculate("another", &said));
-    let anonymous = TurnRequest { conversation: None, ..request("any", &said, 0) };
-    let report = ask(&engine, anonymous).report;
-    assert_eq!(report.ahead, AheadCounts::default(), "{report:?}");
 }

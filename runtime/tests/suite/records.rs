@@ -3,18 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{
-    Engine, EngineOptions, Model, Purpose, Retention, SlotState, SlotStatus, Turn, TurnEvent,
-    TurnRequest,
+    Engine, EngineOptions, Model, Purpose, Retention, SlotState, SlotStatus, TurnEvent, TurnRequest,
 };
 use hob_slots::format::{ObjectKind, SlotRecord};
 use hob_slots::store::StoreReader;
 use hob_slots::{Token, TtlClass};
 
+use crate::support::held::MicroBatches;
+use crate::support::wait::until;
 use crate::support::*;
 use crate::write_behind::rigged_disk::{RiggedDisk, on};
 
@@ -28,6 +29,11 @@ fn small_batches() -> EngineOptions {
     EngineOptions { micro_batch: 16, ..options() }
 }
 
+/// Computes what the disk does not have at once.
+fn impatient() -> EngineOptions {
+    EngineOptions { restore_patience: Duration::ZERO, ..small_batches() }
+}
+
 /// The conversation's record, as its reader accepts it, with all of its objects.
 fn record(directory: &Path) -> SlotRecord {
     let store = StoreReader::open(directory).unwrap();
@@ -39,18 +45,6 @@ fn record(directory: &Path) -> SlotRecord {
         store.get_object(FINGERPRINT, snapshot.id, ObjectKind::Snapshot).expect("it is there");
     }
     record
-}
-
-/// Waits until the turn has computed a part of its prompt.
-fn in_prefill(engine: &Engine, turn: Turn) -> Turn {
-    let computes = || {
-        let status = status(engine);
-        status.slots.iter().any(|slot| slot.state == SlotState::Prefill && slot.tokens > 0)
-    };
-    while !computes() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    turn
 }
 
 fn cold(prompt: &[Token]) -> TurnRequest {
@@ -71,14 +65,6 @@ fn a_class_that_is_set_while_words_are_typed_is_recorded_also_where_no_answer_fo
         block_on(disk.engine.park(name("chat")));
         let record = disk.record("chat");
         assert_eq!((record.class, record.tokens), (TtlClass::Short, said), "{memory}");
-    }
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -150,15 +136,14 @@ fn a_class_that_is_set_during_a_turn_stays_where_the_turn_goes_on_after_another_
 #[test]
 fn a_cold_turn_that_is_cancelled_in_its_prefill_leaves_the_record_whole() {
     for memory in MEMORIES {
-        let model = slow(memory);
+        let batches = MicroBatches::default();
+        let model = batches.of(FakeModel::new().with_memory(memory));
         let mut disk = OnDisk::with(&model, small_batches());
         let story = tokens(&model, &user(&"hello ".repeat(60)));
         let first = ask(&disk.engine, request("chat", &story, 20));
         disk.restart_with(small_batches());
 
-        let turn = disk.engine.submit(cold(&story)).unwrap();
-        drop(in_prefill(&disk.engine, turn));
-        settle(&disk.engine);
+        batches.cancel_after_first(&disk.engine, cold(&story));
         assert_eq!(status(&disk.engine).counters.cancelled, 1, "{memory}");
         assert_eq!(record(disk.path()).tokens, first.timeline, "{memory}");
 
@@ -172,7 +157,8 @@ fn a_cold_turn_that_is_cancelled_in_its_prefill_leaves_the_record_whole() {
 
 #[test]
 fn a_cold_turn_that_is_cancelled_leaves_the_holes_of_the_record_and_what_its_tokens_saw() {
-    let model = slow(MemoryKind::Plain);
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let mut disk = OnDisk::with(&model, small_batches());
     let within = |turn| TurnRequest { budget: Some(400), ignore_eog: true, ..turn };
     let mut timeline = Vec::new();
@@ -187,9 +173,7 @@ fn a_cold_turn_that_is_cancelled_leaves_the_holes_of_the_record_and_what_its_tok
     assert!(before.lineage.away_tokens() > 0, "{:?}", before.lineage);
     assert!(before.lineage.pure_tokens(timeline.len() as u32) < 400, "{:?}", before.lineage);
 
-    let turn = disk.engine.submit(within(cold(&timeline))).unwrap();
-    drop(in_prefill(&disk.engine, turn));
-    settle(&disk.engine);
+    batches.cancel_after_first(&disk.engine, within(cold(&timeline)));
     assert_eq!(status(&disk.engine).counters.cancelled, 1);
     let after = record(disk.path());
     assert_eq!((after.tokens, after.blocks), (before.tokens, before.blocks));
@@ -204,14 +188,19 @@ fn a_cold_turn_that_is_cancelled_leaves_the_holes_of_the_record_and_what_its_tok
 #[test]
 fn an_engine_that_stops_in_a_cold_prefill_leaves_the_record_whole() {
     for memory in MEMORIES {
-        let model = slow(memory);
+        let batches = MicroBatches::default();
+        let fake = FakeModel::new().with_memory(memory).with_pace(Duration::from_micros(100));
+        let model = batches.of(fake);
         let mut disk = OnDisk::with(&model, small_batches());
         let story = tokens(&model, &user(&"hello ".repeat(60)));
         let first = ask(&disk.engine, request("chat", &story, 20));
-        settle(&disk.engine);
 
-        let turn = disk.engine.submit(cold(&story)).unwrap();
-        let _turn = in_prefill(&disk.engine, turn);
+        let (_turn, paused) = batches.first_of(&disk.engine, cold(&story));
+        let engine = Engine::clone(&disk.engine);
+        let stops = std::thread::spawn(move || engine.shutdown());
+        until("it is told to stop", || disk.engine.is_stopping());
+        drop(paused);
+        assert!(stops.join().unwrap());
         disk.restart();
         assert_eq!(record(disk.path()).tokens, first.timeline, "{memory}");
 
@@ -224,38 +213,54 @@ fn an_engine_that_stops_in_a_cold_prefill_leaves_the_record_whole() {
 #[test]
 fn a_prefill_after_an_abandoned_restore_leaves_the_record_whole() {
     for memory in MEMORIES {
-        let model = slow(memory);
-        let mut disk = OnDisk::with(&model, small_batches());
+        let batches = MicroBatches::default();
+        let model = batches.of(FakeModel::new().with_memory(memory));
+        let (disk, directory) = (Arc::new(RiggedDisk::default()), tempfile::tempdir().unwrap());
+        let engine = on(&disk, directory.path(), &model, small_batches());
         let story = tokens(&model, &user(&"hello ".repeat(60)));
-        let first = ask(&disk.engine, request("chat", &story, 20));
-        let impatient = EngineOptions { restore_patience: Duration::ZERO, ..small_batches() };
-        disk.restart_with(impatient);
+        let first = ask(&engine, request("chat", &story, 20));
+        engine.shutdown();
+        drop(engine);
 
+        let engine = on(&disk, directory.path(), &model, impatient());
+        disk.hold_readers.store(true, Ordering::SeqCst);
         let prompt = then(&model, &first.timeline, "and now?");
-        let turn = disk.engine.submit(request("chat", &prompt, 20)).unwrap();
-        drop(in_prefill(&disk.engine, turn));
-        settle(&disk.engine);
-        let saved = record(disk.path()).tokens;
+        batches.cancel_after_first(&engine, request("chat", &prompt, 20));
+        disk.hold_readers.store(false, Ordering::SeqCst);
+        settle(&engine);
+        assert_eq!(status(&engine).counters.cancelled, 1, "{memory}");
+        let saved = record(directory.path()).tokens;
         assert!(saved.starts_with(&first.timeline), "{memory}: {} tokens", saved.len());
-        disk.restart();
-        let report = ask(&disk.engine, request("chat", &prompt, 20)).report;
+        engine.shutdown();
+        drop(engine);
+
+        let engine = on(&disk, directory.path(), &model, options());
+        let report = ask(&engine, request("chat", &prompt, 20)).report;
         assert!(report.tokens.disk >= first.timeline.len(), "{memory}: {report:?}");
+        engine.shutdown();
     }
 }
 
 #[test]
 fn a_turn_that_does_not_wait_for_the_record_leaves_the_class_that_was_asked_for() {
-    let model = slow(MemoryKind::Plain);
-    let mut disk = OnDisk::with(&model, small_batches());
+    let (model, disk) = (fake(), Arc::new(RiggedDisk::default()));
+    let directory = tempfile::tempdir().unwrap();
+    let engine = on(&disk, directory.path(), &model, small_batches());
     let story = tokens(&model, &user(&"hello ".repeat(60)));
     let keep = Retention { class: Some(TtlClass::Short), ..Retention::default() };
-    let first = ask(&disk.engine, TurnRequest { keep, ..request("chat", &story, 20) });
-    disk.restart_with(EngineOptions { restore_patience: Duration::ZERO, ..small_batches() });
+    let first = ask(&engine, TurnRequest { keep, ..request("chat", &story, 20) });
+    engine.shutdown();
+    drop(engine);
 
+    let engine = on(&disk, directory.path(), &model, impatient());
+    disk.hold_readers.store(true, Ordering::SeqCst);
     let prompt = then(&model, &first.timeline, "and now?");
-    ask(&disk.engine, request("chat", &prompt, 20));
-    settle(&disk.engine);
-    assert_eq!(record(disk.path()).class, TtlClass::Short);
+    let report = ask(&engine, request("chat", &prompt, 20)).report;
+    assert_eq!(report.tokens.disk, 0, "{report:?}");
+    disk.hold_readers.store(false, Ordering::SeqCst);
+    settle(&engine);
+    engine.shutdown();
+    assert_eq!(record(directory.path()).class, TtlClass::Short);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! The status tells where saved KV is: the next turn restores it from there.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, MemoryKind, Model, SavedStatus, Tier, TurnRequest};
 use hob_slots::Token;
 
+use crate::support::held::MicroBatches;
 use crate::support::*;
 
 /// One model of each kind of memory; with llama.cpp too.
@@ -114,19 +114,15 @@ fn kv_that_a_small_memory_has_evicted_is_told_to_be_on_disk() {
 
 #[test]
 fn kv_that_this_process_has_never_read_is_looked_up_on_disk() {
-    let slow = FakeModel::new().with_pace(Duration::from_millis(1));
-    let model: Arc<dyn Model> = Arc::new(slow);
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let mut world = OnDisk::new(&model);
     let prompt = story(&model, "48213");
     let first = ask(&world.engine, endless("chat", &prompt, 24)).timeline;
     world.restart_with(EngineOptions { micro_batch: 16, ..options() });
     // It reads the record alone, and computes a part of the prompt.
     let cold = TurnRequest { cold: true, ..endless("chat", &prompt, 24) };
-    let cancelled = world.engine.submit(cold).unwrap();
-    while status(&world.engine).slots.iter().all(|slot| slot.tokens == 0) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    drop(cancelled);
+    batches.cancel_after_first(&world.engine, cold);
     let told = park(&world.engine, "chat");
     assert_eq!(told.memory_tokens + told.disk_tokens, first.len(), "{told:?}");
     assert_eq!(told.tier(), Tier::Disk, "{told:?}");

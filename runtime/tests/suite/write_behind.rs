@@ -8,11 +8,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
-use hob_runtime::{Engine, EngineOptions, Model, Retention, SlotState, TurnError, TurnRequest};
+use hob_runtime::{Engine, EngineOptions, Model, Retention, TurnError, TurnRequest};
 use hob_slots::store::StoreReader;
 use hob_slots::{Sweeper, Swept, Timestamp, TtlClass};
 use parking_lot::Mutex;
 
+use crate::support::held::MicroBatches;
+use crate::support::wait::until;
 use crate::support::*;
 
 pub mod rigged_disk;
@@ -122,11 +124,7 @@ fn a_restore_reads_the_disk_while_the_writer_reads_which_objects_slot_files_name
         timeline = ask(&engine, request("chat", &prompt, 5)).timeline;
         block_on(engine.park(name("chat")));
     }
-    let began = Instant::now();
-    while !disk.is_held.load(Ordering::SeqCst) {
-        assert!(began.elapsed() < Duration::from_secs(60), "the writer removes nothing");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("the writer removes something", || disk.is_held.load(Ordering::SeqCst));
     let prompt = then(&model, &saved, "and now?");
     let report = ask(&engine, request("saved", &prompt, 5)).report;
     disk.hold_lists.store(false, Ordering::SeqCst);
@@ -180,11 +178,7 @@ fn is_saved(directory: &Path, conversation: &str) -> bool {
 }
 
 fn until_saved(directory: &Path, conversation: &str, what: &str) {
-    let began = Instant::now();
-    while !is_saved(directory, conversation) {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}: {conversation} is not saved");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until(&format!("{what}: {conversation} is saved"), || is_saved(directory, conversation));
 }
 
 #[test]
@@ -343,20 +337,15 @@ fn a_sweep_that_panicked_is_answered_and_the_next_one_runs() {
 
 #[test]
 fn blocks_are_saved_while_a_prompt_is_computed() {
-    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_micros(500)));
-    let disk = OnDisk::with(&model, EngineOptions { micro_batch: 64, ..options() });
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
+    let disk = OnDisk::with(&model, EngineOptions { micro_batch: 128, ..options() });
     let story = tokens(&model, &user(&"hello ".repeat(250)));
-    let turn = disk.engine.submit(request("chat", &story, 0)).unwrap();
-    loop {
-        let status = status(&disk.engine);
-        if status.counters.written_bytes > 0 {
-            break;
-        }
-        let waits = status.waiting > 0 || status.slots.iter().any(|s| s.state != SlotState::Idle);
-        assert!(waits, "it was all computed before anything was saved");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(status(&disk.engine).counters.turns, 0, "the prompt is still being computed");
+    let written = disk.engine.written_bytes();
+    let (turn, paused) = batches.first_of(&disk.engine, request("chat", &story, 0));
+    until("the first blocks are saved", || *written.borrow() > 0);
+    assert_eq!(paused.begun.len(), 1, "the prompt is still being computed");
+    drop(paused);
     finish(turn).unwrap();
 }
 
@@ -397,7 +386,8 @@ fn a_conversation_that_is_saved_on_demand_is_on_disk_at_once_and_stays_hot() {
 
 #[test]
 fn a_record_that_is_written_before_the_slot_file_was_read_replaces_nothing_by_less() {
-    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let directory = tempfile::tempdir().unwrap();
     let options = EngineOptions { micro_batch: 4, ..options() };
     let engine = engine(&model, Some(directory.path()), options.clone());
@@ -411,12 +401,7 @@ fn a_record_that_is_written_before_the_slot_file_was_read_replaces_nothing_by_le
     let engine = on(&disk, directory.path(), &model, impatient);
     disk.hold_readers.store(true, Ordering::SeqCst);
     let prompt = then(&model, &first.timeline, "and now?");
-    let cancelled = engine.submit(request("chat", &prompt, 20)).unwrap();
-    while status(&engine).slots[0].tokens == 0 && status(&engine).slots[1].tokens == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    drop(cancelled);
-    settle(&engine);
+    batches.cancel_after_first(&engine, request("chat", &prompt, 20));
     let record = || {
         let reader = StoreReader::open(directory.path()).unwrap();
         reader.get_slot(FINGERPRINT, &name("chat")).unwrap()

@@ -2,9 +2,11 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod held;
 #[cfg(feature = "llama")]
 pub mod llama_cpp;
 pub mod replay;
+pub mod wait;
 
 use std::ops::{Deref, Range};
 use std::path::Path;

@@ -1,0 +1,73 @@
+//! A fake model that computes when the test lets it, so that what happens between two micro-batches does not depend
+//! on how long they take.
+
+use std::sync::Arc;
+
+use hob_runtime::backend::Row;
+use hob_runtime::backend::fake::{BatchLog, FailsAt, FakeModel, ViewLog};
+use hob_runtime::{Engine, Model, Turn, TurnRequest};
+use parking_lot::MutexGuard;
+
+use super::settle;
+use super::wait::until;
+
+/// The micro-batches of a model. Each locks, in this order, the log of those that begin, what fails, behind its
+/// computation, and what its tokens saw.
+#[derive(Default)]
+pub struct MicroBatches {
+    begun: BatchLog,
+    fails_at: FailsAt,
+    views: ViewLog,
+}
+
+/// No micro-batch begins before this is dropped. The engine then waits in the next one, and answers nothing.
+pub struct Paused<'b> {
+    batches: &'b MicroBatches,
+    /// The rows of each micro-batch so far.
+    pub begun: MutexGuard<'b, Vec<Vec<Row>>>,
+}
+
+impl MicroBatches {
+    /// The same model, whose micro-batches these are.
+    pub fn of(&self, fake: FakeModel) -> Arc<dyn Model> {
+        let fake = fake.with_batch_log(self.begun.clone()).with_failure(self.fails_at.clone());
+        Arc::new(fake.with_view_log(self.views.clone()))
+    }
+
+    /// Of an engine that has nothing to do.
+    pub fn pause(&self) -> Paused<'_> {
+        Paused { batches: self, begun: self.begun.lock() }
+    }
+
+    /// Begins a turn when the engine has nothing else to do, and computes its first micro-batch alone.
+    pub fn first_of(&self, engine: &Engine, turn: TurnRequest) -> (Turn, Paused<'_>) {
+        settle(engine);
+        let paused = self.pause();
+        let turn = engine.submit(turn).expect("a valid turn");
+        (turn, paused.step())
+    }
+
+    /// Drops a turn behind its first micro-batch, and waits until the engine has nothing to do.
+    pub fn cancel_after_first(&self, engine: &Engine, turn: TurnRequest) {
+        let (turn, paused) = self.first_of(engine, turn);
+        drop(turn);
+        drop(paused);
+        settle(engine);
+    }
+}
+
+impl Paused<'_> {
+    /// Lets one micro-batch be computed.
+    pub fn step(self) -> Self {
+        let Self { batches, begun } = self;
+        let before = begun.len();
+        let fails_at = batches.fails_at.lock();
+        drop(begun);
+        until("a micro-batch begins", || batches.begun.lock().len() > before);
+        batches.views.lock().clear();
+        let begun = batches.begun.lock();
+        drop(fails_at);
+        until("it is computed", || !batches.views.lock().is_empty());
+        Self { batches, begun }
+    }
+}
