@@ -1,11 +1,9 @@
 //! Two answers that do not fit the cache together: the younger one waits, and no part of either leaves.
 
-use std::thread;
-
-use hob_testkit::Launch;
+use hob_testkit::{Launch, Stream};
 use serde_json::{Value, json};
 
-use crate::common::{text, user};
+use crate::common::user;
 
 /// Each answer fits these alone; both prompts and half of both answers do not.
 const CELLS: &str = "768";
@@ -14,26 +12,28 @@ const CELLS: &str = "768";
 fn the_younger_of_two_answers_waits_before_parts_of_either_leave() {
     let directory = tempfile::tempdir().unwrap();
     let launch = Launch::new(env!("CARGO_BIN_EXE_hobd"), directory.path());
-    let hobd = launch.args(["--model", "fake", "--ctx", CELLS, "--slots", "2"]).start();
-    // The answer repeats it, and takes 10 ms a token: three seconds, in which the other one begins.
+    let launch = launch.args(["--model", "fake", "--ctx", CELLS, "--slots", "2"]).with_faults();
+    let hobd = launch.start();
+    // The answer repeats it.
     let story = |name: &str| {
         let words: String = (0..60).map(|n| format!("{name}{n:02} ")).collect();
         words.trim_end().to_owned()
     };
-    let answers: Vec<Value> = thread::scope(|scope| {
-        let ask = |name: &'static str| {
-            let (client, story) = (&hobd.client, story(name));
-            scope.spawn(move || {
-                let question = user(&format!("Say this slowly: {story}"));
-                client
-                    .chat(&json!({"conversation": name, "messages": [question], "temperature": 0}))
-            })
-        };
-        let asked = ["ab", "cd"].map(ask);
-        asked.map(|asked| asked.join().unwrap()).into()
+    // Both are queued before the engine computes a token of either: a stream begins when it is queued.
+    let paused = launch.inject("engine", "wait");
+    let asked = ["ab", "cd"].map(|name| {
+        let question = user(&format!("Say this: {}", story(name)));
+        let body = json!({
+            "conversation": name, "messages": [question], "temperature": 0, "stream": true,
+        });
+        hobd.client.call("POST", "/v1/chat/completions").json(&body).stream()
     });
-    for (answer, name) in answers.iter().zip(["ab", "cd"]) {
-        assert_eq!(text(answer), story(name), "{answer}");
+    paused.end();
+    for (chunks, name) in asked.map(Stream::collect).iter().zip(["ab", "cd"]) {
+        let said =
+            |chunk: &Value| chunk["choices"][0]["delta"]["content"].as_str().map(str::to_owned);
+        assert_eq!(chunks.iter().filter_map(said).collect::<String>(), story(name));
+        let answer = chunks.last().unwrap();
         assert_eq!(answer["hob"]["tokens"]["away"], 0, "{answer}");
         assert_eq!(answer["hob"]["cells"]["away"], json!([]), "{answer}");
         assert_eq!(answer["hob"]["moved"], json!([]), "{answer}");

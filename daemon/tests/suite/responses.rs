@@ -214,17 +214,15 @@ fn a_stream_has_openais_events_in_their_order() {
 #[test]
 fn a_stream_says_its_id_before_the_prompt_is_computed() {
     let world = World::new();
-    let body = json!({"input": format!("Read this slowly: {}", "x".repeat(200)), "stream": true,
+    let body = json!({"input": "Hello", "stream": true,
                       "max_output_tokens": 2});
+    let _none_is_computed = world.pause();
     let mut socket = std::io::BufReader::new(world.call("POST", ROUTE).json(&body).open());
-    let began = std::time::Instant::now();
     let mut line = String::new();
     while !line.starts_with("event: response.created") {
         line.clear();
         assert!(std::io::BufRead::read_line(&mut socket, &mut line).unwrap() > 0);
     }
-    let reading = std::time::Duration::from_millis(4 * 200);
-    assert!(began.elapsed() < reading, "after {:?}", began.elapsed());
 }
 
 #[test]

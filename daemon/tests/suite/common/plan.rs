@@ -13,7 +13,7 @@ use hob_daemon::startup::{Loaded, Overrides};
 use hob_models::{ChosenContext, Estimate, Roots, SamplingEntry};
 use hob_prewarm::Battery;
 use hob_runtime::EngineOptions;
-use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_slots::{FileDigest, Fingerprint, ModelHash};
 
 use super::world::World;
@@ -42,6 +42,7 @@ pub struct Plan {
     battery: Option<fn() -> Option<Battery>>,
     has_background: bool,
     pub(super) has_clock: bool,
+    pub(super) batches: BatchLog,
 }
 
 impl Plan {
@@ -70,6 +71,7 @@ impl Plan {
             learned_prefixes: 4,
             battery: None,
             has_clock: false,
+            batches: BatchLog::default(),
         }
     }
 
@@ -282,7 +284,7 @@ impl Plan {
 
     pub(super) fn overrides(self, directory: &Path) -> Overrides {
         let loaded = Loaded {
-            model: Arc::new(self.model),
+            model: Arc::new(self.model.with_batch_log(self.batches)),
             fingerprint: fingerprint(self.cache_type_k),
             name: "fake".to_owned(),
             shown: "fake".to_owned(),

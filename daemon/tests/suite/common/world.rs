@@ -12,8 +12,11 @@ use hob_daemon::profiles::{ProfileChange, ProfileStatus};
 use hob_daemon::startup::{self, ModelSwitch, StartedBy};
 use hob_daemon::watch::{self, Change, Mode};
 use hob_runtime::Engine;
+use hob_runtime::backend::Row;
+use hob_runtime::backend::fake::BatchLog;
 use hob_slots::{AdjustedTime, ConversationId, Token};
 use hob_testkit::{Answer, Call, Stream, wait};
+use parking_lot::MutexGuard;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -31,6 +34,7 @@ pub struct World {
     pub engine: Engine,
     pub parts: Parts,
     pub directory: PathBuf,
+    batches: BatchLog,
     runtime: Runtime,
     stop: Option<oneshot::Sender<()>>,
     served: Option<tokio::task::JoinHandle<()>>,
@@ -51,6 +55,7 @@ impl World {
             .build()
             .unwrap();
         let (resolved, has_clock) = (plan.resolved(&directory), plan.has_clock);
+        let batches = plan.batches.clone();
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(&resolved.settings.token_file, TOKEN).unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -77,6 +82,7 @@ impl World {
             engine: parts.models.engine.clone(),
             parts,
             directory,
+            batches,
             runtime,
             stop: Some(stop),
             served: Some(served),
@@ -181,6 +187,12 @@ impl World {
         let ahead_ms = before.parse::<u128>().unwrap_or(0) + time.as_millis();
         std::fs::write(file.with_extension("next"), ahead_ms.to_string()).unwrap();
         std::fs::rename(file.with_extension("next"), file).unwrap();
+    }
+
+    /// The rows of each micro-batch so far. The next one begins when this is dropped; the engine answers nothing while
+    /// it waits for that.
+    pub fn pause(&self) -> MutexGuard<'_, Vec<Vec<Row>>> {
+        self.batches.lock()
     }
 
     pub fn status(&self) -> hob_runtime::EngineStatus {
