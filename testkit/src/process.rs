@@ -85,6 +85,10 @@ impl Drop for Process {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Stdio;
+
     use super::*;
 
     #[test]
@@ -98,9 +102,12 @@ mod tests {
 
     #[test]
     fn a_process_that_ignores_sigterm_is_killed() {
-        let script = "trap '' TERM; while true; do sleep 1; done";
-        let mut stubborn = Process::start(Command::new("sh").args(["-c", script]));
-        std::thread::sleep(Duration::from_millis(100)); // Until the trap is set.
-        assert_eq!(stubborn.terminate(Duration::from_millis(200)).code(), None);
+        let script = "trap '' TERM; echo trapped; while true; do sleep 1; done";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let (mut stubborn, _input, mut output) = Process::start_piped(&mut command);
+        output.read_exact(&mut [0; 7]).expect("the trap is set");
+        let ended = stubborn.terminate(Duration::from_millis(200));
+        assert_eq!(ended.signal(), Some(Signal::KILL.as_raw()));
     }
 }

@@ -246,9 +246,8 @@ fn health_says_that_the_engine_hangs_and_requests_do_not_wait_for_it() {
     }
     assert_eq!(say(&hobd, "a", "Hello?").status, 503);
     assert!(texts(&hobd, "a")[1].starts_with("kett"), "texts can be read");
-    let told = Instant::now();
-    hobd.process.terminate(wait::PATIENCE);
-    assert!(told.elapsed() < Duration::from_secs(11), "{:?}", told.elapsed());
+    let ended = hobd.process.terminate(wait::PATIENCE);
+    assert!(ended.code().is_some(), "it ends by itself: {ended}");
 }
 
 #[test]
@@ -274,9 +273,7 @@ fn a_supervisor_starts_hobd_again_at_the_same_address() {
     assert!(texts(&hobd, "running")[1].starts_with("kett"), "the text so far is kept");
     assert_restored(&say(&hobd, "saved", "Go on"));
 
-    let told = Instant::now();
     assert_eq!(hobd.process.terminate(wait::PATIENCE).code(), Some(0));
-    assert!(told.elapsed() < Duration::from_secs(11), "{:?}", told.elapsed());
     assert_eq!(announced(directory.path()), None);
 }
 

@@ -133,7 +133,7 @@ fn a_later_process_finds_the_beginning_of_a_hint() {
     {
         let mut hobd = hobd(directory.path(), &[]);
         ask(&hobd, "Is it dark?", key.clone());
-        hobd.process.terminate(Duration::from_secs(10));
+        hobd.process.terminate(wait::PATIENCE);
     }
     let hobd = hobd(directory.path(), &[]);
     let found = ask(&hobd, "And the kitchen?", key)["tokens"].clone();
@@ -153,7 +153,7 @@ fn a_later_process_finds_the_beginning_of_a_hint_on_llama_cpp() {
         let system = json!({"role": "system", "content": BEGINNING.repeat(4)});
         let extra = json!({"prompt_cache_key": "app"});
         let answer = hobd.client.chat(&chat_body(json!([system, user(question)]), extra));
-        hobd.process.terminate(Duration::from_secs(10));
+        hobd.process.terminate(wait::PATIENCE);
         answer["hob"]["tokens"].clone()
     };
     let first = ask("Is it dark?");

@@ -62,7 +62,7 @@ fn await_no_kv(hobd: &Hobd) {
 fn canary_after_stop(mut hobd: Hobd, directory: &Path) -> Vec<String> {
     let mut found = files_with_canary(&hobd, directory);
     let reader = self::hobd(tempfile::tempdir().unwrap().path());
-    hobd.process.terminate(Duration::from_secs(10));
+    hobd.process.terminate(wait::PATIENCE);
     found.extend(files_with_canary(&reader, directory));
     found
 }
@@ -349,7 +349,7 @@ fn a_private_conversation_on_llama_cpp_is_restored_from_memory_and_leaves_nothin
         - told["usage"]["total_tokens"].as_u64().unwrap();
     assert!(asked["hob"]["tokens"]["memory"].as_u64().unwrap() > 64, "{asked}");
     assert!(asked["hob"]["tokens"]["computed"].as_u64().unwrap() <= new + 1, "{asked}");
-    hobd.process.terminate(Duration::from_secs(10));
+    hobd.process.terminate(wait::PATIENCE);
     let files = || {
         let tokens = tokens["tokens"].as_array().unwrap().iter();
         let bytes = tokens.flat_map(|token| (token.as_i64().unwrap() as i32).to_le_bytes());
@@ -360,6 +360,6 @@ fn a_private_conversation_on_llama_cpp_is_restored_from_memory_and_leaves_nothin
     let mut again = launch.start();
     assert_eq!(again.client.get("/v1/conversations")["data"].as_array().unwrap().len(), 2);
     say(&again, &secret(), json!({"conversation": "d"}));
-    again.process.terminate(Duration::from_secs(10));
+    again.process.terminate(wait::PATIENCE);
     assert!(files().iter().any(|file| file.ends_with(".kv")), "the search would find it");
 }

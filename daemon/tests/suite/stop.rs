@@ -1,5 +1,5 @@
-//! SIGTERM ends a hobd within ten seconds with everything saved, whatever it does: answers on all
-//! slots, edits, deletions, changed profiles, model switches, maintenance, export and import.
+//! SIGTERM ends a hobd with everything saved, whatever it does: answers on all slots, edits, deletions,
+//! changed profiles, model switches, maintenance, export and import.
 //!
 //! Runs 3 rounds, or `HOB_TEST_STOP_ROUNDS`. Each round starts hobd on the directory of the last one,
 //! checks what the last one saved, and stops it at a random moment.
@@ -17,8 +17,6 @@ use hob_testkit::{Client, Hobd, Launch, Process, Stream, wait};
 use serde_json::{Value, json};
 
 use crate::common::chance::{Chance, from_env};
-
-const MAX_STOP_TIME: Duration = Duration::from_secs(10);
 
 /// Conversations that are never edited or deleted: their KV must survive.
 const STEADY: [&str; 3] = ["steady-0", "steady-1", "steady-2"];
@@ -45,13 +43,13 @@ fn configure(directory: &Path) {
     fs::write(&file, format!("model = '{}'\n", MODELS[0])).unwrap();
 }
 
-/// Asks for an end and waits for it.
+/// Asks for an end and waits for it. hobd ends with 0 where it has saved everything within the ten seconds that it
+/// gives itself, otherwise with 70.
 fn stop(hobd: &mut Hobd, log: &Launch) -> Duration {
     let told = Instant::now();
     let status = hobd.process.terminate(wait::PATIENCE);
     let took = told.elapsed();
     assert_eq!(status.code(), Some(0), "after {took:?}: {}", log.log());
-    assert!(took < MAX_STOP_TIME + Duration::from_secs(1), "{took:?}: {}", log.log());
     took
 }
 
@@ -194,13 +192,12 @@ fn sigterm_ends_a_hobd_whose_model_does_not_load() {
     let _loads = launch.inject("start", "wait");
     let starting = launch.spawn();
     wait::until("the model loads", || client.call("GET", "/health").try_send().ok());
-    let told = Instant::now();
+    // A hobd that serves would end with 70: the model does not stop. There is nothing to save.
     assert_eq!(starting.terminate().code(), Some(0), "{}", launch.log());
-    assert!(told.elapsed() < Duration::from_secs(6), "two are enough: nothing is to be saved");
 }
 
 #[test]
-fn sigterm_under_any_load_ends_within_ten_seconds_with_everything_saved() {
+fn sigterm_under_any_load_ends_hobd_with_everything_saved() {
     let rounds = from_env("HOB_TEST_STOP_ROUNDS", 3);
     let directory = tempfile::tempdir().unwrap();
     configure(directory.path());

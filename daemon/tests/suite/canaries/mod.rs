@@ -11,7 +11,6 @@ mod files;
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
-use std::time::Duration;
 
 use hob_testkit::wait::PATIENCE;
 use hob_testkit::{Answer, Hobd, Launch};
@@ -102,7 +101,7 @@ fn expect_none_outside(launch: &Launch, mut hobd: Hobd) {
         expect_none(path, &hobd.client.call("GET", path).send().text());
     }
     expect_none("a title", &titles(hobd.process.id()));
-    hobd.process.terminate(Duration::from_secs(10));
+    hobd.process.terminate(PATIENCE);
     let log = launch.log();
     assert!(log.contains("TRACE") || log.contains("DEBUG"), "it is the whole log: {log}");
     expect_none("the log", &log);

@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use framing::Framed;
-use hob_testkit::{Call, Hobd, Launch};
+use hob_testkit::{Call, Hobd, Launch, wait};
 use protocols::{STORED, STORED_ROW};
 use random::Random;
 use routes::{METHODS, Route};
@@ -205,7 +205,7 @@ fn no_route_answers_without_the_token_of_today() {
     let (launch, mut hobd) = hobd(directory.path());
     let revoked = hobd.client.token.clone();
     let file = hobd.ready["token_file"].as_str().unwrap().to_owned();
-    hobd.process.terminate(Duration::from_secs(10));
+    hobd.process.terminate(wait::PATIENCE);
     std::fs::remove_file(file).unwrap();
     let hobd = launch.start();
     assert_ne!(hobd.client.token, revoked);
