@@ -1,7 +1,9 @@
 //! Admission and preemption: order, ids, room, and cancelled callers.
 
+use std::pin::pin;
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
@@ -11,6 +13,8 @@ use hob_slots::format::{Object, ObjectKind, SlotRecord};
 use hob_slots::store::Store;
 use hob_slots::{Payload, Token};
 
+use crate::support::held::MicroBatches;
+use crate::support::wait::{PATIENCE, until};
 use crate::support::*;
 
 /// Slow enough to be observed while it runs.
@@ -35,9 +39,13 @@ fn an_anonymous_turn_cannot_collide_with_a_conversations_name() {
 
 #[test]
 fn a_preempted_turn_waits_for_the_end_of_another_one() {
-    let model = slow();
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let engine = engine(&model, None, tight());
-    let turns = [0, 1, 2].map(|n| engine.submit(long(&model, n)).unwrap());
+    let (first, paused) = batches.first_of(&engine, long(&model, 0));
+    let [second, third] = [1, 2].map(|n| engine.submit(long(&model, n)).unwrap());
+    drop(paused);
+    let turns = [first, second, third];
     let answers = turns.map(|turn| finish(turn).unwrap());
 
     let counters = status(&engine).counters;
@@ -54,10 +62,10 @@ fn a_preempted_turn_waits_for_the_end_of_another_one() {
 #[test]
 fn regenerate_computes_one_micro_batch_also_after_the_answer_gave_its_cells_to_another_turn() {
     for memory in [MemoryKind::Windowed, MemoryKind::Hybrid, MemoryKind::Recurrent] {
-        let fake = FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(1));
-        let model: Arc<dyn Model> = Arc::new(fake);
+        let batches = MicroBatches::default();
+        let model = batches.of(FakeModel::new().with_memory(memory));
         let engine = engine(&model, None, tight());
-        let turns = [0, 1].map(|n| started(engine.submit(long(&model, n)).unwrap()));
+        let turns = both_begun(&batches, &engine);
         assert_eq!(turns.map(tokens_left), [50, 50], "{memory}");
         assert!(status(&engine).counters.preempted > 0, "{memory}: one of them waited for room");
         settle(&engine);
@@ -68,18 +76,22 @@ fn regenerate_computes_one_micro_batch_also_after_the_answer_gave_its_cells_to_a
 
 #[test]
 fn turns_of_one_conversation_keep_their_order_when_the_first_is_preempted() {
-    let model = slow();
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let engine = engine(&model, None, tight());
-    let turns = [0, 1].map(|n| started(engine.submit(long(&model, n)).unwrap()));
+    let (_first, paused) = batches.first_of(&engine, long(&model, 0));
+    let mut preempted = engine.submit(long(&model, 1)).unwrap();
     let follows = engine.submit(request("chat 1", &long(&model, 2).prompt, 1)).unwrap();
-
-    let [_, preempted] = turns;
-    let ends = [preempted, follows]
-        .map(|turn| std::thread::spawn(move || (tokens_left(turn), Instant::now())));
-    let [(preempted, preempted_ended), (follows, follows_ended)] =
-        ends.map(|end| end.join().unwrap());
-    assert_eq!((preempted, follows), (50, 1));
-    assert!(preempted_ended < follows_ended);
+    drop(paused);
+    assert_eq!(tokens_left(follows), 1);
+    let mut told = Context::from_waker(Waker::noop());
+    let mut event_without_waiting = || pin!(preempted.next()).poll(&mut told);
+    let mut tokens = 0;
+    while let Poll::Ready(Some(event)) = event_without_waiting() {
+        tokens += usize::from(matches!(event, TurnEvent::Token { .. }));
+    }
+    assert_eq!(tokens, 50);
+    assert!(event_without_waiting().is_ready(), "it has ended before");
     assert!(status(&engine).counters.preempted > 0, "one of them waited for room");
 }
 
@@ -98,21 +110,13 @@ fn a_turn_that_is_cancelled_while_it_waits_for_cells_leaves_no_mark_of_a_crash()
     let first = TurnRequest { max_tokens: 120, ..long(&model, 0) };
     let first = started(engine.submit(first).unwrap());
     let preempted = started(engine.submit(long(&model, 1)).unwrap());
-    let since = Instant::now();
-    let is_in_time = || since.elapsed() < Duration::from_secs(10);
-    while status(&engine).counters.preempted == 0 {
-        assert!(is_in_time(), "they do not fit the cache");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("they do not fit the cache", || status(&engine).counters.preempted > 0);
     drop(preempted);
     assert_eq!(tokens_left(first), 120);
     settle(&engine);
     let marks = directory.path().join(FINGERPRINT.to_string()).join("crashes");
     let marks = || std::fs::read_dir(&marks).map_or(0, Iterator::count);
-    while marks() > 0 && is_in_time() {
-        std::thread::sleep(Duration::from_millis(5)); // A thread of its own removes them.
-    }
-    assert_eq!(marks(), 0);
+    until("a thread of its own has removed them", || marks() == 0);
 }
 
 #[test]
@@ -167,18 +171,12 @@ fn a_turn_cancelled_while_the_disk_does_not_answer_gives_its_slot_to_the_one_tha
         world.engine.submit(request("chat", &then(&model, &saved, "go on"), 4)).unwrap();
     let anonymous = TurnRequest { conversation: None, ..request("any", &story[..1], 1) };
     let waits = world.engine.submit(anonymous).unwrap(); // A token is looked for nowhere.
-    while status(&world.engine).waiting == 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let end = Instant::now() + Duration::from_secs(20);
-    while world.engine.activity() != Activity::Waiting {
-        assert!(Instant::now() < end, "the engine's thread sleeps again");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("one waits", || status(&world.engine).waiting > 0);
+    until("the engine's thread sleeps again", || world.engine.activity() == Activity::Waiting);
     drop(cancelled);
     let (done, answer) = mpsc::channel();
     std::thread::spawn(move || done.send(finish(waits).is_ok()));
-    assert_eq!(answer.recv_timeout(Duration::from_secs(10)), Ok(true));
+    assert_eq!(answer.recv_timeout(PATIENCE), Ok(true));
     drop(release);
     maintenance.join().unwrap().unwrap();
 }
@@ -315,6 +313,14 @@ fn tight() -> EngineOptions {
 fn long(model: &Arc<dyn Model>, n: usize) -> TurnRequest {
     let prompt = tokens(model, &"0123456789".repeat(10).replace('0', &n.to_string()));
     endless(&format!("chat {n}"), &prompt, 50)
+}
+
+/// The first two such turns, of which the second one comes while the prompt of the first one is computed.
+fn both_begun(batches: &MicroBatches, engine: &Engine) -> [Turn; 2] {
+    let (first, paused) = batches.first_of(engine, long(engine.model(), 0));
+    let second = engine.submit(long(engine.model(), 1)).unwrap();
+    drop(paused);
+    [first, second].map(started)
 }
 
 /// The turn, once its prompt is computed.

@@ -1,12 +1,13 @@
 //! The cells of idle conversations, which slow what is computed beside them.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hob_runtime::backend::fake::{BatchLog, FakeModel};
 use hob_runtime::turn::{PromptPhase, PromptProgress};
 use hob_runtime::{Engine, EngineOptions, Model, Purpose, Turn, TurnEvent, TurnRequest};
 
+use crate::support::wait::until;
 use crate::support::*;
 
 fn options() -> EngineOptions {
@@ -91,11 +92,7 @@ fn a_conversation_whose_turn_waits_is_not_parked() {
     let few = TurnRequest { purpose: Purpose::Speculate, ..request("few", &words("b", 20), 0) };
     let batches = log.lock().len();
     let few = engine.submit(few).unwrap();
-    let end = Instant::now() + Duration::from_secs(60);
-    while log.lock().len() == batches {
-        assert!(Instant::now() < end, "they are computed");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("they are computed", || log.lock().len() > batches);
     let many = engine.submit(request("many", &words("c", 200), 1)).unwrap();
     let prompt = then(&fake(), &known.timeline, "again");
     let waits = engine.submit(request("waits", &prompt, 1)).unwrap();

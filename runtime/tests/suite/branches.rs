@@ -14,6 +14,8 @@ use hob_slots::store::{Key, Store, StoreReader};
 use hob_slots::{AdjustedTime, ModelHash, Rules, SAVE_GRACE, Sweeper, Timestamp, TtlClass};
 use parking_lot::Mutex;
 
+use crate::support::held::MicroBatches;
+use crate::support::wait::until;
 use crate::support::*;
 
 fn record(directory: &Path, conversation: &str) -> SlotRecord {
@@ -122,15 +124,17 @@ fn an_answer_that_a_longer_branch_begins_with_is_computed_again_and_its_prompt_i
 
 #[test]
 fn a_branch_that_ends_inside_a_block_is_restored_to_its_last_token() {
-    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let mut world = OnDisk::new(&model);
     let prompt = tokens(&model, &user(&"a long story ".repeat(20)));
-    let endless = endless("chat", &prompt, 500);
-    let mut cancelled = world.engine.submit(endless).unwrap();
+    let endless = TurnRequest { drafts: false, ..endless("chat", &prompt, 500) };
+    let (cancelled, mut paused) = batches.first_of(&world.engine, endless);
     for _ in 0..50 {
-        cancelled.next_blocking().expect("it runs");
+        paused = paused.step();
     }
     drop(cancelled);
+    drop(paused);
     settle(&world.engine);
     let cut_off = record(world.path(), "chat");
     assert_ne!(cut_off.tokens.len() % 64, 0, "the last block is not full");
@@ -290,11 +294,9 @@ fn a_deletion_after_a_crash_takes_objects_that_no_slot_file_names_yet() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(1)));
     let before = OnDisk::new(&model);
     let prompt = tokens(&model, &user(&"a secret ".repeat(20)));
-    let endless = endless("chat", &prompt, 500);
+    let endless = endless("chat", &prompt, 1_000_000);
     let running = before.engine.submit(endless).unwrap();
-    while files(before.path()).len() < 3 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("it has saved blocks", || files(before.path()).len() >= 3);
     // What a crash at this moment leaves.
     let crashed = tempfile::tempdir().unwrap();
     for file in files(before.path()) {

@@ -11,6 +11,7 @@ use hob_runtime::{
 };
 
 use crate::drafts::FILE;
+use crate::support::wait::{PATIENCE, until};
 use crate::support::*;
 
 /// Two or three blocks fill the budget of what waits for the disk.
@@ -23,13 +24,13 @@ fn narrow() -> EngineOptions {
 }
 
 /// A writer that does not write before it is released.
-struct Busy {
+pub struct Busy {
     release: mpsc::Sender<()>,
     maintenance: JoinHandle<Result<(), TurnError>>,
 }
 
 impl Busy {
-    fn writer_of(engine: &Engine) -> Self {
+    pub fn writer_of(engine: &Engine) -> Self {
         let (busy, is_busy) = mpsc::channel();
         let (release, is_released) = mpsc::channel::<()>();
         let engine = engine.clone();
@@ -43,22 +44,18 @@ impl Busy {
         Self { release, maintenance }
     }
 
-    fn release(self) {
+    pub fn release(self) {
         drop(self.release);
         self.maintenance.join().unwrap().unwrap();
     }
 }
 
 fn until_a_slot(engine: &Engine, what: &str, is_so: impl Fn(&SlotStatus) -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !status(engine).slots.iter().any(&is_so) {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until(what, || status(engine).slots.iter().any(&is_so));
 }
 
 /// A turn whose prompt has as many cells as its budget, and waits for the disk.
-fn waiting(engine: &Engine, model: &Arc<dyn Model>) -> Turn {
+pub fn waiting(engine: &Engine, model: &Arc<dyn Model>) -> Turn {
     let long = tokens(model, &"word ".repeat(300));
     let within = TurnRequest { budget: Some(400), ..request("long", &long, 4) };
     let waits = engine.submit(within).unwrap();
@@ -80,7 +77,7 @@ fn a_background_turn_is_computed_while_the_prompt_of_an_answer_waits_for_the_dis
         let ahead = world.engine.submit(ahead).unwrap();
         let (send, computed) = mpsc::channel();
         std::thread::spawn(move || send.send(finish(ahead)).is_ok());
-        let computed = computed.recv_timeout(Duration::from_secs(20));
+        let computed = computed.recv_timeout(PATIENCE);
         computed.expect("it has rows").expect("it is computed");
     }
     drop(waits);
@@ -163,7 +160,7 @@ fn a_conversation_leaves_its_slot_once_it_is_saved_also_beside_an_answer_that_wa
     let (send, answered) = mpsc::channel();
     std::thread::spawn(move || send.send(finish(third)).is_ok());
     // The engine waits for the writer, for 5 s at most. One that does not has dropped KV when it answers.
-    let (end, mut early) = (Instant::now() + Duration::from_secs(20), None);
+    let (end, mut early) = (Instant::now() + PATIENCE, None);
     while early.is_none() && world.engine.activity() != Activity::Flushing {
         assert!(Instant::now() < end, "it waits or answers");
         early = answered.recv_timeout(Duration::from_millis(1)).ok();

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, Model, SlotState, Turn, TurnError, TurnEvent};
 use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash};
 
+use crate::support::wait::until;
 use crate::support::*;
 use crate::write_behind::rigged_disk::{RiggedDisk, on};
 
@@ -46,14 +47,6 @@ fn failure_of(mut turn: Turn) -> Option<TurnError> {
         TurnEvent::Failed(error) => Some(error),
         _ => None,
     })
-}
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
-        thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// Deletes the hint on another thread, up to the moment when the search for its copies lists the directory of `model`.
@@ -185,7 +178,7 @@ fn a_copy_that_waits_for_cells_while_the_first_one_is_forgotten_is_forgotten_too
     let directory = tempfile::tempdir().unwrap();
     let tight = EngineOptions { context_tokens: 512, micro_batch: 64, ..options() };
     let engine = on(&disk, directory.path(), &model, tight);
-    let [mut first, mut waits] = two_turns(&engine, 5_000);
+    let [mut first, mut waits] = two_turns(&engine, 1_000_000);
     until_answers(&mut first);
     until_answers(&mut waits);
     until("one of them gives its cells to the other", || status(&engine).counters.preempted > 0);

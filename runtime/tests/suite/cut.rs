@@ -8,6 +8,7 @@ use hob_runtime::backend::fake::{BatchLog, FakeModel, ViewLog};
 use hob_runtime::{Engine, EngineOptions, Model, TurnEvent, TurnRequest};
 use hob_slots::Token;
 
+use crate::support::wait::{PATIENCE, until};
 use crate::support::*;
 
 const ROWS: usize = 1024;
@@ -24,9 +25,7 @@ fn start(model: &Arc<dyn Model>) -> Started {
 }
 
 fn wait_for_a_batch(log: &BatchLog) {
-    while log.lock().is_empty() {
-        std::thread::sleep(Duration::from_micros(100));
-    }
+    until("a micro-batch begins", || !log.lock().is_empty());
 }
 
 /// First position and number of rows of each micro-batch, for those of `prompt`.
@@ -225,7 +224,7 @@ fn the_status_is_readable_while_a_device_is_warmed_up() {
     let (send, read) = mpsc::channel();
     let asked = Engine::clone(&engine);
     std::thread::spawn(move || send.send(status(&asked)).is_ok());
-    let read = read.recv_timeout(Duration::from_secs(20));
+    let read = read.recv_timeout(PATIENCE);
     drop(computing);
     assert_eq!(read.expect("it does not wait for the micro-batch").used_tokens, 0);
     engine.shutdown();

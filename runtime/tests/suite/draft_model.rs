@@ -18,6 +18,7 @@ use hob_slots::Token;
 use hob_slots::store::StoreReader;
 use proptest::prelude::*;
 
+use crate::support::wait::until;
 use crate::support::*;
 
 const TEXT: &str = "What the kettle said to the lamp, nobody on the shelf had ever heard before. ";
@@ -187,10 +188,8 @@ fn a_deleted_conversation_leaves_nothing_of_the_draft_model() {
     block_on(disk.engine.forget(name("chat"))).unwrap();
     assert_eq!(saved(disk.path()), (0, 0));
     // Also one whose turn runs.
-    let running = disk.engine.submit(answer(&prompt, 800)).unwrap();
-    while counters(&disk.engine).accepted_tokens < 100 {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let running = disk.engine.submit(answer(&prompt, 1_000_000)).unwrap();
+    until("guesses are accepted", || counters(&disk.engine).accepted_tokens >= 100);
     block_on(disk.engine.forget(name("chat"))).unwrap();
     drop(running);
     settle(&disk.engine);

@@ -9,6 +9,7 @@ use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::{Engine, EngineOptions, FinishReason, Model, NoEviction, TurnError, TurnRequest};
 use hob_slots::Token;
 
+use crate::support::wait::{PATIENCE, until};
 use crate::support::*;
 
 #[test]
@@ -160,7 +161,7 @@ fn a_prompt_that_cannot_fit_is_refused_with_both_numbers() {
 fn the_queue_is_bounded_and_a_cancelled_turn_makes_room() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let engine = engine(&model, None, EngineOptions { slots: 1, queue: 2, ..options() });
-    let endless = |name: &str| endless(name, &tokens(&model, &user("go")), 1_500);
+    let endless = |name: &str| endless(name, &tokens(&model, &user("go")), 1_000_000);
     let mut running = engine.submit(endless("a")).unwrap();
     running.next_blocking().expect("it runs, so it left the queue");
     let waiting = [engine.submit(endless("b")).unwrap(), engine.submit(endless("c")).unwrap()];
@@ -168,9 +169,7 @@ fn the_queue_is_bounded_and_a_cancelled_turn_makes_room() {
 
     drop(running);
     drop(waiting);
-    while status(&engine).waiting > 0 {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("none waits", || status(&engine).waiting == 0);
     let answer = ask(&engine, request("e", &tokens(&model, &user("hi")), 3));
     assert_eq!(answer.tokens.len(), 3);
     assert_eq!(status(&engine).counters.cancelled, 3);
@@ -213,7 +212,7 @@ fn a_turn_that_waits_for_the_slot_of_an_anonymous_one_gets_it() {
 
     let (done, answers) = std::sync::mpsc::channel();
     std::thread::spawn(move || turns.map(|turn| done.send(finish(turn)).unwrap()));
-    let answers = [(); 2].map(|()| answers.recv_timeout(Duration::from_secs(20)));
+    let answers = [(); 2].map(|()| answers.recv_timeout(PATIENCE));
     let [first, second] = answers.map(|answer| answer.expect("it does not wait forever").unwrap());
     assert_eq!(second.tokens, first.tokens);
 }

@@ -13,6 +13,7 @@ use hob_slots::format::SegmentRef;
 use hob_slots::{BLOCK_TOKENS, Layer, Timeline, Token};
 
 use crate::support::replay::Replay;
+use crate::support::wait::PATIENCE;
 use crate::support::*;
 
 pub const BUDGET: usize = 400;
@@ -26,11 +27,11 @@ pub fn question(n: usize) -> String {
     user(&format!("question {n}: what about the word {} in the list of words?", n * 7919 % 1000))
 }
 
-fn within_a_minute(engine: &Engine, request: TurnRequest) -> Answer {
+fn within_patience(engine: &Engine, request: TurnRequest) -> Answer {
     let turn = engine.submit(request).expect("a valid turn");
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || send.send(finish(turn)).is_ok());
-    receive.recv_timeout(Duration::from_secs(60)).expect("it ends").expect("the turn succeeds")
+    receive.recv_timeout(PATIENCE).expect("it ends").expect("the turn succeeds")
 }
 
 pub fn ends(model: &Arc<dyn Model>) -> Vec<Token> {
@@ -323,7 +324,7 @@ fn an_answer_begins_while_the_turn_typed_ahead_of_it_brings_blocks_back() {
                 break;
             }
         }
-        let answer = within_a_minute(&disk.engine, with_budget("chat", &prompt, 24));
+        let answer = within_patience(&disk.engine, with_budget("chat", &prompt, 24));
         timeline = answer.timeline;
     }
     assert!(restoring > 0, "no turn typed ahead brought blocks back");

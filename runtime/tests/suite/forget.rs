@@ -11,6 +11,7 @@ use hob_slots::store::StoreReader;
 use hob_slots::{AdjustedTime, Rules, SAVE_GRACE, Sweeper, Timestamp, Token, TtlClass};
 use parking_lot::Mutex;
 
+use crate::support::wait::until;
 use crate::support::*;
 
 fn slow(memory: MemoryKind) -> Arc<dyn Model> {
@@ -96,11 +97,9 @@ fn a_conversation_forgotten_while_it_runs_leaves_nothing_on_disk() {
         let directory = tempfile::tempdir().unwrap();
         let engine = engine(&model, Some(directory.path()), options());
         let prompt = tokens(&model, &user(&"a secret ".repeat(20)));
-        let endless = endless("chat", &prompt, 500);
+        let endless = endless("chat", &prompt, 1_000_000);
         let running = engine.submit(endless).unwrap();
-        while status(&engine).counters.written_bytes == 0 {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        until("a part of it is saved", || status(&engine).counters.written_bytes > 0);
         block_on(engine.forget(name("chat"))).unwrap();
         assert_eq!(finish(running).map(drop), Err(TurnError::Forgotten));
         engine.shutdown();
@@ -219,16 +218,10 @@ fn nothing_stays_of_an_anonymous_turn_that_is_cancelled_while_it_waits_for_cells
     while !matches!(first.next_blocking().expect("it runs"), TurnEvent::Token { .. }) {}
     let mut second = anonymous("other ", Some(400), 500);
     while !matches!(second.next_blocking().expect("it runs"), TurnEvent::Moved { .. }) {}
-    let within_a_while = |is_so: &dyn Fn() -> bool| {
-        (0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            is_so()
-        })
-    };
-    assert!(within_a_while(&|| status(&engine).waiting == 1), "it gives up its cells");
+    until("it gives up its cells", || status(&engine).waiting == 1);
     assert!(status(&engine).memory_bytes > 0, "blocks of it have left");
     drop(second);
-    assert!(within_a_while(&|| status(&engine).memory_bytes == 0), "{:?}", status(&engine));
+    until("they are gone", || status(&engine).memory_bytes == 0);
     drop(first);
     engine.shutdown();
 }
@@ -238,7 +231,7 @@ fn a_queued_turn_is_forgotten_with_its_conversation() {
     let model = slow(MemoryKind::Plain);
     let engine = engine(&model, None, options());
     let prompt = tokens(&model, &user("hello"));
-    let endless = endless("chat", &prompt, 500);
+    let endless = endless("chat", &prompt, 1_000_000);
     let [running, waiting] = [endless.clone(), endless].map(|turn| engine.submit(turn).unwrap());
     block_on(engine.forget(name("chat"))).unwrap();
     assert_eq!(finish(running).map(drop), Err(TurnError::Forgotten));

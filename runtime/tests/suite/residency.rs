@@ -115,7 +115,7 @@ fn weights_of_which_no_context_could_be_made_are_freed_too() {
 
 #[test]
 fn an_engine_reports_its_status_while_the_weights_load() {
-    let step = Duration::from_millis(300);
+    let step = Duration::from_secs(1); // A load has three.
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(step));
     let engine = engine(&model, None, options());
     ask(&engine, request("chat", &tokens(&model, "hi"), 0));
@@ -132,7 +132,7 @@ fn an_engine_reports_its_status_while_the_weights_load() {
 
 #[test]
 fn maintenance_goes_on_while_the_weights_load() {
-    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(300)));
+    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_secs(2)));
     let directory = tempfile::tempdir().unwrap();
     let engine = engine(&model, Some(directory.path()), options());
     assert!(block_on(engine.unload()));
