@@ -137,7 +137,7 @@ fn a_watch_gets_the_map_after_a_change_and_not_otherwise() {
         "{updates} updates in {tenths} tenths of a second"
     );
 
-    std::thread::sleep(Duration::from_millis(300)); // Work after the answer ends.
+    world.settle();
     let quiet = *world.engine.changes().borrow();
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(

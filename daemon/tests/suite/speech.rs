@@ -1,6 +1,6 @@
 //! Speculative prefill while the user speaks: the tokens that are hot when speech ends.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hob_runtime::SlotState;
 use serde_json::{Value, json};
@@ -209,12 +209,11 @@ fn a_turn_takes_over_the_speculative_prefill_and_repeats_none_of_it() {
 
 #[test]
 fn a_partial_transcript_does_not_wait_for_the_prefill() {
-    let world = Plan::new().pace(Duration::from_millis(5)).start();
-    let begun = Instant::now();
-    post(&world, "a", "speech-start", with_system(1000)); // 5 s of prefill.
+    let world = World::new();
+    let _none_is_computed = world.pause();
+    post(&world, "a", "speech-start", with_system(1000));
     partial(&world, "a", "Hello there");
     partial(&world, "a", "Hello there you");
-    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
 }
 
 #[test]
