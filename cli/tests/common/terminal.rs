@@ -57,6 +57,14 @@ impl Terminal {
         self.signal(Signal::INT);
     }
 
+    /// Ctrl-C again and again, until it ends: the kernel joins those that wait.
+    pub fn interrupt_until_it_ends(&mut self) -> ExitStatus {
+        until("hob has ended", || {
+            self.interrupt();
+            self.child.try_wait().unwrap()
+        })
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

@@ -133,10 +133,7 @@ fn a_second_ctrl_c_ends_what_does_not_stop_and_leaves_the_terminal_as_it_was() {
     hob.types("/model\r");
     daemon.received("GET /v1/models/local");
     hob.interrupt();
-    // The first is noted by a thread of `hob`; the kernel joins signals that wait.
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    hob.interrupt();
-    assert_eq!(hob.wait().signal(), Some(Signal::INT.as_raw()));
+    assert_eq!(hob.interrupt_until_it_ends().signal(), Some(Signal::INT.as_raw()));
     assert!(hob.echoes());
 }
 

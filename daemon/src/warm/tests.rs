@@ -18,6 +18,9 @@ use crate::clock::ProcessTime;
 use crate::error::ApiError;
 use parking_lot::Mutex;
 
+/// Of a state that is to come, each after 10 ms: 180 s, on a machine that may compute other things.
+const POLLS: u32 = 18_000;
+
 const RULES: &str = "You are a kettle on a shelf beside the fire. Answer in one short sentence. ";
 
 #[tokio::test]
@@ -185,7 +188,7 @@ async fn an_idle_conversation_is_parked() {
     world.ask("chat", "Hello").await;
     let conversation = ConversationId::new("chat").unwrap();
     world.events.send(Event::TurnEnded { conversation: Some(conversation.clone()) });
-    for _ in 0..500 {
+    for _ in 0..POLLS {
         if world.status().await.parked.iter().any(|saved| saved.conversation == conversation) {
             return;
         }
@@ -289,7 +292,7 @@ impl Running {
     }
 
     async fn until(&self, done: impl Fn(&WarmStatus) -> bool) -> WarmStatus {
-        for _ in 0..500 {
+        for _ in 0..POLLS {
             let warm_status = self.reader.read();
             if done(&warm_status) {
                 return warm_status;
