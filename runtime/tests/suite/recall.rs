@@ -8,6 +8,7 @@ use hob_slots::Token;
 use hob_slots::format::SegmentRef;
 use hob_slots::recall::Retrievals;
 
+use crate::support::wait::until;
 use crate::support::*;
 
 const BUDGET: usize = 640;
@@ -84,18 +85,16 @@ fn talk(
     Session { budget, timeline, segments, fact, last }
 }
 
-/// Waits until the engine has read the words of what is away, and returns how many blocks it has read in
-/// time and late.
-fn indexed(engine: &Engine) -> (u64, u64) {
-    for _ in 0..200 {
-        let before = status(engine).counters;
+/// Waits until the engine has read the words of as many blocks in time, and no more of what is away. Returns how
+/// many it has read late.
+fn indexed(engine: &Engine, least: u64) -> u64 {
+    let ahead = || status(engine).counters.indexed_ahead;
+    until("the words of what is away are read", || {
+        let before = ahead();
         std::thread::sleep(std::time::Duration::from_millis(50));
-        let now = status(engine).counters;
-        if now.indexed_ahead > 0 && now.indexed_ahead == before.indexed_ahead {
-            return (now.indexed_ahead, now.indexed_late);
-        }
-    }
-    panic!("no words were read");
+        before >= least && ahead() == before
+    });
+    status(engine).counters.indexed_late
 }
 
 #[test]
@@ -103,11 +102,10 @@ fn words_are_read_before_a_question_asks_for_them() {
     let model = fake();
     let mut disk = OnDisk::new(&model);
     let session = talk(&model, &disk, 0..15, Session::of(BUDGET));
-    let (ahead, before) = indexed(&disk.engine);
     let blocks = session.timeline.len() as u64 / 64;
-    assert!(ahead >= blocks, "{ahead} of {blocks}");
+    let before = indexed(&disk.engine, blocks);
     let session = talk(&model, &disk, 15..16, session);
-    let (_, late) = indexed(&disk.engine);
+    let late = indexed(&disk.engine, blocks);
     assert!(
         late - before <= 3,
         "{late} after {before}: the question pays for its own message alone"
@@ -124,10 +122,9 @@ fn words_are_read_before_a_question_asks_for_them() {
         ..opened
     };
     finish(disk.engine.submit(opened).expect("there is room")).expect("it is restored");
-    let (ahead, _) = indexed(&disk.engine);
-    assert!(ahead >= blocks, "{ahead} of {blocks} after a restart");
+    indexed(&disk.engine, blocks);
     talk(&model, &disk, 16..17, session);
-    let (_, late) = indexed(&disk.engine);
+    let late = indexed(&disk.engine, blocks);
     assert!(late <= 3, "{late} after a restart");
 }
 
