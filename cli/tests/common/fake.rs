@@ -12,10 +12,13 @@ use serde_json::{Value, json};
 
 use super::common::Home;
 
+/// Status and body, by method and path.
+type Answers = std::sync::Arc<std::sync::Mutex<BTreeMap<String, (u16, String)>>>;
+
 /// Prepared answers, by method and path.
 pub struct Daemon {
     pub address: String,
-    answers: std::sync::Arc<std::sync::Mutex<BTreeMap<String, (u16, String)>>>,
+    answers: Answers,
     requests: Receiver<Request>,
 }
 
@@ -52,7 +55,7 @@ impl Daemon {
         });
         fs::write(home.path("data/hobd.json"), file.to_string()).unwrap();
 
-        let answers = std::sync::Arc::new(std::sync::Mutex::new(BTreeMap::new()));
+        let answers = Answers::default();
         let (sender, requests) = channel();
         let known = std::sync::Arc::clone(&answers);
         thread::spawn(move || {
