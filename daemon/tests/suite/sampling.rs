@@ -76,7 +76,7 @@ fn the_models_file_counts_where_nobody_else_sets_a_parameter() {
     let drawn = |seed: u64, extra: Value| {
         let mut body = json!({"messages": [user("Tell me something.")], "seed": seed});
         body["temperature"] = extra;
-        crate::common::text(&world.post("/v1/chat/completions", body).json())
+        text(&world.post("/v1/chat/completions", body).json())
     };
     let greedy = drawn(1, Value::Null);
     assert!((2..20).all(|seed| drawn(seed, Value::Null) == greedy));
@@ -90,7 +90,7 @@ fn xtc_of_the_models_file_counts_until_a_request_sets_another() {
     assert_eq!(status["sampling"], json!({"xtc_probability": 1, "xtc_threshold": 0}));
     let drawn = |seed: u64, extra: Value| {
         let body = json!({"messages": [user("Tell me something.")], "seed": seed});
-        crate::common::text(&world.post("/v1/chat/completions", merged(body, &extra)).json())
+        text(&world.post("/v1/chat/completions", merged(body, &extra)).json())
     };
     // Each token is at least as likely as 0: the least likely one of all is left, with every seed.
     let rarest = drawn(1, json!({"max_tokens": 4}));
@@ -198,7 +198,7 @@ fn a_request_without_a_temperature_is_sampled_with_that_of_the_models_file() {
             let messages = [user("Tell me about the secret code of Oslo.")];
             let mut body = json!({"messages": messages, "seed": seed, "max_tokens": 12});
             body["temperature"] = request.clone();
-            crate::common::text(&hobd.client.chat(&body))
+            text(&hobd.client.chat(&body))
         };
         (0..8).map(answer).collect::<std::collections::BTreeSet<_>>()
     };

@@ -110,7 +110,7 @@ fn what_goes_to_the_shared_tier_is_in_no_log_and_in_no_name_there() {
     }
     let mut third = daemon("three").start();
     chat(&third, &mut flock);
-    third.process.terminate(wait::PATIENCE);
+    third.process.terminate(PATIENCE);
     expect_none(
         "the log of a damaged place",
         &fs::read_to_string(directory.path().join("three/log")).unwrap(),
