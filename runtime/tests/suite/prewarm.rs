@@ -254,3 +254,17 @@ fn a_dropped_turn_cancels_its_prewarm() {
     let answer = ask(&engine, request("chat", &rules(&model), 5));
     assert_eq!(answer.report.tokens.prompt(), rules(&model).len());
 }
+
+#[test]
+fn what_a_speculation_made_hot_is_no_part_of_the_next_owners_report() {
+    let model = fake();
+    let engine = engine(&model, None, EngineOptions { slots: 1, ..options() });
+    let said = tokens(&model, &"a long story ".repeat(20));
+    ask(&engine, speculate("chat", &said));
+    let report = ask(&engine, request("another", &said, 0)).report;
+    assert_eq!(report.ahead, AheadCounts::default(), "{report:?}");
+    ask(&engine, speculate("another", &said));
+    let anonymous = TurnRequest { conversation: None, ..request("any", &said, 0) };
+    let report = ask(&engine, anonymous).report;
+    assert_eq!(report.ahead, AheadCounts::default(), "{report:?}");
+}
