@@ -65,7 +65,8 @@ export function Fit({ model, list, ctx = model.ctx, onContext }) {
 
 /** Whether the devices hold all of a model that takes `total`, or how many layers the settings put there, in words. */
 export function onDevice(total, { devices, used_devices: used, device_free_bytes: free, gpu_layers: layers }) {
-  const device = (used ?? devices.map(({ name }) => name)).join(", "); // An older hobd does not say which are used.
+  // An older hobd does not say which are used.
+  const device = (used ?? devices.map(({ name }) => name)).join(", ");
   if (layers != null) return t("models.device.layers", { n: layers, device });
   return t(total <= free ? "models.device.all" : "models.device.part", { device, free });
 }
