@@ -2,7 +2,8 @@
 //!
 //! - Each becomes a function that runs once, in the order of imports. What it exports becomes constants
 //!   of the bundle, which the modules behind it use under the same names. So no two modules export the
-//!   same name, a module must not change what it exports, nor wait (`await`) where it is loaded.
+//!   same name, none exports a name of the browser that another one uses, a module must not change what
+//!   it exports, nor wait (`await`) where it is loaded.
 //! - A module gives the bundle only what another one imports.
 //! - The modules that come later (`import()`) stay files. What they import of the bundle they import
 //!   from the entry point, so that each module runs once.
