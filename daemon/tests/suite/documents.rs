@@ -178,6 +178,28 @@ fn a_removed_document_leaves_no_text_and_no_kv() {
 }
 
 #[test]
+fn a_conversation_goes_on_whose_document_is_removed_while_it_is_answered() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    let client = &hobd.client;
+    let id = add(client, &text("castle"), "")["id"].as_str().unwrap().to_owned();
+    let question = format!("Say this slowly: {}", "word ".repeat(400)); // 20 s.
+    let asked = client.call("POST", "/v1/chat/completions").json(&json!({
+        "conversation": "talk", "stream": true, "temperature": 0,
+        "messages": [{"role": "user", "content": question, "hob": {"documents": [id]}}],
+    }));
+    let mut answer = asked.stream();
+    answer.next().expect("it has begun");
+    let removed = client.call("DELETE", &format!("/v1/documents/{id}")).send();
+    assert_eq!(removed.json()["deleted"], true);
+    wait::until("the answer has ended", || {
+        let talk = client.get("/v1/conversations/talk");
+        (talk["messages"][1]["status"] == "interrupted").then_some(())
+    });
+    ask(client, "talk", "Are you still there?", &[]);
+}
+
+#[test]
 fn a_document_that_is_removed_while_its_prompt_is_tokenized_leaves_no_kv() {
     let home = Home::on_fake();
     let hobd = home.start();

@@ -150,6 +150,12 @@ impl ClosedAnswer {
         self.row.get().map(|rows| rows.answer)
     }
 
+    /// Ends the row with the text of the last flush.
+    pub(super) fn interrupt(&self, connection: &Connection) -> Result<(), TranscriptError> {
+        let Some(row) = self.row.get() else { return Ok(()) };
+        close(connection, row.answer, Status::Interrupted, None, None)
+    }
+
     /// Writes nothing if the request itself could not be stored.
     pub(super) fn write(
         &self,

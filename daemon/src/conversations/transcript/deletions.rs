@@ -1,7 +1,8 @@
 //! Deletions beside turns: a turn that began before a deletion changes nothing after it.
 //!
 //! - Each turn of a conversation holds a ticket from before it reads the history. A deletion cancels
-//!   the tickets first, then removes KV and text. Whatever a cancelled turn does later is refused.
+//!   the tickets first, then removes KV and text. Whatever a cancelled turn does later is refused; where its row
+//!   stays, the answer is interrupted.
 //! - While a deletion runs, no turn of the conversation begins.
 //! - A turn holds a ticket of each document that its request names, too, under the key of the document's KV.
 

@@ -109,8 +109,8 @@ impl Transcript {
 
     /// Writes what a turn leaves, in one transaction. The result of a complete answer arrives once
     /// its text is on disk; for anything else there is none to wait for, and failures are logged.
-    /// Without room it is an error, and the writer repeats the write until there is. Nothing is written
-    /// once the conversation was deleted.
+    /// Without room it is an error, and the writer repeats the write until there is. Once the conversation, or a
+    /// document of the request, was deleted, nothing is written but that the answer has ended.
     pub fn end_turn(&self, end: TurnEnd) -> Option<Pending<()>> {
         let writer = self.writer_for(end.is_private);
         let is_complete = end.answer.as_ref().is_some_and(ClosedAnswer::is_complete);
@@ -119,8 +119,11 @@ impl Transcript {
         }
         let turn = self.turn.clone();
         let write = move |connection: &mut Connection| {
-            let permitted = turn.as_ref().map_or(Ok(()), TurnTicket::check);
-            permitted.and_then(|()| end.write(connection))
+            match turn.as_ref().map_or(Ok(()), TurnTicket::check) {
+                Ok(()) => end.write(connection),
+                // A conversation stays where only a document was removed. While a row streams, it cannot be changed.
+                Err(refused) => end.interrupt(connection).and(Err(refused)),
+            }
         };
         if is_complete {
             return Some(writer.write_until_stored(write));
@@ -178,6 +181,10 @@ impl TurnEnd {
         }
         transaction.commit()?;
         Ok(())
+    }
+
+    fn interrupt(&self, connection: &Connection) -> Result<(), TranscriptError> {
+        self.answer.as_ref().map_or(Ok(()), |answer| answer.interrupt(connection))
     }
 }
 
@@ -350,6 +357,21 @@ mod tests {
         let stored = transcript.get(&id).done().await.unwrap().unwrap();
         let tools = stored.messages.iter().filter(|saved| saved.message["role"] == "tool").count();
         assert_eq!(tools, 2, "each is stored once");
+    }
+
+    #[tokio::test]
+    async fn an_answer_whose_turn_was_cancelled_ends_where_its_conversation_stays() {
+        let (transcript, id) = world();
+        let turn = transcript.of_turn(Some(transcript.ticket(&id).unwrap()));
+        let mut answer = turn.sync(&id, vec![user("Hello")], NOW);
+        answer.stored().await.unwrap();
+        drop(transcript.begin_deletion(&id)); // As the removal of a document that it is about does.
+        let closed = answer.break_off(&Message::answer("Hi", "", &[]), None);
+        assert!(turn.end_turn(end(&id, Some(closed), &[Token(1)])).is_none());
+        let stored = transcript.get(&id).done().await.unwrap().unwrap();
+        let answer = &stored.messages[1];
+        assert_eq!((answer.status, &answer.message["content"]), (Status::Interrupted, &json!("")));
+        assert_eq!(transcript.tokens(&id, MODEL).done().await.unwrap(), []);
     }
 
     #[tokio::test]
