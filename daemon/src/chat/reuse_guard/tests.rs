@@ -1,7 +1,10 @@
+use std::time::Instant;
+
 use hob_runtime::EngineOptions;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::turn::TurnEvent;
 use hob_slots::Token;
+use hob_testkit::wait::PATIENCE;
 
 use super::*;
 
@@ -160,7 +163,9 @@ async fn a_sample_waits_until_no_answer_runs() {
     }
     assert_eq!(guard.waiting.lock().len(), 0, "it is to be compared once no answer runs");
     drop(running);
+    let began = Instant::now();
     while engine.cell_status().await.unwrap().counters.turns == 0 {
+        assert!(began.elapsed() < PATIENCE, "it is never compared");
         tokio::time::sleep(PAUSE).await;
     }
     engine.shutdown();
