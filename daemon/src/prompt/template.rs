@@ -11,7 +11,7 @@ use hob_runtime::template::{ChatTemplate, RenderInput};
 use hob_slots::Token;
 use serde_json::{Map, Value};
 
-use super::rendering::{ChildTemplate, RenderError};
+use super::rendering::{Cause, ChildTemplate, RenderError};
 use crate::error::{ApiError, ErrorKind};
 use crate::wire::chat::GENERATION_PROMPT;
 use crate::wire::completion::Prompt;
@@ -151,10 +151,20 @@ impl Template {
             add_generation_prompt: variables.get(GENERATION_PROMPT) != Some(&false.into()),
             extra: variables,
         };
-        template.render(&input).map_err(|error| {
-            let reason = error.reason;
-            let message = format!("the chat template refuses these messages: {reason}");
-            Refusal { error: coded(message).param("messages"), is_final: error.exceeds_limit }
+        template.render(&input).map_err(|RenderError { reason, cause }| {
+            let error = match cause {
+                Cause::Messages | Cause::Limit => {
+                    coded(format!("the chat template refuses these messages: {reason}"))
+                        .param("messages")
+                }
+                Cause::System => {
+                    let message = format!(
+                        "the chat template was not rendered: {reason}; try again, and free memory if this recurs"
+                    );
+                    ApiError::new(ErrorKind::Busy, message).code("template_process")
+                }
+            };
+            Refusal { error, is_final: cause != Cause::Messages }
         })
     }
 }

@@ -348,15 +348,16 @@ fn a_template_that_takes_all_memory_is_an_error_of_the_one_request() {
     }
 }
 
+/// Each of the 90,000 rounds reads 8 MB, so no processor is done after 10 s; it has far fewer steps than it may.
+const SLOW: &str = "{% set ns = namespace(x='x' * 1000) %}{% for i in range(13) %}{% set ns.x = ns.x ~ ns.x %}\
+                    {% endfor %}{% for i in range(90000) %}{% set y = ns.x.replace('y', 'z') %}{% endfor %}";
+
 #[test]
 fn a_template_that_takes_too_long_is_ended_and_not_tried_with_another_form() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("own.jinja");
-    // Each of the 90,000 rounds reads 8 MB, so no processor is done after 10 s; it has far fewer steps than it may.
-    let slow = "{% set ns = namespace(x='x' * 1000) %}{% for i in range(13) %}{% set ns.x = ns.x ~ ns.x %}\
-                {% endfor %}{% for i in range(90000) %}{% set y = ns.x.replace('y', 'z') %}{% endfor %}";
     let source = format!(
-        "{{% if messages | length > 1 and messages[0].content == 'Attack' %}}{slow}{{% endif %}}fine"
+        "{{% if messages | length > 1 and messages[0].content == 'Attack' %}}{SLOW}{{% endif %}}fine"
     );
     fs::write(&path, source).unwrap();
     let hobd = launch(directory.path(), "fake", &path).start();
@@ -427,6 +428,36 @@ fn the_process_that_renders_outlives_the_thread_that_started_it() {
         names.flatten().all(|name| name.trim() != "hob-compute").then_some(())
     });
     assert_eq!(render(), second);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_prompt_whose_process_the_system_ends_twice_may_be_sent_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("own.jinja");
+    let source = format!("{{% if messages[0].content == 'Attack' %}}{SLOW}{{% endif %}}fine");
+    fs::write(&path, source).unwrap();
+    let hobd = launch(directory.path(), "fake", &path).start();
+    let say = |text: &str| {
+        let body = json!({"messages": [{"role": "user", "content": text}], "max_tokens": 4});
+        hobd.client.call("POST", "/v1/chat/completions").json(&body).send()
+    };
+    assert_eq!(say("Hello").status, 200);
+    let first = children(&hobd, "--render-templates")[0].1;
+    let refused = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| say("Attack"));
+        Process::signal(first, Signal::KILL);
+        let second = wait::until("another process renders", || {
+            let mut renders = children(&hobd, "--render-templates").into_iter().map(|(_, pid)| pid);
+            renders.find(|pid| *pid != first)
+        });
+        Process::signal(second, Signal::KILL);
+        asked.join().unwrap()
+    });
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(refused.error()["code"], "template_process");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(say("Hello").status, 200);
 }
 
 #[test]

@@ -16,7 +16,8 @@ pub(super) fn write(pipe: &mut impl Write, value: &impl Serialize) -> io::Result
     serde_json::to_writer(&mut frame, value)?;
     let length = frame.len() - LENGTH_BYTES;
     if length > MAX_BYTES {
-        return Err(io::ErrorKind::InvalidData.into());
+        let message = format!("they are larger than {} MiB", MAX_BYTES >> 20);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
     frame[..LENGTH_BYTES].copy_from_slice(&u32::try_from(length).expect("bounded").to_le_bytes());
     pipe.write_all(&frame)?;

@@ -4,6 +4,8 @@
 //!   bounds neither the memory of a text that the template doubles nor the stack of nested terms. The child
 //!   limits its own memory, stack and time: where it ends, the parent answers the one request with the reason,
 //!   and starts another child for the next one.
+//! - Where the system cannot start a child, or ends it, the template is not to blame: the parent tries once more, and
+//!   then says that the same request may succeed later.
 //! - The child compiles the template once and waits for messages, so that a turn costs two copies over
 //!   a pipe (`cargo xtask bench template`).
 
@@ -47,33 +49,63 @@ type Reply = Result<String, RenderError>;
 pub struct RenderError {
     /// In words.
     pub reason: String,
+    pub cause: Cause,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Cause {
+    /// The template refuses these messages. It may take them in another form.
+    Messages,
     /// The template took all that it may take, and each form of the messages may cost as much again.
-    pub exceeds_limit: bool,
+    Limit,
+    /// The system did not start the child, or ended it: the same messages may be rendered later.
+    System,
 }
 
 impl From<TemplateError> for RenderError {
     fn from(error: TemplateError) -> Self {
-        let exceeds_limit = matches!(error, TemplateError::Endless | TemplateError::TooLong);
-        Self { reason: error.to_string(), exceeds_limit }
+        let cause = match error {
+            TemplateError::Endless | TemplateError::TooLong => Cause::Limit,
+            TemplateError::Syntax(_) | TemplateError::Refused(_) | TemplateError::Failed(_) => {
+                Cause::Messages
+            }
+        };
+        Self { reason: error.to_string(), cause }
     }
 }
 
-/// A chat template whose child is running.
+/// The command that starts a child.
+type Starts = dyn Fn() -> io::Result<Command> + Send + Sync;
+
+/// A chat template and the child that renders it.
 pub struct ChildTemplate {
+    starts: Box<Starts>,
     source: Source,
-    /// `None` after a child has ended.
+    /// `None` after a child has ended, and where the system has not started the first one.
     running: Mutex<Option<Running>>,
 }
 
 impl ChildTemplate {
-    /// `bos` and `eos`: the written forms of these tokens.
+    /// `bos` and `eos`: the written forms of these tokens. Where the system starts no child, the first prompt compiles
+    /// the template.
     ///
     /// # Errors
     /// Why the template cannot be compiled, in words.
     pub fn new(text: &str, bos: &str, eos: &str) -> Result<Self, String> {
         let source = Source { text: text.to_owned(), bos: bos.to_owned(), eos: eos.to_owned() };
-        let running = Running::start(&source)?;
-        Ok(Self { source, running: Mutex::new(Some(running)) })
+        Self::started_by(Box::new(command), source)
+    }
+
+    fn started_by(starts: Box<Starts>, source: Source) -> Result<Self, String> {
+        let running = match Running::start(&starts, &source) {
+            Ok(running) => Some(running),
+            Err(End { reason, is_outside: true }) => {
+                tracing::warn!(reason, "the first prompt compiles the chat template");
+                None
+            }
+            Err(End { reason, .. }) => return Err(reason),
+        };
+        Ok(Self { starts, source, running: Mutex::new(running) })
     }
 
     /// The prompt.
@@ -84,27 +116,24 @@ impl ChildTemplate {
         let &RenderInput { messages, tools, add_generation_prompt, extra } = input;
         let input = Input { messages, tools, add_generation_prompt, extra };
         let mut running = self.running.lock();
-        let ended = |reason| RenderError { reason, exceeds_limit: true };
         let mut is_first = true;
         loop {
-            let mut process = match running.take() {
-                Some(process) => process,
-                None => Running::start(&self.source).map_err(ended)?,
+            let started = match running.take() {
+                Some(process) => Ok(process),
+                None => Running::start(&self.starts, &self.source),
             };
-            match process.ask(&input) {
-                Ok(reply) => {
+            let asked = started.and_then(|mut process| match process.ask(&input) {
+                Ok(reply) => Ok((process, reply)),
+                Err(error) => Err(process.end(&error)),
+            });
+            match asked {
+                Ok((process, reply)) => {
                     *running = Some(process);
                     return reply;
                 }
-                Err(error) => {
-                    let end = process.end(&error);
-                    // The system ends children first where memory is short.
-                    if end.is_outside && is_first {
-                        is_first = false;
-                        continue;
-                    }
-                    return Err(ended(end.reason));
-                }
+                // The system ends children first where memory is short.
+                Err(end) if end.is_outside && is_first => is_first = false,
+                Err(end) => return Err(end.into()),
             }
         }
     }
@@ -112,6 +141,13 @@ impl ChildTemplate {
     pub fn supports_tools(&self) -> bool {
         self.source.text.contains("tools")
     }
+}
+
+/// This program, as a child.
+fn command() -> io::Result<Command> {
+    let mut command = Command::new(limits::program()?);
+    command.arg(child::FLAG);
+    Ok(command)
 }
 
 struct Running {
@@ -134,23 +170,32 @@ impl Drop for OwnedChild {
 /// How a child ended.
 struct End {
     reason: String,
-    /// The template may not be to blame.
+    /// The template is not to blame.
     is_outside: bool,
 }
 
+impl From<End> for RenderError {
+    fn from(End { reason, is_outside }: End) -> Self {
+        Self { reason, cause: if is_outside { Cause::System } else { Cause::Limit } }
+    }
+}
+
 impl Running {
-    fn start(source: &Source) -> Result<Self, String> {
-        let failed = |error: io::Error| format!("its process cannot be started: {error}");
-        let mut command = Command::new(limits::program().map_err(failed)?);
-        command.arg(child::FLAG);
+    fn start(starts: &Starts, source: &Source) -> Result<Self, End> {
+        let failed = |error: io::Error| End {
+            reason: format!("its process cannot be started: {error}"),
+            is_outside: true,
+        };
+        let mut command = starts().map_err(failed)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = OwnedChild(command.spawn().map_err(failed)?);
         let input = process.0.stdin.take().expect("it is piped");
         let output = process.0.stdout.take().expect("it is piped");
         let mut running = Self { process, input, output };
         match running.ask(source) {
-            Ok(reply) => reply.map(|_| running).map_err(|error| error.reason),
-            Err(error) => Err(running.end(&error).reason),
+            Ok(Ok(_)) => Ok(running),
+            Ok(Err(error)) => Err(End { reason: error.reason, is_outside: false }),
+            Err(error) => Err(running.end(&error)),
         }
     }
 
@@ -161,14 +206,12 @@ impl Running {
         frames::read(&mut self.output)
     }
 
-    fn end(mut self, error: &io::Error) -> End {
-        // A child whose pipes are closed ends by itself, with the status that tells why.
-        let is_ending =
-            matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe);
-        if !is_ending {
-            self.process.0.kill().ok();
-        }
+    fn end(self, error: &io::Error) -> End {
         let Self { process: mut child, input, .. } = self;
+        // A child whose pipes are closed ends by itself, with the status that tells why. Another one ends here.
+        if !matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe) {
+            return End { reason: error.to_string(), is_outside: false };
+        }
         drop(input);
         match child.0.wait() {
             Ok(status) => end_of(status),
@@ -189,4 +232,48 @@ fn end_of(status: ExitStatus) -> End {
          stack"
     );
     End { reason, is_outside }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A template of which the system ends the first `count` children. A later one compiles it, and writes `Hi`.
+    fn ended_children(count: usize) -> ChildTemplate {
+        let started = AtomicUsize::new(0);
+        let starts = move || {
+            let is_ended = started.fetch_add(1, Ordering::Relaxed) < count;
+            let writes =
+                r#"printf '\011\000\000\000{"Ok":""}\013\000\000\000{"Ok":"Hi"}'; cat >/dev/null"#;
+            let mut command = Command::new("sh");
+            command.args(["-c", if is_ended { "kill -9 $$" } else { writes }]);
+            Ok(command)
+        };
+        let source = Source { text: String::new(), bos: String::new(), eos: String::new() };
+        ChildTemplate::started_by(Box::new(starts), source).expect("the template is not to blame")
+    }
+
+    fn rendered(template: &ChildTemplate) -> Result<String, RenderError> {
+        let extra = Map::new();
+        template.render(&RenderInput {
+            messages: &[],
+            tools: None,
+            add_generation_prompt: true,
+            extra: &extra,
+        })
+    }
+
+    #[test]
+    fn a_template_whose_first_child_the_system_ended_is_compiled_for_the_first_prompt() {
+        assert_eq!(rendered(&ended_children(1)).unwrap(), "Hi");
+    }
+
+    #[test]
+    fn after_two_children_that_the_system_ended_the_same_prompt_may_be_written_later() {
+        let template = ended_children(3);
+        assert_eq!(rendered(&template).unwrap_err().cause, Cause::System);
+        assert_eq!(rendered(&template).unwrap(), "Hi");
+    }
 }
