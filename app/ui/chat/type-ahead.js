@@ -42,7 +42,7 @@ export function createTypeAhead(id, fields) {
     sentAt = performance.now();
     request = api.post(path, { text: `${sent} `, ...asked }).then(
       ({ reason }) => {
-        if (reason === "answering") sent = "";
+        if (reason === "answering" || reason === "speaking") sent = "";
         isOff ||= reason === "off";
       },
       () => {},

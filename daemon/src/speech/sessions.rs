@@ -129,6 +129,11 @@ impl SpeechSessions {
         Some((session.next_turn.body.clone(), session.utterance.text().map(str::to_owned)))
     }
 
+    /// Whether words of the next turn were spoken, and not yet sent.
+    pub fn has_spoken_words(&self, id: &ConversationId, now: Timestamp) -> bool {
+        self.open_at(now).get(id).is_some_and(|session| session.utterance.text().is_some())
+    }
+
     /// The prefill of `speculation` has ended, successfully or not.
     pub fn settled(&self, id: &ConversationId, speculation: &Speculation) {
         if let Some(session) = self.lock().get_mut(id) {
@@ -161,6 +166,15 @@ impl SpeechSessions {
     /// The user stopped speaking and no turn follows: cancels the running prefill.
     pub fn cancel(&self, id: &ConversationId) {
         if let Some(session) = self.lock().remove(id) {
+            session.target.send_replace(Target::Cancel);
+        }
+    }
+
+    /// [`Self::cancel`], unless words were spoken: they are another client's.
+    pub fn cancel_typed(&self, id: &ConversationId) {
+        let mut open = self.lock();
+        let has_spoken_words = open.get(id).is_some_and(|it| it.utterance.text().is_some());
+        if !has_spoken_words && let Some(session) = open.remove(id) {
             session.target.send_replace(Target::Cancel);
         }
     }

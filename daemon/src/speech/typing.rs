@@ -4,6 +4,7 @@
 //!   them is recorded, and the answer takes over what was computed.
 //! - While an answer of the conversation runs, its next message is not prefilled: its history is
 //!   incomplete.
+//! - Typed words replace no spoken ones: those, which another client may have sent, are answered at the end of speech.
 //! - On a battery below the threshold nothing is prefilled; the battery is read once a minute.
 
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub enum Typed {
     Battery,
     /// An answer of the conversation runs.
     Answering,
+    /// Words of the conversation's next message are spoken.
+    Speaking,
 }
 
 impl Typed {
@@ -52,6 +55,7 @@ impl Typed {
             Self::Off => Some("off"),
             Self::Battery => Some("battery"),
             Self::Answering => Some("answering"),
+            Self::Speaking => Some("speaking"),
         }
     }
 }
@@ -95,6 +99,9 @@ impl Speech {
         if rules.has_low_battery(self.now()).await {
             return Ok(Typed::Battery);
         }
+        if self.options().sessions.has_spoken_words(id, self.now()) {
+            return Ok(Typed::Speaking);
+        }
         if self.chat().locks().is_taken(id) {
             return Ok(Typed::Answering);
         }
@@ -104,9 +111,9 @@ impl Speech {
         Ok(Typed::Ahead)
     }
 
-    /// The user has left the message: cancels its prefill.
+    /// The user has left the message: cancels its prefill. Spoken words stay.
     pub fn typing_left(&self, id: &ConversationId) {
-        self.options().sessions.cancel(id);
+        self.options().sessions.cancel_typed(id);
     }
 }
 

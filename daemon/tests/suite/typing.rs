@@ -204,6 +204,28 @@ fn the_next_message_waits_for_the_answer_before_it() {
 }
 
 #[test]
+fn typed_words_leave_those_that_another_client_speaks() {
+    let world = World::new();
+    for (text, is_final) in
+        [("What is", false), ("What is my locker", false), ("What is it?", true)]
+    {
+        let body = json!({"text": text, "final": is_final});
+        let heard = world.post("/v1/conversations/a/transcript", body);
+        assert_eq!(heard.status, 200, "{}", heard.text());
+        let answer = typed_in(&world, "a", "And then ", json!({"temperature": 1}));
+        assert_eq!((&answer["ahead"], &answer["reason"]), (&json!(false), &json!("speaking")));
+    }
+    let left = world.call("DELETE", "/v1/conversations/a/typing").send();
+    assert_eq!(left.status, 200, "{}", left.text());
+    let ended = world.post("/v1/conversations/a/speech-end", json!({"max_tokens": 4}));
+    assert_eq!(ended.status, 200, "{}", ended.text());
+    assert_eq!(world.conversation("a")["messages"][0]["content"], "What is it?");
+    world.until("the words are accepted", |world| {
+        typed(world, "a", "And then ")["ahead"] == json!(true)
+    });
+}
+
+#[test]
 fn nothing_is_computed_when_the_setting_is_off_or_the_battery_is_low() {
     let low = || Some(Battery { percent: 9, charging: false });
     for (plan, reason) in

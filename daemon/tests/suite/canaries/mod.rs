@@ -168,8 +168,8 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
     assert!(spoken.errors.len() > 2 && spoken.has_answer, "{:?}", spoken.errors);
     expect_none("an error of a WebSocket", &spoken.errors.join("\n"));
     let typed = json!({"transcript": flock.next(), "text": flock.next(), "messages": []});
-    post("/v1/conversations/a/transcript", &typed);
     post("/v1/conversations/a/typing", &typed);
+    post("/v1/conversations/a/transcript", &typed);
 
     // Everything is refused, by the place of what is wrong and not by its text.
     let unknown_role = json!({"messages": [{"role": "poet", "content": flock.next()}]});
