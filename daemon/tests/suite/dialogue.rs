@@ -2,6 +2,8 @@
 //!
 //! The commands are shell scripts; the sound of one test is espeak-ng's, if it is installed.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use base64::Engine as _;
@@ -239,6 +241,21 @@ fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
     client.send(json!({"type": "input_audio_buffer.commit"}));
     client.answer();
     assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello");
+}
+
+#[test]
+fn an_utterance_whose_recognizer_cannot_be_started_is_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("recognizer");
+    std::fs::write(&script, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&script, Permissions::from_mode(0o700)).unwrap();
+    let world = Plan::new().dictates(&[&script.display().to_string()]).start();
+    std::fs::remove_file(&script).unwrap(); // An update of the recogniser, for example.
+    let mut client = Client::new(&world, "a");
+    client.send(json!({"type": "session.update", "session": {"turn_detection": null}}));
+    append(&mut client, &[0; 4_800]);
+    let error = client.until("error").pop().unwrap();
+    assert_eq!(error["error"]["code"], "recognizer", "{error}");
 }
 
 #[test]

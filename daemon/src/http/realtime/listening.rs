@@ -4,12 +4,13 @@
 //!   is cut off.
 //! - A piece of sound may end within a sample: the recogniser gets whole ones.
 //! - The command for the next utterance starts as soon as the last one ends: it loads its model
-//!   during the pause.
+//!   during the pause. One that does not start then starts with the utterance, or the utterance has failed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::speech::dictation::{Dictation, RecognizerEvent, StreamRecognizer};
+use crate::speech::program::ProgramError;
 use crate::speech::sound::Resampler;
 use crate::speech::vad::{SAMPLE_RATE, SpeechDetector, SpeechEvent};
 
@@ -29,6 +30,8 @@ pub(super) struct Listening {
     in_speech: bool,
     /// Recognises the utterance in progress, or the next one.
     dictation: Option<Dictation>,
+    /// Why no command recognises the utterance in progress, until it is reported.
+    not_started: Option<ProgramError>,
 }
 
 impl Listening {
@@ -42,8 +45,9 @@ impl Listening {
             before: VecDeque::new(),
             in_speech: false,
             dictation: None,
+            not_started: None,
         };
-        listening.start_next();
+        listening.start_early();
         listening
     }
 
@@ -121,8 +125,8 @@ impl Listening {
         self.before.clear();
         let was_in_speech = std::mem::take(&mut self.in_speech);
         if was_in_speech {
-            self.dictation = None;
-            self.start_next();
+            (self.dictation, self.not_started) = (None, None);
+            self.start_early();
         }
         was_in_speech
     }
@@ -133,7 +137,7 @@ impl Listening {
         self.clear();
         if was_finishing {
             self.dictation = None;
-            self.start_next();
+            self.start_early();
         }
     }
 
@@ -145,6 +149,9 @@ impl Listening {
     /// What the recogniser has understood; pending without one. The wait may be cancelled and
     /// repeated.
     pub async fn next(&mut self) -> RecognizerEvent {
+        if let Some(error) = self.not_started.take() {
+            return RecognizerEvent::Failed(error);
+        }
         let Some(dictation) = &mut self.dictation else { return std::future::pending().await };
         let heard = dictation.next().await;
         let was_finishing = dictation.is_finishing();
@@ -152,7 +159,7 @@ impl Listening {
             RecognizerEvent::Partial(_) => {}
             RecognizerEvent::Final(_) if was_finishing => {
                 self.dictation = None;
-                self.start_next();
+                self.start_early();
             }
             // The next utterance tries again: a command that ends by itself might do so at once.
             RecognizerEvent::Final(_) | RecognizerEvent::Failed(_) => self.dictation = None,
@@ -164,7 +171,7 @@ impl Listening {
         self.in_speech = true;
         if self.dictation.as_ref().is_none_or(Dictation::is_finishing) {
             self.dictation = None; // What was said before is overtaken by this.
-            self.start_next();
+            self.not_started = self.start_next().err();
         }
         if let Some(dictation) = &self.dictation {
             dictation.receive(self.before.make_contiguous());
@@ -184,12 +191,18 @@ impl Listening {
         self.before.drain(..excess.next_multiple_of(2).min(self.before.len()));
     }
 
-    fn start_next(&mut self) {
-        let Some(recognizer) = &self.recognizer else { return };
-        match recognizer.start() {
-            Ok(dictation) => self.dictation = Some(dictation),
-            Err(error) => tracing::warn!(%error, "the streaming recogniser did not start"),
+    /// Before the utterance begins, which tries again.
+    fn start_early(&mut self) {
+        if let Err(error) = self.start_next() {
+            tracing::debug!(%error, "the streaming recogniser did not start");
         }
+    }
+
+    fn start_next(&mut self) -> Result<(), ProgramError> {
+        if let Some(recognizer) = &self.recognizer {
+            self.dictation = Some(recognizer.start()?);
+        }
+        Ok(())
     }
 }
 
@@ -206,6 +219,20 @@ mod tests {
         assert!(listening.dictation.is_none(), "it would end at once again, without a pause");
         listening.receive(&[0; 320]);
         assert!(listening.dictation.is_some());
+    }
+
+    #[tokio::test]
+    async fn an_utterance_whose_command_cannot_be_started_has_failed() {
+        let recognizer = StreamRecognizer::of(&["/no/such/program".to_owned()]).map(Arc::new);
+        let mut listening = Listening::new(recognizer, 16_000, false);
+        for _ in 0..2 {
+            listening.receive(&[0; 320]);
+            let RecognizerEvent::Failed(error) = listening.next().await else {
+                panic!("no command runs")
+            };
+            assert!(error.to_string().contains("/no/such/program"), "{error}");
+            listening.commit();
+        }
     }
 
     #[tokio::test]

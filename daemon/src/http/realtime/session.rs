@@ -317,14 +317,15 @@ impl Session {
     /// What the recogniser has understood.
     fn recognized(&mut self, heard: RecognizerEvent) -> Result<Events, ApiError> {
         const KIND: &str = "conversation.item.input_audio_transcription";
-        self.conversation()?;
         match heard {
             RecognizerEvent::Partial(text) => {
+                self.conversation()?;
                 self.transcript.clone_from(&text);
                 self.said(text.clone(), false)?;
                 Ok(vec![event(&format!("{KIND}.delta"), json!({"transcript": text}))])
             }
             RecognizerEvent::Final(text) => {
+                self.conversation()?;
                 self.is_complete = !text.is_empty();
                 self.said(text.clone(), true)?;
                 let mut events =
