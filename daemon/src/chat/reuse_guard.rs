@@ -208,9 +208,11 @@ impl ReuseGuard {
         })
     }
 
-    /// How many profiles have fallen back.
-    pub fn fallen_back(&self) -> usize {
-        self.profiles.lock().values().filter(|known| known.fell_back.is_some()).count()
+    /// How many of these profiles have fallen back. What was found of a removed one stays.
+    pub fn fallen_back(&self, names: &[ProfileName]) -> usize {
+        let profiles = self.profiles.lock();
+        let known = names.iter().filter_map(|name| profiles.get(name));
+        known.filter(|known| known.fell_back.is_some()).count()
     }
 
     /// Compares samples while the engine is idle, until it stops.

@@ -92,7 +92,7 @@ pub async fn metrics(
             dropped_tokens: status.counters.dropped_tokens,
             indexed: [status.counters.indexed_ahead, status.counters.indexed_late],
             embedded: status.counters.embedded,
-            profiles_fallen_back: chat.reuse_guard().fallen_back() as u64,
+            profiles_fallen_back: chat.reuse_guard().fallen_back(&profiles.names()) as u64,
             shared: conversations.sharing.as_ref().map(|sharing| sharing.tier().figures()),
         },
         &profiles.warm_status(),

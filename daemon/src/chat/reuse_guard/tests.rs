@@ -94,6 +94,8 @@ fn a_profile_falls_back_by_its_latest_samples_and_says_why() {
     let other = "other".parse().unwrap();
     assert_eq!(guard.refusal(&other, ReuseLimits::default()), None);
     assert_eq!(guard.watched(&other), None, "it has moved nothing");
+    assert_eq!(guard.fallen_back(&[other.clone(), profile()]), 1);
+    assert_eq!(guard.fallen_back(&[other]), 0, "the profile was removed");
 }
 
 #[test]
