@@ -1,6 +1,7 @@
 //! The configured command that synthesises speech.
 //!
 //! - `{voice}` and `{text}` are replaced in its arguments; the text is also its standard input.
+//! - The text, which a model may have written, is never an option of the command.
 
 use std::time::Duration;
 
@@ -37,10 +38,32 @@ impl VoiceCommand {
     /// Returns the WAV that the command writes.
     pub async fn run(&self, voice: &VoiceName, text: &str) -> Result<Vec<u8>, ProgramError> {
         // The name of a voice has no braces: it brings in no placeholder.
-        let filled = self
-            .arguments
-            .iter()
-            .map(|argument| argument.replace("{voice}", voice.as_str()).replace("{text}", text));
+        let filled = self.arguments.iter().map(|argument| {
+            let filled = argument.replace("{voice}", voice.as_str()).replace("{text}", text);
+            // A line of a list begins with a dash, as an option does.
+            let is_option = filled.starts_with('-') && !argument.starts_with('-');
+            if is_option { format!(" {filled}") } else { filled }
+        });
         program::run(&self.program, filled, format!("{text}\n").as_bytes(), LIMITS).await
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_text_that_begins_with_a_dash_is_no_option() {
+        let words =
+            ["sh", "-c", "printf '<%s>' \"$@\"", "sh", "{text}", "-v{voice}", "--say={text}"];
+        let command = VoiceCommand::of(&words.map(str::to_owned)).unwrap();
+        let voice = "en".parse().unwrap();
+        let written =
+            async |text| String::from_utf8(command.run(&voice, text).await.unwrap()).unwrap();
+        assert_eq!(
+            written("-w/tmp/x is a file.").await,
+            "< -w/tmp/x is a file.><-ven><--say=-w/tmp/x is a file.>"
+        );
+        assert_eq!(written("It is -5.").await, "<It is -5.><-ven><--say=It is -5.>");
     }
 }
