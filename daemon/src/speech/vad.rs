@@ -50,6 +50,16 @@ pub enum SpeechEvent {
     },
 }
 
+impl SpeechEvent {
+    /// The event in a sound of which the detector's stream begins `ms` behind the start.
+    pub fn behind(self, ms: u64) -> Self {
+        match self {
+            Self::SpeechStarted { at_ms } => Self::SpeechStarted { at_ms: ms + at_ms },
+            Self::SpeechStopped { at_ms } => Self::SpeechStopped { at_ms: ms + at_ms },
+        }
+    }
+}
+
 /// The detector of one stream of sound.
 pub struct SpeechDetector {
     detector: Box<Detector>,

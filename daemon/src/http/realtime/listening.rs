@@ -3,6 +3,7 @@
 //! - The recogniser gets the sound from shortly before the start of speech, so that no first word
 //!   is cut off.
 //! - A piece of sound may end within a sample: the recogniser gets whole ones.
+//! - Times count from the first sound of the session, whatever was committed or dropped since.
 //! - The command for the next utterance starts as soon as the last one ends: it loads its model
 //!   during the pause. One that does not start then starts with the utterance, or the utterance has failed.
 
@@ -25,6 +26,10 @@ pub(super) struct Listening {
     resampler: Resampler,
     /// The first byte of a sample whose second one is in the next piece.
     half: Option<u8>,
+    /// Samples at [`SAMPLE_RATE`] since the first one of the session.
+    samples: u64,
+    /// The sample at which the detector began.
+    detects_from: u64,
     /// The newest sound of a pause.
     before: VecDeque<u8>,
     in_speech: bool,
@@ -42,6 +47,8 @@ impl Listening {
             detector: detects.then(SpeechDetector::default),
             resampler: Resampler::new(rate, SAMPLE_RATE as u32),
             half: None,
+            samples: 0,
+            detects_from: 0,
             before: VecDeque::new(),
             in_speech: false,
             dictation: None,
@@ -49,6 +56,11 @@ impl Listening {
         };
         listening.start_early();
         listening
+    }
+
+    /// Goes on with the times of `earlier`.
+    pub fn behind(self, earlier: &Self) -> Self {
+        Self { samples: earlier.samples, detects_from: earlier.samples, ..self }
     }
 
     pub fn recognizer(&self) -> Option<Arc<StreamRecognizer>> {
@@ -80,10 +92,14 @@ impl Listening {
 
     /// Whole samples at 16 kHz.
     fn process(&mut self, pcm: &[u8]) -> Vec<SpeechEvent> {
-        let events = match &mut self.detector {
-            Some(detector) => detector.process(pcm),
+        let (begins_at, detects_from) = (millis(self.samples), millis(self.detects_from));
+        self.samples += pcm.len() as u64 / 2;
+        let events: Vec<_> = match &mut self.detector {
+            Some(detector) => {
+                detector.process(pcm).into_iter().map(|event| event.behind(detects_from)).collect()
+            }
             None if self.in_speech || pcm.is_empty() => Vec::new(),
-            None => vec![SpeechEvent::SpeechStarted { at_ms: 0 }],
+            None => vec![SpeechEvent::SpeechStarted { at_ms: begins_at }],
         };
         let was_in_speech = self.in_speech;
         for event in &events {
@@ -111,17 +127,21 @@ impl Listening {
     /// The client ends the utterance.
     pub fn commit(&mut self) -> Option<SpeechEvent> {
         let stopped = self.detector.as_mut().and_then(SpeechDetector::finish);
+        let stopped = stopped.map(|event| event.behind(millis(self.detects_from)));
+        self.detects_from = self.samples;
         if !std::mem::take(&mut self.in_speech) {
             return None;
         }
         self.finish();
-        Some(stopped.unwrap_or(SpeechEvent::SpeechStopped { at_ms: 0 }))
+        let at_ms = millis(self.samples);
+        Some(stopped.unwrap_or(SpeechEvent::SpeechStopped { at_ms }))
     }
 
     /// Drops the sound of the utterance in progress. Returns whether there is one.
     pub fn clear(&mut self) -> bool {
         let detects = self.detector.is_some();
         self.detector = detects.then(SpeechDetector::default);
+        self.detects_from = self.samples;
         self.before.clear();
         let was_in_speech = std::mem::take(&mut self.in_speech);
         if was_in_speech {
@@ -206,6 +226,10 @@ impl Listening {
     }
 }
 
+fn millis(samples: u64) -> u64 {
+    samples * 1_000 / SAMPLE_RATE
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
@@ -233,6 +257,18 @@ mod tests {
             assert!(error.to_string().contains("/no/such/program"), "{error}");
             listening.commit();
         }
+    }
+
+    #[test]
+    fn the_times_of_a_session_do_not_begin_again() {
+        let second = [0; 32_000];
+        let mut listening = Listening::new(None, 16_000, false);
+        assert_eq!(listening.receive(&second), [SpeechEvent::SpeechStarted { at_ms: 0 }]);
+        assert_eq!(listening.commit(), Some(SpeechEvent::SpeechStopped { at_ms: 1_000 }));
+        assert_eq!(listening.receive(&second), [SpeechEvent::SpeechStarted { at_ms: 1_000 }]);
+        assert!(listening.clear());
+        let mut changed = Listening::new(None, 24_000, false).behind(&listening);
+        assert_eq!(changed.receive(&second), [SpeechEvent::SpeechStarted { at_ms: 2_000 }]);
     }
 
     #[tokio::test]

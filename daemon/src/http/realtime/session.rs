@@ -228,7 +228,9 @@ impl Session {
         let is_new = recognizer.is_some() && self.listening.recognizer().is_none();
         if self.hearing != settings.hearing || is_new {
             self.hearing = settings.hearing;
-            self.listening = Listening::new(recognizer, self.hearing.rate, self.hearing.detects);
+            let Hearing { rate, detects } = self.hearing;
+            let listening = Listening::new(recognizer, rate, detects);
+            self.listening = listening.behind(&self.listening);
         }
         (self.sound, self.speaks) = (sound, settings.speaks);
         if let Some(conversation) = &self.conversation {
