@@ -165,10 +165,11 @@ impl Speech {
         answer
     }
 
-    /// The user stopped and no turn follows.
+    /// The user of a client without a socket stopped, and no turn follows. What is said over a socket goes on.
     pub fn cancel(&self, id: &ConversationId) {
-        self.speech_stopped(id);
-        self.options().sessions.cancel(id);
+        if self.options().sessions.cancel_of(id, None) {
+            self.speech_stopped(id);
+        }
     }
 
     /// The same request may succeed later, but its turn has closed the session. A later transcript
@@ -191,7 +192,7 @@ impl Speech {
 
     /// The socket `owner` leaves the conversation and no turn follows. What another client says there goes on.
     pub fn cancel_of(&self, id: &ConversationId, owner: &str) {
-        if self.options().sessions.cancel_of(id, owner) {
+        if self.options().sessions.cancel_of(id, Some(owner)) {
             self.speech_stopped(id);
         }
     }

@@ -163,31 +163,26 @@ impl SpeechSessions {
         self.lock().remove(id);
     }
 
-    /// The user stopped speaking and no turn follows: cancels the running prefill.
-    pub fn cancel(&self, id: &ConversationId) {
-        if let Some(session) = self.lock().remove(id) {
-            session.target.send_replace(Target::Cancel);
-        }
-    }
-
-    /// [`Self::cancel`], unless words were spoken: they are another client's.
-    pub fn cancel_typed(&self, id: &ConversationId) {
+    /// The user of `owner` stopped speaking and no turn follows: cancels the running prefill. Returns false, and does
+    /// nothing, where the words come from another client. `owner`: a socket; `None`: requests.
+    pub fn cancel_of(&self, id: &ConversationId, owner: Option<&str>) -> bool {
         let mut open = self.lock();
-        let has_spoken_words = open.get(id).is_some_and(|it| it.utterance.text().is_some());
-        if !has_spoken_words && let Some(session) = open.remove(id) {
-            session.target.send_replace(Target::Cancel);
-        }
-    }
-
-    /// [`Self::cancel`] for the socket `owner`. Returns false, and does nothing, where the words come from another
-    /// client.
-    pub fn cancel_of(&self, id: &ConversationId, owner: &str) -> bool {
-        let mut open = self.lock();
-        let is_of_another = open.get(id).is_some_and(|it| it.owner.as_deref() != Some(owner));
+        let is_of_another = open.get(id).is_some_and(|it| it.owner.as_deref() != owner);
         if !is_of_another && let Some(session) = open.remove(id) {
             session.target.send_replace(Target::Cancel);
         }
         !is_of_another
+    }
+
+    /// The user stopped typing and no turn follows: cancels the running prefill, unless another client speaks.
+    pub fn cancel_typed(&self, id: &ConversationId) {
+        let mut open = self.lock();
+        let is_spoken = |it: &Session| it.utterance.text().is_some() || it.owner.is_some();
+        if !open.get(id).is_some_and(is_spoken)
+            && let Some(session) = open.remove(id)
+        {
+            session.target.send_replace(Target::Cancel);
+        }
     }
 
     /// Drops the sessions without an event for [`MAX_AGE`].

@@ -211,6 +211,24 @@ fn a_socket_that_is_closed_ends_no_speech_of_another_one() {
     });
 }
 
+#[test]
+fn an_utterance_that_is_discarded_ends_no_speech_of_a_socket() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(started());
+    client.partial("Hello");
+    client.send(json!({"type": "nonsense"}));
+    assert_eq!(client.next()["error"]["code"], "unknown_event", "its words have arrived");
+    for path in ["audio", "typing"] {
+        let left = world.call("DELETE", &format!("/v1/conversations/a/{path}")).send();
+        assert_eq!(left.status, 200, "{}", left.text());
+    }
+    client.send(json!({"type": "response.create", "response": {"max_tokens": 1}}));
+    let done = client.answer().pop().unwrap();
+    assert_eq!(done["response"]["usage"]["output_tokens"], 1, "{done}");
+    assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello");
+}
+
 /// A client speaks over a new socket while its old one `leaves`.
 fn speech_goes_on(leaves: impl FnOnce(&mut Client)) {
     let world = World::new();
