@@ -109,16 +109,29 @@ fn random() -> Result<String, TokenError> {
     Ok(hex_text(&bytes))
 }
 
-/// Removes the permissions of others, with a warning.
+/// Removes the permissions of others, with a warning. Those of another user's file and of one on a read-only file system,
+/// such as a mounted secret, stay.
 fn keep_private(file: &File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let mode = file.metadata()?.permissions().mode();
-    if mode & 0o077 != 0 {
-        tracing::warn!(path = %path.display(), mode = format!("{:o}", mode & 0o777),
-            "the token file was readable by others: permissions corrected");
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let (mode, path) = (format!("{:o}", mode & 0o777), path.display());
+    match file.set_permissions(fs::Permissions::from_mode(0o600)) {
+        Ok(()) => {
+            tracing::warn!(%path, mode, "the token file was readable by others: permissions corrected");
+        }
+        Err(error) if is_not_ours(error.kind()) => {
+            tracing::warn!(%path, mode, %error, "others may read the token file: give it the mode 0400");
+        }
+        Err(error) => return Err(error),
     }
     Ok(())
+}
+
+fn is_not_ours(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 #[cfg(test)]
@@ -162,6 +175,14 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         AccessToken::load_or_create(&path).unwrap();
         assert_eq!(mode(), 0o600);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_whose_permissions_cannot_be_changed_is_read() {
+        let path = Path::new("/proc/sys/kernel/random/boot_id"); // Readable by all, and changed by none.
+        let read = AccessToken::load_or_create(path).unwrap();
+        assert_eq!(read.secret(), fs::read_to_string(path).unwrap().trim());
     }
 
     #[test]
