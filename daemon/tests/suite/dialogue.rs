@@ -244,6 +244,18 @@ fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
 }
 
 #[test]
+fn a_recognizer_that_ends_before_an_utterance_leaves_the_words_of_another_client() {
+    let world = Plan::new().dictates(&shell("exit 0")).start();
+    let said = json!({"text": "Hello there", "final": true});
+    assert_eq!(world.post("/v1/conversations/a/transcript", said).status, 200);
+    let mut client = Client::new(&world, "a");
+    client.until("conversation.item.input_audio_transcription.completed");
+    let ended = world.post("/v1/conversations/a/speech-end", json!({"max_tokens": 4}));
+    assert_eq!(ended.status, 200, "{}", ended.text());
+    assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello there");
+}
+
+#[test]
 fn an_utterance_whose_recognizer_cannot_be_started_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let script = directory.path().join("recognizer");

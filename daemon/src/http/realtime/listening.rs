@@ -161,6 +161,10 @@ impl Listening {
         }
     }
 
+    pub fn is_in_speech(&self) -> bool {
+        self.in_speech
+    }
+
     /// Whether the final transcript of an utterance that has ended will follow.
     pub fn is_finishing(&self) -> bool {
         self.dictation.as_ref().is_some_and(Dictation::is_finishing)

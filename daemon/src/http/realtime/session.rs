@@ -96,8 +96,12 @@ impl Session {
 
     /// Whether an answer runs, or begins with a final transcript that is due.
     pub fn is_answering(&self) -> bool {
-        let is_wanted = self.has_stopped || self.awaiting.is_some();
-        self.response.is_some() || is_wanted && self.listening.is_finishing()
+        self.response.is_some() || self.is_answer_wanted() && self.listening.is_finishing()
+    }
+
+    /// Whether an answer follows the final transcript.
+    fn is_answer_wanted(&self) -> bool {
+        self.has_stopped || self.awaiting.is_some()
     }
 
     /// Handles an event of the client.
@@ -329,7 +333,11 @@ impl Session {
             RecognizerEvent::Final(text) => {
                 self.conversation()?;
                 self.is_complete = !text.is_empty();
-                self.said(text.clone(), true)?;
+                // A recogniser may end by itself before an utterance. Then it leaves what other clients have said.
+                let is_spoken = self.is_answer_wanted() || self.listening.is_in_speech();
+                if is_spoken || self.is_complete {
+                    self.said(text.clone(), true)?;
+                }
                 let mut events =
                     vec![event(&format!("{KIND}.completed"), json!({"transcript": text}))];
                 let begun = match self.awaiting.take() {
@@ -350,8 +358,7 @@ impl Session {
     }
 
     fn respond_when_due(&mut self) -> Result<(), ApiError> {
-        let is_wanted = self.has_stopped || self.awaiting.is_some();
-        if !(is_wanted && self.is_complete) {
+        if !(self.is_answer_wanted() && self.is_complete) {
             return Ok(());
         }
         let options = self.awaiting.take().unwrap_or_else(|| json!({}));
