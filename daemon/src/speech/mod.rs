@@ -185,7 +185,7 @@ impl Speech {
     }
 
     /// What is said in the conversation comes from the socket `owner` from here on, until a request or another
-    /// socket starts speech.
+    /// socket says something there.
     pub fn own(&self, id: &ConversationId, owner: &str) {
         self.options().sessions.own(id, owner);
     }

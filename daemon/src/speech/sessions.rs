@@ -85,7 +85,8 @@ impl SpeechSessions {
         self.open_at(now).contains_key(id)
     }
 
-    /// Returns the stable text after `event`; `None` when there is no such session.
+    /// Returns the stable text after `event`; `None` when there is no such session. What is spoken comes from requests
+    /// until a socket owns it.
     pub fn handle(
         &self,
         id: &ConversationId,
@@ -95,7 +96,7 @@ impl SpeechSessions {
         let mut open = self.lock();
         let session = open.get_mut(id)?;
         session.last_event_at = now;
-        if event == UtteranceEvent::SpeechStarted {
+        if !matches!(event, UtteranceEvent::Typed(_)) {
             session.owner = None;
         }
         if let Some(speculation) = session.utterance.handle(event) {

@@ -212,6 +212,22 @@ fn a_socket_that_is_closed_ends_no_speech_of_another_one() {
 }
 
 #[test]
+fn a_socket_that_leaves_a_conversation_leaves_the_words_of_requests() {
+    let world = World::new();
+    let mut client = Client::new(&world, "a");
+    client.send(started());
+    client.send(json!({"type": "nonsense"}));
+    assert_eq!(client.next()["error"]["code"], "unknown_event", "its speech has started");
+    let said = json!({"text": "Hello", "final": true});
+    assert_eq!(world.post("/v1/conversations/a/transcript", said).status, 200);
+    client.send(json!({"type": "session.update", "session": {"conversation": "b"}}));
+    client.until("session.updated");
+    let ended = world.post("/v1/conversations/a/speech-end", json!({"max_tokens": 4}));
+    assert_eq!(ended.status, 200, "{}", ended.text());
+    assert_eq!(world.conversation("a")["messages"][0]["content"], "Hello");
+}
+
+#[test]
 fn an_utterance_that_is_discarded_ends_no_speech_of_a_socket() {
     let world = World::new();
     let mut client = Client::new(&world, "a");
