@@ -5,7 +5,7 @@
 //! - Arguments of a call are a text of JSON. An object becomes one; an empty list of calls counts as absent.
 //! - Fields that Hob does not read are preserved.
 //! - Two messages are the *same* if a model reads the same text: clients send an assistant's message
-//!   back without its reasoning, and with fields of their own.
+//!   back without its reasoning, without the ids of its calls, and with fields of their own.
 
 mod calls;
 mod content;
@@ -18,7 +18,7 @@ use super::document::{self, DocumentRef};
 use super::fields::{Fields, unsupported};
 use super::label::{self, Label};
 use crate::error::ApiError;
-pub use calls::{CallMade, calls_made, id_of_place, tool_call};
+pub use calls::{CallMade, calls_made, id_of_place, is_made_id, tool_call};
 pub use content::{PICTURE, reminder, unsupported_part};
 pub use role::Role;
 
@@ -148,6 +148,11 @@ impl Message {
         self.field("tool_call_id")
     }
 
+    /// The tool of a result, where its client names it.
+    pub fn tool(&self) -> Option<&str> {
+        self.field("name")
+    }
+
     /// The same answer as messages with one call each. Text and reasoning stand in the first.
     pub fn with_one_call_each(&self) -> Vec<Self> {
         let calls = self.json.get("tool_calls").and_then(Value::as_array);
@@ -265,8 +270,8 @@ impl Message {
         self.role == other.role
             && self.text() == other.text()
             && self.field("name") == other.field("name")
-            && self.field("tool_call_id") == other.field("tool_call_id")
-            && self.calls() == other.calls()
+            && calls::is_same_id(self.answered_call(), other.answered_call())
+            && calls::are_same(self.json.get("tool_calls"), other.json.get("tool_calls"))
             && self.has_same_documents(other)
             && self.agrees_on_reasoning(other)
     }
@@ -287,21 +292,6 @@ impl Message {
 
     fn field(&self, name: &str) -> Option<&str> {
         self.json.get(name).and_then(Value::as_str)
-    }
-
-    /// Id, name and arguments of each call; arguments are compared as JSON where they are JSON.
-    fn calls(&self) -> Vec<(Value, Value, Value)> {
-        let calls = self.json.get("tool_calls").and_then(Value::as_array);
-        let part = |call: &Value, pointer| call.pointer(pointer).cloned().unwrap_or_default();
-        calls
-            .into_iter()
-            .flatten()
-            .map(|call| {
-                let arguments = part(call, "/function/arguments");
-                let read = arguments.as_str().and_then(|text| serde_json::from_str(text).ok());
-                (part(call, "/id"), part(call, "/function/name"), read.unwrap_or(arguments))
-            })
-            .collect()
     }
 }
 
@@ -364,6 +354,19 @@ mod tests {
         let sent = json!({"role": "assistant", "content": null, "tool_calls": [
             {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{ \"a\": 1 }"}}]});
         assert!(stored.is_same(&parse(sent).unwrap()));
+    }
+
+    #[test]
+    fn a_call_is_the_same_without_the_id_that_its_client_dropped() {
+        let called = |id: &str| Message::answer("", "", &[tool_call(id, "f", "{}")]);
+        let answered = |id: &str| {
+            parse(json!({"role": "tool", "tool_call_id": id, "content": "x"})).unwrap()
+        };
+        for (id, is_same) in [("call00012", true), ("", true), ("call_12", false)] {
+            assert_eq!(called("c1").is_same(&called(id)), is_same, "{id}");
+            assert_eq!(answered("c1").is_same(&answered(id)), is_same, "{id}");
+        }
+        assert!(!called("c1").is_same(&Message::answer("", "", &[])));
     }
 
     #[test]

@@ -181,6 +181,55 @@ fn a_history_with_calls_and_results_reuses_the_kv_of_the_answers() {
     assert!(computed <= new + 1, "{computed} of {new} new tokens: {answered}");
 }
 
+/// What a conversation has stored: role, and ids of calls.
+fn roles_and_ids(stored: &Value) -> Vec<(String, Value)> {
+    let messages = stored["messages"].as_array().unwrap().iter();
+    let role_and_id = |message: &Value| {
+        let id = match message["role"].as_str() {
+            Some("tool") => &message["tool_call_id"],
+            _ => &message["tool_calls"][0]["id"],
+        };
+        (message["role"].as_str().unwrap().to_owned(), id.clone())
+    };
+    messages.map(role_and_id).collect()
+}
+
+#[test]
+fn an_answer_with_a_call_that_comes_back_without_its_id_is_stored_once() {
+    let world = world();
+    let question = user(&format!("Say this: {CALL}"));
+    let result = json!({"role": "tool", "tool_name": "light", "content": "It is on."});
+    for appends in [false, true] {
+        let id = if appends { "appended" } else { "whole" };
+        let ask = |messages: &[Value], appends: bool| {
+            let extra = json!({"messages": messages, "tools": [tool()], "stream": false,
+                "conversation": id, "hob": {"append": appends}});
+            whole(&world.post(CHAT, request(extra)))
+        };
+        let called = ask(std::slice::from_ref(&question), false);
+        let mut message = called["message"].clone();
+        let call = message["tool_calls"][0].as_object_mut().unwrap();
+        let given = call.shift_remove("id").unwrap();
+        if appends {
+            ask(&[result.clone(), user("Say this: On.")], true);
+        } else {
+            let mut history = vec![question.clone(), message, result.clone()];
+            history.push(user("Say this: On."));
+            ask(&history, false);
+            history.extend([json!({"role": "assistant", "content": "On."}), user("Thanks")]);
+            ask(&history, false);
+        }
+        let stored = roles_and_ids(&world.conversation(id));
+        let roles: Vec<&str> = stored.iter().map(|(role, _)| role.as_str()).collect();
+        let mut expected = vec!["user", "assistant", "tool", "user", "assistant"];
+        if !appends {
+            expected.extend(["user", "assistant"]);
+        }
+        assert_eq!(roles, expected, "{id}: each is stored once");
+        assert_eq!((&stored[1].1, &stored[2].1), (&given, &given), "{id}");
+    }
+}
+
 #[test]
 fn thinking_is_asked_for_and_comes_apart() {
     let world = world();

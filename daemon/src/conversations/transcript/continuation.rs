@@ -13,6 +13,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::branch::{Branch, Window};
 use super::read::{check_message, child_like, head};
 use super::{After, Append, Status, TranscriptError};
+use crate::wire::call_ids::OpenCalls;
 use crate::wire::message::{Message, Role};
 
 /// In front of a summary, for the model.
@@ -123,6 +124,18 @@ fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, Transcri
     Ok(path)
 }
 
+/// The calls of the branch to `end` that have no result.
+pub(super) fn open_calls(
+    connection: &Connection,
+    end: Option<i64>,
+) -> Result<OpenCalls, TranscriptError> {
+    let mut calls = OpenCalls::default();
+    for node in path(connection, end)? {
+        calls.pass(&node.message);
+    }
+    Ok(calls)
+}
+
 /// Places as they are stored; none that cannot be read.
 fn places(stored: Option<String>) -> Vec<usize> {
     stored.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
@@ -220,6 +233,11 @@ fn continuation_of(
     instructions: Option<String>,
     continued: Option<Continued>,
 ) -> Continuation {
+    let mut calls = OpenCalls::default();
+    for node in &path {
+        calls.pass(&node.message);
+    }
+    let new: Vec<Message> = new.into_iter().map(|message| calls.add(message)).collect();
     let base = path.last().map(|node| node.id);
     let (mut nodes, mut messages, mut saved) = (Vec::new(), Vec::new(), Vec::new());
     for Node { id, message, starts_prompt, summary, brings, .. } in path {

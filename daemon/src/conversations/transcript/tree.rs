@@ -8,11 +8,12 @@
 use hob_slots::{ConversationId, Timestamp};
 use rusqlite::{Connection, params};
 
-use super::continuation::{Continuation, Continued};
+use super::continuation::{Continuation, Continued, open_calls};
 use super::read::{check_idle, check_message, child_like, head};
 use super::titles::title;
 use super::{Status, TranscriptError};
-use crate::wire::message::Message;
+use crate::wire::call_ids::OpenCalls;
+use crate::wire::message::{Message, is_made_id};
 
 /// The rows of an open answer and of the message that it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,10 +169,14 @@ fn open_answer(
     begin(connection, conversation, now)?;
     let mut at = base;
     Mark::write_saved(marks, connection)?;
+    let mut calls = CallsBefore::default();
     for (n, message) in messages.iter().enumerate() {
         let id = match child_like(connection, conversation, at, message)? {
             Some(id) => id,
-            None => insert(connection, conversation, at, message, Status::Complete, now)?,
+            None => {
+                let message = calls.add(connection, at, message)?;
+                insert(connection, conversation, at, &message, Status::Complete, now)?
+            }
         };
         for mark in marks {
             if matches!(mark.place, Place::New(place) if place == n) {
@@ -185,6 +190,29 @@ fn open_answer(
     let answer = insert(connection, conversation, at, &empty, Status::Streaming, now)?;
     set_head_and_title(connection, conversation, Some(answer), messages)?;
     Ok(AnswerRows { answer, parent })
+}
+
+/// The open calls in front of new messages, once one of these needs them.
+#[derive(Default)]
+struct CallsBefore(Option<OpenCalls>);
+
+impl CallsBefore {
+    /// The next new message, behind `at`, with the id of the stored call that it answers.
+    fn add(
+        &mut self,
+        connection: &Connection,
+        at: Option<i64>,
+        message: &Message,
+    ) -> Result<Message, TranscriptError> {
+        if self.0.is_none() && message.answered_call().is_some_and(is_made_id) {
+            self.0 = Some(open_calls(connection, at)?);
+        }
+        let message = message.clone();
+        Ok(match &mut self.0 {
+            Some(calls) => calls.add(message),
+            None => message,
+        })
+    }
 }
 
 /// Adds messages behind those of the branch that is shown, with no answer. Returns their ids.

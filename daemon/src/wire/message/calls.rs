@@ -72,6 +72,39 @@ fn custom_call(fields: &Fields<'_>) -> Result<Value, ApiError> {
     Ok(tool_call(id, name, &freeform::arguments_of(input)))
 }
 
+/// Whether two fields `tool_calls` have the same calls. Arguments are compared as JSON where they are JSON.
+pub(super) fn are_same(one: Option<&Value>, other: Option<&Value>) -> bool {
+    let (one, other) = (list(one), list(other));
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_call(one, other))
+}
+
+fn list(calls: Option<&Value>) -> &[Value] {
+    calls.and_then(Value::as_array).map_or(&[][..], Vec::as_slice)
+}
+
+fn is_same_call(one: &Value, other: &Value) -> bool {
+    one.pointer("/function/name") == other.pointer("/function/name")
+        && arguments(one) == arguments(other)
+        && is_same_id(one["id"].as_str(), other["id"].as_str())
+}
+
+fn arguments(call: &Value) -> Value {
+    let arguments = call.pointer("/function/arguments").cloned().unwrap_or_default();
+    let read = arguments.as_str().and_then(|text| serde_json::from_str(text).ok());
+    read.unwrap_or(arguments)
+}
+
+/// Whether two ids may name the same call: the client may have sent none.
+pub(super) fn is_same_id(one: Option<&str>, other: Option<&str>) -> bool {
+    one == other || [one, other].into_iter().any(|id| id.is_none_or(is_made_id))
+}
+
+/// Whether an id is one of [`id_of_place`], or empty: no client and no model gave it.
+pub fn is_made_id(id: &str) -> bool {
+    let place = id.strip_prefix("call").filter(|place| place.len() >= 5);
+    id.is_empty() || place.is_some_and(|place| place.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
 /// The id of a call without one, by its place among all calls: nine letters and digits, as the templates of Mistral's
 /// models demand.
 pub fn id_of_place(place: usize) -> String {
