@@ -92,6 +92,22 @@ pub fn chat_logprobs(tokens: &[Logprobs]) -> Value {
     json!({"content": content, "refusal": null})
 }
 
+/// The tokens of a piece of an answer without those in front of its `text`, such as marks of reasoning. The text is
+/// the last that the tokens write.
+pub fn of_text<'t>(text: &str, tokens: &'t [Logprobs]) -> &'t [Logprobs] {
+    let bytes = tokens.iter().flat_map(|token| token.chosen.bytes.iter().copied());
+    let bytes: Vec<u8> = bytes.collect();
+    let begin = bytes.windows(text.len().max(1)).rposition(|part| part == text.as_bytes());
+    // The first bytes of the text may be in a token of an earlier piece: then no token stands in front of it.
+    let Some(begin) = begin else { return tokens };
+    let mut end = 0;
+    let in_front = tokens.iter().take_while(|token| {
+        end += token.chosen.bytes.len();
+        end <= begin
+    });
+    &tokens[in_front.count()..]
+}
+
 fn chat_logprob(token: &TokenLogprob) -> Value {
     json!({
         "token": String::from_utf8_lossy(&token.bytes),
@@ -167,6 +183,26 @@ mod tests {
         let completion = completion_logprobs(&tokens, &mut TextOffset::default());
         assert_eq!(completion["text_offset"], json!([0]));
         assert_eq!(completion["token_logprobs"], json!([-0.5]));
+    }
+
+    #[test]
+    fn the_tokens_of_a_text_are_those_behind_the_marks_in_front_of_it() {
+        let tokens = |pieces: &[&str]| -> Vec<Logprobs> {
+            let of = |piece: &&str| Logprobs { chosen: token(piece.as_bytes(), 0.0), top: vec![] };
+            pieces.iter().map(of).collect()
+        };
+        let cases: [(&str, &[&str], usize); 5] = [
+            ("Yes", &["</think>", "\n\n", "Yes"], 2),
+            ("t", &["</", "think", ">t"], 2),
+            ("Yes, no", &["Yes", ",", " no"], 0),
+            ("Yes", &["Yes", "<"], 0),
+            ("é", &["<"], 0),
+        ];
+        for (text, pieces, in_front) in cases {
+            let tokens = tokens(pieces);
+            assert_eq!(of_text(text, &tokens), &tokens[in_front..], "{pieces:?}");
+        }
+        assert!(of_text("", &[]).is_empty());
     }
 
     #[test]

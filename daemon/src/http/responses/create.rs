@@ -16,7 +16,7 @@ use crate::conversations::Conversations;
 use crate::error::ApiError;
 use crate::http::body::JsonBody;
 use crate::http::sse;
-use crate::wire::answer::chat_logprobs;
+use crate::wire::answer::{chat_logprobs, of_text};
 
 /// `POST /v1/responses`
 pub async fn create(
@@ -35,12 +35,12 @@ pub async fn create(
     if asked.shape.stream {
         return Ok(sse::stream(Events::new(request, answer)));
     }
-    let (mut of_text, mut reason) = (Vec::new(), "stop");
+    let (mut in_text, mut reason) = (Vec::new(), "stop");
     while let Some(piece) = answer.next().await {
         match piece.map_err(|error| request.paths.own(error))? {
-            // Log-probabilities of reasoning and of calls belong to no item.
+            // Log-probabilities of reasoning, of calls and of their marks belong to no item.
             Piece::More { delta, logprobs, .. } if !delta.content.is_empty() => {
-                of_text.extend(logprobs);
+                in_text.extend(of_text(&delta.content, &logprobs).iter().cloned());
             }
             Piece::End { reason: ended, .. } => reason = ended,
             _ => {}
@@ -48,7 +48,7 @@ pub async fn create(
     }
     let frame = Frame::of(&answer, request.echo.clone());
     let status = Status::of_reason(reason);
-    let logprobs = chat_logprobs(&of_text)["content"].take();
+    let logprobs = chat_logprobs(&in_text)["content"].take();
     let message = answer.message(0).to_json();
     let (tools, summarizes) = (frame.tools(), request.summarizes);
     let output = object::output(&message, &frame.ids, &tools, status, summarizes, &logprobs);

@@ -14,7 +14,7 @@ use super::request::Request;
 use crate::chat::answer::{Answer, Piece};
 use crate::error::ApiError;
 use crate::http::sse::Source;
-use crate::wire::answer::chat_logprobs;
+use crate::wire::answer::{chat_logprobs, of_text};
 
 pub struct Events {
     request: Request,
@@ -54,7 +54,8 @@ impl Events {
         match piece {
             Piece::Progress(_) | Piece::Begin { .. } => {}
             Piece::More { delta, logprobs, .. } => {
-                let logprobs = chat_logprobs(&logprobs)["content"].take();
+                let in_text = of_text(&delta.content, &logprobs);
+                let logprobs = chat_logprobs(in_text)["content"].take();
                 self.ready.extend(items.push(delta, logprobs));
             }
             Piece::End { reason, .. } => {
