@@ -40,7 +40,7 @@ use sharing::Sharing;
 use tokio::sync::MutexGuard;
 use transcript::{
     Change, ConversationText, DeletedMessages, Deletion, Fork, Hit, Moved, RecentTurn,
-    SavedExplanation, SearchQuery, Snippet, Summary, Transcript, TranscriptError,
+    SavedExplanation, SearchQuery, Snippet, Summary, Transcript, TranscriptError, TurnTicket,
 };
 
 #[derive(Clone)]
@@ -165,7 +165,15 @@ impl Conversations {
         }
     }
 
-    /// Stores messages behind the last one, with no answer. Returns their ids.
+    /// # Errors
+    /// When the conversation is being answered, or the database cannot be read.
+    pub async fn check_idle(&self, id: &ConversationId) -> Result<(), ApiError> {
+        let is_idle = self.transcript.is_idle(id).done().await?;
+        if is_idle { Ok(()) } else { Err(of_message(TranscriptError::Answering)) }
+    }
+
+    /// Stores messages behind the last one, with no answer. Returns their ids. Hold the conversation's lock; `ticket`:
+    /// from before it.
     ///
     /// # Errors
     /// When the conversation is being answered or deleted, or the database cannot be written.
@@ -173,11 +181,12 @@ impl Conversations {
         &self,
         id: &ConversationId,
         messages: Vec<Message>,
+        ticket: TurnTicket,
     ) -> Result<Vec<i64>, ApiError> {
         if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
             sharing.catch_up_text(id).await; // The messages stand behind another daemon's.
         }
-        let transcript = self.transcript.of_turn(Some(self.transcript.ticket(id)?));
+        let transcript = self.transcript.of_turn(Some(ticket));
         let added = transcript.add_messages(id, messages, self.now()).done().await;
         self.republish(id);
         added.map_err(of_message)

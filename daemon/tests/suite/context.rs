@@ -2,6 +2,7 @@
 //! and room in it.
 
 use std::path::Path;
+use std::sync::mpsc;
 
 use hob_testkit::{Hobd, Launch, wait};
 use serde_json::{Value, json};
@@ -292,6 +293,33 @@ fn a_summary_that_its_client_leaves_changes_nothing() {
     paused.end();
     next.collect();
     assert!(messages(&hobd).iter().all(|message| message["summary"].is_null()));
+}
+
+#[test]
+fn items_wait_while_the_conversation_is_shortened() {
+    let directory = tempfile::tempdir().unwrap();
+    let launch = launch(directory.path()).args(["--queue", "1"]).with_faults();
+    let hobd = launch.start();
+    let count = fill(&hobd);
+    let paused = launch.inject("engine", "wait");
+    let summary = hobd.client.call("POST", "/v1/conversations/c/shorten").json(&json!({})).stream();
+    assert_eq!(summary.status, 200, "it holds the conversation");
+    let item = json!({"type": "message", "role": "user", "content": "Hi"});
+    let (answered, answers) = mpsc::channel();
+    for _ in 0..3 {
+        let (client, answered) = (hobd.client.clone(), answered.clone());
+        let body = json!({"items": [item]});
+        std::thread::spawn(move || {
+            let answer = client.call("POST", "/v1/conversations/c/items").json(&body).send();
+            answered.send(answer.status).unwrap();
+        });
+    }
+    let next = || answers.recv_timeout(wait::PATIENCE).unwrap();
+    assert_eq!((next(), next()), (503, 503), "one request may wait");
+    paused.end();
+    summary.collect();
+    assert_eq!(next(), 200);
+    assert_eq!(messages(&hobd).len(), count + 1);
 }
 
 #[test]

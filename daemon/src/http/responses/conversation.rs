@@ -14,6 +14,7 @@ use super::input::Input;
 use super::object;
 use super::place::{Ids, Place};
 use super::stored::{self, ItemsQuery};
+use crate::chat::Chat;
 use crate::chat::answer::RESPONSE;
 use crate::chat::identity::conversation_id;
 use crate::chat::names;
@@ -35,7 +36,9 @@ pub async fn create(
     let messages = if body.is_null() { Vec::new() } else { messages(&body)? };
     let id = names::conversation();
     if !messages.is_empty() {
-        conversations.add_messages(&conversation_id(&id, "id")?, messages).await?;
+        let id = conversation_id(&id, "id")?;
+        let ticket = conversations.transcript.ticket(&id)?;
+        conversations.add_messages(&id, messages, ticket).await?;
     }
     let now = (conversations.clock)().0 / 1000;
     Ok(Json(conversation(&id, i64::try_from(now).unwrap_or(i64::MAX))))
@@ -54,6 +57,7 @@ pub async fn items(
 
 /// `POST /v1/conversations/{id}/items {"items"}`
 pub async fn add(
+    State(chat): State<Chat>,
     State(conversations): State<Conversations>,
     Path(id): Path<String>,
     body: JsonBody,
@@ -63,7 +67,11 @@ pub async fn add(
     if messages.is_empty() {
         return Err(ApiError::field("items", "`items` must not be empty"));
     }
-    let added = conversations.add_messages(&id, messages).await?;
+    let ticket = conversations.transcript.ticket(&id)?;
+    conversations.check_idle(&id).await?;
+    // Between what a turn reads and what it writes, the items would land on another branch.
+    let _lock = chat.locks().enter(&id).await?;
+    let added = conversations.add_messages(&id, messages, ticket).await?;
     let text = conversations.transcript.get(&id).done().await?.ok_or_else(unknown)?;
     let items = items_of(&text, |saved| added.contains(&saved.id));
     Ok(Json(stored::list(items, false)))
