@@ -347,9 +347,13 @@ impl Conversations {
             return Ok(());
         }
         let unshared = self.unshare(slice::from_ref(id)).await?;
-        self.delete_kv(id).await?;
-        self.transcript.purge_messages(deleted).done().await?;
-        drop(unshared);
+        // A turn may have begun while the shared tier answered: it goes on, and a later call deletes.
+        let deletion = self.transcript.begin_deletion_if_idle(id);
+        if deletion.is_some() {
+            self.delete_kv(id).await?;
+            self.transcript.purge_messages(deleted).done().await?;
+        }
+        drop((deletion, unshared));
         self.republish(id);
         Ok(())
     }

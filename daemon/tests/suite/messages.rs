@@ -126,6 +126,27 @@ fn an_hour_after_its_deletion_neither_text_nor_kv_of_a_message_is_left() {
 }
 
 #[test]
+fn a_turn_that_has_begun_keeps_deleted_messages_until_it_ends() {
+    let world = World::new();
+    say(&world, "first");
+    say(&world, "a secret");
+    delete(&world, 3);
+    let now = world.parts.conversations.storage.adjusted_now().now();
+    let two_hours = Duration::from_secs(7200).as_millis() as u64;
+    let later = hob_slots::AdjustedTime::from(hob_slots::Timestamp(now.0 + two_hours));
+    let id = hob_slots::ConversationId::new("room").unwrap();
+    // It has neither written its messages nor reached the engine.
+    let turn = world.parts.conversations.transcript.ticket(&id).unwrap();
+    world.empty_trash(&later);
+    turn.check().unwrap();
+    assert_eq!(restore(&world, 3).0, 200);
+    delete(&world, 3);
+    drop(turn);
+    world.empty_trash(&later);
+    assert_eq!(restore(&world, 3).0, 404);
+}
+
+#[test]
 fn nothing_is_changed_while_the_conversation_is_answered() {
     let world = World::new();
     say(&world, "first");

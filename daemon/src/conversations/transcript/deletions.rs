@@ -66,12 +66,28 @@ impl Deletions {
         }
         Deletion { deletions: self.clone(), conversation: conversation.clone() }
     }
+
+    /// [`Self::begin`]; `None` while a turn holds a ticket of the conversation.
+    pub fn begin_if_idle(&self, conversation: &ConversationId) -> Option<Deletion> {
+        let mut all = self.0.lock();
+        let tickets = all.entry(conversation.clone()).or_default();
+        if tickets.has_turns() {
+            return None;
+        }
+        tickets.deletions += 1;
+        Some(Deletion { deletions: self.clone(), conversation: conversation.clone() })
+    }
 }
 
 impl Tickets {
-    fn is_needed(&mut self) -> bool {
+    /// Whether a turn holds a ticket.
+    fn has_turns(&mut self) -> bool {
         self.turns.retain(|turn| turn.strong_count() > 0);
-        self.deletions > 0 || !self.turns.is_empty()
+        !self.turns.is_empty()
+    }
+
+    fn is_needed(&mut self) -> bool {
+        self.has_turns() || self.deletions > 0
     }
 }
 
@@ -125,6 +141,20 @@ mod tests {
         drop(other);
         drop(deletions.begin(&a));
         assert!(deletions.0.lock().is_empty(), "nothing stays of turns that have ended");
+    }
+
+    #[test]
+    fn a_deletion_that_cancels_no_turn_waits_for_none() {
+        let deletions = Deletions::default();
+        let id = ConversationId::new("a").unwrap();
+        let turn = deletions.ticket(&id).unwrap();
+        assert!(deletions.begin_if_idle(&id).is_none());
+        turn.check().unwrap();
+        drop(turn);
+        let deletion = deletions.begin_if_idle(&id).unwrap();
+        assert!(matches!(deletions.ticket(&id), Err(TranscriptError::Deleted)));
+        drop(deletion);
+        assert!(deletions.0.lock().is_empty());
     }
 
     #[test]

@@ -173,6 +173,11 @@ impl Transcript {
         self.deletions.begin(conversation)
     }
 
+    /// [`Self::begin_deletion`]; `None` while a turn of the conversation has a ticket.
+    pub fn begin_deletion_if_idle(&self, conversation: &ConversationId) -> Option<Deletion> {
+        self.deletions.begin_if_idle(conversation)
+    }
+
     /// `write`, refused once the turn's conversation was deleted.
     fn unless_deleted<T, W>(
         &self,
