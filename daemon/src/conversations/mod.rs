@@ -36,8 +36,7 @@ use crate::wire::document::document_key;
 use crate::wire::message::Message;
 pub use location::KvLocation;
 use pdf_texts::PdfTexts;
-use sharing::Sharing;
-use tokio::sync::MutexGuard;
+use sharing::{Sharing, Unshared};
 use transcript::{
     Change, ConversationText, DeletedMessages, Deletion, Fork, Hit, Moved, RecentTurn,
     SavedExplanation, SearchQuery, Snippet, Summary, Transcript, TranscriptError, TurnTicket,
@@ -261,15 +260,15 @@ impl Conversations {
         Ok(copied)
     }
 
-    /// Deletes text and KV, and cancels a running answer; `false` if there was no text. Both are
-    /// durably gone afterwards.
+    /// Deletes text and KV, and cancels a running answer; `false` if there was no text, neither here nor in the
+    /// shared tier. Both are durably gone afterwards.
     ///
     /// # Errors
     /// When the database cannot be written, a file of the KV cannot be removed, the shared tier does not
     /// answer, or the engine has stopped.
     pub async fn delete(&self, id: &ConversationId) -> Result<bool, ApiError> {
         let _deletion = self.transcript.begin_deletion(id);
-        let _unshared = self.unshare(slice::from_ref(id)).await?;
+        let unshared = self.unshare(slice::from_ref(id)).await?;
         // First the KV, which nothing would refer to without the text: if the process dies in
         // between, the conversation is still listed and can be deleted again.
         let _documents = self.delete_kv_of_documents(id).await?;
@@ -279,7 +278,7 @@ impl Conversations {
         }
         let had_text = self.transcript.delete(id).done().await?;
         removed?;
-        Ok(had_text)
+        Ok(had_text || unshared.is_some_and(|unshared| unshared.found))
     }
 
     /// Deletes the conversations whose hour in the trash is over, private ones after a day without a
@@ -358,14 +357,11 @@ impl Conversations {
         Ok(())
     }
 
-    /// Deletes what the shared tier has of these conversations. Nothing is published until the guard is dropped.
+    /// Deletes what the shared tier has of these conversations.
     ///
     /// # Errors
     /// When the tier does not answer.
-    pub async fn unshare(
-        &self,
-        ids: &[ConversationId],
-    ) -> Result<Option<MutexGuard<'_, ()>>, ApiError> {
+    pub async fn unshare(&self, ids: &[ConversationId]) -> Result<Option<Unshared<'_>>, ApiError> {
         let Some(sharing) = &self.sharing else { return Ok(None) };
         let is_shared = |id: &&ConversationId| !self.transcript.is_private(id);
         let shared: Vec<ConversationId> = ids.iter().filter(is_shared).cloned().collect();

@@ -97,6 +97,13 @@ struct Inner {
     writing: tokio::sync::Mutex<()>,
 }
 
+/// Conversations are deleted in the tier. Nothing is published until this is dropped.
+pub struct Unshared<'s> {
+    /// Whether the tier had one of them.
+    pub found: bool,
+    _writing: MutexGuard<'s, ()>,
+}
+
 impl Sharing {
     /// Starts the loop that publishes.
     pub fn start(options: Options) -> Self {
@@ -162,14 +169,15 @@ impl Sharing {
         }
     }
 
-    /// Deletes texts and KV of conversations in the tier. Nothing is published until the guard is dropped.
+    /// Deletes texts and KV of conversations in the tier.
     ///
     /// # Errors
     /// When the tier cannot be changed: it may still have them.
-    pub async fn delete(&self, ids: &[ConversationId]) -> Result<MutexGuard<'_, ()>, ApiError> {
+    pub async fn delete(&self, ids: &[ConversationId]) -> Result<Unshared<'_>, ApiError> {
         let writing = self.inner.writing.lock().await;
+        let mut found = false;
         for id in ids {
-            self.delete_all(id).await.map_err(|error| {
+            found |= self.delete_all(id).await.map_err(|error| {
                 let message = format!(
                     "the shared tier may still have it, so it is not deleted here either: delete it \
                      again when the tier answers ({error})"
@@ -177,22 +185,26 @@ impl Sharing {
                 ApiError::new(ErrorKind::Busy, message).code("shared_tier")
             })?;
         }
-        Ok(writing)
+        Ok(Unshared { found, _writing: writing })
     }
 
-    async fn delete_all(&self, id: &ConversationId) -> Result<(), SharedError> {
+    /// Whether the tier had anything of the conversation.
+    async fn delete_all(&self, id: &ConversationId) -> Result<bool, SharedError> {
         let (tier, sealing) = (self.tier(), self.tier().sealing());
-        tier.delete(&names::text(sealing, id)).await?;
+        let text = names::text(sealing, id);
+        let mut found = tier.stamp(&text).await?.is_some();
+        tier.delete(&text).await?;
         for model in tier.list(names::KV).await?.1 {
             let folder = names::kv_of(sealing, &model, id);
             for file in tier.list(&folder).await?.0 {
                 tier.delete(&format!("{folder}{file}")).await?;
+                found = true;
             }
         }
         self.inner.known.lock().remove(id);
         self.inner.without_kv.lock().remove(id);
         self.inner.unpublished.send_if_modified(|it| it.remove(id));
-        Ok(())
+        Ok(found)
     }
 
     async fn run(self) {

@@ -282,6 +282,19 @@ fn a_deleted_conversation_leaves_the_place_and_a_private_one_never_enters_it() {
 }
 
 #[test]
+fn a_conversation_that_the_place_alone_has_is_deleted_there() {
+    let world = World::new();
+    let (first, second) = (world.start("one"), world.start("two"));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    let delete = || second.client.call("DELETE", "/v1/conversations/talk").send();
+    let deleted = delete();
+    assert_eq!(deleted.status, 200, "{}", deleted.text());
+    assert_eq!(files(&world.shared()), Vec::<PathBuf>::new());
+    assert_eq!(delete().status, 404);
+}
+
+#[test]
 fn a_removed_document_leaves_the_place_and_its_conversation_stays() {
     let world = World::new();
     let first = world.start("one");
