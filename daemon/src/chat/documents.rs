@@ -93,17 +93,19 @@ impl Chat {
     }
 
     /// Tickets that the removal of these documents cancels, to be asked for before their text is read for the
-    /// prompt.
+    /// prompt. `identity`: the turn's.
     ///
     /// # Errors
     /// While one of them is being removed.
     pub(super) fn document_tickets(
         &self,
         documents: &[(DocumentId, ConversationId)],
+        identity: &Identity,
     ) -> Result<Vec<TurnTicket>, ApiError> {
         let transcript = &self.shared.options.transcript;
         let ticket = |(id, key): &(DocumentId, ConversationId)| {
-            transcript.ticket(key).map_err(|_| unknown_document(id))
+            let ticket = transcript.document_ticket(key, identity.pinned());
+            ticket.map_err(|_| unknown_document(id))
         };
         documents.iter().map(ticket).collect()
     }

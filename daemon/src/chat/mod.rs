@@ -230,7 +230,7 @@ impl Chat {
                 "`hob.beyond: \"reanchor\"` needs a `conversation`, which remembers how it goes on";
             return Err(ApiError::field("hob.beyond", message));
         }
-        let tickets = self.document_tickets(&documents)?;
+        let tickets = self.document_tickets(&documents, &scope.identity)?;
         let Claim { ticket, guard } = self.claim(request, &scope.identity, tickets).await?;
         if guard.is_some() && !scope.is_private {
             self.catch_up(&scope.identity).await;

@@ -363,7 +363,7 @@ impl Conversations {
     /// When the tier does not answer.
     pub async fn unshare(&self, ids: &[ConversationId]) -> Result<Option<Unshared<'_>>, ApiError> {
         let Some(sharing) = &self.sharing else { return Ok(None) };
-        let is_shared = |id: &&ConversationId| !self.transcript.is_private(id);
+        let is_shared = |id: &&ConversationId| !id.is_hint() && !self.transcript.is_private(id);
         let shared: Vec<ConversationId> = ids.iter().filter(is_shared).cloned().collect();
         if shared.is_empty() { Ok(None) } else { sharing.delete(&shared).await.map(Some) }
     }
@@ -383,8 +383,9 @@ impl Conversations {
         let mut deletions = Vec::new();
         for document in documents.values() {
             let key = document_key(&document.text);
-            deletions.push(self.transcript.begin_deletion(&key));
-            self.delete_kv(&key).await?;
+            let deletion = self.transcript.begin_deletion(&key);
+            self.delete_kv_of(&key, &deletion).await?;
+            deletions.push(deletion);
         }
         Ok(deletions)
     }
@@ -395,8 +396,21 @@ impl Conversations {
     /// When a file cannot be removed, or the engine has stopped.
     pub async fn delete_kv_of_text(&self, text: &str) -> Result<(), TurnError> {
         let key = document_key(text);
-        let _deletion = self.transcript.begin_deletion(&key);
-        self.delete_kv(&key).await
+        let deletion = self.transcript.begin_deletion(&key);
+        self.delete_kv_of(&key, &deletion).await
+    }
+
+    /// Deletes the KV of a document's key, and that of the turns that its deletion has cancelled.
+    async fn delete_kv_of(
+        &self,
+        key: &ConversationId,
+        deletion: &Deletion,
+    ) -> Result<(), TurnError> {
+        let mut removed = self.delete_kv(key).await;
+        for conversation in deletion.cancelled() {
+            removed = self.delete_kv(conversation).await.and(removed);
+        }
+        removed
     }
 
     /// Deletes the KV of a conversation or of a document's key, and what was learned from it.

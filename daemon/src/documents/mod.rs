@@ -101,11 +101,17 @@ impl Documents {
         let key = document_key(&self.stored(id, true).await?.text);
         let transcript = &self.conversations.transcript;
         // From here on no turn of a request that names it begins, and none that has begun is submitted.
-        let _deletion = transcript.begin_deletion(&key);
-        let about = transcript.conversations_about(id).done().await?;
-        let removed = self.remove_with_kv(id, &key, &about).await;
+        let deletion = transcript.begin_deletion(&key);
+        let mut about = transcript.conversations_about(id).done().await?;
+        // The messages of a turn that was handed to the engine a moment ago are not stored.
+        let known = about.clone();
+        about.extend(deletion.cancelled().iter().filter(|it| !known.contains(it)).cloned());
+        let mut removed = self.remove_with_kv(id, &key, &about).await;
+        if removed.is_ok() {
+            removed = self.delete_later_kv(id, &mut about).await;
+        }
         // Also after an error: the conversations stay, and the shared tier may lack some of them by then.
-        for conversation in &about {
+        for conversation in about.iter().filter(|it| !it.is_hint()) {
             self.conversations.republish(conversation);
         }
         removed
@@ -124,6 +130,30 @@ impl Documents {
         let _unshared = self.conversations.unshare(about).await?;
         let mut removed = self.conversations.delete_kv(key).await;
         for conversation in about {
+            removed = self.conversations.delete_kv(conversation).await.and(removed);
+        }
+        transcript.delete_document(id).await?;
+        Ok(removed?)
+    }
+
+    /// Deletes the KV and the timelines of conversations that came to name the document while it was removed, such as
+    /// copies of others, and adds them to `about`. From here on no turn finds the text.
+    async fn delete_later_kv(
+        &self,
+        id: &DocumentId,
+        about: &mut Vec<ConversationId>,
+    ) -> Result<(), ApiError> {
+        let transcript = &self.conversations.transcript;
+        let mut later = transcript.conversations_about(id).done().await?;
+        later.retain(|conversation| !about.contains(conversation));
+        if later.is_empty() {
+            return Ok(());
+        }
+        let _deletions: Vec<_> = later.iter().map(|id| transcript.begin_deletion(id)).collect();
+        about.extend(later.iter().cloned());
+        let _unshared = self.conversations.unshare(&later).await?;
+        let mut removed = Ok(());
+        for conversation in &later {
             removed = self.conversations.delete_kv(conversation).await.and(removed);
         }
         transcript.delete_document(id).await?;

@@ -99,6 +99,25 @@ fn a_saved_conversation_has_segments_and_a_class() {
 }
 
 #[test]
+fn the_removal_of_a_document_ends_a_turn_of_which_no_message_is_stored() {
+    let world = Plan::new().pace(Duration::from_millis(2)).start();
+    let text = "The castle has seven doors.";
+    let added = world.call("POST", "/v1/documents?name=castle.txt").body(text).send().json();
+    let document = format!("/v1/documents/{}", added["id"].as_str().unwrap());
+    let mut question = user("Hello");
+    question["hob"] = json!({"documents": [added["id"]]});
+    let extra = json!({"promptCacheKey": "v5:castle", "max_tokens": 4000, "ignore_eos": true});
+    let mut stream = world.stream(json!([question]), extra);
+    stream.next().unwrap();
+    assert_eq!(world.call("DELETE", &document).send().status, 200);
+    let last = stream.collect().pop().unwrap();
+    assert_eq!(last["error"]["code"], "conversation_deleted");
+    world.until("no slot holds the text", |world| {
+        world.status().slots.iter().all(|slot| slot.conversation.is_none())
+    });
+}
+
+#[test]
 fn deletion_cancels_a_running_answer_and_leaves_nothing() {
     let world = Plan::new().pace(Duration::from_millis(2)).start();
     let extra = json!({"conversation": "a", "max_tokens": 4000, "ignore_eos": true});

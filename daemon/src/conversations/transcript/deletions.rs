@@ -4,7 +4,9 @@
 //!   the tickets first, then removes KV and text. Whatever a cancelled turn does later is refused; where its row
 //!   stays, the answer is interrupted.
 //! - While a deletion runs, no turn of the conversation begins.
-//! - A turn holds a ticket of each document that its request names, too, under the key of the document's KV.
+//! - A turn holds a ticket of each document that its request names, too, under the key of the document's KV. The
+//!   ticket names the turn's conversation: until the turn's messages are stored, nothing else says that its KV has the
+//!   document.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -22,8 +24,14 @@ pub struct Deletions(Arc<Mutex<BTreeMap<ConversationId, Tickets>>>);
 struct Tickets {
     /// Deletions under way.
     deletions: usize,
-    /// Whether each turn was cancelled.
-    turns: Vec<Weak<Mutex<bool>>>,
+    turns: Vec<TicketedTurn>,
+}
+
+#[derive(Debug)]
+struct TicketedTurn {
+    is_cancelled: Weak<Mutex<bool>>,
+    /// Its conversation or hint, where the ticket is of a document.
+    of: Option<ConversationId>,
 }
 
 /// Permission of one turn to write to its conversation. Clones share it.
@@ -36,20 +44,34 @@ pub struct TurnTicket(Vec<Arc<Mutex<bool>>>);
 pub struct Deletion {
     deletions: Deletions,
     conversation: ConversationId,
+    cancelled: Vec<ConversationId>,
 }
 
 impl Deletions {
     /// # Errors
     /// [`TranscriptError::Deleted`] while the conversation is being deleted.
     pub fn ticket(&self, conversation: &ConversationId) -> Result<TurnTicket, TranscriptError> {
+        self.ticket_of(conversation, None)
+    }
+
+    /// `of`: the conversation or hint of the turn, where `key` is that of a document.
+    ///
+    /// # Errors
+    /// [`TranscriptError::Deleted`] while it is being deleted.
+    pub fn ticket_of(
+        &self,
+        key: &ConversationId,
+        of: Option<&ConversationId>,
+    ) -> Result<TurnTicket, TranscriptError> {
         let mut all = self.0.lock();
         all.retain(|_, tickets| tickets.is_needed());
-        let tickets = all.entry(conversation.clone()).or_default();
+        let tickets = all.entry(key.clone()).or_default();
         if tickets.deletions > 0 {
             return Err(TranscriptError::Deleted);
         }
         let ticket = Arc::new(Mutex::new(false));
-        tickets.turns.push(Arc::downgrade(&ticket));
+        let is_cancelled = Arc::downgrade(&ticket);
+        tickets.turns.push(TicketedTurn { is_cancelled, of: of.cloned() });
         Ok(TurnTicket(vec![ticket]))
     }
 
@@ -61,10 +83,13 @@ impl Deletions {
             tickets.deletions += 1;
             std::mem::take(&mut tickets.turns)
         };
-        for turn in turns.into_iter().filter_map(|turn| turn.upgrade()) {
+        let mut cancelled = Vec::new();
+        for TicketedTurn { is_cancelled, of } in turns {
+            let Some(turn) = is_cancelled.upgrade() else { continue };
             *turn.lock() = true; // Waits for a turn that is being handed to the engine.
+            cancelled.extend(of.filter(|of| of != conversation));
         }
-        Deletion { deletions: self.clone(), conversation: conversation.clone() }
+        Deletion { deletions: self.clone(), conversation: conversation.clone(), cancelled }
     }
 
     /// [`Self::begin`]; `None` while a turn holds a ticket of the conversation.
@@ -75,19 +100,28 @@ impl Deletions {
             return None;
         }
         tickets.deletions += 1;
-        Some(Deletion { deletions: self.clone(), conversation: conversation.clone() })
+        let (deletions, conversation) = (self.clone(), conversation.clone());
+        Some(Deletion { deletions, conversation, cancelled: Vec::new() })
     }
 }
 
 impl Tickets {
     /// Whether a turn holds a ticket.
     fn has_turns(&mut self) -> bool {
-        self.turns.retain(|turn| turn.strong_count() > 0);
+        self.turns.retain(|turn| turn.is_cancelled.strong_count() > 0);
         !self.turns.is_empty()
     }
 
     fn is_needed(&mut self) -> bool {
         self.has_turns() || self.deletions > 0
+    }
+}
+
+impl Deletion {
+    /// The conversations and hints of the turns about the deleted document that it has cancelled. The engine may have
+    /// these turns.
+    pub fn cancelled(&self) -> &[ConversationId] {
+        &self.cancelled
     }
 }
 
@@ -155,6 +189,19 @@ mod tests {
         assert!(matches!(deletions.ticket(&id), Err(TranscriptError::Deleted)));
         drop(deletion);
         assert!(deletions.0.lock().is_empty());
+    }
+
+    #[test]
+    fn the_deletion_of_a_document_names_the_conversations_of_its_turns() {
+        let deletions = Deletions::default();
+        let [key, a, b] = ["key", "a", "b"].map(|name| ConversationId::new(name).unwrap());
+        let ended = deletions.ticket_of(&key, Some(&b)).unwrap();
+        let own = deletions.ticket_of(&key, Some(&key)).unwrap();
+        let turn = deletions.ticket_of(&key, Some(&a)).unwrap();
+        drop(ended);
+        assert_eq!(deletions.begin(&key).cancelled(), [a]);
+        own.check().unwrap_err();
+        turn.check().unwrap_err();
     }
 
     #[test]

@@ -161,6 +161,18 @@ impl Transcript {
         self.deletions.ticket(conversation)
     }
 
+    /// Permission for a turn of `of` to compute a document with this key, to be asked for before it reads the text.
+    ///
+    /// # Errors
+    /// [`TranscriptError::Deleted`] while the document is being deleted.
+    pub fn document_ticket(
+        &self,
+        key: &ConversationId,
+        of: Option<&ConversationId>,
+    ) -> Result<TurnTicket, TranscriptError> {
+        self.deletions.ticket_of(key, of)
+    }
+
     /// A handle whose writes are refused once the turn's conversation was deleted.
     #[must_use]
     pub fn of_turn(&self, turn: Option<TurnTicket>) -> Self {
