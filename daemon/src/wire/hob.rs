@@ -10,7 +10,7 @@ use hob_slots::reanchor::Beyond;
 use serde_json::Value;
 
 use super::fields::{Fields, unsupported};
-use super::sampling::SamplingFields;
+use super::sampling::{SamplingFields, max_tokens};
 use crate::conversations::transcript::After;
 use crate::error::ApiError;
 
@@ -144,7 +144,7 @@ pub(super) fn continues(fields: &Fields<'_>, append: bool) -> Result<bool, ApiEr
         return refused("needs an empty list of `messages`");
     } else if has("response_format") || fields.integer("n", i64::MIN..=i64::MAX)? > Some(1) {
         return refused("knows neither `response_format` nor `n`");
-    } else if fields.integer("max_tokens", i64::MIN..=i64::MAX)? == Some(0) {
+    } else if max_tokens(fields)? == Some(0) {
         return refused("needs a `max_tokens` of 1 at least");
     }
     Ok(true)

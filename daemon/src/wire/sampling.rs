@@ -279,7 +279,7 @@ fn logit_bias(fields: &Fields<'_>, vocabulary: usize) -> Result<Vec<(Token, f32)
 }
 
 /// `max_completion_tokens` is the newer name, `n_predict` that of llama-server; the smallest counts.
-fn max_tokens(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
+pub(super) fn max_tokens(fields: &Fields<'_>) -> Result<Option<usize>, ApiError> {
     let mut smallest = None;
     for name in ["max_tokens", "max_completion_tokens", "n_predict"] {
         let limit = fields.integer(name, -1..=i64::from(i32::MAX))?;

@@ -151,6 +151,9 @@ fn only_an_answer_that_nothing_follows_goes_on() {
     assert_eq!(refused(after(99), json!({})), "hob.after");
     assert_eq!(refused(go_on.clone(), json!({"messages": [user("x")]})), "hob.continue");
     assert_eq!(refused(go_on.clone(), json!({"n": 2})), "hob.continue");
+    for limit in ["max_tokens", "max_completion_tokens", "n_predict"] {
+        assert_eq!(refused(go_on.clone(), json!({limit: 0})), "hob.continue", "{limit}");
+    }
     let tool = json!({"type": "function", "function": {"name": "f", "parameters": {}}});
     let forced = json!({"tools": [tool], "tool_choice": "required"});
     assert_eq!(refused(go_on, forced), "tool_choice");
