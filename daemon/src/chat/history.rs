@@ -97,8 +97,9 @@ fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result
 fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {
     match error {
         TranscriptError::NothingToAnswer if request.after.is_some() => {
-            let message = "there is nothing to answer there: name a message of the user or of \
-                           a tool in `hob.after`, or send one";
+            // Responses and chats name the place in different fields.
+            let message = "there is nothing to answer there: send a message, or name one of the \
+                           user or of a tool";
             ApiError::field("messages", message)
         }
         TranscriptError::NothingToAnswer => {

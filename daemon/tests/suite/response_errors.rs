@@ -112,6 +112,16 @@ fn what_is_wrong_is_named_as_the_client_wrote_it() {
 }
 
 #[test]
+fn a_response_without_a_question_is_refused_in_words_of_its_api() {
+    let world = World::new();
+    let response = respond(&world, json!({"input": say("Hi")}));
+    let empty = json!({"input": [], "previous_response_id": response["id"]});
+    let refused = world.post(ROUTE, empty).error();
+    assert_eq!((&refused["param"], &refused["code"]), (&json!("input"), &json!("invalid_value")));
+    assert!(!refused["message"].as_str().unwrap().contains("hob."), "{refused}");
+}
+
+#[test]
 fn a_prompt_that_does_not_fit_is_an_error_of_the_input() {
     let world = Plan::new().context_tokens(64).start();
     let error = world.post(ROUTE, json!({"input": "long ".repeat(50)})).error();
