@@ -182,9 +182,7 @@ impl Conversations {
         messages: Vec<Message>,
         ticket: TurnTicket,
     ) -> Result<Vec<i64>, ApiError> {
-        if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
-            sharing.catch_up_text(id).await; // The messages stand behind another daemon's.
-        }
+        self.catch_up_text(id).await; // The messages stand behind another daemon's.
         let transcript = self.transcript.of_turn(Some(ticket));
         let added = transcript.add_messages(id, messages, self.now()).done().await;
         self.republish(id);
@@ -216,7 +214,10 @@ impl Conversations {
         message: i64,
         pinned: bool,
     ) -> Result<(), ApiError> {
-        self.transcript.pin_message(id, message, pinned).done().await.map_err(of_message)
+        self.catch_up_text(id).await; // What is published has the newest messages.
+        let changed = self.transcript.pin_message(id, message, pinned).done().await;
+        self.republish(id);
+        changed.map_err(of_message)
     }
 
     /// Deletes a message and what follows it. [`Self::restore_message`] brings them back within an
@@ -366,6 +367,13 @@ impl Conversations {
         let is_shared = |id: &&ConversationId| !id.is_hint() && !self.transcript.is_private(id);
         let shared: Vec<ConversationId> = ids.iter().filter(is_shared).cloned().collect();
         if shared.is_empty() { Ok(None) } else { sharing.delete(&shared).await.map(Some) }
+    }
+
+    /// Reads what another daemon has added to the conversation.
+    async fn catch_up_text(&self, id: &ConversationId) {
+        if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
+            sharing.catch_up_text(id).await;
+        }
     }
 
     /// Lets the shared tier have the text as it is now; that of a private conversation never.

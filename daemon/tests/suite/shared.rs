@@ -149,6 +149,23 @@ fn a_response_and_the_items_of_a_conversation_have_what_another_daemon_has_store
 }
 
 #[test]
+fn a_pin_is_there_in_the_next_turn_through_another_daemon() {
+    let world = World::new();
+    let (first, second) = (world.start("one"), world.start("two"));
+    say(&first.client, "talk", 0);
+    world.until_published(&first.client, 1);
+    say(&second.client, "talk", 1);
+    world.until_published(&second.client, 1);
+    let path = "/v1/conversations/talk/messages/1";
+    first.client.patch(path, &json!({"hob": {"pin": true}}));
+    world.until_published(&first.client, 2);
+    say(&second.client, "talk", 2);
+    let talk = second.client.get("/v1/conversations/talk");
+    assert_eq!(talk["messages"][0]["hob"]["pin"], true, "{talk}");
+    assert_eq!(talk["message_count"], 6, "{talk}");
+}
+
+#[test]
 fn a_copy_an_import_and_an_edit_are_there_through_another_daemon_before_a_turn() {
     let world = World::new();
     let (first, second) = (world.start("one"), world.start("two"));

@@ -16,6 +16,7 @@ use super::read::{IMPORTED, check_idle, exists};
 use super::titles::title;
 use super::tree::{millis, set_head};
 use super::{ConversationExport, Node, TranscriptError, library};
+use crate::wire::label::Label;
 use crate::wire::message::Message;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +162,7 @@ fn add(
     Ok(export.head.and_then(|head| rows.get(&head).copied()).or(last))
 }
 
-/// Lets the prompts of messages that are `here` begin where the export's do.
+/// Lets the prompts of messages that are `here` begin where the export's do, and pins what the export pins.
 fn mark(
     connection: &Connection,
     export: &ConversationExport,
@@ -171,12 +172,20 @@ fn mark(
         "UPDATE messages SET starts_prompt = ?2, summary = ?3, brings = ?4 WHERE id = ?1
          AND NOT (starts_prompt IS ?2 AND summary IS ?3 AND brings IS ?4)",
     )?;
+    let mut select = connection.prepare_cached("SELECT content FROM messages WHERE id = ?1")?;
+    let mut label = connection.prepare_cached("UPDATE messages SET content = ?2 WHERE id = ?1")?;
     let mut paths: HashMap<i64, Path> = HashMap::new();
     for node in &export.messages {
         let path = path(node.parent.and_then(|parent| paths.get(&parent)), &node.message);
         paths.insert(node.id, path);
         if let Some(row) = here.get(&path) {
             update.execute(params![row, node.starts_prompt, node.summary, brings(node)])?;
+            let content: String = select.query_row([row], |row| row.get(0))?;
+            let Some(stored) = Message::from_stored(&content) else { continue };
+            let pinned = Label { pin: node.message.label().pin, ..stored.label() };
+            if pinned != stored.label() {
+                label.execute((row, stored.labelled(&pinned).to_json().to_string()))?;
+            }
         }
     }
     Ok(())
