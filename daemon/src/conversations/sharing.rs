@@ -27,8 +27,9 @@ use serde_json::{Value, json};
 use tokio::sync::{MutexGuard, watch};
 use tokio::time::{sleep, timeout};
 
+use super::shareable::text_of;
 use super::transcript::{
-    ConversationExport, Extent, SharedTextHash, Transcript, TranscriptError, TurnTicket,
+    ConversationExport, SharedTextHash, Transcript, TranscriptError, TurnTicket,
 };
 use super::unpublished::Unpublished;
 use crate::blocking::compute;
@@ -241,7 +242,7 @@ impl Sharing {
         engine.save(id.clone()).await;
         // What another daemon added meanwhile is not overwritten. The answer here is the newer one.
         self.take_text(id, &ticket, false).await?;
-        let Some(text) = export(transcript, id).await? else { return Ok(()) };
+        let Some(text) = text_of(transcript, id).await? else { return Ok(()) };
         let text = json!({
             "format": FORMAT, "version": VERSION, "daemon": daemon, "conversation": text.to_json(),
         });
@@ -470,21 +471,6 @@ impl Sharing {
     fn now(&self) -> Timestamp {
         (self.inner.options.clock)()
     }
-}
-
-/// The text with all branches and the documents that it names; `None`: it was deleted.
-async fn export(
-    transcript: &Transcript,
-    id: &ConversationId,
-) -> Result<Option<ConversationExport>, TranscriptError> {
-    let Some(text) = transcript.get(id).done().await? else { return Ok(None) };
-    let mut export = ConversationExport::of(&text, Extent::Tree);
-    if export.messages.is_empty() {
-        return Ok(None);
-    }
-    let stored = transcript.stored_documents(export.named_documents(), false).await?;
-    export.documents = stored.into_values().collect();
-    Ok(Some(export))
 }
 
 /// Maximum size of an object's file with `raw` bytes: sealing adds 16 bytes a mebibyte, and 56.
