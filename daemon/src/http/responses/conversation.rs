@@ -120,7 +120,7 @@ fn messages(body: &Value) -> Result<Vec<Message>, ApiError> {
     }
     let own =
         |error: ApiError| renamed(error, |param| Some(format!("items{}", behind(param, "input")?)));
-    let Input { messages, paths } = Input::parse(&Value::from(items)).map_err(own)?;
+    let Input { messages, paths, .. } = Input::parse(&Value::from(items)).map_err(own)?;
     let read = messages.iter().zip(&paths);
     read.map(|(message, path)| Message::parse(message, path)).collect::<Result<_, _>>().map_err(own)
 }

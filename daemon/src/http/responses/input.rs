@@ -1,7 +1,7 @@
 //! The items of a request as the messages of a chat.
 //!
 //! - An answer is one message of a chat and several items: its reasoning, its text and its calls. Items in a
-//!   row become one message again.
+//!   row become one message again, and so do several texts of one stored answer, which their ids name.
 //! - Reasoning that neither a text nor a call follows is left out.
 //! - Of items of tools that another server ran, and of unknown ones, what a model can read is read; mistyped ones are
 //!   refused, see [`super::hosted`].
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::client_tools::{Kind, SEARCH, function_name};
 use super::hosted::{self, Ran};
+use super::place::Place;
 use super::tools::ADDITIONAL;
 use super::{local_shell, tool_search};
 use crate::error::ApiError;
@@ -19,13 +20,15 @@ use crate::wire::fields::{Fields, wrong_type};
 use crate::wire::freeform;
 use crate::wire::message::pictures::{is_assistants, words_for_pictures};
 use crate::wire::message::tool_call;
-use content::{Holder, content, result};
+use content::{Holder, content, joined, result};
 
 /// The messages of a chat, and the path of the item that each begins with.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Input {
     pub messages: Vec<Value>,
     pub paths: Vec<String>,
+    /// What the id of the last item names.
+    last: Option<Place>,
 }
 
 impl Input {
@@ -48,7 +51,7 @@ impl Input {
         let said =
             read.messages.into_iter().zip(read.paths).filter(|(message, _)| is_said(message));
         let (messages, paths) = said.unzip();
-        Ok(Self { messages, paths })
+        Ok(Self { messages, paths, last: None })
     }
 
     /// Leaves out the first messages.
@@ -64,9 +67,12 @@ impl Input {
 
     fn item(&mut self, item: &Value, path: &str) -> Result<(), ApiError> {
         let fields = Fields::of(item, path)?;
+        let place = item["id"].as_str().and_then(Place::parse);
+        let goes_on = place.is_some() && place == self.last;
+        self.last = place;
         match kind(&fields)? {
-            "message" => self.message(&fields, path),
-            "reasoning" => self.reasoning(&fields, path),
+            "message" => self.message(&fields, path, goes_on),
+            "reasoning" => self.reasoning(&fields, path, goes_on),
             "function_call" => self.call(&fields, path, Kind::Function),
             "custom_tool_call" => self.call(&fields, path, Kind::Custom),
             "local_shell_call" => self.call(&fields, path, Kind::LocalShell),
@@ -117,12 +123,19 @@ impl Input {
         Ok(())
     }
 
-    fn message(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
+    /// `goes_on`: it is an item of the same stored answer as the one before.
+    fn message(&mut self, fields: &Fields<'_>, path: &str, goes_on: bool) -> Result<(), ApiError> {
         let role = fields.required_string("role")?;
         let content = fields.required("content")?;
         let content = self::content(content, &fields.path("content"), Holder::Message)?;
         if role == "assistant" {
-            self.answer(path, is_silent)["content"] = content;
+            let is_further = goes_on && fields.string("id")?.is_some_and(Place::is_further_text);
+            let answer = self.answer(path, |answer| is_further || is_silent(answer));
+            let content = match &answer["content"] {
+                Value::Null => content,
+                before => joined(before, &content),
+            };
+            answer["content"] = content;
             return Ok(());
         }
         let mut message = json!({"role": role, "content": content});
@@ -133,7 +146,13 @@ impl Input {
         Ok(())
     }
 
-    fn reasoning(&mut self, fields: &Fields<'_>, path: &str) -> Result<(), ApiError> {
+    /// `goes_on`: as for [`Self::message`].
+    fn reasoning(
+        &mut self,
+        fields: &Fields<'_>,
+        path: &str,
+        goes_on: bool,
+    ) -> Result<(), ApiError> {
         let mut texts = Vec::new();
         for name in ["content", "summary"] {
             let path = fields.path(name);
@@ -149,8 +168,10 @@ impl Input {
             return Ok(()); // Encrypted by another server.
         }
         let text = texts.join("\n");
-        let reasoning = &mut self.answer(path, is_silent)["reasoning_content"];
+        let answer = self.answer(path, |answer| goes_on || is_silent(answer));
+        let reasoning = &mut answer["reasoning_content"];
         *reasoning = match reasoning.as_str() {
+            Some(before) if goes_on => format!("{before}{text}").into(),
             Some(before) => format!("{before}\n{text}").into(),
             None => text.into(),
         };
@@ -256,6 +277,35 @@ mod tests {
         let read = read(json!("Hi"));
         assert_eq!(read.messages, [json!({"role": "user", "content": "Hi"})]);
         assert_eq!(read.paths, ["input"]);
+    }
+
+    #[test]
+    fn the_texts_of_one_stored_answer_become_one_message() {
+        let said = |id: &str, text: &str| {
+            let part = json!({"type": "output_text", "text": text});
+            json!({"type": "message", "role": "assistant", "id": id, "content": [part]})
+        };
+        let thought = |id: &str, text: &str| {
+            let part = json!({"type": "reasoning_text", "text": text});
+            json!({"type": "reasoning", "id": id, "content": [part]})
+        };
+        let read = read(json!([
+            said("msg_42_a", "One."),
+            thought("rs_42_a", "hm"),
+            said("msg_42.1_a", " Two."),
+            thought("rs_42.1_a", "so"),
+            {"type": "function_call", "id": "fc_42.0_a", "call_id": "c1", "name": "f", "arguments": "{}"},
+            said("msg_42.2_a", "!"),
+            said("msg_43_a", "Another"),
+            said("msg_44.1_a", "one"),
+        ]));
+        let calls = json!([tool_call("c1", "f", "{}")]);
+        let whole = json!({"role": "assistant", "content": "One. Two.!", "reasoning_content": "hmso",
+            "tool_calls": calls});
+        let of =
+            |text: &str| json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
+        assert_eq!(read.messages, [whole, of("Another"), of("one")]);
+        assert_eq!(read.paths, ["input[0]", "input[6]", "input[7]"]);
     }
 
     #[test]

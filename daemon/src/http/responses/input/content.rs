@@ -55,3 +55,18 @@ pub fn result(output: &Value, path: &str) -> Result<Value, ApiError> {
         other => Err(wrong_type(path, "a string or an array of parts", other)),
     }
 }
+
+/// The content of an answer with a further text of it, as one text.
+pub fn joined(before: &Value, further: &Value) -> Value {
+    format!("{}{}", text_of(before), text_of(further)).into()
+}
+
+fn text_of(content: &Value) -> String {
+    match content {
+        Value::Array(parts) => {
+            let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+            texts.join("\n")
+        }
+        content => content.as_str().unwrap_or_default().to_owned(),
+    }
+}
