@@ -26,7 +26,9 @@ pub(super) struct Response {
     id: String,
     item: String,
     state: State,
-    /// `None`: the answer is text only.
+    /// The text is the transcript of a sound, also where its voice ends early; else the answer is text only.
+    is_spoken: bool,
+    /// Until the voice ends.
     speaking: Option<Speaking>,
     text: String,
     reason: &'static str,
@@ -57,11 +59,13 @@ pub(super) fn event(kind: &str, mut fields: Value) -> Value {
 }
 
 impl Response {
+    /// `speaking`: `None` for an answer that is text only.
     pub fn new(beginning: Beginning, speaking: Option<Speaking>) -> Self {
         Self {
             id: names::answer("resp"),
             item: names::answer("item"),
             state: State::Begins(beginning),
+            is_spoken: speaking.is_some(),
             speaking,
             text: String::new(),
             reason: "stop",
@@ -129,7 +133,7 @@ impl Response {
 
     /// The text of a spoken answer is the transcript of its sound.
     fn text_event(&self, part: &str) -> &'static str {
-        match (self.speaking.is_some(), part) {
+        match (self.is_spoken, part) {
             (true, "delta") => "response.output_audio_transcript.delta",
             (true, _) => "response.output_audio_transcript.done",
             (false, "delta") => "response.output_text.delta",
@@ -192,7 +196,7 @@ impl Response {
         body["output"] = summary.output;
         body["usage"] = summary.usage;
         let mut events = Vec::new();
-        if self.speaking.is_some() {
+        if self.is_spoken {
             events.push(self.part("response.output_audio.done", json!({})));
             let transcript = json!({"transcript": self.text});
             events.push(self.part(self.text_event("done"), transcript));
@@ -250,5 +254,20 @@ async fn next_spoken(speaking: &mut Option<Speaking>) -> Option<Spoken> {
     match speaking {
         Some(speaking) => speaking.next().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_voice_that_ends_before_the_text_leaves_its_events_their_names() {
+        let response = Response::new(Box::pin(std::future::pending()), None);
+        assert_eq!(response.text_event("delta"), "response.output_text.delta");
+        let mut spoken = Response { is_spoken: true, ..response };
+        assert!(spoken.sound_of(None).is_empty());
+        assert_eq!(spoken.text_event("delta"), "response.output_audio_transcript.delta");
+        assert_eq!(spoken.text_event("done"), "response.output_audio_transcript.done");
     }
 }
