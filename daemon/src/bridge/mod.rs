@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -152,10 +152,22 @@ impl Bridge {
                     if let Err(error) = send(&mut socket, &answer).await {
                         return error;
                     }
-                    self.unanswered.send_modify(|count| *count = count.saturating_sub(1));
+                    self.answered();
                 }
-                Some(_) = requests.join_next() => {} // Removes those that have ended.
+                Some(ended) = requests.join_next() => self.request_ended(&ended),
             }
+        }
+    }
+
+    fn answered(&self) {
+        self.unanswered.send_modify(|count| *count = count.saturating_sub(1));
+    }
+
+    /// A request that has panicked gets no answer: a stop must not wait for it.
+    fn request_ended(&self, ended: &Result<(), JoinError>) {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a request of the device bridge has failed");
+            self.answered();
         }
     }
 
@@ -222,6 +234,17 @@ mod tests {
     use tokio_tungstenite::tungstenite::protocol::Role;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_does_not_wait_for_a_request_that_has_panicked() {
+        let bridge =
+            Bridge { url: String::new(), state: Arc::default(), unanswered: Arc::default() };
+        bridge.unanswered.send_replace(1);
+        let mut requests: JoinSet<()> = JoinSet::new();
+        requests.spawn(async { panic!("on purpose") });
+        bridge.request_ended(&requests.join_next().await.unwrap());
+        timeout(MAX_SILENCE, bridge.all_answered()).await.unwrap();
+    }
 
     #[tokio::test(start_paused = true)]
     async fn an_agent_that_takes_no_message_ends_the_connection() {
