@@ -2,6 +2,7 @@
 //!
 //! - Comments, order and spelling of other settings stay, unless TOML has no room for the setting beside a table: the
 //!   settings of `[slots]` get names of one piece when `slots` is set.
+//! - The lines end as before, and a byte order mark stays.
 //! - Readers see the old file or the new one, each whole; a symbolic link stays one. The threads of a process write
 //!   one after the other.
 
@@ -51,8 +52,13 @@ fn file_of(path: &Path) -> PathBuf {
     target.unwrap_or_else(|_| path.to_owned())
 }
 
+/// Some editors write it in front of a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 fn with_value(text: &str, key: Key, value: Value) -> Result<String, String> {
-    let mut document: DocumentMut = text
+    let without_mark = text.strip_prefix(BYTE_ORDER_MARK);
+    let mut document: DocumentMut = without_mark
+        .unwrap_or(text)
         .parse()
         .map_err(|error: toml_edit::TomlError| error.to_string().trim_end().to_owned())?;
     match find(document.as_table_mut(), key.name()) {
@@ -66,7 +72,17 @@ fn with_value(text: &str, key: Key, value: Value) -> Result<String, String> {
             document.insert(key.name(), Item::Value(value));
         }
     }
-    Ok(document.to_string())
+    let edited = with_line_ends_of(text, document.to_string());
+    Ok(without_mark.map(|_| BYTE_ORDER_MARK.to_string()).unwrap_or_default() + &edited)
+}
+
+/// `toml_edit` ends all lines with LF. In a text where both occur they stay so.
+fn with_line_ends_of(text: &str, edited: String) -> String {
+    let returns = text.matches("\r\n").count();
+    if returns == 0 || returns < text.matches('\n').count() {
+        return edited;
+    }
+    edited.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
 /// The value of a name, which may be written in pieces: `quota_bytes` in `[slots]`.
@@ -143,6 +159,13 @@ mod tests {
             "# mine\nmodel = 'old'  # small\nctx = 0x400\n\n[slots]\n# a secret\nencrypt = true\n";
         let expected = text.replace("'old'", "\"/m/a.gguf\"");
         assert_eq!(edited(text), expected);
+    }
+
+    #[test]
+    fn line_ends_and_a_byte_order_mark_stay() {
+        let text = "\u{feff}# mine\r\nmodel = 'old' # small\r\n\r\n[slots]\r\nencrypt = true\r\n";
+        assert_eq!(edited(text), text.replace("'old'", "\"/m/a.gguf\""));
+        assert_eq!(edited("ctx = 1024\r\n"), "ctx = 1024\r\nmodel = \"/m/a.gguf\"\r\n");
     }
 
     #[test]
