@@ -8,30 +8,41 @@ use crate::signals::{self, CtrlC};
 
 /// A partial file beside the one to write, which only this process has and only its owner can read. Dropping it, and a
 /// signal that ends `hob`, removes it.
-pub struct Part(PathBuf);
+pub struct Part {
+    path: PathBuf,
+    /// The file to write: that which a link names, so that the link stays one.
+    target: PathBuf,
+}
 
 impl Part {
     pub fn create(output: &Path) -> io::Result<(Self, File)> {
-        let mut name = output.as_os_str().to_owned();
+        let target = target_of(output);
+        let mut name = target.as_os_str().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         let path = PathBuf::from(name);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&path)?;
-        let part = Self(path.clone());
+        let part = Self { path: path.clone(), target };
         signals::listen(CtrlC::Ends, move || drop(fs::remove_file(&path)))?;
         Ok((part, file))
     }
 
     /// Gives it its final name, and replaces what has that.
-    pub fn finish(self, output: &Path) -> io::Result<()> {
-        fs::rename(&self.0, output)
+    pub fn finish(self) -> io::Result<()> {
+        fs::rename(&self.path, &self.target)
     }
+}
+
+/// The file that `output` names, also where a link names a missing one.
+fn target_of(output: &Path) -> PathBuf {
+    let Ok(link) = fs::read_link(output) else { return output.to_owned() };
+    fs::canonicalize(output).unwrap_or_else(|_| output.with_file_name("").join(link))
 }
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0); // An error: it was renamed to its final name.
+        let _ = fs::remove_file(&self.path); // An error: it was renamed to its final name.
     }
 }

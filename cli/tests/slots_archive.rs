@@ -54,6 +54,20 @@ fn an_export_leaves_other_files_as_they_are_and_no_part_of_its_own() {
     assert_eq!(fs::read_dir(&rooms).unwrap().count(), 2);
 }
 
+#[test]
+fn an_export_onto_a_link_replaces_the_file_that_it_names() {
+    let home = saved_home();
+    let archives = home.path("archives");
+    fs::create_dir(&archives).unwrap();
+    let (real, link) = (archives.join("real.tar"), home.path("rooms.tar"));
+    fs::write(&real, "old").unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    home.hob(&["slots", "export", "room-1", "-o", link.to_str().unwrap(), "--force"]).ok();
+    assert!(link.is_symlink());
+    assert_ne!(fs::read(&real).unwrap(), b"old");
+    assert_eq!(fs::read_dir(&archives).unwrap().count(), 1, "no part of a file is left");
+}
+
 #[cfg(target_os = "linux")] // Other systems refuse such a name.
 #[test]
 fn an_archive_whose_name_is_not_utf_8_is_reported_as_json() {

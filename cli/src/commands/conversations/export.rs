@@ -72,6 +72,6 @@ fn write(mut answer: impl Read, output: &Path) -> Result<u64, Failure> {
     }
     let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
     file.sync_all().map_err(failed)?;
-    part.finish(output).map_err(failed)?;
+    part.finish().map_err(failed)?;
     Ok(bytes)
 }

@@ -69,7 +69,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         .map_err(|source| Failure::Archive { path: output.clone(), source })?;
     let file = out.into_inner().map_err(|error| failed("write")(error.into_error()))?;
     file.sync_all().map_err(failed("sync"))?;
-    part.finish(output).map_err(failed("write"))?;
+    part.finish().map_err(failed("write"))?;
     report(&exported, output, context)
 }
 
