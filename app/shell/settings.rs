@@ -2,7 +2,7 @@
 //! and whether a notification announces a long answer.
 //!
 //! - The system alone stores whether the app starts with the session; by default it does not.
-//! - A missing or damaged file means the defaults.
+//! - A missing or damaged file means the defaults. The first change moves a damaged one to `desktop.toml.damaged`.
 //! - Subscribers receive every change, from the page and from the tray.
 
 use std::fs;
@@ -51,21 +51,21 @@ pub struct SettingsFile {
     /// Held from reading the settings until the changed ones are written.
     writing: Mutex<()>,
     has_tray: AtomicBool,
+    /// The file could not be read, and is still there.
+    is_damaged: AtomicBool,
 }
 
 impl SettingsFile {
     /// The file in a data directory.
     pub fn in_dir(data_dir: &Path) -> Self {
         let path = data_dir.join("desktop.toml");
-        let settings = match fs::read_to_string(&path) {
-            Ok(text) => toml::from_str(&text).unwrap_or_else(|error| {
-                tracing::warn!(path = %path.display(), %error, "the app's settings are the defaults");
-                DesktopSettings::default()
-            }),
-            Err(_) => DesktopSettings::default(),
-        };
+        let read = read(&path).inspect_err(|error| {
+            tracing::warn!(path = %path.display(), %error, "the app's settings are the defaults");
+        });
+        let is_damaged = AtomicBool::new(read.is_err());
+        let settings = watch::Sender::new(read.unwrap_or_default());
         let (writing, has_tray) = (Mutex::default(), AtomicBool::default());
-        Self { path, settings: watch::Sender::new(settings), writing, has_tray }
+        Self { path, settings, writing, has_tray, is_damaged }
     }
 
     pub fn read(&self) -> DesktopSettings {
@@ -103,9 +103,24 @@ impl SettingsFile {
         let mut temporary = NamedTempFile::new_in(dir)?;
         temporary.write_all(text.as_bytes())?;
         temporary.as_file().sync_all()?;
+        if self.is_damaged.load(Ordering::Acquire) {
+            match fs::rename(&self.path, self.path.with_extension("toml.damaged")) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            self.is_damaged.store(false, Ordering::Release);
+        }
         temporary.persist(&self.path).map_err(|error| error.error)?;
         self.settings.send_replace(changed);
         Ok(())
+    }
+}
+
+fn read(path: &Path) -> io::Result<DesktopSettings> {
+    match fs::read_to_string(path) {
+        Ok(text) => toml::from_str(&text).map_err(io::Error::other),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DesktopSettings::default()),
+        Err(error) => Err(error),
     }
 }
 
@@ -189,7 +204,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for text in ["close = 7", "{", "close = \"never\""] {
             fs::write(dir.path().join("desktop.toml"), text).unwrap();
-            assert_eq!(SettingsFile::in_dir(dir.path()).read(), DesktopSettings::default());
+            let file = SettingsFile::in_dir(dir.path());
+            assert_eq!(file.read(), DesktopSettings::default());
+            file.change(|it| it.close = Close::Tray).unwrap();
+            let moved = dir.path().join("desktop.toml.damaged");
+            assert_eq!(fs::read_to_string(&moved).unwrap(), text);
+            fs::remove_file(moved).unwrap();
+            file.change(|it| it.notifications = false).unwrap();
+            let changed = DesktopSettings { close: Close::Tray, notifications: false };
+            assert_eq!(SettingsFile::in_dir(dir.path()).read(), changed);
         }
     }
 
