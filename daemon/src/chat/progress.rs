@@ -98,6 +98,7 @@ impl BeforeTheEngine {
     /// The next report of the load; pending while there is none. It may be cancelled.
     pub async fn loading(&mut self) -> Report {
         while self.residency.changed().await.is_ok() {
+            self.residency.mark_changed(); // Until it is read: the sleep may be cancelled.
             tokio::time::sleep_until((self.last + EVERY).into()).await;
             let percent = self.residency.borrow_and_update().loaded_percent();
             if percent.is_some() {
@@ -117,5 +118,24 @@ impl BeforeTheEngine {
             ..Progress::default()
         };
         Report { progress, elapsed_ms: self.began.elapsed().as_secs_f64() * 1e3 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_report_is_lost_where_the_wait_for_it_is_cancelled() {
+        let (sender, residency) = watch::channel(Residency::Unloaded);
+        let now = Instant::now();
+        let mut before = BeforeTheEngine { residency, tokens_total: 1, began: now, last: now };
+        sender.send_replace(Residency::Loading { percent: 7 });
+        let cancelled = timeout(EVERY / 100, before.loading()).await;
+        assert!(cancelled.is_err(), "it is too early");
+        let report = timeout(EVERY * 2, before.loading()).await.unwrap();
+        assert_eq!(report.progress.loaded_percent, Some(7));
     }
 }
