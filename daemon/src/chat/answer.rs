@@ -20,7 +20,7 @@ use hob_slots::{ConversationId, Token};
 use serde_json::{Value, json};
 
 use super::account::{Account, Extract};
-use super::assembly::{Assembly, Delta};
+use super::assembly::Assembly;
 use super::figures::{End, Figures};
 use super::locks::ConversationGuard;
 use super::progress::BeforeTheEngine;
@@ -36,7 +36,8 @@ use crate::warm::events::ActiveTurn;
 use crate::wire::answer::{Head, Usage};
 use crate::wire::message::Message;
 
-use partial::PartialChoice;
+use held::TokenRun;
+use partial::{Growth, LastToken, PartialChoice};
 
 pub use piece::{Choice, Piece};
 
@@ -247,20 +248,20 @@ impl Answer {
 
     /// Waits for the end: one entry a choice.
     pub async fn collect(&mut self) -> Result<Vec<Choice>, ApiError> {
-        let mut of_tokens = vec![(Vec::new(), Vec::new()); self.partial.len()];
+        let mut runs = vec![TokenRun::default(); self.partial.len()];
         while let Some(piece) = self.next().await {
             if let Piece::More { choice, tokens, logprobs, .. } = piece? {
-                of_tokens[choice].0.extend(tokens);
-                of_tokens[choice].1.extend(logprobs);
+                runs[choice].tokens.extend(tokens);
+                runs[choice].logprobs.extend(logprobs);
             }
         }
-        let whole = |(partial, (tokens, logprobs)): (&PartialChoice, _)| Choice {
+        let whole = |(partial, run): (&PartialChoice, TokenRun)| Choice {
             message: partial.assembly.message(),
             reason: partial.reason,
-            tokens,
-            logprobs,
+            tokens: run.tokens,
+            logprobs: run.logprobs,
         };
-        Ok(self.partial.iter().zip(of_tokens).map(whole).collect())
+        Ok(self.partial.iter().zip(runs).map(whole).collect())
     }
 
     async fn try_next(&mut self) -> Result<Option<Piece>, ApiError> {
@@ -325,7 +326,7 @@ impl Answer {
             } => {
                 self.context.metrics.generated(completion_tokens, drafts);
                 self.context.metrics.used_cells(cells);
-                let delta = self.partial[choice].finish(reason, stop_text.is_some(), &text);
+                let last = self.partial[choice].finish(reason, stop_text.is_some(), &text);
                 let account = &mut self.account;
                 account.usage.completion += completion_tokens;
                 account.usage.drafts += drafts;
@@ -344,7 +345,7 @@ impl Answer {
                     account.end_first(reason, completion_tokens, generation_ms, self.max_tokens);
                     self.report_tool_calls();
                 }
-                self.conclude(choice, delta, timeline);
+                self.conclude(choice, last, timeline);
             }
             TurnEvent::Failed(error) => return Err(error.into()),
         }
@@ -379,11 +380,9 @@ impl Answer {
         self.account.usage.reasoning += reasoning;
         partial.figures.reasoning += reasoning;
         let vocabulary = self.context.model.vocabulary();
-        partial.is_ended = vocabulary.is_eog(token);
-        partial.is_stopped = !partial.is_ended && self.stop_tokens.contains(&token);
-        let ends = partial.is_ended || partial.is_stopped;
+        partial.last_token = LastToken::of(token, vocabulary, &self.stop_tokens);
         partial.figures.predicted += 1;
-        if !ends {
+        if partial.last_token == LastToken::Text {
             partial.held.push(token, vocabulary.piece(token).len(), logprobs);
         }
         partial.held.add_text(text.len());
@@ -391,27 +390,20 @@ impl Answer {
             self.context.recording.token(token, || partial.assembly.message());
         }
         if !delta.is_empty() {
-            let begun = partial.held.take_begun();
-            self.more(choice, delta, begun);
+            let run = partial.held.take_begun();
+            self.more(choice, Growth { delta, run });
         }
     }
 
     /// Hands out what is new of a choice: text, tokens and their log-probabilities. A token whose text no piece shows,
     /// such as a mark of reasoning, is in the piece behind it.
-    fn more(
-        &mut self,
-        choice: usize,
-        delta: Delta,
-        (mut tokens, mut logprobs): (Vec<Token>, Vec<Logprobs>),
-    ) {
-        if delta.is_empty() && logprobs.is_empty() {
+    fn more(&mut self, choice: usize, Growth { delta, mut run }: Growth) {
+        if delta.is_empty() && run.logprobs.is_empty() {
             return;
         }
-        let more = delta.split().into_iter().map(|delta| Piece::More {
-            choice,
-            delta,
-            tokens: std::mem::take(&mut tokens),
-            logprobs: std::mem::take(&mut logprobs),
+        let more = delta.split().into_iter().map(|delta| {
+            let TokenRun { tokens, logprobs } = std::mem::take(&mut run);
+            Piece::More { choice, delta, tokens, logprobs }
         });
         self.ready.extend(more);
     }

@@ -3,17 +3,15 @@
 use hob_slots::Token;
 use serde_json::{Value, json};
 
+use super::partial::Growth;
 use super::{Answer, Piece, RESPONSE};
-use crate::chat::assembly::Delta;
 use crate::explain::Explanation;
 
 impl Answer {
     /// Hands out the end of a choice, and stores the first one's.
-    pub(super) fn conclude(&mut self, choice: usize, delta: Delta, timeline: Vec<Token>) {
-        let partial = &mut self.partial[choice];
-        let (reason, last) = (partial.reason, partial.held.take_last(partial.by_text));
-        let end = Piece::End { choice, reason };
-        self.more(choice, delta, last);
+    pub(super) fn conclude(&mut self, choice: usize, last: Growth, timeline: Vec<Token>) {
+        let end = Piece::End { choice, reason: self.partial[choice].reason };
+        self.more(choice, last);
         if choice == 0 {
             self.explain();
             // An engine at another address counts all choices together. Here further ones may have begun, or ended.

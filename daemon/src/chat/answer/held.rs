@@ -8,6 +8,14 @@ use std::collections::VecDeque;
 use hob_runtime::turn::Logprobs;
 use hob_slots::Token;
 
+/// Tokens that are handed out together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TokenRun {
+    pub tokens: Vec<Token>,
+    /// Of `tokens`, if the request asks for them.
+    pub logprobs: Vec<Logprobs>,
+}
+
 #[derive(Default)]
 pub(super) struct HeldTokens {
     held: VecDeque<HeldToken>,
@@ -36,24 +44,24 @@ impl HeldTokens {
         self.text_bytes += bytes;
     }
 
-    /// Takes the tokens whose text has begun, and their log-probabilities.
-    pub fn take_begun(&mut self) -> (Vec<Token>, Vec<Logprobs>) {
+    /// Takes the tokens whose text has begun: the last ones, too, of a choice that a stop text ended.
+    pub fn take_begun(&mut self) -> TokenRun {
         let begun = self.held.partition_point(|held| held.begin < self.text_bytes);
         self.take(begun)
     }
 
-    /// Takes the last tokens of a choice. `by_text`: a stop text ended it.
-    pub fn take_last(&mut self, by_text: bool) -> (Vec<Token>, Vec<Logprobs>) {
-        if by_text { self.take_begun() } else { self.take(self.held.len()) }
+    /// Takes all tokens of a choice that no stop text ended.
+    pub fn take_all(&mut self) -> TokenRun {
+        self.take(self.held.len())
     }
 
-    fn take(&mut self, count: usize) -> (Vec<Token>, Vec<Logprobs>) {
-        let (mut tokens, mut of_tokens) = (Vec::with_capacity(count), Vec::new());
+    fn take(&mut self, count: usize) -> TokenRun {
+        let mut run = TokenRun::default();
         for HeldToken { token, logprobs, .. } in self.held.drain(..count) {
-            tokens.push(token);
-            of_tokens.extend(logprobs);
+            run.tokens.push(token);
+            run.logprobs.extend(logprobs);
         }
-        (tokens, of_tokens)
+        run
     }
 }
 
@@ -74,21 +82,21 @@ mod tests {
     #[test]
     fn a_token_is_handed_out_when_its_text_begins() {
         let mut held = pushed(&[1, 0]);
-        assert_eq!(held.take_begun().0, [Token(0)]);
-        assert!(held.take_begun().0.is_empty());
+        assert_eq!(held.take_begun().tokens, [Token(0)]);
+        assert!(held.take_begun().tokens.is_empty());
         held.push(Token(2), 3, None);
         held.add_text(2); // The last two bytes of the third token may begin a stop text.
-        assert_eq!(held.take_begun().0, [Token(1), Token(2)]);
+        assert_eq!(held.take_begun().tokens, [Token(1), Token(2)]);
     }
 
     #[test]
     fn of_a_stop_text_only_a_token_with_text_in_front_of_it_is_handed_out() {
-        assert_eq!(pushed(&[1, 0, 0]).take_last(true).0, [Token(0)]);
-        assert_eq!(pushed(&[1, 0, 0]).take_last(false).0, [0, 1, 2].map(Token));
+        assert_eq!(pushed(&[1, 0, 0]).take_begun().tokens, [Token(0)]);
+        assert_eq!(pushed(&[1, 0, 0]).take_all().tokens, [0, 1, 2].map(Token));
         let mut held = pushed(&[1]);
         held.push(Token(1), 2, None);
         held.add_text(1);
         held.push(Token(2), 1, None);
-        assert_eq!(held.take_last(true).0, [Token(0), Token(1)]);
+        assert_eq!(held.take_begun().tokens, [Token(0), Token(1)]);
     }
 }

@@ -1,8 +1,12 @@
 //! A choice while it is generated.
 
-use hob_runtime::turn::FinishReason;
+use std::collections::BTreeSet;
 
-use super::held::HeldTokens;
+use hob_runtime::Vocabulary;
+use hob_runtime::turn::FinishReason;
+use hob_slots::Token;
+
+use super::held::{HeldTokens, TokenRun};
 use crate::chat::assembly::{Assembly, Delta};
 use crate::chat::figures::Figures;
 
@@ -10,14 +14,41 @@ pub(super) struct PartialChoice {
     pub assembly: Assembly,
     pub held: HeldTokens,
     pub figures: Figures,
-    /// The model ended it.
-    pub is_ended: bool,
-    /// A stop token of the request ended it.
-    pub is_stopped: bool,
-    /// A stop text of the request ended it.
-    pub by_text: bool,
+    pub last_token: LastToken,
     /// OpenAI's `finish_reason`, from its end on.
     pub reason: &'static str,
+}
+
+/// What the newest token of a choice is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum LastToken {
+    /// A token of its text, or none yet.
+    #[default]
+    Text,
+    /// The model ends it.
+    EndOfGeneration,
+    /// A stop token of the request ends it.
+    Stop,
+}
+
+impl LastToken {
+    /// `stop_tokens`: of the request.
+    pub fn of(token: Token, vocabulary: &Vocabulary, stop_tokens: &BTreeSet<Token>) -> Self {
+        if vocabulary.is_eog(token) {
+            Self::EndOfGeneration
+        } else if stop_tokens.contains(&token) {
+            Self::Stop
+        } else {
+            Self::Text
+        }
+    }
+}
+
+/// What is new of a choice.
+#[derive(Default)]
+pub(super) struct Growth {
+    pub delta: Delta,
+    pub run: TokenRun,
 }
 
 impl PartialChoice {
@@ -26,22 +57,23 @@ impl PartialChoice {
             assembly,
             held: HeldTokens::default(),
             figures: Figures::default(),
-            is_ended: false,
-            is_stopped: false,
-            by_text: false,
+            last_token: LastToken::default(),
             reason: "stop",
         }
     }
 
     /// Takes its last text, and learns why it ended. `by_text`: by a stop text, which may have cut the arguments of a
     /// call, as a stop token may.
-    pub fn finish(&mut self, reason: FinishReason, by_text: bool, text: &str) -> Delta {
-        self.by_text = by_text;
+    pub fn finish(&mut self, reason: FinishReason, by_text: bool, text: &str) -> Growth {
         self.held.add_text(text.len());
         let mut delta = self.assembly.push(text);
         let is_in_call = self.assembly.is_in_call();
-        let is_cut = (by_text || self.is_stopped) && self.assembly.is_in_arguments();
-        delta.append(if self.is_ended { self.assembly.finish() } else { self.assembly.cut() });
+        let is_stopped = by_text || self.last_token == LastToken::Stop;
+        let is_cut = is_stopped && self.assembly.is_in_arguments();
+        delta.append(match self.last_token {
+            LastToken::EndOfGeneration => self.assembly.finish(),
+            LastToken::Text | LastToken::Stop => self.assembly.cut(),
+        });
         self.reason = match reason {
             FinishReason::Length if is_in_call => "length",
             FinishReason::Stop if is_cut => "stop",
@@ -49,6 +81,7 @@ impl PartialChoice {
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",
         };
-        delta
+        let run = if by_text { self.held.take_begun() } else { self.held.take_all() };
+        Growth { delta, run }
     }
 }

@@ -2,7 +2,8 @@
 
 use hob_runtime::turn::{DraftCounts, FinishReason, TurnReport};
 
-use super::partial::PartialChoice;
+use super::held::TokenRun;
+use super::partial::{Growth, PartialChoice};
 use super::{Answer, Piece};
 use crate::chat::assembly::Delta;
 use crate::chat::figures::End;
@@ -24,7 +25,8 @@ impl Answer {
                 if choice == 0 {
                     self.context.recording.flush(|| partial.assembly.message());
                 }
-                self.more(choice, delta, (Vec::new(), logprobs_of(logprobs)));
+                let run = TokenRun { logprobs: logprobs_of(logprobs), ..TokenRun::default() };
+                self.more(choice, Growth { delta, run });
             }
             Event::Usage(usage) => {
                 self.context.metrics.generated(usage.completion, DraftCounts::default());
@@ -99,6 +101,6 @@ impl Answer {
             self.stop_text = stop_text;
             self.account.end_first(ended, completion_tokens, generation_ms, self.max_tokens);
         }
-        self.conclude(choice, Delta::default(), Vec::new());
+        self.conclude(choice, Growth::default(), Vec::new());
     }
 }
