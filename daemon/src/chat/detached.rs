@@ -35,6 +35,7 @@ struct State {
 #[derive(Clone, Debug)]
 struct Event {
     json: Arc<str>,
+    /// A later event makes it out of date.
     is_report: bool,
 }
 
@@ -100,10 +101,18 @@ impl Writer {
         Reader::of(self.running.clone())
     }
 
-    /// `is_report`: a later event makes it out of date.
-    pub fn push(&self, json: String, is_report: bool) {
+    pub fn push(&self, json: String) {
+        self.add(Event { json: json.into(), is_report: false });
+    }
+
+    /// Adds a report of progress, which a later event makes out of date.
+    pub fn push_report(&self, json: String) {
+        self.add(Event { json: json.into(), is_report: true });
+    }
+
+    fn add(&self, event: Event) {
         let mut events = self.running.events.lock();
-        events.push(Event { json: json.into(), is_report });
+        events.push(event);
         self.running.state.send_modify(|state| state.events = events.len());
     }
 
@@ -169,11 +178,11 @@ mod tests {
         let answers = DetachedAnswers::default();
         let writer = answers.begin(id("a"));
         let mut early = writer.reader();
-        writer.push("10 %".to_owned(), true);
+        writer.push_report("10 %".to_owned());
         assert_eq!(early.next().await.as_deref(), Some("10 %"));
-        writer.push("20 %".to_owned(), true);
-        writer.push("so".to_owned(), false);
-        writer.push("on".to_owned(), false);
+        writer.push_report("20 %".to_owned());
+        writer.push("so".to_owned());
+        writer.push("on".to_owned());
         let late = answers.read(&id("a")).unwrap();
         assert!(answers.read(&id("b")).is_none());
         let texts = tokio::spawn(all(late));

@@ -68,8 +68,12 @@ async fn write(
     };
     let _ = begun.send(Ok(()));
     while let Some(chunk) = chunks.next().await {
-        let is_report = chunk.get("prompt_progress").is_some();
-        writer.push(chunk.to_string(), is_report);
+        let json = chunk.to_string();
+        if chunk.get("prompt_progress").is_some() {
+            writer.push_report(json);
+        } else {
+            writer.push(json);
+        }
     }
 }
 
