@@ -1,6 +1,5 @@
 //! From a completion request to its answer.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -92,13 +91,9 @@ impl Chat {
     async fn timelines(&self, identity: &Identity) -> Result<Vec<Vec<Token>>, ApiError> {
         let options = &self.shared.options;
         let query = TurnQuery {
-            fingerprint: options.engine.fingerprint(),
             timeline_of: identity.pinned().cloned(),
-            append: None,
-            whole: None,
-            documents: BTreeSet::new(),
-            is_private: false,
             reads_speed: self.shared.speed.is_unknown(),
+            ..TurnQuery::nothing(options.engine.fingerprint())
         };
         let start = options.transcript.begin_turn(query).await?;
         self.shared.speed.recall(start.prefill_tokens_per_second);

@@ -4,15 +4,13 @@
 //!   and the conversation's sampling parameters. It writes nothing.
 //! - An error names the field of the request that is wrong.
 
-use hob_slots::ConversationId;
-
 use super::Chat;
 use super::identity::Identity;
 use super::request::ResolvedRequest;
 use super::reuse_guard::ReuseDecision;
 use crate::blocking::compute;
 use crate::conversations::transcript::{
-    Append, Continuation, TranscriptError, TurnQuery, TurnStart, named_documents,
+    Append, Continuation, HistoryQuery, TranscriptError, TurnQuery, TurnStart, named_documents,
 };
 use crate::error::ApiError;
 use crate::prompt::{Extent, Rendered};
@@ -50,12 +48,10 @@ impl Chat {
     ) -> Result<TurnStart, ApiError> {
         let request = &resolved.request;
         let has_placeholder = request.append && matches!(extent, Extent::Before(_));
-        let append = if request.append { Some(append(request, identity, extent)?) } else { None };
         let query = TurnQuery {
             fingerprint: self.engine().fingerprint(),
             timeline_of: identity.pinned().cloned(),
-            append,
-            whole: whole(resolved, identity),
+            history: history(resolved, identity, extent)?,
             documents: named_documents(&request.messages),
             is_private: self.is_private(request, identity),
             reads_speed: self.shared.speed.is_unknown(),
@@ -72,14 +68,22 @@ impl Chat {
     }
 }
 
-/// The messages of a conversation that goes on past the context, where the client sends all of them.
-fn whole(
+fn history(
     resolved: &ResolvedRequest,
     identity: &Identity,
-) -> Option<(ConversationId, Vec<Message>)> {
-    let is_whole = !resolved.request.append && resolved.reanchors();
-    let conversation = identity.named().filter(|_| is_whole)?;
-    Some((conversation.clone(), resolved.request.messages.clone()))
+    extent: &Extent,
+) -> Result<HistoryQuery, ApiError> {
+    let request = &resolved.request;
+    if request.append {
+        return Ok(HistoryQuery::Append(append(request, identity, extent)?));
+    }
+    Ok(match identity.named().cloned() {
+        // The conversation goes on past the context: its prompt may leave out some of these.
+        Some(conversation) if resolved.reanchors() => {
+            HistoryQuery::Whole { conversation, messages: request.messages.clone() }
+        }
+        _ => HistoryQuery::Nothing,
+    })
 }
 
 fn append(request: &ChatRequest, identity: &Identity, extent: &Extent) -> Result<Append, ApiError> {

@@ -88,7 +88,7 @@ pub use search::{Hit, SearchQuery, Snippet};
 pub use shared_texts::SharedTextHash;
 pub use titles::MAX_TITLE_CHARS;
 pub use tree::AnswerRows;
-pub use turn::{Append, TurnEnd, TurnQuery, TurnStart};
+pub use turn::{Append, HistoryQuery, TurnEnd, TurnQuery, TurnStart};
 pub use writer::Pending;
 use writer::Writer;
 

@@ -125,19 +125,14 @@ async fn continuation(
     new: Vec<Message>,
 ) -> Result<Continuation, TranscriptError> {
     let query = TurnQuery {
-        fingerprint: ModelHash([0; 8]),
-        timeline_of: None,
-        append: Some(Append {
+        history: HistoryQuery::Append(Append {
             conversation: id.clone(),
             after,
             new,
             continues: false,
             instructions: None,
         }),
-        whole: None,
-        documents: BTreeSet::new(),
-        is_private: false,
-        reads_speed: false,
+        ..TurnQuery::nothing(ModelHash([0; 8]))
     };
     transcript.begin_turn(query).await.map(|start| start.continuation.unwrap())
 }
@@ -369,15 +364,7 @@ async fn the_timelines_of_other_branches_stay_until_the_conversation_is_deleted(
     let (transcript, _, now) = world();
     let (id, fingerprint) = (ConversationId::new("v5:abc").unwrap(), ModelHash([1; 8]));
     let timelines = async || {
-        let query = TurnQuery {
-            fingerprint,
-            timeline_of: Some(id.clone()),
-            append: None,
-            whole: None,
-            documents: BTreeSet::new(),
-            is_private: false,
-            reads_speed: false,
-        };
+        let query = TurnQuery { timeline_of: Some(id.clone()), ..TurnQuery::nothing(fingerprint) };
         transcript.begin_turn(query).await.unwrap().timelines
     };
     let tokens = |text: &str| text.bytes().map(|byte| Token(byte.into())).collect::<Vec<_>>();

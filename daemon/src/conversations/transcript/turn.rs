@@ -28,15 +28,24 @@ pub struct TurnQuery {
     pub fingerprint: ModelHash,
     /// The conversation whose last timeline the prompt probably continues.
     pub timeline_of: Option<ConversationId>,
-    pub append: Option<Append>,
-    /// A conversation, and all messages of the prompt, of which prompts may leave out older ones.
-    pub whole: Option<(ConversationId, Vec<Message>)>,
+    pub history: HistoryQuery,
     /// Documents to read beside those of the history.
     pub documents: BTreeSet<DocumentId>,
     /// Whether they may be private ones.
     pub is_private: bool,
     /// Whether to read the prefill speed that was measured last.
     pub reads_speed: bool,
+}
+
+/// Which messages of a conversation to read for a prompt.
+#[derive(Clone, Debug, Default)]
+pub enum HistoryQuery {
+    #[default]
+    Nothing,
+    /// Those in front of new ones.
+    Append(Append),
+    /// Those that the request repeats. It has all messages of the prompt, and prompts may leave out older ones.
+    Whole { conversation: ConversationId, messages: Vec<Message> },
 }
 
 /// New messages for a saved conversation. Without any, its last answer is generated again, or,
@@ -55,7 +64,7 @@ pub struct Append {
 /// What [`Transcript::begin_turn`] read.
 #[derive(Clone, Debug, Default)]
 pub struct TurnStart {
-    /// `Some` for an append, and for messages as a whole.
+    /// `None` for [`HistoryQuery::Nothing`].
     pub continuation: Option<Continuation>,
     /// The last timeline under this model, and then those of other branches.
     pub timelines: Vec<Vec<Token>>,
@@ -83,20 +92,40 @@ pub struct TurnEnd {
     pub now: Timestamp,
 }
 
+impl TurnQuery {
+    /// Reads nothing. `fingerprint`: of the model that later fields are about.
+    pub fn nothing(fingerprint: ModelHash) -> Self {
+        Self {
+            fingerprint,
+            timeline_of: None,
+            history: HistoryQuery::Nothing,
+            documents: BTreeSet::new(),
+            is_private: false,
+            reads_speed: false,
+        }
+    }
+
+    fn reads_nothing(&self) -> bool {
+        self.conversation().is_none() && self.documents.is_empty() && !self.reads_speed
+    }
+
+    fn conversation(&self) -> Option<&ConversationId> {
+        let of_history = match &self.history {
+            HistoryQuery::Nothing => None,
+            HistoryQuery::Append(Append { conversation, .. })
+            | HistoryQuery::Whole { conversation, .. } => Some(conversation),
+        };
+        self.timeline_of.as_ref().or(of_history)
+    }
+}
+
 impl Transcript {
     /// Reads what the prompt of a turn needs, in one visit; a query for nothing makes none.
     pub async fn begin_turn(&self, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
-        let reads_nothing = query.timeline_of.is_none()
-            && query.append.is_none()
-            && query.whole.is_none()
-            && query.documents.is_empty()
-            && !query.reads_speed;
-        if reads_nothing {
+        if query.reads_nothing() {
             return Ok(TurnStart::default());
         }
-        let append_to = query.append.as_ref().map(|append| &append.conversation);
-        let conversation = query.timeline_of.as_ref().or(append_to);
-        let writer = conversation.map_or(&self.writer, |id| self.writer_of(id));
+        let writer = query.conversation().map_or(&self.writer, |id| self.writer_of(id));
         let (asked, is_private) = (query.documents.clone(), query.is_private);
         let mut start = writer.read(move |connection| read(connection, query)).done().await?;
         let history = start.continuation.iter().flat_map(|continuation| &continuation.history);
@@ -137,17 +166,17 @@ impl Transcript {
 }
 
 fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, TranscriptError> {
-    let TurnQuery { fingerprint, timeline_of, append, whole, documents, reads_speed, .. } = query;
+    let TurnQuery { fingerprint, timeline_of, history, documents, reads_speed, .. } = query;
     let sampling = match &timeline_of {
         Some(conversation) => read::sampling(connection, conversation)?,
         None => None,
     };
-    let continuation = match append {
-        Some(append) => Some(continuation::continuation(connection, append)?),
-        None => match whole {
-            Some((id, messages)) => Some(continuation::of_whole(connection, &id, &messages)?),
-            None => None,
-        },
+    let continuation = match history {
+        HistoryQuery::Nothing => None,
+        HistoryQuery::Append(append) => Some(continuation::continuation(connection, append)?),
+        HistoryQuery::Whole { conversation, messages } => {
+            Some(continuation::of_whole(connection, &conversation, &messages)?)
+        }
     };
     let history = continuation.iter().flat_map(|continuation| &continuation.history);
     let named = library::named(history).into_iter().chain(documents).collect();
@@ -210,19 +239,23 @@ mod tests {
 
     fn append(id: &ConversationId, text: &str) -> TurnQuery {
         TurnQuery {
-            fingerprint: MODEL,
             timeline_of: Some(id.clone()),
-            append: Some(Append {
+            history: HistoryQuery::Append(Append {
                 conversation: id.clone(),
                 after: None,
                 new: vec![user(text)],
                 continues: false,
                 instructions: None,
             }),
-            whole: None,
-            documents: BTreeSet::new(),
-            is_private: false,
             reads_speed: true,
+            ..TurnQuery::nothing(MODEL)
+        }
+    }
+
+    fn appended(query: &mut TurnQuery) -> &mut Append {
+        match &mut query.history {
+            HistoryQuery::Append(append) => append,
+            other => panic!("{other:?}"),
         }
     }
 
@@ -270,7 +303,7 @@ mod tests {
         let system = Message::plain(Role::System, "Be kind.");
         let instructed = |text: &str, new: Vec<Message>| {
             let mut query = append(&id, "");
-            let append = query.append.as_mut().unwrap();
+            let append = appended(&mut query);
             (append.new, append.instructions) = (new, Some(text.to_owned()));
             query
         };
@@ -295,7 +328,7 @@ mod tests {
         let closed = answer.complete(&Message::answer("Hi", "", &[]), &json!({}));
         transcript.end_turn(end(&id, Some(closed), &[])).unwrap().done().await.unwrap();
         let mut again = append(&id, "");
-        let goes_on = again.append.as_mut().unwrap();
+        let goes_on = appended(&mut again);
         (goes_on.new, goes_on.continues) = (Vec::new(), true);
         let mut begun = Vec::new();
         for query in [append(&id, "Bye"), again] {
@@ -345,7 +378,7 @@ mod tests {
         let sent = [results.to_vec(), results.to_vec(), further];
         for new in sent {
             let mut query = append(&id, "");
-            query.append.as_mut().unwrap().new.clone_from(&new);
+            appended(&mut query).new.clone_from(&new);
             let continuation = transcript.begin_turn(query).await.unwrap().continuation.unwrap();
             let before = [user("Look"), calls.clone()];
             assert_eq!(continuation.history, [&before[..], &new[..]].concat());
@@ -453,16 +486,7 @@ mod tests {
     #[tokio::test]
     async fn a_query_for_nothing_reads_nothing() {
         let (transcript, _) = world();
-        let query = TurnQuery {
-            fingerprint: MODEL,
-            timeline_of: None,
-            append: None,
-            whole: None,
-            documents: BTreeSet::new(),
-            is_private: false,
-            reads_speed: false,
-        };
-        let start = transcript.begin_turn(query).await.unwrap();
+        let start = transcript.begin_turn(TurnQuery::nothing(MODEL)).await.unwrap();
         assert!(start.continuation.is_none() && start.timelines.is_empty());
     }
 }
