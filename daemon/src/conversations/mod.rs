@@ -56,6 +56,14 @@ pub struct Conversations {
     pub sharing: Option<Sharing>,
 }
 
+/// Why a conversation last computed tokens again.
+pub enum LastExplanation {
+    UnknownConversation,
+    /// It computed no token again.
+    Never,
+    Saved(SavedExplanation),
+}
+
 impl Conversations {
     /// The conversations in the trash or all others, the latest first.
     ///
@@ -115,22 +123,16 @@ impl Conversations {
         Ok(text)
     }
 
-    /// Why the conversation last computed tokens again. The outer `None`: the id is unknown; the
-    /// inner one: it never did.
-    ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn explanation(
-        &self,
-        id: &ConversationId,
-    ) -> Result<Option<Option<SavedExplanation>>, ApiError> {
+    pub async fn explanation(&self, id: &ConversationId) -> Result<LastExplanation, ApiError> {
         if let Some(explanation) = self.transcript.explanation(id).done().await? {
-            return Ok(Some(Some(explanation)));
+            return Ok(LastExplanation::Saved(explanation));
         }
         let fingerprint = self.engine.fingerprint();
         let is_known = self.transcript.get(id).done().await?.is_some()
             || !self.transcript.tokens(id, fingerprint).done().await?.is_empty();
-        Ok(is_known.then_some(None))
+        Ok(if is_known { LastExplanation::Never } else { LastExplanation::UnknownConversation })
     }
 
     /// The latest answers over all conversations.

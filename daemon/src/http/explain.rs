@@ -7,8 +7,8 @@ use hob_api::{AnswerMoves, Turn};
 use serde_json::{Value, json};
 
 use super::conversations::{name, unknown};
-use crate::conversations::Conversations;
 use crate::conversations::transcript::{ConversationText, SavedMessage};
+use crate::conversations::{Conversations, LastExplanation};
 use crate::error::ApiError;
 
 /// Maximum answers whose moves the response lists.
@@ -23,7 +23,11 @@ pub async fn explain(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let id = name(&id)?;
-    let saved = conversations.explanation(&id).await?.ok_or_else(unknown)?;
+    let saved = match conversations.explanation(&id).await? {
+        LastExplanation::UnknownConversation => return Err(unknown()),
+        LastExplanation::Never => None,
+        LastExplanation::Saved(saved) => Some(saved),
+    };
     let text = conversations.get(&id).await?;
     Ok(Json(json!({
         "id": id,
