@@ -39,7 +39,7 @@ pub use location::KvLocation;
 use pdf_texts::PdfTexts;
 use sharing::{Sharing, Unshared};
 use transcript::{
-    Change, ConversationText, DeletedMessages, Deletion, Fork, Hit, Moved, RecentTurn,
+    Change, ConversationText, DeletedMessages, Deletion, Fork, Hit, Listing, Moved, RecentTurn,
     SavedExplanation, SearchQuery, Snippet, Summary, Transcript, TranscriptError, TurnTicket,
 };
 
@@ -56,6 +56,14 @@ pub struct Conversations {
     pub sharing: Option<Sharing>,
 }
 
+/// A conversation of a list, and where its KV is.
+pub struct Listed {
+    pub summary: Summary,
+    /// Of a message that a search has found.
+    pub snippet: Option<Snippet>,
+    pub location: KvLocation,
+}
+
 /// Why a conversation last computed tokens again.
 pub enum LastExplanation {
     UnknownConversation,
@@ -65,18 +73,13 @@ pub enum LastExplanation {
 }
 
 impl Conversations {
-    /// The conversations in the trash or all others, the latest first.
+    /// The latest first.
     ///
     /// # Errors
     /// When the database cannot be read, or the engine has stopped.
-    pub async fn list(&self, trashed: bool) -> Result<Vec<(Summary, KvLocation)>, ApiError> {
-        let list = self.transcript.list(trashed).done().await?;
-        let locations = self.locations(list.iter()).await?;
-        let located = |summary: Summary| {
-            let location = locations.get(&summary.id);
-            (summary, location)
-        };
-        Ok(list.into_iter().map(located).collect())
+    pub async fn list(&self, listing: Listing) -> Result<Vec<Listed>, ApiError> {
+        let list = self.transcript.list(listing).done().await?;
+        self.located(list.into_iter().map(|summary| Hit { summary, snippet: None }).collect()).await
     }
 
     /// The conversations of [`Self::list`] that match.
@@ -86,13 +89,16 @@ impl Conversations {
     pub async fn search(
         &self,
         query: SearchQuery,
-        trashed: bool,
-    ) -> Result<Vec<(Summary, Option<Snippet>, KvLocation)>, ApiError> {
-        let hits = self.transcript.search(query, trashed).done().await?;
-        let locations = self.locations(hits.iter().map(|(summary, _)| summary)).await?;
-        let located = |(summary, snippet): Hit| {
+        listing: Listing,
+    ) -> Result<Vec<Listed>, ApiError> {
+        self.located(self.transcript.search(query, listing).done().await?).await
+    }
+
+    async fn located(&self, hits: Vec<Hit>) -> Result<Vec<Listed>, ApiError> {
+        let locations = self.locations(hits.iter().map(|hit| &hit.summary)).await?;
+        let located = |Hit { summary, snippet }: Hit| {
             let location = locations.get(&summary.id);
-            (summary, snippet, location)
+            Listed { summary, snippet, location }
         };
         Ok(hits.into_iter().map(located).collect())
     }

@@ -14,7 +14,7 @@ use super::query::Query;
 use crate::chat::answer::RESPONSE;
 use crate::chat::identity::conversation_id;
 use crate::conversations::transcript::{
-    Change, ConversationText, MAX_TITLE_CHARS, SavedMessage, SearchQuery, Snippet, Summary,
+    Change, ConversationText, Listing, MAX_TITLE_CHARS, SavedMessage, SearchQuery, Snippet, Summary,
 };
 use crate::conversations::{Conversations, KvLocation, trash};
 use crate::error::{ApiError, ErrorKind};
@@ -26,9 +26,15 @@ const MAX_QUERY_CHARS: usize = 200;
 #[derive(Debug, Deserialize)]
 pub struct ListQuery {
     #[serde(default)]
-    pub(super) trashed: bool,
+    trashed: bool,
     #[serde(default)]
     pub(super) q: String,
+}
+
+impl ListQuery {
+    pub(super) fn listing(&self) -> Listing {
+        if self.trashed { Listing::Trash } else { Listing::Current }
+    }
 }
 
 /// `GET /v1/conversations`: the latest first; `?trashed=true` lists the trash, `?q=` searches.
@@ -41,14 +47,17 @@ pub async fn list(
         return Err(ApiError::field("q", message));
     }
     let Some(query) = SearchQuery::of(&listed.q) else {
-        let list = conversations.list(listed.trashed).await?;
-        let lines = list.iter().map(|(summary, location)| line(summary, location)).collect();
-        return Ok(if listed.trashed { trash_of(lines) } else { list_of(lines) });
+        let list = conversations.list(listed.listing()).await?;
+        let lines = list.iter().map(|it| line(&it.summary, &it.location)).collect();
+        return Ok(match listed.listing() {
+            Listing::Current => list_of(lines),
+            Listing::Trash => trash_of(lines),
+        });
     };
-    let hits = conversations.search(query, listed.trashed).await?;
-    let lines = hits.iter().map(|(summary, snippet, location)| Hit {
-        conversation: line(summary, location),
-        snippet: snippet.as_ref(),
+    let hits = conversations.search(query, listed.listing()).await?;
+    let lines = hits.iter().map(|it| Hit {
+        conversation: line(&it.summary, &it.location),
+        snippet: it.snippet.as_ref(),
     });
     Ok(list_of(lines.collect()))
 }

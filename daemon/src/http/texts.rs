@@ -17,7 +17,7 @@ use super::conversations::{ListQuery, ReadQuery, describe, name, unknown, whole}
 use super::guard::{self, Guard};
 use super::query::Query;
 use super::respond;
-use crate::conversations::transcript::{SearchQuery, Transcript};
+use crate::conversations::transcript::{Listing, SearchQuery, Transcript};
 use crate::conversations::{KvLocation, trash};
 use crate::error::ApiError;
 
@@ -71,13 +71,13 @@ async fn list(
     State(Texts { transcript, .. }): State<Texts>,
     Query(listed): Query<ListQuery>,
 ) -> Result<Json<Value>, ApiError> {
-    let list = transcript.list(listed.trashed).done().await?;
+    let list = transcript.list(listed.listing()).done().await?;
     let data: Vec<Value> = list
         .iter()
         .map(|summary| without_location(describe(summary, &KvLocation::default())))
         .collect();
     let mut list = json!({"object": "list", "data": data});
-    if listed.trashed {
+    if listed.listing() == Listing::Trash {
         list["retention_secs"] = trash::RETENTION.as_secs().into();
     }
     Ok(Json(list))

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hob_daemon::clock::wall_clock;
-use hob_daemon::conversations::transcript::{Transcript, TurnEnd};
+use hob_daemon::conversations::transcript::{Listing, SearchQuery, Transcript, TurnEnd};
 use hob_daemon::wire::message::{Message, Role};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::Store;
@@ -90,8 +90,8 @@ fn ten_thousand_conversations_are_listed_and_searched_at_once() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for query in ["everywhere", "rareword4242"] {
         let began = Instant::now();
-        let query = hob_daemon::conversations::transcript::SearchQuery::of(query).unwrap();
-        let hits = runtime.block_on(text.search(query, false).done()).unwrap().len();
+        let query = SearchQuery::of(query).unwrap();
+        let hits = runtime.block_on(text.search(query, Listing::Current).done()).unwrap().len();
         println!("the text alone: {hits} found in {:?}", began.elapsed());
     }
     let world = Plan::new().directory(directory.path()).start();

@@ -84,7 +84,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::conversations::transcript::{SearchQuery, schema};
+    use crate::conversations::transcript::{Listing, SearchQuery, schema};
     use crate::wire::message::Message;
 
     /// A trigram of its own. No other one begins with the same character, so the index has its bytes in a row.
@@ -156,7 +156,7 @@ mod tests {
         assert!(!is_on_disk(directory.path()));
         assert!(!transcript.has_deleted_words().done().await.unwrap());
         let number = SearchQuery::of("the number").unwrap();
-        assert_eq!(transcript.search(number, false).done().await.unwrap().len(), 29);
+        assert_eq!(transcript.search(number, Listing::Current).done().await.unwrap().len(), 29);
     }
 
     #[test]

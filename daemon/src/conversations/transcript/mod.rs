@@ -82,7 +82,7 @@ pub use messages::{DeletedMessages, Fork, Moved};
 pub use place::After;
 use private::Private;
 pub use private::{PrivateRequest, PrivateText};
-pub use read::{ConversationText, SavedMessage, Status, Summary};
+pub use read::{ConversationText, Listing, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
 pub use search::{Hit, SearchQuery, Snippet};
 pub use shared_texts::SharedTextHash;
@@ -257,14 +257,14 @@ impl Transcript {
         self.writer_of(conversation).write_change(self.unless_deleted(shorten))
     }
 
-    /// The conversations in the trash or all others, the latest first.
-    pub fn list(&self, trashed: bool) -> Pending<Vec<Summary>> {
-        self.read_both(move |connection| read::list(connection, trashed))
+    /// The latest first.
+    pub fn list(&self, listing: Listing) -> Pending<Vec<Summary>> {
+        self.read_both(move |connection| read::list(connection, listing))
     }
 
     /// The conversations of [`Self::list`] that match, in its order.
-    pub fn search(&self, query: SearchQuery, trashed: bool) -> Pending<Vec<Hit>> {
-        self.read_both(move |connection| search::search(connection, &query, trashed))
+    pub fn search(&self, query: SearchQuery, listing: Listing) -> Pending<Vec<Hit>> {
+        self.read_both(move |connection| search::search(connection, &query, listing))
     }
 
     /// One conversation with all its branches; `None` if the id is unknown.

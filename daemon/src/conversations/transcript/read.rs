@@ -110,10 +110,18 @@ impl Status {
 const SUMMARY: &str = "SELECT id, title, created_at, updated_at, message_count, pinned, trashed_at,
     head, (SELECT application_id FROM pragma_application_id), instructions FROM conversations";
 
-pub fn list(connection: &Connection, trashed: bool) -> Result<Vec<Summary>, TranscriptError> {
+/// Which conversations a list or a search has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// All that are not in the trash.
+    Current,
+    Trash,
+}
+
+pub fn list(connection: &Connection, listing: Listing) -> Result<Vec<Summary>, TranscriptError> {
     let sql = format!("{SUMMARY} WHERE (trashed_at IS NOT NULL) = ?1 ORDER BY updated_at DESC, id");
     let mut select = connection.prepare_cached(&sql)?;
-    let rows = select.query_map([trashed], summary)?;
+    let rows = select.query_map([listing == Listing::Trash], summary)?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::TranscriptError;
-use super::read::{self, Summary};
+use super::read::{self, Listing, Summary};
 use crate::utf16::units;
 use crate::wire::message::Message;
 
@@ -72,16 +72,21 @@ pub struct Snippet {
     pub end: usize,
 }
 
-/// A conversation, and a snippet of its newest matching message.
-pub type Hit = (Summary, Option<Snippet>);
+/// A conversation that was found.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    pub summary: Summary,
+    /// Of its newest matching message; `None`: only its title matches.
+    pub snippet: Option<Snippet>,
+}
 
 /// See [`super::Transcript::search`].
 pub fn search(
     connection: &Connection,
     query: &SearchQuery,
-    trashed: bool,
+    listing: Listing,
 ) -> Result<Vec<Hit>, TranscriptError> {
-    let list = read::list(connection, trashed)?;
+    let list = read::list(connection, listing)?;
     let mut snippets = match query.full_text() {
         Some(terms) => {
             let listed = list.iter().map(|summary| summary.id.as_str()).collect();
@@ -92,7 +97,7 @@ pub fn search(
     let hits = list.into_iter().filter_map(|summary| {
         let snippet = snippets.remove(&summary.id);
         let title = folded(summary.title.as_deref().unwrap_or_default());
-        (snippet.is_some() || query.find(&title).is_some()).then_some((summary, snippet))
+        (snippet.is_some() || query.find(&title).is_some()).then_some(Hit { summary, snippet })
     });
     Ok(hits.collect())
 }
