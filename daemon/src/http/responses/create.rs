@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::object::{self, Frame, Outcome, Status};
+use super::object::{Frame, Outcome, Status};
 use super::request::Request;
 use super::stream::Events;
 use super::{origin, references};
@@ -50,9 +50,7 @@ pub async fn create(
     let status = Status::of_reason(reason);
     let logprobs = chat_logprobs(&in_text)["content"].take();
     let message = answer.message(0).to_json();
-    let (tools, summarizes) = (frame.tools(), request.summarizes);
-    let output = object::output(&message, &frame.ids, &tools, status, summarizes, &logprobs);
-    let outcome = Outcome::of(&answer, output);
+    let outcome = Outcome::of(&answer, frame.output(&message, status, &logprobs));
     Ok(Json(frame.response(status, outcome)).into_response())
 }
 

@@ -5,13 +5,6 @@ use serde_json::{Map, Value, json};
 use crate::error::ApiError;
 use crate::wire::fields::Fields;
 
-/// Whether a client wants to show reasoning. `reasoning`: the field of that name. The model's is all there
-/// is to summarize: it is the summary then.
-pub fn summarizes(reasoning: &Value) -> bool {
-    let wanted = ["summary", "generate_summary"].map(|name| reasoning[name].as_str());
-    wanted.into_iter().flatten().next().is_some_and(|wanted| wanted != "none")
-}
-
 /// What the response to these fields repeats, with OpenAI's defaults.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::client_tools::{ClientTool, ClientTools, Kind as Called};
 use super::object::{self, Status};
 use super::place::Ids;
+use super::reasoning_form::ReasoningForm;
 use crate::chat::assembly::Delta;
 use crate::wire::freeform::InputReader;
 
@@ -17,7 +18,7 @@ const CUSTOM: &str = "custom_tool_call_input";
 pub struct Items {
     ids: Ids,
     tools: ClientTools,
-    summarizes: bool,
+    form: ReasoningForm,
     done: Vec<Value>,
     open: Option<OpenItem>,
     calls: usize,
@@ -51,9 +52,9 @@ impl Kind {
 type Events = Vec<Value>;
 
 impl Items {
-    pub fn new(ids: Ids, tools: ClientTools, summarizes: bool) -> Self {
+    pub fn new(ids: Ids, tools: ClientTools, form: ReasoningForm) -> Self {
         let (done, open) = (Vec::new(), None);
-        Self { ids, tools, summarizes, done, open, calls: 0, messages: 0, reasonings: 0 }
+        Self { ids, tools, form, done, open, calls: 0, messages: 0, reasonings: 0 }
     }
 
     /// The items that are over.
@@ -112,7 +113,7 @@ impl Items {
         };
         let input = kind.is_custom().then(InputReader::default);
         let open = OpenItem { id, kind, input, text: String::new(), logprobs: Vec::new() };
-        let mut item = open.item(Status::InProgress, self.summarizes);
+        let mut item = open.item(Status::InProgress, self.form);
         for parts in ["content", "summary"] {
             if item.get(parts).is_some() {
                 item[parts] = json!([]); // They are added by events.
@@ -131,7 +132,7 @@ impl Items {
         let Some(open) = self.open.take() else { return };
         events.extend(self.done(&open));
         events.extend(self.part("done", &open));
-        let item = open.item(status, self.summarizes);
+        let item = open.item(status, self.form);
         events.push(json!({
             "type": "response.output_item.done", "output_index": self.done.len(), "item": item,
         }));
@@ -151,7 +152,7 @@ impl Items {
                 "output_text",
                 json!({"content_index": 0, "text": text, "logprobs": open.logprobs}),
             ),
-            Kind::Reasoning => (self.reasoning(), self.in_reasoning(json!({"text": text}))),
+            Kind::Reasoning => (self.form.text_event(), self.in_reasoning(json!({"text": text}))),
         };
         Some(self.event(open, &format!("response.{what}.done"), fields))
     }
@@ -184,7 +185,7 @@ impl Items {
             Kind::Message => {
                 ("output_text", json!({"content_index": 0, "delta": text, "logprobs": logprobs}))
             }
-            Kind::Reasoning => (self.reasoning(), self.in_reasoning(json!({"delta": text}))),
+            Kind::Reasoning => (self.form.text_event(), self.in_reasoning(json!({"delta": text}))),
         };
         Some(self.event(open, &format!("response.{what}.delta"), fields))
     }
@@ -198,21 +199,15 @@ impl Items {
                 ("content_part", json!({"content_index": 0, "part": part}))
             }
             Kind::Reasoning => {
-                let part = object::reasoning_part(&open.text, self.summarizes);
-                let kind = if self.summarizes { "reasoning_summary_part" } else { "content_part" };
-                (kind, self.in_reasoning(json!({"part": part})))
+                let part = self.form.part(&open.text);
+                (self.form.part_event(), self.in_reasoning(json!({"part": part})))
             }
         };
         Some(self.event(open, &format!("response.{kind}.{what}"), fields))
     }
 
-    fn reasoning(&self) -> &'static str {
-        if self.summarizes { "reasoning_summary_text" } else { "reasoning_text" }
-    }
-
     fn in_reasoning(&self, mut fields: Value) -> Value {
-        let index = if self.summarizes { "summary_index" } else { "content_index" };
-        fields[index] = 0.into();
+        fields[self.form.index_field()] = 0.into();
         fields
     }
 
@@ -227,9 +222,9 @@ impl Items {
 }
 
 impl OpenItem {
-    fn item(&self, status: Status, summarizes: bool) -> Value {
+    fn item(&self, status: Status, form: ReasoningForm) -> Value {
         match &self.kind {
-            Kind::Reasoning => object::reasoning(&self.id, &self.text, summarizes, status),
+            Kind::Reasoning => object::reasoning(&self.id, &self.text, form, status),
             Kind::Message => object::said(&self.id, &self.text, &json!(self.logprobs), status),
             Kind::Call { id, tool } => object::call(&self.id, id, tool, &self.text, status),
         }
@@ -246,7 +241,8 @@ mod tests {
     #[test]
     fn each_item_of_a_response_has_an_id_of_its_own() {
         let place = Place { conversation: ConversationId::new("locker").unwrap(), row: 42 };
-        let mut items = Items::new(Ids::Stored(place), ClientTools::default(), false);
+        let mut items =
+            Items::new(Ids::Stored(place), ClientTools::default(), ReasoningForm::Content);
         let mut events = Vec::new();
         for (content, reasoning) in [("One.", ""), ("", "hm"), ("Two.", ""), ("", "so"), ("!", "")]
         {

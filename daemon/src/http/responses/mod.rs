@@ -5,8 +5,8 @@
 //!   `tools`, `client_tools` (what the chat's functions are to the client) with `local_shell` and `tool_search`,
 //!   `paths` (fields in errors).
 //! - The conversation: `place` (ids), `references` and `origin` (what a response continues, and where it is stored).
-//! - The answer: `object` (a response) with `echo` (what it repeats of the request), `create`, `stream` with `items`
-//!   (its events).
+//! - The answer: `object` (a response) with `echo` (what it repeats of the request) and `reasoning_form`, `create`,
+//!   `stream` with `items` (its events).
 //! - Afterwards: `stored` (reading and deleting a response), `conversation` (a new one, and its items).
 
 mod client_tools;
@@ -21,6 +21,7 @@ mod object;
 pub(super) mod origin;
 mod paths;
 pub(super) mod place;
+mod reasoning_form;
 mod references;
 mod request;
 pub(super) mod stored;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::client_tools::{ClientTool, ClientTools, Kind};
 use super::place::Ids;
+use super::reasoning_form::ReasoningForm;
 use super::{local_shell, tool_search};
 use crate::chat::answer::Answer;
 use crate::error::ApiError;
@@ -129,6 +130,20 @@ impl Frame {
         ClientTools::of(self.echo.get("tools"))
     }
 
+    pub fn reasoning_form(&self) -> ReasoningForm {
+        ReasoningForm::of(self.echo.get("reasoning"))
+    }
+
+    /// The items of the answer. `message`: as a chat has it. `logprobs`: of its text.
+    pub fn output(&self, message: &Value, status: Status, logprobs: &Value) -> Vec<Value> {
+        let form = self.reasoning_form();
+        let mut items = answer_items(message, &self.ids, &self.tools(), form, logprobs);
+        if let Some(last) = items.last_mut() {
+            last["status"] = status.of_item().into(); // The others ended before it began.
+        }
+        items
+    }
+
     fn conversation(&self) -> Option<&str> {
         match &self.ids {
             Ids::Stored(place) => Some(place.conversation.as_str()),
@@ -153,19 +168,18 @@ fn usage_of(usage: &Value) -> Value {
     })
 }
 
-/// The items of an answer. `message`: as a chat has it. `summarizes`: its reasoning is a summary.
-pub fn output(
+/// The items of a complete answer. `message`: as a chat has it. `logprobs`: of its text.
+fn answer_items(
     message: &Value,
     ids: &Ids,
     tools: &ClientTools,
-    status: Status,
-    summarizes: bool,
+    form: ReasoningForm,
     logprobs: &Value,
 ) -> Vec<Value> {
     let text = |name: &str| message[name].as_str().filter(|text| !text.is_empty());
     let mut items = Vec::new();
     if let Some(text) = text("reasoning_content") {
-        items.push(reasoning(&ids.reasoning(), text, summarizes, Status::Completed));
+        items.push(reasoning(&ids.reasoning(), text, form, Status::Completed));
     }
     if let Some(text) = text("content") {
         items.push(said(&ids.message(), text, logprobs, Status::Completed));
@@ -178,9 +192,6 @@ pub fn output(
             Kind::Custom => freeform::input_of(arguments),
         };
         items.push(call(&ids.call(n), id, &tool, &text, Status::Completed));
-    }
-    if let Some(last) = items.last_mut() {
-        last["status"] = status.of_item().into(); // The others ended before it began.
     }
     items
 }
@@ -196,17 +207,16 @@ pub fn output_text(text: &str, logprobs: &Value) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs})
 }
 
-pub fn reasoning(id: &str, text: &str, summarizes: bool, status: Status) -> Value {
-    let part = [reasoning_part(text, summarizes)];
-    let (summary, content) = if summarizes { (&part[..], &[][..]) } else { (&[][..], &part[..]) };
+pub fn reasoning(id: &str, text: &str, form: ReasoningForm, status: Status) -> Value {
+    let part = [form.part(text)];
+    let (summary, content) = match form {
+        ReasoningForm::Content => (&[][..], &part[..]),
+        ReasoningForm::Summary => (&part[..], &[][..]),
+    };
     json!({
         "id": id, "type": "reasoning", "summary": summary, "content": content,
         "encrypted_content": null, "status": status.of_item(),
     })
-}
-
-pub fn reasoning_part(text: &str, summarizes: bool) -> Value {
-    json!({"type": if summarizes { "summary_text" } else { "reasoning_text" }, "text": text})
 }
 
 /// `id`: the item's. `call_id`: that of the chat's call. `text`: the input of a custom tool, the arguments of
@@ -247,7 +257,7 @@ pub fn items(
 ) -> Vec<Value> {
     let text = message["content"].as_str().unwrap_or_default();
     match message["role"].as_str().unwrap_or_default() {
-        "assistant" => output(message, ids, tools, Status::Completed, false, &json!([])),
+        "assistant" => answer_items(message, ids, tools, ReasoningForm::Content, &json!([])),
         "tool" => {
             let call = message["tool_call_id"].as_str().unwrap_or_default();
             let kind = match kinds.get(call).copied().unwrap_or_default() {

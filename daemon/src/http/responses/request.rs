@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::echo::{echo, summarizes};
+use super::echo::echo;
 use super::input::Input;
 use super::paths::Paths;
 use super::tools::{self, Offered};
@@ -57,8 +57,6 @@ pub struct Request {
     pub stores: bool,
     /// Leave out the oldest messages if not all fit.
     pub truncates: bool,
-    /// Reasoning is a summary, which clients show, and not content.
-    pub summarizes: bool,
     /// Fields of the request that the response repeats.
     pub echo: Map<String, Value>,
 }
@@ -100,7 +98,6 @@ impl Request {
             previous,
             stores: fields.boolean("store")?.unwrap_or(true),
             truncates: truncates(&fields)?,
-            summarizes: summarizes(&echo["reasoning"]),
             echo,
             chat,
         })
@@ -201,6 +198,7 @@ fn truncates(fields: &Fields<'_>) -> Result<bool, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::responses::reasoning_form::ReasoningForm;
 
     fn parse(body: Value) -> Result<Request, ApiError> {
         let input = body.get("input").cloned().unwrap_or_else(|| json!("Hi"));
@@ -217,7 +215,8 @@ mod tests {
             "hob": {"ttl": "short"}, "seed": 7,
         }))
         .unwrap();
-        assert!(request.stores && request.truncates && request.summarizes);
+        assert!(request.stores && request.truncates);
+        assert_eq!(ReasoningForm::of(request.echo.get("reasoning")), ReasoningForm::Summary);
         assert_eq!(request.instructions.as_deref(), Some("Be brief."));
         let system = json!({"role": "system", "content": "Be brief."});
         let chat = request.body(vec![system.clone()]);

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::client_tools::ClientTools;
-use super::echo::{defaults, summarizes};
+use super::echo::defaults;
 use super::object::{self, Frame, Outcome, Status};
 use super::place::{Ids, Place};
 use crate::chat::answer::RESPONSE;
@@ -132,16 +132,14 @@ fn response(answer: &StoredAnswer) -> Value {
             *value = kept.clone();
         }
     }
-    let summarizes = summarizes(&echo["reasoning"]);
     let frame = Frame {
         ids: answer.ids_of(answer.row),
         created_at: u64::try_from(saved.created_at / 1000).unwrap_or(0),
         model: finish["model"].as_str().unwrap_or_default().to_owned(),
         echo,
     };
-    let (tools, logprobs) = (frame.tools(), json!([]));
     let outcome = Outcome {
-        output: object::output(&saved.message, &frame.ids, &tools, status, summarizes, &logprobs),
+        output: frame.output(&saved.message, status, &json!([])),
         usage: finish.get("usage").filter(|usage| usage.is_object()).cloned(),
         millis: finish["hob"]["total_ms"].as_f64(),
         hob: finish.get("hob").filter(|hob| hob.is_object()).cloned(),

@@ -45,7 +45,7 @@ impl Events {
         for kind in ["response.created", "response.in_progress"] {
             self.ready.push_back(json!({"type": kind, "response": response}));
         }
-        let items = Items::new(frame.ids.clone(), frame.tools(), self.request.summarizes);
+        let items = Items::new(frame.ids.clone(), frame.tools(), frame.reasoning_form());
         self.growing = Some((frame, items));
     }
 
