@@ -16,13 +16,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Chat;
-use super::account::Extract;
-use super::assembly::{Assembly, Delta, Reading};
+use super::assembly::{Assembly, Delta};
 use super::privacy::Scope;
 use super::source::{Forwarded, Forwarding, Source};
-use super::submit::{Begun, Job, Submitted};
+use super::submit::{Job, Submitted};
 use crate::error::{ApiError, ErrorKind};
-use crate::explain::Subject;
 use crate::prompt::documents::{DocumentPlace, with_documents};
 use crate::upstream::{CacheHint, EngineKind, Privacy, Upstream, request};
 use crate::wire::chat::ChatRequest;
@@ -60,9 +58,9 @@ impl Chat {
         &self,
         upstream: &Upstream,
         body: &Value,
-        job: Job,
+        job: &Job,
         scope: &Scope,
-    ) -> Result<(Job, Submitted), ApiError> {
+    ) -> Result<Submitted, ApiError> {
         let request = &job.resolved.request;
         let served = upstream.served().await?;
         refuse_local(&request.shape)?;
@@ -70,36 +68,9 @@ impl Chat {
             return Err(local("hob.newest", "only the engine can count the tokens of a prompt"));
         }
         check_followed(upstream, served.kind, request.form.as_ref(), &request.shape)?;
-        let mut forwarded = request::body_of(body);
-        set_shape(&mut forwarded, body, &request.shape);
-        forwarded.insert("messages".into(), messages(&job).into());
-        if request.tools.is_empty() {
-            forwarded.shift_remove("tools");
-            forwarded.shift_remove("tool_choice");
-            forwarded.shift_remove("parallel_tool_calls");
-        } else {
-            let tools = request.tools.iter().map(|tool| tool.definition.clone());
-            forwarded.insert("tools".into(), tools.collect());
-            set_choice(&mut forwarded, request);
-        }
-        if job.continued().is_some() {
-            forwarded.insert("continue_final_message".into(), true.into());
-            forwarded.insert("add_generation_prompt".into(), false.into());
-        }
-        let begun = Begun { thinks: false, text: String::new() };
-        const PATH: &str = "/v1/chat/completions";
-        let source = self.begin_forward(upstream, PATH, forwarded.into(), scope).await?;
-        let submitted = Submitted {
-            source,
-            subject: Subject::default(),
-            reading: Reading::default(),
-            begun,
-            next_window: None,
-            extract: Extract::default(),
-            reuse_watch: None,
-            exact_because: None,
-        };
-        Ok((job, submitted))
+        let forwarded = Value::Object(forwarded_chat(job, body));
+        let source = self.begin_forward(upstream, "/v1/chat/completions", forwarded, scope).await?;
+        Ok(Submitted::forwarded(source))
     }
 
     /// Forwards the continuation of a text to the engine at another address.
@@ -151,6 +122,28 @@ impl Chat {
         };
         Ok(Source::Upstream(Box::new(Forwarded { state, begun, model, url })))
     }
+}
+
+/// The body of a chat for the engine. `body`: the client's.
+fn forwarded_chat(job: &Job, body: &Value) -> Map<String, Value> {
+    let request = &job.resolved.request;
+    let mut forwarded = request::body_of(body);
+    set_shape(&mut forwarded, body, &request.shape);
+    forwarded.insert("messages".into(), messages(job).into());
+    if request.tools.is_empty() {
+        forwarded.shift_remove("tools");
+        forwarded.shift_remove("tool_choice");
+        forwarded.shift_remove("parallel_tool_calls");
+    } else {
+        let tools = request.tools.iter().map(|tool| tool.definition.clone());
+        forwarded.insert("tools".into(), tools.collect());
+        set_choice(&mut forwarded, request);
+    }
+    if job.continued().is_some() {
+        forwarded.insert("continue_final_message".into(), true.into());
+        forwarded.insert("add_generation_prompt".into(), false.into());
+    }
+    forwarded
 }
 
 /// The prompt's messages, with the profile's in front and the texts of documents in them.

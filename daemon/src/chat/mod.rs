@@ -245,7 +245,10 @@ impl Chat {
         let transcript = self.shared.options.transcript.of_turn(ticket.clone());
         let job = Job { resolved, start, extent, conversation, adapters, keep, ticket };
         let (job, submitted) = match self.upstream() {
-            Some(upstream) => self.forward(upstream, body, job, &scope).await?,
+            Some(upstream) => {
+                let submitted = self.forward(upstream, body, &job, &scope).await?;
+                (job, submitted)
+            }
             None => self.render_and_submit(job).await?,
         };
         let Job { resolved, start, .. } = job;

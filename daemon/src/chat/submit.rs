@@ -62,6 +62,7 @@ pub struct Submitted {
 }
 
 /// What precedes the tokens of an answer.
+#[derive(Default)]
 pub struct Begun {
     /// The prompt ends within the think mark.
     pub thinks: bool,
@@ -84,6 +85,22 @@ struct Selection {
     extract: Extract,
     /// The prompt is a part of a conversation that goes on past the context.
     is_part: bool,
+}
+
+impl Submitted {
+    /// A chat that the engine at another address answers: nothing is known of its tokens.
+    pub fn forwarded(source: Source) -> Self {
+        Self {
+            source,
+            subject: Subject::default(),
+            reading: Reading::default(),
+            begun: Begun::default(),
+            next_window: None,
+            extract: Extract::default(),
+            reuse_watch: None,
+            exact_because: None,
+        }
+    }
 }
 
 impl Job {
