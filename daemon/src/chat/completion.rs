@@ -53,7 +53,7 @@ impl Chat {
         }
         let adapters = self.adapters(&request.shape).await?;
         let identity = Identity::of(body, session)?;
-        let scope = self.scope(identity, privacy_fields(&request), false).await?;
+        let scope = self.scope(identity, PrivacyFields::from(&request), false).await?;
         let identity = scope.identity.clone();
         let ticket = self.ticket(&identity)?;
         let transcript = options.transcript.of_turn(ticket.clone());
@@ -71,7 +71,7 @@ impl Chat {
         let mut recording = Recording::new(options, transcript, subject.prompt.clone(), is_private);
         if !request.shape.is_prewarm() {
             recording.keep(scope.recorded(), None);
-            if scope.in_memory != Some(true) && request.shape.lora.is_empty() {
+            if !scope.stays_in_memory() && request.shape.lora.is_empty() {
                 // The last token may go on in a longer prompt.
                 let end = subject.prompt.len().saturating_sub(1);
                 options.learned.observe(identity.named().cloned(), &subject.prompt, end, 0);
@@ -109,7 +109,7 @@ impl Chat {
         session: &Session,
     ) -> Result<(CompletionRequest, Answer), ApiError> {
         let identity = Identity::of(body, session)?;
-        let scope = self.scope(identity, privacy_fields(&request), false).await?;
+        let scope = self.scope(identity, PrivacyFields::from(&request), false).await?;
         let source = self.forward_completion(upstream, body, &request, &scope).await?;
         let options = &self.shared.options;
         let transcript = options.transcript.of_turn(None);
@@ -171,10 +171,6 @@ impl Job {
         let subject = Subject { prompt, remembered, ..Subject::default() };
         Ok(Submitted { choices, subject, prompts })
     }
-}
-
-fn privacy_fields(request: &CompletionRequest) -> PrivacyFields {
-    PrivacyFields { private: request.private, unstored: request.unstored, in_memory: None }
 }
 
 /// Answers whose text is handed out as it is.

@@ -101,10 +101,10 @@ impl Chat {
     ) -> Result<Source, ApiError> {
         let id = scope.identity.pinned().map(ConversationId::as_str);
         let random = || super::names::answer("private");
-        let privacy = match (scope.is_private, scope.in_memory) {
+        let privacy = match (scope.is_private, scope.stays_in_memory()) {
             (true, _) => Privacy::Alone,
-            (false, Some(true)) => Privacy::InMemory,
-            (false, _) => Privacy::None,
+            (false, true) => Privacy::InMemory,
+            (false, false) => Privacy::None,
         };
         let hint = CacheHint::of(id, privacy, random);
         let mut model = upstream.served().await?.model(body["model"].as_str()).to_owned();

@@ -218,18 +218,8 @@ impl Chat {
         let documents = self.name_documents(&mut resolved.request, &identity).await?;
         let request = &resolved.request;
         let opens = !request.shape.is_prewarm();
-        let ChatRequest { private, unstored, in_memory, .. } = *request;
-        let fields = PrivacyFields { private, unstored, in_memory };
-        let scope = self.scope(identity, fields, opens).await?;
-        if request.continues_final && scope.identity.named().is_some() {
-            let message = "a conversation goes on with `hob.continue`";
-            return Err(ApiError::field("continue_final_message", message).code("unsupported"));
-        }
-        if request.beyond == Some(Beyond::Reanchor) && scope.identity.named().is_none() {
-            let message =
-                "`hob.beyond: \"reanchor\"` needs a `conversation`, which remembers how it goes on";
-            return Err(ApiError::field("hob.beyond", message));
-        }
+        let scope = self.scope(identity, PrivacyFields::from(request), opens).await?;
+        check_conversation(request, &scope.identity)?;
         let tickets = self.document_tickets(&documents, &scope.identity)?;
         let Claim { ticket, guard } = self.claim(request, &scope.identity, tickets).await?;
         if guard.is_some() && !scope.is_private {
@@ -330,5 +320,22 @@ impl Chat {
 
     pub fn now(&self) -> Timestamp {
         (self.shared.options.clock)()
+    }
+}
+
+/// # Errors
+/// Names a field that needs a conversation, or that a conversation has another one for.
+fn check_conversation(request: &ChatRequest, identity: &Identity) -> Result<(), ApiError> {
+    match identity.named() {
+        Some(_) if request.continues_final => {
+            let message = "a conversation goes on with `hob.continue`";
+            Err(ApiError::field("continue_final_message", message).code("unsupported"))
+        }
+        None if request.beyond == Some(Beyond::Reanchor) => {
+            let message =
+                "`hob.beyond: \"reanchor\"` needs a `conversation`, which remembers how it goes on";
+            Err(ApiError::field("hob.beyond", message))
+        }
+        _ => Ok(()),
     }
 }

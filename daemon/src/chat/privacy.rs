@@ -13,6 +13,8 @@ use super::Chat;
 use super::identity::Identity;
 use crate::conversations::transcript::{PrivateRequest, TranscriptError};
 use crate::error::{ApiError, ErrorKind};
+use crate::wire::chat::ChatRequest;
+use crate::wire::completion::CompletionRequest;
 
 /// The hint of unstored requests that have no cache key.
 const UNSTORED: &str = "unstored";
@@ -28,6 +30,19 @@ pub(super) struct PrivacyFields {
     pub in_memory: Option<bool>,
 }
 
+impl From<&ChatRequest> for PrivacyFields {
+    fn from(request: &ChatRequest) -> Self {
+        let ChatRequest { private, unstored, in_memory, .. } = *request;
+        Self { private, unstored, in_memory }
+    }
+}
+
+impl From<&CompletionRequest> for PrivacyFields {
+    fn from(request: &CompletionRequest) -> Self {
+        Self { private: request.private, unstored: request.unstored, in_memory: None }
+    }
+}
+
 /// What a request names, and whether it is private.
 #[derive(Debug)]
 pub(super) struct Scope {
@@ -40,6 +55,11 @@ pub(super) struct Scope {
 }
 
 impl Scope {
+    /// Whether the KV must not reach the disk: then nothing is learned from the prompt, either.
+    pub fn stays_in_memory(&self) -> bool {
+        self.in_memory == Some(true)
+    }
+
     /// The request's text is queued for the transcript.
     pub fn has_text(&self) {
         if let Some(private) = &self.private {
@@ -49,7 +69,7 @@ impl Scope {
 
     /// The conversation or hint whose timeline is saved.
     pub fn recorded(&self) -> Option<ConversationId> {
-        let is_recorded = |id: &&ConversationId| !id.is_hint() || !self.in_memory.unwrap_or(false);
+        let is_recorded = |id: &&ConversationId| !id.is_hint() || !self.stays_in_memory();
         self.identity.pinned().filter(is_recorded).cloned()
     }
 }

@@ -122,7 +122,7 @@ impl Chat {
         // A document has saved KV of its own. A prefix is computed without adapters.
         let may_learn =
             !prompt.is_empty() && documents.is_empty() && resolved.request.shape.lora.is_empty();
-        if scope.in_memory != Some(true) && may_learn {
+        if !scope.stays_in_memory() && may_learn {
             let prefix = resolved.preamble.as_ref().map(|preamble| &preamble.prefix);
             let covered = prefix.and_then(|prefix| prefix.tokens()).unwrap_or(0);
             let is_said = |segment: &&SegmentRef| {
