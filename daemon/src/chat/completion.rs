@@ -57,7 +57,7 @@ impl Chat {
         let identity = scope.identity.clone();
         let ticket = self.ticket(&identity)?;
         let transcript = options.transcript.of_turn(ticket.clone());
-        let job = Job {
+        let job = CompletionJob {
             engine: options.engine.clone(),
             request: request.clone(),
             timelines: self.timelines(&identity).await?,
@@ -66,7 +66,8 @@ impl Chat {
             in_memory: scope.in_memory,
             ticket,
         };
-        let Submitted { choices, subject, prompts } = compute(move || job.submit()).await?;
+        let SubmittedCompletion { choices, subject, prompts } =
+            compute(move || job.submit()).await?;
         let is_private = scope.is_private;
         let mut recording = Recording::new(options, transcript, subject.prompt.clone(), is_private);
         if !request.shape.is_prewarm() {
@@ -124,7 +125,7 @@ impl Chat {
 
 /// A request that is to be tokenized and queued. Tokenizing takes milliseconds a thousand tokens: it runs on
 /// the blocking pool.
-struct Job {
+struct CompletionJob {
     engine: Engine,
     request: CompletionRequest,
     timelines: Vec<Vec<Token>>,
@@ -135,15 +136,15 @@ struct Job {
     ticket: Option<TurnTicket>,
 }
 
-struct Submitted {
+struct SubmittedCompletion {
     choices: Choices,
     /// What an explanation of the first prompt needs.
     subject: Subject,
     prompts: Vec<Vec<Token>>,
 }
 
-impl Job {
-    fn submit(self) -> Result<Submitted, ApiError> {
+impl CompletionJob {
+    fn submit(self) -> Result<SubmittedCompletion, ApiError> {
         let Self { engine, request, timelines, conversation, adapters, in_memory, ticket } = self;
         let tokenize = |prompt: &Prompt| match prompt {
             Prompt::Text(text) => {
@@ -169,7 +170,7 @@ impl Job {
         let prompt = prompts.first().cloned().unwrap_or_default();
         let remembered = remembered(&timelines, &prompt);
         let subject = Subject { prompt, remembered, ..Subject::default() };
-        Ok(Submitted { choices, subject, prompts })
+        Ok(SubmittedCompletion { choices, subject, prompts })
     }
 }
 
@@ -207,9 +208,13 @@ fn fill_in(model: &dyn Model, prompts: &mut [Prompt], suffix: &str) -> Result<()
     Ok(())
 }
 
-/// All choices of the first prompt, then all of the next. `most`: tokens that a conversation holds.
-fn turns(request: &CompletionRequest, prompts: &[Vec<Token>], most: usize) -> Vec<TurnRequest> {
-    let max_tokens = request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS).min(most);
+/// All choices of the first prompt, then all of the next.
+fn turns(
+    request: &CompletionRequest,
+    prompts: &[Vec<Token>],
+    context_tokens: usize,
+) -> Vec<TurnRequest> {
+    let max_tokens = request.shape.max_tokens.unwrap_or(DEFAULT_TOKENS).min(context_tokens);
     let turn = |prompt: &Vec<Token>| TurnRequest {
         sampling: request.shape.sampling.clone(),
         min_tokens: request.shape.min_tokens,
