@@ -29,7 +29,7 @@ use tokio::time::{sleep, timeout};
 
 use super::shareable::text_of;
 use super::transcript::{
-    ConversationExport, SharedTextHash, Transcript, TranscriptError, TurnTicket,
+    ConversationExport, MergedHead, SharedTextHash, Transcript, TranscriptError, TurnTicket,
 };
 use super::unpublished::Unpublished;
 use crate::blocking::compute;
@@ -141,7 +141,7 @@ impl Sharing {
     pub async fn catch_up(&self, id: &ConversationId, tokens_per_second: Option<f64>) {
         let began = Instant::now();
         let Ok(ticket) = self.inner.options.transcript.ticket(id) else { return };
-        let is_new = match self.take_text(id, &ticket, true).await {
+        let is_new = match self.take_text(id, &ticket, MergedHead::Exported).await {
             Ok(is_new) => is_new,
             Err(error) => return self.noted(id, &error),
         };
@@ -161,7 +161,7 @@ impl Sharing {
     /// Takes over the text, for a client that reads it or adds to it. The next turn fetches the KV.
     pub async fn catch_up_text(&self, id: &ConversationId) {
         let Ok(ticket) = self.inner.options.transcript.ticket(id) else { return };
-        match self.take_text(id, &ticket, true).await {
+        match self.take_text(id, &ticket, MergedHead::Exported).await {
             Ok(true) => {
                 self.inner.without_kv.lock().insert(id.clone());
             }
@@ -241,7 +241,7 @@ impl Sharing {
         let Ok(ticket) = transcript.ticket(id) else { return Ok(()) };
         engine.save(id.clone()).await;
         // What another daemon added meanwhile is not overwritten. The answer here is the newer one.
-        self.take_text(id, &ticket, false).await?;
+        self.take_text(id, &ticket, MergedHead::Stored).await?;
         let Some(text) = text_of(transcript, id).await? else { return Ok(()) };
         let text = json!({
             "format": FORMAT, "version": VERSION, "daemon": daemon, "conversation": text.to_json(),
@@ -293,7 +293,7 @@ impl Sharing {
         &self,
         id: &ConversationId,
         ticket: &TurnTicket,
-        moves_head: bool,
+        head: MergedHead,
     ) -> Result<bool, SharingError> {
         let Options { tier, transcript, daemon, .. } = &self.inner.options;
         let name = names::text(tier.sealing(), id);
@@ -324,7 +324,7 @@ impl Sharing {
                 return Err(foreign("it is another conversation".to_owned()));
             }
             let transcript = transcript.of_turn(Some(ticket.clone()));
-            transcript.merge(id.clone(), export, moves_head, self.now()).done().await?;
+            transcript.merge(id.clone(), export, head, self.now()).done().await?;
             tier.counters().texts.fetch_add(1, Ordering::Relaxed);
         }
         self.record(id, hash).await;

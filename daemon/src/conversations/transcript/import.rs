@@ -53,12 +53,20 @@ pub fn import(
     Ok(ImportedConversation { id, was_here: false })
 }
 
+/// Whose head, instructions and beginnings of prompts a merged conversation has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergedHead {
+    Stored,
+    /// The export's, unless an answer grows here, which stays the head.
+    Exported,
+}
+
 /// See [`super::Transcript::merge`].
 pub fn merge(
     connection: &mut Connection,
     id: &ConversationId,
     export: &ConversationExport,
-    moves_head: bool,
+    head: MergedHead,
     now: Timestamp,
 ) -> Result<(), TranscriptError> {
     let transaction = connection.transaction()?;
@@ -67,8 +75,7 @@ pub fn merge(
     }
     if exists(&transaction, id)? {
         let here = rows_by_path(&transaction, id)?;
-        // An answer that grows here stays the head.
-        let moves_head = moves_head && check_idle(&transaction, id).is_ok();
+        let moves_head = head == MergedHead::Exported && check_idle(&transaction, id).is_ok();
         let head = add(&transaction, id, export, &here, millis(now))?;
         if moves_head {
             mark(&transaction, export, &here)?;

@@ -76,7 +76,7 @@ pub use deletions::{Deletion, TurnTicket};
 pub use document_blocks::DocumentBlocks;
 pub use error::TranscriptError;
 pub use explanations::SavedExplanation;
-pub use import::ImportedConversation;
+pub use import::{ImportedConversation, MergedHead};
 pub use library::{DocumentEntry, StoredDocument, named as named_documents};
 pub use messages::{DeletedMessages, Fork, Moved};
 pub use place::After;
@@ -297,17 +297,16 @@ impl Transcript {
         })
     }
 
-    /// Adds what `export` has of the conversation and this database lacks. With `moves_head`, the export's
-    /// head and what stands in front of its prompts count from then on.
+    /// Adds what `export` has of the conversation and this database lacks.
     pub fn merge(
         &self,
         conversation: ConversationId,
         export: ConversationExport,
-        moves_head: bool,
+        head: MergedHead,
         now: Timestamp,
     ) -> Pending<()> {
         let merge = move |connection: &mut Connection| {
-            import::merge(connection, &conversation, &export, moves_head, now)
+            import::merge(connection, &conversation, &export, head, now)
         };
         self.writer.write_change(self.unless_deleted(merge))
     }

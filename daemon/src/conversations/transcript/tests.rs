@@ -285,7 +285,9 @@ async fn a_text_from_elsewhere_that_arrives_after_a_deletion_is_not_merged() {
         "messages": [{"id": 1, "message": {"role": "user", "content": "Hello"}}],
     }));
     let export = export.unwrap();
-    let merge = |transcript: &Transcript| transcript.merge(id.clone(), export.clone(), true, now);
+    let merge = |transcript: &Transcript| {
+        transcript.merge(id.clone(), export.clone(), MergedHead::Exported, now)
+    };
     let begun = transcript.of_turn(Some(transcript.ticket(&id).unwrap()));
     drop(transcript.begin_deletion(&id));
     let merged = merge(&begun).done().await;
@@ -317,10 +319,13 @@ async fn a_newer_text_from_elsewhere_says_where_prompts_begin() {
     };
     let whole = (false, None, Vec::<u32>::new());
     let part = (true, Some("Older.".to_owned()), vec![0]);
-    for (starts, moves_head, expected) in
-        [(false, true, &whole), (true, false, &whole), (true, true, &part), (false, true, &whole)]
-    {
-        transcript.merge(id.clone(), export(starts), moves_head, now).done().await.unwrap();
+    for (starts, head, expected) in [
+        (false, MergedHead::Exported, &whole),
+        (true, MergedHead::Stored, &whole),
+        (true, MergedHead::Exported, &part),
+        (false, MergedHead::Exported, &whole),
+    ] {
+        transcript.merge(id.clone(), export(starts), head, now).done().await.unwrap();
         let text = transcript.get(&id).done().await.unwrap().unwrap();
         let SavedMessage { starts_prompt, summary, brings, .. } = text.messages[2].clone();
         assert_eq!(&(starts_prompt, summary, brings), expected);
