@@ -3,7 +3,7 @@
 //! Reading order: [`transcript`] (the database), this file (the handle), `location` (where the KV is),
 //! [`readiness`] (what the next answer costs), [`pdf_texts`] (of files in requests), [`trash`]
 //! (deletion after an hour), [`search_index`] (deleted words leave it), [`export`] (conversations as files), [`sharing`]
-//! (with other daemons), `shareable` (what they may read), `unpublished` (what they do not see yet).
+//! (with other daemons), `shareable` (what they may read).
 //!
 //! - Messages that a user deletes are gone for good after an hour, and with them all KV of their
 //!   conversation.
@@ -20,7 +20,6 @@ mod shareable;
 pub mod sharing;
 pub mod transcript;
 pub mod trash;
-mod unpublished;
 
 use std::slice;
 
