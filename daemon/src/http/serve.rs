@@ -56,6 +56,13 @@ impl ConnectionPermit {
     }
 }
 
+struct Connections {
+    running: JoinSet<()>,
+    room: Arc<Semaphore>,
+    /// See [`ConnectionPermit`].
+    ending: watch::Sender<()>,
+}
+
 /// Serves until `stop` is ready; returns when the last connection is closed.
 #[inline(never)] // Each crate that waits for an `async fn` compiles it, and all that it waits for, once more.
 pub fn serve(
@@ -74,20 +81,23 @@ async fn serve_until(listener: TcpListener, router: Router, mut stop: BoxFuture<
         .layer(middleware::from_fn(anthropic::errors::in_anthropics_form))
         .layer(middleware::map_request(paths::respell))
         .layer(middleware::from_fn(drain::drain));
-    let (ending, _) = watch::channel(());
-    let room = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
-    let mut connections = JoinSet::new();
-    accept_until(listener, &router, &mut stop, (&ending, &room), &mut connections).await;
+    let mut connections = Connections {
+        running: JoinSet::new(),
+        room: Arc::new(Semaphore::new(MAX_CONNECTIONS as usize)),
+        ending: watch::Sender::new(()),
+    };
+    accept_until(listener, &router, &mut stop, &mut connections).await;
+    let Connections { mut running, room, ending } = connections;
     ending.send_replace(());
     let all_end = async {
-        while connections.join_next().await.is_some() {}
+        while running.join_next().await.is_some() {}
         all_closed(&room).await; // WebSockets too.
     };
     if tokio::time::timeout(GRACE, all_end).await.is_err() {
         let connections = MAX_CONNECTIONS as usize - room.available_permits();
         tracing::info!(connections, "dropping connections that are still busy");
     }
-    connections.shutdown().await;
+    running.shutdown().await;
     drop(ending);
     tokio::time::timeout(MAX_DROP_TIME, all_closed(&room)).await.ok(); // An error: one is still busy.
 }
@@ -102,9 +112,10 @@ async fn accept_until(
     listener: TcpListener,
     router: &Router,
     stop: &mut BoxFuture<'static, ()>,
-    (ending, room): (&watch::Sender<()>, &Arc<Semaphore>),
-    connections: &mut JoinSet<()>,
+    connections: &mut Connections,
 ) {
+    let Connections { running, room, ending } = connections;
+    let room = &*room;
     let waits = HeadWaits::default();
     // Polled until it is ready: dropping it would close a connection that waits for room.
     let mut accepting = pin!(accept(&listener, room, &waits));
@@ -112,45 +123,52 @@ async fn accept_until(
         let accepted = tokio::select! {
             () = &mut *stop => return,
             accepted = accepting.as_mut() => accepted,
-            Some(_) = connections.join_next() => continue, // Removes ended connections.
+            Some(_) = running.join_next() => continue, // Removes ended connections.
         };
         accepting.set(accept(&listener, room, &waits));
         let Some((stream, peer, permit)) = accepted else { continue };
         let permit = ConnectionPermit { _permit: Arc::new(permit), ending: ending.subscribe() };
         let router = router.clone().layer(Extension(Peer(peer))).layer(Extension(permit));
-        let service = TowerToHyperService::new(router);
         let wait = HeadWait::new(&waits);
-        let of_requests = wait.clone();
-        let service = service_fn(move |request: Request<Incoming>| {
-            of_requests.end();
-            let (answer, wait) = (service.call(request), of_requests.clone());
-            async move { answer.await.map(|answer| wait.after(answer)) }
-        });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(MAX_HEADER_TIME)
-            .max_buf_size(MAX_HEADER_BYTES)
-            .max_headers(MAX_HEADERS)
-            .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades(); // To WebSockets.
-        let mut ends = ending.subscribe();
-        connections.spawn(async move {
-            let mut connection = pin!(connection);
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = wait.closed() => {
-                    tracing::debug!("connection makes room for another");
-                    return;
-                }
-                _ = ends.changed() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, "connection ended early");
-            }
-        });
+        running.spawn(serve_connection(stream, router, wait, ending.subscribe()));
+    }
+}
+
+/// Serves a connection until it closes, has to make room, or `ending` changes.
+async fn serve_connection(
+    stream: TcpStream,
+    router: Router,
+    wait: Arc<HeadWait>,
+    mut ending: watch::Receiver<()>,
+) {
+    let service = TowerToHyperService::new(router);
+    let of_requests = wait.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        of_requests.end();
+        let (answer, wait) = (service.call(request), of_requests.clone());
+        async move { answer.await.map(|answer| wait.after(answer)) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(MAX_HEADER_TIME)
+        .max_buf_size(MAX_HEADER_BYTES)
+        .max_headers(MAX_HEADERS)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades(); // To WebSockets.
+    let mut connection = pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = wait.closed() => {
+            tracing::debug!("connection makes room for another");
+            return;
+        }
+        _ = ending.changed() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended early");
     }
 }
 
