@@ -28,36 +28,16 @@ pub fn recall(
     let brought = window.all_brought();
     let is_absent = |place: usize| place < window.start && !brought.contains(&place);
     let exchanges = Exchanges::of(messages);
-    let (index, place_of) = index(messages, question, &exchanges);
-    let residence = |passage: usize| {
-        if is_absent(place_of[passage]) { Residence::Absent } else { Residence::MayLeave }
-    };
+    let passages = Passages::of(&messages[..question], &exchanges);
     let text: Vec<&str> = messages[question..].iter().map(Message::text).collect();
     let text = text.join("\n");
-    let chosen = choose(&index, &Query::new(&text), &residence, 0);
-    // Of each exchange, what its messages have of the question.
-    let (mut absent, mut present) = (BTreeMap::new(), BTreeMap::new());
-    for (passage, words) in shared_words(&index, &text) {
-        let place = place_of[passage];
-        let exchange = exchanges.number(place);
-        if is_absent(place) {
-            absent.entry(exchange).or_insert_with(BTreeSet::new).extend(words);
-        } else if !asks(&messages[place]) {
-            present.entry(exchange).or_insert_with(BTreeSet::new).extend(words);
-        }
-    }
-    let tells_more = |hit: usize| {
-        let none = BTreeSet::new();
-        let words = absent.get(&exchanges.number(hit)).unwrap_or(&none);
-        !present.values().any(|known: &BTreeSet<usize>| words.is_subset(known))
-    };
+    let shared = SharedWords::of(&text, messages, &passages, &exchanges, &is_absent);
     let mut seen = BTreeSet::new();
-    let candidates = chosen.back.iter().filter_map(|choice| {
-        let hit = place_of[choice.block];
+    let candidates = passages.asked_for(&text, &is_absent).into_iter().filter_map(|hit| {
         let exchange = exchanges.of_message(hit);
         let begins = messages[exchange[0]].role == Role::User;
         (begins
-            && tells_more(hit)
+            && shared.tells_more(exchanges.number(hit))
             && exchange.iter().all(|&place| is_absent(place))
             && seen.insert(exchange[0]))
         .then(|| exchanges.within(hit, sizes, tokens))
@@ -76,28 +56,83 @@ fn asks(message: &Message) -> bool {
     message.role == Role::User && message.text().trim_end().ends_with('?')
 }
 
-/// The messages in front of the question, as passages, and the message of each.
-fn index(messages: &[Message], question: usize, exchanges: &Exchanges) -> (Index, Vec<usize>) {
-    let (mut index, mut place_of, mut end) = (Index::default(), Vec::new(), 0);
-    for (place, message) in messages[..question].iter().enumerate() {
-        let calls = message.calls_made().map(|call| format!("{} {}", call.name, call.arguments));
-        let text: Vec<String> = std::iter::once(message.text().to_owned()).chain(calls).collect();
-        let chars: Vec<char> = text.join("\n").trim().chars().collect();
-        end += 1; // Messages are no neighbours.
-        for piece in chars.chunks(PASSAGE_CHARS) {
-            let range = end..end + piece.len();
-            end = range.end;
-            index.add(Passage {
-                block: place_of.len(),
-                range,
-                text: piece.iter().collect(),
-                key: message.label().key,
-                group: 1 + exchanges.number(place) as u64,
-            });
-            place_of.push(place);
+/// The messages in front of the question, in pieces.
+struct Passages {
+    index: Index,
+    /// The message of each passage.
+    place_of: Vec<usize>,
+}
+
+impl Passages {
+    fn of(messages: &[Message], exchanges: &Exchanges) -> Self {
+        let (mut index, mut place_of, mut end) = (Index::default(), Vec::new(), 0);
+        for (place, message) in messages.iter().enumerate() {
+            let calls =
+                message.calls_made().map(|call| format!("{} {}", call.name, call.arguments));
+            let text: Vec<String> =
+                std::iter::once(message.text().to_owned()).chain(calls).collect();
+            let chars: Vec<char> = text.join("\n").trim().chars().collect();
+            end += 1; // Messages are no neighbours.
+            for piece in chars.chunks(PASSAGE_CHARS) {
+                let range = end..end + piece.len();
+                end = range.end;
+                index.add(Passage {
+                    block: place_of.len(),
+                    range,
+                    text: piece.iter().collect(),
+                    key: message.label().key,
+                    group: 1 + exchanges.number(place) as u64,
+                });
+                place_of.push(place);
+            }
         }
+        Self { index, place_of }
     }
-    (index, place_of)
+
+    /// The absent messages that a question asks for, the best hit first.
+    fn asked_for(&self, question: &str, is_absent: &dyn Fn(usize) -> bool) -> Vec<usize> {
+        let residence = |passage: usize| {
+            if is_absent(self.place_of[passage]) { Residence::Absent } else { Residence::MayLeave }
+        };
+        let chosen = choose(&self.index, &Query::new(question), &residence, 0);
+        chosen.back.iter().map(|choice| self.place_of[choice.block]).collect()
+    }
+}
+
+/// The words of the question that messages have, numbered, by their exchange.
+#[derive(Default)]
+struct SharedWords {
+    absent: BTreeMap<usize, BTreeSet<usize>>,
+    present: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+impl SharedWords {
+    fn of(
+        question: &str,
+        messages: &[Message],
+        passages: &Passages,
+        exchanges: &Exchanges,
+        is_absent: &dyn Fn(usize) -> bool,
+    ) -> Self {
+        let mut shared = Self::default();
+        for (passage, words) in shared_words(&passages.index, question) {
+            let place = passages.place_of[passage];
+            let exchange = exchanges.number(place);
+            if is_absent(place) {
+                shared.absent.entry(exchange).or_default().extend(words);
+            } else if !asks(&messages[place]) {
+                shared.present.entry(exchange).or_default().extend(words);
+            }
+        }
+        shared
+    }
+
+    /// Whether no exchange that is there has all words that the absent one has.
+    fn tells_more(&self, exchange: usize) -> bool {
+        let none = BTreeSet::new();
+        let words = self.absent.get(&exchange).unwrap_or(&none);
+        !self.present.values().any(|known| words.is_subset(known))
+    }
 }
 
 /// The messages by their exchanges.
