@@ -235,12 +235,7 @@ impl Shortening {
             // Up to a message of the user: templates expect the roles in turns.
             let is_end = |&at: &usize| at == old.len() || old[at].role == Role::User;
             let ends: Vec<usize> = (from + 1..=old.len()).filter(is_end).collect();
-            let (mut low, mut high) = (0, ends.len() - 1);
-            while low < high {
-                let middle = (low + high).div_ceil(2);
-                if fits(ends[middle])? { low = middle } else { high = middle - 1 }
-            }
-            let end = ends[low];
+            let end = last_that_fits(&ends, fits)?;
             Ok::<_, ApiError>((with_messages(&body, &with(from..end)), end))
         })
         .await?;
@@ -256,6 +251,19 @@ impl Shortening {
         let text = hob_prewarm::profile::joined(texts.chain([summary.as_str()]));
         vec![Message::plain(Role::System, &text)]
     }
+}
+
+/// The last of `ends` that fits, or the first one. Before one that fits, all do.
+fn last_that_fits(
+    ends: &[usize],
+    fits: impl Fn(usize) -> Result<bool, ApiError>,
+) -> Result<usize, ApiError> {
+    let (mut low, mut high) = (0, ends.len() - 1);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if fits(ends[middle])? { low = middle } else { high = middle - 1 }
+    }
+    Ok(ends[low])
 }
 
 /// The messages of the prompt that one with `window` has no more.
