@@ -1,8 +1,8 @@
 //! `GET /v1/realtime/events`: the events of an utterance over a WebSocket, named as in OpenAI's
 //! Realtime API.
 //!
-//! Reading order: this file (the socket), `session` (events in), `sound` (its fields about sound),
-//! `listening` (sound in), `response` (events and sound out).
+//! Reading order: this file (the socket), `session` (events in), `utterance` (the words that they bring), `sound` (the
+//! session's fields about sound), `listening` (sound in), `response` (events and sound out).
 //!
 //! - A message is bounded, and so is what a session keeps of its messages. A client that sends nothing and answers no ping is disconnected.
 //! - Closing the socket cancels its answer and its speculative prefill.
@@ -12,6 +12,7 @@ mod listening;
 mod response;
 mod session;
 mod sound;
+mod utterance;
 
 use std::time::Duration;
 

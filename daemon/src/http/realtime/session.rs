@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use super::listening::Listening;
 use super::response::{Response, event};
 use super::sound::{Hearing, SOUND_FIELDS, SoundSettings, merge};
+use super::utterance::Utterance;
 use super::{Events, MAX_MESSAGE_BYTES};
 use crate::chat::identity::conversation_id;
 use crate::chat::names;
@@ -38,11 +39,7 @@ pub(super) struct Session {
     suspects: bool,
     /// Answers are spoken, in this voice or the default one.
     speaks: Option<Option<VoiceName>>,
-    transcript: String,
-    has_stopped: bool,
-    is_complete: bool,
-    /// The options of a requested answer that waits for the final transcript.
-    awaiting: Option<Value>,
+    utterance: Utterance,
     response: Option<Response>,
 }
 
@@ -60,10 +57,7 @@ impl Session {
             listening,
             suspects: false,
             speaks: None,
-            transcript: String::new(),
-            has_stopped: false,
-            is_complete: false,
-            awaiting: None,
+            utterance: Utterance::default(),
             response: None,
         }
     }
@@ -96,12 +90,7 @@ impl Session {
 
     /// Whether an answer runs, or begins with a final transcript that is due.
     pub fn is_answering(&self) -> bool {
-        self.response.is_some() || self.is_answer_wanted() && self.listening.is_finishing()
-    }
-
-    /// Whether an answer follows the final transcript.
-    fn is_answer_wanted(&self) -> bool {
-        self.has_stopped || self.awaiting.is_some()
+        self.response.is_some() || self.utterance.wants_answer() && self.listening.is_finishing()
     }
 
     /// Handles an event of the client.
@@ -185,15 +174,13 @@ impl Session {
                 let options = Value::Object(fields.map("response")?.cloned().unwrap_or_default());
                 if self.listening.is_finishing() {
                     // The answer begins with the final transcript, in a moment.
-                    self.awaiting = Some(options);
+                    self.utterance.awaiting = Some(options);
                     return Ok(Vec::new());
                 }
                 self.respond(options).map(|()| Vec::new())
             }
             "response.cancel" => {
-                if self.awaiting.take().is_some() {
-                    self.has_stopped = false;
-                }
+                self.utterance.cancel_request();
                 Ok(self.interrupt())
             }
             other => {
@@ -263,7 +250,7 @@ impl Session {
     fn started(&mut self) -> Result<Events, ApiError> {
         let conversation = self.conversation()?;
         let interrupted = self.interrupt();
-        self.forget_transcript();
+        self.utterance = Utterance::default();
         self.speech.start(&conversation, &self.options)?;
         self.speech.own(&conversation, &self.id);
         Ok(interrupted)
@@ -281,7 +268,7 @@ impl Session {
     fn stopped(&mut self) -> Result<Events, ApiError> {
         let conversation = self.conversation()?;
         self.speech.speech_stopped(&conversation);
-        self.has_stopped = true;
+        self.utterance.has_stopped = true;
         self.respond_when_due()?;
         let filled = match &self.options["filler"] {
             Value::Bool(true) => self.speech.filler(None, Some(&conversation))?,
@@ -295,27 +282,27 @@ impl Session {
     fn partial(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
         self.conversation()?;
         match fields.string("transcript")? {
-            Some(whole) => self.transcript = whole.to_owned(),
+            Some(whole) => self.utterance.transcript = whole.to_owned(),
             None => {
                 let delta = fields.required_string("delta")?;
-                if self.transcript.len() + delta.len() > MAX_MESSAGE_BYTES {
+                if self.utterance.transcript.len() + delta.len() > MAX_MESSAGE_BYTES {
                     let message = format!(
                         "the transcript has more than {MAX_MESSAGE_BYTES} bytes: end it, or replace it by `transcript`"
                     );
                     return Err(ApiError::field("delta", message).code("transcript_too_long"));
                 }
-                self.transcript.push_str(delta);
+                self.utterance.transcript.push_str(delta);
             }
         }
-        self.said(self.transcript.clone(), false)?;
+        self.said(self.utterance.transcript.clone(), false)?;
         Ok(Vec::new())
     }
 
     fn complete(&mut self, fields: &Fields<'_>) -> Result<Events, ApiError> {
         self.conversation()?;
         let text = fields.required_string("transcript")?.to_owned();
-        self.transcript.clear();
-        self.is_complete = !text.trim().is_empty(); // A cough has no words.
+        self.utterance.transcript.clear();
+        self.utterance.is_complete = !text.trim().is_empty(); // A cough has no words.
         self.said(text, true)?;
         self.respond_when_due().map(|()| Vec::new())
     }
@@ -326,21 +313,21 @@ impl Session {
         match heard {
             RecognizerEvent::Partial(text) => {
                 self.conversation()?;
-                self.transcript.clone_from(&text);
+                self.utterance.transcript.clone_from(&text);
                 self.said(text.clone(), false)?;
                 Ok(vec![event(&format!("{KIND}.delta"), json!({"transcript": text}))])
             }
             RecognizerEvent::Final(text) => {
                 self.conversation()?;
-                self.is_complete = !text.is_empty();
+                self.utterance.is_complete = !text.is_empty();
                 // A recogniser may end by itself before an utterance. Then it leaves what other clients have said.
-                let is_spoken = self.is_answer_wanted() || self.listening.is_in_speech();
-                if is_spoken || self.is_complete {
+                let is_spoken = self.utterance.wants_answer() || self.listening.is_in_speech();
+                if is_spoken || self.utterance.is_complete {
                     self.said(text.clone(), true)?;
                 }
                 let mut events =
                     vec![event(&format!("{KIND}.completed"), json!({"transcript": text}))];
-                let begun = match self.awaiting.take() {
+                let begun = match self.utterance.awaiting.take() {
                     Some(options) => self.respond(options), // Without words it fails, and says so.
                     None => self.respond_when_due(),
                 };
@@ -348,7 +335,7 @@ impl Session {
                 Ok(events)
             }
             RecognizerEvent::Failed(error) => {
-                self.awaiting = None;
+                self.utterance.awaiting = None;
                 tracing::warn!(%error, "the streaming recogniser failed");
                 let message =
                     format!("what was said could not be transcribed: {error}{STREAM_REMEDY}");
@@ -358,11 +345,10 @@ impl Session {
     }
 
     fn respond_when_due(&mut self) -> Result<(), ApiError> {
-        if !(self.is_answer_wanted() && self.is_complete) {
-            return Ok(());
+        match self.utterance.take_due() {
+            Some(options) => self.respond(options),
+            None => Ok(()),
         }
-        let options = self.awaiting.take().unwrap_or_else(|| json!({}));
-        self.respond(options)
     }
 
     fn respond(&mut self, options: Value) -> Result<(), ApiError> {
@@ -370,8 +356,7 @@ impl Session {
             let message = "an answer is under way: cancel it with `response.cancel`";
             return Err(ApiError::new(ErrorKind::Invalid, message).code("response_active"));
         }
-        self.transcript.clear(); // Later pieces are of the next message.
-        (self.has_stopped, self.is_complete) = (false, false);
+        self.utterance.begin_answer();
         let (speech, conversation) = (self.speech.clone(), self.conversation()?);
         let beginning = async move { speech.end(&conversation, &options).await };
         let speaking = self.speaks.clone().and_then(|voice| self.speech.speak(voice));
@@ -414,15 +399,10 @@ impl Session {
 
     /// Drops the words of the utterance in progress, and their prefill.
     fn forget_words(&mut self) {
-        self.forget_transcript();
+        self.utterance = Utterance::default();
         if let Some(conversation) = &self.conversation {
             self.speech.cancel_of(conversation, &self.id);
         }
-    }
-
-    fn forget_transcript(&mut self) {
-        self.transcript.clear();
-        (self.has_stopped, self.is_complete, self.awaiting) = (false, false, None);
     }
 }
 
