@@ -21,7 +21,10 @@ pub fn check(message: &Fields<'_>) -> Result<(), ApiError> {
 }
 
 fn hob(hob: &Fields<'_>) -> Result<(), ApiError> {
-    hob.required("tokens")?;
+    // An engine at another address says nothing of its KV.
+    if hob.string("upstream")?.is_none() {
+        hob.required("tokens")?;
+    }
     part(hob, "tokens", |tokens| numbers(tokens, &["shared", "memory", "disk", "computed"]))?;
     part(hob, "tokens", |tokens| optional(tokens, &["away", "moved", "repaired", "lossy"]))?;
     part(hob, "cells", cells)?;
@@ -132,7 +135,9 @@ mod tests {
 
     #[test]
     fn the_finish_of_an_answer_is_accepted_and_so_is_a_part_of_it() {
-        for fine in [finish(), json!({}), json!({"hob": null, "later": [1]}), Value::Null] {
+        let upstream = json!({"upstream": "http://127.0.0.1:9", "tokens": null, "ttft_ms": 9.5});
+        let parts = [json!({}), json!({"hob": null, "later": [1]}), json!({ "hob": upstream })];
+        for fine in parts.into_iter().chain([finish(), Value::Null]) {
             checked(&fine).unwrap();
         }
     }

@@ -273,6 +273,20 @@ fn a_profile_stands_in_front_and_its_parameters_count() {
 }
 
 #[test]
+fn the_export_of_a_conversation_is_imported_again() {
+    let world = World::new();
+    let front = world.front();
+    front.say("talk", "Say this: The code is 7.");
+    for (format, kind) in [("json", "application/json"), ("archive", "application/x-tar")] {
+        let path = format!("/v1/conversations/talk/export?format={format}");
+        let exported = front.call("GET", &path).send();
+        let import = front.call("POST", "/v1/conversations/import").header("content-type", kind);
+        let imported = import.body(exported.body).send();
+        assert_eq!(imported.status, 200, "{format}: {}", imported.text());
+    }
+}
+
+#[test]
 fn the_bundled_model_answers_as_it_does_by_itself() {
     if !cfg!(feature = "llama") {
         return;
