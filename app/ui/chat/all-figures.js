@@ -19,9 +19,10 @@ export function Figures({ finish, answerCold, conversation }) {
     hob.drafts?.drafted > 0 && ["numbers.drafts", draftText(hob.drafts.drafted, hob.drafts.accepted)],
     hob.drafts?.model_drafted > 0 &&
       ["numbers.drafts.model", draftText(hob.drafts.model_drafted, hob.drafts.model_accepted)],
-    ["numbers.prompt", originTexts(hob).join(", ")],
-    tokens.repaired > 0 && ["numbers.repaired", t("numbers.tokens", { n: tokens.repaired })],
-    tokens.lossy > 0 && ["numbers.rounded", t("numbers.tokens", { n: tokens.lossy })],
+    // An engine at another address says nothing of its KV.
+    tokens && ["numbers.prompt", originTexts(hob).join(", ")],
+    tokens?.repaired > 0 && ["numbers.repaired", t("numbers.tokens", { n: tokens.repaired })],
+    tokens?.lossy > 0 && ["numbers.rounded", t("numbers.tokens", { n: tokens.lossy })],
     hob.immovable && ["numbers.immovable", hob.immovable],
     isLongerThanCells(hob) && ["numbers.cells", t("numbers.cells.of", cells)],
     cells?.no_eviction && ["numbers.stays", cells.no_eviction.what],
@@ -34,7 +35,7 @@ export function Figures({ finish, answerCold, conversation }) {
         ${rows.filter(Boolean).map(([name, text]) => html`<dt>${t(name)}</dt><dd>${text}</dd>`)}
       </dl>
       <div class="row">
-        ${answerCold && html`
+        ${answerCold && tokens && html`
           <${Button} disabled=${busy} onClick=${answerCold} title=${t("message.cold.long")} data-test="answer-cold">
             ${t("message.cold")}
           <//>`}

@@ -30,15 +30,16 @@ export function Numbers({ finish, answerCold, conversation }) {
 }
 
 function partsOf(hob) {
-  const { remembered, total } = rememberedOf(hob);
+  // An engine at another address says nothing of its KV.
+  const { remembered, total } = hob.tokens ? rememberedOf(hob) : {};
   const back = broughtBack(hob);
   return [
     hob.cold && html`<strong>${t("numbers.cold")}</strong>`,
     html`<strong>${t("numbers.start", { time: hob.ttft_ms })}</strong>`,
     hob.tokens_per_second && t("numbers.speed", { speed: rounded(hob.tokens_per_second) }),
-    remembered
+    total && (remembered
       ? t("numbers.remembered", { remembered, n: total })
-      : t("numbers.read", { n: total }),
+      : t("numbers.read", { n: total })),
     hob.saved_ms >= MIN_SAVED_MS && t("numbers.saved", { time: hob.saved_ms }),
     back.parts > 0 && html`
       <span title=${t("numbers.back.long")} data-test="brought-back">

@@ -54,5 +54,6 @@ mod trash;
 mod typing;
 mod units;
 mod unread_lists;
+mod upstream;
 mod voice;
 mod warming;

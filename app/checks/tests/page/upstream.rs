@@ -1,0 +1,38 @@
+//! Chats that an engine at another address answers.
+
+use std::fs;
+
+use hob_checks::{Hobd, Model, Page};
+
+/// The engine, and a hobd in front of it with its page.
+fn start() -> (Hobd, Hobd, Page) {
+    let engine = Hobd::start_with(Model::Fake, &["--ctx", "16384"]);
+    let token = engine.directory().join("its-token");
+    fs::write(&token, &engine.client.token).expect("the directory can be written");
+    let (url, token) = (engine.origin(), token.display().to_string());
+    let upstream = ["--upstream", url.as_str(), "--upstream-token-file", token.as_str()];
+    let hobd = Hobd::start_with(Model::Fake, &upstream);
+    let page = Page::open(&hobd);
+    // What needs an engine in this process is refused.
+    page.expect_complaint("501");
+    page.shows("@composer");
+    (engine, hobd, page)
+}
+
+#[test]
+fn an_answer_without_figures_of_its_kv_is_shown_and_answered_again() {
+    let (_engine, hobd, page) = start();
+    assert_eq!(page.ask("Say this: seven"), "seven");
+    assert!(!page.last_numbers().contains("tokens"), "{}", page.last_numbers());
+    let figures = page.last_figures();
+    assert!(figures.contains("Time to first token") && !figures.contains("Prompt"), "{figures}");
+    assert_eq!(page.count("@answer-cold"), 0);
+
+    page.tool("@answer", "Regenerate");
+    page.reads("@answer @siblings", "2/2");
+    page.answered(1);
+    page.go(&hobd.origin());
+    page.open_chat("Say this: seven");
+    page.answered(1);
+    assert_eq!(page.last_answer(), "seven");
+}
