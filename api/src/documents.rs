@@ -16,7 +16,8 @@ pub struct Document {
     pub kind: String,
     /// Length of its text.
     pub bytes: u64,
-    /// Tokens with which a prompt about it begins, the instructions included.
+    /// Tokens with which a prompt about it begins, the instructions included; 0 where an engine at another address
+    /// counts them.
     pub tokens: usize,
     /// The part of `tokens` that needs no computing: `memory_tokens` and `disk_tokens` together.
     pub ready_tokens: usize,

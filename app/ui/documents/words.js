@@ -1,12 +1,14 @@
 // What a document costs and what of it is ready, in words.
 
-import { t } from "/lib.js";
+import { bytes, t } from "/lib.js";
 
-/** `view`: what the daemon says; null until it has answered. */
+/** `view`: what the daemon says; null until it has answered. It has no tokens where an engine at another address counts
+    them. */
 export function documentInWords({ view, progress, error }) {
   if (error) return error.message;
   if (!view) return t("document.sending");
   const { tokens, ready_tokens: ready, context_tokens: room, seconds_left: left } = view;
+  if (!tokens) return bytes(view.bytes);
   if (tokens >= room) return t("document.too-long", { tokens, room });
   if (progress) return readingInWords(progress);
   if (ready >= tokens) return t("document.ready", { tokens });

@@ -40,6 +40,11 @@ impl Documents {
         entries: Vec<DocumentEntry>,
         profile: Option<&str>,
     ) -> Result<Vec<Document>, ApiError> {
+        // The tokens of the placeholder model are no engine's.
+        if self.chat.upstream().is_some() {
+            let uncounted = |entry| self.view(entry, DocumentKv::default(), None);
+            return Ok(entries.into_iter().map(uncounted).collect());
+        }
         let ids = entries.iter().map(|entry| entry.id.clone()).collect();
         let mut blocks = self.blocks(ids, profile).await?;
         let cut = entries.into_iter().filter_map(|entry| Some((blocks.remove(&entry.id)?, entry)));
@@ -89,7 +94,8 @@ impl Documents {
     }
 }
 
-/// Tokens of a document, and where their KV is.
+/// Tokens of a document, and where their KV is; none where an engine at another address counts them.
+#[derive(Default)]
 struct DocumentKv {
     tokens: usize,
     memory: usize,

@@ -36,3 +36,18 @@ fn an_answer_without_figures_of_its_kv_is_shown_and_answered_again() {
     page.answered(1);
     assert_eq!(page.last_answer(), "seven");
 }
+
+#[test]
+fn a_document_goes_with_the_first_message_and_is_not_read_before() {
+    let (engine, _hobd, page) = start();
+    let path = engine.directory().join("castle.md");
+    fs::write(&path, "The castle has seven doors.\n".repeat(80)).expect("it can be written");
+    page.script("one('@attach-file').hidden = false");
+    page.choose_file("@attach-file", &path);
+    page.reads("@document-chip[data-state=ready]", "KiB");
+    page.send("How many doors?");
+    page.answered(1);
+    page.reads("@sent-document", "castle.md");
+    page.open_page("library");
+    page.reads("@library-row[data-state=ready]", "castle.md");
+}

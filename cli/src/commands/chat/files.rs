@@ -16,7 +16,7 @@ use crate::commands::documents::{self, Keep};
 use crate::commands::stream::{self, StreamEnd};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{count, line, seconds};
+use crate::output::{count, line, seconds, size};
 use crate::progress::Reading;
 
 /// The documents that go with the next message.
@@ -104,9 +104,12 @@ impl Chat<'_> {
     }
 }
 
-/// `castle.txt, 1,204 tokens, about 9 s`
+/// `castle.txt, 1,204 tokens, about 9 s`; `castle.txt, 4.7 KiB` where an engine at another address counts.
 fn in_words(document: &Document) -> String {
-    let Document { name, tokens, ready_tokens, seconds_left, .. } = document;
+    let Document { name, bytes, tokens, ready_tokens, seconds_left, .. } = document;
+    if *tokens == 0 {
+        return format!("{}, {}", line(name, 60), size(*bytes));
+    }
     let cost = match seconds_left {
         _ if ready_tokens >= tokens => ", ready".to_owned(),
         Some(left) => format!(", about {}", seconds(left.max(0.1) * 1e3)),
@@ -157,6 +160,8 @@ mod tests {
         assert_eq!(in_words(&document), "a.txt, 1,204 tokens, about 9.2 s");
         document.ready_tokens = 1204;
         assert_eq!(in_words(&document), "a.txt, 1,204 tokens, ready");
+        let uncounted = Document { name: "a.txt".into(), bytes: 4800, ..Document::default() };
+        assert_eq!(in_words(&uncounted), "a.txt, 4.7 KiB");
     }
 
     #[test]

@@ -287,6 +287,26 @@ fn the_export_of_a_conversation_is_imported_again() {
 }
 
 #[test]
+fn a_document_goes_to_the_engine_which_alone_counts_its_tokens() {
+    let world = World::new();
+    let text_of_it = "the castle has seven doors\n".repeat(20);
+    let call = world.front().call("POST", "/v1/documents?name=castle.txt");
+    let added = call.body(text_of_it.as_str()).send().json();
+    let id = added["id"].as_str().unwrap();
+    for document in [&added, &world.front().get(&format!("/v1/documents/{id}"))] {
+        let counts = ["tokens", "ready_tokens", "seconds_left"].map(|name| &document[name]);
+        assert_eq!(counts, [&json!(0), &json!(0), &Value::Null], "{document}");
+        assert!(document["context_tokens"].as_u64() > Some(0), "it is too long for no chat");
+    }
+
+    let mut about = user("How many doors?");
+    about["hob"] = json!({"documents": [id]});
+    let answer = world.front().chat(&json!({"messages": [about], "max_tokens": 4}));
+    let tokens = answer["usage"]["prompt_tokens"].as_u64().unwrap();
+    assert!(tokens > text_of_it.len() as u64, "the fake model has a token a letter: {tokens}");
+}
+
+#[test]
 fn the_bundled_model_answers_as_it_does_by_itself() {
     if !cfg!(feature = "llama") {
         return;
