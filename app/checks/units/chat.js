@@ -1,5 +1,5 @@
 import { addChunk, emptyAnswer } from "/chat/answer.js";
-import { newId, visibleChats } from "/chat/chats.js";
+import { chats, newId, prewarm, visibleChats } from "/chat/chats.js";
 import { comingOf, keysOfStored } from "/chat/coming.js";
 import { isNearlyFull } from "/chat/context.js";
 import { visiblePath } from "/chat/conversation.js";
@@ -12,6 +12,7 @@ import { hobFields, kvFields } from "/chat/request.js";
 import { PARAMETERS, PRESETS, presetOf, samplingOf } from "/chat/sampling.js";
 import { matching } from "/chat/templates.js";
 import { awayOf, countBelow, newestStart, pathTo, reusedTokens, textOf, variantsById } from "/chat/tree.js";
+import { createTypeAhead } from "/chat/type-ahead.js";
 import { t } from "/lib/strings.js";
 import { equal, test } from "./harness.js";
 
@@ -234,6 +235,39 @@ test("reused tokens come from a slot, memory and disk, were away, or stood elsew
   equal(reusedTokens({ finish: { hob: { tokens: { ...tokens, away: 16, moved: 32 } } } }), 55);
   equal(reusedTokens({}), null);
   equal(reusedTokens(undefined), null);
+});
+
+/** A response with the status 501, read without a task of its own. */
+function refusal() {
+  const chunks = [new TextEncoder().encode('{"error": {"message": "no"}}')];
+  const read = async () => ({ value: chunks[0], done: !chunks.shift() });
+  return { status: 501, headers: new Headers(), body: { getReader: () => ({ read, cancel: async () => {} }) } };
+}
+
+test("a daemon whose engine is at another address is asked once to compute ahead", async () => {
+  const real = globalThis.fetch;
+  const asked = [];
+  let now = 0;
+  globalThis.fetch = async (path) => {
+    asked.push(path);
+    return refusal();
+  };
+  performance.now = () => (now += 1000);
+  chats.set({ all: [{ id: "chat-1", place: "none" }] });
+  const typeAhead = createTypeAhead("chat-1", () => ({}));
+  try {
+    for (const draft of ["one ", "one two "]) {
+      prewarm("chat-1", {});
+      typeAhead.write(draft);
+      await new Promise((done) => setTimeout(done));
+    }
+    await new Promise((done) => setTimeout(done));
+  } finally {
+    globalThis.fetch = real;
+    delete performance.now;
+    chats.set({ all: [] });
+  }
+  equal(asked.sort(), ["/v1/conversations/chat-1/typing", "/v1/prewarm"]);
 });
 
 const addDelta = (answer, delta) => addChunk(answer, { choices: [{ delta }] });

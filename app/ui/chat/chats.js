@@ -164,7 +164,8 @@ function prepare(id, hob, compute, preparedAt) {
   const body = { conversation: id, wait: false, compute, hob };
   api.post("/v1/prewarm", body).then(
     () => setTimeout(refreshStatus, STATUS_AFTER_PREWARM_MS),
-    () => preparedAt.delete(id),
+    // 501: the engine is at another address, and each letter would ask again.
+    ({ status }) => status === 501 || preparedAt.delete(id),
   );
 }
 

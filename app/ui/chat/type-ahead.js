@@ -3,7 +3,7 @@
 //
 // - One request at a time, one in 300 ms at most, and none unless a word was finished or changed.
 // - Deleting words sends nothing: the daemon drops what differs from the next words or the message.
-// - On failure the daemon computes the words with the message.
+// - On failure the daemon computes the words with the message. An engine at another address always does: 501.
 
 import { api, preferences } from "/lib.js";
 import { conversationPath } from "./chats.js";
@@ -45,7 +45,9 @@ export function createTypeAhead(id, fields) {
         if (reason === "answering" || reason === "speaking") sent = "";
         isOff ||= reason === "off";
       },
-      () => {},
+      ({ status }) => {
+        isOff ||= status === 501;
+      },
     );
     request.finally(() => {
       request = null;
