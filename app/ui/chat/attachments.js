@@ -6,7 +6,7 @@
 //   computed with their message, because their place is behind what was said before.
 // - A picture beside pasted words is refused and shown, and does not hold the words back.
 
-import { createStore, isCancelled, t } from "/lib.js";
+import { createStore, isCancelled, isUnreachable, t } from "/lib.js";
 import { toast } from "/parts.js";
 import { addDocument, dropDocument, readDocument, removeDocument, viewDocument } from "../documents/api.js";
 import { documentState } from "../documents/words.js";
@@ -33,14 +33,15 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
     return item.key;
   }
 
-  /** Runs `work(signal)`; the chip shows its failure. */
+  /** Runs `work(signal)`; the chip shows its failure, and has `again`, which runs it once more. */
   async function run(key, work) {
     const controller = new AbortController();
     controllers.set(key, controller);
+    change(key, { error: null });
     try {
       await work(controller.signal);
     } catch (error) {
-      if (!isCancelled(error)) change(key, { error, progress: null });
+      if (!isCancelled(error)) change(key, { error, progress: null, again: () => run(key, work) });
     } finally {
       if (controllers.get(key) === controller) controllers.delete(key);
     }
@@ -118,6 +119,11 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
     add,
     addStored,
     remove,
+    /** The daemon answers again. */
+    tryAgain() {
+      const failed = store.get().items.filter(({ error }) => isUnreachable(error));
+      failed.forEach(({ key, id, again }) => (id ? look(key) : again()));
+    },
     /** The context has another size. */
     lookAgain: () => store.get().items.filter(({ id }) => id).forEach(({ key }) => look(key)),
     /** Whether every one can be sent. */

@@ -151,6 +151,7 @@ function createConversation(id, state) {
   }
 
   async function open() {
+    attachments.tryAgain();
     const { state, live } = store.get();
     // After a crash the list may know a chat whose first answer this page did not see stored.
     if ((state === "new" && !chatOf(id)) || live) return;

@@ -189,6 +189,34 @@ fn pasted_text_of_a_message_that_failed_belongs_to_no_library() {
 }
 
 #[test]
+fn documents_that_an_absent_daemon_did_not_take_can_be_sent_when_it_answers_again() {
+    let mut hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.shows("@composer");
+    drop_file(&page, "castle.md", &text(30));
+    is_ready(&page);
+    page.focus("@composer");
+    page.write("Say this: doors");
+    hobd.kill();
+    page.press("Enter");
+    page.shows("@failure");
+    page.until("castle.md is back", "one('@document-chip')?.dataset.state === 'failed'");
+    drop_file(&page, "mill.csv", &text(14));
+    page.until("neither is there", "all('@document-chip[data-state=failed]').length === 2");
+
+    hobd.start_again();
+    page.until("castle.md is ready", "one('@document-chip').dataset.state === 'ready'");
+    page.until("mill.csv is there", "all('@document-chip[data-state=unread]').length === 1");
+    page.hides("@failure");
+    page.focus("@composer");
+    page.press("Enter");
+    page.answered(1);
+    assert_eq!(page.last_answer(), "doors");
+    assert_eq!(page.texts("@user @sent-document"), ["castle.md", "mill.csv"]);
+}
+
+#[test]
 fn a_file_of_the_library_that_cannot_be_read_is_closed() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
