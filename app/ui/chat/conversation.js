@@ -337,9 +337,11 @@ function createConversation(id, state) {
       silence();
       return typeAhead.leave();
     },
-    /** The daemon answers again: what is shown of its absence goes, and what it has stored comes. */
+    /** The daemon answers again: what is shown of its absence or of a refused token goes, and what it has stored
+        comes. */
     recover() {
-      if (!isUnreachable(store.get().error)) return;
+      const { error } = store.get();
+      if (!isUnreachable(error) && error?.status !== 401) return;
       store.set({ error: null });
       open();
     },

@@ -272,6 +272,31 @@ fn the_failure_of_a_daemon_that_was_away_goes_when_it_answers() {
 }
 
 #[test]
+fn the_failure_of_a_refused_token_goes_with_a_right_one() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_complaint("401");
+    page.ask("Say this: before");
+    page.focus("@composer");
+    page.write("Say this: after");
+    // In one task: with that token, a look at the status would leave the chat before.
+    page.script(
+        "localStorage.setItem('hob.token', 'a revoked one');
+         const enter = {key: 'Enter', bubbles: true, cancelable: true};
+         one('@composer').dispatchEvent(new KeyboardEvent('keydown', enter))",
+    );
+    page.shows("@refused");
+    page.fill("@token", &hobd.client.token);
+    page.press("Enter");
+    page.until("the words are back", "one('@composer')?.value === 'Say this: after'");
+    page.hides("@failure");
+    page.focus("@composer");
+    page.press("Enter");
+    page.answered(2);
+    assert_eq!(page.last_answer(), "after");
+}
+
+#[test]
 fn a_crash_during_an_answer_leaves_no_failure_and_no_copy_of_the_question() {
     let mut hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
