@@ -5,6 +5,7 @@ import {
   ago,
   classes,
   html,
+  locale,
   route,
   t,
   useEffect,
@@ -76,8 +77,9 @@ export function List({ list, isSearch }) {
     />`;
 }
 
-/** The groups change at midnight, also while nothing else does. */
+/** The groups change at midnight, also while nothing else does, and their heads with the language. */
 function useGroups(list, isSearch) {
+  const { language } = useStore(locale);
   const [day, setDay] = useState(0);
   useEffect(() => {
     const timer = setTimeout(() => setDay(day + 1), untilMidnight());
@@ -86,7 +88,7 @@ function useGroups(list, isSearch) {
   return useMemo(() => {
     if (isSearch) return [{ name: "found", label: null, items: list }];
     return grouped(list).map((group) => ({ ...group, label: t(`chat.group.${group.name}`) }));
-  }, [list, isSearch, day]);
+  }, [list, isSearch, day, language]);
 }
 
 /** The row that Tab leads to: the one that had the focus last, or the open chat, or the first. */

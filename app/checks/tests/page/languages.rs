@@ -19,12 +19,14 @@ fn a_german_browser_shows_german() {
     assert!(page.last_numbers().contains("Token gelesen"), "{}", page.last_numbers());
     let numbers = page.last_figures();
     assert!(numbers.contains("berechnet"), "{numbers}");
+    page.reads(".group-head", "Heute");
 
     page.click("@to-settings");
     page.click("@like-language");
     page.write("English\n");
     page.until("it can be changed", "document.documentElement.lang === 'en'");
     page.reads("@page-settings", "Language");
+    page.reads(".group-head", "Today");
 }
 
 #[test]
