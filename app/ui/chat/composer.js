@@ -76,6 +76,11 @@ export function Composer({ conversation }) {
     field.current.focus();
     prewarmChat();
   };
+  // The button is disabled without words and while an answer stops: it would lose the focus, and the next words.
+  const press = (act) => () => {
+    act();
+    if (!isOnTouchScreen()) field.current.focus({ preventScroll: true });
+  };
   const write = (event) => {
     conversation.write(event.target.value);
     prewarmChat();
@@ -123,7 +128,7 @@ export function Composer({ conversation }) {
             title=${label}
             data-test=${action}
             disabled=${live ? live.isStopping : !canSend()}
-            onClick=${live ? conversation.stop : sendDraft}
+            onClick=${press(live ? conversation.stop : sendDraft)}
           >
             <${Icon} name=${action} />
           <//>

@@ -50,6 +50,25 @@ fn a_stopped_answer_keeps_its_text_and_the_chat_continues() {
 }
 
 #[test]
+fn words_after_a_press_of_send_or_stop_go_into_the_composer() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.focus("@composer");
+    page.write("Say this: hello");
+    page.click("@send");
+    page.answered(1);
+    page.focuses("@composer");
+    page.send(&slowly(400));
+    page.reads("@live", "word word");
+    page.click("@stop");
+    page.shows("@interrupted");
+    page.write("Say this: and on");
+    page.press("Enter");
+    page.answered(3);
+    assert_eq!(page.last_answer(), "and on");
+}
+
+#[test]
 fn an_answer_continues_while_another_chat_is_shown() {
     let hobd = Hobd::start(Model::Fake);
     hobd.client.say("other", "Say this: elsewhere");
