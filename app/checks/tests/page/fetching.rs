@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hob_checks::{Hobd, Model, Page, tools};
 use hob_testkit::registry::{Behaviour, Registry, serve_model};
+use hob_testkit::wait;
 
 fn first_steps(behaviour: Behaviour) -> (Hobd, Registry, Page) {
     let mut registry = None;
@@ -45,6 +46,20 @@ fn a_press_downloads_the_suggested_model_and_chooses_it() {
     page.until("it is chosen", "one('.choice.chosen')?.innerText.includes('Stand-In')");
     page.click("@first-next");
     page.shows("@fit");
+}
+
+#[test]
+fn a_model_that_comes_while_another_step_is_shown_is_among_the_choices() {
+    let slow = Behaviour { pause: Duration::from_millis(150), ..Behaviour::default() };
+    let (hobd, _registry, page) = first_steps(slow);
+    page.click("@fetch");
+    page.shows("@fetching");
+    page.click("@first-next");
+    page.hides("@suggestion");
+    let state = || hobd.client.get("/v1/models/fetch")["state"].clone();
+    wait::until("it has come", || (state() == "done").then_some(()));
+    page.click("@first > :last-child > button:first-child");
+    page.until("it is chosen", "one('.choice.chosen')?.innerText.includes('Stand-In')");
 }
 
 #[test]

@@ -6,7 +6,8 @@ import { Button, Icon, openLink } from "/parts.js";
 const POLL_MS = 500;
 const RUNNING = ["looking", "downloading", "checking"];
 
-/** `{ fetch, start, cancel }`: how far it is, null until that is read. `onDone`: called once it is here. */
+/** `{ fetch, start, cancel }`: how far it is, null until that is read. `onDone`: called once it is here, also where it
+    came while nothing followed it. */
 export function useFetch(onDone) {
   const [fetch, setFetch] = useState(null);
   const isRunning = RUNNING.includes(fetch?.state);
@@ -18,21 +19,19 @@ export function useFetch(onDone) {
   const failed = (error) => {
     if (!isUnreachable(error)) setFetch({ state: "failed", message: error.message });
   };
+  const follow = async () => {
+    try {
+      const { state } = await read();
+      if (state === "done") onDone();
+    } catch (error) {
+      // The daemon may restart: it goes on.
+      failed(error);
+    }
+  };
   useEffect(() => {
-    read().catch(failed);
+    follow();
   }, []);
-  useEffect(() => {
-    if (!isRunning) return undefined;
-    return every(POLL_MS, async () => {
-      try {
-        const { state } = await read();
-        if (state === "done") onDone();
-      } catch (error) {
-        // The daemon may restart: it goes on.
-        failed(error);
-      }
-    });
-  }, [isRunning]);
+  useEffect(() => (isRunning ? every(POLL_MS, follow) : undefined), [isRunning]);
   const start = (model) => api.post("/v1/models/fetch", { model }).then(receive, failed);
   const cancel = () => api.del("/v1/models/fetch").then(receive, failed);
   return { fetch, isRunning, start, cancel };
