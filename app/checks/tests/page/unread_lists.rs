@@ -36,7 +36,7 @@ const UNREACHABLE: &str = "
         window.isDown(path) ? Promise.reject(new TypeError('it is away')) : answer(path, ...rest);";
 
 #[test]
-fn instructions_and_settings_are_read_when_the_daemon_answers_again() {
+fn instructions_models_and_settings_are_read_when_the_daemon_answers_again() {
     let hobd = Hobd::start(Model::Fake);
     hobd.write_rules("home", &["Be brief."]);
     let page = Page::open(&hobd);
@@ -45,6 +45,7 @@ fn instructions_and_settings_are_read_when_the_daemon_answers_again() {
     for (place, unread, page_of_it, read) in [
         ("profiles", "/v1/profiles", "@page-profiles", "@profile-row"),
         ("profiles/home", "/v1/profiles/home", "@page-profiles", "@content"),
+        ("models", "/v1/models/local", "@page-models", "@model"),
         ("settings", "/v1/settings", "@page-settings", "@engine"),
     ] {
         page.script_with(

@@ -1,8 +1,9 @@
 // The models of this machine: the one that runs, the others, and the memory that they need.
 
-import { address, api, classes, html, t, useEffect, useState, useStore } from "/lib.js";
+import { address, api, classes, html, t, useState, useStore } from "/lib.js";
 import { Button, Icon } from "/parts.js";
 import { status } from "/chat/chats.js";
+import { useReading } from "/chat/daemon.js";
 import { Directory } from "./directory.js";
 import { Fit, facts, fitOf } from "./fit.js";
 import { FirstSteps } from "./first.js";
@@ -24,7 +25,7 @@ export function Page({ detail }) {
       setError(error);
     }
   };
-  useEffect(() => {
+  useReading(() => {
     if (switchingTo) setList(null);
     else load();
   }, [switchingTo]);
