@@ -7,8 +7,11 @@ import { loadModels } from "./models.js";
 
 export function ModelPicker() {
   const name = useStore(status, ({ now, switchingTo }) => switchingTo ?? now?.model);
+  const isElsewhere = useStore(status, ({ now }) => Boolean(now?.upstream));
   const [list, setList] = useState(null);
   if (!name) return null;
+  // Hob chooses among the models of this machine.
+  if (isElsewhere) return html`<span class="state" data-test="model">${name}</span>`;
   const load = async () => setList((await orToast(loadModels())) ?? null);
   return html`
     <${Menu}

@@ -27,6 +27,8 @@ fn an_answer_without_figures_of_its_kv_is_shown_and_answered_again() {
     let figures = page.last_figures();
     assert!(figures.contains("Time to first token") && !figures.contains("Prompt"), "{figures}");
     assert_eq!(page.count("@answer-cold"), 0);
+    page.reads("@model", "fake");
+    assert_eq!(page.count("button@model"), 0, "no model of this machine can answer");
 
     page.tool("@answer", "Regenerate");
     page.reads("@answer @siblings", "2/2");
