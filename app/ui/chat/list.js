@@ -18,7 +18,7 @@ import {
 import { Icon, Menu, VirtualList } from "/parts.js";
 import { actions, deleteChats } from "./actions.js";
 import { useAnswering } from "./answering.js";
-import { restore } from "./chats.js";
+import { restore, status } from "./chats.js";
 import { conversationOf } from "./conversation.js";
 import { grouped, untilMidnight } from "./groups.js";
 import { pickAll, picked, pickRange, toggle, unpick } from "./picked.js";
@@ -237,7 +237,9 @@ function Sign({ chat, isPicked, isPicking, isAnswering }) {
         <span class="hidden-text">${t("chat.answering.mark")}</span>
       </span>`;
   }
-  return html`<span class="chat-state"><${ReadyIcon} ready=${chat.ready} read_ms=${chat.read_ms} /></span>`;
+  // What an engine at another address has is not known.
+  const ready = status.get().now?.upstream ? null : chat.ready;
+  return html`<span class="chat-state"><${ReadyIcon} ready=${ready} read_ms=${chat.read_ms} /></span>`;
 }
 
 function Snippet({ text, start, end }) {

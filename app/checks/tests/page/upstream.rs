@@ -29,6 +29,8 @@ fn an_answer_without_figures_of_its_kv_is_shown_and_answered_again() {
     assert_eq!(page.count("@answer-cold"), 0);
     page.reads("@model", "fake");
     assert_eq!(page.count("button@model"), 0, "no model of this machine can answer");
+    page.shows("@chat");
+    assert_eq!(page.count("@chat @state"), 0, "what the engine has is not known");
 
     page.tool("@answer", "Regenerate");
     page.reads("@answer @siblings", "2/2");
