@@ -194,12 +194,18 @@ function useScrollToEnd(restarts, busy, hit) {
   return { frame, atEnd, toEnd, leaveEnd, scrolled };
 }
 
-/** Screen readers announce a new answer; older messages stay silent. */
+/** Screen readers announce a new answer; older messages stay silent, also behind a request that has failed. */
 function Announcer({ path, busy, isStopping }) {
   const hasStreamed = useRef(false);
-  hasStreamed.current ||= busy;
+  // the last message while none streams in, and before the latest answer: the same object until it changes
+  const quiet = useRef();
+  const before = useRef();
   const last = path.at(-1);
-  const text = hasStreamed.current && last ? textOf(last) : "";
+  hasStreamed.current ||= busy;
+  if (busy) before.current = quiet.current;
+  else quiet.current = last;
+  const isNew = hasStreamed.current && last?.role === "assistant" && last !== before.current;
+  const text = isNew ? textOf(last) : "";
   return html`
     <div class="hidden-text" role="status" aria-live="polite">
       ${busy ? t(isStopping ? "reading.stopping" : "chat.answering") : text}

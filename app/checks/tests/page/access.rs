@@ -132,3 +132,17 @@ fn a_screen_reader_announces_that_an_answer_began() {
     );
     page.answered(1);
 }
+
+#[test]
+fn a_screen_reader_hears_no_older_answer_again_when_a_message_fails() {
+    let mut hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_it_away();
+    page.ask("Say this: before");
+    let said = "all('.talk > [aria-live]')[0].textContent.trim()";
+    page.until("the answer is said", &format!("{said} === 'before'"));
+    hobd.kill();
+    page.send("Say this: after");
+    page.shows("@failure");
+    assert_eq!(page.script(&format!("return {said}")), "");
+}
