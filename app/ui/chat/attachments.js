@@ -47,7 +47,7 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
     }
   }
 
-  const keepOf = (isPasted) => (isPrivate ? "private" : isPasted ? "chat" : "library");
+  const keepOf = (isPasted) => (isPrivate() ? "private" : isPasted ? "chat" : "library");
 
   /** `isBeside`: pasted with words, of which it may be the picture. */
   function add(file, { name = file.name, isPasted = false, isBeside = false } = {}) {
@@ -80,7 +80,7 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
   async function read(key, signal) {
     const item = itemOf(key);
     const isFirst = store.get().items[0]?.key === key;
-    if (!item || !isFirst || !isNew() || isPrivate || documentState(item) !== "unread") return;
+    if (!item || !isFirst || !isNew() || isPrivate() || documentState(item) !== "unread") return;
     const show = (progress) => change(key, { progress });
     const view = await readDocument(item.id, { profile: profile(), show, signal });
     change(key, { view, progress: null });
@@ -98,7 +98,7 @@ export function createAttachments({ isPrivate, isNew, profile, draftName }) {
   function remove(key) {
     const [item] = take([key]);
     if (!item?.id) return;
-    if (item.isPasted || isPrivate) return dropDocument(item.id);
+    if (item.isPasted || isPrivate()) return dropDocument(item.id);
     const removeToo = { label: t("document.remove"), act: () => removeDocument(item.id) };
     toast(t("document.stays", item), removeToo);
   }

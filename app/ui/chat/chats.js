@@ -23,8 +23,16 @@ function order(a, b) {
 
 const PRIVATE = "private-";
 
-/** A private chat is one by its id, so that it stays one when the page or the daemon restarts. */
-export const isPrivate = (id) => id.startsWith(PRIVATE);
+/** Ids of private chats that were in the list. */
+const privateIds = new Set();
+
+/** The list says it of its chats, those of other clients included. One that is not in the list was private there, or is
+    by its id, so that it stays private when the page or the daemon restarts. */
+export function isPrivate(id) {
+  const chat = chatOf(id);
+  if (chat?.private) privateIds.add(id);
+  return chat ? Boolean(chat.private) : privateIds.has(id) || id.startsWith(PRIVATE);
+}
 
 export function newId(isPrivate) {
   const bytes = [...crypto.getRandomValues(new Uint8Array(8))];

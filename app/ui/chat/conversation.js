@@ -103,7 +103,7 @@ function createConversation(id, state) {
   keepDraft(store, draftName, ({ draft }) => draft);
   keepDraft(store, choicesName, (state) => textOfChoices(state, ofBeginning(state)));
   const attachments = createAttachments({
-    isPrivate: isPrivate(id),
+    isPrivate: () => isPrivate(id),
     isNew: () => !store.get().messages.length && !store.get().live,
     profile: () => store.get().profile,
     draftName,

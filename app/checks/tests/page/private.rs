@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use hob_checks::{Hobd, Model, Page};
+use serde_json::json;
 
 const CANARY: &str = "a-canary-at-midnight";
 
@@ -53,6 +54,29 @@ fn the_way_back_shows_nothing_of_a_private_chat_that_has_ended() {
     page.reads("h2", "A private chat");
     let shown = page.script("return document.body.innerText");
     assert!(!shown.as_str().unwrap_or_default().contains(CANARY), "{shown}");
+}
+
+#[test]
+fn chats_of_other_clients_are_private_as_they_have_asked_and_not_by_their_names() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.client.chat(&json!({
+        "conversation": "diary", "hob": {"append": true, "private": true},
+        "messages": [{"role": "user", "content": "Say this: dear diary"}],
+    }));
+    hobd.client.say("private-notes", "Say this: bread");
+    let page = Page::open(&hobd);
+    page.open_chat("Say this: dear diary");
+    page.reads("@private", "private");
+    page.focus("@composer");
+    page.write("A secret");
+    assert_eq!(page.script("return JSON.stringify(sessionStorage)"), "{}");
+    page.choose("@chat-menu", "End private chat");
+    page.click("@yes");
+    page.until("it is gone", "all('@chat').length === 1");
+
+    page.open_chat("Say this: bread");
+    assert_eq!(page.count("@private"), 0);
+    assert_eq!(page.ask("Say this: and butter"), "and butter");
 }
 
 /// Whether a file below `directory` has the canary.
