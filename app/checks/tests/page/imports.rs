@@ -25,6 +25,25 @@ fn chatgpts_conversations_are_imported_with_their_branches() {
 }
 
 #[test]
+fn chats_of_a_file_that_are_skipped_are_named_with_the_reason() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    let mut empty = chatgpt("Nothing");
+    empty["mapping"] = json!({"s": {"message": null, "parent": null, "children": []}});
+    let file = hobd.directory().join("conversations.json");
+    std::fs::write(&file, json!([empty, chatgpt("Bread")]).to_string()).unwrap();
+
+    page.import(&file);
+
+    page.reads("@question", "One chat was skipped");
+    page.reads("@question", "Nothing: it has no message with a text");
+    page.click("@yes");
+    page.hides("@question");
+    page.reads("@title", "Bread");
+}
+
+#[test]
 fn a_file_of_an_unknown_kind_is_named_in_a_dialog_with_one_button() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
