@@ -105,6 +105,20 @@ fn a_browser_without_a_token_is_asked_for_one() {
 }
 
 #[test]
+fn a_token_that_another_window_was_given_signs_in_this_one() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::of(hob_checks::Browser::chromium(Default::default()));
+    page.go(&hobd.origin());
+    page.shows("@connect");
+    page.script_with(
+        "localStorage.setItem('hob.token', arguments[0]);
+         window.dispatchEvent(new StorageEvent('storage', {key: 'hob.token'}))",
+        &[hobd.client.token.as_str().into()],
+    );
+    page.shows("@composer");
+}
+
+#[test]
 fn the_address_with_the_token_signs_in_a_window_that_shows_the_page_already() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::of(hob_checks::Browser::chromium(Default::default()));

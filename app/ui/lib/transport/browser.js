@@ -38,6 +38,12 @@ export function browserBackend() {
   takeFromAddress();
   // The router comes after it, and reads the address without the token.
   window.addEventListener("hashchange", takeFromAddress, { capture: true });
+  // Another window was given a token, or was refused with it.
+  window.addEventListener("storage", ({ key }) => {
+    if (key !== TOKEN) return;
+    isRefused = false;
+    changed();
+  });
   return {
     access,
     open,
