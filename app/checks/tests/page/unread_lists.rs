@@ -1,4 +1,4 @@
-//! Lists that cannot be read: they say why, once, and are there when the daemon answers again.
+//! What cannot be read or checked: it says why, once, and is there when the daemon answers again.
 
 use hob_checks::{Hobd, Model, Page};
 
@@ -61,4 +61,24 @@ fn instructions_models_and_settings_are_read_when_the_daemon_answers_again() {
         page.hides("@banner");
         page.shows(read);
     }
+}
+
+#[test]
+fn changed_instructions_can_be_saved_when_the_daemon_answers_again() {
+    let hobd = Hobd::start(Model::Fake);
+    hobd.write_rules("home", &["Be brief."]);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    page.script(UNREACHABLE);
+    page.script("location.hash = '#/profiles/home'");
+    page.shows("@content");
+    page.script("window.isDown = (path) => path === '/v1/profiles/check'");
+    page.fill("@content", "Be kind.");
+    page.reads("@profile-foot", "the daemon does not answer");
+    page.script("window.isDown = (path) => path.startsWith('/v1/')");
+    page.reads("@banner", "Hob cannot be reached");
+    page.script("window.isDown = () => false");
+    page.hides("@banner");
+    page.click("@save-profile");
+    page.reads("@toast", "saved");
 }

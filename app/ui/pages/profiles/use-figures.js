@@ -1,6 +1,7 @@
-// The tokens and bytes of a draft, which the daemon counts shortly after a change.
+// The tokens and bytes of a draft, which the daemon counts shortly after a change, and when it answers again.
 
-import { api, t, useEffect, useMemo, useState } from "/lib.js";
+import { api, t, useEffect, useMemo, useState, useStore } from "/lib.js";
+import { status } from "/chat/chats.js";
 import { requestOf } from "./draft.js";
 
 const CHECK_AFTER_MS = 350;
@@ -21,6 +22,8 @@ export function useFigures(draft, isDirty, profile) {
   useEffect(() => {
     if (draft && profile?.segments && !isDirty) receive(profile);
   }, [profile, isDirty, draft?.revision]);
+  const isAway = useStore(status, ({ error }) => Boolean(error));
+  const restarts = useStore(status, ({ restarts }) => restarts);
   useEffect(() => {
     if (!request) return;
     const empty = firstEmpty(draft.segments);
@@ -43,7 +46,7 @@ export function useFigures(draft, isDirty, profile) {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [request]);
+  }, [request, isAway, restarts]);
   return { figures, problem };
 }
 
