@@ -1,8 +1,9 @@
 // What to do about a context that is full, or nearly: each way with what it costs.
 
-import { bytes, count, go, html, t, useState } from "/lib.js";
+import { bytes, count, go, html, t, useState, useStore } from "/lib.js";
 import { Button, Icon, IconButton, orToast, Select, toast } from "/parts.js";
 import { usePanel } from "/parts/panel.js";
+import { status } from "./chats.js";
 import { conversationOf, takeChoices } from "./conversation.js";
 import { Reading } from "./reading.js";
 import { branchWithLast, shorten, stopShortening } from "./shorten.js";
@@ -14,6 +15,8 @@ const LAST_MESSAGES = [2, 4, 8, 16];
 export function Room({ conversation, state, use, chat, onClose }) {
   const [last, setLast] = useState(LAST_MESSAGES[1]);
   const panel = usePanel(onClose);
+  // An engine at another address takes whole chats.
+  const canShorten = useStore(status, ({ now }) => !now?.upstream);
   const { shortening, outgrown, live } = state;
   const busy = Boolean(live || shortening);
   const newest = async () => {
@@ -48,8 +51,15 @@ export function Room({ conversation, state, use, chat, onClose }) {
             ${onClose && html`<${IconButton} small icon="close" label=${t("close")} onClick=${onClose} />`}
           </div>
           <ul class="bare-list ways">
-            <${Way} act=${newest} busy=${busy} label="newest.go-on" about="newest.go-on.long" test="go-on" />
-            <${Way} act=${summarise} busy=${busy} label="room.summarise" about="room.summarise.long" test="summarise" />
+            ${canShorten && html`
+              <${Way} act=${newest} busy=${busy} label="newest.go-on" about="newest.go-on.long" test="go-on" />
+              <${Way}
+                act=${summarise}
+                busy=${busy}
+                label="room.summarise"
+                about="room.summarise.long"
+                test="summarise"
+              />`}
             <${Way} act=${branch} busy=${busy} label="room.branch" about="room.branch.long" test="branch-last">
               <label class="row">
                 <span class="hidden-text">${t("room.branch.last")}</span>

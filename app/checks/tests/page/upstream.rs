@@ -4,9 +4,9 @@ use std::fs;
 
 use hob_checks::{Hobd, Model, Page};
 
-/// The engine, and a hobd in front of it with its page.
-fn start() -> (Hobd, Hobd, Page) {
-    let engine = Hobd::start_with(Model::Fake, &["--ctx", "16384"]);
+/// The engine with a context of so many tokens, and a hobd in front of it with its page.
+fn start(context: &str) -> (Hobd, Hobd, Page) {
+    let engine = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", context]);
     let token = engine.directory().join("its-token");
     fs::write(&token, &engine.client.token).expect("the directory can be written");
     let (url, token) = (engine.origin(), token.display().to_string());
@@ -21,7 +21,7 @@ fn start() -> (Hobd, Hobd, Page) {
 
 #[test]
 fn an_answer_without_figures_of_its_kv_is_shown_and_answered_again() {
-    let (_engine, hobd, page) = start();
+    let (_engine, hobd, page) = start("16384");
     assert_eq!(page.ask("Say this: seven"), "seven");
     assert!(!page.last_numbers().contains("tokens"), "{}", page.last_numbers());
     let figures = page.last_figures();
@@ -43,7 +43,7 @@ fn an_answer_without_figures_of_its_kv_is_shown_and_answered_again() {
 
 #[test]
 fn a_document_goes_with_the_first_message_and_is_not_read_before() {
-    let (engine, _hobd, page) = start();
+    let (engine, _hobd, page) = start("16384");
     let path = engine.directory().join("castle.md");
     fs::write(&path, "The castle has seven doors.\n".repeat(80)).expect("it can be written");
     page.script("one('@attach-file').hidden = false");
@@ -54,4 +54,14 @@ fn a_document_goes_with_the_first_message_and_is_not_read_before() {
     page.reads("@sent-document", "castle.md");
     page.open_page("library");
     page.reads("@library-row[data-state=ready]", "castle.md");
+}
+
+#[test]
+fn a_message_that_is_too_long_for_the_engine_offers_no_way_that_it_has_not() {
+    let (_engine, _hobd, page) = start("1024");
+    page.expect_complaint("400");
+    page.ask("Say this: seven");
+    page.send(&"How many doors has the castle? ".repeat(60));
+    page.shows("@failure @branch-last");
+    assert_eq!(page.count("@go-on") + page.count("@summarise"), 0);
 }
