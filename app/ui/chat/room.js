@@ -3,7 +3,7 @@
 import { bytes, count, go, html, t, useState, useStore } from "/lib.js";
 import { Button, Icon, IconButton, orToast, Select, toast } from "/parts.js";
 import { usePanel } from "/parts/panel.js";
-import { status } from "./chats.js";
+import { isPrivate, status } from "./chats.js";
 import { conversationOf, takeChoices } from "./conversation.js";
 import { Reading } from "./reading.js";
 import { branchWithLast, shorten, stopShortening } from "./shorten.js";
@@ -17,6 +17,8 @@ export function Room({ conversation, state, use, chat, onClose }) {
   const panel = usePanel(onClose);
   // An engine at another address takes whole chats.
   const canShorten = useStore(status, ({ now }) => !now?.upstream);
+  // The daemon stores a branch.
+  const canBranch = !isPrivate(conversation.id);
   const { shortening, outgrown, live } = state;
   const busy = Boolean(live || shortening);
   const newest = async () => {
@@ -60,17 +62,18 @@ export function Room({ conversation, state, use, chat, onClose }) {
                 about="room.summarise.long"
                 test="summarise"
               />`}
-            <${Way} act=${branch} busy=${busy} label="room.branch" about="room.branch.long" test="branch-last">
-              <label class="row">
-                <span class="hidden-text">${t("room.branch.last")}</span>
-                <${Select}
-                  value=${last}
-                  options=${LAST_MESSAGES.map((n) => [n, count(n)])}
-                  onChange=${(n) => setLast(Number(n))}
-                  data-test="branch-count"
-                />
-              </label>
-            <//>
+            ${canBranch && html`
+              <${Way} act=${branch} busy=${busy} label="room.branch" about="room.branch.long" test="branch-last">
+                <label class="row">
+                  <span class="hidden-text">${t("room.branch.last")}</span>
+                  <${Select}
+                    value=${last}
+                    options=${LAST_MESSAGES.map((n) => [n, count(n)])}
+                    onChange=${(n) => setLast(Number(n))}
+                    data-test="branch-count"
+                  />
+                </label>
+              <//>`}
             <${Larger} use=${use} busy=${busy} />
           </ul>`}
     </section>`;

@@ -57,6 +57,21 @@ fn the_way_back_shows_nothing_of_a_private_chat_that_has_ended() {
 }
 
 #[test]
+fn no_words_of_a_private_chat_become_a_chat_that_is_stored() {
+    let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "640"]);
+    let page = Page::open(&hobd);
+    page.click("@new-private");
+    page.ask(&format!("Say this: {CANARY}"));
+    page.click("@context");
+    page.shows("@go-on");
+    assert_eq!(page.count("@branch-last"), 0);
+    page.hover("@answer");
+    page.click("@answer @message-menu");
+    page.shows("[role=menu]");
+    assert!(!page.texts("[role=menuitem]").iter().any(|item| item.contains("New chat")));
+}
+
+#[test]
 fn chats_of_other_clients_are_private_as_they_have_asked_and_not_by_their_names() {
     let hobd = Hobd::start(Model::Fake);
     hobd.client.chat(&json!({
