@@ -37,11 +37,16 @@ export function Room({ conversation, state, use, chat, onClose }) {
     const id = await orToast(branchWithLast(conversation, last, chat?.title));
     if (!id) return;
     const [message] = outgrown?.messages ?? [];
-    const draft = state.draft || message?.content || "";
+    const { attachments, store } = conversation;
+    const draft = store.get().draft || message?.content || "";
+    const documents = attachments.areReady() ? attachments.send().documents : [];
+    conversation.write("");
     conversation.dismissError();
     takeChoices(id, conversation);
     go("chat", id);
-    conversationOf(id).write(draft);
+    const begun = conversationOf(id);
+    begun.attachments.restore(documents);
+    begun.write(draft);
   };
   return html`
     <section class="make-room stack" aria-label=${t("room.title")} ...${panel} data-test="room">

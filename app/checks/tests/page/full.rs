@@ -118,6 +118,28 @@ fn a_new_chat_begins_with_the_last_messages() {
 }
 
 #[test]
+fn a_message_with_a_document_that_does_not_fit_goes_into_the_branch() {
+    let (hobd, page) = nearly_full();
+    page.expect_complaint("400");
+    let path = hobd.directory().join("castle.md");
+    std::fs::write(&path, "doors ".repeat(30)).unwrap();
+    page.script("one('@attach-file').hidden = false");
+    page.choose_file("@attach-file", &path);
+    page.shows("@document-chip[data-state=unread]");
+    page.send("Say this: the fifth");
+    page.reads("@failure", "longer than what the model can read");
+    page.click("@failure @branch-last");
+    page.reads("@title", "A long chat (continued)");
+    page.reads("@document-chip", "castle.md");
+    page.until("so do its words", "one('@composer').value === 'Say this: the fifth'");
+
+    page.script("history.back()");
+    page.until("the old chat is shown", "one('@title').innerText.trim() === 'A long chat'");
+    assert_eq!(page.count("@document-chip"), 0);
+    assert_eq!(page.script("return one('@composer').value"), "");
+}
+
+#[test]
 fn the_newest_part_goes_on_before_the_context_is_full() {
     let (hobd, page) = nearly_full();
     page.click("@make-room");
