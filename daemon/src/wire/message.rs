@@ -359,9 +359,8 @@ mod tests {
     #[test]
     fn a_call_is_the_same_without_the_id_that_its_client_dropped() {
         let called = |id: &str| Message::answer("", "", &[tool_call(id, "f", "{}")]);
-        let answered = |id: &str| {
-            parse(json!({"role": "tool", "tool_call_id": id, "content": "x"})).unwrap()
-        };
+        let answered =
+            |id: &str| parse(json!({"role": "tool", "tool_call_id": id, "content": "x"})).unwrap();
         for (id, is_same) in [("call00012", true), ("", true), ("call_12", false)] {
             assert_eq!(called("c1").is_same(&called(id)), is_same, "{id}");
             assert_eq!(answered("c1").is_same(&answered(id)), is_same, "{id}");
