@@ -78,6 +78,8 @@ fn normal(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -100,5 +102,51 @@ mod tests {
         fs::remove_dir_all(&dir).unwrap();
         assert_eq!(copied.unwrap(), linked(root).unwrap());
         assert!(has_read, "README leads to each of them");
+    }
+
+    #[test]
+    fn every_section_that_a_document_links_to_exists() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let read = |path: PathBuf| {
+            let is_document = path.extension().is_some_and(|end| end == "md");
+            if !is_document {
+                return None;
+            }
+            let text = fs::read_to_string(root.join(&path)).unwrap();
+            Some((path, text))
+        };
+        let documents: BTreeMap<PathBuf, String> =
+            linked(root).unwrap().into_iter().filter_map(read).collect();
+        let mut missing = Vec::new();
+        for (path, text) in &documents {
+            let dir = path.parent().unwrap_or(Path::new(""));
+            let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+            for (file, section) in links.filter_map(|link| link.split_once('#')) {
+                let target = if file.is_empty() { path.clone() } else { normal(&dir.join(file)) };
+                let is_lost = |text: &String| !sections(text).contains(section);
+                if documents.get(&target).is_some_and(is_lost) {
+                    missing.push(format!("{}: {file}#{section}", path.display()));
+                }
+            }
+        }
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    /// The names of a document's sections, as GitHub derives them from headings, and as `<a id="…">` has them.
+    fn sections(text: &str) -> BTreeSet<String> {
+        let mut sections = BTreeSet::new();
+        let mut is_code = false;
+        for line in text.lines() {
+            is_code ^= line.starts_with("```");
+            let names = line.split("<a id=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            sections.extend(names.map(str::to_owned));
+            if let Some(heading) = line.strip_prefix('#').filter(|_| !is_code) {
+                let heading =
+                    heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
+                let is_kept = |letter: &char| letter.is_alphanumeric() || "-_".contains(*letter);
+                sections.insert(heading.chars().filter(is_kept).collect());
+            }
+        }
+        sections
     }
 }
