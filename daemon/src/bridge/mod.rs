@@ -31,6 +31,7 @@ use crate::chat::Chat;
 use crate::chat::identity::Session;
 use crate::error::ApiError;
 use crate::wire::completion::Prompt;
+use crate::wire::embedding::Embeddings;
 use dial::{Socket, dial};
 use messages::{AgentMessage, Generate, Loaded, Request, Response};
 
@@ -205,7 +206,7 @@ async fn answer(chat: Chat, message: AgentMessage, answers: UnboundedSender<Valu
         }
         Request::Embed { input } => {
             let embedded = chat.embed(&[Prompt::Text(input)]).await;
-            let embedded = embedded.map(|(mut vectors, tokens)| Response::Embedded {
+            let embedded = embedded.map(|Embeddings { mut vectors, tokens }| Response::Embedded {
                 embedding: vectors.pop().unwrap_or_default(),
                 tokens,
             });

@@ -8,13 +8,12 @@ use crate::blocking::compute;
 use crate::error::ApiError;
 use crate::prompt::template::embedding_tokens;
 use crate::wire::completion::Prompt;
+use crate::wire::embedding::Embeddings;
 
 impl Chat {
-    /// One vector an input, and the number of tokens of all inputs.
-    ///
     /// # Errors
     /// When the model computes no embeddings, or the engine's queue is full.
-    pub async fn embed(&self, inputs: &[Prompt]) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
+    pub async fn embed(&self, inputs: &[Prompt]) -> Result<Embeddings, ApiError> {
         self.embed_up_to(usize::MAX, inputs).await
     }
 
@@ -22,19 +21,12 @@ impl Chat {
     ///
     /// # Errors
     /// As [`Self::embed`].
-    pub async fn embed_beginnings(
-        &self,
-        inputs: &[Prompt],
-    ) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
+    pub async fn embed_beginnings(&self, inputs: &[Prompt]) -> Result<Embeddings, ApiError> {
         self.embed_up_to(self.engine().conversation_tokens(), inputs).await
     }
 
     /// An engine at another address gets the whole inputs.
-    async fn embed_up_to(
-        &self,
-        most: usize,
-        inputs: &[Prompt],
-    ) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
+    async fn embed_up_to(&self, most: usize, inputs: &[Prompt]) -> Result<Embeddings, ApiError> {
         if let Some(upstream) = self.upstream() {
             let _active_turn = self.shared.options.events.turn(None);
             return Ok(upstream.embed(inputs.iter().map(Prompt::to_json).collect()).await?);
@@ -47,13 +39,12 @@ impl Chat {
             inputs.iter().map(tokenize).collect::<Vec<_>>()
         });
         let _active_turn = self.shared.options.events.turn(None);
-        let mut vectors = Vec::new();
-        let mut tokens = 0;
+        let mut embeddings = Embeddings::default();
         for input in tokenized.await {
-            tokens += input.len();
-            vectors.push(self.engine().embed(input).await?);
+            embeddings.tokens += input.len();
+            embeddings.vectors.push(self.engine().embed(input).await?);
         }
-        Ok((vectors, tokens))
+        Ok(embeddings)
     }
 }
 

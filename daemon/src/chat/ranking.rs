@@ -8,13 +8,12 @@ use hob_slots::Token;
 use super::Chat;
 use crate::blocking::compute;
 use crate::error::ApiError;
+use crate::wire::ranking::Ranking;
 
 impl Chat {
-    /// One score a text, and the number of all tokens.
-    ///
     /// # Errors
     /// When the model ranks no texts, or the engine's queue is full.
-    pub async fn rank(&self, query: &str, texts: &[String]) -> Result<(Vec<f32>, usize), ApiError> {
+    pub async fn rank(&self, query: &str, texts: &[String]) -> Result<Ranking, ApiError> {
         if let Some(upstream) = self.upstream() {
             return Ok(upstream.rank(query, texts).await?);
         }
@@ -24,13 +23,12 @@ impl Chat {
             texts.iter().map(|text| pair(model.as_ref(), &query, text)).collect::<Vec<_>>()
         });
         let _active_turn = self.shared.options.events.turn(None);
-        let mut scores = Vec::new();
-        let mut tokens = 0;
+        let mut ranking = Ranking::default();
         for pair in tokenized.await {
-            tokens += pair.len();
-            scores.push(self.engine().rank(pair).await?);
+            ranking.tokens += pair.len();
+            ranking.scores.push(self.engine().rank(pair).await?);
         }
-        Ok((scores, tokens))
+        Ok(ranking)
     }
 }
 

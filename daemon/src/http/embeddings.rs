@@ -18,11 +18,11 @@ pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Valu
         value["input"] = normalised(&chat, input, "input").await?;
     }
     let request = EmbeddingRequest::parse(&value, vocabulary)?;
-    let (mut vectors, tokens) = chat.embed(&request.inputs).await.map_err(too_large)?;
+    let mut embeddings = chat.embed(&request.inputs).await.map_err(too_large)?;
     if let Some(dimensions) = request.dimensions {
-        vectors = shortened(vectors, dimensions)?;
+        embeddings.vectors = shortened(embeddings.vectors, dimensions)?;
     }
-    Ok(Json(response(chat.model_name(), request.encoding, &vectors, tokens)))
+    Ok(Json(response(chat.model_name(), request.encoding, &embeddings)))
 }
 
 /// In the words of llama-server, for which clients look.

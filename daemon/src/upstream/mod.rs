@@ -24,6 +24,8 @@ use axum::http::Method;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::wire::embedding::Embeddings;
+use crate::wire::ranking::Ranking;
 pub use answer::{Event, UpstreamAnswer};
 pub use engine::EngineKind;
 pub use error::UpstreamError;
@@ -175,11 +177,9 @@ impl Upstream {
         answer
     }
 
-    /// One vector an input, and the number of tokens of all.
-    ///
     /// # Errors
     /// As for [`Self::call`]; when the answer is not one of an embedding model.
-    pub async fn embed(&self, input: Value) -> Result<(Vec<Vec<f32>>, usize), UpstreamError> {
+    pub async fn embed(&self, input: Value) -> Result<Embeddings, UpstreamError> {
         let count = input.as_array().map_or(1, Vec::len);
         let answer = self.call("/v1/embeddings", json!({"input": input})).await?;
         let vector = |entry: &Value| -> Option<Vec<f32>> {
@@ -189,20 +189,14 @@ impl Upstream {
         let vectors: Option<Vec<_>> =
             answer["data"].as_array().and_then(|data| data.iter().map(vector).collect());
         match vectors.filter(|vectors| vectors.len() == count) {
-            Some(vectors) => Ok((vectors, prompt_tokens(&answer))),
+            Some(vectors) => Ok(Embeddings { vectors, tokens: prompt_tokens(&answer) }),
             None => Err(self.inner.web.foreign("its embeddings have another form")),
         }
     }
 
-    /// One score a text, and the number of tokens of all.
-    ///
     /// # Errors
     /// As for [`Self::call`]; when the answer is not one of a reranker.
-    pub async fn rank(
-        &self,
-        query: &str,
-        texts: &[String],
-    ) -> Result<(Vec<f32>, usize), UpstreamError> {
+    pub async fn rank(&self, query: &str, texts: &[String]) -> Result<Ranking, UpstreamError> {
         let body = json!({"query": query, "documents": texts});
         let answer = self.call("/v1/rerank", body).await?;
         let mut by_place = vec![None; texts.len()];
@@ -214,7 +208,7 @@ impl Upstream {
         }
         let complete: Option<Vec<f32>> = by_place.into_iter().collect();
         let scores = complete.ok_or_else(|| self.inner.web.foreign("it scores not every text"))?;
-        Ok((scores, prompt_tokens(&answer)))
+        Ok(Ranking { scores, tokens: prompt_tokens(&answer) })
     }
 
     /// After a failure the engine may come back as another one.

@@ -29,6 +29,15 @@ pub enum Encoding {
     Base64,
 }
 
+/// What an embedding model makes of inputs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Embeddings {
+    /// One an input, in their order.
+    pub vectors: Vec<Vec<f32>>,
+    /// Of all inputs.
+    pub tokens: usize,
+}
+
 impl EmbeddingRequest {
     /// `vocabulary`: the number of tokens.
     pub fn parse(body: &Value, vocabulary: usize) -> Result<Self, ApiError> {
@@ -73,7 +82,8 @@ pub fn shortened(mut vectors: Vec<Vec<f32>>, dimensions: usize) -> Result<Vec<Ve
     Ok(vectors)
 }
 
-pub fn response(model: &str, encoding: Encoding, vectors: &[Vec<f32>], tokens: usize) -> Value {
+pub fn response(model: &str, encoding: Encoding, embeddings: &Embeddings) -> Value {
+    let Embeddings { vectors, tokens } = embeddings;
     let entry = |(index, vector): (usize, &Vec<f32>)| {
         let embedding = encode(vector, encoding);
         json!({"object": "embedding", "index": index, "embedding": embedding})
@@ -103,10 +113,10 @@ mod tests {
 
     #[test]
     fn base64_holds_the_same_floats() {
-        let vectors = [vec![1.0, -0.5]];
-        let answer = response("m", Encoding::Base64, &vectors, 3);
+        let embeddings = Embeddings { vectors: vec![vec![1.0, -0.5]], tokens: 3 };
+        let answer = response("m", Encoding::Base64, &embeddings);
         assert_eq!(answer["data"][0]["embedding"], "AACAPwAAAL8=");
-        let answer = response("m", Encoding::Float, &vectors, 3);
+        let answer = response("m", Encoding::Float, &embeddings);
         assert_eq!(answer["data"][0]["embedding"], json!([1.0, -0.5]));
     }
 

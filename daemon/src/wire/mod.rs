@@ -4,7 +4,7 @@
 //!
 //! Reading order: `fields` (reading and refusing a field), `message`, `sampling` with `lora` and `tokens`, one file per request
 //! (`chat` with `hob`, `document`, `form`, `label`, `thinking`, `tools` with `freeform`, and `functions` with `call_ids`;
-//! `completion`, `embedding`), `answer`.
+//! `completion`, `embedding`), `ranking`, `answer`.
 
 pub mod answer;
 pub mod call_ids;
@@ -20,6 +20,7 @@ pub mod hob;
 pub mod label;
 pub mod lora;
 pub mod message;
+pub mod ranking;
 pub mod sampling;
 pub mod thinking;
 pub mod tokens;

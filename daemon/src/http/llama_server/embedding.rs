@@ -23,9 +23,9 @@ pub async fn embed(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Valu
     let request = request.map_err(|error| {
         renamed(error, |param| Some(format!("{name}{}", behind(param, "input")?)))
     })?;
-    let (vectors, _) = chat.embed(&request.inputs).await?;
+    let embeddings = chat.embed(&request.inputs).await?;
     let entry = |(index, vector)| json!({"index": index, "embedding": [vector]});
-    Ok(Json(vectors.into_iter().enumerate().map(entry).collect()))
+    Ok(Json(embeddings.vectors.into_iter().enumerate().map(entry).collect()))
 }
 
 /// `POST /embeddings`: OpenAI's with `input`, llama-server's with `content`.

@@ -10,6 +10,7 @@ use super::super::body::JsonBody;
 use crate::chat::Chat;
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, wrong_type};
+use crate::wire::ranking::Ranking;
 
 const MAX_DOCUMENTS: usize = 2048;
 
@@ -21,7 +22,7 @@ pub async fn rerank(State(chat): State<Chat>, body: JsonBody) -> Result<Json<Val
     let documents = documents(&fields, if is_tei { "texts" } else { "documents" })?;
     let top = fields.integer("top_n", 0..=i64::MAX)?.and_then(|top| usize::try_from(top).ok());
     let returns = fields.boolean(if is_tei { "return_text" } else { "return_documents" })?;
-    let (scores, tokens) = chat.rank(query, &documents).await?;
+    let Ranking { scores, tokens } = chat.rank(query, &documents).await?;
     let mut order: Vec<usize> = (0..scores.len()).collect();
     order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
     order.truncate(top.unwrap_or(usize::MAX));

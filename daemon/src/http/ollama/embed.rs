@@ -13,7 +13,7 @@ use super::load::{KeepAlive, keep_alive};
 use super::models::listed;
 use crate::chat::Chat;
 use crate::error::ApiError;
-use crate::wire::embedding::{EmbeddingRequest, shortened};
+use crate::wire::embedding::{EmbeddingRequest, Embeddings, shortened};
 use crate::wire::fields::Fields;
 
 /// `POST /api/embed`: without a text it loads the weights.
@@ -21,11 +21,11 @@ pub async fn embed(State(chat): State<Chat>, body: OllamaBody) -> Result<Json<Va
     let fields = Fields::of_body(&body.value)?;
     let _keep_alive = KeepAlive::new(chat.clone(), keep_alive(&fields)?);
     let timer = Timer::start(chat.engine());
-    let (vectors, tokens) = match fields.get("input") {
-        Some(input) if !is_empty(input) => vectors(&chat, &fields).await?,
+    let Embeddings { vectors, tokens } = match fields.get("input") {
+        Some(input) if !is_empty(input) => embeddings(&chat, &fields).await?,
         _ => {
             chat.load_weights().await?;
-            (Vec::new(), 0)
+            Embeddings::default()
         }
     };
     let mut answer = json!({"model": listed(chat.model_name()), "embeddings": vectors});
@@ -45,8 +45,8 @@ pub async fn embed_one(
     let vector = match fields.string("prompt")?.filter(|prompt| !prompt.is_empty()) {
         Some(prompt) => {
             let body = json!({"input": prompt});
-            let (of_prompt, _) = vectors(&chat, &Fields::of_body(&body)?).await?;
-            of_prompt.into_iter().next()
+            let of_prompt = embeddings(&chat, &Fields::of_body(&body)?).await?;
+            of_prompt.vectors.into_iter().next()
         }
         None => {
             chat.load_weights().await?;
@@ -60,18 +60,16 @@ fn is_empty(input: &Value) -> bool {
     input.as_str().is_some_and(str::is_empty) || input.as_array().is_some_and(Vec::is_empty)
 }
 
-/// One vector an input, and the tokens of all.
-async fn vectors(chat: &Chat, fields: &Fields<'_>) -> Result<(Vec<Vec<f32>>, usize), ApiError> {
+async fn embeddings(chat: &Chat, fields: &Fields<'_>) -> Result<Embeddings, ApiError> {
     let vocabulary = chat.token_bound();
     let asked = json!({"input": fields.get("input"), "dimensions": fields.get("dimensions")});
     let request = EmbeddingRequest::parse(&asked, vocabulary)?;
-    let (vectors, tokens) = match fields.boolean("truncate")? {
+    let mut embeddings = match fields.boolean("truncate")? {
         Some(false) => chat.embed(&request.inputs).await?,
         _ => chat.embed_beginnings(&request.inputs).await?,
     };
-    let vectors = match request.dimensions {
-        Some(dimensions) => shortened(vectors, dimensions)?,
-        None => vectors,
-    };
-    Ok((vectors, tokens))
+    if let Some(dimensions) = request.dimensions {
+        embeddings.vectors = shortened(embeddings.vectors, dimensions)?;
+    }
+    Ok(embeddings)
 }
