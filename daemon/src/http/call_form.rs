@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use crate::wire::answer::EndReason;
 use crate::wire::chat::ChatRequest;
 use crate::wire::freeform::{InputReader, input_of};
 use crate::wire::functions::FUNCTION_CALL;
@@ -48,8 +49,11 @@ impl CallForm {
     }
 
     /// OpenAI's `finish_reason`.
-    pub fn reason(&self, reason: &'static str) -> &'static str {
-        if self.calls_functions && reason == CALLS { FUNCTION_CALL } else { reason }
+    pub fn reason(&self, reason: EndReason) -> &'static str {
+        match reason {
+            EndReason::ToolCalls if self.calls_functions => FUNCTION_CALL,
+            reason => reason.as_str(),
+        }
     }
 
     fn is_custom(&self, call: &Value) -> bool {

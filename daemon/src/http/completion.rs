@@ -28,7 +28,7 @@ pub async fn complete(State(chat): State<Chat>, body: JsonBody) -> Result<Respon
     let choices = choices.iter().enumerate().map(|(index, choice)| {
         let offset = &mut TextOffset::default();
         let logprobs = with_logprobs.then(|| completion_logprobs(&choice.logprobs, offset));
-        entry(index, choice.message.text(), logprobs, Some(choice.reason))
+        entry(index, choice.message.text(), logprobs, Some(choice.reason.as_str()))
     });
     let (usage, hob) = (answer.usage(), answer.hob());
     let mut body = answer.head().whole(OBJECT, choices.collect(), usage, hob);
@@ -58,7 +58,7 @@ impl ChunkForm for CompletionForm {
                 let logprobs = wanted.then(|| completion_logprobs(&logprobs, offset));
                 Some(entry(choice, &delta.content, logprobs, None))
             }
-            Piece::End { choice, reason } => Some(entry(choice, "", None, Some(reason))),
+            Piece::End { choice, reason } => Some(entry(choice, "", None, Some(reason.as_str()))),
         }
     }
 }

@@ -31,6 +31,36 @@ pub struct Usage {
     pub drafts: DraftCounts,
 }
 
+/// OpenAI's `finish_reason` of a choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EndReason {
+    /// The model ended it, or a stop text or a stop token of the request did.
+    #[default]
+    Stop,
+    /// The limit of tokens, or the end of the context.
+    Length,
+    ToolCalls,
+    /// Only an engine at another address has a filter.
+    ContentFilter,
+}
+
+impl EndReason {
+    /// `None`: OpenAI has no such word. An engine at another address and an imported message may have any.
+    pub fn parse(word: &str) -> Option<Self> {
+        let all = [Self::Stop, Self::Length, Self::ToolCalls, Self::ContentFilter];
+        all.into_iter().find(|reason| reason.as_str() == word)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::ToolCalls => "tool_calls",
+            Self::ContentFilter => "content_filter",
+        }
+    }
+}
+
 impl Usage {
     /// OpenAI's `usage`.
     pub fn to_json(self) -> Value {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::partial::Growth;
 use super::{Answer, Piece, RESPONSE};
 use crate::explain::Explanation;
+use crate::wire::answer::EndReason;
 
 impl Answer {
     /// Hands out the end of a choice, and stores the first one's.
@@ -19,7 +20,7 @@ impl Answer {
             let usage =
                 if counts_all { self.account.usage } else { self.partial[0].figures.usage() };
             let mut finish = json!({
-                "finish_reason": self.partial[0].reason,
+                "finish_reason": self.partial[0].reason.as_str(),
                 "model": self.context.head.model,
                 "usage": usage.to_json(),
                 "hob": self.record(),
@@ -68,7 +69,7 @@ impl Answer {
 
     /// Reports to the engine that the first choice calls tools, if it does.
     pub(super) fn report_tool_calls(&self) {
-        if self.partial[0].reason == "tool_calls"
+        if self.partial[0].reason == EndReason::ToolCalls
             && let Some(conversation) = &self.context.conversation
         {
             self.context.engine.called_tools(conversation.clone());

@@ -9,14 +9,15 @@ use hob_slots::Token;
 use super::held::{HeldTokens, TokenRun};
 use crate::chat::assembly::{Assembly, Delta};
 use crate::chat::figures::Figures;
+use crate::wire::answer::EndReason;
 
 pub(super) struct PartialChoice {
     pub assembly: Assembly,
     pub held: HeldTokens,
     pub figures: Figures,
     pub last_token: LastToken,
-    /// OpenAI's `finish_reason`, from its end on.
-    pub reason: &'static str,
+    /// From its end on.
+    pub reason: EndReason,
 }
 
 /// What the newest token of a choice is.
@@ -58,7 +59,7 @@ impl PartialChoice {
             held: HeldTokens::default(),
             figures: Figures::default(),
             last_token: LastToken::default(),
-            reason: "stop",
+            reason: EndReason::default(),
         }
     }
 
@@ -75,11 +76,11 @@ impl PartialChoice {
             LastToken::Text | LastToken::Stop => self.assembly.cut(),
         });
         self.reason = match reason {
-            FinishReason::Length if is_in_call => "length",
-            FinishReason::Stop if is_cut => "stop",
-            _ if self.assembly.calls_tools() => "tool_calls",
-            FinishReason::Stop => "stop",
-            FinishReason::Length => "length",
+            FinishReason::Length if is_in_call => EndReason::Length,
+            FinishReason::Stop if is_cut => EndReason::Stop,
+            _ if self.assembly.calls_tools() => EndReason::ToolCalls,
+            FinishReason::Stop => EndReason::Stop,
+            FinishReason::Length => EndReason::Length,
         };
         let run = if by_text { self.held.take_begun() } else { self.held.take_all() };
         Growth { delta, run }

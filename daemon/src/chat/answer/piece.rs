@@ -5,6 +5,7 @@ use hob_slots::Token;
 
 use crate::chat::assembly::Delta;
 use crate::chat::progress::Report;
+use crate::wire::answer::EndReason;
 use crate::wire::message::Message;
 
 /// A change of the answer, for the client.
@@ -22,19 +23,15 @@ pub enum Piece {
         /// Log-probabilities of `tokens`, if the request asks for them.
         logprobs: Vec<Logprobs>,
     },
-    End {
-        choice: usize,
-        /// OpenAI's `finish_reason`.
-        reason: &'static str,
-    },
+    /// The choice has all its text.
+    End { choice: usize, reason: EndReason },
 }
 
 /// One complete choice.
 #[derive(Clone, Debug)]
 pub struct Choice {
     pub message: Message,
-    /// OpenAI's `finish_reason`.
-    pub reason: &'static str,
+    pub reason: EndReason,
     /// Without those that ended it.
     pub tokens: Vec<Token>,
     /// Log-probabilities of `tokens`, if the request asks for them.

@@ -10,6 +10,7 @@ use crate::chat::figures::End;
 use crate::chat::source::{Forwarded, logprobs_of};
 use crate::error::ApiError;
 use crate::upstream::{Event, UpstreamError};
+use crate::wire::answer::EndReason;
 
 impl Answer {
     /// What the engine says of a choice that was not asked for is dropped.
@@ -41,7 +42,7 @@ impl Answer {
                     return;
                 }
                 self.begin_upstream(choice);
-                self.end_upstream(choice, &reason, stop_text);
+                self.end_upstream(choice, EndReason::parse(&reason), stop_text);
             }
         }
     }
@@ -74,8 +75,13 @@ impl Answer {
         self.ready.push_back(Piece::Begin { choice });
     }
 
-    fn end_upstream(&mut self, choice: usize, reason: &str, stop_text: Option<String>) {
-        let is_cut = reason == "length";
+    fn end_upstream(
+        &mut self,
+        choice: usize,
+        reason: Option<EndReason>,
+        stop_text: Option<String>,
+    ) {
+        let is_cut = reason == Some(EndReason::Length);
         let (ended, usage) =
             (if is_cut { FinishReason::Length } else { FinishReason::Stop }, self.account.usage);
         // The engine counts all choices together.
@@ -92,10 +98,9 @@ impl Answer {
             max_tokens: self.max_tokens,
         });
         partial.reason = match reason {
-            "length" => "length",
-            "content_filter" => "content_filter",
-            _ if partial.assembly.calls_tools() => "tool_calls",
-            _ => "stop",
+            Some(cut @ (EndReason::Length | EndReason::ContentFilter)) => cut,
+            _ if partial.assembly.calls_tools() => EndReason::ToolCalls,
+            _ => EndReason::Stop,
         };
         if choice == 0 {
             self.stop_text = stop_text;

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::chat::answer::{Answer, Choice};
 use crate::http::responses::place::Ids;
+use crate::wire::answer::EndReason;
 
 /// Hob signs no reasoning. Clients send back only blocks that have a signature.
 pub const SIGNATURE: &str = "hob";
@@ -61,14 +62,16 @@ fn content(choice: &Choice, form: Form) -> Vec<Value> {
     blocks
 }
 
-/// `stop_reason` and `stop_sequence`. `reason`: OpenAI's.
-pub fn stop<'a>(answer: &'a Answer, reason: &str) -> (&'static str, Option<&'a str>) {
+/// `stop_reason` and `stop_sequence`.
+pub fn stop<'a>(answer: &'a Answer, reason: EndReason) -> (&'static str, Option<&'a str>) {
     match (reason, answer.stop_text()) {
-        ("tool_calls", _) => ("tool_use", None),
-        ("stop", Some(text)) => ("stop_sequence", Some(text)),
-        ("length", _) if answer.is_context_full() => ("model_context_window_exceeded", None),
-        ("length", _) => ("max_tokens", None),
-        _ => ("end_turn", None),
+        (EndReason::ToolCalls, _) => ("tool_use", None),
+        (EndReason::Stop, Some(text)) => ("stop_sequence", Some(text)),
+        (EndReason::Length, _) if answer.is_context_full() => {
+            ("model_context_window_exceeded", None)
+        }
+        (EndReason::Length, _) => ("max_tokens", None),
+        (EndReason::Stop, None) | (EndReason::ContentFilter, _) => ("end_turn", None),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::chat::answer::{Answer, Piece};
 use crate::chat::assembly::begins_call;
 use crate::clock::rfc3339;
 use crate::error::ApiError;
+use crate::wire::answer::EndReason;
 
 /// An answer in progress. The weights' time begins when it is dropped.
 pub struct Reply {
@@ -88,10 +89,11 @@ impl Reply {
         self.form.object(&self.answer.head().model, &self.created_at, part)
     }
 
-    fn end(&self, object: &mut Value, reason: &str) {
+    fn end(&self, object: &mut Value, reason: EndReason) {
         object["done"] = true.into();
         // Ollama has no reason of its own for calls.
-        object["done_reason"] = if reason == "length" { "length" } else { "stop" }.into();
+        let reason = if reason == EndReason::Length { reason } else { EndReason::Stop };
+        object["done_reason"] = reason.as_str().into();
         self.timer.write(&self.answer, object);
     }
 

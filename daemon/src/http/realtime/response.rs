@@ -11,6 +11,7 @@ use crate::chat::answer::{Answer, Piece};
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
 use crate::speech::synthesis::{Speaking, Spoken};
+use crate::wire::answer::EndReason;
 use crate::wire::chat::ChatRequest;
 
 type Beginning =
@@ -31,7 +32,7 @@ pub(super) struct Response {
     /// Until the voice ends.
     speaking: Option<Speaking>,
     text: String,
-    reason: &'static str,
+    reason: EndReason,
 }
 
 enum State {
@@ -68,7 +69,7 @@ impl Response {
             is_spoken: speaking.is_some(),
             speaking,
             text: String::new(),
-            reason: "stop",
+            reason: EndReason::default(),
         }
     }
 
@@ -192,7 +193,8 @@ impl Response {
         let State::Speaks(summary) = std::mem::replace(&mut self.state, State::Over) else {
             return Vec::new();
         };
-        let mut body = self.body(if self.reason == "length" { "incomplete" } else { "completed" });
+        let is_cut = self.reason == EndReason::Length;
+        let mut body = self.body(if is_cut { "incomplete" } else { "completed" });
         body["output"] = summary.output;
         body["usage"] = summary.usage;
         let mut events = Vec::new();

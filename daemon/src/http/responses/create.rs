@@ -16,7 +16,7 @@ use crate::conversations::Conversations;
 use crate::error::ApiError;
 use crate::http::body::JsonBody;
 use crate::http::sse;
-use crate::wire::answer::{chat_logprobs, of_text};
+use crate::wire::answer::{EndReason, chat_logprobs, of_text};
 
 /// `POST /v1/responses`
 pub async fn create(
@@ -35,7 +35,7 @@ pub async fn create(
     if asked.shape.stream {
         return Ok(sse::stream(Events::new(request, answer)));
     }
-    let (mut in_text, mut reason) = (Vec::new(), "stop");
+    let (mut in_text, mut reason) = (Vec::new(), EndReason::default());
     while let Some(piece) = answer.next().await {
         match piece.map_err(|error| request.paths.own(error))? {
             // Log-probabilities of reasoning, of calls and of their marks belong to no item.

@@ -10,6 +10,7 @@ use super::reasoning_form::ReasoningForm;
 use super::{local_shell, tool_search};
 use crate::chat::answer::Answer;
 use crate::error::ApiError;
+use crate::wire::answer::EndReason;
 use crate::wire::freeform;
 use crate::wire::message::{CallMade, calls_made};
 
@@ -26,9 +27,8 @@ pub enum Status {
 }
 
 impl Status {
-    /// `reason`: a chat's `finish_reason`.
-    pub fn of_reason(reason: &str) -> Self {
-        if reason == "length" { Self::Incomplete } else { Self::Completed }
+    pub fn of_reason(reason: EndReason) -> Self {
+        if reason == EndReason::Length { Self::Incomplete } else { Self::Completed }
     }
 
     pub fn as_str(self) -> &'static str {

@@ -19,6 +19,7 @@ use crate::conversations::Conversations;
 use crate::conversations::transcript::{self, ConversationText, SavedMessage};
 use crate::error::{ApiError, ErrorKind};
 use crate::http::query::Query;
+use crate::wire::answer::EndReason;
 use crate::wire::fields::unsupported;
 
 /// Items of one page.
@@ -122,7 +123,8 @@ fn response(answer: &StoredAnswer) -> Value {
         transcript::Status::Streaming => Status::InProgress,
         transcript::Status::Interrupted => Status::Cancelled,
         transcript::Status::Complete => {
-            Status::of_reason(finish["finish_reason"].as_str().unwrap_or_default())
+            let reason = finish["finish_reason"].as_str().and_then(EndReason::parse);
+            Status::of_reason(reason.unwrap_or_default())
         }
     };
     // An imported one may be anything.
