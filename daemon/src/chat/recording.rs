@@ -11,7 +11,7 @@ use super::Options;
 use crate::clock::Clock;
 use crate::conversations::sharing::Sharing;
 use crate::conversations::transcript::{
-    AnswerRows, ClosedAnswer, OpenAnswer, Pending, Transcript, TurnEnd,
+    AnswerRows, ClosedAnswer, OpenAnswer, Pending, SaveIf, Transcript, TurnEnd,
 };
 use crate::error::ApiError;
 use crate::explain::Explanation;
@@ -133,7 +133,7 @@ impl Recording {
             answer,
             timeline: self.conversation.clone().zip(timeline),
             explanation: self.explanation.take(),
-            needs_text: self.has_text,
+            save_if: if self.has_text { SaveIf::HasText } else { SaveIf::Always },
             is_private: self.is_private,
             now: (self.clock)(),
         });

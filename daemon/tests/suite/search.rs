@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hob_daemon::clock::wall_clock;
-use hob_daemon::conversations::transcript::{Listing, SearchQuery, Transcript, TurnEnd};
+use hob_daemon::conversations::transcript::{Listing, SaveIf, SearchQuery, Transcript, TurnEnd};
 use hob_daemon::wire::message::{Message, Role};
 use hob_slots::format::SlotRecord;
 use hob_slots::store::Store;
@@ -142,7 +142,7 @@ fn fill(directory: &std::path::Path, conversations: usize, turns: usize) {
             timeline,
             explanation,
             is_private: false,
-            needs_text: true,
+            save_if: SaveIf::HasText,
             now: clock(),
         });
         let record = SlotRecord {

@@ -23,7 +23,7 @@ use hob_slots::store::StoreReader;
 use hob_slots::{ConversationId, ModelHash};
 
 use super::Conversations;
-use super::transcript::{ConversationExport, Extent, ImportedConversation};
+use super::transcript::{ConversationExport, Extent, ImportedConversation, SaveIf};
 use crate::blocking::compute;
 use crate::chat::names;
 use crate::error::{ApiError, ErrorKind};
@@ -163,7 +163,7 @@ impl Conversations {
         }
         let count = tokens.len();
         // The next turn is then tokenized into exactly the tokens that the KV is of.
-        self.transcript.put_tokens(id, model, tokens, true, self.now());
+        self.transcript.put_tokens(id, model, tokens, SaveIf::HasText, self.now());
         ImportedKv::Saved { tokens: count }
     }
 }

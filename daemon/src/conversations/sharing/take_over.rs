@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::{FORMAT, Options, Sharing, SharingError, VERSION};
 use crate::blocking::compute;
 use crate::conversations::transcript::{
-    ConversationExport, MergedHead, SharedTextHash, TurnTicket,
+    ConversationExport, MergedHead, SaveIf, SharedTextHash, TurnTicket,
 };
 use crate::error::ApiError;
 use crate::shared::{PARALLEL, SharedError, admission::Offer, names};
@@ -155,7 +155,7 @@ impl Sharing {
         let folder = names::kv(tier.sealing(), model, id);
         let Some(record) = self.saved_record(id, &folder).await? else { return Ok(None) };
         // The next prompt is then cut into the tokens of this KV, also where this daemon computes it.
-        transcript.put_tokens(id, model, record.tokens.clone(), true, self.now());
+        transcript.put_tokens(id, model, record.tokens.clone(), SaveIf::HasText, self.now());
         let (record, missing) = compute(move || {
             let lacks = |object: &BranchRef| !reader.has_object(model, object.id);
             let missing: Vec<BranchRef> = record.placed().filter(lacks).collect();

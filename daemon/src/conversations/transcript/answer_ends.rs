@@ -133,7 +133,7 @@ fn add(hash: &mut Sha256, tokens: &[Token]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversations::transcript::schema;
+    use crate::conversations::transcript::{SaveIf, schema};
 
     const MODEL: ModelHash = ModelHash([1; 8]);
     const NOW: Timestamp = Timestamp(1_000_000);
@@ -169,7 +169,7 @@ mod tests {
 
     fn answered(connection: &Connection, room: &ConversationId, answer: i64, timeline: &[i32]) {
         let timeline = tokens_of(timeline);
-        tokens::save(connection, room, MODEL, &timeline, true, NOW).unwrap();
+        tokens::save(connection, room, MODEL, &timeline, SaveIf::HasText, NOW).unwrap();
         save(connection, answer, MODEL, &timeline).unwrap();
     }
 

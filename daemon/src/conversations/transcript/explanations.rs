@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::tree::millis;
 use super::writer::Pending;
-use super::{Transcript, TranscriptError};
+use super::{SaveIf, Transcript, TranscriptError};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedExplanation {
@@ -23,7 +23,7 @@ pub fn save(
     connection: &Connection,
     conversation: &ConversationId,
     explanation: &str,
-    needs_text: bool,
+    save_if: SaveIf,
     now: Timestamp,
 ) -> Result<(), TranscriptError> {
     connection
@@ -33,7 +33,7 @@ pub fn save(
              WHERE NOT ?4 OR EXISTS (SELECT 1 FROM conversations WHERE id = ?1)
              ON CONFLICT DO UPDATE SET explanation = excluded.explanation, at = excluded.at",
         )?
-        .execute((conversation.as_str(), explanation, millis(now), needs_text))?;
+        .execute((conversation.as_str(), explanation, millis(now), save_if.needs_text()))?;
     Ok(())
 }
 

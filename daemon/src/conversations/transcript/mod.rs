@@ -12,7 +12,7 @@
 //! - Private conversations are in a second database, in memory; see `private`.
 //!
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (finds and adds messages), `answer` (one that
-//! grows), `answer_ends` (where timelines of copies end), `turn` (before a prompt and after an answer), `read`,
+//! grows), `answer_ends` (where timelines of copies end), `save_if`, `turn` (before a prompt and after an answer), `read`,
 //! `change`, `search`, `recent`, `messages` (single ones), `library` (documents), `document_blocks`,
 //! `conversation_export`, `finish` and `import` (conversations from elsewhere), `shared_texts` (of the shared tier),
 //! `preferences`, `stale` (timelines without text), `deleted_words` (of the index of the search), `write_ahead_log`
@@ -38,6 +38,7 @@ mod preferences;
 mod private;
 mod read;
 mod recent;
+mod save_if;
 mod schema;
 mod search;
 mod shared_texts;
@@ -84,6 +85,7 @@ use private::Private;
 pub use private::{PrivateRequest, PrivateText};
 pub use read::{ConversationText, Listing, SavedMessage, Status, Summary};
 pub use recent::RecentTurn;
+pub use save_if::SaveIf;
 pub use search::{Hit, SearchQuery, Snippet};
 pub use shared_texts::SharedTextHash;
 pub use titles::MAX_TITLE_CHARS;
@@ -367,18 +369,18 @@ impl Transcript {
         self.read_both(move |connection| tokens::lengths(connection, &of, fingerprint))
     }
 
-    /// Saves a timeline in the background. `needs_text`: only if the conversation has text.
+    /// Saves a timeline in the background.
     pub fn put_tokens(
         &self,
         conversation: &ConversationId,
         fingerprint: ModelHash,
         timeline: Vec<Token>,
-        needs_text: bool,
+        save_if: SaveIf,
         now: Timestamp,
     ) {
         let (id, writer) = (conversation.clone(), self.writer_of(conversation));
         writer.post(move |connection| {
-            tokens::save(connection, &id, fingerprint, &timeline, needs_text, now)
+            tokens::save(connection, &id, fingerprint, &timeline, save_if, now)
         });
     }
 }

@@ -103,7 +103,7 @@ async fn check(requests: Vec<Request>) -> Result<(), TestCaseError> {
             timeline: None,
             explanation: None,
             is_private: false,
-            needs_text: true,
+            save_if: SaveIf::HasText,
             now,
         };
         transcript.end_turn(end).unwrap().done().await.unwrap();
@@ -252,7 +252,7 @@ async fn a_turn_that_began_before_a_deletion_writes_nothing_after_it() {
         answer,
         timeline: Some((id.clone(), vec![Token(1)])),
         explanation: None,
-        needs_text: false,
+        save_if: SaveIf::Always,
         is_private: false,
         now,
     };
@@ -374,11 +374,11 @@ async fn the_timelines_of_other_branches_stay_until_the_conversation_is_deleted(
     };
     let tokens = |text: &str| text.bytes().map(|byte| Token(byte.into())).collect::<Vec<_>>();
     for text in ["ab", "abc", "abx", "y", "abcd"] {
-        transcript.put_tokens(&id, fingerprint, tokens(text), false, now);
+        transcript.put_tokens(&id, fingerprint, tokens(text), SaveIf::Always, now);
     }
     assert_eq!(timelines().await, ["abcd", "y", "abx"].map(tokens));
     for number in 0..30 {
-        transcript.put_tokens(&id, fingerprint, tokens(&format!("z{number}")), false, now);
+        transcript.put_tokens(&id, fingerprint, tokens(&format!("z{number}")), SaveIf::Always, now);
     }
     assert_eq!(timelines().await.len(), 1 + 16);
     transcript.delete(&id).done().await.unwrap();
@@ -394,12 +394,12 @@ async fn timelines_without_text_are_deleted_after_a_day() {
     let at = |hours: u64| Timestamp(hours * 3_600_000);
     let open = |hours| Transcript::open(&path, at(hours)).unwrap();
 
-    open(0).put_tokens(&id, model, timeline.clone(), false, at(0));
+    open(0).put_tokens(&id, model, timeline.clone(), SaveIf::Always, at(0));
     assert_eq!(open(23).tokens(&id, model).done().await.unwrap(), timeline);
     assert_eq!(open(23).tokens(&id, ModelHash([2; 8])).done().await.unwrap(), []);
     assert_eq!(open(25).tokens(&id, model).done().await.unwrap(), []);
 
-    open(25).put_tokens(&id, model, timeline, true, at(25));
+    open(25).put_tokens(&id, model, timeline, SaveIf::HasText, at(25));
     assert_eq!(open(25).tokens(&id, model).done().await.unwrap(), [], "its text is gone");
 }
 
@@ -411,7 +411,7 @@ async fn timelines_without_text_are_deleted_after_a_day_while_the_database_is_op
     let hello = messages(&[("user".into(), "Hello".into())]);
     transcript.sync(&talk, hello, at(0)).stored().await.unwrap();
     for id in [&talk, &hint] {
-        transcript.put_tokens(id, model, vec![Token(1)], false, at(0));
+        transcript.put_tokens(id, model, vec![Token(1)], SaveIf::Always, at(0));
     }
     let length =
         async |id: &ConversationId| transcript.tokens(id, model).done().await.unwrap().len();

@@ -11,8 +11,8 @@ use std::time::Duration;
 use hob_slots::{ConversationId, ModelHash, Timestamp, Token, common_prefix};
 use rusqlite::{Connection, OptionalExtension};
 
-use super::TranscriptError;
 use super::tree::millis;
+use super::{SaveIf, TranscriptError};
 
 /// Replaced timelines of a conversation under one model.
 const MAX_BRANCHES: usize = 16;
@@ -116,7 +116,7 @@ pub fn put_all(
     now: Timestamp,
 ) -> Result<(), TranscriptError> {
     for timeline in timelines.iter().rev() {
-        save(connection, conversation, fingerprint, timeline, false, now)?;
+        save(connection, conversation, fingerprint, timeline, SaveIf::Always, now)?;
     }
     Ok(())
 }
@@ -153,13 +153,12 @@ fn bytes_of(timeline: &[Token]) -> Vec<u8> {
     timeline.iter().flat_map(|token| token.0.to_le_bytes()).collect()
 }
 
-/// `needs_text`: only if the conversation still has text; it may have been deleted meanwhile.
 pub fn save(
     connection: &Connection,
     conversation: &ConversationId,
     fingerprint: ModelHash,
     timeline: &[Token],
-    needs_text: bool,
+    save_if: SaveIf,
     now: Timestamp,
 ) -> Result<(), TranscriptError> {
     let Last { tokens: before, is_whole } = last(connection, conversation, fingerprint)?;
@@ -170,7 +169,12 @@ pub fn save(
              WHERE NOT ?4 OR EXISTS (SELECT 1 FROM conversations WHERE id = ?1)
              ON CONFLICT DO UPDATE SET tokens = excluded.tokens, used_at = excluded.used_at",
         )?
-        .execute((conversation.as_str(), fingerprint.to_string(), millis(now), needs_text))?;
+        .execute((
+            conversation.as_str(),
+            fingerprint.to_string(),
+            millis(now),
+            save_if.needs_text(),
+        ))?;
     if saved == 0 {
         return Ok(());
     }
@@ -290,7 +294,7 @@ mod tests {
 
     fn put(connection: &Connection, timeline: &[Token]) {
         let transaction = connection.unchecked_transaction().unwrap();
-        save(&transaction, &id(), MODEL, timeline, false, Timestamp(0)).unwrap();
+        save(&transaction, &id(), MODEL, timeline, SaveIf::Always, Timestamp(0)).unwrap();
         transaction.commit().unwrap();
     }
 

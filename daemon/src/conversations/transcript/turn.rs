@@ -15,8 +15,8 @@ use super::answer::ClosedAnswer;
 use super::continuation::{self, Continuation};
 use super::writer::Pending;
 use super::{
-    After, Transcript, TranscriptError, TurnTicket, answer_ends, explanations, library, read,
-    speed, tokens,
+    After, SaveIf, Transcript, TranscriptError, TurnTicket, answer_ends, explanations, library,
+    read, speed, tokens,
 };
 use crate::prompt::DocumentTexts;
 use crate::wire::document::DocumentId;
@@ -84,9 +84,8 @@ pub struct TurnEnd {
     pub timeline: Option<(ConversationId, Vec<Token>)>,
     /// Why the turn computed tokens that had been computed before.
     pub explanation: Option<(ConversationId, Value)>,
-    /// Write the timeline and the explanation only if the conversation still has text: it may have
-    /// been deleted meanwhile.
-    pub needs_text: bool,
+    /// Of the timeline and the explanation.
+    pub save_if: SaveIf,
     /// Write to the database in memory.
     pub is_private: bool,
     pub now: Timestamp,
@@ -193,20 +192,20 @@ fn read(connection: &Connection, query: TurnQuery) -> Result<TurnStart, Transcri
 
 impl TurnEnd {
     fn write(&self, connection: &mut Connection) -> Result<(), TranscriptError> {
-        let Self { fingerprint, needs_text, now, .. } = *self;
+        let Self { fingerprint, save_if, now, .. } = *self;
         let transaction = connection.transaction()?;
         if let Some(answer) = &self.answer {
             answer.write(&transaction, now)?;
         }
         if let Some((conversation, timeline)) = &self.timeline {
-            tokens::save(&transaction, conversation, fingerprint, timeline, needs_text, now)?;
+            tokens::save(&transaction, conversation, fingerprint, timeline, save_if, now)?;
             if let Some(row) = self.answer.as_ref().and_then(ClosedAnswer::row) {
                 answer_ends::save(&transaction, row, fingerprint, timeline)?;
             }
         }
         if let Some((conversation, explanation)) = &self.explanation {
             let explanation = explanation.to_string();
-            explanations::save(&transaction, conversation, &explanation, needs_text, now)?;
+            explanations::save(&transaction, conversation, &explanation, save_if, now)?;
         }
         transaction.commit()?;
         Ok(())
@@ -265,7 +264,7 @@ mod tests {
             answer,
             timeline: Some((id.clone(), timeline.to_vec())),
             explanation: Some((id.clone(), json!({"reason": "clock"}))),
-            needs_text: true,
+            save_if: SaveIf::HasText,
             is_private: false,
             now: NOW,
         }
