@@ -141,16 +141,16 @@ pub async fn status(State(shared): State<Shared>) -> Result<Json<Status>, ApiErr
     let prefixes = profiles.prefixes(&status).await;
     let list = profiles.list().await;
     let devices = compute(devices::here).await;
-    let upstream = match chat.upstream() {
-        Some(upstream) => Some(engine_there(upstream).await),
+    let there = match chat.upstream() {
+        Some(upstream) => Some(EngineThere::ask(upstream).await),
         None => None,
     };
     // No turn uses the cells of the placeholder model.
-    let (context_tokens, conversation_tokens, slots) = match &upstream {
-        Some((_, tokens)) => (*tokens, *tokens, Vec::new()),
+    let (context_tokens, conversation_tokens, slots) = match &there {
+        Some(there) => (there.conversation_tokens, there.conversation_tokens, Vec::new()),
         None => (status.context_tokens, models.engine.conversation_tokens(), status.slots),
     };
-    let upstream = upstream.map(|(upstream, _)| upstream);
+    let upstream = there.map(|there| there.upstream);
     Ok(Json(Status {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
@@ -203,17 +203,30 @@ pub async fn status(State(shared): State<Shared>) -> Result<Json<Status>, ApiErr
     }))
 }
 
-/// The engine at another address, as it is now, and what a conversation holds there; 0: it does not say.
-async fn engine_there(upstream: &crate::upstream::Upstream) -> (Upstream, usize) {
-    let url = upstream.url().to_owned();
-    match upstream.refresh().await {
-        Ok(served) => {
-            let models = served.models.iter().map(|model| name_of(model).to_owned()).collect();
-            let tokens = served.models.first().and_then(context_of).unwrap_or(0);
-            (Upstream { url, engine: served.kind.as_str().into(), models, error: None }, tokens)
-        }
-        Err(error) => {
-            (Upstream { url, error: Some(error.to_string().into()), ..Upstream::default() }, 0)
+/// The engine at another address, as it is now.
+struct EngineThere {
+    upstream: Upstream,
+    /// What a conversation holds there at most; 0: it does not say, or cannot be asked.
+    conversation_tokens: usize,
+}
+
+impl EngineThere {
+    async fn ask(upstream: &crate::upstream::Upstream) -> Self {
+        let url = upstream.url().to_owned();
+        match upstream.refresh().await {
+            Ok(served) => {
+                let models = served.models.iter().map(|model| name_of(model).to_owned()).collect();
+                let engine = served.kind.as_str().into();
+                Self {
+                    upstream: Upstream { url, engine, models, error: None },
+                    conversation_tokens: served.models.first().and_then(context_of).unwrap_or(0),
+                }
+            }
+            Err(error) => {
+                let error = Some(error.to_string().into());
+                let upstream = Upstream { url, error, ..Upstream::default() };
+                Self { upstream, conversation_tokens: 0 }
+            }
         }
     }
 }
