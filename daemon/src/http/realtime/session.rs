@@ -7,13 +7,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use hob_prewarm::phrase::VoiceName;
 use hob_slots::ConversationId;
 use serde_json::{Map, Value, json};
 
 use super::listening::Listening;
 use super::response::{Response, event};
-use super::sound::{Hearing, SOUND_FIELDS, SoundSettings, merge};
+use super::sound::{Hearing, Output, SOUND_FIELDS, SoundSettings, merge};
 use super::utterance::Utterance;
 use super::{Events, MAX_MESSAGE_BYTES};
 use crate::chat::identity::conversation_id;
@@ -37,8 +36,7 @@ pub(super) struct Session {
     listening: Listening,
     /// The sound so far may be the start of speech.
     suspects: bool,
-    /// Answers are spoken, in this voice or the default one.
-    speaks: Option<Option<VoiceName>>,
+    output: Output,
     utterance: Utterance,
     response: Option<Response>,
 }
@@ -56,7 +54,7 @@ impl Session {
             hearing,
             listening,
             suspects: false,
-            speaks: None,
+            output: Output::default(),
             utterance: Utterance::default(),
             response: None,
         }
@@ -202,7 +200,7 @@ impl Session {
         }
         let settings = SoundSettings::of(&sound)?;
         let changed = self.options_with(&options, &sound)?;
-        if settings.speaks.is_some() && !self.speech.can_speak() {
+        if settings.output != Output::Text && !self.speech.can_speak() {
             return Err(no_voice());
         }
         let mut events = Vec::new();
@@ -223,7 +221,7 @@ impl Session {
             let listening = Listening::new(recognizer, rate, detects);
             self.listening = listening.behind(&self.listening);
         }
-        (self.sound, self.speaks) = (sound, settings.speaks);
+        (self.sound, self.output) = (sound, settings.output);
         if let Some(conversation) = &self.conversation {
             self.speech.prewarm(conversation, &self.options);
         }
@@ -359,7 +357,10 @@ impl Session {
         self.utterance.begin_answer();
         let (speech, conversation) = (self.speech.clone(), self.conversation()?);
         let beginning = async move { speech.end(&conversation, &options).await };
-        let speaking = self.speaks.clone().and_then(|voice| self.speech.speak(voice));
+        let speaking = match &self.output {
+            Output::Text => None,
+            Output::Sound(voice) => self.speech.speak(voice.clone()),
+        };
         self.response = Some(Response::new(Box::pin(beginning), speaking));
         Ok(())
     }

@@ -31,11 +31,19 @@ impl Default for Hearing {
     }
 }
 
+/// How a session answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Output {
+    #[default]
+    Text,
+    /// In this voice; `None`: in the default one.
+    Sound(Option<VoiceName>),
+}
+
 /// What a session's [`SOUND_FIELDS`] mean.
 pub(super) struct SoundSettings {
     pub hearing: Hearing,
-    /// Answers are spoken, in this voice or the default one.
-    pub speaks: Option<Option<VoiceName>>,
+    pub output: Output,
 }
 
 impl SoundSettings {
@@ -69,7 +77,8 @@ impl SoundSettings {
         let parsed = named_voice(name).map(str::parse::<VoiceName>).transpose();
         let voice = parsed.map_err(|error| ApiError::field("session.voice", error.to_string()))?;
         let detects = !is_off(sound) && !is_off(input);
-        Ok(Self { hearing: Hearing { rate, detects }, speaks: speaks.then_some(voice) })
+        let answer = if speaks { Output::Sound(voice) } else { Output::Text };
+        Ok(Self { hearing: Hearing { rate, detects }, output: answer })
     }
 }
 
