@@ -15,7 +15,7 @@ use super::Source;
 use super::draft::{Draft, ForeignMessage, number, some_text, text};
 
 /// `None` if it is no conversation of ChatGPT.
-pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
+pub fn conversation(value: &Value) -> Option<Draft> {
     let mapping = value.get("mapping")?.as_object()?;
     let instructions = mapping.values().find_map(instructions).unwrap_or_default();
     let mut draft = Draft {
@@ -23,7 +23,7 @@ pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
         title: some_text(value, "title"),
         created_at: number(value, "create_time"),
         updated_at: number(value, "update_time"),
-        ..Draft::new(&instructions)
+        ..Draft::new(Source::ChatGpt, &instructions)
     };
     let is_root = |node: &Value| !mapping.contains_key(text(node, "parent"));
     let roots = mapping.iter().filter(|(_, node)| is_root(node)).map(|(id, _)| id.as_str());
@@ -46,7 +46,7 @@ pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
         }
     }
     draft.head = last_of.get(text(value, "current_node")).copied().flatten();
-    Some((Source::ChatGpt, draft))
+    Some(draft)
 }
 
 /// A node to visit, and what is before it.

@@ -2,14 +2,16 @@
 
 use serde_json::{Value, json};
 
+use super::Source;
 use crate::conversations::transcript::ConversationExport;
 use crate::error::{ApiError, ErrorKind};
 
 /// Larger times are milliseconds: as seconds they would be in the year 5138.
 const MAX_SECONDS: f64 = 1e11;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Draft {
+    pub source: Source,
     pub id: Option<String>,
     pub title: Option<String>,
     /// Seconds or milliseconds since 1970.
@@ -37,8 +39,19 @@ pub struct ForeignMessage {
 
 impl Draft {
     /// `instructions`: the system message, if it has a text.
-    pub fn new(instructions: &str) -> Self {
-        let mut draft = Self::default();
+    pub fn new(source: Source, instructions: &str) -> Self {
+        let mut draft = Self {
+            source,
+            id: None,
+            title: None,
+            created_at: None,
+            updated_at: None,
+            pinned: false,
+            head: None,
+            messages: Vec::new(),
+            root: None,
+            finished: None,
+        };
         if !instructions.trim().is_empty() {
             let message = json!({"role": "system", "content": instructions.trim()});
             draft.root = Some(draft.store(None, &message, None, None));
@@ -49,7 +62,7 @@ impl Draft {
     /// An export that Hob has written.
     pub fn finished(export: &Value) -> Self {
         let title = export.get("title").and_then(Value::as_str).map(str::to_owned);
-        Self { title, finished: Some(export.clone()), ..Self::default() }
+        Self { title, finished: Some(export.clone()), ..Self::new(Source::Hob, "") }
     }
 
     /// Adds a message after `parent`, or after the instructions. Returns its id; without a text

@@ -9,7 +9,7 @@ use super::Source;
 use super::draft::{Draft, ForeignMessage, number, some_text, split_reasoning, text};
 
 /// `thread`: null without `thread.json`. `None` if the lines are no messages of Jan.
-pub fn thread(thread: &Value, messages: &[Value]) -> Option<(Source, Draft)> {
+pub fn thread(thread: &Value, messages: &[Value]) -> Option<Draft> {
     let is_message =
         |line: &Value| text(line, "object") == "thread.message" || line.get("thread_id").is_some();
     if messages.is_empty() || !messages.iter().all(is_message) {
@@ -24,7 +24,7 @@ pub fn thread(thread: &Value, messages: &[Value]) -> Option<(Source, Draft)> {
         title: some_text(thread, "title").or_else(|| some_text(&thread["metadata"], "title")),
         created_at: number(thread, "created").or_else(|| times().reduce(f64::min)),
         updated_at: number(thread, "updated").or_else(|| times().reduce(f64::max)),
-        ..Draft::new(text(assistant, "instructions"))
+        ..Draft::new(Source::Jan, text(assistant, "instructions"))
     };
     let mut sorted: Vec<&Value> = messages.iter().collect();
     sorted.sort_by(|a, b| {
@@ -45,7 +45,7 @@ pub fn thread(thread: &Value, messages: &[Value]) -> Option<(Source, Draft)> {
         let at = number(message, "created_at");
         last = draft.push(last, ForeignMessage { is_answer, text, reasoning, model, at });
     }
-    Some((Source::Jan, draft))
+    Some(draft)
 }
 
 /// The parts of a type, such as `{"type": "text", "text": {"value": "Hello", "annotations": []}}`.

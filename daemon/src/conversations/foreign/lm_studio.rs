@@ -12,7 +12,7 @@ use super::Source;
 use super::draft::{Draft, ForeignMessage, number, some_text, split_reasoning, text};
 
 /// `None` if it is no chat of LM Studio.
-pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
+pub fn conversation(value: &Value) -> Option<Draft> {
     let messages = value.get("messages")?.as_array()?;
     let is_versioned = |message: &Value| message["versions"].is_array();
     let is_named = value.get("name").is_some() && value.get("createdAt").is_some();
@@ -28,7 +28,7 @@ pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
         updated_at: number(value, "userLastMessagedAt")
             .or_else(|| number(value, "assistantLastMessagedAt")),
         pinned: value["pinned"] == true,
-        ..Draft::new(&instructions(value))
+        ..Draft::new(Source::LmStudio, &instructions(value))
     };
     let model = some_text(&value["lastUsedModel"], "identifier");
     let mut last = None;
@@ -44,7 +44,7 @@ pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
         last = chosen;
     }
     draft.head = last;
-    Some((Source::LmStudio, draft))
+    Some(draft)
 }
 
 fn instructions(value: &Value) -> String {

@@ -115,8 +115,8 @@ impl Export {
         }
     }
 
-    fn add(&mut self, (source, draft): (Source, Draft)) {
-        let title = draft.title.clone();
+    fn add(&mut self, draft: Draft) {
+        let (source, title) = (draft.source, draft.title.clone());
         match draft.into_export() {
             Ok(export) => self.conversations.push((source, export)),
             Err(error) => self.skip(title, error.message),
@@ -144,9 +144,9 @@ impl Export {
 }
 
 /// By the fields that only the one app writes.
-fn recognised(value: &Value) -> Option<(Source, Draft)> {
+fn recognised(value: &Value) -> Option<Draft> {
     if value.get("format").is_some() {
-        return Some((Source::Hob, Draft::finished(value)));
+        return Some(Draft::finished(value));
     }
     chatgpt::conversation(value)
         .or_else(|| open_webui::conversation(value))

@@ -12,7 +12,7 @@ use super::Source;
 use super::draft::{Draft, ForeignMessage, number, some_text, split_reasoning, text};
 
 /// `None` if it is no chat of Open WebUI.
-pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
+pub fn conversation(value: &Value) -> Option<Draft> {
     // One chat may stand without the row of the database around it.
     let chat = value.get("chat").unwrap_or(value);
     let history = chat.get("history").and_then(|history| history.get("messages"));
@@ -32,7 +32,7 @@ pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
         created_at: time(["created_at", "timestamp"]),
         updated_at: time(["updated_at", "timestamp"]),
         pinned: value["pinned"] == true,
-        ..Draft::new(system)
+        ..Draft::new(Source::OpenWebUi, system)
     };
     match history.and_then(Value::as_object) {
         Some(messages) if !messages.is_empty() => {
@@ -46,7 +46,7 @@ pub fn conversation(value: &Value) -> Option<(Source, Draft)> {
             }
         }
     }
-    Some((Source::OpenWebUi, draft))
+    Some(draft)
 }
 
 /// The last message at or before each node.
