@@ -39,7 +39,8 @@ use pdf_texts::PdfTexts;
 use sharing::{Sharing, Unshared};
 use transcript::{
     Change, ConversationText, DeletedMessages, Deletion, Fork, Hit, Listing, Moved, RecentTurn,
-    SavedExplanation, SearchQuery, Snippet, Summary, Transcript, TranscriptError, TurnTicket,
+    SavedExplanation, SearchQuery, Snippet, Summary, Transcript, TranscriptError, Trashed,
+    TurnTicket,
 };
 
 #[derive(Clone)]
@@ -300,8 +301,8 @@ impl Conversations {
     pub async fn empty_trash(&self, now: &AdjustedTime) -> Result<(), ApiError> {
         let mut emptied = Ok(());
         let trash = self.transcript.trash().done().await?;
-        for (id, since) in trash::due(&trash, now) {
-            emptied = self.delete_trashed(id, *since).await.and(emptied);
+        for trashed in trash::due(&trash, now) {
+            emptied = self.delete_trashed(trashed).await.and(emptied);
         }
         for deleted in self.transcript.deleted_messages().done().await? {
             if now.age(deleted.since) >= trash::RETENTION {
@@ -314,13 +315,14 @@ impl Conversations {
         self.delete_unsent_documents().await.and(emptied)
     }
 
-    async fn delete_trashed(&self, id: &ConversationId, since: Timestamp) -> Result<(), ApiError> {
+    async fn delete_trashed(&self, trashed: &Trashed) -> Result<(), ApiError> {
+        let id = &trashed.conversation;
         let _deletion = self.transcript.begin_deletion(id);
         let _unshared = self.unshare(slice::from_ref(id)).await?;
         // A conversation that is restored at this moment loses its KV, which costs time.
         let _documents = self.delete_kv_of_documents(id).await?;
         self.delete_kv(id).await?;
-        self.transcript.delete_trashed(id, since).done().await?;
+        self.transcript.delete_trashed(trashed).done().await?;
         Ok(())
     }
 

@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use hob_slots::{AdjustedTime, ConversationId, Timestamp};
+use hob_slots::AdjustedTime;
 
 use super::Conversations;
+use super::transcript::Trashed;
 use crate::clock::ProcessTime;
 
 pub const RETENTION: Duration = Duration::from_secs(60 * 60);
@@ -22,11 +23,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 const STALE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// The conversations whose hour is over.
-pub fn due<'t>(
-    trash: &'t [(ConversationId, Timestamp)],
-    now: &AdjustedTime,
-) -> impl Iterator<Item = &'t (ConversationId, Timestamp)> {
-    trash.iter().filter(|(_, since)| now.age(*since) >= RETENTION)
+pub fn due<'t>(trash: &'t [Trashed], now: &AdjustedTime) -> impl Iterator<Item = &'t Trashed> {
+    trash.iter().filter(|trashed| now.age(trashed.since) >= RETENTION)
 }
 
 /// Empties the trash every minute, and deletes stale timelines every hour, while the daemon runs.
@@ -50,12 +48,13 @@ pub async fn run(conversations: Conversations, time: ProcessTime) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hob_slots::ClockTracker;
+    use hob_slots::{ClockTracker, ConversationId, Timestamp};
 
     const HOUR_MS: u64 = 3_600_000;
 
-    fn trashed_since(since: u64) -> Vec<(ConversationId, Timestamp)> {
-        vec![(ConversationId::new("a").unwrap(), Timestamp(since))]
+    fn trashed_since(since: u64) -> Vec<Trashed> {
+        let conversation = ConversationId::new("a").unwrap();
+        vec![Trashed { conversation, since: Timestamp(since) }]
     }
 
     #[test]

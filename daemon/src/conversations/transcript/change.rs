@@ -29,6 +29,14 @@ pub struct Change {
     pub instructions: Option<String>,
 }
 
+/// A conversation in the trash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trashed {
+    pub conversation: ConversationId,
+    /// When it was put there.
+    pub since: Timestamp,
+}
+
 impl Change {
     /// Whether another daemon that takes the conversation over needs it.
     pub fn changes_text(&self) -> bool {
@@ -100,28 +108,30 @@ pub(super) fn latest_below(connection: &Connection, id: i64) -> Result<i64, Tran
     Ok(latest)
 }
 
-/// The trash, with the time at which each conversation was put there.
-pub fn trash(connection: &Connection) -> Result<Vec<(ConversationId, Timestamp)>, TranscriptError> {
+/// The trash, the oldest first.
+pub fn trash(connection: &Connection) -> Result<Vec<Trashed>, TranscriptError> {
     let mut select = connection.prepare_cached(
         "SELECT id, trashed_at FROM conversations WHERE trashed_at IS NOT NULL ORDER BY trashed_at",
     )?;
     let rows = select.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
     let rows = rows.collect::<Result<Vec<_>, _>>()?.into_iter();
-    let since = |at: i64| Timestamp(u64::try_from(at).unwrap_or(0));
-    Ok(rows.filter_map(|(id, at)| Some((ConversationId::new(&id).ok()?, since(at)))).collect())
+    let trashed = |(id, at): (String, i64)| {
+        let since = Timestamp(u64::try_from(at).unwrap_or(0));
+        Some(Trashed { conversation: ConversationId::new(&id).ok()?, since })
+    };
+    Ok(rows.filter_map(trashed).collect())
 }
 
-/// Deletes a conversation if it has been in the trash without interruption since `since`. `elsewhere`: as for
-/// [`delete`].
+/// Deletes a conversation unless it was restored meanwhile. `elsewhere`: as for [`delete`].
 pub fn delete_trashed(
     connection: &mut Connection,
-    conversation: &ConversationId,
-    since: Timestamp,
+    trashed: &Trashed,
     elsewhere: &BTreeSet<DocumentId>,
 ) -> Result<bool, TranscriptError> {
+    let Trashed { conversation, since } = trashed;
     let still: Option<i64> = connection
         .prepare_cached("SELECT 1 FROM conversations WHERE id = ?1 AND trashed_at = ?2")?
-        .query_row((conversation.as_str(), millis(since)), |row| row.get(0))
+        .query_row((conversation.as_str(), millis(*since)), |row| row.get(0))
         .optional()?;
     // Only this thread changes the database: the row is the same in the next statement.
     if still.is_none() { Ok(false) } else { delete(connection, conversation, elsewhere) }

@@ -67,7 +67,7 @@ use rusqlite::Connection;
 use crate::wire::message::Message;
 pub use answer::{ClosedAnswer, OpenAnswer};
 pub use branch::{Branch, Window};
-pub use change::Change;
+pub use change::{Change, Trashed};
 pub use continuation::{Continuation, Continued};
 pub use conversation_export::{
     ConversationExport, Extent, Node, VERSION, check_version, one_line, status,
@@ -327,17 +327,17 @@ impl Transcript {
             .write_change(move |connection| change::delete(connection, &id, &named.wait()?))
     }
 
-    /// The trash, with the time at which each conversation was put there, the oldest first.
-    pub fn trash(&self) -> Pending<Vec<(ConversationId, Timestamp)>> {
+    /// The trash, the oldest first.
+    pub fn trash(&self) -> Pending<Vec<Trashed>> {
         self.read_both(|connection| change::trash(connection))
     }
 
-    /// Deletes a conversation if it has been in the trash without interruption since `since`.
-    pub fn delete_trashed(&self, conversation: &ConversationId, since: Timestamp) -> Pending<bool> {
-        let is_private = self.is_private(conversation);
-        let (id, named) = (conversation.clone(), self.named_in_private(is_private));
+    /// Deletes a conversation unless it was restored meanwhile.
+    pub fn delete_trashed(&self, trashed: &Trashed) -> Pending<bool> {
+        let is_private = self.is_private(&trashed.conversation);
+        let (trashed, named) = (trashed.clone(), self.named_in_private(is_private));
         self.writer_for(is_private).write_change(move |connection| {
-            change::delete_trashed(connection, &id, since, &named.wait()?)
+            change::delete_trashed(connection, &trashed, &named.wait()?)
         })
     }
 
