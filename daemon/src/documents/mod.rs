@@ -24,7 +24,7 @@ use crate::chat::Chat;
 use crate::chat::answer::Answer;
 use crate::chat::documents::unknown_document;
 use crate::conversations::Conversations;
-use crate::conversations::transcript::StoredDocument;
+use crate::conversations::transcript::{DocumentHome, StoredDocument};
 use crate::error::ApiError;
 use crate::models::Models;
 use crate::wire::document::{DocumentId, document_key};
@@ -36,28 +36,20 @@ pub struct Documents {
     pub models: Models,
 }
 
-/// Where a new document belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
-    /// It stays until it is removed.
-    Library,
-    /// It belongs to the conversations that name it, and goes with the last of them.
-    Chat,
-    /// It belongs to private conversations, and its text never reaches the disk.
-    PrivateChat,
-}
-
 impl Documents {
     /// Stores a document. One that is stored already keeps its name.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn add(&self, document: StoredDocument, home: Home) -> Result<DocumentId, ApiError> {
+    pub async fn add(
+        &self,
+        document: StoredDocument,
+        home: DocumentHome,
+    ) -> Result<DocumentId, ApiError> {
         let id = document.id();
-        let (in_library, is_private) = (home == Home::Library, home == Home::PrivateChat);
         let now = (self.conversations.clock)();
         let transcript = &self.conversations.transcript;
-        transcript.put_document(document, in_library, is_private, now).done().await?;
+        transcript.put_document(document, home, now).done().await?;
         Ok(id)
     }
 

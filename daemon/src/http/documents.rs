@@ -17,7 +17,8 @@ use super::query::Query;
 use super::sse::{self, Source};
 use crate::chat::answer::{Answer, Piece};
 use crate::chat::documents::unknown_document;
-use crate::documents::{Documents, Home, extract};
+use crate::conversations::transcript::DocumentHome;
+use crate::documents::{Documents, extract};
 use crate::error::ApiError;
 use crate::metrics::Metrics;
 use crate::wire::document::DocumentId;
@@ -76,9 +77,9 @@ pub async fn add(
         metrics.extracted_pdf();
     }
     let home = match query.keep {
-        Keep::Library => Home::Library,
-        Keep::Chat => Home::Chat,
-        Keep::Private => Home::PrivateChat,
+        Keep::Library => DocumentHome::Library,
+        Keep::Chat => DocumentHome::Chat,
+        Keep::Private => DocumentHome::PrivateChat,
     };
     let id = documents.add(document, home).await?;
     let document = described(&documents, &id, query.profile.as_deref()).await?;

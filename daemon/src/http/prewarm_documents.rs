@@ -8,8 +8,8 @@ use hob_api::Document;
 use serde_json::{Value, json};
 
 use super::documents::{described, until_ready};
-use crate::conversations::transcript::StoredDocument;
-use crate::documents::{Documents, Home, extract};
+use crate::conversations::transcript::{DocumentHome, StoredDocument};
+use crate::documents::{Documents, extract};
 use crate::error::ApiError;
 use crate::wire::document::{DocumentId, MAX_DOCUMENTS, document_of};
 use crate::wire::fields::{Fields, unsupported};
@@ -49,7 +49,9 @@ pub async fn prewarm(
     for named in named {
         ids.push(match named {
             DocumentSource::Stored(id) => id,
-            DocumentSource::Text(document) => documents.add(document, Home::Library).await?,
+            DocumentSource::Text(document) => {
+                documents.add(document, DocumentHome::Library).await?
+            }
         });
     }
     if wait {

@@ -128,7 +128,7 @@ mod tests {
     use hob_slots::{Timestamp, Token, blocks_of};
 
     use super::*;
-    use crate::conversations::transcript::{library, schema};
+    use crate::conversations::transcript::{DocumentHome, library, schema};
 
     const MODEL: ModelHash = ModelHash(*b"a model!");
 
@@ -158,19 +158,19 @@ mod tests {
         let found = |n| load(&connection, std::slice::from_ref(&id), &layout(n), MODEL).unwrap();
         put(&connection, &id, &layout(0), &blocks()).unwrap();
         assert_eq!(found(0), [], "it is not stored here");
-        library::put(&connection, &document(), true, Timestamp(0)).unwrap();
+        library::put(&connection, &document(), DocumentHome::Library, Timestamp(0)).unwrap();
         put(&connection, &id, &layout(0), &blocks()).unwrap();
         assert_eq!(found(0), [(id.clone(), blocks())]);
         assert_eq!(found(1), []);
         library::delete_all(&connection, std::slice::from_ref(&id)).unwrap();
-        library::put(&connection, &document(), true, Timestamp(0)).unwrap();
+        library::put(&connection, &document(), DocumentHome::Library, Timestamp(0)).unwrap();
         assert_eq!(found(0), []);
     }
 
     #[test]
     fn old_layouts_leave() {
         let (connection, id) = (opened(), document().id());
-        library::put(&connection, &document(), true, Timestamp(0)).unwrap();
+        library::put(&connection, &document(), DocumentHome::Library, Timestamp(0)).unwrap();
         for n in 0..=MAX_LAYOUTS as usize {
             put(&connection, &id, &layout(n), &blocks()).unwrap();
         }

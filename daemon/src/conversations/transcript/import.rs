@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::read::{IMPORTED, check_idle, exists};
 use super::titles::title;
 use super::tree::{millis, set_head};
-use super::{ConversationExport, Node, TranscriptError, library};
+use super::{ConversationExport, DocumentHome, Node, TranscriptError, library};
 use crate::wire::label::Label;
 use crate::wire::message::Message;
 
@@ -45,7 +45,7 @@ pub fn import(
         return Ok(ImportedConversation { id: wanted.clone(), was_here: true });
     }
     for stored in &export.documents {
-        library::put(&transaction, stored, false, now)?;
+        library::put(&transaction, stored, DocumentHome::Chat, now)?;
     }
     let id = unused_id(&transaction, wanted, is_private)?;
     write(&transaction, &id, export, millis(now))?;
@@ -71,7 +71,7 @@ pub fn merge(
 ) -> Result<(), TranscriptError> {
     let transaction = connection.transaction()?;
     for stored in &export.documents {
-        library::put(&transaction, stored, false, now)?;
+        library::put(&transaction, stored, DocumentHome::Chat, now)?;
     }
     if exists(&transaction, id)? {
         let here = rows_by_path(&transaction, id)?;

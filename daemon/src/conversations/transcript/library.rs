@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::tree::millis;
 use super::writer::Pending;
-use super::{Transcript, TranscriptError, write_ahead_log};
+use super::{DocumentHome, Transcript, TranscriptError, write_ahead_log};
 use crate::prompt::documents::{DocumentText, DocumentTexts};
 use crate::wire::document::DocumentId;
 use crate::wire::message::Message;
@@ -77,12 +77,11 @@ impl Transcript {
     pub fn put_document(
         &self,
         document: StoredDocument,
-        in_library: bool,
-        is_private: bool,
+        home: DocumentHome,
         now: Timestamp,
     ) -> Pending<()> {
-        self.writer_for(is_private)
-            .write(move |connection| put(connection, &document, in_library, now))
+        self.writer_for(home == DocumentHome::PrivateChat)
+            .write(move |connection| put(connection, &document, home, now))
     }
 
     /// The documents of both databases, the latest first; the private ones come first.
@@ -219,7 +218,7 @@ impl Transcript {
 pub(super) fn put(
     connection: &Connection,
     document: &StoredDocument,
-    in_library: bool,
+    home: DocumentHome,
     now: Timestamp,
 ) -> Result<(), TranscriptError> {
     connection
@@ -236,7 +235,7 @@ pub(super) fn put(
             document.kind,
             document.text,
             millis(now),
-            in_library,
+            home == DocumentHome::Library,
             document.text.len() as u64,
         ])?;
     Ok(())
@@ -412,10 +411,10 @@ mod tests {
             text: text.to_owned(),
         };
         let (waiting, kept) = (document("A castle."), document("A mill."));
-        put(&connection, &kept, true, Timestamp(1_000)).unwrap();
+        put(&connection, &kept, DocumentHome::Library, Timestamp(1_000)).unwrap();
         for at in [1_000, 5_000] {
-            put(&connection, &waiting, false, Timestamp(at)).unwrap();
-            put(&connection, &kept, false, Timestamp(at)).unwrap();
+            put(&connection, &waiting, DocumentHome::Chat, Timestamp(at)).unwrap();
+            put(&connection, &kept, DocumentHome::Chat, Timestamp(at)).unwrap();
         }
         let times = list(&mut connection).unwrap().into_iter();
         let times: Vec<(bool, i64)> = times.map(|it| (it.in_library, it.created_at)).collect();

@@ -13,7 +13,7 @@
 //!
 //! Reading order: `schema`, `writer` (the thread), `private`, `tree` (finds and adds messages), `answer` (one that
 //! grows), `answer_ends` (where timelines of copies end), `save_if`, `turn` (before a prompt and after an answer), `read`,
-//! `change`, `search`, `recent`, `messages` (single ones), `library` (documents), `document_blocks`,
+//! `change`, `search`, `recent`, `messages` (single ones), `library` (documents), `document_home`, `document_blocks`,
 //! `conversation_export`, `finish` and `import` (conversations from elsewhere), `shared_texts` (of the shared tier),
 //! `preferences`, `stale` (timelines without text), `deleted_words` (of the index of the search), `write_ahead_log`
 //! (emptied after deletions and at the start).
@@ -27,6 +27,7 @@ mod conversation_export;
 mod deleted_words;
 mod deletions;
 mod document_blocks;
+mod document_home;
 mod error;
 mod explanations;
 mod finish;
@@ -75,6 +76,7 @@ pub use conversation_export::{
 use deletions::Deletions;
 pub use deletions::{Deletion, TurnTicket};
 pub use document_blocks::DocumentBlocks;
+pub use document_home::DocumentHome;
 pub use error::TranscriptError;
 pub use explanations::SavedExplanation;
 pub use import::{ImportedConversation, MergedHead};

@@ -233,7 +233,7 @@ async fn deleted_text_is_in_no_file_of_an_open_database() {
         text: "SPARROW ".repeat(2_000),
     };
     let sparrow = document.id();
-    transcript.put_document(document, true, false, Timestamp(1)).done().await.unwrap();
+    transcript.put_document(document, DocumentHome::Library, Timestamp(1)).done().await.unwrap();
     assert!(has(b"SPARROW") && has(b"CANARY"));
     assert!(transcript.delete_document(&sparrow).await.unwrap());
     assert!(!has(b"SPARROW") && has(b"CANARY"));
