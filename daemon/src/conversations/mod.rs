@@ -1,7 +1,7 @@
 //! Saved conversations: their text, where their KV is, the trash, export and import.
 //!
 //! Reading order: [`transcript`] (the database), this file (the handle), `location` (where the KV is),
-//! [`readiness`] (what the next answer costs), [`pdf_texts`] (of files in requests), [`trash`]
+//! [`readiness`] (what the next answer costs), [`pdf_texts`] (of files in requests), `deletion`, [`trash`]
 //! (deletion after an hour), [`search_index`] (deleted words leave it), [`export`] (conversations as files), [`sharing`]
 //! (with other daemons), `shareable` (what they may read).
 //!
@@ -10,6 +10,7 @@
 //! - Deleting a conversation deletes its text and its KV, wherever that is. The deletion has
 //!   answered when both are durably gone, and no turn that began before it brings them back.
 
+mod deletion;
 pub mod export;
 pub mod foreign;
 mod location;
@@ -21,26 +22,21 @@ pub mod sharing;
 pub mod transcript;
 pub mod trash;
 
-use std::slice;
-
-use hob_prewarm::Event;
-use hob_runtime::{Engine, TurnError};
-use hob_slots::{AdjustedTime, ConversationId, Timestamp};
+use hob_runtime::Engine;
+use hob_slots::{ConversationId, Timestamp};
 
 use crate::clock::Clock;
 use crate::error::{ApiError, ErrorKind};
 use crate::learned::Learned;
 use crate::storage::Storage;
 use crate::warm::events::WarmEvents;
-use crate::wire::document::document_key;
 use crate::wire::message::Message;
 pub use location::KvLocation;
 use pdf_texts::PdfTexts;
-use sharing::{Sharing, Unshared};
+use sharing::Sharing;
 use transcript::{
-    Change, ConversationText, DeletedMessages, Deletion, Fork, Hit, Listing, Moved, RecentTurn,
-    SavedExplanation, SearchQuery, Snippet, Summary, Transcript, TranscriptError, Trashed,
-    TurnTicket,
+    Change, ConversationText, Fork, Hit, Listing, Moved, RecentTurn, SavedExplanation, SearchQuery,
+    Snippet, Summary, Transcript, TranscriptError, TurnTicket,
 };
 
 #[derive(Clone)]
@@ -270,115 +266,6 @@ impl Conversations {
         Ok(copied)
     }
 
-    /// Deletes text and KV, and cancels a running answer; `false` if there was no text, neither here nor in the
-    /// shared tier. Both are durably gone afterwards.
-    ///
-    /// # Errors
-    /// When the database cannot be written, a file of the KV cannot be removed, the shared tier does not
-    /// answer, or the engine has stopped.
-    pub async fn delete(&self, id: &ConversationId) -> Result<bool, ApiError> {
-        let _deletion = self.transcript.begin_deletion(id);
-        let unshared = self.unshare(slice::from_ref(id)).await?;
-        // First the KV, which nothing would refer to without the text: if the process dies in
-        // between, the conversation is still listed and can be deleted again.
-        let _documents = self.delete_kv_of_documents(id).await?;
-        let removed = self.delete_kv(id).await;
-        if let Err(error @ (TurnError::Stopped | TurnError::Dead(_))) = removed {
-            return Err(error.into());
-        }
-        let had_text = self.transcript.delete(id).done().await?;
-        removed?;
-        Ok(had_text || unshared.is_some_and(|unshared| unshared.found))
-    }
-
-    /// Deletes the conversations whose hour in the trash is over, private ones after a day without a
-    /// message, and documents of messages that were not sent within an hour. A conversation that is
-    /// restored meanwhile stays. What cannot be deleted now keeps nothing else from being deleted.
-    ///
-    /// # Errors
-    /// When the database cannot be written, a file of the KV cannot be removed, the shared tier does not
-    /// answer, or the engine has stopped.
-    pub async fn empty_trash(&self, now: &AdjustedTime) -> Result<(), ApiError> {
-        let mut emptied = Ok(());
-        let trash = self.transcript.trash().done().await?;
-        for trashed in trash::due(&trash, now) {
-            emptied = self.delete_trashed(trashed).await.and(emptied);
-        }
-        for deleted in self.transcript.deleted_messages().done().await? {
-            if now.age(deleted.since) >= trash::RETENTION {
-                emptied = self.purge_messages(&deleted).await.and(emptied);
-            }
-        }
-        for id in self.transcript.private() {
-            emptied = self.delete_old_private(&id, now).await.and(emptied);
-        }
-        self.delete_unsent_documents().await.and(emptied)
-    }
-
-    async fn delete_trashed(&self, trashed: &Trashed) -> Result<(), ApiError> {
-        let id = &trashed.conversation;
-        let _deletion = self.transcript.begin_deletion(id);
-        let _unshared = self.unshare(slice::from_ref(id)).await?;
-        // A conversation that is restored at this moment loses its KV, which costs time.
-        let _documents = self.delete_kv_of_documents(id).await?;
-        self.delete_kv(id).await?;
-        self.transcript.delete_trashed(trashed).done().await?;
-        Ok(())
-    }
-
-    async fn delete_old_private(
-        &self,
-        id: &ConversationId,
-        now: &AdjustedTime,
-    ) -> Result<(), ApiError> {
-        let Some(text) = self.transcript.get(id).done().await? else { return Ok(()) };
-        let updated = Timestamp(u64::try_from(text.summary.updated_at).unwrap_or(0));
-        if now.age(updated) >= trash::PRIVATE_RETENTION {
-            self.delete(id).await?;
-        }
-        Ok(())
-    }
-
-    async fn delete_unsent_documents(&self) -> Result<(), ApiError> {
-        let unsent = trash::RETENTION.as_millis() as u64;
-        let unsent_since = Timestamp(self.now().0.saturating_sub(unsent));
-        let mut deleted = Ok(());
-        for text in self.transcript.delete_unused_documents(unsent_since).await? {
-            deleted = self.delete_kv_of_text(&text).await.and(deleted);
-        }
-        Ok(deleted?)
-    }
-
-    /// Deletes deleted messages for good, and all KV of their conversation: it spells them. While the
-    /// conversation is being answered, nothing.
-    async fn purge_messages(&self, deleted: &DeletedMessages) -> Result<(), ApiError> {
-        let id = &deleted.conversation;
-        if !self.transcript.is_idle(id).done().await? {
-            return Ok(());
-        }
-        let unshared = self.unshare(slice::from_ref(id)).await?;
-        // A turn may have begun while the shared tier answered: it goes on, and a later call deletes.
-        let deletion = self.transcript.begin_deletion_if_idle(id);
-        if deletion.is_some() {
-            self.delete_kv(id).await?;
-            self.transcript.purge_messages(deleted).done().await?;
-        }
-        drop((deletion, unshared));
-        self.republish(id);
-        Ok(())
-    }
-
-    /// Deletes what the shared tier has of these conversations.
-    ///
-    /// # Errors
-    /// When the tier does not answer.
-    pub async fn unshare(&self, ids: &[ConversationId]) -> Result<Option<Unshared<'_>>, ApiError> {
-        let Some(sharing) = &self.sharing else { return Ok(None) };
-        let is_shared = |id: &&ConversationId| !id.is_hint() && !self.transcript.is_private(id);
-        let shared: Vec<ConversationId> = ids.iter().filter(is_shared).cloned().collect();
-        if shared.is_empty() { Ok(None) } else { sharing.delete(&shared).await.map(Some) }
-    }
-
     /// Reads what another daemon has added to the conversation.
     async fn catch_up_text(&self, id: &ConversationId) {
         if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
@@ -391,56 +278,6 @@ impl Conversations {
         if let (Some(sharing), false) = (&self.sharing, self.transcript.is_private(id)) {
             sharing.changed(id);
         }
-    }
-
-    /// Deletes the KV of the documents that are deleted with the conversation. Until the returned deletions end,
-    /// no turn of a request that names one of them begins.
-    async fn delete_kv_of_documents(&self, id: &ConversationId) -> Result<Vec<Deletion>, ApiError> {
-        let ids = self.transcript.documents_only_of(id).done().await?;
-        let documents = self.transcript.stored_documents(ids.into_iter().collect(), true).await?;
-        let mut deletions = Vec::new();
-        for document in documents.values() {
-            let key = document_key(&document.text);
-            let deletion = self.transcript.begin_deletion(&key);
-            self.delete_kv_of(&key, &deletion).await?;
-            deletions.push(deletion);
-        }
-        Ok(deletions)
-    }
-
-    /// Deletes the KV of a document with this text, which is deleted already, and ends the turns that compute it.
-    ///
-    /// # Errors
-    /// When a file cannot be removed, or the engine has stopped.
-    pub async fn delete_kv_of_text(&self, text: &str) -> Result<(), TurnError> {
-        let key = document_key(text);
-        let deletion = self.transcript.begin_deletion(&key);
-        self.delete_kv_of(&key, &deletion).await
-    }
-
-    /// Deletes the KV of a document's key, and that of the turns that its deletion has cancelled.
-    async fn delete_kv_of(
-        &self,
-        key: &ConversationId,
-        deletion: &Deletion,
-    ) -> Result<(), TurnError> {
-        let mut removed = self.delete_kv(key).await;
-        for conversation in deletion.cancelled() {
-            removed = self.delete_kv(conversation).await.and(removed);
-        }
-        removed
-    }
-
-    /// Deletes the KV of a conversation or of a document's key, and what was learned from it.
-    ///
-    /// # Errors
-    /// When a file cannot be removed, or the engine has stopped.
-    pub async fn delete_kv(&self, id: &ConversationId) -> Result<(), TurnError> {
-        self.pdf_texts.clear();
-        self.learned.forget_conversation(id);
-        let removed = self.engine.forget_copies(id.clone()).await;
-        self.events.send(Event::Forgotten { conversation: id.clone() });
-        removed
     }
 
     fn now(&self) -> Timestamp {

@@ -4,13 +4,15 @@
 //! - A private conversation is never in the trash; it is deleted after a day without a message.
 //! - Time that the clock jumped over, or that the machine slept, does not count.
 
+use std::slice;
 use std::time::Duration;
 
-use hob_slots::AdjustedTime;
+use hob_slots::{AdjustedTime, ConversationId, Timestamp};
 
 use super::Conversations;
-use super::transcript::Trashed;
+use super::transcript::{DeletedMessages, Trashed};
 use crate::clock::ProcessTime;
+use crate::error::ApiError;
 
 pub const RETENTION: Duration = Duration::from_secs(60 * 60);
 
@@ -23,8 +25,87 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 const STALE_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// The conversations whose hour is over.
-pub fn due<'t>(trash: &'t [Trashed], now: &AdjustedTime) -> impl Iterator<Item = &'t Trashed> {
+fn due<'t>(trash: &'t [Trashed], now: &AdjustedTime) -> impl Iterator<Item = &'t Trashed> {
     trash.iter().filter(|trashed| now.age(trashed.since) >= RETENTION)
+}
+
+impl Conversations {
+    /// Deletes the conversations whose hour in the trash is over, private ones after a day without a
+    /// message, and documents of messages that were not sent within an hour. A conversation that is
+    /// restored meanwhile stays. What cannot be deleted now keeps nothing else from being deleted.
+    ///
+    /// # Errors
+    /// When the database cannot be written, a file of the KV cannot be removed, the shared tier does not
+    /// answer, or the engine has stopped.
+    pub async fn empty_trash(&self, now: &AdjustedTime) -> Result<(), ApiError> {
+        let mut emptied = Ok(());
+        let trash = self.transcript.trash().done().await?;
+        for trashed in due(&trash, now) {
+            emptied = self.delete_trashed(trashed).await.and(emptied);
+        }
+        for deleted in self.transcript.deleted_messages().done().await? {
+            if now.age(deleted.since) >= RETENTION {
+                emptied = self.purge_messages(&deleted).await.and(emptied);
+            }
+        }
+        for id in self.transcript.private() {
+            emptied = self.delete_old_private(&id, now).await.and(emptied);
+        }
+        self.delete_unsent_documents().await.and(emptied)
+    }
+
+    async fn delete_trashed(&self, trashed: &Trashed) -> Result<(), ApiError> {
+        let id = &trashed.conversation;
+        let _deletion = self.transcript.begin_deletion(id);
+        let _unshared = self.unshare(slice::from_ref(id)).await?;
+        // A conversation that is restored at this moment loses its KV, which costs time.
+        let _documents = self.delete_kv_of_documents(id).await?;
+        self.delete_kv(id).await?;
+        self.transcript.delete_trashed(trashed).done().await?;
+        Ok(())
+    }
+
+    async fn delete_old_private(
+        &self,
+        id: &ConversationId,
+        now: &AdjustedTime,
+    ) -> Result<(), ApiError> {
+        let Some(text) = self.transcript.get(id).done().await? else { return Ok(()) };
+        let updated = Timestamp(u64::try_from(text.summary.updated_at).unwrap_or(0));
+        if now.age(updated) >= PRIVATE_RETENTION {
+            self.delete(id).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_unsent_documents(&self) -> Result<(), ApiError> {
+        let unsent = RETENTION.as_millis() as u64;
+        let unsent_since = Timestamp(self.now().0.saturating_sub(unsent));
+        let mut deleted = Ok(());
+        for text in self.transcript.delete_unused_documents(unsent_since).await? {
+            deleted = self.delete_kv_of_text(&text).await.and(deleted);
+        }
+        Ok(deleted?)
+    }
+
+    /// Deletes deleted messages for good, and all KV of their conversation: it spells them. While the
+    /// conversation is being answered, nothing.
+    async fn purge_messages(&self, deleted: &DeletedMessages) -> Result<(), ApiError> {
+        let id = &deleted.conversation;
+        if !self.transcript.is_idle(id).done().await? {
+            return Ok(());
+        }
+        let unshared = self.unshare(slice::from_ref(id)).await?;
+        // A turn may have begun while the shared tier answered: it goes on, and a later call deletes.
+        let deletion = self.transcript.begin_deletion_if_idle(id);
+        if deletion.is_some() {
+            self.delete_kv(id).await?;
+            self.transcript.purge_messages(deleted).done().await?;
+        }
+        drop((deletion, unshared));
+        self.republish(id);
+        Ok(())
+    }
 }
 
 /// Empties the trash every minute, and deletes stale timelines every hour, while the daemon runs.
@@ -48,7 +129,7 @@ pub async fn run(conversations: Conversations, time: ProcessTime) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hob_slots::{ClockTracker, ConversationId, Timestamp};
+    use hob_slots::ClockTracker;
 
     const HOUR_MS: u64 = 3_600_000;
 
