@@ -4,8 +4,6 @@
 //! - Messages in front of the last one that starts prompts are left out, but for those that later ones bring
 //!   back; their summary, if there is one, and the conversation's own instructions become one system message.
 
-use std::collections::BTreeMap;
-
 use hob_prewarm::profile::joined;
 use hob_slots::ConversationId;
 use rusqlite::{Connection, OptionalExtension};
@@ -93,7 +91,13 @@ struct Node {
     id: i64,
     status: Status,
     message: Message,
+    window: StoredWindow,
+}
+
+/// What a [`Window`] is made of, as it is stored beside a message.
+struct StoredWindow {
     starts_prompt: bool,
+    /// Of the messages in front of one that starts prompts.
     summary: Option<String>,
     /// Places on the path.
     brings: Vec<usize>,
@@ -111,8 +115,8 @@ fn path(connection: &Connection, end: Option<i64>) -> Result<Vec<Node>, Transcri
             let (content, status): (String, String) = (row.get(1)?, row.get(2)?);
             let node = Message::from_stored(&content).map(|message| {
                 let (starts_prompt, summary) = (row.get(3)?, row.get(4)?);
-                let (status, brings) = (Status::parse(&status), places(row.get(5)?));
-                let node = Node { id, status, message, starts_prompt, summary, brings };
+                let window = StoredWindow { starts_prompt, summary, brings: places(row.get(5)?) };
+                let node = Node { id, status: Status::parse(&status), message, window };
                 Ok::<_, rusqlite::Error>(node)
             });
             Ok((row.get::<_, Option<i64>>(0)?, node.transpose()?))
@@ -129,11 +133,15 @@ pub(super) fn open_calls(
     connection: &Connection,
     end: Option<i64>,
 ) -> Result<OpenCalls, TranscriptError> {
+    Ok(open_calls_of(&path(connection, end)?))
+}
+
+fn open_calls_of(path: &[Node]) -> OpenCalls {
     let mut calls = OpenCalls::default();
-    for node in path(connection, end)? {
+    for node in path {
         calls.pass(&node.message);
     }
-    Ok(calls)
+    calls
 }
 
 /// Places as they are stored; none that cannot be read.
@@ -233,35 +241,19 @@ fn continuation_of(
     instructions: Option<String>,
     continued: Option<Continued>,
 ) -> Continuation {
-    let mut calls = OpenCalls::default();
-    for node in &path {
-        calls.pass(&node.message);
-    }
+    let mut calls = open_calls_of(&path);
     let new: Vec<Message> = new.into_iter().map(|message| calls.add(message)).collect();
     let base = path.last().map(|node| node.id);
-    let (mut nodes, mut messages, mut saved) = (Vec::new(), Vec::new(), Vec::new());
-    for Node { id, message, starts_prompt, summary, brings, .. } in path {
-        saved.push(id);
-        messages.push(message);
-        nodes.push((starts_prompt, summary, brings));
-    }
+    let mut saved: Vec<i64> = path.iter().map(|node| node.id).collect();
+    let (mut messages, mut windows): (Vec<Message>, Vec<StoredWindow>) =
+        path.into_iter().map(|node| (node.message, node.window)).unzip();
     messages.extend(new.iter().cloned());
     let system_messages = self::instructions(&messages);
-    let behind = |place: usize| place.checked_sub(system_messages);
-    let start = nodes.iter().rposition(|(starts_prompt, ..)| *starts_prompt).and_then(behind);
-    let start = start.unwrap_or(0);
-    let brought = |(place, (.., brings)): (usize, &(bool, Option<String>, Vec<usize>))| {
-        let mut brings: Vec<usize> = brings.iter().filter_map(|&place| behind(place)).collect();
-        brings.sort_unstable();
-        brings.dedup();
-        (!brings.is_empty()).then_some((behind(place)?, brings))
-    };
-    let brought: BTreeMap<_, _> = nodes.iter().enumerate().filter_map(brought).collect();
-    let at = start + system_messages;
-    let summary = nodes.get_mut(at).filter(|_| start > 0).and_then(|node| node.1.take());
+    let window = window_of(&windows, system_messages);
+    let first = windows.get_mut(window.start + system_messages).filter(|_| window.start > 0);
+    let summary = first.and_then(|first| first.summary.take());
     let behind_them = messages.split_off(system_messages);
     replace_instructions(&mut messages, own, summary.as_deref());
-    let window = Window { start, brought };
     let branch = Branch { front: messages, messages: behind_them, window };
     let history = branch.prompt(&branch.window);
     let left_out = branch.window.left_out();
@@ -279,6 +271,21 @@ fn continuation_of(
         instructions,
         continued,
     }
+}
+
+/// What prompts have of a path. Its places count behind the system messages in front.
+fn window_of(stored: &[StoredWindow], system_messages: usize) -> Window {
+    let behind = |place: usize| place.checked_sub(system_messages);
+    let start = stored.iter().rposition(|stored| stored.starts_prompt).and_then(behind);
+    let brought = |(place, stored): (usize, &StoredWindow)| {
+        let brings = stored.brings.iter().filter_map(|&place| behind(place));
+        let mut brings: Vec<usize> = brings.collect();
+        brings.sort_unstable();
+        brings.dedup();
+        (!brings.is_empty()).then_some((behind(place)?, brings))
+    };
+    let brought = stored.iter().enumerate().filter_map(brought).collect();
+    Window { start: start.unwrap_or(0), brought }
 }
 
 /// Replaces the system messages in front by one, where the conversation has instructions of its own or a
