@@ -115,7 +115,6 @@ fn refused(request: &ChatRequest, error: TranscriptError) -> ApiError {
                            message follows, or let the conversation end with it";
             ApiError::field("hob.continue", message)
         }
-        TranscriptError::NoSuchMessage { .. } => ApiError::field("hob.after", error.to_string()),
-        error => error.into(),
+        error => error.in_field("hob.after"),
     }
 }

@@ -155,18 +155,12 @@ impl Conversations {
             return Err(ApiError::field("trashed", message));
         }
         let changes_text = change.changes_text();
-        match self.transcript.change(id, change, self.now()).done().await {
-            Err(error @ TranscriptError::NoSuchMessage { .. }) => {
-                Err(ApiError::field("head", error.to_string()))
-            }
-            changed => {
-                let was_known = changed?;
-                if was_known && changes_text {
-                    self.republish(id);
-                }
-                Ok(was_known)
-            }
+        let changed = self.transcript.change(id, change, self.now()).done().await;
+        let was_known = changed.map_err(|error| error.in_field("head"))?;
+        if was_known && changes_text {
+            self.republish(id);
         }
+        Ok(was_known)
     }
 
     /// # Errors

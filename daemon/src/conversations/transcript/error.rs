@@ -61,6 +61,14 @@ impl From<TranscriptError> for ApiError {
 }
 
 impl TranscriptError {
+    /// The refusal of a request that names a message in `field`.
+    pub fn in_field(self, field: &str) -> ApiError {
+        match self {
+            Self::NoSuchMessage { .. } => ApiError::field(field, self.to_string()),
+            error => error.into(),
+        }
+    }
+
     /// Names the directory where there is no room.
     pub(super) fn in_database(self, database: &Connection) -> Self {
         match self {
