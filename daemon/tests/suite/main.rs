@@ -18,6 +18,7 @@ mod chunks;
 mod clients;
 mod common;
 mod competing_processes;
+mod completions;
 mod connections;
 mod context;
 mod context_choice;
