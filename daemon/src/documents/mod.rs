@@ -96,11 +96,14 @@ impl Documents {
         let deletion = transcript.begin_deletion(&key);
         let mut about = transcript.conversations_about(id).done().await?;
         // The messages of a turn that was handed to the engine a moment ago are not stored.
-        let known = about.clone();
-        about.extend(deletion.cancelled().iter().filter(|it| !known.contains(it)).cloned());
+        for conversation in deletion.cancelled() {
+            if !about.contains(conversation) {
+                about.push(conversation.clone());
+            }
+        }
         let mut removed = self.remove_with_kv(id, &key, &about).await;
         if removed.is_ok() {
-            removed = self.delete_later_kv(id, &mut about).await;
+            removed = self.remove_from_later(id, &key, &mut about).await;
         }
         // Also after an error: the conversations stay, and the shared tier may lack some of them by then.
         for conversation in about.iter().filter(|it| !it.is_hint()) {
@@ -128,28 +131,21 @@ impl Documents {
         Ok(removed?)
     }
 
-    /// Deletes the KV and the timelines of conversations that came to name the document while it was removed, such as
+    /// [`Self::remove_with_kv`] for the conversations that came to name the document while it was removed, such as
     /// copies of others, and adds them to `about`. From here on no turn finds the text.
-    async fn delete_later_kv(
+    async fn remove_from_later(
         &self,
         id: &DocumentId,
+        key: &ConversationId,
         about: &mut Vec<ConversationId>,
     ) -> Result<(), ApiError> {
-        let transcript = &self.conversations.transcript;
-        let mut later = transcript.conversations_about(id).done().await?;
+        let mut later = self.conversations.transcript.conversations_about(id).done().await?;
         later.retain(|conversation| !about.contains(conversation));
         if later.is_empty() {
             return Ok(());
         }
-        let _deletions: Vec<_> = later.iter().map(|id| transcript.begin_deletion(id)).collect();
         about.extend(later.iter().cloned());
-        let _unshared = self.conversations.unshare(&later).await?;
-        let mut removed = Ok(());
-        for conversation in &later {
-            removed = self.conversations.delete_kv(conversation).await.and(removed);
-        }
-        transcript.delete_document(id).await?;
-        Ok(removed?)
+        self.remove_with_kv(id, key, &later).await
     }
 
     /// Removes a document that only an unsent message named. `false`: it is in the library, or a
