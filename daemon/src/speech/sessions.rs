@@ -167,23 +167,27 @@ impl SpeechSessions {
     /// The user of `owner` stopped speaking and no turn follows: cancels the running prefill. Returns false, and does
     /// nothing, where the words come from another client. `owner`: a socket; `None`: requests.
     pub fn cancel_of(&self, id: &ConversationId, owner: Option<&str>) -> bool {
-        let mut open = self.lock();
-        let is_of_another = open.get(id).is_some_and(|it| it.owner.as_deref() != owner);
-        if !is_of_another && let Some(session) = open.remove(id) {
-            session.target.send_replace(Target::Cancel);
-        }
-        !is_of_another
+        self.cancel_unless(id, |session| session.owner.as_deref() != owner)
     }
 
     /// The user stopped typing and no turn follows: cancels the running prefill, unless another client speaks.
     pub fn cancel_typed(&self, id: &ConversationId) {
+        self.cancel_unless(id, |it| it.utterance.text().is_some() || it.owner.is_some());
+    }
+
+    fn cancel_unless(
+        &self,
+        id: &ConversationId,
+        is_of_another: impl FnOnce(&Session) -> bool,
+    ) -> bool {
         let mut open = self.lock();
-        let is_spoken = |it: &Session| it.utterance.text().is_some() || it.owner.is_some();
-        if !open.get(id).is_some_and(is_spoken)
-            && let Some(session) = open.remove(id)
-        {
+        if open.get(id).is_some_and(is_of_another) {
+            return false;
+        }
+        if let Some(session) = open.remove(id) {
             session.target.send_replace(Target::Cancel);
         }
+        true
     }
 
     /// Drops the sessions without an event for [`MAX_AGE`].
