@@ -2,8 +2,8 @@
 //!
 //! - Each becomes a function that runs once, in the order of imports. What it exports becomes constants
 //!   of the bundle, which the modules behind it use under the same names. So no two modules export the
-//!   same name, none exports a name of the browser that another one uses, a module must not change what
-//!   it exports, nor wait (`await`) where it is loaded.
+//!   same name, none exports a name of the browser that another one uses, none imports a name that none
+//!   exports, a module must not change what it exports, nor wait (`await`) where it is loaded.
 //! - A module gives the bundle only what another one imports.
 //! - The modules that come later (`import()`) stay files. What they import of the bundle they import
 //!   from the entry point, so that each module runs once.
@@ -49,6 +49,7 @@ fn bundled_scripts(files: &Files, entry: &str) -> Files {
     let taken_later = taken_by(&later);
     let taken: BTreeSet<_> = taken_by(&inside).union(&taken_later).cloned().collect();
     assert_exported_once(&inside);
+    assert_all_exported(&inside, inside.iter().chain(&later));
     let functions: String = inside.iter().map(|module| module.as_function(&taken)).collect();
     let exported: Vec<_> = taken_later.into_iter().collect();
     let bundle = format!("{functions}export {{ {} }};\n", exported.join(", "));
@@ -72,6 +73,18 @@ fn assert_exported_once(modules: &[Module]) {
         for (name, _) in &module.exports {
             let other = exporters.insert(name, module.name);
             assert!(other.is_none(), "{name} is exported by {other:?} and {}", module.name);
+        }
+    }
+}
+
+/// Without the constant, a module that takes it fails when it reads it, and one that comes later when it is loaded.
+fn assert_all_exported<'a>(inside: &[Module], takers: impl Iterator<Item = &'a Module<'a>>) {
+    let exports: BTreeSet<_> =
+        inside.iter().flat_map(|module| module.exports.iter().map(|(name, _)| name)).collect();
+    for taker in takers {
+        for name in &taker.taken {
+            let by = taker.name;
+            assert!(exports.contains(name), "{by}: no module of the bundle exports {name}");
         }
     }
 }
@@ -374,6 +387,30 @@ mod tests {
                 ("app.js", "import { a } from \"./a.js\";\nimport \"./b.js\";\na();\n"),
                 ("a.js", "export const a = 1;\n"),
                 ("b.js", "export const a = 2;\n"),
+            ]),
+            "app.js",
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "app.js: no module of the bundle exports b")]
+    fn a_name_that_no_module_exports_is_refused() {
+        with_bundle(
+            files([
+                ("app.js", "import { a, b } from \"./a.js\";\na(b);\n"),
+                ("a.js", "export const a = 1;\n"),
+            ]),
+            "app.js",
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "d.js: no module of the bundle exports b")]
+    fn a_name_that_a_later_module_takes_and_none_exports_is_refused() {
+        with_bundle(
+            files([
+                ("app.js", "export const a = 1;\n"),
+                ("d.js", "import { b } from \"/app.js\";\n"),
             ]),
             "app.js",
         );
