@@ -87,6 +87,8 @@ pub struct ApiError {
     pub code: Option<&'static str>,
     /// Set for a prompt that is too long.
     pub overflow: Option<Overflow>,
+    /// What the engine at another address says of the next attempt, as its header has it.
+    pub retry_after: Option<Box<str>>,
 }
 
 /// Clients shorten a prompt by these numbers, and read them from the words of their own API.
@@ -100,7 +102,8 @@ pub struct Overflow {
 impl ApiError {
     /// Without a field and without a code.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), param: None, code: None, overflow: None }
+        let (param, code, overflow, retry_after) = (None, None, None, None);
+        Self { kind, message: message.into(), param, code, overflow, retry_after }
     }
 
     pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {

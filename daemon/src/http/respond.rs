@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::paths;
 use crate::error::{ApiError, ErrorKind};
 
-/// When a client may retry a request to a busy daemon.
+/// When a client may retry a request to a busy daemon, unless an engine at another address says so.
 const RETRY_AFTER_SECS: &str = "1";
 
 impl IntoResponse for ApiError {
@@ -23,7 +23,10 @@ impl IntoResponse for ApiError {
         let (kind, headers) = (self.kind, response.headers_mut());
         match kind {
             ErrorKind::Busy => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECS));
+                let said =
+                    self.retry_after.as_deref().and_then(|it| HeaderValue::from_str(it).ok());
+                let own = HeaderValue::from_static(RETRY_AFTER_SECS);
+                headers.insert(header::RETRY_AFTER, said.unwrap_or(own));
             }
             ErrorKind::Unauthorized => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -41,7 +41,12 @@ pub enum UpstreamError {
     )]
     Token { url: String },
     #[error("the upstream {url} is busy: {message}")]
-    Busy { url: String, message: String },
+    Busy {
+        url: String,
+        message: String,
+        /// Its header of that name.
+        retry_after: Option<Box<str>>,
+    },
     #[error("the upstream {url} refuses the request: {message}")]
     Refused {
         url: String,
@@ -57,6 +62,14 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
+    /// The same with the header `Retry-After` of the answer, where the engine is busy.
+    pub fn with_retry_after(mut self, header: Option<&str>) -> Self {
+        if let Self::Busy { retry_after, .. } = &mut self {
+            *retry_after = header.map(Box::from);
+        }
+        self
+    }
+
     /// What an answer with this status and body, or an event of a stream, says.
     pub fn of_answer(url: &str, status: u16, body: &str) -> Self {
         let json: Value = serde_json::from_str(body).unwrap_or_default();
@@ -69,7 +82,7 @@ impl UpstreamError {
         let message: String = whole.chars().take(MAX_QUOTED_CHARS).collect();
         match status {
             401 | 403 => Self::Token { url },
-            429 | 503 => Self::Busy { url, message },
+            429 | 503 => Self::Busy { url, message, retry_after: None },
             404 if json.is_null() => Self::Foreign { url, what: "it has no such route".to_owned() },
             400..=499 => {
                 let number = |name: &str| error[name].as_u64().map(|count| count as usize);
@@ -103,7 +116,10 @@ impl From<UpstreamError> for ApiError {
             }
             UpstreamError::Token { .. } => gateway("upstream_token"),
             UpstreamError::Failed { .. } => gateway("upstream_failed"),
-            UpstreamError::Busy { .. } => Self::new(ErrorKind::Busy, message).code("upstream_busy"),
+            UpstreamError::Busy { retry_after, .. } => {
+                let error = Self::new(ErrorKind::Busy, message).code("upstream_busy");
+                Self { retry_after, ..error }
+            }
             UpstreamError::Refused { param, is_too_long, overflow, .. } => {
                 let code = if is_too_long { "context_length_exceeded" } else { "upstream_refused" };
                 let error = Self::new(ErrorKind::Invalid, message).code(code);

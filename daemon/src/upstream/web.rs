@@ -166,8 +166,10 @@ impl Web {
             return Ok(response);
         }
         let status = response.status().as_u16();
+        let retry_after = response.headers().get(header::RETRY_AFTER).cloned();
         let said = self.whole(response, MAX_ERROR_BYTES).await.unwrap_or_default();
-        Err(UpstreamError::of_answer(self.url(), status, &String::from_utf8_lossy(&said)))
+        let error = UpstreamError::of_answer(self.url(), status, &String::from_utf8_lossy(&said));
+        Err(error.with_retry_after(retry_after.as_ref().and_then(|value| value.to_str().ok())))
     }
 
     async fn try_send(

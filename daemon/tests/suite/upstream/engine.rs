@@ -33,6 +33,8 @@ pub enum Script {
     Whole(Vec<Value>),
     /// A status and an object.
     Status(u16, Value),
+    /// The status 429 with this `Retry-After`.
+    Busy(&'static str),
     /// The head of a stream, and nothing more until the client leaves.
     Silence,
 }
@@ -143,6 +145,11 @@ impl Shared {
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
         let (events, is_whole) = match script {
             Script::Status(status, body) => return json(&mut socket, status, body),
+            Script::Busy(retry_after) => {
+                let head = format!("retry-after: {retry_after}\r\ncontent-length: 0");
+                write!(socket, "HTTP/1.1 429 X\r\n{head}\r\nconnection: close\r\n\r\n").ok();
+                return;
+            }
             Script::Silence => {
                 socket.write_all(HEAD).ok();
                 socket.read_exact(&mut [0]).ok(); // Until the client leaves.

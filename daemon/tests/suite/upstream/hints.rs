@@ -274,6 +274,24 @@ fn an_engine_that_fails_is_named_with_what_can_be_done() {
 }
 
 #[test]
+fn a_client_of_a_busy_engine_is_told_when_to_come_again() {
+    let world = World::of("vllm");
+    for retry_after in ["30", "Wed, 21 Oct 2026 07:28:00 GMT"] {
+        world.engine.answers(Script::Busy(retry_after));
+        for (path, status) in [(CHAT, 503), ("/v1/messages", 529)] {
+            let mut body = ask("Hi");
+            body["stream"] = true.into();
+            let refused = world.front.client.call("POST", path).json(&body).send();
+            assert_eq!(refused.status, status, "{path}: {}", refused.text());
+            assert_eq!(refused.header("retry-after"), Some(retry_after), "{path}");
+        }
+    }
+    world.engine.answers(Script::Status(429, json!({"error": {"message": "later"}})));
+    let refused = world.front.client.call("POST", CHAT).json(&ask("Hi")).send();
+    assert_eq!(refused.header("retry-after"), Some("1"), "it does not say when");
+}
+
+#[test]
 fn an_engine_that_gives_fewer_answers_than_it_was_asked_for_is_named() {
     let world = World::of("vllm");
     let mut two = ask("Hi");
