@@ -2,11 +2,12 @@
 //!
 //! - The command reads a WAV from standard input and writes text to standard output; neither is
 //!   stored.
-//! - One command runs at a time, because it uses the processor that the model needs.
+//! - One command runs at a time, because it uses the processor that the model needs. [`MAX_RECORDINGS`] bounds the
+//!   recordings in memory, also those that wait for it.
 
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::program::{self, Limits, ProgramError};
 use super::wav::{self, WavError};
@@ -14,6 +15,9 @@ use super::wav::{self, WavError};
 /// A speech model loads for seconds and runs about as long as the recording. The text of half an hour
 /// has less than 64 KiB.
 const LIMITS: Limits = Limits { timeout: Duration::from_secs(120), max_output_bytes: 64 << 10 };
+
+/// The recording that is transcribed, and those that wait.
+const MAX_RECORDINGS: usize = 8;
 
 /// Recognisers put a line without words between them: `[BLANK_AUDIO]`.
 const BRACKETS: [(char, char); 2] = [('[', ']'), ('(', ')')];
@@ -24,12 +28,16 @@ pub enum RecognizerError {
     Sound(hound::Error),
     #[error(transparent)]
     Program(#[from] ProgramError),
+    #[error("{} recordings wait already", MAX_RECORDINGS - 1)]
+    Full,
 }
 
 #[derive(Debug)]
 pub struct Recognizer {
     program: String,
     arguments: Vec<String>,
+    /// A permit for each recording in memory.
+    recordings: Semaphore,
     running: Semaphore,
 }
 
@@ -38,11 +46,13 @@ impl Recognizer {
     pub fn of(words: &[String]) -> Option<Self> {
         let (program, arguments) = words.split_first()?;
         let (program, arguments) = (program.clone(), arguments.to_vec());
-        Some(Self { program, arguments, running: Semaphore::new(1) })
+        let (recordings, running) = (Semaphore::new(MAX_RECORDINGS), Semaphore::new(1));
+        Some(Self { program, arguments, recordings, running })
     }
 
     /// Returns the words in `wav`; silence has none.
     pub async fn transcribe(&self, wav: Vec<u8>) -> Result<String, RecognizerError> {
+        let _recording = self.enter()?;
         let checked = tokio::task::spawn_blocking(move || wav::checked(wav)).await;
         let wav = match checked.expect("a check of sound does not panic") {
             Ok(wav) => wav,
@@ -53,6 +63,10 @@ impl Recognizer {
         let arguments = self.arguments.iter().cloned();
         let output = program::run(&self.program, arguments, &wav, LIMITS).await?;
         Ok(words(&String::from_utf8_lossy(&output)))
+    }
+
+    fn enter(&self) -> Result<SemaphorePermit<'_>, RecognizerError> {
+        self.recordings.try_acquire().map_err(|_| RecognizerError::Full)
     }
 }
 
@@ -69,6 +83,19 @@ fn words(output: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_recording_more_than_may_wait_is_refused() {
+        let recognizer = Recognizer::of(&["cat".to_owned()]).unwrap();
+        let transcribed = || recognizer.transcribe(Vec::new());
+        let waiting: Vec<_> = (0..MAX_RECORDINGS).map(|_| recognizer.enter().unwrap()).collect();
+        assert!(matches!(transcribed().await, Err(RecognizerError::Full)));
+        drop(waiting);
+        for _ in 0..=MAX_RECORDINGS {
+            let refused = transcribed().await;
+            assert!(matches!(refused, Err(RecognizerError::Sound(_))), "{refused:?}");
+        }
+    }
 
     #[test]
     fn lines_become_one_and_bracketed_lines_are_dropped() {

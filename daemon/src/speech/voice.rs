@@ -118,7 +118,7 @@ impl Speech {
     /// The text that is spoken in a WAV; empty without speech.
     ///
     /// # Errors
-    /// When no recogniser is configured, it fails, or the WAV is invalid.
+    /// When no recogniser is configured, it fails, too many recordings wait for it, or the WAV is invalid.
     pub async fn transcribe(&self, wav: Vec<u8>) -> Result<String, ApiError> {
         let Some(recognizer) = &self.options().recognizer else {
             let message = "no recogniser is set and installed: set voice_recognizer in hob.toml to an \
@@ -132,6 +132,9 @@ impl Speech {
                 RecognizerError::Sound(_) => {
                     ApiError::new(ErrorKind::Invalid, message + "; send a WAV")
                         .code("invalid_audio")
+                }
+                RecognizerError::Full => {
+                    ApiError::new(ErrorKind::Busy, message + "; send it later").code("queue_full")
                 }
                 RecognizerError::Program(_) => {
                     tracing::warn!(%error, "the recogniser failed");
