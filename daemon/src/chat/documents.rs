@@ -19,6 +19,7 @@ use crate::prompt::documents::DocumentText;
 use crate::prompt::{DocumentTexts, Extent, Layout};
 use crate::wire::chat::ChatRequest;
 use crate::wire::document::{DocumentId, document_key};
+use crate::wire::message::Message;
 
 impl Chat {
     /// Begins to compute a document behind the prefix of `profile`, by default the default profile's,
@@ -82,8 +83,7 @@ impl Chat {
             let mut documents = message.documents();
             for (at, document) in documents.iter_mut().enumerate() {
                 let Some(text) = texts.get(&document.id) else {
-                    let path = format!("messages[{n}].hob.documents[{at}]");
-                    return Err(unknown_document(&document.id).param(path));
+                    return Err(unknown_document(&document.id).param(field_of(n, at)));
                 };
                 document.name.clone_from(&text.name);
             }
@@ -92,20 +92,24 @@ impl Chat {
         Ok(texts.into_iter().map(|(id, document)| (id, document_key(&document.text))).collect())
     }
 
-    /// Tickets that the removal of these documents cancels, to be asked for before their text is read for the
-    /// prompt. `identity`: the turn's.
+    /// Tickets that the removal of these documents of the request cancels, to be asked for before their text is read
+    /// for the prompt. `identity`: the turn's.
     ///
     /// # Errors
-    /// While one of them is being removed.
+    /// While one of them is being removed. Names its field.
     pub(super) fn document_tickets(
         &self,
+        request: &ChatRequest,
         documents: &[(DocumentId, ConversationId)],
         identity: &Identity,
     ) -> Result<Vec<TurnTicket>, ApiError> {
         let transcript = &self.shared.options.transcript;
         let ticket = |(id, key): &(DocumentId, ConversationId)| {
             let ticket = transcript.document_ticket(key, identity.pinned());
-            ticket.map_err(|_| unknown_document(id))
+            ticket.map_err(|_| {
+                let param = path_of(&request.messages, id);
+                ApiError { param, ..unknown_document(id) }
+            })
         };
         documents.iter().map(ticket).collect()
     }
@@ -169,6 +173,17 @@ impl DocumentPrompts {
     }
 }
 
+/// The field that names a document first.
+fn path_of(messages: &[Message], id: &DocumentId) -> Option<String> {
+    let at_of = |message: &Message| message.documents().iter().position(|it| it.id == *id);
+    let mut places = messages.iter().enumerate();
+    places.find_map(|(n, message)| Some(field_of(n, at_of(message)?)))
+}
+
+fn field_of(message: usize, document: usize) -> String {
+    format!("messages[{message}].hob.documents[{document}]")
+}
+
 /// The error for a document that is not stored.
 pub fn unknown_document(id: &DocumentId) -> ApiError {
     ApiError::not_found(format!("there is no document `{id}`: send it with POST /v1/documents"))
@@ -180,4 +195,25 @@ fn document_prompt(id: &DocumentId, profile: Option<&str>) -> Value {
     let message = json!({"role": "user", "content": "", "hob": {"documents": [id.as_str()]}});
     let hob = profile.map_or_else(|| json!({}), |profile| json!({"profile": profile}));
     json!({"messages": [message], "max_tokens": 0, "hob": hob})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::document::DocumentRef;
+    use crate::wire::message::Role;
+
+    #[test]
+    fn the_field_of_a_document_is_the_first_that_names_it() {
+        let [castle, mill, field] = ["castle", "mill", "field"].map(DocumentId::of_text);
+        let about = |ids: &[&DocumentId]| {
+            let mut message = Message::plain(Role::User, "Why?");
+            let named = |id: &&DocumentId| DocumentRef { id: (*id).clone(), name: String::new() };
+            message.set_documents(&ids.iter().map(named).collect::<Vec<_>>());
+            message
+        };
+        let messages = [about(&[]), about(&[&castle, &mill]), about(&[&mill])];
+        assert_eq!(path_of(&messages, &mill).as_deref(), Some("messages[1].hob.documents[1]"));
+        assert_eq!(path_of(&messages, &field), None);
+    }
 }

@@ -220,7 +220,7 @@ impl Chat {
         let opens = !request.shape.is_prewarm();
         let scope = self.scope(identity, PrivacyFields::from(request), opens).await?;
         check_conversation(request, &scope.identity)?;
-        let tickets = self.document_tickets(&documents, &scope.identity)?;
+        let tickets = self.document_tickets(request, &documents, &scope.identity)?;
         let Claim { ticket, guard } = self.claim(request, &scope.identity, tickets).await?;
         if guard.is_some() && !scope.is_private {
             self.catch_up(&scope.identity).await;
