@@ -46,6 +46,7 @@ pub struct Metrics {
     speculated: AtomicU64,
     speculations: Mutex<BTreeMap<&'static str, u64>>,
     pdfs: AtomicU64,
+    forwarded: AtomicU64,
     ttft: Histogram,
 }
 
@@ -180,6 +181,15 @@ impl Metrics {
         add(&self.accepted, drafts.accepted);
         add(&self.model_drafted, drafts.model_drafted);
         add(&self.model_accepted, drafts.model_accepted);
+    }
+
+    /// Counts an answer of an engine at another address, once its text is on disk.
+    pub fn forwarded(&self) {
+        add(&self.forwarded, 1);
+    }
+
+    pub fn forwarded_answers(&self) -> u64 {
+        read(&self.forwarded)
     }
 
     /// Counts the prompt tokens that a speculative prefill computed.

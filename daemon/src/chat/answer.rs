@@ -272,7 +272,9 @@ impl Answer {
             self.context.recording.stored().await?;
             if let Some((pending, _)) = &mut self.closing {
                 pending.done().await?;
-                self.ready.extend(self.closing.take().map(|(_, end)| end));
+                if let Some((_, end)) = self.closing.take() {
+                    self.end(end);
+                }
             }
             if let Some(piece) = self.ready.pop_front() {
                 return Ok(Some(piece));

@@ -133,7 +133,8 @@ pub async fn stats(
 
 /// `GET /v1/status`
 pub async fn status(State(shared): State<Shared>) -> Result<Json<Status>, ApiError> {
-    let Parts { models, chat, profiles, speech, storage, conversations, bridge, .. } = shared.parts;
+    let Parts { models, chat, profiles, speech, storage, conversations, bridge, metrics, .. } =
+        shared.parts;
     let current = models.catalogue.current();
     let status = engine_status(&models.engine).await?;
     let speed = conversations.prefill_speed(&status).await?;
@@ -151,6 +152,12 @@ pub async fn status(State(shared): State<Shared>) -> Result<Json<Status>, ApiErr
         None => (status.context_tokens, models.engine.conversation_tokens(), status.slots),
     };
     let upstream = there.map(|there| there.upstream);
+    let mut counters = counters(status.counters);
+    if upstream.is_some() {
+        // The engine there has none of this daemon's.
+        counters.turns = metrics.forwarded_answers();
+        counters.generated_tokens = metrics.generated_tokens();
+    }
     Ok(Json(Status {
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
@@ -199,7 +206,7 @@ pub async fn status(State(shared): State<Shared>) -> Result<Json<Status>, ApiErr
         disk_quota: disk_quota(storage.quota()),
         shared: conversations.sharing.as_ref().map(|sharing| sharing.tier().to_api()),
         prefill_tokens_per_second: status.prefill_tokens_per_second,
-        counters: counters(status.counters),
+        counters,
     }))
 }
 

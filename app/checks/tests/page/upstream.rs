@@ -42,6 +42,14 @@ fn an_answer_without_figures_of_its_kv_is_shown_and_answered_again() {
 }
 
 #[test]
+fn a_chat_that_another_client_begins_is_listed() {
+    let (_engine, hobd, page) = start("16384");
+    page.reads("@model", "fake");
+    hobd.client.say("other", "Say this: bread");
+    page.reads("@chat", "Say this: bread");
+}
+
+#[test]
 fn a_document_goes_with_the_first_message_and_is_not_read_before() {
     let (engine, _hobd, page) = start("16384");
     let path = engine.directory().join("castle.md");

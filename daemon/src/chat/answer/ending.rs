@@ -34,6 +34,14 @@ impl Answer {
                 return;
             }
         }
+        self.end(end);
+    }
+
+    /// Hands out an end whose text is stored. The engine in this process counts its answers itself.
+    pub(super) fn end(&mut self, end: Piece) {
+        if self.source.upstream().is_some() {
+            self.context.metrics.forwarded();
+        }
         self.ready.push_back(end);
     }
 

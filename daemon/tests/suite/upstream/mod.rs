@@ -214,6 +214,22 @@ fn a_conversation_is_stored_in_front_and_goes_on_after_a_restart() {
     assert_eq!(refused.status, 400, "as in one daemon: {}", refused.text());
 }
 
+/// By these counts a page learns that another client's chat has an answer.
+#[test]
+fn the_answers_of_the_engine_are_counted_in_front() {
+    let world = World::new();
+    let counted = || {
+        let counters = world.front().get("/v1/status")["counters"].clone();
+        [&counters["turns"], &counters["generated_tokens"]].map(|count| count.as_u64().unwrap())
+    };
+    assert_eq!(counted(), [0, 0]);
+    let stored = world.front().say("talk", "Say this: The code is 7.");
+    let tokens = stored["usage"]["completion_tokens"].as_u64().unwrap();
+    assert_eq!(counted(), [1, tokens]);
+    world.front().chat(&ask("Say this: no conversation"));
+    assert_eq!(counted()[0], 2);
+}
+
 #[test]
 fn tools_are_called_and_their_results_go_back() {
     let world = World::new();
