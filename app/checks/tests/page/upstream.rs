@@ -49,6 +49,28 @@ fn a_chat_that_another_client_begins_is_listed() {
     page.reads("@chat", "Say this: bread");
 }
 
+/// The engine says nothing of its context from here on.
+const NO_CONTEXT: &str = "
+    const answer = window.fetch;
+    window.fetch = async (path, ...rest) => {
+        const response = await answer(path, ...rest);
+        if (path !== '/v1/status') return response;
+        const status = {...(await response.json()), conversation_tokens: 0};
+        return new Response(JSON.stringify(status));
+    };";
+
+#[test]
+fn the_settings_say_where_the_engine_is_and_what_it_tells() {
+    let (engine, _hobd, page) = start("16384");
+    page.open_page("settings");
+    page.reads("@engine", &engine.origin());
+    page.reads("@engine", "fake");
+    page.reads("@page-settings @context", "tokens");
+    assert_eq!(page.count("@page-settings .error"), 0, "no setting of this daemon is missed");
+    page.script(NO_CONTEXT);
+    page.hides("@page-settings @context");
+}
+
 #[test]
 fn a_document_goes_with_the_first_message_and_is_not_read_before() {
     let (engine, _hobd, page) = start("16384");

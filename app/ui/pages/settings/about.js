@@ -16,13 +16,16 @@ export function About() {
 }
 
 function Facts({ now }) {
-  const { conversation_tokens: tokens, context_limit: limit, trained_tokens: trained } = now;
-  const context = [t("about.tokens", { tokens }), limitWords(tokens, limit, trained)].filter(Boolean);
+  const { conversation_tokens: tokens, context_limit: limit, trained_tokens: trained, upstream } = now;
+  // An engine at another address has a fingerprint and a limit of its own, and may say nothing of its context.
+  const reason = !upstream && limitWords(tokens, limit, trained);
+  const context = [t("about.tokens", { tokens }), reason].filter(Boolean);
   return html`
     <dl class="keys">
       <dt>${t("about.version")}</dt><dd>${now.version}</dd>
       <dt>${t("about.model")}</dt><dd>${now.model}</dd>
-      <dt>${t("about.fingerprint")}</dt><dd><code>${now.fingerprint}</code></dd>
-      <dt>${t("about.context")}</dt><dd class="figure" data-test="context">${context.join(" · ")}</dd>
+      ${!upstream && html`<dt>${t("about.fingerprint")}</dt><dd><code>${now.fingerprint}</code></dd>`}
+      ${tokens > 0 && html`
+        <dt>${t("about.context")}</dt><dd class="figure" data-test="context">${context.join(" · ")}</dd>`}
     </dl>`;
 }

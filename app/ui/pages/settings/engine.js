@@ -17,9 +17,13 @@ const UNLOAD_STEPS = ["15m", "1h", "4h"];
 
 export function Engine() {
   const { list, models, memory, error } = useStore(settings);
-  const { switchingTo } = useStore(status);
+  const { now, switchingTo } = useStore(status);
   const [changes, setChanges] = useState({});
-  useReading(readSettings);
+  const isElsewhere = Boolean(now?.upstream);
+  useReading(() => {
+    if (!isElsewhere) readSettings();
+  }, [isElsewhere]);
+  if (isElsewhere) return html`<${Elsewhere} now=${now} />`;
   if (!list) return html`<${Waiting} error=${error} />`;
   const row = (key) => settingOf(list, key);
   const valueOf = (key) => changes[key] ?? row(key).value;
@@ -57,6 +61,16 @@ const Waiting = ({ error }) => html`
     <p class=${error ? "error" : "note"} role="status">
       ${error ? error.message : t("settings.reading")}
     </p>
+  </section>`;
+
+/** The daemon loads no model: an engine at another address answers. */
+const Elsewhere = ({ now: { model, upstream } }) => html`
+  <section class="card stack" data-test="engine">
+    <h2>${t("settings.engine")}</h2>
+    ${upstream.error
+      ? html`<p class="error" role="status">${upstream.error}</p>`
+      : html`<p>${model}</p>`}
+    <p class="note">${t("settings.elsewhere", { url: upstream.url })}</p>
   </section>`;
 
 function Model({ models }) {
