@@ -31,7 +31,7 @@ export function SamplingDialog({ conversation, profile, onClose }) {
   };
   const preset = presetOf(sampling);
   return html`
-    <${Dialog} title=${t("sampling.title")} wide onClose=${onClose} test="sampling-dialog">
+    <${Dialog} title=${t("sampling.title")} wide edits onClose=${onClose} test="sampling-dialog">
       <form class="stack" onSubmit=${save}>
         ${profile && html`
           <div class="row" role="radiogroup" aria-label=${t("sampling.for")}>

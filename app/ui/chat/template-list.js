@@ -74,7 +74,7 @@ function Editor({ onClose }) {
     done(saveTemplates(list.filter(({ name, text }) => name.trim() || text.trim())));
   };
   return html`
-    <${Dialog} title=${t("templates")} wide onClose=${onClose} test="template-editor">
+    <${Dialog} title=${t("templates")} wide edits onClose=${onClose} test="template-editor">
       <form class="stack" onSubmit=${save}>
         <p class="note">${t("templates.long")}</p>
         ${list.map(({ name, text }, index) => html`

@@ -5,8 +5,9 @@ import { Button } from "./button.js";
 
 const MAX_LINE_LETTERS = 200;
 
-/** Open while it is rendered. `toRead`: its only action is to close it. */
-export function Dialog({ title, wide, toRead, onClose, children, test }) {
+/** Open while it is rendered. `toRead`: its only action is to close it. `edits`: a press beside it does not close it,
+    because what was written would be lost. */
+export function Dialog({ title, wide, toRead, edits, onClose, children, test }) {
   const element = useRef();
   useLayoutEffect(() => {
     const dialog = element.current;
@@ -20,7 +21,8 @@ export function Dialog({ title, wide, toRead, onClose, children, test }) {
   const closeOnBackdrop = ({ target, clientX: x, clientY: y }) => {
     const { left, right, top, bottom } = element.current.getBoundingClientRect();
     // The scroll bar of a long dialog is the same element, within its edges.
-    if (target === element.current && (x < left || x > right || y < top || y > bottom)) onClose();
+    const isBeside = target === element.current && (x < left || x > right || y < top || y > bottom);
+    if (isBeside && !edits) onClose();
   };
   const cancel = (event) => {
     event.preventDefault();
@@ -85,7 +87,7 @@ function Question({ question }) {
   };
   const decline = () => answer(input === undefined ? false : null);
   return html`
-    <${Dialog} title=${title} onClose=${decline} test="question">
+    <${Dialog} title=${title} edits=${input !== undefined} onClose=${decline} test="question">
       <form class="stack" onSubmit=${agree}>
         ${text && html`<p>${text}</p>`}
         ${input !== undefined && html`

@@ -16,17 +16,45 @@ fn a_dialog_closes_at_a_press_beside_it_and_not_on_its_scroll_bar() {
     page.script("document.activeElement.blur()");
     page.press("?");
     page.shows("@help");
-    let press_at = |x: &str| {
-        page.script(&format!(
-            "const {{right, top}} = one('@help').getBoundingClientRect();
-             const place = {{clientX: {x}, clientY: top + 20, bubbles: true}};
-             one('@help').dispatchEvent(new MouseEvent('mousedown', place))"
-        ));
-    };
-    press_at("right - 4");
+    press_at(&page, "@help", "right - 4");
     assert_eq!(page.count("@help"), 1);
-    press_at("right + 4");
+    press_at(&page, "@help", "right + 4");
     page.hides("@help");
+}
+
+#[test]
+fn a_press_beside_a_dialog_loses_nothing_that_was_written_in_it() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.click("@sampling");
+    page.fill("@sampling-dialog [name=max_tokens]", "5");
+    press_at(&page, "@sampling-dialog", "right + 4");
+    page.click("@save-sampling");
+    page.hides("@sampling-dialog");
+    page.reads("@sampling", "Own sampling");
+
+    page.focus("@composer");
+    page.write("/");
+    page.click("@edit-templates");
+    page.click("@new-template");
+    page.until("it is there", "all('@template-editor fieldset').length === 7");
+    page.fill("@template-editor fieldset:nth-of-type(7) input", "Haiku");
+    press_at(&page, "@template-editor", "right + 4");
+    page.put("@template-editor fieldset:nth-of-type(7) textarea", "A haiku about ");
+    page.click("@save-templates");
+    page.hides("@template-editor");
+    page.focus("@composer");
+    page.write("/haiku");
+    page.reads("@template", "A haiku about");
+}
+
+/// A press at the height of the dialog's title. `x`: of its edge `right`.
+fn press_at(page: &Page, dialog: &str, x: &str) {
+    page.script(&format!(
+        "const {{right, top}} = one('{dialog}').getBoundingClientRect();
+         const place = {{clientX: {x}, clientY: top + 20, bubbles: true}};
+         one('{dialog}').dispatchEvent(new MouseEvent('mousedown', place))"
+    ));
 }
 
 #[test]
