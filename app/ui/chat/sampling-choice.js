@@ -1,6 +1,6 @@
 // The button below the composer that says how answers are chosen, and opens their parameters.
 
-import { classes, html, importModule, lazy, t, useState, useStore, withTexts } from "/lib.js";
+import { classes, formatter, html, importModule, lazy, t, useState, useStore, withTexts } from "/lib.js";
 import { Icon } from "/parts.js";
 import { status } from "./chats.js";
 import { profileChoices } from "./profile-choices.js";
@@ -14,7 +14,8 @@ export function SamplingChoice({ conversation }) {
   const sampling = useStore(conversation.store, ({ sampling }) => sampling);
   const profile = useSampledProfile(conversation);
   const set = { ...profile?.sampling, ...sampling };
-  const texts = Object.entries(set).map(([name, value]) => `${t(`sampling.${name}`)} ${value}`);
+  const digits = formatter(Intl.NumberFormat, { maximumFractionDigits: 8, useGrouping: false });
+  const texts = Object.entries(set).map(([name, value]) => `${t(`sampling.${name}`)} ${digits.format(value)}`);
   const isSet = texts.length > 0;
   const preset = presetOf(set);
   const name = t(preset ? `sampling.preset.${preset}` : "sampling.own");

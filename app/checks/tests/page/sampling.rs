@@ -43,6 +43,19 @@ fn a_new_chats_sampling_counts_from_its_first_answer_and_stays() {
 }
 
 #[test]
+fn the_parameters_are_named_in_the_language_that_is_chosen() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open_as(&hobd, Look { language: "de", ..Look::default() });
+    page.click("@sampling");
+    page.click("@preset-creative");
+    page.put("@sampling-dialog [name=seed]", "12345");
+    page.click("@save-sampling");
+    page.hides("@sampling-dialog");
+    let named = "Temperatur 1,1, Min p 0,08, Vorkommensstrafe 0,3, Seed 12345";
+    page.until("they are named", &format!("one('@sampling').title === '{named}'"));
+}
+
+#[test]
 fn a_profiles_sampling_counts_for_its_chats() {
     let hobd = Hobd::start(Model::Fake);
     hobd.write_rules("default", &["Be brief."]);
