@@ -208,7 +208,18 @@ impl ReuseGuard {
         })
     }
 
-    /// How many of these profiles have fallen back. What was found of a removed one stays.
+    /// Forgets what was found of a profile that a client has removed: another one may get its name.
+    pub async fn forget(&self, profile: &ProfileName) {
+        self.waiting.lock().retain(|sample| sample.profile != *profile);
+        let was_known = self.profiles.lock().remove(profile).is_some();
+        if was_known {
+            let guard = self.clone();
+            compute(move || guard.save()).await;
+        }
+    }
+
+    /// How many of these profiles have fallen back. What was found of one whose file is gone stays: the file may come
+    /// back.
     pub fn fallen_back(&self, names: &[ProfileName]) -> usize {
         let profiles = self.profiles.lock();
         let known = names.iter().filter_map(|name| profiles.get(name));

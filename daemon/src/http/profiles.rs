@@ -109,9 +109,13 @@ pub async fn save(
 /// `DELETE /v1/profiles/{name}`
 pub async fn delete(
     State(profiles): State<Profiles>,
+    State(chat): State<Chat>,
     Path(name): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let files = profiles.remove(&name).await?;
+    if let Ok(name) = name.parse() {
+        chat.reuse_guard().forget(&name).await;
+    }
     Ok(Json(json!({"name": name, "object": "profile.deleted", "deleted": true, "files": files})))
 }
 

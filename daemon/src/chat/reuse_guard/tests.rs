@@ -130,6 +130,22 @@ fn a_later_guard_of_the_same_model_knows_what_was_found() {
     assert_eq!(open(2).watched(&profile()), None);
 }
 
+#[tokio::test]
+async fn a_new_profile_inherits_nothing_of_a_removed_one_with_its_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = || ReuseGuard::open(directory.path(), ModelHash([1; 8]));
+    let guard = open();
+    moved(&guard);
+    (0..4).for_each(|_| guard.add(&profile(), likeness(13, 0.1)));
+    assert!(guard.refusal(&profile(), ReuseLimits::default()).is_some());
+    guard.save();
+    assert!(open().watched(&profile()).is_some());
+    guard.forget(&profile()).await;
+    assert_eq!(guard.refusal(&profile(), ReuseLimits::default()), None);
+    assert!(guard.waiting.lock().is_empty(), "an answer of the removed one is not compared");
+    assert_eq!(open().watched(&profile()), None);
+}
+
 #[test]
 fn few_tokens_decide_nothing_and_divergence_alone_does() {
     let guard = ReuseGuard::default();
