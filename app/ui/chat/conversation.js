@@ -6,7 +6,7 @@
 import { api, createPersistentStore, createStore, isUnreachable, preferences } from "/lib.js";
 import { readDocument } from "../documents/api.js";
 import { createAttachments } from "./attachments.js";
-import { chatOf, conversationPath, isPrivate, newId, upsertChat } from "./chats.js";
+import { chatOf, conversationPath, isPrivate, newId, status, upsertChat } from "./chats.js";
 import { drafts, keepDraft } from "./drafts.js";
 import { createEdits } from "./edits.js";
 import { createExchange } from "./exchange.js";
@@ -130,9 +130,10 @@ function createConversation(id, state) {
     if (!isPrivate(id)) kvChoices.set({ [id]: kv });
   }
 
-  /** How often the messages were asked for, and which answer is shown. */
+  /** How often the messages were asked for, which answer is shown, and of which daemon it is. */
   let asked = 0;
   let shown = 0;
+  let restarts = 0;
 
   async function load() {
     const mine = ++asked;
@@ -141,6 +142,7 @@ function createConversation(id, state) {
     // A later one came first.
     if (mine < shown) return;
     shown = mine;
+    ({ restarts } = status.get());
     const { isSamplingStored } = store.get();
     const kept = isSamplingStored && { sampling: sampling ?? {} };
     const all = withKept(store.get().messages, messages);
@@ -159,10 +161,16 @@ function createConversation(id, state) {
       await load();
       await exchange.join();
     } catch (error) {
-      if (error.code === "conversation_not_found" && !store.get().messages.length) beNew();
+      const isGone = error.code === "conversation_not_found";
+      if (isGone && hasEnded()) store.set({ messages: [], count: 0, head: null, sampling: {}, instructions: null });
+      if (isGone && !store.get().messages.length) beNew();
       else store.set({ state: "ready", error });
     }
   }
+
+  /** Another window has ended the private chat: the daemon that had it runs. One that has started again has lost it. */
+  const hasEnded = () =>
+    store.get().messages.length > 0 && isPrivate(id) && restarts === status.get().restarts;
 
   /** The chat was deleted, or its first message failed: what is written here begins it. */
   function beNew() {

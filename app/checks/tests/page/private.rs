@@ -57,6 +57,25 @@ fn the_way_back_shows_nothing_of_a_private_chat_that_has_ended() {
 }
 
 #[test]
+fn a_private_chat_that_another_window_has_ended_leaves_the_screen() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.expect_complaint("404");
+    page.click("@new-private");
+    page.ask(&format!("Say this: {CANARY}"));
+    page.reads("@title", CANARY);
+    let id = hobd.client.get("/v1/conversations")["data"][0]["id"].clone();
+    let path = format!("/v1/conversations/{}", id.as_str().expect("it is listed"));
+    assert_eq!(hobd.client.call("DELETE", &path).send().status, 200);
+    page.reads("h2", "A private chat");
+    page.until("it has left the list", "all('@chat').length === 0");
+    let shown = page.script("return document.body.innerText");
+    assert!(!shown.as_str().unwrap_or_default().contains(CANARY), "{shown}");
+    assert_eq!(page.ask("Say this: once more"), "once more");
+    page.reads("@private", "private");
+}
+
+#[test]
 fn no_words_of_a_private_chat_become_a_chat_that_is_stored() {
     let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "640"]);
     let page = Page::open(&hobd);
