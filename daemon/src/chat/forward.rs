@@ -153,13 +153,38 @@ fn messages(job: &Job) -> Vec<Value> {
         Some(preamble) => preamble.before(&all),
         None => all.into_owned(),
     };
-    // An answer that broke off before its first word: engines that check messages refuse one without content.
-    let is_silent = |message: &Message| {
+    let mut written = without_silent(&all);
+    written.extend(job.continued().map(for_engine));
+    written
+}
+
+/// The messages without answers that broke off before their first word: engines that check messages refuse one without
+/// content. The questions around such an answer become one, because many chat templates refuse two in a row.
+fn without_silent(all: &[Message]) -> Vec<Value> {
+    let mut written: Vec<Value> = Vec::with_capacity(all.len());
+    let mut is_behind_silent = false;
+    for message in all {
         let has_text = !message.text().is_empty() || !message.reasoning().is_empty();
-        message.role == Role::Assistant && !has_text && !message.has_calls()
-    };
-    let written = all.iter().filter(|message| !is_silent(message));
-    written.chain(job.continued()).map(for_engine).collect()
+        if message.role == Role::Assistant && !has_text && !message.has_calls() {
+            is_behind_silent = true;
+            continue;
+        }
+        let next = for_engine(message);
+        match written.last_mut() {
+            Some(before) if is_behind_silent && are_one_users(before, &next) => {
+                let texts = [&*before, &next].map(|it| it["content"].as_str().unwrap_or_default());
+                before["content"] = texts.join("\n\n").into();
+            }
+            _ => written.push(next),
+        }
+        is_behind_silent = false;
+    }
+    written
+}
+
+fn are_one_users(before: &Value, next: &Value) -> bool {
+    let is_user = |message: &Value| message["role"] == Role::User.as_str();
+    is_user(before) && is_user(next) && before["name"] == next["name"]
 }
 
 /// A call that was cut has the beginning of its arguments. vLLM, which parses them, would refuse each further message of

@@ -328,9 +328,18 @@ fn an_engine_gets_no_answer_that_broke_off_before_its_first_word() {
     assert_eq!(asked.status, 502, "{}", asked.text());
     world.engine.answers(said("Hello"));
     let next = json!({"conversation": "talk", "hob": {"append": true}, "messages": [user("Bye")]});
-    assert_eq!(world.asked(&next).body["messages"], json!([user("Hi"), user("Bye")]));
+    let asked = world.asked(&next).body;
+    assert_eq!(asked["messages"], json!([user("Hi\n\nBye")]), "no two questions stand in a row");
     let stored = world.front.client.get("/v1/conversations/talk");
     assert_eq!(stored["messages"].as_array().unwrap().len(), 4, "{stored}");
+    // Questions that the client itself puts in a row stay as they are, as do those of two persons.
+    let said =
+        |name: &str, content: &str| json!({"role": "user", "name": name, "content": content});
+    let silence = json!({"role": "assistant", "content": ""});
+    let messages =
+        [user("a"), user("b"), silence.clone(), said("Ann", "c"), silence, said("Bo", "d")];
+    let asked = world.asked(&json!({"messages": messages})).body["messages"].clone();
+    assert_eq!(asked, json!([user("a"), user("b"), said("Ann", "c"), said("Bo", "d")]));
 }
 
 /// Its first connection ends with the second request, without an answer, as those of an engine that was restarted do.
