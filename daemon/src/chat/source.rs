@@ -51,7 +51,7 @@ pub struct Forwarded {
     pub state: Forwarding,
     /// When the engine got the request.
     pub begun: Instant,
-    /// The model that it is asked for, under the engine's name.
+    /// The model that it is asked for, under the engine's name. The engine may serve another one once it answers.
     pub model: String,
     pub url: String,
 }
@@ -68,7 +68,9 @@ impl Forwarded {
             match &mut self.state {
                 Forwarding::Opening(opening) => {
                     let opened = opening.join_next().await.expect("it has a task");
-                    self.state = Forwarding::Open(opened.expect("the task does not panic")?);
+                    let opened = opened.expect("the task does not panic")?;
+                    opened.model().clone_into(&mut self.model);
+                    self.state = Forwarding::Open(opened);
                 }
                 Forwarding::Open(answer) => return Ok(answer.next().await?),
             }

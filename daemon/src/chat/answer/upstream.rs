@@ -66,6 +66,9 @@ impl Answer {
         if self.partial[choice].figures.has_begun() {
             return;
         }
+        if let Some(forwarded) = self.source.upstream() {
+            self.context.head.model.clone_from(&forwarded.model);
+        }
         let waited_ms = self.source.upstream().map_or(0.0, Forwarded::elapsed_ms);
         let report = TurnReport { ttft_ms: waited_ms, ..TurnReport::default() };
         self.partial[choice].figures.begin(&report);

@@ -71,6 +71,8 @@ pub struct Outcome {
     /// From the answer's begin to its end.
     pub millis: Option<f64>,
     pub hob: Option<Value>,
+    /// That of an engine at another address is known once it answers.
+    pub model: Option<String>,
 }
 
 impl Outcome {
@@ -83,6 +85,7 @@ impl Outcome {
             error: None,
             millis: hob["total_ms"].as_f64(),
             hob: Some(hob),
+            model: Some(answer.head().model.clone()),
         }
     }
 }
@@ -95,7 +98,7 @@ impl Frame {
     }
 
     pub fn response(&self, status: Status, outcome: Outcome) -> Value {
-        let Outcome { output, usage, error, millis, hob } = outcome;
+        let Outcome { output, usage, error, millis, hob, model } = outcome;
         let is_complete = status == Status::Completed;
         let seconds = (millis.unwrap_or(0.0) / 1000.0).round() as u64;
         let incomplete =
@@ -111,7 +114,7 @@ impl Frame {
             "status": status.as_str(),
             "error": error,
             "incomplete_details": incomplete,
-            "model": self.model,
+            "model": model.as_ref().unwrap_or(&self.model),
             "output": output,
             "usage": usage.as_ref().map(usage_of),
             "conversation": self.conversation().map(|id| json!({"id": id})),

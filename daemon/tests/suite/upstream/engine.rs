@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -48,6 +48,7 @@ struct Shared {
     owner: &'static str,
     models: Mutex<Vec<&'static str>>,
     script: Mutex<Script>,
+    held: Mutex<()>,
     asked: Mutex<Vec<ReceivedRequest>>,
     ends: AtomicBool,
 }
@@ -61,6 +62,7 @@ impl Engine {
             owner,
             models: Mutex::new(vec!["first", "second"]),
             script: Mutex::new(said("Hello")),
+            held: Mutex::default(),
             asked: Mutex::default(),
             ends: AtomicBool::new(false),
         });
@@ -89,6 +91,11 @@ impl Engine {
     /// Serves this model alone from here on.
     pub fn serves(&self, model: &'static str) {
         *self.shared.models.lock().unwrap() = vec![model];
+    }
+
+    /// It answers no request that generates until this is dropped.
+    pub fn hold(&self) -> MutexGuard<'_, ()> {
+        self.shared.held.lock().unwrap()
     }
 
     /// What it was asked last at `path`.
@@ -130,6 +137,9 @@ impl Shared {
             )
             .ok();
         };
+        if asked.path != "/v1/models" {
+            drop(self.held.lock().unwrap());
+        }
         let models = self.models.lock().unwrap().clone();
         if asked.path == "/v1/models" {
             let model = |id: &str| json!({"id": id, "object": "model", "owned_by": self.owner});

@@ -62,6 +62,27 @@ fn an_engine_that_was_started_again_with_another_model_answers_with_that() {
 }
 
 #[test]
+fn an_answer_has_the_model_that_the_engine_serves_once_it_begins() {
+    let World { engine, front, _directory } = World::of("vllm");
+    let held = engine.hold();
+    let body = json!({"conversation": "talk", "input": "Hi", "stream": true});
+    let mut stream = front.client.call("POST", "/v1/responses").json(&body).stream();
+    // After the moment within which an engine refuses a request.
+    let (_, created) = stream.next_named().unwrap();
+    assert_eq!(created["response"]["model"], "first");
+    engine.serves("third");
+    drop(held);
+    let mut last = created;
+    while let Some((_, event)) = stream.next_named() {
+        last = event;
+    }
+    assert_eq!(last["type"], "response.completed", "{last}");
+    assert_eq!(last["response"]["model"], "third");
+    let stored = front.client.get("/v1/conversations/talk")["messages"][1].clone();
+    assert_eq!(stored["finish"]["model"], "third", "{stored}");
+}
+
+#[test]
 fn vllm_gets_a_session_and_a_salt_for_what_is_private() {
     let world = World::of("vllm");
     let mut request = in_conversation("diary");
