@@ -1,4 +1,5 @@
 import { addChunk, emptyAnswer } from "/chat/answer.js";
+import { createAttachments } from "/chat/attachments.js";
 import { chats, newId, prewarm, visibleChats } from "/chat/chats.js";
 import { comingOf, keysOfStored } from "/chat/coming.js";
 import { isNearlyFull } from "/chat/context.js";
@@ -268,6 +269,24 @@ test("a daemon whose engine is at another address is asked once to compute ahead
     chats.set({ all: [] });
   }
   equal(asked.sort(), ["/v1/conversations/chat-1/typing", "/v1/prewarm"]);
+});
+
+test("a pasted text stays one in the chat that goes on with its message", () => {
+  const real = globalThis.fetch;
+  globalThis.fetch = async () => refusal();
+  const make = () => {
+    const [no, none] = [() => false, () => null];
+    return createAttachments({ isPrivate: no, isNew: no, profile: none, draftName: none });
+  };
+  const [full, begun] = [make(), make()];
+  try {
+    full.addStored("a-paste", "Pasted text", true);
+    full.addStored("a-file", "castle.md");
+    begun.restore(full.send().documents);
+  } finally {
+    globalThis.fetch = real;
+  }
+  equal(begun.store.get().items.map(({ isPasted }) => isPasted), [true, false]);
 });
 
 const addDelta = (answer, delta) => addChunk(answer, { choices: [{ delta }] });

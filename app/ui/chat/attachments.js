@@ -12,12 +12,13 @@ import { addDocument, dropDocument, readDocument, removeDocument, viewDocument }
 import { documentState } from "../documents/words.js";
 import { drafts } from "./drafts.js";
 
+/** The ids of pasted texts that were sent: one may come back, also in the branch of a chat. */
+const pasted = new Set();
+
 /** `isNew()`: the chat has no message yet. `draftName()`: under which a reload finds them; or null. */
 export function createAttachments({ isPrivate, isNew, profile, draftName }) {
   const store = createStore({ items: [] });
   const controllers = new Map();
-  // The ids of pasted texts that were sent: one may come back.
-  const pasted = new Set();
   let lastKey = 0;
 
   const change = (key, fields) => store.set(({ items }) => ({
