@@ -110,11 +110,12 @@ fn random() -> Result<String, TokenError> {
 }
 
 /// Removes the permissions of others, with a warning. Those of another user's file and of one on a read-only file system,
-/// such as a mounted secret, stay.
+/// such as a mounted secret, stay, as do those of a directory, a device and a pipe: other programs may use them.
 fn keep_private(file: &File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    let mode = file.metadata()?.permissions().mode();
-    if mode & 0o077 == 0 {
+    let facts = file.metadata()?;
+    let mode = facts.permissions().mode();
+    if !facts.is_file() || mode & 0o077 == 0 {
         return Ok(());
     }
     let (mode, path) = (format!("{:o}", mode & 0o777), path.display());
@@ -175,6 +176,16 @@ mod tests {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         AccessToken::load_or_create(&path).unwrap();
         assert_eq!(mode(), 0o600);
+    }
+
+    #[test]
+    fn a_directory_named_as_the_token_file_keeps_its_permissions() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let error = AccessToken::load_or_create(dir.path()).unwrap_err();
+        assert!(matches!(error, TokenError::Io { action: "read", .. }), "{error}");
+        assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o777, 0o755);
     }
 
     #[cfg(target_os = "linux")]
