@@ -52,7 +52,7 @@ fn doctor_reads_an_encrypted_directory_with_its_key() {
         check.unwrap()["found"].as_str().unwrap().to_owned()
     };
     assert_eq!(found("true"), "1 conversation");
-    assert_eq!(found("false"), "0 conversations; 1 files cannot be used");
+    assert_eq!(found("false"), "0 conversations; 1 file cannot be used");
 }
 
 #[test]

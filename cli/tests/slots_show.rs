@@ -206,7 +206,7 @@ fn verify_reads_everything_and_reports_the_cost_of_damage() {
     let name = object.file_name().unwrap().to_str().unwrap();
     for words in [
         &format!("{name}: its file is damaged: the checksum of its body is wrong"),
-        "room-1: 1,024 of 1,280 tokens will be computed again (1 objects damaged, 0 missing)",
+        "room-1: 1,024 of 1,280 tokens will be computed again (1 object damaged, 0 missing)",
         "room-3: 1,024 of 1,280",
     ] {
         assert!(ran.out.contains(words), "{words:?} is missing: {ran:?}");

@@ -18,7 +18,7 @@ use super::slots::{no_room, saved};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{conversations, device_words, layer_words, plain, size, wrapped};
+use crate::output::{conversations, counted, device_words, layer_words, plain, size, wrapped};
 
 const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
 
@@ -154,9 +154,9 @@ fn saved_kv(context: &Context) -> Check {
         Ok(listing) if !listing.rejected.is_empty() => Check::notice(
             name,
             format!(
-                "{}; {} files cannot be used",
+                "{}; {} cannot be used",
                 conversations(listing.slots.len()),
-                listing.rejected.len()
+                counted(listing.rejected.len(), "file")
             ),
             "no text is lost, their tokens are computed again: `hob slots ls` lists them, the daemon \
              quarantines them",

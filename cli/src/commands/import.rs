@@ -10,7 +10,7 @@ use super::of_ending;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{count, line, plain};
+use crate::output::{counted, line, plain};
 
 /// Import conversations from files
 ///
@@ -74,10 +74,11 @@ fn show(answer: &Value, context: &mut Context) -> Result<(), Failure> {
     for one in imported {
         let conversation = &one["conversation"];
         let title = line(conversation["title"].as_str().unwrap_or("-"), 60);
-        let messages = count(conversation["message_count"].as_u64().unwrap_or(0));
+        let messages = conversation["message_count"].as_u64().unwrap_or(0);
+        let messages = counted(messages as usize, "message");
         let was_here = if one["was_here"] == true { ", was here already" } else { "" };
         let id = plain(one["id"].as_str().unwrap_or_default());
-        writeln!(context.out, "{id}: {title}, {messages} messages{was_here}")?;
+        writeln!(context.out, "{id}: {title}, {messages}{was_here}")?;
     }
     for skipped in answer["skipped"].as_array().into_iter().flatten() {
         let title = line(skipped["title"].as_str().unwrap_or("-"), 60);

@@ -32,8 +32,13 @@ pub fn count(number: u64) -> String {
 
 /// `1 conversation`, `2 conversations`.
 pub fn conversations(number: usize) -> String {
+    counted(number, "conversation")
+}
+
+/// The number with its noun, whose plural ends in s: `1 file`, `1,200 files`.
+pub fn counted(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
-    format!("{} conversation{plural}", count(number as u64))
+    format!("{} {noun}{plural}", count(number as u64))
 }
 
 /// A duration as people say it: `84 ms`, `0.4 s`, `31 s`, `2 min`.
@@ -88,6 +93,14 @@ mod tests {
     fn counts_are_grouped() {
         assert_eq!([0, 31, 999, 6_214, 1_234_567].map(count)[3..], ["6,214", "1,234,567"]);
         assert_eq!(count(999), "999");
+    }
+
+    #[test]
+    fn one_thing_has_no_plural() {
+        assert_eq!(
+            [0, 1, 1_200].map(|files| counted(files, "file")),
+            ["0 files", "1 file", "1,200 files"]
+        );
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn files_are_imported_by_the_end_of_their_names() {
         {"id": "chat-1", "source": "ChatGPT", "was_here": false,
          "conversation": {"title": "The cat", "message_count": 1200}},
         {"id": "chat-2", "source": "ChatGPT", "was_here": true,
-         "conversation": {"title": "The dog", "message_count": 2}},
+         "conversation": {"title": "The dog", "message_count": 1}},
     ], "skipped": [{"title": "New chat", "reason": "it has no message with a text"}]});
     let daemon = Daemon::new(&home).answer("POST /v1/conversations/import", 200, imported);
     let file = home.path("conversations.json");
@@ -120,7 +120,7 @@ fn files_are_imported_by_the_end_of_their_names() {
     daemon.received("POST /v1/conversations/import");
     assert_eq!(
         shown,
-        "chat-1: The cat, 1,200 messages\nchat-2: The dog, 2 messages, was here already\n\
+        "chat-1: The cat, 1,200 messages\nchat-2: The dog, 1 message, was here already\n\
          skipped New chat: it has no message with a text\n"
     );
     home.hob(&["import", "chat.docx"]).fails(2, &["chat.docx", ".zip"]);

@@ -2,7 +2,7 @@
 
 use hob_api::{Conversation, ConversationText, Status};
 
-use crate::output::{context_tokens, count, line};
+use crate::output::{context_tokens, count, counted, line};
 
 pub fn greeting(status: Option<&Status>, known: Option<&ConversationText>) -> String {
     let model = status.map(|status| {
@@ -16,7 +16,8 @@ pub fn greeting(status: Option<&Status>, known: Option<&ConversationText>) -> St
             let Conversation { title, tokens, id, .. } = &known.conversation;
             let title = line(title.as_deref().unwrap_or(id), 60);
             let saved = tokens.map(|tokens| format!(" · {} tokens saved", count(tokens as u64)));
-            format!("{title} · {} messages{}", known.messages.len(), saved.unwrap_or_default())
+            let messages = counted(known.messages.len(), "message");
+            format!("{title} · {messages}{}", saved.unwrap_or_default())
         }
     };
     model.into_iter().chain([conversation]).collect::<Vec<_>>().join("\n")

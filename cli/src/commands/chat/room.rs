@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::commands::stream::{self, StreamEnd};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{context_tokens, count, line, plain};
+use crate::output::{context_tokens, count, counted, line, plain};
 use crate::progress::Reading;
 use crate::terminal_mode;
 
@@ -117,8 +117,8 @@ impl Chat<'_> {
         let id = imported["id"].as_str().unwrap_or_default();
         (self.conversation, self.system) = (id.to_owned(), None);
         let title = line(document["title"].as_str().unwrap_or(id), 60);
-        let messages = document["messages"].as_array().map_or(0, Vec::len);
-        note(context, &format!("{title} · {messages} messages"))?;
+        let messages = counted(document["messages"].as_array().map_or(0, Vec::len), "message");
+        note(context, &format!("{title} · {messages}"))?;
         self.answer_outgrown(context)
     }
 

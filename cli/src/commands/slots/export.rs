@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{conversations, plain, size};
+use crate::output::{conversations, counted, plain, size};
 use crate::part::Part;
 
 /// Write the KV of conversations to one archive
@@ -86,6 +86,7 @@ fn report(exported: &Exported, path: &Path, context: &mut Context) -> Result<(),
         }));
     }
     let (kept, path) = (conversations(kept.len()), plain(&path.display().to_string()));
-    writeln!(context.out, "{kept}, {objects} objects, {} in {path}", size(*bytes))?;
+    let objects = counted(*objects, "object");
+    writeln!(context.out, "{kept}, {objects}, {} in {path}", size(*bytes))?;
     Ok(context.out.flush()?)
 }

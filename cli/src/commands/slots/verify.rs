@@ -17,7 +17,7 @@ use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names::label;
-use crate::output::{count, line, plain, size};
+use crate::output::{count, counted, line, plain, size};
 use crate::progress;
 
 /// Read every saved byte and report damaged files
@@ -104,8 +104,8 @@ fn report(
             writeln!(context.out, "{}", cost_line(cost))?;
         }
         let whole = if read.is_whole(costs) { ", all whole" } else { "" };
-        let number = count(files as u64);
-        writeln!(context.out, "{number} files, {} read and verified{whole}", size(bytes))?;
+        let files = counted(files, "file");
+        writeln!(context.out, "{files}, {} read and verified{whole}", size(bytes))?;
         context.out.flush()?;
     }
     let plural = |number: usize| if number == 1 { "file is" } else { "files are" };
@@ -133,5 +133,6 @@ fn cost_line(cost: &Cost) -> String {
     let (lost, all) = (count((*lost_tokens).into()), count((*tokens).into()));
     let lost =
         if lost == all { format!("all {all} tokens") } else { format!("{lost} of {all} tokens") };
-    format!("{name}: {lost} will be computed again ({damaged} objects damaged, {missing} missing)")
+    let damaged = counted(*damaged, "object");
+    format!("{name}: {lost} will be computed again ({damaged} damaged, {missing} missing)")
 }

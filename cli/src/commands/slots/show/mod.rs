@@ -19,7 +19,7 @@ use super::{dir, named};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names::{ConversationArgs, label};
-use crate::output::{Align, Table, ago, count, plain, size};
+use crate::output::{Align, Table, ago, count, counted, plain, size};
 
 /// Blocks at the beginning and at the end of a shortened list.
 const SHORTENED: (usize, usize) = (8, 4);
@@ -88,6 +88,9 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     }
     match found.iter().map(|saved| saved.parts.damaged().count()).sum::<usize>() {
         0 => Ok(()),
+        1 => Err(Failure::Damaged(format!(
+            "1 object of `{id}` is damaged; its tokens will be computed again"
+        ))),
         damaged => Err(Failure::Damaged(format!(
             "{damaged} objects of `{id}` are damaged; their tokens will be computed again"
         ))),
@@ -239,7 +242,8 @@ fn lineage_facts(record: &SlotRecord, parts: &Parts) -> Vec<Fact> {
     let away = record.lineage.away_tokens();
     if away > 0 {
         let blocks = parts.blocks.iter().filter(|block| block.is_away).count();
-        facts.push(("tokens away", format!("{} in {blocks} blocks", count(away.into()))));
+        let blocks = counted(blocks, "block");
+        facts.push(("tokens away", format!("{} in {blocks}", count(away.into()))));
     }
     let impure = impure_tokens(record);
     if impure > 0 {
