@@ -253,3 +253,18 @@ fn rejected_files_are_listed_with_their_reasons() {
     assert_eq!(listed["rejected"][0]["bytes"], 13);
     assert_eq!(listed["rejected"][0]["fingerprint"], MODEL.to_string());
 }
+
+#[test]
+fn the_last_conversation_of_an_empty_directory_is_no_name() {
+    let home = Home::new();
+    let archive = home.path("room.tar");
+    let export = ["slots", "export", "--last", "--output", archive.to_str().unwrap()];
+    for words in [&["slots", "show", "--last"][..], &export] {
+        let ran = home.hob(words);
+        assert!(!ran.err.contains("--last"), "{ran:?}");
+        ran.fails(4, &["no KV of a conversation", "hob chat"]);
+    }
+    let home = saved_home();
+    let ran = home.hob(&["slots", "show", "--last", "--fingerprint", "0123456789abcdef"]);
+    ran.fails(4, &["`room-3`", "hob slots ls"]);
+}

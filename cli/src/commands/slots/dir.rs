@@ -73,6 +73,12 @@ pub fn origin(reader: &StoreReader, model: ModelHash) -> Option<Fingerprint> {
     reader.read_model_toml(model).ok()
 }
 
+/// The failure for the most recently used conversation where none has saved KV.
+pub fn empty(context: &Context) -> Failure {
+    let dir = context.settings.slots_dir.display();
+    Failure::NotFound(format!("no KV of a conversation is saved in {dir}; `hob chat` starts one"))
+}
+
 /// The failure for a conversation without saved KV.
 pub fn absent(id: &str, context: &Context) -> Failure {
     let dir = context.settings.slots_dir.display();

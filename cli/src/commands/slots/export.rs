@@ -45,8 +45,10 @@ pub struct Args {
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     let Args { conversations: names, output, .. } = args;
-    let first = names.first().map_or("--last", String::as_str);
-    let reader = dir::reader(context)?.ok_or_else(|| dir::absent(first, context))?;
+    let reader = dir::reader(context)?;
+    let reader = reader.ok_or_else(|| {
+        names.first().map_or_else(|| dir::empty(context), |first| dir::absent(first, context))
+    })?;
     let mut ids = Vec::new();
     if args.last {
         ids.push(named::last(&reader, context)?);

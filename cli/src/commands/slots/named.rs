@@ -39,10 +39,7 @@ pub fn last(reader: &StoreReader, context: &Context) -> Result<ConversationId, F
     let slots = ls::contents(reader, None)?.slots.into_iter().map(|slot| slot.entry);
     let used = slots.filter(|entry| !entry.conversation.is_reserved());
     let last = used.max_by_key(|entry| entry.used_at).map(|entry| entry.conversation);
-    last.ok_or_else(|| {
-        let dir = context.settings.slots_dir.display();
-        Failure::NotFound(format!("no KV of a conversation is saved in {dir}"))
-    })
+    last.ok_or_else(|| dir::empty(context))
 }
 
 fn saved(reader: &StoreReader, context: &Context) -> Result<Vec<Candidate>, Failure> {

@@ -56,10 +56,12 @@ struct Saved {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    let name = args.conversation.name().unwrap_or("--last");
-    let absent = || dir::absent(name, context);
-    let reader = dir::reader(context)?.ok_or_else(absent)?;
-    let id = match args.conversation.name() {
+    let name = args.conversation.name();
+    let reader = dir::reader(context)?;
+    let reader = reader.ok_or_else(|| {
+        name.map_or_else(|| dir::empty(context), |name| dir::absent(name, context))
+    })?;
+    let id = match name {
         Some(name) => named::one(&reader, name, context)?,
         None => named::last(&reader, context)?,
     };
@@ -74,7 +76,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     if found.is_empty() {
         return Err(match refused {
             Some(miss) => Failure::Damaged(format!("the KV of `{id}` cannot be used: {miss}")),
-            None => absent(),
+            None => dir::absent(name.unwrap_or(id.as_str()), context),
         });
     }
     if context.json {
