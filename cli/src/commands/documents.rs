@@ -106,7 +106,7 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
         ("USED", Align::Left),
         ("ID", Align::Left),
     ];
-    let mut table = Table::new(&columns).cut(0);
+    let mut table = Table::new(&columns).cut(0).spare([5, 3, 4]);
     let now_secs = context.now_secs();
     for document in &documents {
         let used_at = u64::try_from(document.used_at).unwrap_or(0);

@@ -61,7 +61,8 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
         ("USED", Align::Left),
         ("BEGINS", Align::Left),
     ])
-    .cut(5);
+    .cut(5)
+    .spare([2, 4, 3]);
     for prefix in &prefixes {
         table.row(vec![
             line(&prefix.name, 16),

@@ -32,11 +32,16 @@ impl Terminal {
     }
 
     pub fn start_with(home: &Home, words: &[&str], env: &[(&str, &str)]) -> Self {
+        Self::start_in(80, home, words, env)
+    }
+
+    /// At a terminal with so many columns.
+    pub fn start_in(columns: u16, home: &Home, words: &[&str], env: &[(&str, &str)]) -> Self {
         let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&screen).unwrap();
         unlockpt(&screen).unwrap();
         let name = ptsname(&screen, Vec::new()).unwrap().into_string().unwrap();
-        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let size = Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&screen, size).unwrap();
         let side = || File::options().read(true).write(true).open(&name).unwrap();
         let mut command = home.command(words);

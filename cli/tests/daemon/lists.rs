@@ -232,6 +232,36 @@ fn a_narrow_terminal_shows_when_saved_kv_expires_and_where_it_is() {
 }
 
 #[test]
+fn a_terminal_of_40_columns_shows_fewer_of_them_and_each_whole() {
+    let home = Home::new();
+    let (id, title) =
+        ("chat-1490e0698238af99", "A title that is much longer than its column is wide");
+    let store = Store::open(home.path("data/slots")).unwrap();
+    save(&store, id, TtlClass::Extended, AGE_SECS, &[]);
+    let chat = json!({"id": id, "title": title, "message_count": 1200, "tokens": 3000,
+        "tier": "none", "updated_at": 1});
+    let document = json!({"id": "0123456789abcdef", "name": "a-report-with-a-long-name.pdf",
+        "tokens": 3784, "ready_tokens": 3784, "conversations": 2, "used_at": 1});
+    let prefix = json!({"name": "0123456789abcdef", "tokens": 3784, "conversations": 3,
+        "place": "none", "used_at": 1, "text": title});
+    let _daemon = Daemon::new(&home)
+        .answer(LIST, 200, json!({"data": [chat]}))
+        .answer("GET /v1/documents", 200, json!({"data": [document]}))
+        .answer("GET /v1/learned", 200, json!({"data": [prefix]}));
+    for (words, last, left_out) in [
+        (&["conversations"][..], "STATE", "MESSAGES"),
+        (&["documents"], "READY", "CHATS"),
+        (&["prefixes"], "BEGINS", "CONVERSATIONS"),
+        (&["slots", "ls"], "STATE", "TOKENS"),
+    ] {
+        let mut hob = Terminal::start_in(40, &home, words, &[]);
+        let header = hob.reads(last);
+        assert_eq!(hob.ends(), 0);
+        assert!(header.chars().count() <= 40 && !header.contains(left_out), "{header}");
+    }
+}
+
+#[test]
 fn a_narrow_terminal_shows_the_whole_name_of_a_model_and_whether_it_fits() {
     let home = Home::new();
     let name = "a-model-with-a-long-name-f16";

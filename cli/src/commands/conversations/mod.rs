@@ -118,7 +118,8 @@ fn table(conversations: &[Conversation<'_>], now_secs: u64) -> Table {
         ("STATE", Align::Left),
         ("USED", Align::Left),
     ];
-    let mut table = Table::new(&columns).cut(0).cut(1);
+    // The order says which was used last.
+    let mut table = Table::new(&columns).cut(0).cut(1).spare([2, 3, 5]);
     for conversation in conversations {
         let updated_at = u64::try_from(conversation.updated_at).unwrap_or(0);
         // An older daemon names the place only.

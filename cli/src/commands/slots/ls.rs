@@ -199,7 +199,7 @@ pub fn contents(
 }
 
 /// The conversations as a table, with their titles where any is known. A narrow terminal gets no fingerprints, then
-/// no shared bytes, no class and no own bytes: when KV expires, and where it is, stays.
+/// no shared bytes, no class, no own bytes, no last use and no tokens: when KV expires, and where it is, stays.
 pub fn table(
     slots: &[SavedConversation],
     titles: &BTreeMap<String, String>,
@@ -217,7 +217,7 @@ pub fn table(
         ("EXPIRES", Align::Left),
         ("STATE", Align::Left),
     ];
-    let mut table = Table::new(&columns).cut(0).cut(1).spare([2, 6, 3, 5]);
+    let mut table = Table::new(&columns).cut(0).cut(1).spare([2, 6, 3, 5, 7, 4]);
     for slot in slots {
         table.row(vec![
             line(&label(&slot.conversation), 60),
