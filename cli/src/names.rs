@@ -8,7 +8,7 @@ use hob_slots::ConversationId;
 
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::{line, plain};
+use crate::output::{count, line, plain};
 
 /// Candidates that a failure lists.
 const MAX_LISTED: usize = 5;
@@ -145,12 +145,18 @@ pub fn find<'k>(known: &'k [Candidate], name: &str) -> Result<Option<&'k Candida
 }
 
 fn ambiguous(name: &str, found: &[&Candidate]) -> Failure {
-    let shown = found.iter().take(MAX_LISTED).map(|known| known.shown());
-    let mut shown: Vec<_> = shown.collect();
-    if found.len() > MAX_LISTED {
-        shown.push(format!("{} more", found.len() - MAX_LISTED));
+    let shown = found.iter().map(|known| known.shown()).collect();
+    Failure::Usage(format!("`{}` could be {}", line(name, 60), first_of(shown)))
+}
+
+/// The candidates that a failure lists, and the number of others.
+pub fn first_of(mut candidates: Vec<String>) -> String {
+    let more = candidates.len().saturating_sub(MAX_LISTED);
+    candidates.truncate(MAX_LISTED);
+    if more > 0 {
+        candidates.push(format!("{} more", count(more as u64)));
     }
-    Failure::Usage(format!("`{}` could be {}", line(name, 60), shown.join(", ")))
+    candidates.join(", ")
 }
 
 fn absent(name: &str) -> Failure {

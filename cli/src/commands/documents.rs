@@ -13,9 +13,13 @@ use crate::client::{Client, path_segment};
 use crate::confirm;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::names;
 use crate::output::{Align, Table, ago, count, line, plain};
 
 pub const PATH: &str = "/v1/documents";
+
+/// Digits of an id that a list shows.
+const SHORT_ID: usize = 12;
 
 /// List, add and remove documents: texts that are read once, for every chat about them
 #[derive(clap::Args)]
@@ -116,7 +120,7 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
             count(document.ready_tokens as u64),
             count(document.conversations),
             ago(now_secs.saturating_sub(used_at)),
-            line(&document.id, 12),
+            short_id(document),
         ]);
     }
     let text = table.text(context.columns());
@@ -158,6 +162,18 @@ fn named(client: &Client, name: &str) -> Result<Document, Failure> {
             let message = format!("there is no document `{name}`; `hob documents` lists them");
             Err(Failure::NotFound(message))
         }
-        _ => Err(Failure::Usage(format!("several documents match `{name}`: give an id"))),
+        _ => {
+            let shown = |document: &Document| {
+                format!("“{}” ({})", line(&document.name, 40), short_id(document))
+            };
+            let shown = names::first_of(documents.data.iter().map(shown).collect());
+            let message = format!("several documents match `{name}`: {shown}; give an id");
+            Err(Failure::Usage(message))
+        }
     }
+}
+
+/// The beginning of its id, which `hob documents rm` takes.
+fn short_id(document: &Document) -> String {
+    plain(&document.id).chars().take(SHORT_ID).collect()
 }

@@ -38,10 +38,14 @@ fn documents_are_listed_added_and_removed() {
     let added = home.hob(&["documents", "add", &file.display().to_string()]).ok();
     assert!(added.contains("added my notes.md: 3,784 tokens"), "{added}");
 
-    home.hob(&["documents", "rm", "a"]).fails(2, &["several documents match"]);
+    home.hob(&["documents", "rm", "a"])
+        .fails(2, &["several documents match", "“a” (ab), “a” (ac); give an id"]);
     home.hob(&["documents", "rm", "none"]).fails(4, &["hob documents"]);
-    let removed = home.hob(&["documents", "rm", "report.pdf"]).ok();
-    assert!(removed.contains("removed report.pdf"), "{removed}");
+    let listed_id = shown.lines().nth(1).unwrap().split_whitespace().last().unwrap();
+    for name in ["report.pdf", listed_id] {
+        let removed = home.hob(&["documents", "rm", name]).ok();
+        assert!(removed.contains("removed report.pdf"), "{removed}");
+    }
     daemon.received(&format!("DELETE {PATH}/{ID}"));
 }
 
