@@ -40,12 +40,16 @@ fn the_exit_code_follows_from_the_daemons_error() {
         .answer("GET /v1/status", 401, error("no"))
         .answer("POST /v1/chat/completions", 503, error("the queue is full"))
         .answer("GET /v1/conversations", 403, error("another host"))
-        .answer("GET /v1/conversations/no%2Fne", 404, error("nothing here"));
+        .answer("GET /v1/conversations/no%2Fne", 404, error("nothing here"))
+        .answer("DELETE /v1/learned/nope", 400, error("a name has 16 hex digits"))
+        .answer("DELETE /v1/learned", 200, json!({"forgotten": []}));
     home.hob(&["status"]).fails(7, &["token", "--token-file"]);
     home.hob(&["ask", "hi"]).fails(6, &["the queue is full", "try again"]);
     home.hob(&["conversations"]).fails(7, &["another host"]);
     home.hob(&["conversations", "show", "no/ne"]).fails(4, &["no/ne", "hob conversations"]);
     home.hob(&["prefixes", "forget", "no\nne"]).fails(4, &["`no ne`", "hob prefixes"]);
+    home.hob(&["prefixes", "forget", "nope"]).fails(4, &["`nope`", "hob prefixes"]);
+    assert_eq!(home.hob(&["prefixes", "forget", "--all"]).ok(), "no prefix was learned\n");
     drop(daemon);
 }
 

@@ -80,7 +80,8 @@ fn list(client: &Client, context: &mut Context) -> Result<(), Failure> {
 fn forget_each(client: &Client, names: &[String], context: &mut Context) -> Result<(), Failure> {
     with_each(names, |name| {
         match forget(client, &format!("{PATH}/{}", path_segment(name)), context) {
-            Err(Failure::Refused { status: 404, .. }) => {
+            // 400: a name that no prefix can have.
+            Err(Failure::Refused { status: 400 | 404, .. }) => {
                 let name = plain(name);
                 let message =
                     format!("there is no learned prefix `{name}`; `hob prefixes` lists them");
@@ -96,7 +97,11 @@ fn forget(client: &Client, path: &str, context: &mut Context) -> Result<(), Fail
     if context.json {
         return context.write_json(&answer["forgotten"]);
     }
-    for name in answer["forgotten"].as_array().into_iter().flatten() {
+    let forgotten = answer["forgotten"].as_array().map_or(&[][..], Vec::as_slice);
+    if forgotten.is_empty() {
+        writeln!(context.out, "no prefix was learned")?;
+    }
+    for name in forgotten {
         let name = line(name.as_str().unwrap_or_default(), 16);
         writeln!(context.out, "forgot {name}")?;
     }
