@@ -18,7 +18,9 @@ use super::slots::{no_room, saved};
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{conversations, counted, device_words, layer_words, plain, size, wrapped};
+use crate::output::{
+    conversations, counted, device_words, layer_words, plain, shell_word, size, wrapped,
+};
 
 const MIN_FREE_DISK_BYTES: u64 = 1 << 30;
 
@@ -136,7 +138,7 @@ fn directory(name: &'static str, path: &Path, key: Key) -> Check {
     }
     if open_to_others(&facts) {
         let found = format!("{shown} can be read by other users");
-        return Check::notice(name, found, format!("chmod 700 {shown}"));
+        return Check::notice(name, found, format!("chmod 700 {}", shell_word(&shown.to_string())));
     }
     Check::good(name, shown.to_string())
 }
@@ -199,7 +201,10 @@ fn token(path: &Path) -> Check {
         Ok(facts) if open_to_others(&facts) => Check::bad(
             name,
             format!("{shown} can be read by other users"),
-            format!("chmod 600 {shown}; delete it and restart hobd for a new token"),
+            format!(
+                "chmod 600 {}; delete it and restart hobd for a new token",
+                shell_word(&shown.to_string())
+            ),
         ),
         Ok(facts) if facts.len() == 0 => {
             Check::bad(name, format!("{shown} is empty"), "delete it and restart hobd")
@@ -353,11 +358,14 @@ mod tests {
     #[test]
     fn a_token_that_others_can_read_is_bad() {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("token");
+        let path = dir.path().join("my token");
         assert_eq!(token(&path).state, State::Good, "hobd creates it");
         fs::write(&path, "secret").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(token(&path).state, State::Bad);
+        let check = token(&path);
+        assert_eq!(check.state, State::Bad);
+        let remedy = check.remedy.unwrap();
+        assert!(remedy.starts_with(&format!("chmod 600 '{}';", path.display())), "{remedy}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert_eq!(token(&path).state, State::Good);
     }
