@@ -102,6 +102,14 @@ fn a_list_is_sorted_filtered_and_limited() {
 }
 
 #[test]
+fn slots_alone_lists_as_other_commands_do() {
+    let home = saved_home();
+    let listed = home.hob(&["slots", "--json"]).json();
+    assert_eq!(listed["slots"].as_array().unwrap().len(), 3);
+    assert!(home.hob(&["slots"]).ok().contains("3 conversations"));
+}
+
+#[test]
 fn disk_usage_is_shown_as_a_tree() {
     let home = saved_home();
     let tree = home.hob(&["slots", "du"]).ok();

@@ -23,7 +23,7 @@ use crate::output::{
 };
 
 /// List the conversations that have saved KV
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub struct Args {
     /// Only KV of this model
     #[arg(long, value_name = "FINGERPRINT")]
@@ -55,9 +55,10 @@ pub struct Args {
 }
 
 /// Sort keys. Names ascend; the largest and the most recently used come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Sort {
     /// By name
+    #[default]
     Name,
     /// Most recently used first
     Used,

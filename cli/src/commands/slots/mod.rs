@@ -33,7 +33,7 @@ use crate::failure::Failure;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    action: Action,
+    action: Option<Action>,
 }
 
 #[derive(Subcommand)]
@@ -53,7 +53,8 @@ enum Action {
 }
 
 pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
-    match &args.action {
+    let list = Action::Ls(ls::Args::default());
+    match args.action.as_ref().unwrap_or(&list) {
         Action::Ls(args) => ls::run(args, context),
         Action::Show(args) => show::run(args, context),
         Action::Verify(args) => verify::run(args, context),
