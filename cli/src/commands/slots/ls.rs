@@ -98,6 +98,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         Some(reader) => read(reader, args.fingerprint, context)?,
         None => Contents::default(),
     };
+    let all = found.slots.len();
     found.slots.retain(|slot| {
         args.class.is_none_or(|class| class == slot.class)
             && args.state.is_none_or(|state| state == slot.state)
@@ -123,14 +124,26 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
         });
         return context.write_json(&document);
     }
-    let mut text = table(shown, &found.titles, &context.lifetimes()).text(context.columns());
+    let mut text = String::new();
+    if !shown.is_empty() {
+        text += &table(shown, &found.titles, &context.lifetimes()).text(context.columns());
+    }
     let tokens = found.slots.iter().map(|slot| u64::from(slot.tokens)).sum();
     let dir = context.settings.slots_dir.display();
     let more = found.slots.len() - shown.len();
-    let more = if more == 0 { String::new() } else { format!("… {} more\n", count(more as u64)) };
+    if more > 0 {
+        text += &format!("… {} more\n", count(more as u64));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    // The bytes are those of all.
+    let of = match found.slots.len() {
+        number if number == all => conversations(all),
+        number => format!("{} of {}", count(number as u64), conversations(all)),
+    };
     text += &format!(
-        "{more}\n{}, {} tokens, {}{} in {dir}\n",
-        conversations(found.slots.len()),
+        "{of}, {} tokens; {}{} in {dir}\n",
         count(tokens),
         size(found.bytes),
         match found.quota_bytes {
