@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::plain;
 
-/// Change the retention class of a conversation
+/// Change the TTL class of a conversation
 #[derive(clap::Args)]
 pub struct Args {
     /// The conversation: its id, its title, or the beginning of one
