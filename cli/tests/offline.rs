@@ -129,6 +129,15 @@ fn models_are_found_where_other_programs_keep_them() {
 }
 
 #[test]
+fn a_machine_without_models_says_where_one_belongs() {
+    let home = Home::new();
+    let shown = home.hob(&["models"]).ok();
+    let dir = home.path("data/models").display().to_string();
+    assert!(shown.contains(&dir) && shown.contains("hobd --model FILE"), "{shown}");
+    assert_eq!(shown.lines().count(), 1, "no memory is compared with no model: {shown}");
+}
+
+#[test]
 fn each_model_is_estimated_with_the_context_that_would_be_chosen_for_it() {
     let home = Home::new();
     let path = asset("hob-tiny-f16.gguf");

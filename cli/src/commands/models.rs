@@ -134,6 +134,30 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
         });
         return context.write_json(&document);
     }
+    if found.models.is_empty() {
+        let dir = paths::models_dir(&context.settings.data_dir);
+        writeln!(
+            context.out,
+            "no model is here: put a GGUF file into {}, or start `hobd --model FILE`; without one \
+             hobd runs its bundled model",
+            dir.display()
+        )?;
+    } else {
+        write_table(&found.models, machine, context)?;
+    }
+    context.out.flush()?;
+    for problem in &found.problems {
+        warn(&format!("hob: {}", plain(&problem.to_string())));
+    }
+    Ok(())
+}
+
+/// The models, and the memory that decides which of them fit.
+fn write_table(
+    models: &[ModelFile],
+    machine: &Machine,
+    context: &mut Context,
+) -> Result<(), Failure> {
     let mut table = Table::new(&[
         ("NAME", Align::Left),
         ("FROM", Align::Left),
@@ -149,7 +173,7 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
     .wrap(0)
     .spare([3, 5, 4, 1]);
     let mut is_short = false;
-    for model in &found.models {
+    for model in models {
         let Fit { context, estimate, verdict } = machine.fit(model);
         is_short |= verdict.is_some_and(|verdict| verdict != Verdict::Fits);
         table.row(vec![
@@ -164,12 +188,8 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
             verdict.map_or("", remark).to_owned(),
         ]);
     }
-    if found.models.is_empty() {
-        writeln!(context.out, "no models found; {}", where_to_put_them(context))?;
-    } else {
-        let text = table.text(context.columns());
-        context.out.write_all(text.as_bytes())?;
-    }
+    let text = table.text(context.columns());
+    context.out.write_all(text.as_bytes())?;
     let free = machine.available().map_or("unknown".to_owned(), size);
     let ctx = context.settings.ctx;
     writeln!(context.out, "\nKV for the context of each model, ctx = {ctx}; free memory: {free}")?;
@@ -179,16 +199,7 @@ fn list(found: Discovery, machine: &Machine, context: &mut Context) -> Result<()
     if is_short && !machine.knows_devices {
         writeln!(context.out, "the memory of graphics cards counts while hobd runs")?;
     }
-    context.out.flush()?;
-    for problem in &found.problems {
-        warn(&format!("hob: {}", plain(&problem.to_string())));
-    }
     Ok(())
-}
-
-fn where_to_put_them(context: &Context) -> String {
-    let dir = paths::models_dir(&context.settings.data_dir);
-    format!("hobd runs its bundled model, a path, or a GGUF file in {}", dir.display())
 }
 
 fn show(
