@@ -20,6 +20,8 @@ mod lists;
 mod saved;
 #[path = "common/terminal.rs"]
 mod terminal;
+#[path = "daemon/upstream.rs"]
+mod upstream;
 #[path = "daemon/words.rs"]
 mod words;
 

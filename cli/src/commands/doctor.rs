@@ -8,6 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use hob_api::status::Upstream;
 use hob_api::{Build, Status, Text};
 use hob_config::{GpuLayers, Key, ModelChoice, paths};
 use hob_models::{ModelFile, discover};
@@ -61,7 +62,7 @@ pub fn run(_: &Args, context: &mut Context) -> Result<(), Failure> {
         saved_kv(context),
         disk(context),
         token(&settings.token_file),
-        model(context),
+        model(context, status.as_ref()),
         daemon(context),
         processor(status.as_ref()),
         devices(status.as_ref(), settings.gpu_layers),
@@ -213,8 +214,15 @@ fn token(path: &Path) -> Check {
     }
 }
 
-fn model(context: &Context) -> Check {
+fn model(context: &Context, status: Option<&Status>) -> Check {
     let check = "model";
+    if let Some(Upstream { url, error, .. }) = status.and_then(|status| status.upstream.as_ref()) {
+        let found = format!("that of the upstream {}", plain(url));
+        return match error {
+            Some(error) => Check::notice(check, found, plain(error)),
+            None => Check::good(check, found),
+        };
+    }
     let ModelChoice::Named(name) = &context.settings.model else {
         return Check::good(check, "the bundled model");
     };

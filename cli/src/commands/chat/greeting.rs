@@ -2,13 +2,12 @@
 
 use hob_api::{Conversation, ConversationText, Status};
 
-use crate::output::{context_tokens, count, counted, line};
+use crate::output::{count, counted, line, model_words};
 
 pub fn greeting(status: Option<&Status>, known: Option<&ConversationText>) -> String {
     let model = status.map(|status| {
-        let context = context_tokens(status);
         let demo = if status.demo { " · a demo: it knows little" } else { "" };
-        format!("{} · context {context} tokens{demo}", line(&status.model, 60))
+        format!("{}{demo}", model_words(status))
     });
     let conversation = match known {
         None => "new conversation".to_owned(),

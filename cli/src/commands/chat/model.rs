@@ -7,15 +7,14 @@ use super::restart;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{context_tokens, line};
+use crate::output::{line, model_words};
 use crate::signals::Interrupt;
 
 /// The running model, and the names of the others.
 pub fn list(client: &Client) -> Result<String, Failure> {
     let status = client.status()?;
     let models = others(client)?;
-    let context = context_tokens(&status);
-    let mut text = format!("{} · context {context} tokens", line(&status.model, 60));
+    let mut text = model_words(&status);
     let names: Vec<_> = models.iter().map(|(_, name)| line(name, 60)).collect();
     if names.is_empty() {
         text += "\nno other model on this machine";

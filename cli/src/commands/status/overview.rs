@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::names::label;
 use crate::output::{
     Align, Table, ago, context, conversations, count, device_words, layer_words, line, plain, size,
-    state,
+    state, upstream_words,
 };
 
 /// Maximum length of a title in the table of slots.
@@ -168,12 +168,8 @@ fn slot_state(slot: &Slot) -> String {
 }
 
 fn model(status: &Status) -> String {
-    if let Some(upstream) = &status.upstream {
-        let url = plain(&upstream.url);
-        return match &upstream.error {
-            Some(error) => plain(error),
-            None => format!("{} of {} at {url}", plain(&status.model), plain(&upstream.engine)),
-        };
+    if let Some(upstream) = upstream_words(status) {
+        return upstream;
     }
     let mut text = plain(&status.model);
     match (status.residency.as_ref(), status.loaded_percent) {
