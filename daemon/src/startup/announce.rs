@@ -44,11 +44,11 @@ fn for_clients(running: &RunningDaemon) -> RunningDaemon {
     RunningDaemon { address: SocketAddr::new(ip, running.address.port()), ..running.clone() }
 }
 
-/// Prints the address and the model on standard error; with `hints`, also commands to paste. The
-/// signed-in address has the token: it is printed on a terminal only, and never into a log.
-pub fn print(running: &RunningDaemon, token: &AccessToken, model: &str, hints: Option<&Hints>) {
+/// Prints the address and what hobd does there, such as `serves qwen3`, on standard error; with `hints`, also commands
+/// to paste. The signed-in address has the token: it is printed on a terminal only, and never into a log.
+pub fn print(running: &RunningDaemon, token: &AccessToken, what: &str, hints: Option<&Hints>) {
     let running = &for_clients(running);
-    let mut lines = vec![format!("hobd serves {model} at {}", running.url())];
+    let mut lines = vec![format!("hobd {what} at {}", running.url())];
     if let Some(hints) = hints {
         let signed = io::stderr().is_terminal().then_some(token);
         lines.push(format!("\n{}\n", hints.first_steps(running, signed)));

@@ -110,7 +110,9 @@ pub(super) fn open(
     let recall_model = loaded.recall_model.as_ref().map(|it| it.current());
     let engine = Engine::start(loaded.model, fingerprint, Some(store.clone()), options)?;
     let Loaded { name, shown, files, context, estimate, sampling, renders_in, .. } = loaded;
-    log_context(&engine, context);
+    if settings.upstream.is_none() {
+        log_context(&engine, context);
+    }
     Ok(Opened {
         engine,
         store,

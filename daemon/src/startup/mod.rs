@@ -175,8 +175,11 @@ pub async fn run(
     let data_dir = announce::absolute(&settings.data_dir);
     let data_dir = Some(data_dir).filter(|data_dir| *data_dir != user_dirs.data_dir);
     let hints = hints.then_some(Hints { data_dir });
-    let name = daemon.parts().models.name();
-    announce::print(daemon.running(), daemon.token(), name, hints.as_ref());
+    let what = match &settings.upstream {
+        Some(url) => format!("forwards to {url}"),
+        None => format!("serves {}", daemon.parts().models.name()),
+    };
+    announce::print(daemon.running(), daemon.token(), &what, hints.as_ref());
     daemon.serve(stop.requested(), on_hang, || ()).await
 }
 

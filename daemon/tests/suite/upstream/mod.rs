@@ -107,6 +107,18 @@ fn streamed(chunks: &[Value]) -> String {
 }
 
 #[test]
+fn the_start_prints_the_address_of_the_upstream() {
+    let (directory, url) = (TempDir::new().unwrap(), "http://127.0.0.1:1");
+    let launch = front(directory.path(), url);
+    let hobd = launch.start();
+    let log = wait::until("it has printed them", || {
+        let line = format!("hobd forwards to {url} at http://{}\n", hobd.client.address);
+        Some(launch.log()).filter(|log| log.contains(&line))
+    });
+    assert!(!log.contains("conversation_tokens"), "no context is chosen here: {log}");
+}
+
+#[test]
 fn a_chat_is_answered_by_the_engine_whole_and_as_a_stream() {
     let world = World::new();
     let request = ask("Say this: Grüße from behind.");
