@@ -27,8 +27,8 @@ const SAME_SIGNAL: Duration = Duration::from_secs(2);
 const EXIT_CODES: &str = "\
 Exit codes:
   0    ended by a signal
-  1    cannot start
-  2    the command line is wrong
+  1    cannot start, or a setting is wrong
+  2    the command line has a flag that hobd does not know
   70   served and cannot go on, or has not saved everything within ten seconds
   130  ended by a second signal";
 
