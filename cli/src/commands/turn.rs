@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::names;
-use crate::output::{Markdown, count, plain, seconds};
+use crate::output::{Markdown, count, plain, seconds, speed};
 use crate::progress::Reading;
 use crate::signals::Interrupt;
 
@@ -206,7 +206,7 @@ pub fn footer(hob: &Value) -> String {
         parts.push("cold".to_owned());
     }
     parts.extend(turn.ttft_ms.map(seconds));
-    parts.extend(turn.tokens_per_second.map(|speed| format!("{} tok/s", rounded(speed))));
+    parts.extend(turn.tokens_per_second.map(speed));
     if turn.tokens.is_some() {
         let PromptTokens { shared, memory, disk, away, moved, computed, .. } = turn.origins();
         let remembered = shared + memory + disk + away + moved;
@@ -258,10 +258,6 @@ pub fn footer(hob: &Value) -> String {
 }
 
 /// Fast ones without a fraction.
-fn rounded(speed: f64) -> String {
-    if speed < 10.0 { format!("{speed:.1}") } else { format!("{speed:.0}") }
-}
-
 fn body(question: &Question<'_>) -> Value {
     let mut body = Map::new();
     body.insert("messages".into(), question.messages.clone().into());

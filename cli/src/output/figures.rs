@@ -51,6 +51,14 @@ pub fn seconds(ms: f64) -> String {
     }
 }
 
+/// Tokens by second: `7.4 tok/s`, `24 tok/s`, `1,200 tok/s`.
+pub fn speed(tokens_per_second: f64) -> String {
+    match tokens_per_second {
+        ..9.95 => format!("{tokens_per_second:.1} tok/s"),
+        _ => format!("{} tok/s", count(tokens_per_second.round() as u64)),
+    }
+}
+
 /// A time that has passed, in its largest unit: `5 min ago`.
 pub fn ago(secs: u64) -> String {
     match secs {
@@ -100,6 +108,14 @@ mod tests {
         assert_eq!(
             [0, 1, 1_200].map(|files| counted(files, "file")),
             ["0 files", "1 file", "1,200 files"]
+        );
+    }
+
+    #[test]
+    fn a_speed_has_a_digit_where_it_is_small() {
+        assert_eq!(
+            [0.25, 7.44, 9.96, 24.4, 1_234.5].map(speed),
+            ["0.2 tok/s", "7.4 tok/s", "10 tok/s", "24 tok/s", "1,235 tok/s"]
         );
     }
 

@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthChar;
 
 pub use context::{context, context_limit, context_tokens};
 pub use device::{device_words, layer_words};
-pub use figures::{ago, ahead, conversations, count, counted, seconds, size};
+pub use figures::{ago, ahead, conversations, count, counted, seconds, size, speed};
 pub use markdown::Markdown;
 pub use model::{model_words, upstream_words};
 pub use pager::show as page;

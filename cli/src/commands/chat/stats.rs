@@ -6,7 +6,7 @@ use hob_api::Turn;
 use hob_api::turn::PromptTokens;
 
 use crate::commands::turn::Answer;
-use crate::output::count;
+use crate::output::{count, seconds, speed};
 
 #[derive(Default)]
 pub struct Stats {
@@ -80,22 +80,24 @@ impl Figures {
             0 => String::new(),
             moved => format!(" · {} moved", count(moved as u64)),
         };
-        let saved = match self.saved_ms / 1000.0 {
-            secs if secs >= 1.0 => format!(" · saved {secs:.0} s"),
+        let saved = match self.saved_ms {
+            ms if ms >= 1000.0 => format!(" · saved {}", seconds(ms)),
             _ => String::new(),
         };
         let tokens = count(self.answer_tokens);
-        let answering = self.answering.as_secs_f64();
         // The first token is not among those of this time.
-        let speed = match self.answer_tokens.saturating_sub(1) as f64 / answering {
-            speed if speed.is_finite() && speed > 0.0 => format!(" · {speed:.1} tokens/s"),
-            _ => String::new(),
+        let by_second = self.answer_tokens.saturating_sub(1) as f64 / self.answering.as_secs_f64();
+        let speed = if by_second.is_finite() && by_second > 0.0 {
+            format!(" · {}", speed(by_second))
+        } else {
+            String::new()
         };
-        let waiting = self.waiting.as_secs_f64();
+        let [waiting, answering] =
+            [self.waiting, self.answering].map(|time| seconds(time.as_secs_f64() * 1000.0));
         format!(
             "  prompt  {all} tokens: {shared} hot · {memory} from memory · {disk} from disk{away}{moved} · \
              {computed} computed\n  answer  {tokens} tokens{speed}\n  \
-             time    {waiting:.1} s to the first token · {answering:.1} s answering{saved}"
+             time    {waiting} to the first token · {answering} answering{saved}"
         )
     }
 }
@@ -123,12 +125,12 @@ mod tests {
         insta::assert_snapshot!(stats.lines(), @r"
         last answer
           prompt  6,195 tokens: 0 hot · 100 from memory · 6,000 from disk · 64 away · 31 computed
-          answer  41 tokens · 20.0 tokens/s
-          time    0.5 s to the first token · 2.0 s answering · saved 2 s
+          answer  41 tokens · 20 tok/s
+          time    0.5 s to the first token · 2.0 s answering · saved 1.5 s
         2 answers
           prompt  12,390 tokens: 0 hot · 200 from memory · 12,000 from disk · 128 away · 62 computed
-          answer  82 tokens · 20.2 tokens/s
-          time    1.0 s to the first token · 4.0 s answering · saved 3 s
+          answer  82 tokens · 20 tok/s
+          time    1.0 s to the first token · 4.0 s answering · saved 3.0 s
         ");
     }
 }
