@@ -21,6 +21,21 @@ use crate::output::{ago, conversations, count, line, size, state};
 const SORTS: [Sort; 7] =
     [Sort::Used, Sort::Bytes, Sort::Own, Sort::Tokens, Sort::State, Sort::Class, Sort::Name];
 
+/// The columns of the list with their widths. The name of a conversation has the rest of the terminal, and no less.
+const COLUMNS: [(&str, u16); 8] = [
+    ("CONVERSATION", 20),
+    ("STATE", 9),
+    ("CLASS", 9),
+    ("     TOKENS", 11),
+    ("      OWN", 9),
+    ("   SHARED", 9),
+    ("USED", 11),
+    ("EXPIRES", 9),
+];
+
+/// The columns that a narrow terminal leaves out, the first of them first, as `hob slots ls` does.
+const SPARE: [usize; 5] = [5, 2, 4, 6, 3];
+
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Budgets {
     pub disk_bytes: u64,
@@ -132,6 +147,7 @@ impl View {
     }
 
     fn list(&mut self, frame: &mut Frame, area: Rect) {
+        let shown = fitting(area.width);
         let rows = self.slots.iter().map(|slot| {
             let cells = [
                 line(&named(&slot.conversation, &self.titles), 40),
@@ -143,33 +159,32 @@ impl View {
                 ago(slot.age_secs),
                 expires(slot, &self.lifetimes),
             ];
+            let cells = shown.iter().map(|place| cells[*place].clone());
             Row::new(cells).style(Style::new().fg(colour(slot.state)))
         });
-        let widths = [
-            Constraint::Fill(1),
-            Constraint::Length(9),
-            Constraint::Length(9),
-            Constraint::Length(11),
-            Constraint::Length(9),
-            Constraint::Length(9),
-            Constraint::Length(11),
-            Constraint::Length(9),
-        ];
-        let titles = [
-            "CONVERSATION",
-            "STATE",
-            "CLASS",
-            "     TOKENS",
-            "      OWN",
-            "   SHARED",
-            "USED",
-            "EXPIRES",
-        ];
+        let widths = shown.iter().map(|place| match *place {
+            0 => Constraint::Fill(1),
+            place => Constraint::Length(COLUMNS[place].1),
+        });
+        let titles = shown.iter().map(|place| COLUMNS[*place].0);
         let head = Row::new(titles).style(Style::new().add_modifier(Modifier::BOLD));
         let chosen = Style::new().add_modifier(Modifier::REVERSED);
         let table = Table::new(rows, widths).header(head).row_highlight_style(chosen);
         frame.render_stateful_widget(table, area, &mut self.selected);
     }
+}
+
+/// The places of the columns that a terminal has room for.
+fn fitting(columns: u16) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
+    for spare in SPARE {
+        let with_gaps: u16 = shown.iter().map(|place| COLUMNS[*place].1 + 1).sum();
+        if with_gaps - 1 <= columns {
+            break;
+        }
+        shown.retain(|place| *place != spare);
+    }
+    shown
 }
 
 /// A bar with the used part of a budget; `None` without a daemon.
@@ -255,6 +270,16 @@ mod tests {
     }
 
     #[test]
+    fn a_narrow_terminal_shows_names_and_fewer_columns() {
+        for (columns, left_out) in [(80, ["CLASS", "SHARED"]), (40, ["TOKENS", "OWN"])] {
+            let screen = screen_in(columns, &mut view());
+            let head = screen.lines().find(|line| line.contains("STATE")).unwrap();
+            assert!(head.starts_with("CONVERSATION") && head.ends_with("EXPIRES"), "{screen}");
+            assert!(left_out.iter().all(|title| !head.contains(title)), "{screen}");
+        }
+    }
+
+    #[test]
     fn keys_sort_move_and_quit() {
         let mut view = view();
         assert!(view.press(KeyCode::Char('s')));
@@ -329,7 +354,11 @@ mod tests {
     }
 
     fn screen(view: &mut View) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(100, 12)).unwrap();
+        screen_in(100, view)
+    }
+
+    fn screen_in(columns: u16, view: &mut View) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(columns, 12)).unwrap();
         terminal.draw(|frame| view.draw(frame)).unwrap();
         let buffer = terminal.backend().buffer();
         let width = usize::from(buffer.area.width);
