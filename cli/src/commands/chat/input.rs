@@ -1,5 +1,7 @@
 //! Lines of `hob chat`: messages and slash commands.
 
+use crate::output::{Align, Table, wrapped};
+
 /// A line at the keyboard.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Input<'a> {
@@ -50,20 +52,23 @@ pub const WORDS: [&str; 14] = [
     "/system",
 ];
 
-pub const HELP: &str = "\
-/retry          answer the last message once more; also /again
-/continue       go on with an answer that was stopped or reached its limit
-/new            start another conversation
-/model [NAME]   show the models of this machine; with a NAME, run that one
-/system [TEXT]  show the instructions; with a TEXT, replace them
-/file [PATH]    attach a text or PDF file; without a PATH, show those attached
-/stats          tokens by origin, times and tokens a second
-/save FILE      write the conversation to FILE as Markdown
-/context [N]    show how full the context is; give it N tokens, or auto
-/summarise      read a summary of the oldest messages in their place
-/branch [N]     go on in a new conversation with copies of the last N messages
-/quit           end; also Ctrl-D
-Alt+Enter, or \\ at a line's end, begins another line; Ctrl-C stops an answer";
+/// What `/help` says of each.
+const COMMANDS: [(&str, &str); 12] = [
+    ("/retry", "answer the last message once more; also /again"),
+    ("/continue", "go on with an answer that was stopped or reached its limit"),
+    ("/new", "start another conversation"),
+    ("/model [NAME]", "show the models of this machine; with a NAME, run that one"),
+    ("/system [TEXT]", "show the instructions; with a TEXT, replace them"),
+    ("/file [PATH]", "attach a text or PDF file; without a PATH, show those attached"),
+    ("/stats", "tokens by origin, times and tokens a second"),
+    ("/save FILE", "write the conversation to FILE as Markdown"),
+    ("/context [N]", "show how full the context is; give it N tokens, or auto"),
+    ("/summarise", "read a summary of the oldest messages in their place"),
+    ("/branch [N]", "go on in a new conversation with copies of the last N messages"),
+    ("/quit", "end; also Ctrl-D"),
+];
+
+const KEYS: &str = "Alt+Enter, or \\ at a line's end, begins another line; Ctrl-C stops an answer";
 
 /// The commands behind which Tab completes paths.
 pub const BEFORE_PATHS: [&str; 2] = ["/file ", "/save "];
@@ -111,6 +116,15 @@ impl<'a> Command<'a> {
     }
 }
 
+/// What `/help` shows at a terminal of so many columns.
+pub fn help(columns: Option<usize>) -> String {
+    let mut table = Table::untitled_with([Align::Left, Align::Left]).wrap(1);
+    for (command, what) in COMMANDS {
+        table.row(vec![command.to_owned(), what.to_owned()]);
+    }
+    table.text(columns) + &wrapped(KEYS, columns)
+}
+
 /// The command that a mistyped word is like.
 pub fn nearest(word: &str) -> Option<&'static str> {
     WORDS
@@ -142,10 +156,17 @@ mod tests {
     }
 
     #[test]
-    fn the_help_fits_a_terminal_of_80_columns_and_names_every_command() {
-        assert!(HELP.lines().all(|line| line.chars().count() <= 80), "{HELP}");
-        let mut others = WORDS.iter().filter(|word| **word != "/help");
-        assert!(others.all(|word| HELP.contains(word)));
+    fn the_help_fits_its_terminal_and_names_every_command() {
+        let wide = help(Some(80));
+        assert_eq!(wide.lines().count(), COMMANDS.len() + 1, "a line each: {wide}");
+        let narrow = help(Some(40));
+        for (help, columns) in [(&wide, 80), (&narrow, 40)] {
+            assert!(help.lines().all(|line| line.chars().count() <= columns), "{help}");
+            let mut others = WORDS.iter().filter(|word| **word != "/help");
+            assert!(others.all(|word| help.contains(word)), "{help}");
+        }
+        let indent = format!("\n{:16}", "");
+        assert!(narrow.contains(&indent), "a second line begins below the first: {narrow}");
     }
 
     #[test]

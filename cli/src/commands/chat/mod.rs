@@ -232,7 +232,10 @@ impl Chat<'_> {
             Command::Branch(last) => self.branch(last, context),
             Command::Context("") => self.show_context(context),
             Command::Context(tokens) => self.set_context(tokens, context),
-            Command::Help | Command::Quit => note(context, input::HELP),
+            Command::Help | Command::Quit => {
+                let help = input::help(context.columns());
+                note(context, &help)
+            }
             Command::File("") => note(context, &self.files.lines()),
             Command::File(path) => self.attach(path, context),
             Command::Stats => note(context, &self.stats.lines()),
