@@ -9,7 +9,7 @@ pub enum Exit {
     Usage = 2,
     /// No daemon answers.
     NotRunning = 3,
-    /// No conversation, slot file or model has that name.
+    /// No conversation, document, prefix, saved KV or model has that name.
     NotFound = 4,
     /// A file is damaged.
     Damaged = 5,
@@ -28,7 +28,7 @@ Exit codes:
   1  any other failure
   2  the command line or the configuration is wrong
   3  no daemon answers
-  4  no conversation, slot file or model has that name
+  4  nothing has that name: no conversation, document, prefix, KV or model
   5  a file is damaged
   6  another process uses it, or the daemon's queue is full
   7  the daemon refuses the request or the token, or an archive belongs to another model";
