@@ -93,6 +93,8 @@ fn completions_and_manual_need_no_settings() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(home.run(&["completions", shell], &env, "").ok().contains("conversations"));
     }
+    let help = home.run(&["completions", "--help"], &env, "").ok();
+    assert!(help.contains("source <(hob completions bash)"), "{help}");
     assert!(home.run(&["man"], &env, "").ok().contains("Exit codes"));
 
     let pages = home.path("man");
