@@ -114,7 +114,7 @@ fn a_damaged_conversation_is_not_exported() {
     home.hob(&words).fails(5, &["room-1", "not whole", "hob slots verify"]);
     assert!(!out.exists() && !home.path("out.tar.part").exists());
     let unknown = ["slots", "export", "nobody", "-o", out.to_str().unwrap()];
-    home.hob(&unknown).fails(4, &["nobody"]);
+    home.hob(&unknown).fails(4, &["hob: no KV of `nobody`", "hob slots ls"]);
 }
 
 fn here_export(home: &Home, file: &str) {

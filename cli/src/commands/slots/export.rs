@@ -6,8 +6,8 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use hob_slots::ModelHash;
 use hob_slots::archive::{self, Exported};
+use hob_slots::{Miss, ModelHash};
 use serde_json::json;
 
 use super::{dir, named};
@@ -53,8 +53,14 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     if args.last {
         ids.push(named::last(&reader, context)?);
     }
+    let models = dir::models(&reader, args.fingerprint)?;
     for name in names {
         let id = named::one(&reader, name, context)?;
+        let is_absent =
+            |model: &ModelHash| matches!(reader.get_slot(*model, &id), Err(Miss::Absent));
+        if models.iter().all(is_absent) {
+            return Err(dir::absent(name, context));
+        }
         if !ids.contains(&id) {
             ids.push(id);
         }
