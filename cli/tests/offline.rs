@@ -185,7 +185,9 @@ fn one_model_is_described_by_name_or_by_path() {
 
     fs::create_dir_all(home.path("data/models")).unwrap();
     fs::copy(path, home.path("data/models/Tiny-One.gguf")).unwrap();
-    assert!(home.hob(&["models", "tiny-one"]).ok().contains("architecture     llama"));
+    let shown = home.hob(&["models", "tiny-one"]).ok();
+    assert!(shown.contains("architecture     llama"), "{shown}");
+    assert!(shown.contains("attention        to every token"), "{shown}");
     home.hob(&["models", "tiny-on"]).fails(4, &["did you mean `Tiny-One`"]);
     home.hob(&["models", "/nowhere/a.gguf"]).fails(4, &["/nowhere/a.gguf"]);
     fs::write(home.path("bad.gguf"), "PK").unwrap();

@@ -7,7 +7,7 @@ use hob_api::{Device, ModelMemory};
 use hob_config::{Flags, GpuLayers, Key, RunningDaemon, Settings, paths};
 use hob_models::{
     Available, ChosenContext, ContextSettings, Discovery, Estimate, HashCache, MachineMemory,
-    ModelError, ModelFile, Verdict, discover,
+    MemoryKind, ModelError, ModelFile, Verdict, discover,
 };
 use serde_json::{Value, json};
 
@@ -219,7 +219,6 @@ fn show(
     let summary = &model.summary;
     let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let memory = json!(summary.memory);
     let mut rows = vec![
         ("name", plain(&model.name)),
         ("title", or_none(summary.title.as_deref().map(|title| line(title, 60)))),
@@ -233,7 +232,7 @@ fn show(
         ("trained context", or_none(summary.trained_context.map(count))),
         ("chat template", yes(summary.chat_template)),
         ("pooling", or_none(summary.pooling.clone())),
-        ("memory", or_none(memory.as_str().map(str::to_owned))),
+        ("attention", attention(summary.memory).to_owned()),
         ("context", context_words(&fit.context, summary.trained_context)),
         ("weights", size(fit.estimate.weights_bytes)),
         ("KV", format!("{} for {} tokens", size(fit.estimate.kv_bytes), count(fit.context.tokens))),
@@ -269,6 +268,16 @@ fn described(model: &ModelFile, fit: &Fit) -> Value {
 fn context_words(context: &ChosenContext, trained: Option<u64>) -> String {
     let tokens = trained.map_or(context.tokens, |trained| trained.min(context.tokens));
     format!("{} tokens{}", count(tokens), context_limit(context.limit.as_str(), trained))
+}
+
+/// What the tokens that are computed read of those before.
+fn attention(memory: MemoryKind) -> &'static str {
+    match memory {
+        MemoryKind::Plain => "to every token",
+        MemoryKind::SlidingWindow => "in some layers to a window of tokens only",
+        MemoryKind::Hybrid => "in some layers; the others keep a recurrent state",
+        MemoryKind::Recurrent => "none: every layer keeps a recurrent state",
+    }
 }
 
 fn remark(verdict: Verdict) -> &'static str {
