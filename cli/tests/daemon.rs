@@ -161,6 +161,9 @@ fn a_miss_is_explained_with_the_stored_and_the_new_text() {
             "What to do: move it behind what stays the same: into the last message",
         ]
     );
+    let mut hob = Terminal::start_in(40, &home, &["explain", "room-1"], &[]);
+    hob.reads("What to do: move it behind what stays \r\nthe same: into the last message");
+    assert_eq!(hob.ends(), 0);
     assert_eq!(home.hob(&["explain", "room-1", "--json"]).json()["explanation"]["at"], 1042);
     let shown = home.hob(&["explain", "room-2"]).ok();
     let lines: Vec<&str> = shown.lines().collect();

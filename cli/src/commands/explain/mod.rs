@@ -50,12 +50,15 @@ fn show(
     context: &mut Context,
 ) -> Result<(), Failure> {
     let when = explained_at.map(|at| format!("{}: ", ago(context.now_secs().saturating_sub(at))));
-    writeln!(context.out, "{}{}", when.unwrap_or_default(), plain(&explanation.what))?;
-    writeln!(context.out, "{}", context.dim(&place(explanation)))?;
+    let columns = context.columns();
+    let what = format!("{}{}", when.unwrap_or_default(), plain(&explanation.what));
+    writeln!(context.out, "{}", wrapped(&what, columns))?;
+    writeln!(context.out, "{}", context.dim(&wrapped(&place(explanation), columns)))?;
     for line in sides(explanation) {
         writeln!(context.out, "{line}")?;
     }
-    writeln!(context.out, "What to do: {}", plain(&explanation.remedy))?;
+    let remedy = format!("What to do: {}", plain(&explanation.remedy));
+    writeln!(context.out, "{}", wrapped(&remedy, columns))?;
     Ok(())
 }
 
