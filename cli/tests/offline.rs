@@ -19,6 +19,10 @@ fn settings_are_shown_with_their_origin() {
     assert!(line("slots ").contains("my.toml:1"), "{shown}");
     assert!(line("token_file").contains("flag --token-file"));
     assert!(line("queue").contains("default"));
+    assert!(!shown.contains("no file"), "{shown}");
+    let file_of_user = home.path(".config/hob/hob.toml").display().to_string();
+    let without_file = home.hob(&["config"]).ok();
+    assert!(without_file.ends_with(&format!("would read {file_of_user}\n")), "{without_file}");
 
     assert_eq!(home.run(&["config"], &env, "").ok(), home.run(&["config", "show"], &env, "").ok());
     let entries = home.run(&["--json", "config", "show"], &env, "").json();

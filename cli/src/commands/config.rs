@@ -1,11 +1,12 @@
 //! `hob config`, and `hob config show`
 
 use clap::Subcommand;
+use hob_config::Key;
 use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{Align, Table, plain};
+use crate::output::{Align, Table, plain, wrapped};
 
 /// Show the settings and the origin of each
 #[derive(clap::Args)]
@@ -43,5 +44,12 @@ fn show(context: &mut Context) -> Result<(), Failure> {
         let (name, value) = (entry.key.name().to_owned(), plain(&entry.written()));
         table.row(vec![name, value, plain(&entry.origin.to_string())]);
     }
-    context.show(&table.text(context.columns()))
+    let columns = context.columns();
+    let mut text = table.text(columns);
+    if entries[Key::Config as usize].value.is_null() {
+        let file = context.resolved.config_file();
+        let hint = format!("\nno file: hob and hobd would read {}\n", file.display());
+        text += &wrapped(&hint, columns);
+    }
+    context.show(&text)
 }
