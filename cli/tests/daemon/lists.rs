@@ -237,7 +237,7 @@ fn a_terminal_of_40_columns_shows_fewer_of_them_and_each_whole() {
     let (id, title) =
         ("chat-1490e0698238af99", "A title that is much longer than its column is wide");
     let store = Store::open(home.path("data/slots")).unwrap();
-    save(&store, id, TtlClass::Extended, AGE_SECS, &[]);
+    save(&store, id, TtlClass::Extended, AGE_SECS, &(0..128).collect::<Vec<_>>());
     let chat = json!({"id": id, "title": title, "message_count": 1200, "tokens": 3000,
         "tier": "none", "updated_at": 1});
     let document = json!({"id": "0123456789abcdef", "name": "a-report-with-a-long-name.pdf",
@@ -253,11 +253,13 @@ fn a_terminal_of_40_columns_shows_fewer_of_them_and_each_whole() {
         (&["documents"], "READY", "CHATS"),
         (&["prefixes"], "BEGINS", "CONVERSATIONS"),
         (&["slots", "ls"], "STATE", "TOKENS"),
+        (&["slots", "show", id], "STORED", "RAW"),
     ] {
         let mut hob = Terminal::start_in(40, &home, words, &[]);
-        let header = hob.reads(last);
+        let shown = hob.reads(last);
         assert_eq!(hob.ends(), 0);
-        assert!(header.chars().count() <= 40 && !header.contains(left_out), "{header}");
+        let header = shown.lines().last().unwrap();
+        assert!(header.chars().count() <= 40 && !header.contains(left_out), "{shown}");
     }
 }
 

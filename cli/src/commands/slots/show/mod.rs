@@ -295,7 +295,7 @@ fn list(
     if has_states {
         columns.push(("STATE", Align::Left));
     }
-    let mut table = Table::new(&columns).cut(2);
+    let mut table = Table::new(&columns).cut(2).spare([3, 5, 1]);
     let row = |part: &Part| {
         let mut row = part.row();
         row.extend(has_states.then(|| part.state()));
