@@ -1,6 +1,7 @@
 //! Imports of what other apps export.
 
 mod fixtures;
+mod hostile;
 
 use std::io::{Cursor, Write};
 

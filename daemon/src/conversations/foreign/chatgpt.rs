@@ -7,7 +7,7 @@
 //! - An answer may be a chain of nodes, with the calls of tools in between: one message here.
 
 use std::collections::{HashMap, HashSet};
-use std::iter;
+use std::mem;
 
 use serde_json::Value;
 
@@ -35,22 +35,26 @@ pub fn conversation(value: &Value) -> Option<Draft> {
         let Some(node) = mapping.get(step.node).filter(|_| visited.insert(step.node)) else {
             continue;
         };
-        let next = add(&mut draft, node, &step);
-        last_of.insert(step.node, next.last);
-        let children: Vec<&str> =
-            node["children"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let is_chain = children.len() == 1;
-        for child in children.into_iter().rev() {
-            let open = next.open.filter(|_| is_chain);
-            stack.push(Step { node: child, open, ..next.clone() });
+        let id = step.node;
+        let Step { last, open, mut reasoning, .. } = add(&mut draft, node, step);
+        last_of.insert(id, last);
+        let children = node["children"].as_array().into_iter().flatten();
+        let children = children.filter_map(Value::as_str).filter(|id| mapping.contains_key(*id));
+        let children: Vec<&str> = children.collect();
+        let open = open.filter(|_| children.len() == 1);
+        let pushed = stack.len();
+        for child in children {
+            // The first child has it alone: copies for a million children have no bound.
+            let reasoning = mem::take(&mut reasoning);
+            stack.push(Step { node: child, last, open, reasoning });
         }
+        stack[pushed..].reverse();
     }
     draft.head = last_of.get(text(value, "current_node")).copied().flatten();
     Some(draft)
 }
 
 /// A node to visit, and what is before it.
-#[derive(Clone)]
 struct Step<'m> {
     node: &'m str,
     last: Option<i64>,
@@ -67,40 +71,45 @@ impl<'m> Step<'m> {
 }
 
 /// Adds the node's message, and returns what is before its children.
-fn add<'m>(draft: &mut Draft, node: &Value, step: &Step<'m>) -> Step<'m> {
-    let unchanged = step.clone();
+fn add<'m>(draft: &mut Draft, node: &Value, mut step: Step<'m>) -> Step<'m> {
     let message = &node["message"];
     let (content, metadata) = (&message["content"], &message["metadata"]);
     let is_answer = match text(&message["author"], "role") {
         "assistant" => true,
         "user" => false,
-        _ => return unchanged,
+        _ => return step,
     };
     if is_answer && text(content, "content_type") == "thoughts" {
         let thoughts = content["thoughts"].as_array().into_iter().flatten();
         let thoughts = thoughts.map(|thought| text(thought, "content"));
-        let all = iter::once(step.reasoning.as_str()).chain(thoughts);
-        let all: Vec<&str> = all.filter(|text| !text.is_empty()).collect();
-        return Step { reasoning: all.join("\n\n"), ..unchanged };
+        for thought in thoughts.filter(|thought| !thought.is_empty()) {
+            if !step.reasoning.is_empty() {
+                step.reasoning.push_str("\n\n");
+            }
+            step.reasoning.push_str(thought);
+        }
+        return step;
     }
     let is_hidden = metadata["is_visually_hidden_from_conversation"] == true;
     let is_for_all = matches!(text(message, "recipient"), "" | "all");
     let Some(text) = text_of(content).filter(|_| !is_hidden && (is_for_all || !is_answer)) else {
-        return unchanged;
+        return step;
     };
+    let reasoning = mem::take(&mut step.reasoning);
     if let Some(open) = step.open.filter(|_| is_answer) {
-        draft.go_on(open, &text, &step.reasoning);
-        return Step { reasoning: String::new(), ..unchanged };
+        draft.go_on(open, &text, &reasoning);
+        return step;
     }
     let message = ForeignMessage {
         is_answer,
         text,
-        reasoning: step.reasoning.clone(),
+        reasoning,
         model: some_text(metadata, "model_slug"),
         at: number(message, "create_time"),
     };
-    let last = draft.push(step.last, message);
-    Step { node: step.node, last, open: last.filter(|_| is_answer), reasoning: String::new() }
+    step.last = draft.push(step.last, message);
+    step.open = step.last.filter(|_| is_answer);
+    step
 }
 
 /// `None` for what is no text that people read.

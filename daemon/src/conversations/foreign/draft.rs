@@ -91,11 +91,15 @@ impl Draft {
         let index = usize::try_from(answer - 1).expect("ids count from one");
         let message = &mut self.messages[index]["message"];
         for (name, part) in [("content", text.trim()), ("reasoning_content", reasoning.trim())] {
-            let before = message[name].as_str().unwrap_or_default();
-            let parts = [before, part].into_iter().filter(|part| !part.is_empty());
-            let whole = parts.collect::<Vec<_>>().join("\n\n");
-            if !whole.is_empty() {
-                message[name] = whole.into();
+            if part.is_empty() {
+                continue;
+            }
+            match &mut message[name] {
+                Value::String(before) if !before.is_empty() => {
+                    before.push_str("\n\n");
+                    before.push_str(part);
+                }
+                field => *field = part.into(),
             }
         }
     }
