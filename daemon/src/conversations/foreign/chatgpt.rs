@@ -12,7 +12,7 @@ use std::mem;
 use serde_json::Value;
 
 use super::Source;
-use super::draft::{Draft, ForeignMessage, number, some_text, text};
+use super::draft::{Draft, ForeignMessage, model_name, number, some_text, text};
 
 /// `None` if it is no conversation of ChatGPT.
 pub fn conversation(value: &Value) -> Option<Draft> {
@@ -104,7 +104,7 @@ fn add<'m>(draft: &mut Draft, node: &Value, mut step: Step<'m>) -> Step<'m> {
         is_answer,
         text,
         reasoning,
-        model: some_text(metadata, "model_slug"),
+        model: model_name(metadata, "model_slug"),
         at: number(message, "create_time"),
     };
     step.last = draft.push(step.last, message);

@@ -6,6 +6,9 @@ use super::Source;
 use crate::conversations::transcript::ConversationExport;
 use crate::error::{ApiError, ErrorKind};
 
+/// A longer name of a model is none: each answer of a chat has a copy of it.
+const MAX_MODEL_BYTES: usize = 512;
+
 /// Larger times are milliseconds: as seconds they would be in the year 5138.
 const MAX_SECONDS: f64 = 1e11;
 
@@ -166,6 +169,12 @@ pub fn text<'v>(value: &'v Value, name: &str) -> &'v str {
 /// The text of a field that has one.
 pub fn some_text(value: &Value, name: &str) -> Option<String> {
     Some(text(value, name)).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// The name of a model, in a field that has one.
+pub fn model_name(value: &Value, field: &str) -> Option<String> {
+    let name = Some(text(value, field));
+    name.filter(|name| (1..=MAX_MODEL_BYTES).contains(&name.len())).map(str::to_owned)
 }
 
 pub fn number(value: &Value, name: &str) -> Option<f64> {

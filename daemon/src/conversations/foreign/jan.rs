@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::Source;
-use super::draft::{Draft, ForeignMessage, number, some_text, split_reasoning, text};
+use super::draft::{Draft, ForeignMessage, model_name, number, some_text, split_reasoning, text};
 
 /// `thread`: null without `thread.json`. `None` if the lines are no messages of Jan.
 pub fn thread(thread: &Value, messages: &[Value]) -> Option<Draft> {
@@ -16,8 +16,8 @@ pub fn thread(thread: &Value, messages: &[Value]) -> Option<Draft> {
         return None;
     }
     let assistant = &thread["assistants"][0];
-    let of_thread = some_text(&thread["model"], "id");
-    let model = of_thread.or_else(|| some_text(&assistant["model"], "id"));
+    let of_thread = model_name(&thread["model"], "id");
+    let model = of_thread.or_else(|| model_name(&assistant["model"], "id"));
     let times = || messages.iter().filter_map(|message| number(message, "created_at"));
     let mut draft = Draft {
         id: some_text(thread, "id").or_else(|| some_text(&messages[0], "thread_id")),
@@ -40,7 +40,7 @@ pub fn thread(thread: &Value, messages: &[Value]) -> Option<Draft> {
         };
         let (thought, text) = split_reasoning(&content(message, "text"));
         let reasoning = if thought.is_empty() { content(message, "reasoning") } else { thought };
-        let of_message = some_text(&message["metadata"], "modelId");
+        let of_message = model_name(&message["metadata"], "modelId");
         let model = of_message.or_else(|| model.clone());
         let at = number(message, "created_at");
         last = draft.push(last, ForeignMessage { is_answer, text, reasoning, model, at });

@@ -9,7 +9,7 @@
 use serde_json::Value;
 
 use super::Source;
-use super::draft::{Draft, ForeignMessage, number, some_text, split_reasoning, text};
+use super::draft::{Draft, ForeignMessage, model_name, number, some_text, split_reasoning, text};
 
 /// `None` if it is no chat of LM Studio.
 pub fn conversation(value: &Value) -> Option<Draft> {
@@ -30,7 +30,7 @@ pub fn conversation(value: &Value) -> Option<Draft> {
         pinned: value["pinned"] == true,
         ..Draft::new(Source::LmStudio, &instructions(value))
     };
-    let model = some_text(&value["lastUsedModel"], "identifier");
+    let model = model_name(&value["lastUsedModel"], "identifier");
     let mut last = None;
     for message in messages {
         let selected = message["currentlySelected"].as_u64().unwrap_or(0);
@@ -75,15 +75,15 @@ fn add(
         if is_thinking { &mut reasoning } else { &mut answer }.push(content(step));
         let info = &step["genInfo"];
         written_by = written_by
-            .or_else(|| some_text(info, "identifier"))
-            .or_else(|| some_text(info, "indexedModelIdentifier"));
+            .or_else(|| model_name(info, "identifier"))
+            .or_else(|| model_name(info, "indexedModelIdentifier"));
     }
     let joined = |texts: Vec<String>| {
         texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
     };
     let (thought, text) = split_reasoning(&joined(answer));
     reasoning.push(thought);
-    let sender = || some_text(&version["senderInfo"], "senderName");
+    let sender = || model_name(&version["senderInfo"], "senderName");
     let model = written_by.or_else(sender).or_else(|| model.cloned());
     let at = number(&version["preprocessed"], "timestamp");
     draft.push(before, ForeignMessage { is_answer, text, reasoning: joined(reasoning), model, at })

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::Source;
-use super::draft::{Draft, ForeignMessage, number, some_text, split_reasoning, text};
+use super::draft::{Draft, ForeignMessage, model_name, number, some_text, split_reasoning, text};
 
 /// `None` if it is no chat of Open WebUI.
 pub fn conversation(value: &Value) -> Option<Draft> {
@@ -102,7 +102,7 @@ fn add(draft: &mut Draft, before: Option<i64>, message: &Value) -> Option<i64> {
     let written = content(&message["content"]);
     let (reasoning, text) =
         if is_answer { without_details(&written) } else { (String::new(), written) };
-    let model = some_text(message, "model").or_else(|| some_text(message, "modelName"));
+    let model = model_name(message, "model").or_else(|| model_name(message, "modelName"));
     draft.push(
         before,
         ForeignMessage { is_answer, text, reasoning, model, at: number(message, "timestamp") },
