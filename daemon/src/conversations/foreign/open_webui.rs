@@ -120,17 +120,20 @@ fn content(content: &Value) -> String {
     }
 }
 
-/// What the model thought, and the answer without it and without calls of tools.
+/// What the model thought, and the answer without it and without calls of tools. The time is linear in the text: the
+/// file may be hostile.
 fn without_details(written: &str) -> (String, String) {
+    const CLOSE: &str = "</details>";
     let (mut reasoning, mut rest) = split_reasoning(written);
     for kind in ["reasoning", "tool_calls", "code_interpreter"] {
         let open = format!("<details type=\"{kind}\"");
-        while let Some(begin) = rest.find(&open)
-            && let Some(length) = rest[begin..].find("</details>")
+        let (mut kept, mut unread) = (String::with_capacity(rest.len()), rest.as_str());
+        while let Some(begin) = unread.find(&open)
+            && let Some(length) = unread[begin..].find(CLOSE)
         {
-            let end = begin + length + "</details>".len();
+            let end = begin + length;
             if kind == "reasoning" {
-                let inner = &rest[begin..begin + length];
+                let inner = &unread[begin..end];
                 let inner = inner.split_once("</summary>").map_or("", |(_, inner)| inner);
                 let lines = inner.trim().lines().map(|line| {
                     let line = line.trim_start_matches("&gt;").trim_start_matches('>');
@@ -141,8 +144,11 @@ fn without_details(written: &str) -> (String, String) {
                 }
                 reasoning.push_str(&lines.collect::<Vec<_>>().join("\n"));
             }
-            rest.replace_range(begin..end, "");
+            kept.push_str(&unread[..begin]);
+            unread = &unread[end + CLOSE.len()..];
         }
+        kept.push_str(unread);
+        rest = kept;
     }
     (reasoning, rest)
 }
