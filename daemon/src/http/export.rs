@@ -204,7 +204,7 @@ async fn import_foreign(
         ReceivedBody::Memory(bytes) => foreign::read(packing, bytes),
         ReceivedBody::Disk(file) => foreign::read(packing, file),
     });
-    let Export { conversations: mut found, skipped } = export.await?;
+    let Export { conversations: mut found, skipped, .. } = export.await?;
     // An export of Hob is answered alone, whatever its size.
     if is_on_disk && skipped.is_empty() && matches!(&found[..], [(Source::Hob, _)]) {
         let (_, export) = found.remove(0);

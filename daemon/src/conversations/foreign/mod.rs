@@ -7,11 +7,13 @@
 //! - What Hob cannot show (pictures, calls of the app's own tools) is left out.
 //! - A file that no app has written is refused; of several conversations, one without a text is
 //!   skipped and reported.
-//! - One conversation at a time is in memory as JSON: an export may have hundreds of megabytes.
+//! - One conversation at a time is in memory as JSON: an export may have hundreds of megabytes. Bytes, values and
+//!   messages have bounds, because a small archive may have a file of any size.
 //!
-//! Reading order: [`draft`] (what the apps have in common), one file an app, [`zipped`].
+//! Reading order: [`draft`] (what the apps have in common), one file an app, [`zipped`], [`elements`], [`counted`].
 
 mod chatgpt;
+mod counted;
 mod draft;
 mod elements;
 mod jan;
@@ -19,16 +21,20 @@ mod lm_studio;
 mod open_webui;
 mod zipped;
 
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufRead, BufReader, Read, Seek, Take};
 
 use serde_json::Value;
 
 use super::transcript::ConversationExport;
 use crate::error::{ApiError, ErrorKind};
+use counted::{Counted, MAX_VALUES};
 use draft::Draft;
 
 /// Bytes of JSON that an import reads, unpacked.
 const MAX_BYTES: u64 = 1 << 30;
+
+/// Messages, and conversations that are skipped: in memory, one has a kilobyte beside its text.
+const MAX_ENTRIES: usize = 2 << 20;
 
 /// The mark of UTF-8, which editors of Windows write in front of a text.
 const MARK: &[u8] = "\u{feff}".as_bytes();
@@ -69,6 +75,8 @@ impl Source {
 pub struct Export {
     pub conversations: Vec<(Source, ConversationExport)>,
     pub skipped: Vec<Skipped>,
+    /// See [`MAX_ENTRIES`]. Further ones are counted and dropped.
+    entries: usize,
 }
 
 /// A conversation that cannot be imported.
@@ -79,14 +87,22 @@ pub struct Skipped {
 }
 
 /// # Errors
-/// `invalid_document` for a file that is none of these, or has no conversation with a text.
+/// `invalid_document` for a file that is none of these, or has no conversation with a text; `body_too_large` for one
+/// that has too much.
 pub fn read(packing: Packing, file: impl Read + Seek) -> Result<Export, ApiError> {
+    read_within(Budget::default(), packing, file)
+}
+
+fn read_within(
+    mut budget: Budget,
+    packing: Packing,
+    file: impl Read + Seek,
+) -> Result<Export, ApiError> {
     let mut export = Export::default();
-    let mut budget = Budget(MAX_BYTES);
     match packing {
         Packing::Json => budget.read(file, |file| export.add_json(file))?,
         Packing::Lines => {
-            let messages = budget.read(file, |file| lines(file))?;
+            let messages = budget.read_whole(file, |file| lines(file))?;
             export.add(
                 jan::thread(&Value::Null, &messages)
                     .ok_or_else(|| unknown("its lines are no messages"))?,
@@ -118,20 +134,40 @@ impl Export {
     fn add(&mut self, draft: Draft) {
         let (source, title) = (draft.source, draft.title.clone());
         match draft.into_export() {
-            Ok(export) => self.conversations.push((source, export)),
+            Ok(export) if self.has_room_for(export.messages.len()) => {
+                self.conversations.push((source, export));
+            }
+            Ok(_) => {}
             Err(error) => self.skip(title, error.message),
         }
     }
 
     fn skip(&mut self, title: Option<String>, reason: String) {
-        self.skipped.push(Skipped { title, reason });
+        if self.has_room_for(1) {
+            self.skipped.push(Skipped { title, reason });
+        }
+    }
+
+    fn has_room_for(&mut self, entries: usize) -> bool {
+        self.entries += entries;
+        self.entries <= MAX_ENTRIES
+    }
+
+    fn append(&mut self, mut other: Self) {
+        if self.has_room_for(other.entries) {
+            self.conversations.append(&mut other.conversations);
+            self.skipped.append(&mut other.skipped);
+        }
     }
 
     fn is_empty(&self) -> bool {
-        self.conversations.is_empty() && self.skipped.is_empty()
+        self.entries == 0
     }
 
     fn checked(self) -> Result<Self, ApiError> {
+        if self.entries > MAX_ENTRIES {
+            return Err(too_large(&format!("{MAX_ENTRIES} messages")));
+        }
         match (self.conversations.first(), self.skipped.first()) {
             (Some(_), _) => Ok(self),
             (None, Some(skipped)) => Err(refused(format!(
@@ -182,25 +218,67 @@ fn behind_mark(file: impl Read) -> impl BufRead {
     text
 }
 
-/// The bytes that may yet be read.
-struct Budget(u64);
+/// JSON on its way to the parser.
+type Json<R> = Counted<Take<R>>;
+
+/// What may yet be read.
+struct Budget {
+    bytes: u64,
+    /// Values of [`Budget::read_whole`], which are in memory already.
+    values: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { bytes: MAX_BYTES, values: 0 }
+    }
+}
 
 impl Budget {
+    /// Reads a value, or the elements of an array one by one.
     fn read<T, R: Read>(
         &mut self,
         file: R,
-        read: impl FnOnce(&mut std::io::Take<R>) -> Result<T, ApiError>,
+        read: impl FnOnce(&mut Json<R>) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
-        let mut file = file.take(self.0);
-        let outcome = read(&mut file);
-        self.0 = file.limit();
-        if self.0 == 0 {
-            let message =
-                format!("the file has more than {MAX_BYTES} bytes of text: import it in parts");
-            return Err(ApiError::new(ErrorKind::TooLarge, message).code("body_too_large"));
-        }
-        outcome
+        let (read, _) = self.counted(file, true, read)?;
+        Ok(read)
     }
+
+    /// Reads values that stay in memory together, and with those of later calls.
+    fn read_whole<T, R: Read>(
+        &mut self,
+        file: R,
+        read: impl FnOnce(&mut Json<R>) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let (read, values) = self.counted(file, false, read)?;
+        self.values = values;
+        Ok(read)
+    }
+
+    fn counted<T, R: Read>(
+        &mut self,
+        file: R,
+        one_by_one: bool,
+        read: impl FnOnce(&mut Json<R>) -> Result<T, ApiError>,
+    ) -> Result<(T, usize), ApiError> {
+        let mut file = Counted::new(file.take(self.bytes), self.values, one_by_one);
+        let outcome = read(&mut file);
+        let (rest, values) = file.into_parts();
+        self.bytes = rest.limit();
+        if self.bytes == 0 {
+            return Err(too_large(&format!("{MAX_BYTES} bytes of text")));
+        }
+        if values > MAX_VALUES {
+            return Err(too_large(&format!("{MAX_VALUES} values of JSON in a conversation")));
+        }
+        Ok((outcome?, values))
+    }
+}
+
+fn too_large(what: &str) -> ApiError {
+    let message = format!("the file has more than {what}: import it in parts");
+    ApiError::new(ErrorKind::TooLarge, message).code("body_too_large")
 }
 
 /// What a file of an unknown kind holds, so that its reader recognises it.
@@ -227,4 +305,62 @@ fn refused(what: String) -> ApiError {
          of Jan messages.jsonl, or a ZIP archive of its threads"
     );
     ApiError::new(ErrorKind::Invalid, message).code("invalid_document")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn chat(texts: usize) -> Value {
+        let node = |n: usize| {
+            let message = json!({"author": {"role": "user"},
+                "content": {"content_type": "text", "parts": ["Hi"]}});
+            (format!("{n}"), json!({"message": message, "children": []}))
+        };
+        json!({"mapping": (0..texts).map(node).collect::<serde_json::Map<_, _>>()})
+    }
+
+    fn imported(packing: Packing, left: usize, file: &str) -> Result<Export, ApiError> {
+        let budget = Budget { values: MAX_VALUES - left, ..Budget::default() };
+        read_within(budget, packing, Cursor::new(file.as_bytes()))
+    }
+
+    #[test]
+    fn a_conversation_of_too_many_values_is_refused_and_many_small_ones_are_not() {
+        let (small, large) = (chat(1), chat(10));
+        let many = json!(vec![small.clone(); 10]).to_string();
+        assert_eq!(imported(Packing::Json, 30, &many).unwrap().conversations.len(), 10);
+        for file in [large.to_string(), json!([small, large]).to_string()] {
+            let error = imported(Packing::Json, 30, &file).unwrap_err();
+            assert_eq!((error.kind, error.code), (ErrorKind::TooLarge, Some("body_too_large")));
+        }
+    }
+
+    #[test]
+    fn the_lines_of_a_thread_count_together() {
+        let line = json!([{"object": "thread.message"}, 1, 2]).to_string();
+        let lines = vec![line; 10].join("\n");
+        let error = imported(Packing::Lines, 30, &lines).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::TooLarge);
+        let error = imported(Packing::Lines, 40, &lines).unwrap_err();
+        assert_eq!(error.code, Some("invalid_document"));
+    }
+
+    #[test]
+    fn a_file_of_too_many_messages_is_refused() {
+        let full = |entries| Export { entries, ..Export::default() };
+        for (entries, fits) in [(MAX_ENTRIES - 3, true), (MAX_ENTRIES - 2, false)] {
+            let mut export = full(entries);
+            export.add(chatgpt::conversation(&chat(3)).unwrap());
+            assert_eq!(export.conversations.len(), usize::from(fits));
+            assert_eq!(export.checked().is_ok(), fits);
+        }
+        let mut export = full(MAX_ENTRIES);
+        export.append(full(1));
+        assert_eq!(export.checked().unwrap_err().kind, ErrorKind::TooLarge);
+    }
 }

@@ -31,10 +31,10 @@ pub fn read(
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
         if name == "messages.jsonl" {
             let folder = folders.entry(folder.to_owned()).or_default();
-            folder.messages = budget.read(file, |file| lines(file))?;
+            folder.messages = budget.read_whole(file, |file| lines(file))?;
         } else if name == "thread.json" {
             let folder = folders.entry(folder.to_owned()).or_default();
-            folder.thread = budget.read(file, |file| {
+            folder.thread = budget.read_whole(file, |file| {
                 serde_json::from_reader(file).map_err(|error| {
                     refused(format!("its file number {index} is not JSON: {error}"))
                 })
@@ -42,10 +42,7 @@ pub fn read(
         } else if has_ending(name, "json") {
             let mut found = Export::default();
             match budget.read(file, |file| Ok(found.add_json(file)))? {
-                Ok(()) => {
-                    export.conversations.append(&mut found.conversations);
-                    export.skipped.append(&mut found.skipped);
-                }
+                Ok(()) => export.append(found),
                 Err(error) if name.starts_with("conversation") => return Err(error),
                 Err(_) => {} // Beside the conversations, ChatGPT's export has an account and feedback.
             }
