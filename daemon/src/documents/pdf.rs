@@ -4,6 +4,8 @@
 //!   loops, recursion and memory. So this program starts itself anew as a child that reads one file
 //!   from standard input and has limits of time, processor time and memory. Whatever happens to the
 //!   child is an error of the one request.
+//! - Two children run at a time, so that many files at once have a bound of memory, and leave the model its processor.
+//!   The time limit of a file begins when its child starts.
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
+use tokio::sync::Semaphore;
 
 use super::refusal::{MAX_TEXT_BYTES, too_large, unreadable};
 use crate::error::ApiError;
@@ -24,6 +27,9 @@ const MAX_TIME: Duration = Duration::from_secs(60);
 const LIMITS: Limits = Limits { cpu_secs: Some(60), address_bytes: 2 << 30 };
 const MAX_PAGES: usize = 2000;
 
+const MAX_CHILDREN: usize = 2;
+static CHILDREN: Semaphore = Semaphore::const_new(MAX_CHILDREN);
+
 /// Exit code of a child whose PDF has more pages.
 const TOO_MANY_PAGES: u8 = 3;
 
@@ -32,6 +38,7 @@ const TOO_MANY_PAGES: u8 = 3;
 /// # Errors
 /// When the child cannot read it within its limits.
 pub async fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
+    let _child = CHILDREN.acquire().await.expect("the semaphore is never closed");
     let failed = |error: std::io::Error| unreadable(format!("the PDF cannot be read: {error}"));
     let mut command = Command::new(limits::program().map_err(failed)?);
     command.arg(CHILD_FLAG).env_clear();
@@ -90,4 +97,24 @@ fn extract() -> Option<ExitCode> {
     let pages = pdf_extract::extract_text_from_mem_by_pages(&bytes).ok()?;
     std::io::stdout().lock().write_all(pages.join("\n\n").as_bytes()).ok()?;
     Some(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// The tests' program is no reader of PDFs: its end is the error of the file.
+    #[tokio::test(start_paused = true)]
+    async fn a_file_waits_for_others_longer_than_its_own_time_limit() {
+        let others = CHILDREN.acquire_many(2).await.unwrap();
+        let mut reading = pin!(text(b"%PDF-1.4".to_vec()));
+        assert!(timeout(2 * MAX_TIME, reading.as_mut()).await.is_err());
+        drop(others);
+        let read = timeout(2 * MAX_TIME, reading).await;
+        assert!(read.expect("it is its turn").is_err());
+    }
 }
