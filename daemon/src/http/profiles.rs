@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use hob_prewarm::profile::unquoted;
 use hob_slots::{Layer, TtlClass};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -139,7 +140,7 @@ pub async fn check(
 
 fn parsed(body: JsonBody) -> Result<Draft, ApiError> {
     serde_json::from_value(body.value)
-        .map_err(|error| ApiError::field("segments", error.to_string()))
+        .map_err(|error| ApiError::field("segments", unquoted(&error.to_string())))
 }
 
 /// A profile with its segments.

@@ -13,6 +13,7 @@ mod canonical;
 mod draft;
 mod error;
 mod outline;
+mod quotation;
 mod reuse_limits;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ pub use canonical::canonical;
 pub use draft::{Draft, DraftSegment, DraftSource};
 pub use error::ProfileError;
 pub use outline::{Outline, OutlineSegment, Source};
+pub use quotation::unquoted;
 pub use reuse_limits::ReuseLimits;
 
 /// Maximum size of one file of a profile. A reader needs to read one byte more at most.

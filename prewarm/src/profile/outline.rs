@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::Profile;
 use super::error::ProfileError;
+use super::quotation::unquoted;
 use super::reuse_limits::ReuseLimits;
 
 const MAX_SEGMENTS: usize = 64;
@@ -48,7 +49,7 @@ impl Outline {
         let raw: Raw = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
             let line = 1 + text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count();
-            ProfileError::Toml { line, problem: error.message().replace('\n', " ") }
+            ProfileError::Toml { line, problem: unquoted(&error.message().replace('\n', " ")) }
         })?;
         match raw.segment.len() {
             0 => return Err(ProfileError::Nothing),

@@ -192,6 +192,18 @@ fn each_mistake_is_reported_with_its_place_and_a_remedy() {
 }
 
 #[test]
+fn a_text_in_a_wrong_place_is_in_no_error() {
+    for text in [
+        "segment = 'You are Ember.'\n",
+        "[[segment]]\nlayer = 'rules'\nstable = 'You are \", expected Ember.'\n",
+    ] {
+        let error = Outline::parse(text).unwrap_err().to_string();
+        assert!(error.contains("invalid type: string, expected a"), "{error}");
+        assert!(!error.contains("Ember"), "{error}");
+    }
+}
+
+#[test]
 fn an_unusable_file_is_named_with_the_remedy() {
     let file = "[[segment]]\nlayer = 'rules'\nfile = 'f'\n";
     let tools = "[[segment]]\nlayer = 'capabilities'\ntools = 'f'\n";

@@ -234,6 +234,9 @@ fn what_users_write_is_in_no_log_metric_status_or_error() {
         ("/slots/3?action=restore", json!({"filename": flock.next()})),
         ("/slots/3?action=save", json!({"filename": format!("../{}", flock.next())})),
         ("/slots/3?action=save", json!({"filename": [flock.next()]})),
+        ("/v1/profiles/check", json!({"segments": flock.next()})),
+        ("/v1/profiles/check", json!({"segments": [flock.next()]})),
+        ("/v1/profiles/check", json!({"segments": [{"layer": "rules", "stable": flock.next()}]})),
         ("/v1/verify/correctness", json!({"prompts": [poet(&mut flock)]})),
         ("/v1/verify/correctness", json!({"prompts": [{"messages": poet(&mut flock)}]})),
         (
