@@ -3,7 +3,8 @@
 //! - Pure: the same branch and the same [`Window`] always give the same messages.
 //! - A prompt has the instructions, then the messages from the window's start on. In front of a message may stand
 //!   older ones that the window brings back. In front of its start they are in order; in front of a later one,
-//!   each that the user wrote says that it is older.
+//!   each that the user wrote says that it is older. One that several would bring back stands in front of the first of
+//!   them alone: an import may have it in front of each message, and copies of a large one would have no bound.
 //! - The documents of all messages stay: those of messages that are left out stand in front of the start.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,10 +67,13 @@ impl Branch {
         let mut entries: Vec<Entry> = front
             .map(|message| Entry { place: None, owner: None, message: message.clone() })
             .collect();
+        let mut brought = BTreeSet::new();
         for (place, message) in self.messages.iter().enumerate().skip(window.start) {
-            for &older in window.in_front(place).iter().filter(|older| **older < window.start) {
-                let message = self.again(older, place == window.start);
-                entries.push(Entry { place: Some(older), owner: Some(place), message });
+            for &older in window.in_front(place) {
+                if older < window.start && brought.insert(older) {
+                    let message = self.again(older, place == window.start);
+                    entries.push(Entry { place: Some(older), owner: Some(place), message });
+                }
             }
             let mut message = message.clone();
             if place == window.start {
@@ -135,6 +139,13 @@ mod tests {
         let owners = branch().entries(&window).iter().map(|entry| entry.owner).collect::<Vec<_>>();
         let expected = [4, 4, 4, 5, 6, 6, 6, 7].map(Some);
         assert_eq!(owners[1..], expected);
+    }
+
+    #[test]
+    fn a_message_comes_back_once() {
+        let brought = BTreeMap::from([(4, vec![0]), (5, vec![0, 1]), (7, vec![0, 1])]);
+        let window = Window { start: 4, brought };
+        assert_eq!(texts(&window), ["s", "0", "4", "1", "5", "6", "7"]);
     }
 
     #[test]
