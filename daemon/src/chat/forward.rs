@@ -68,7 +68,7 @@ impl Chat {
             return Err(local("hob.newest", "only the engine can count the tokens of a prompt"));
         }
         check_followed(upstream, served.kind, request.form.as_ref(), &request.shape)?;
-        let forwarded = Value::Object(forwarded_chat(job, body));
+        let forwarded = Value::Object(forwarded_chat(job, body)?);
         let source = self.begin_forward(upstream, "/v1/chat/completions", forwarded, scope).await?;
         Ok(Submitted::forwarded(source))
     }
@@ -125,11 +125,11 @@ impl Chat {
 }
 
 /// The body of a chat for the engine. `body`: the client's.
-fn forwarded_chat(job: &Job, body: &Value) -> Map<String, Value> {
+fn forwarded_chat(job: &Job, body: &Value) -> Result<Map<String, Value>, ApiError> {
     let request = &job.resolved.request;
     let mut forwarded = request::body_of(body);
     set_shape(&mut forwarded, body, &request.shape);
-    forwarded.insert("messages".into(), messages(job).into());
+    forwarded.insert("messages".into(), messages(job)?.into());
     if request.tools.is_empty() {
         forwarded.shift_remove("tools");
         forwarded.shift_remove("tool_choice");
@@ -143,19 +143,19 @@ fn forwarded_chat(job: &Job, body: &Value) -> Map<String, Value> {
         forwarded.insert("continue_final_message".into(), true.into());
         forwarded.insert("add_generation_prompt".into(), false.into());
     }
-    forwarded
+    Ok(forwarded)
 }
 
 /// The prompt's messages, with the profile's in front and the texts of documents in them.
-fn messages(job: &Job) -> Vec<Value> {
-    let all = with_documents(job.messages(), &job.start.documents, DocumentPlace::Joined);
+fn messages(job: &Job) -> Result<Vec<Value>, ApiError> {
+    let all = with_documents(job.messages(), &job.start.documents, DocumentPlace::Joined)?;
     let all = match &job.resolved.preamble {
         Some(preamble) => preamble.before(&all),
         None => all.into_owned(),
     };
     let mut written = without_silent(&all);
     written.extend(job.continued().map(for_engine));
-    written
+    Ok(written)
 }
 
 /// The messages without answers that broke off before their first word: engines that check messages refuse one without

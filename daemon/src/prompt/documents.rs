@@ -15,8 +15,12 @@ use std::collections::BTreeMap;
 use serde_json::Map;
 
 use super::template::Template;
+use crate::error::ApiError;
 use crate::wire::document::{DocumentId, DocumentRef};
 use crate::wire::message::{Message, Role};
+
+/// The longest prompt that a template may write.
+const MAX_BYTES: usize = 16 << 20;
 
 /// The documents of a prompt: name and text by id. One that is missing was removed.
 pub type DocumentTexts = BTreeMap<DocumentId, DocumentText>;
@@ -49,13 +53,26 @@ impl DocumentPlace {
 }
 
 /// The messages with the texts of their documents.
+///
+/// # Errors
+/// When these have more than [`MAX_BYTES`]. A text counts once for each message that names it.
 pub fn with_documents<'m>(
     messages: &'m [Message],
     texts: &DocumentTexts,
     place: DocumentPlace,
-) -> Cow<'m, [Message]> {
+) -> Result<Cow<'m, [Message]>, ApiError> {
     if messages.iter().all(|message| message.documents().is_empty()) {
-        return Cow::Borrowed(messages);
+        return Ok(Cow::Borrowed(messages));
+    }
+    let named = messages.iter().flat_map(Message::documents);
+    let written_bytes: usize =
+        named.filter_map(|document| Some(texts.get(&document.id)?.text.len())).sum();
+    if written_bytes > MAX_BYTES {
+        let message = format!(
+            "the documents of the messages have more than {} MiB together: name fewer, and each in one message",
+            MAX_BYTES >> 20
+        );
+        return Err(ApiError::field("messages", message));
     }
     let mut all = Vec::new();
     for message in messages {
@@ -79,7 +96,7 @@ pub fn with_documents<'m>(
             all.push(message.without_documents(&parts.join("\n\n")));
         }
     }
-    Cow::Owned(all)
+    Ok(Cow::Owned(all))
 }
 
 /// Names the document among the segments of a prompt.
@@ -120,7 +137,7 @@ mod tests {
         let label = Label { key: Some("k".into()), weight: Some(90), pin: Some(true) };
         let talk = [user("Which code?", &["a"]).labelled(&label)];
         for place in [DocumentPlace::Separate, DocumentPlace::Joined] {
-            let labels = with_documents(&talk, &texts(), place);
+            let labels = with_documents(&talk, &texts(), place).unwrap();
             let labels: Vec<Label> = labels.iter().map(Message::label).collect();
             assert_eq!(labels.last(), Some(&label));
             assert!(labels.iter().all(|label| (label.weight, label.pin) == (Some(90), Some(true))));
@@ -128,7 +145,7 @@ mod tests {
     }
 
     fn said(messages: &[Message], place: DocumentPlace) -> Vec<String> {
-        let messages = with_documents(messages, &texts(), place);
+        let messages = with_documents(messages, &texts(), place).unwrap();
         messages.iter().map(|message| message.text().to_owned()).collect()
     }
 
@@ -140,6 +157,16 @@ mod tests {
         let joined = format!("{document}\n\nWhich code?");
         assert_eq!(said(&talk, DocumentPlace::Joined), ["Hello", &joined]);
         assert_eq!(said(&[user("", &["a"])], DocumentPlace::Separate), [document]);
+    }
+
+    #[test]
+    fn a_text_that_many_messages_name_is_not_copied_without_a_bound() {
+        let text = DocumentText { name: "a.txt".into(), text: "a".repeat(MAX_BYTES / 2) };
+        let texts = BTreeMap::from([(DocumentId::of_text("a"), text)]);
+        let named = |times: usize| vec![user("Which code?", &["a"]); times];
+        assert!(with_documents(&named(2), &texts, DocumentPlace::Joined).is_ok());
+        let error = with_documents(&named(3), &texts, DocumentPlace::Joined).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some("messages"));
     }
 
     #[test]

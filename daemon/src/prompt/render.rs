@@ -128,7 +128,7 @@ impl Renderer {
         parts: &PromptParts<'a>,
     ) -> Result<(Cow<'a, [Message]>, String), ApiError> {
         let PromptParts { preamble, messages, tools, variables, documents } = *parts;
-        let messages = with_documents(messages, documents, self.document_place);
+        let messages = with_documents(messages, documents, self.document_place)?;
         let messages = match preamble {
             Some(preamble) => Cow::Owned(preamble.before(&messages)),
             None => messages,
