@@ -63,7 +63,7 @@ fn content(choice: &Choice, form: Form) -> Vec<Value> {
 }
 
 /// `stop_reason` and `stop_sequence`.
-pub fn stop<'a>(answer: &'a Answer, reason: EndReason) -> (&'static str, Option<&'a str>) {
+pub fn stop(answer: &Answer, reason: EndReason) -> (&'static str, Option<&str>) {
     match (reason, answer.stop_text()) {
         (EndReason::ToolCalls, _) => ("tool_use", None),
         (EndReason::Stop, Some(text)) => ("stop_sequence", Some(text)),
