@@ -12,6 +12,8 @@ mod content;
 pub mod pictures;
 mod role;
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::document::{self, DocumentRef};
@@ -233,11 +235,11 @@ impl Message {
         self.text().is_empty() && !self.documents().is_empty()
     }
 
-    /// Puts the documents of earlier messages, which a prompt leaves out, in front of its own.
+    /// Puts the documents of earlier messages, which a prompt leaves out, in front of its own, each once.
     pub fn take_documents_of<'m>(&mut self, left_out: impl IntoIterator<Item = &'m Self>) {
-        let mut documents: Vec<DocumentRef> =
-            left_out.into_iter().flat_map(Self::documents).collect();
-        documents.extend(self.documents());
+        let all = left_out.into_iter().flat_map(Self::documents).chain(self.documents());
+        let mut taken = BTreeSet::new();
+        let documents: Vec<_> = all.filter(|document| taken.insert(document.id.clone())).collect();
         self.set_documents(&documents);
     }
 

@@ -106,7 +106,10 @@ impl Branch {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::wire::document::DocumentId;
 
     fn branch() -> Branch {
         let message = |n: usize| {
@@ -139,6 +142,18 @@ mod tests {
         let owners = branch().entries(&window).iter().map(|entry| entry.owner).collect::<Vec<_>>();
         let expected = [4, 4, 4, 5, 6, 6, 6, 7].map(Some);
         assert_eq!(owners[1..], expected);
+    }
+
+    #[test]
+    fn a_document_of_several_messages_stands_in_front_of_the_start_once() {
+        let about = |text: &str| {
+            let documents = [DocumentId::of_text("a").to_string()];
+            let json = json!({"role": "user", "content": text, "hob": {"documents": documents}});
+            Message::parse(&json, "messages[0]").unwrap()
+        };
+        let branch = Branch { messages: ["0", "1", "2"].map(about).to_vec(), ..Branch::default() };
+        let prompt = branch.prompt(&Window { start: 2, ..Window::default() });
+        assert_eq!(prompt[0].documents().len(), 1);
     }
 
     #[test]
