@@ -162,3 +162,15 @@ fn unknown_ids_and_what_is_not_there_are_answered_with_404_and_a_reason() {
     assert_eq!(world.post("/responses/", json!({"input": say("Hi")})).status, 200);
     assert_eq!(world.get(ROUTE).status, 405);
 }
+
+#[test]
+fn stored_items_of_an_input_have_a_bound_together() {
+    let world = Plan::new().body_bytes(2 << 20).start();
+    let item = json!({"role": "user", "content": "a".repeat(1 << 20)});
+    let conversation = world.post("/v1/conversations", json!({"items": [item]})).json();
+    let route = format!("/v1/conversations/{}/items", conversation["id"].as_str().unwrap());
+    let stored = world.get(&route).json()["data"][0]["id"].clone();
+    let reference = json!({"type": "item_reference", "id": stored});
+    let refused = world.post(ROUTE, json!({"input": vec![reference; 16]}));
+    assert_eq!((refused.status, &refused.error()["param"]), (400, &json!("input[15]")));
+}

@@ -12,12 +12,15 @@ use crate::conversations::transcript::ConversationText;
 use crate::error::ApiError;
 use crate::wire::fields::Fields;
 
+/// What the stored items of an input may have together: the longest prompt that a template may write.
+const MAX_BYTES: usize = 16 << 20;
+
 /// `input`, with the stored items in place of references to them. An answer is stored as one text: in place of a
 /// reference to a further one stands an item that is left out, so that all others keep the places that errors name.
 /// A request in a conversation may have no `input`.
 ///
 /// # Errors
-/// When a reference names no stored item.
+/// When a reference names no stored item, or the items have more than [`MAX_BYTES`].
 pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Value, ApiError> {
     let fields = Fields::of_body(body)?;
     if fields.get("input").is_none() && fields.get("conversation").is_some() {
@@ -25,6 +28,7 @@ pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Val
     }
     let mut input = fields.required("input")?.clone();
     let mut known: Option<ConversationText> = None;
+    let mut stored_bytes = 0;
     for (n, item) in input.as_array_mut().into_iter().flatten().enumerate() {
         if !is_reference(item) {
             continue;
@@ -46,13 +50,22 @@ pub async fn resolved(body: &Value, conversations: &Conversations) -> Result<Val
             }
             None => None,
         };
-        *item = found.ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             let message = format!(
                 "Item with id '{}' not found. Items are not persisted when `store` is set to false.",
                 id.escape_debug()
             );
             ApiError::field(format!("{path}.id"), message).code("item_not_found")
         })?;
+        stored_bytes += found.to_string().len();
+        if stored_bytes > MAX_BYTES {
+            let message = format!(
+                "the stored items of `input` have more than {} MiB together: name fewer, and each once",
+                MAX_BYTES >> 20
+            );
+            return Err(ApiError::field(path, message));
+        }
+        *item = found;
     }
     Ok(input)
 }
