@@ -3,11 +3,11 @@
 use crate::error::ApiError;
 use crate::http::translation::{behind, renamed};
 
-/// What the chat calls a field, and what the client calls it.
+/// What the chat calls a field, and what the client calls it. Of several that fit an error, the last one counts.
 #[derive(Clone, Debug)]
 pub struct Paths(Vec<(String, String)>);
 
-/// Fields that another name stands for in every request.
+/// Fields that another name stands for in every request. Of several that fit an error, the first one counts.
 const RENAMED: [(&str, &str); 8] = [
     ("messages", "input"),
     ("max_tokens", "max_output_tokens"),
@@ -22,12 +22,12 @@ const RENAMED: [(&str, &str); 8] = [
 impl Paths {
     pub fn new() -> Self {
         let owned = |(chat, own): (&str, &str)| (chat.to_owned(), own.to_owned());
-        Self(RENAMED.map(owned).to_vec())
+        Self(RENAMED.into_iter().rev().map(owned).collect())
     }
 
-    /// Adds a field. The first one that fits an error counts.
+    /// Adds a field. A request may have a hundred thousand.
     pub fn add(&mut self, chat: String, own: &str) {
-        self.0.insert(0, (chat, own.to_owned()));
+        self.0.push((chat, own.to_owned()));
     }
 
     /// The error, about the client's field.
@@ -36,7 +36,8 @@ impl Paths {
             return error.param("input");
         }
         renamed(error, |param| {
-            self.0.iter().find_map(|(chat, own)| Some(format!("{own}{}", behind(param, chat)?)))
+            let mut known = self.0.iter().rev();
+            known.find_map(|(chat, own)| Some(format!("{own}{}", behind(param, chat)?)))
         })
     }
 }
@@ -48,6 +49,7 @@ mod tests {
     #[test]
     fn an_error_names_the_field_that_the_client_sent() {
         let mut paths = Paths::new();
+        paths.add("messages[1]".to_owned(), "input[3]");
         paths.add("messages[1]".to_owned(), "input[4]");
         paths.add("tools[0].function".to_owned(), "tools[2]");
         for (chat, own) in [
