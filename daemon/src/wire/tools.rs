@@ -8,7 +8,8 @@ use super::fields::{Fields, unsupported};
 use super::freeform;
 use crate::error::ApiError;
 
-const MAX_TOOLS: usize = 256;
+pub const MAX_TOOLS: usize = 256;
+pub const MAX_NAME_BYTES: usize = 128;
 
 /// The choice among some of the tools.
 const ALLOWED: &str = "allowed_tools";
@@ -108,7 +109,7 @@ fn tool(definition: &Value, path: &str) -> Result<Tool, ApiError> {
     let own = Fields::of(fields.required(kind)?, &own_path)?;
     let name = own.required_string("name")?;
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
-    if name.is_empty() || name.len() > 128 || !name.chars().all(plain) {
+    if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.chars().all(plain) {
         let message = "a tool's name has 1 to 128 letters, digits, `_`, `-`, `.` or `:`";
         return Err(ApiError::field(own.path("name"), message));
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::client_tools::{SEARCH, function_name};
 use crate::error::ApiError;
 use crate::wire::fields::Fields;
+use crate::wire::tools::MAX_NAME_BYTES;
 
 /// The item with the result of a search. Its `tools` are offered.
 pub const OUTPUT: &str = "tool_search_output";
@@ -43,6 +44,7 @@ pub fn result(tools: &[Value]) -> String {
     for tool in tools {
         let name = tool["name"].as_str().unwrap_or_default();
         match tool["tools"].as_array() {
+            Some(_) if name.len() > MAX_NAME_BYTES => {} // No function of it can be called.
             Some(within) => {
                 let within = within.iter().filter_map(|tool| tool["name"].as_str());
                 names.extend(within.map(|own| function_name(Some(name), own)));
@@ -69,5 +71,8 @@ mod tests {
         ];
         assert_eq!(result(&tools), "These tools can be called now:\nmail__send\nlight");
         assert_eq!(result(&[]), "No tool was found.");
+        let within = json!([{"type": "function", "name": "send"}]);
+        let long = json!({"type": "namespace", "name": "n".repeat(129), "tools": within});
+        assert_eq!(result(&[long]), "No tool was found.");
     }
 }

@@ -14,6 +14,7 @@ use super::{local_shell, tool_search};
 use crate::error::ApiError;
 use crate::wire::fields::{Fields, unsupported};
 use crate::wire::freeform;
+use crate::wire::tools::{MAX_NAME_BYTES, MAX_TOOLS};
 
 /// The type of items that are tools and no message.
 pub const ADDITIONAL: &str = "additional_tools";
@@ -91,6 +92,12 @@ impl Offered {
             (SEARCH, None) => tool_search::function(tool)?,
             ("namespace", None) => {
                 let name = tool.required_string("name")?;
+                if name.len() > MAX_NAME_BYTES {
+                    // Each of its functions has a copy.
+                    let path = tool.path("name");
+                    let message = format!("`{path}` may have {MAX_NAME_BYTES} bytes");
+                    return Err(ApiError::field(path, message));
+                }
                 tool.required("tools")?;
                 for (n, within) in tool.list("tools")?.into_iter().flatten().enumerate() {
                     let path = tool.path(&format!("tools[{n}]"));
@@ -107,8 +114,13 @@ impl Offered {
             }
         };
         let has_its_name = |known: &Value| known["function"]["name"] == function["name"];
-        let earlier = self.functions.iter().position(has_its_name).filter(|_| self.replaces);
+        let mut known = self.functions.iter();
+        let earlier = if self.replaces { known.position(has_its_name) } else { None };
         let at = earlier.unwrap_or(self.functions.len());
+        if at == MAX_TOOLS {
+            let message = format!("`tools` may have {MAX_TOOLS} entries");
+            return Err(ApiError::field("tools", message));
+        }
         paths.add(format!("tools[{at}]"), path);
         paths.add(format!("tools[{at}].function"), path);
         let function = json!({"type": "function", "function": function});
@@ -298,6 +310,14 @@ mod tests {
             (of(grammar("regex", "(?=a)")), "tools[1].format.definition"),
             (choice(json!({"type": "custom"})), "tool_choice.name"),
             (of(json!({"type": "namespace", "name": "home"})), "tools[1].tools"),
+            (
+                of(json!({"type": "namespace", "name": "n".repeat(129), "tools": [function("g")]})),
+                "tools[1].name",
+            ),
+            (
+                of(json!({"type": "namespace", "name": "n", "tools": vec![function("g"); 256]})),
+                "tools",
+            ),
             (
                 of(json!({"type": "namespace", "name": "a", "tools": [
                     {"type": "namespace", "name": "b", "tools": []}]})),
