@@ -3,9 +3,11 @@
 //! - While one sentence is spoken, the next is synthesised; a third waits, because the command and
 //!   the model share the processor.
 //! - Dropping a [`Speaking`] kills its command.
+//! - Four commands run at a time, whoever asks: a neural voice takes hundreds of megabytes. The time limit of a
+//!   sentence begins when its command starts.
 
 use hob_prewarm::phrase::VoiceName;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
 use super::command::VoiceCommand;
@@ -13,6 +15,9 @@ use super::program::ProgramError;
 use super::sentences::Sentences;
 use super::sound::Sound;
 use super::wav::WavError;
+
+const MAX_COMMANDS: usize = 4;
+static COMMANDS: Semaphore = Semaphore::const_new(MAX_COMMANDS);
 
 /// The command and its default voice.
 #[derive(Clone, Debug)]
@@ -54,7 +59,9 @@ impl Synthesizer {
         voice: Option<&VoiceName>,
         text: &str,
     ) -> Result<Sound, SynthesisError> {
+        let running = COMMANDS.acquire().await.expect("the semaphore is never closed");
         let wav = self.command.run(voice.unwrap_or(&self.voice), text).await?;
+        drop(running);
         let sound = tokio::task::spawn_blocking(move || Sound::from_wav(wav)).await;
         Ok(sound.expect("reading sound does not panic")?)
     }
@@ -130,5 +137,30 @@ impl Speaking {
 impl Drop for Speaking {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Longer than a command may take.
+    const PATIENCE: Duration = Duration::from_secs(3_600);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sentence_waits_for_others_longer_than_its_own_time_limit() {
+        let words = ["sh", "-c", "exit 1"].map(str::to_owned);
+        let command = VoiceCommand::of(&words).unwrap();
+        let synthesizer = Synthesizer { command, voice: "en".parse().unwrap() };
+        let others = COMMANDS.acquire_many(4).await.unwrap();
+        let mut speaking = pin!(synthesizer.synthesize(None, "Hello."));
+        assert!(timeout(PATIENCE, speaking.as_mut()).await.is_err());
+        drop(others);
+        assert!(timeout(PATIENCE, speaking).await.expect("it is its turn").is_err());
     }
 }
