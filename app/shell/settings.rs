@@ -62,7 +62,8 @@ impl SettingsFile {
         let read = read(&path).inspect_err(|error| {
             tracing::warn!(path = %path.display(), %error, "the app's settings are the defaults");
         });
-        let is_damaged = AtomicBool::new(read.is_err());
+        // A directory of this name is no settings: it stays, and no change can be written.
+        let is_damaged = AtomicBool::new(read.is_err() && path.is_file());
         let settings = watch::Sender::new(read.unwrap_or_default());
         let (writing, has_tray) = (Mutex::default(), AtomicBool::default());
         Self { path, settings, writing, has_tray, is_damaged }
