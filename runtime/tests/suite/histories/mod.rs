@@ -4,12 +4,13 @@
 //! - `world`: an engine over a directory, conversations, and random events
 //! - `alone`: the naive model that every answer is compared with
 //! - `recordable`: what a turn may have recorded
-//! - `faulty`: a backend that fails now and then
+//! - `faulty`: contexts that fail now and then
 //! - `directory`: checks of the files on disk
 //! - `sessions`: conversations with budgets, one turn at a time, and random events between
 //! - `observer`: on llama.cpp, the bytes of each cell that leaves and comes back in them, and the next logits
 //! - `evicted`: their answers, compared with a replay of which cells each token saw
 //! - `wrapped`: a model with the contexts of `faulty` or `observer`
+//! - `hooked`: contexts with hooks, of which `faulty` makes its own
 //!
 //! A failed history prints its seed. Threads have their own timing, so a seed repeats the events,
 //! not their exact times. `HOB_TEST_HISTORIES=500` runs more of each kind, `HOB_TEST_SEED=7` begins
@@ -19,6 +20,7 @@ mod alone;
 mod directory;
 mod evicted;
 mod faulty;
+pub mod hooked;
 #[cfg(feature = "llama")]
 mod observer;
 mod random;

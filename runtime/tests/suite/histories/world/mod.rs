@@ -116,7 +116,7 @@ impl World {
         let one_in = 60 + random.below(60) as u64;
         let fake: Arc<dyn Model> = Arc::new(fake);
         let model: Arc<dyn Model> = if is_faulty {
-            Arc::new(Wrapped { model: fake, contexts: Faults { one_in } })
+            Arc::new(Wrapped { model: fake, contexts: Faults::one_in(one_in) })
         } else {
             fake
         };
