@@ -3,8 +3,8 @@
 //! - While one sentence is spoken, the next is synthesised; a third waits, because the command and
 //!   the model share the processor.
 //! - Dropping a [`Speaking`] kills its command.
-//! - Four commands run at a time, whoever asks: a neural voice takes hundreds of megabytes. The time limit of a
-//!   sentence begins when its command starts.
+//! - A [`Speaking`] takes one of four permits before it starts a command, because a neural voice takes hundreds of
+//!   megabytes. It starts the time limit of a sentence with the command.
 
 use hob_prewarm::phrase::VoiceName;
 use tokio::sync::{Semaphore, mpsc};
