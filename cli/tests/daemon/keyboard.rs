@@ -121,14 +121,20 @@ fn a_signal_within_a_line_leaves_the_terminal_without_its_colours() {
     }
 }
 
+/// `hob chat` at its prompt, with a daemon that never ends its list of models.
+fn in_a_chat(home: &Home) -> (Daemon, Terminal) {
+    let daemon = Daemon::new(home)
+        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
+        .open_stream("GET /v1/models/local", &[]);
+    let mut hob = Terminal::start(home, &["chat", "--conversation", "c"]);
+    hob.reads("> ");
+    (daemon, hob)
+}
+
 #[test]
 fn a_second_ctrl_c_ends_what_does_not_stop_and_leaves_the_terminal_as_it_was() {
     let home = Home::new();
-    let daemon = Daemon::new(&home)
-        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
-        .open_stream("GET /v1/models/local", &[]);
-    let mut hob = Terminal::start(&home, &["chat", "--conversation", "c"]);
-    hob.reads("> ");
+    let (daemon, mut hob) = in_a_chat(&home);
     let daemon = daemon.answer("GET /v1/status", 200, json!({"model": "m"}));
     hob.types("/model\r");
     daemon.received("GET /v1/models/local");
@@ -140,11 +146,7 @@ fn a_second_ctrl_c_ends_what_does_not_stop_and_leaves_the_terminal_as_it_was() {
 #[test]
 fn a_ctrl_c_from_before_the_prompt_is_not_the_first_of_two() {
     let home = Home::new();
-    let daemon = Daemon::new(&home)
-        .answer("GET /v1/conversations/c", 200, json!({"id": "c", "messages": []}))
-        .open_stream("GET /v1/models/local", &[]);
-    let mut hob = Terminal::start(&home, &["chat", "--conversation", "c"]);
-    hob.reads("> ");
+    let (daemon, mut hob) = in_a_chat(&home);
     hob.interrupt();
     hob.types("/stats\r");
     hob.reads("no answer yet");

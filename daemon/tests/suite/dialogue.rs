@@ -2,8 +2,6 @@
 //!
 //! The commands are shell scripts; the sound of one test is espeak-ng's, if it is installed.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use base64::Engine as _;
@@ -13,7 +11,7 @@ use hob_daemon::speech::vad::SpeechDetector;
 use serde_json::{Value, json};
 use tungstenite::Message;
 
-use crate::common::recognizer::{RECOGNIZER, shell};
+use crate::common::recognizer::{RECOGNIZER, shell, without_its_recognizer};
 use crate::common::socket::Client;
 use crate::common::{Plan, World, user};
 
@@ -257,12 +255,7 @@ fn a_recognizer_that_ends_before_an_utterance_leaves_the_words_of_another_client
 
 #[test]
 fn an_utterance_whose_recognizer_cannot_be_started_is_an_error() {
-    let directory = tempfile::tempdir().unwrap();
-    let script = directory.path().join("recognizer");
-    std::fs::write(&script, "#!/bin/sh\n").unwrap();
-    std::fs::set_permissions(&script, Permissions::from_mode(0o700)).unwrap();
-    let world = Plan::new().dictates(&[&script.display().to_string()]).start();
-    std::fs::remove_file(&script).unwrap(); // An update of the recogniser, for example.
+    let world = without_its_recognizer();
     let mut client = Client::new(&world, "a");
     client.send(json!({"type": "session.update", "session": {"turn_detection": null}}));
     append(&mut client, &[0; 4_800]);

@@ -10,7 +10,7 @@ use hob_testkit::http::Answer;
 use hob_testkit::{Client, Launch, wait};
 use serde_json::{Value, json};
 
-use crate::common::recognizer::{RECOGNIZER, shell};
+use crate::common::recognizer::{RECOGNIZER, shell, without_its_recognizer};
 use crate::common::{Plan, World, user};
 
 /// Tokens that the fake model's template writes behind a user message and before the answer.
@@ -152,12 +152,7 @@ fn a_recognizer_that_fails_is_an_error_and_the_next_utterance_tries_again() {
 
 #[test]
 fn a_recognizer_that_cannot_be_started_drops_no_earlier_words() {
-    let directory = tempfile::tempdir().unwrap();
-    let script = directory.path().join("recognizer");
-    std::fs::write(&script, "#!/bin/sh\n").unwrap();
-    std::fs::set_permissions(&script, Permissions::from_mode(0o700)).unwrap();
-    let world = Plan::new().dictates(&[&script.display().to_string()]).start();
-    std::fs::remove_file(&script).unwrap(); // An update of the recogniser, for example.
+    let world = without_its_recognizer();
     world.post("/v1/conversations/a/transcript", json!({"text": "Hello", "final": true}));
     let failed = piece(&world, "", &[0; 320]);
     assert_eq!((failed.status, &failed.error()["code"]), (503, &json!("recognizer")));
