@@ -86,11 +86,16 @@ pub struct ChunkQuery<'p> {
 }
 
 impl Chunk {
-    /// What the strategy is for this chunk of the prompt.
+    /// What the strategy is for this chunk of the prompt. It may be the rest of a text whose first tokens are there:
+    /// what its KV knows depends on where that text begins.
     fn repair_in(&self, prompt: &[Token], repair: Repair) -> Repair {
         let delta = signed(self.at.start) - signed(self.from);
-        let saw_beginning = prompt.starts_with(&self.source.tokens[..self.from]);
-        repair.of_chunk(self.at.len(), delta, saw_beginning)
+        let seen = &self.source.tokens[..self.from];
+        let in_front = seen.iter().rev().zip(prompt[..self.at.start].iter().rev());
+        let same = in_front.take_while(|(seen, token)| seen == token).count();
+        let saw_beginning = prompt.starts_with(&seen[..seen.len() - same]);
+        let unseeing = saw_beginning.then_some(same + self.at.len());
+        repair.of_chunk(self.at.len(), delta, unseeing)
     }
 
     /// How many tokens of the prompt's beginning its source has at the same place, before the chunk.

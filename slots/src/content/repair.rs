@@ -176,12 +176,12 @@ impl Repair {
         self != Self::None
     }
 
-    /// The strategy for a chunk of `len` tokens that moves by `delta` positions. `saw_beginning`: the text before it
-    /// begins the prompt as well, so that it attended to nothing else.
+    /// The strategy for a chunk of `len` tokens that moves by `delta` positions. `unseeing`: the length of the text that
+    /// the chunk ends, if what was before that text begins the prompt as well, so that its KV knows nothing else.
     #[must_use]
-    pub fn of_chunk(self, len: usize, delta: i64, saw_beginning: bool) -> Self {
+    pub fn of_chunk(self, len: usize, delta: i64, unseeing: Option<usize>) -> Self {
         match self {
-            Self::HeadBySeen(most) if saw_beginning && len <= most => Self::Full,
+            Self::HeadBySeen(most) if unseeing.is_some_and(|text| text <= most) => Self::Full,
             Self::HeadBySeen(_) => Self::HeadByLength,
             Self::HeadByMove { nearer, further } => {
                 let tokens = if delta > 0 { further } else { nearer };
@@ -202,7 +202,7 @@ impl Repair {
             | Self::HeadBySeen(_)
             | Self::HeadOfLong(_)
             | Self::HeadGrowing(_) => Self::HeadByLength.head(len),
-            Self::HeadByMove { .. } => self.of_chunk(len, 0, false).head(len),
+            Self::HeadByMove { .. } => self.of_chunk(len, 0, None).head(len),
             Self::HeadOfShort(tokens) if len < SHORT => {
                 Some(tokens.min(len.saturating_sub(MIN_IMPORT)))
             }
@@ -345,19 +345,22 @@ mod tests {
     #[test]
     fn a_chunk_that_saw_only_what_begins_the_prompt_is_computed_up_to_a_length() {
         let seen = Repair::HeadBySeen(200);
-        assert_eq!(seen.of_chunk(200, 90, true), Repair::Full);
-        for (len, saw_beginning) in [(201, true), (200, false)] {
-            assert_eq!(seen.of_chunk(len, 90, saw_beginning), Repair::HeadByLength);
+        // The chunk is the text, or what is left of it.
+        for len in [200, 100] {
+            assert_eq!(seen.of_chunk(len, 90, Some(200)), Repair::Full);
+            for text in [Some(201), None] {
+                assert_eq!(seen.of_chunk(len, 90, text), Repair::HeadByLength);
+            }
         }
         for other in [Repair::None, Repair::default(), Repair::Head(16), Repair::Full] {
-            assert_eq!(other.of_chunk(100, 90, true), other);
+            assert_eq!(other.of_chunk(100, 90, Some(100)), other);
         }
     }
 
     #[test]
     fn a_chunk_that_moves_away_from_the_beginning_has_another_head() {
         let moved = Repair::HeadByMove { nearer: 16, further: 64 };
-        let heads = |len| [-90, 90].map(|delta| moved.of_chunk(len, delta, false));
+        let heads = |len| [-90, 90].map(|delta| moved.of_chunk(len, delta, None));
         assert_eq!(heads(512), [Repair::Head(16), Repair::Head(64)]);
         assert_eq!(heads(200), [Repair::Head(48), Repair::Head(64)]);
         assert_eq!(heads(64), [Repair::Head(32); 2]);

@@ -262,8 +262,9 @@ fn a_chunk_right_behind_another_is_imported_with_its_head_and_others_are_not() {
     let known = record("source", words(1, 300), Vec::new());
     let chunk = |at: Range<usize>| Chunk { at, source: known.clone(), from: 100 };
     let chunks = [chunk(10..110), chunk(110..190), chunk(191..291)];
+    let prompt = words(2, 291);
     let parts = |repair| -> Vec<_> {
-        let imports = imports(&chunks, &[], repair).into_iter();
+        let imports = imports(&chunks, &prompt, repair).into_iter();
         imports.map(|import| (import.at, import.head, import.repaired)).collect()
     };
     assert_eq!(parts(Repair::Head(16)), [(10..110, 16, 0), (110..190, 16, 0), (207..291, 0, 16)]);
@@ -271,7 +272,7 @@ fn a_chunk_right_behind_another_is_imported_with_its_head_and_others_are_not() {
     // What is computed in place of a head that grows is compared with it.
     let growing = parts(Repair::HeadGrowing(20));
     assert_eq!(growing, [(10..110, 48, 0), (110..190, 40, 0), (191..291, 48, 0)]);
-    let joined = imports(&chunks, &[], Repair::Head(16)).swap_remove(1);
+    let joined = imports(&chunks, &prompt, Repair::Head(16)).swap_remove(1);
     let cut = joined.clone().starting_at(120).unwrap();
     assert_eq!((cut.at, cut.head), (120..190, 6));
     let behind = joined.behind_head().unwrap();
@@ -304,6 +305,23 @@ fn a_chunk_that_saw_nothing_before_it_is_computed_and_its_neighbour_is_not_joine
     let by_move = Repair::HeadByMove { nearer: 16, further: 64 };
     let heads: Vec<_> = imports(&chunks, &alone, by_move).into_iter().map(|it| it.head).collect();
     assert_eq!(heads, [48, 64]);
+}
+
+#[test]
+fn what_is_left_of_a_text_is_repaired_by_the_length_and_the_place_of_the_whole_text() {
+    let (instructions, text) = (words(5, 40), words(1, 200));
+    let index = index(&[record("source", [&instructions[..], &text].concat(), Vec::new())]);
+    let prompt = [&instructions[..], &words(6, 70), &text].concat();
+    let adapters = AdapterSet::default();
+    // The whole text, and what is behind its first 70 tokens, which were computed before.
+    for (start, first_moved) in [(110, 158), (180, 228)] {
+        let within = [start..prompt.len()];
+        let chunks = index.find(query(&prompt, &within, &adapters, None));
+        assert_eq!(chunks.iter().map(|chunk| chunk.at.clone()).collect::<Vec<_>>(), within);
+        assert!(imports(&chunks, &prompt, Repair::HeadBySeen(200)).is_empty());
+        let moved = imports(&chunks, &prompt, Repair::HeadBySeen(199)).swap_remove(0);
+        assert_eq!((moved.at, moved.repaired), (first_moved..310, 48));
+    }
 }
 
 proptest! {
