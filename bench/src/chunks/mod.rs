@@ -124,6 +124,7 @@ const NONE_BAR: f64 = 2.0;
 /// Each strategy, and how tables name it.
 const ARMS: [(&str, Repair); 19] = [
     ("none", Repair::None),
+    ("head by length, all of what saw nothing (255)", Repair::HeadBySeen(255)),
     ("head by length", Repair::HeadByLength),
     ("sinks (4)", Repair::Sinks),
     ("boundary (16)", Repair::Boundary(16)),
@@ -134,7 +135,6 @@ const ARMS: [(&str, Repair); 19] = [
     ("head (40)", Repair::Head(40)),
     ("head (48)", Repair::Head(48)),
     ("head (64)", Repair::Head(64)),
-    ("head, all of what saw nothing (255)", Repair::HeadBySeen(255)),
     ("head by move (16, 48)", Repair::HeadByMove { nearer: 16, further: 48 }),
     ("head (64) of short chunks", Repair::HeadOfShort(64)),
     ("head of long chunks alone (256)", Repair::HeadOfLong(256)),
@@ -208,4 +208,15 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     options.bars.check_on(options.model.as_deref(), &missed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_strategy_is_measured_once() {
+        let default = ARMS.iter().filter(|(_, repair)| is_default(*repair));
+        assert_eq!(default.count(), 1);
+    }
 }

@@ -21,8 +21,8 @@ pub struct Args {
     /// The prompts; `-` reads them from the standard input
     file: PathBuf,
 
-    /// Compare these strategies of repair: none, sinks, boundary:TOKENS, head, head:TOKENS, seen:TOKENS, move:TOKENS:TOKENS,
-    /// short:TOKENS, long:TOKENS, grow:PERCENT, full
+    /// Compare these strategies of repair: none, sinks, boundary:TOKENS, head, head:TOKENS, seen (as chats do), seen:TOKENS,
+    /// move:TOKENS:TOKENS, short:TOKENS, long:TOKENS, grow:PERCENT, full
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     strategy: Vec<String>,
 

@@ -34,6 +34,9 @@ fn correctness_is_told_by_strategy_and_by_how_much_was_moved() {
     assert_eq!(told["repeat"], repeat, "{told}");
     let moved = row("head", 100);
     assert_eq!((&moved["prompts"], &moved["repaired_tokens"]), (&json!(1), &json!(3 * HEAD)));
+    let by_default = compare(&json!({"prompts": ["A question of its own."], "max_tokens": 1}));
+    let repeat = "hob verify-correctness FILE --strategy none,seen:255,full --max-tokens 1";
+    assert_eq!(by_default.json()["repeat"], repeat);
     // The fake sees where KV was computed.
     assert!(moved["agreement"].as_f64().unwrap() < 1.0, "{told}");
     assert!(moved["divergence"].as_f64().unwrap() > 0.0, "{told}");

@@ -3,6 +3,7 @@
 #[cfg(feature = "llama")]
 mod alike;
 mod heads;
+mod short;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,10 +22,14 @@ use crate::support::*;
 
 const TOKENS: usize = 280;
 
-/// Text in which each window occurs once.
+/// Text of so many tokens in which each window occurs once.
+fn text(number: usize, tokens: usize) -> String {
+    let words = (0..tokens).map(|n| format!("{number}.{n} "));
+    words.collect::<String>().chars().take(tokens).collect()
+}
+
 fn document(number: usize) -> String {
-    let words = (0..TOKENS).map(|n| format!("{number}.{n} "));
-    words.collect::<String>().chars().take(TOKENS).collect()
+    text(number, TOKENS)
 }
 
 /// A prompt of documents in this order, and a question.

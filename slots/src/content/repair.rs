@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 /// Tokens at the seams of a moved chunk that are computed anew.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repair {
     /// No token.
     None,
@@ -19,12 +19,11 @@ pub enum Repair {
     Boundary(usize),
     /// The first tokens (EPIC's LegoLink): [`HEAD`] of a chunk, [`SHORT_HEAD`] of one shorter than [`SHORT`], half of
     /// it at most.
-    #[default]
     HeadByLength,
     /// The given number of first tokens.
     Head(usize),
-    /// The head by length; all of a chunk of at most this many tokens that attended only to the beginning that the
-    /// prompt has too: its KV knows none of the texts before it.
+    /// The head by length; all of a text of at most this many tokens that attended only to the beginning that the
+    /// prompt has too: its KV knows none of the texts before it. The default, of short texts.
     HeadBySeen(usize),
     /// The first tokens: `nearer` of a chunk that moves towards the beginning, `further` of one that moves away from
     /// it, behind texts that it has not seen. Of one shorter than [`SHORT`] at least [`SHORT_HEAD`], and half of it at
@@ -59,7 +58,7 @@ pub struct UnknownRepair(String);
 /// Attention sinks of a sequence.
 const SINKS: usize = 4;
 
-/// Tokens of a chunk's head in the default strategy, see `cargo xtask bench chunks`. Two heads fill a tile of
+/// Tokens of the head of a chunk that is not short, see `cargo xtask bench chunks`. Two heads fill a tile of
 /// attention on a processor, see `runtime/src/backend/tile.rs`: two of 36 tokens begin a second one.
 pub const HEAD: usize = 32;
 
@@ -76,6 +75,9 @@ const DIFFERENT: usize = 20;
 /// A chunk of fewer tokens is short.
 const SHORT: usize = 256;
 
+/// Tokens of the longest text that the default strategy computes whole.
+const MAX_UNSEEING: usize = SHORT - 1;
+
 /// Per cent of the tokens that CacheBlend computes anew.
 const SELECTED: usize = 15;
 
@@ -84,6 +86,14 @@ const MAX_TOKENS: usize = 4096;
 
 /// A shorter piece is not imported: computing it costs about as much.
 const MIN_IMPORT: usize = 32;
+
+impl Default for Repair {
+    /// On a small model that was not trained for moved KV, the short text that was read first made most of the
+    /// difference where it stood behind the others, see `docs/MEASUREMENTS.md`.
+    fn default() -> Self {
+        Self::HeadBySeen(MAX_UNSEEING)
+    }
+}
 
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,7 +144,7 @@ impl FromStr for Repair {
             ("boundary", tokens) => Ok(Self::Boundary(tokens.unwrap_or(HEAD))),
             ("head", None) => Ok(Self::HeadByLength),
             ("head", Some(tokens)) => Ok(Self::Head(tokens)),
-            ("seen", tokens) => Ok(Self::HeadBySeen(tokens.unwrap_or(SHORT - 1))),
+            ("seen", tokens) => Ok(Self::HeadBySeen(tokens.unwrap_or(MAX_UNSEEING))),
             ("short", Some(tokens)) => Ok(Self::HeadOfShort(tokens)),
             ("long", Some(tokens)) => Ok(Self::HeadOfLong(tokens)),
             ("grow", _) => Ok(Self::HeadGrowing(tokens.unwrap_or(DIFFERENT))),
@@ -303,8 +313,10 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Repair>().unwrap().to_string(), text);
         }
-        assert_eq!("head".parse(), Ok(Repair::default()));
-        assert_eq!("seen".parse(), Ok(Repair::HeadBySeen(255)));
+        assert_eq!("head".parse(), Ok(Repair::HeadByLength));
+        for default in ["seen", "seen:255"] {
+            assert_eq!(default.parse(), Ok(Repair::default()));
+        }
         assert_eq!("grow".parse(), Ok(Repair::HeadGrowing(20)));
         for wrong in [
             "",
@@ -352,7 +364,7 @@ mod tests {
                 assert_eq!(seen.of_chunk(len, 90, text), Repair::HeadByLength);
             }
         }
-        for other in [Repair::None, Repair::default(), Repair::Head(16), Repair::Full] {
+        for other in [Repair::None, Repair::HeadByLength, Repair::Head(16), Repair::Full] {
             assert_eq!(other.of_chunk(100, 90, Some(100)), other);
         }
     }

@@ -293,8 +293,8 @@ fn a_chunk_that_saw_nothing_before_it_is_computed_and_its_neighbour_is_not_joine
         imports.map(|import| (import.at, import.head, import.repaired)).collect()
     };
     let [third, second, first] = [(8..136, 48, 0), (136..264, 48, 0), (264..392, 48, 0)];
-    assert_eq!(parts(Repair::default()), [third.clone(), second.clone(), first]);
-    assert_eq!(parts(Repair::HeadBySeen(127)), parts(Repair::default()));
+    assert_eq!(parts(Repair::HeadByLength), [third.clone(), second.clone(), first]);
+    assert_eq!(parts(Repair::HeadBySeen(127)), parts(Repair::HeadByLength));
     assert_eq!(parts(Repair::HeadBySeen(128)), [third, second]);
     let alone = [words(9, 8), text(3), text(1)].concat();
     let within = [0..alone.len()];
@@ -305,6 +305,26 @@ fn a_chunk_that_saw_nothing_before_it_is_computed_and_its_neighbour_is_not_joine
     let by_move = Repair::HeadByMove { nearer: 16, further: 64 };
     let heads: Vec<_> = imports(&chunks, &alone, by_move).into_iter().map(|it| it.head).collect();
     assert_eq!(heads, [48, 64]);
+}
+
+#[test]
+fn by_default_a_short_text_that_saw_only_the_prompts_beginning_is_computed_and_others_are_moved() {
+    let (instructions, new) = (words(5, 40), words(6, 70));
+    let adapters = AdapterSet::default();
+    // What is in front of the text where it was read, behind the instructions; and what is computed of it here.
+    for (in_front, len, computed) in
+        [(vec![], 255, 255), (vec![], 256, 32), (words(7, 50), 255, 48), (words(7, 50), 256, 32)]
+    {
+        let text = words(1, len);
+        let known = record("source", [&instructions[..], &in_front, &text].concat(), Vec::new());
+        let prompt = [&instructions[..], &new, &text].concat();
+        let within = [instructions.len()..prompt.len()];
+        let chunks = index(&[known]).find(query(&prompt, &within, &adapters, None));
+        assert_eq!(chunks.len(), 1);
+        let moved = imports(&chunks, &prompt, Repair::default());
+        let moved: usize = moved.iter().map(|import| import.at.len()).sum();
+        assert_eq!(text.len() - moved, computed, "{} in front of {len}", in_front.len());
+    }
 }
 
 #[test]

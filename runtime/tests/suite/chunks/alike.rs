@@ -63,16 +63,28 @@ fn compared<const REPAIRS: usize>(repairs: [Repair; REPAIRS]) -> [Likeness; REPA
 
 #[test]
 fn answers_over_repaired_kv_are_liker_to_exact_ones_than_over_kv_that_is_not_repaired() {
-    let [none, repaired] = compared([Repair::None, Repair::default()]);
+    let [none, repaired] = compared([Repair::None, Repair::HeadByLength]);
     assert_eq!((none.tokens.repaired, repaired.tokens.repaired), (0, 4 * 4 * SHORT_HEAD));
     assert!(none.tokens.moved > repaired.tokens.moved, "{none:?} {repaired:?}");
     let [none, repaired] = [none, repaired].map(|sum| sum.mean_divergence());
     assert!(repaired * 20.0 < none, "{repaired} repaired, {none} not");
 }
 
+/// The first text of the source is the last one of the prompt, right before the question.
+#[test]
+fn answers_are_liker_to_exact_ones_where_the_short_text_that_was_read_first_is_computed() {
+    let [heads, default] = compared([Repair::HeadByLength, Repair::default()]);
+    let counts = [heads.tokens.repaired, default.tokens.repaired];
+    assert_eq!(counts, [4 * 4 * SHORT_HEAD, 4 * 3 * SHORT_HEAD]);
+    let less = heads.tokens.moved - default.tokens.moved;
+    assert_eq!(default.tokens.computed - heads.tokens.computed, less, "{default:?} {heads:?}");
+    let [heads, default] = [heads, default].map(|sum| sum.mean_divergence());
+    assert!(default < heads, "{default} with the text computed, {heads} with its head");
+}
+
 #[test]
 fn a_head_grows_where_its_last_tokens_differ_by_more_than_the_strategy_allows() {
-    let repairs = [Repair::default(), Repair::HeadGrowing(4096), Repair::HeadGrowing(1)];
+    let repairs = [Repair::HeadByLength, Repair::HeadGrowing(4096), Repair::HeadGrowing(1)];
     let [head, never, often] = compared(repairs);
     let counts = |sum: &Likeness| (sum.tokens.moved, sum.tokens.repaired);
     assert_eq!(counts(&never), counts(&head), "nothing differs by 41 times its length");
@@ -85,7 +97,7 @@ fn a_head_grows_where_its_last_tokens_differ_by_more_than_the_strategy_allows() 
 
 #[test]
 fn the_most_deviating_tokens_of_a_chunk_are_computed_anew_where_the_strategy_chooses_them() {
-    let repairs = [Repair::Selective(15), Repair::HeadAndSelective(15), Repair::default()];
+    let repairs = [Repair::Selective(15), Repair::HeadAndSelective(15), Repair::HeadByLength];
     let [chosen, behind_heads, heads] = compared(repairs);
     // Of each chunk 15 in 100, rounded up.
     let all = chosen.tokens.moved + chosen.tokens.repaired;
