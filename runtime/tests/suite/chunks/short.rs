@@ -1,6 +1,11 @@
 //! Short texts: by default, one whose KV knows none of the texts before it is computed whole.
 
-use hob_runtime::{Reuse, TurnRequest};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::{EngineOptions, Model, Reuse, TurnEvent, TurnRequest};
+use hob_slots::Token;
 use hob_slots::content::Repair;
 use hob_slots::content::repair::{HEAD, SHORT_HEAD};
 
@@ -42,4 +47,33 @@ fn by_default_a_short_text_that_saw_only_the_prompts_beginning_is_computed_and_o
             assert_eq!(answer.tokens, alone(&model, &other, 8), "all of it is exact");
         }
     }
+}
+
+/// The cache is full when a part of the text is in its cells. The rest of it has seen no more than the whole text.
+#[test]
+fn a_turn_that_gives_up_its_cells_within_such_a_text_computes_the_rest_of_it_too() {
+    let (fast, directory) = (fake(), empty_directory());
+    let behind = |before: &str| tokens(&fast, &user(&format!("{before}{}\nWhat?", text(1, SHORT))));
+    let (first, other) = (behind(""), behind(&format!("{}\n", text(2, 150))));
+    let long = vec![Token(97); 744];
+    {
+        let roomy = engine(&fast, Some(directory.path()), options());
+        ask(&roomy, request("first", &first, 8));
+        ask(&roomy, request("long", &long, 1));
+        settle(&roomy);
+    }
+
+    let slow: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(3)));
+    let small = EngineOptions { context_tokens: 1024, ..options() };
+    assert!(long.len() + other.len() > small.context_tokens);
+    let full = engine(&slow, Some(directory.path()), small);
+    let endless = TurnRequest { ignore_eog: true, ..request("long", &long, 200) };
+    let mut beside = full.submit(endless).unwrap();
+    let started = beside.next_blocking();
+    assert!(matches!(started, Some(TurnEvent::Started(_))), "{started:?}");
+    let answer = ask(&full, repaired("chat", &other));
+    assert!(status(&full).counters.preempted > 0, "{:?}", answer.report.tokens);
+    check_sum(&answer, &other);
+    assert_eq!(answer.report.tokens.moved, 0, "{:?}", answer.report.tokens);
+    assert_eq!(answer.tokens, alone(&fast, &other, 8), "all of it is exact");
 }
