@@ -9,6 +9,8 @@
 //! - Where it cannot be cut, an arrival waits for its end: it lasts 2.5 targets, instead of 20.
 //! - Short micro-batches teach a speed that is too low for a longer one, which then teaches a higher speed: the
 //!   sizes of a prompt alone grow until one lasts its target.
+//! - A known speed at most doubles with each observation: a single micro-batch that was measured as far too fast cannot
+//!   make the next one last many targets.
 
 use std::time::Duration;
 
@@ -127,7 +129,7 @@ impl Pace {
         }
         let speed = rows as f64 / duration.as_secs_f64();
         let known = self.rows_per_second.unwrap_or(speed);
-        self.rows_per_second = Some(known + NEWEST * (speed - known));
+        self.rows_per_second = Some((known + NEWEST * (speed - known)).min(2.0 * known));
     }
 
     /// Measured speed of prefill; `None` before the first measurable micro-batch.
@@ -171,6 +173,18 @@ mod tests {
             pace.observe(512, Duration::from_millis(1));
         }
         assert_eq!(pace.rows(), 512);
+    }
+
+    #[test]
+    fn one_observation_that_is_far_too_fast_doubles_the_rows_at_most() {
+        let mut pace = Pace::new(TARGET, 4096);
+        let second = Duration::from_secs(1);
+        pace.observe(640, second);
+        assert_eq!((pace.rows(), pace.max_rows_uncut()), (64, 160));
+        pace.observe(64, Duration::from_micros(1));
+        assert_eq!((pace.rows(), pace.max_rows_uncut()), (128, 320));
+        (0..20).for_each(|_| pace.observe(640, second));
+        assert_eq!(pace.rows(), 64, "it is forgotten");
     }
 
     #[test]
