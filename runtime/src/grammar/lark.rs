@@ -1,5 +1,6 @@
 //! Pieces of a grammar in llguidance's notation.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub(super) struct Lark<'a> {
     control: Control<'a>,
     rules: String,
     count: usize,
+    /// Names of rules by what they say.
+    shared: BTreeMap<String, String>,
 }
 
 /// One of several in any order.
@@ -47,7 +50,7 @@ enum Piece<'a> {
 
 impl<'a> Lark<'a> {
     pub fn new(control: Control<'a>) -> Self {
-        Self { control, rules: String::new(), count: 0 }
+        Self { control, rules: String::new(), count: 0, shared: BTreeMap::new() }
     }
 
     /// All rules, behind the first one.
@@ -63,6 +66,16 @@ impl<'a> Lark<'a> {
     /// Adds a rule. Returns its name.
     pub fn rule(&mut self, body: &str) -> String {
         self.rule_with("", body)
+    }
+
+    /// The name of the rule that says this, which is added once: a schema takes time and room.
+    pub fn shared_rule(&mut self, body: &str) -> String {
+        if let Some(name) = self.shared.get(body) {
+            return name.clone();
+        }
+        let name = self.rule(body);
+        self.shared.insert(body.to_owned(), name.clone());
+        name
     }
 
     fn rule_with(&mut self, attributes: &str, body: &str) -> String {

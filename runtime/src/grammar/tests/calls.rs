@@ -153,6 +153,8 @@ fn the_name_of_a_call_is_that_of_a_tool() {
         (Dialect::Nemotron, "<TOOLCALL>[{\"name\": \"greet\", \"arguments\": {}}, {\"name\":\""),
         (Dialect::Command, "<|START_ACTION|>[\n{\"tool_call_id\": \"0\", \"tool_name\": \""),
         (Dialect::Mistral, "[TOOL_CALLS] [{\"name\": \"greet\", \"arguments\": {}}, {\"name\":\""),
+        (Dialect::Mistral, "[TOOL_CALLS]"),
+        (Dialect::Mistral, "[TOOL_CALLS]greet[ARGS]{}[TOOL_CALLS]"),
         (Dialect::Apertus, "<|tools_prefix|>[{\""),
         (Dialect::DeepSeek31, "<think>Hm.</think><｜tool▁calls▁begin｜><｜tool▁call▁begin｜>"),
         (Dialect::KimiK2, "<|tool_calls_section_begin|><|tool_call_begin|>functions."),
@@ -177,6 +179,31 @@ fn the_name_of_a_call_is_that_of_a_tool() {
     }
     // A line feed would end the name.
     assert!(!may_follow(Dialect::Glm, "<tool_call>", b'\n'));
+}
+
+#[test]
+fn a_name_or_a_list_follows_the_mark_of_mistral_where_the_mark_behind_the_name_is_text() {
+    let arguments = r#"{"a": 1, "b": 2}"#;
+    let named = format!("[TOOL_CALLS]add[ARGS]{arguments}");
+    let list = format!("[TOOL_CALLS] [{{\"name\": \"add\", \"arguments\": {arguments}}}]");
+    let named_with_id = format!("[TOOL_CALLS]add[CALL_ID]a1B2c3D4e[ARGS]{arguments}");
+    let own = when_called(Dialect::Mistral);
+    let forced = Grammar::tool_call(Dialect::Mistral, &add_and_greet(), Calls::One).unwrap();
+    let both = [&own, &forced];
+    for (call, grammars) in [(named, &both[..]), (list, &both[..]), (named_with_id, &both[..1])] {
+        for grammar in grammars {
+            let (vocabulary, factory) = plain();
+            let mut constraint = factory.start(grammar).unwrap();
+            for (at, byte) in call.bytes().enumerate() {
+                let mut logits = vec![0.0; vocabulary.len()];
+                constraint.mask(&mut logits).unwrap();
+                assert!(logits[usize::from(byte)] >= 0.0, "behind {:?}", &call[..at]);
+                constraint.accept(Token(byte.into())).unwrap();
+            }
+            assert!(constraint.may_stop(), "{call}");
+        }
+    }
+    assert!(!may_follow(Dialect::Mistral, "[TOOL_CALLS]add[ARGS]{\"a\": ", b'x'));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use hob_dialect::forms::{Call, Channels, Json, Named, Notation};
 
-use super::{ToolCalls, literal};
+use super::{ToolCalls, is_always_named, literal};
 use crate::grammar::lark::{Control, Lark, SPACE, quoted};
 use crate::grammar::schema::{JSON_SPACE, json_rule};
 
@@ -84,7 +84,7 @@ impl ToolCalls {
         let space = json_space();
         self.of_tools(lark, |lark, tool, schema| {
             let name = quoted(&Value::from(tool.name.as_str()).to_string());
-            let arguments = lark.rule(&json_rule(schema));
+            let arguments = lark.shared_rule(&json_rule(schema));
             let between = if is_keyed {
                 String::new()
             } else {
@@ -94,16 +94,17 @@ impl ToolCalls {
         })
     }
 
-    /// A name and arguments where the vocabulary has the mark between them, else a list of JSON.
+    /// A name and arguments or, where the vocabulary lacks the mark between them, a list of JSON.
     fn begun_behind_mark(&self, lark: &mut Lark<'_>, form: &Named, control: Control<'_>) -> String {
         let [mark, others @ ..] = form.name_ends else { return String::new() };
-        if control(mark).is_some() {
-            let ids = others.iter().map(|end| format!("({} {ID})?", lark.text(end)));
-            let between = format!("{} {}", ids.collect::<String>(), lark.text(mark));
-            return self.of_tools(lark, |lark, tool, schema| {
-                let arguments = lark.rule(&json_rule(schema));
-                format!("{} {between} {arguments}", quoted(&tool.name))
-            });
+        let ids = others.iter().map(|end| format!("({} {ID})?", lark.text(end)));
+        let between = format!("{} {}", ids.collect::<String>(), lark.text(mark));
+        let named = self.of_tools(lark, |lark, tool, schema| {
+            let arguments = lark.shared_rule(&json_rule(schema));
+            format!("{} {between} {arguments}", quoted(&tool.name))
+        });
+        if is_always_named(form, control) {
+            return named;
         }
         let space = json_space();
         let member = |name: &str| format!("{} {space} \":\"", quoted(&format!("\"{name}\"")));
@@ -113,7 +114,8 @@ impl ToolCalls {
         let call = lark
             .rule(&format!("{space} \"{{\" {space} {} {call}{id} {space} \"}}\"", member("name")));
         let more = self.more(&format!("{space} \",\" {call}"));
-        format!("{SPACE} \"[\" {call}{more} {space} \"]\"")
+        let either = lark.any_of(&[format!("\"[\" {call}{more} {space} \"]\""), named]);
+        format!("{SPACE} {either}")
     }
 }
 

@@ -140,19 +140,22 @@ impl ToolCalls {
     fn json(&self, lark: &mut Lark<'_>, call: &Json, control: Control<'_>) -> String {
         let open = lark.text(self.form.open);
         let close = self.form.behind.first().map(|text| lark.text(text));
-        // Newer Mistral models have a control token between name and arguments.
-        let mark = call.named.as_ref().map(|named| named.name_ends[0]);
-        if let Some(mark) = mark.filter(|text| control(text).is_some()) {
-            let mark = lark.text(mark);
+        let named = call.named.as_ref().map(|form| {
+            let mark = lark.text(form.name_ends[0]);
             let call = self.of_tools(lark, |lark, tool, schema| {
-                let arguments = lark.rule(&json_rule(schema));
+                let arguments = lark.shared_rule(&json_rule(schema));
                 format!("{} {mark} {arguments}", quoted(&tool.name))
             });
             let marked = lark.rule(&format!("{open} {call}"));
-            return format!("{marked}{}", self.more(&marked));
+            (form, format!("{marked}{}", self.more(&marked)))
+        });
+        if let Some((form, calls)) = &named
+            && is_always_named(form, control)
+        {
+            return calls.clone();
         }
         let one = self.of_tools(lark, |lark, tool, schema| {
-            let arguments = lark.rule(&json_rule(schema));
+            let arguments = lark.shared_rule(&json_rule(schema));
             format!("{} {arguments} \"}}\"", quoted(&head(call, tool)))
         });
         if call.is_bare {
@@ -160,7 +163,12 @@ impl ToolCalls {
         }
         if call.is_list {
             let more = self.more(&format!("\", \" {one}"));
-            return format!("{open} \" \"? \"[\" {one}{more} \"]\" {}", close.unwrap_or_default());
+            let list =
+                format!("{open} \" \"? \"[\" {one}{more} \"]\" {}", close.unwrap_or_default());
+            return match named {
+                Some((_, calls)) => lark.any_of(&[list, calls]),
+                None => list,
+            };
         }
         if let Some(close) = close {
             let marked = lark.rule(&format!("{open} \"\\n\" {one} \"\\n\" {close}"));
@@ -245,6 +253,12 @@ impl ToolCalls {
         let (open, close, next) = (lark.text(open), lark.until(close), lark.text(next));
         format!("({open} {close} {next})? {call}{more}")
     }
+}
+
+/// Newer models of Mistral have a control token between name and arguments, and write no list. Without it, the model
+/// may have learned either.
+fn is_always_named(form: &Named, control: Control<'_>) -> bool {
+    control(form.name_ends[0]).is_some()
 }
 
 /// A call's JSON up to its arguments.
