@@ -45,7 +45,7 @@ pub(crate) fn read_head(notation: Notation, in_list: bool, text: &str) -> Head {
             Notation::Python => reader.mark("[")?,
             Notation::Gemma => reader.mark("call:")?,
         }
-        let name = reader.name()?.to_owned();
+        let name = reader.tool()?.to_owned();
         reader.mark(open)?;
         let arguments_at = text.len() - reader.rest.len();
         match reader.mark(close) {
@@ -250,6 +250,12 @@ impl<'a> Reader<'a> {
             None => return Err(Stop::Broken),
         }
         Ok(())
+    }
+
+    /// The name of a tool. Unlike a key, it may contain a colon.
+    fn tool(&mut self) -> Result<&'a str, Stop> {
+        self.rest = self.rest.trim_start();
+        self.until(|c: char| !c.is_alphanumeric() && !"_-.:".contains(c))
     }
 
     fn name(&mut self) -> Result<&'a str, Stop> {

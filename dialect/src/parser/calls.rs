@@ -71,7 +71,9 @@ impl Parser {
         start: usize,
         parts: &mut Vec<Part>,
     ) -> bool {
-        match split_name(form, &self.text[start..]) {
+        let tools = self.tools.as_ref();
+        let declares = |name: &str| tools.is_some_and(|tools| tools.declares(name));
+        match split_name(form, &self.text[start..], declares) {
             Split::Incomplete => false,
             Split::No => self.reject_call(parts, 0),
             Split::Yes { name, json_at } => {
@@ -142,15 +144,22 @@ enum Split<'a> {
     Yes { name: &'a str, json_at: usize },
 }
 
-/// Finds the name in front of the `{` of the arguments.
-fn split_name<'a>(form: &Named, call: &'a str) -> Split<'a> {
+/// Finds the name in front of the `{` of the arguments: the longest that is declared, where it ends with one of the
+/// form's marks, or else up to the first of these. The name of a tool may contain a mark, such as the `:` of Kimi K2.
+fn split_name<'a>(form: &Named, call: &'a str, declares: impl Fn(&str) -> bool) -> Split<'a> {
     let Some(at) = call.find('{').filter(|&at| at <= MAX_NAME_BYTES) else {
         return if call.len() > MAX_NAME_BYTES { Split::No } else { Split::Incomplete };
     };
     let head = call[..at].trim();
     let name = head.strip_prefix(form.before_name).unwrap_or(head);
-    let ends = form.name_ends.iter().filter_map(|end| name.find(*end));
-    let name = name[..ends.min().unwrap_or(name.len())].trim();
+    let marks = form.name_ends.iter().flat_map(|end| name.match_indices(*end));
+    let mut ends: Vec<usize> = marks.map(|(at, _)| at).chain([name.len()]).collect();
+    ends.sort_unstable();
+    let up_to = |end: usize| name[..end].trim();
+    if let Some(name) = ends.iter().rev().map(|&end| up_to(end)).find(|name| declares(name)) {
+        return Split::Yes { name, json_at: at };
+    }
+    let name = up_to(ends[0]);
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if name.is_empty() || !name.chars().all(allowed) {
         Split::No

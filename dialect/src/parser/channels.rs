@@ -91,7 +91,7 @@ impl Channels {
 }
 
 fn is_of_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "_-.".contains(c)
+    c.is_ascii_alphanumeric() || "_-.:".contains(c)
 }
 
 impl Parser {

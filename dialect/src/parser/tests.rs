@@ -191,3 +191,35 @@ fn read_text(parts: &[Part]) -> String {
     });
     texts.collect()
 }
+
+#[test]
+fn the_name_of_a_tool_may_have_a_colon() {
+    let json = r#"{"text": "x"}"#;
+    for (dialect, answer) in [
+        (Dialect::Mistral, format!("[TOOL_CALLS]a:b[ARGS]{json}")),
+        (
+            Dialect::DeepSeek,
+            format!(
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>a:b\n```json\n{json}\n```\
+                 <｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+            ),
+        ),
+        (
+            Dialect::KimiK2,
+            format!(
+                "<|tool_calls_section_begin|><|tool_call_begin|>functions.a:b:0\
+                 <|tool_call_argument_begin|>{json}<|tool_call_end|><|tool_calls_section_end|>"
+            ),
+        ),
+        (Dialect::Functionary, format!("<function=a:b>{json}</function>")),
+        (Dialect::Functionary32, format!("a:b\n{json}")),
+        (Dialect::Lfm2, "<|tool_call_start|>[a:b(text=\"x\")]<|tool_call_end|>".to_owned()),
+        (Dialect::Gemma4, "<|tool_call>call:a:b{text:<|\"|>x<|\"|>}<tool_call|>".to_owned()),
+    ] {
+        let schema = serde_json::json!({"properties": {"text": {"type": "string"}}});
+        let tools = Signatures::new([("a:b".to_owned(), schema)]);
+        let parser = Parser::new(dialect, Some(tools), false);
+        let read = read(parser, answer.split_inclusive(|_| true));
+        assert_eq!(read, call(0, "a:b", json), "{answer}");
+    }
+}
