@@ -53,7 +53,11 @@ impl KvTiers {
             self.shared.forget_evicted();
             return;
         }
-        self.shared.pool().insert(id, after, object.payload.clone(), usage);
+        {
+            let mut pool = self.shared.pool();
+            pool.insert(id, after, object.payload.clone(), usage);
+            pool.mark_unsaved(&id); // The bytes may have been in memory alone, where they could be evicted.
+        }
         self.send(Job::Object(id, Box::new(object)));
     }
 

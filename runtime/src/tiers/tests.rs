@@ -42,6 +42,32 @@ fn the_writer_works_behind_answers_until_the_engine_stops() {
 }
 
 #[test]
+fn what_was_in_memory_alone_stays_there_until_it_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Some(Arc::new(Store::open(directory.path()).unwrap()));
+    let budget = Budget { memory_bytes: 100, unsaved_bytes: 1_000 };
+    let tiers = KvTiers::new(Arc::new(FakeModel::new()), MODEL, store, budget, None, || {});
+    let (busy, is_busy) = mpsc::channel::<()>();
+    tiers.maintainer().run(move |_, _| is_busy.recv().unwrap_or(()));
+    let chat = ConversationId::new("chat").unwrap();
+    let put = |object: &Object, in_memory| {
+        let (id, after, object) = (object.id(), None, object.clone());
+        let exported = Exported { conversation: &chat, id, after, object, usage: Use::default() };
+        tiers.put(exported, in_memory);
+    };
+    let [first, other] = [1, 2].map(first_block);
+    put(&first, true);
+    put(&first, false);
+    assert_eq!(tiers.unsaved_bytes().0, 64);
+    put(&other, true);
+    assert!(tiers.in_memory(&first.id()).is_some(), "the disk does not have it yet");
+    drop(busy);
+    tiers.flush();
+    assert_eq!(tiers.unsaved_bytes().0, 0);
+    assert!(tiers.holds(&first.id()), "it is on disk");
+}
+
+#[test]
 fn records_that_no_read_came_before_keep_the_class_and_the_branches_of_the_slot_file() {
     let directory = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(directory.path()).unwrap());

@@ -156,6 +156,14 @@ impl<Id: Name, C: Content> Pool<Id, C> {
         }
     }
 
+    /// Bytes that no disk was for go to disk now: they stay until [`Pool::mark_saved`].
+    pub fn mark_unsaved(&mut self, id: &Id) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        if std::mem::take(&mut entry.saved) {
+            self.unsaved_bytes += entry.content.bytes();
+        }
+    }
+
     /// Not a use.
     pub fn get(&self, id: &Id) -> Option<C> {
         self.entries.get(id).map(|entry| entry.content.clone())

@@ -65,6 +65,19 @@ fn inserting_twice_counts_once_and_what_is_on_disk_stays_on_disk() {
 }
 
 #[test]
+fn bytes_that_are_marked_as_unsaved_stay_until_they_are_saved() {
+    let mut pool = pool();
+    pool.insert_saved(id(1), None, bytes(60), Use::default());
+    pool.mark_unsaved(&id(1));
+    pool.mark_unsaved(&id(1));
+    pool.insert_saved(id(2), None, bytes(60), Use::default());
+    assert_eq!((pool.unsaved_bytes(), pool.contains(&id(1))), (60, true));
+    pool.mark_saved(&id(1));
+    pool.insert_saved(id(2), None, bytes(60), Use::default());
+    assert_eq!((pool.unsaved_bytes(), pool.contains(&id(1))), (0, false));
+}
+
+#[test]
 fn removed_bytes_are_returned_and_forgotten() {
     let mut pool = pool();
     pool.insert(id(1), None, bytes(60), Use::default());
