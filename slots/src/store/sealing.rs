@@ -32,6 +32,11 @@ pub struct Key {
 impl Key {
     /// Reads the key in `file`: 64 hex digits. Creates the file with a new key if it is missing.
     pub fn load_or_make(file: &Path) -> Result<Self, StoreError> {
+        Self::load_or_make_on(&Disk, file)
+    }
+
+    /// [`Key::load_or_make`], which writes to this disk.
+    pub fn load_or_make_on(disk: &dyn Files, file: &Path) -> Result<Self, StoreError> {
         match Self::load(file) {
             Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
             loaded => return loaded,
@@ -40,22 +45,25 @@ impl Key {
         getrandom::fill(&mut key).map_err(|error| {
             io_error("make a key for", file)(io::Error::other(error.to_string()))
         })?;
-        if let Some(dir) = file.parent() {
-            fs::create_dir_all(dir).map_err(io_error("make", dir))?;
-        }
-        let text = format!("{}\n", crate::id::hex_text(&key));
-        let written = Disk.create(file).and_then(|mut made| {
-            write_all(&mut *made, text.as_bytes())?;
-            made.sync()
-        });
-        match written {
+        let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.unwrap_or(Path::new("."));
+        fs::create_dir_all(dir).map_err(io_error("make", dir))?;
+        let mut made = match disk.create(file) {
             // Another process created it first: its key counts.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(file),
-            written => {
-                written.map_err(io_error("write the key to", file))?;
-                Ok(Self { seal: Arc::new(Seal::new(key)), file: file.to_owned() })
-            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Self::load(file),
+            made => made.map_err(io_error("write the key to", file))?,
+        };
+        let text = format!("{}\n", crate::id::hex_text(&key));
+        let written = write_all(&mut *made, text.as_bytes()).and_then(|()| made.sync());
+        if written.is_err() {
+            // Each later start would refuse the part of a key that a full disk leaves. An error: the file stays, and
+            // its refusal names the remedy.
+            disk.remove(file).ok();
         }
+        // The sealed files are durable; without the key, no program can read them after a power cut.
+        let written = written.and_then(|()| disk.sync_dir(dir));
+        written.map_err(io_error("write the key to", file))?;
+        Ok(Self { seal: Arc::new(Seal::new(key)), file: file.to_owned() })
     }
 
     /// Reads the key in `file`, which only its owner may be able to read.

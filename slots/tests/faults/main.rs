@@ -69,6 +69,26 @@ fn a_failed_open_succeeds_once_the_fault_has_passed() {
 }
 
 #[test]
+fn a_key_that_a_full_disk_cut_short_is_made_once_there_is_room() {
+    let _alone = alone();
+    for at in 0.. {
+        let mut calls = 0;
+        for fault in [Fault::Full, Fault::CutShort, Fault::FullFromThenOn] {
+            let (dir, disk) = (TempDir::new().unwrap(), FaultyDisk::default());
+            let file = dir.path().join("sub/slots.key");
+            disk.fail(at, fault);
+            drop(Key::load_or_make_on(&disk, &file));
+            calls = calls.max(disk.repair().len());
+            let made = Key::load_or_make_on(&disk, &file);
+            assert!(made.is_ok(), "{fault:?} at call {at}: {made:?}");
+        }
+        if at > calls {
+            break;
+        }
+    }
+}
+
+#[test]
 fn a_wrong_key_is_refused_and_the_right_one_fits_after_a_fault_at_any_call() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
