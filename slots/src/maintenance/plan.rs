@@ -176,7 +176,7 @@ impl Planner<'_> {
     ) -> Result<ModelPlan, StoreError> {
         let mut plan = ModelPlan { slots: choice.slots, ..ModelPlan::new(model) };
         // A file that cannot be read now may reference any object.
-        if listing.rejected.iter().any(|file| !file.miss.condemns_the_file()) {
+        if listing.rejected.iter().any(|file| file.miss.hides_objects()) {
             return Ok(plan);
         }
         for &(_, id, _) in &choice.freed_objects {

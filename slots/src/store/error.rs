@@ -53,6 +53,12 @@ impl Miss {
             }
         }
     }
+
+    /// Whether a slot file may name objects of this directory that it does not tell: another read of it, or a later
+    /// version of Hob, may. A sealed one names sealed objects alone.
+    pub fn hides_objects(&self) -> bool {
+        !self.condemns_the_file() && !matches!(self, Self::Sealed)
+    }
 }
 
 impl From<FormatError> for Miss {

@@ -1,26 +1,32 @@
 //! Collects unreferenced objects.
 //!
 //! - An object is removed only when every slot file of its model could be read, none references it,
-//!   and the removal of those that did is durable.
+//!   and the removal of those that did is durable. Sealed slot files in a directory without a key, which reference
+//!   sealed objects alone, keep all of these.
 //! - An object written, or reused by a save, less than [`SAVE_GRACE`] ago stays: its slot file may
 //!   be the next write.
 //! - Forgetting a conversation removes the objects that only it referenced at once, whatever their
 //!   age.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::{StoreError, io_error};
-use super::files::Kind;
+use super::files::{Kind, read_all};
 use super::layout::{ObjectName, parse_object_name};
+use super::listing::{Listing, SavedContents};
 use super::reader::StoreReader;
 use super::{Store, write};
 use crate::ageing::AdjustedTime;
+use crate::format::Seal;
 use crate::id::{BlockId, ConversationId, ModelHash};
 
 /// The maximum time between a save's first object and its slot file.
 pub const SAVE_GRACE: Duration = Duration::from_secs(10 * 60);
+
+/// Bytes of a file that tell whether it is sealed.
+const HEAD_BYTES: u64 = 16;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Garbage {
@@ -38,15 +44,19 @@ impl StoreReader {
         now: &AdjustedTime,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
-        let needed = self.needed_objects(model)?;
-        self.unneeded(model, &self.names(&needed), now, grace)
+        let contents = self.contents(model)?;
+        let has_sealed = contents.has_sealed();
+        let needed = named_by(contents)?;
+        self.unneeded(model, &self.names(&needed), has_sealed, now, grace)
     }
 
-    /// The objects of `model` that are not among the `needed` ones and at least `grace` old.
+    /// The objects of `model` that are not among the `needed` ones and at least `grace` old. `has_sealed`: sealed slot
+    /// files, which cannot be read, may need any sealed object.
     pub fn unneeded(
         &self,
         model: ModelHash,
         needed: &HashSet<ObjectName>,
+        has_sealed: bool,
         now: &AdjustedTime,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
@@ -55,7 +65,8 @@ impl StoreReader {
             let path = self.layout.object(model, name);
             // Removed since the directory was read.
             let Ok(facts) = self.files.stat(&path) else { continue };
-            if now.age(facts.modified.into()) >= grace {
+            if now.age(facts.modified.into()) >= grace && !(has_sealed && self.may_be_sealed(&path))
+            {
                 garbage.objects.push(name);
                 garbage.bytes += facts.bytes;
             }
@@ -66,14 +77,13 @@ impl StoreReader {
 
     /// The objects that the slot files of `model` reference.
     pub fn needed_objects(&self, model: ModelHash) -> Result<BTreeSet<BlockId>, StoreError> {
-        let contents = self.contents(model)?;
-        let undecided = contents.rejected.into_iter().find(|file| !file.miss.condemns_the_file());
-        if let Some(file) = undecided {
-            return Err(StoreError::Unreadable { path: file.path, miss: file.miss });
-        }
-        let slots = contents.slots.into_iter().chain(contents.superseded);
-        let objects = slots.flat_map(|slot| slot.objects);
-        Ok(objects.map(|(id, _)| id).collect())
+        named_by(self.contents(model)?)
+    }
+
+    /// By its first bytes; also where these cannot be read.
+    fn may_be_sealed(&self, object: &Path) -> bool {
+        let head = self.files.open(object).and_then(|file| read_all(&*file, HEAD_BYTES));
+        head.map_or(true, |head| Seal::is_sealed(&head))
     }
 
     /// The file name of an object.
@@ -131,6 +141,17 @@ impl StoreReader {
         entries.retain(|entry| entry.kind == Kind::Dir);
         Ok(entries.into_iter().map(|entry| dir.join(entry.name)).collect())
     }
+}
+
+/// The objects that these slot files reference.
+fn named_by(contents: Listing<SavedContents>) -> Result<BTreeSet<BlockId>, StoreError> {
+    let undecided = contents.rejected.into_iter().find(|file| file.miss.hides_objects());
+    if let Some(file) = undecided {
+        return Err(StoreError::Unreadable { path: file.path, miss: file.miss });
+    }
+    let slots = contents.slots.into_iter().chain(contents.superseded);
+    let objects = slots.flat_map(|slot| slot.objects);
+    Ok(objects.map(|(id, _)| id).collect())
 }
 
 impl Store {

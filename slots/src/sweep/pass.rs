@@ -29,6 +29,8 @@ struct ModelContents {
     model: ModelHash,
     slots: Vec<SavedContents>,
     complete: bool,
+    /// Sealed slot files are among them, and there is no key: any sealed object may be theirs.
+    has_sealed: bool,
     /// Bytes of the objects' files, each once. Raw lengths are an upper bound that needs no file
     /// system call.
     object_bytes: u64,
@@ -67,9 +69,11 @@ impl<'s> Pass<'s> {
             }
             let rejected = self.unreadable(model, rejected);
             // An unreadable slot file may reference any object.
-            let undecided = rejected.iter().any(|file| !file.miss.condemns_the_file());
+            let undecided = rejected.iter().any(|file| file.miss.hides_objects());
             let complete = all_gone && !undecided;
-            self.models.push(ModelContents { model, slots, complete, object_bytes: 0 });
+            let has_sealed = rejected.iter().any(|file| matches!(file.miss, Miss::Sealed));
+            let object_bytes = 0;
+            self.models.push(ModelContents { model, slots, complete, has_sealed, object_bytes });
             let (failed, rejected): (Vec<_>, Vec<_>) =
                 rejected.into_iter().partition(|file| matches!(file.miss, Miss::Io { .. }));
             let failed = failed.into_iter();
@@ -140,14 +144,15 @@ impl<'s> Pass<'s> {
             let contents = &mut self.models[at];
             let objects = contents.objects();
             contents.object_bytes = objects.values().sum();
-            let ModelContents { model, complete, .. } = *contents;
+            let ModelContents { model, complete, has_sealed, .. } = *contents;
             if !complete {
                 continue;
             }
             let mut needed: HashSet<ObjectName> = self.store.names(objects.keys());
             needed.extend(self.store.names::<Vec<_>>(rounding.begun_objects(model)));
             let (now, grace) = (self.now, self.rules.grace);
-            let found = self.try_to(|pass| pass.store.unneeded(model, &needed, now, grace));
+            let found =
+                self.try_to(|pass| pass.store.unneeded(model, &needed, has_sealed, now, grace));
             let unneeded = found.map_or(Vec::new(), |garbage| garbage.objects);
             self.remove_objects(model, unneeded, grace);
             let most = MAX_QUARANTINE_BYTES;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::store::sealing::Key;
-use crate::sweep::{NoEngine, Rules, Sweeper};
+use crate::sweep::{NoEngine, Quota, Rules, Sweeper, collect_now};
 
 impl World {
     fn sealed(self, key: u8) -> Result<Self, StoreError> {
@@ -79,6 +79,30 @@ fn without_the_key_sealed_files_expire() {
     let later = AdjustedTime::from(now().after(Duration::from_secs(2 * 3_600)));
     let swept = Sweeper::new(Rules::without_quota()).sweep(&world.store, &later, &NoEngine);
     assert_eq!((swept.expired, swept.collected), (1, 2));
+}
+
+#[test]
+fn beside_sealed_files_without_their_key_clear_ones_are_collected_and_evicted() {
+    let world = World::new().sealed(7).unwrap();
+    let kept = SlotRecord { class: TtlClass::Permanent, ..save(&world, "sealed") };
+    world.store.put_slot(MODEL, &kept).unwrap();
+    let world = world.restarted();
+    world.put(&block(65));
+    world.put(&block(129));
+    let clear = SlotRecord { class: TtlClass::Permanent, ..slot("clear", &[&block(129)]) };
+    world.store.put_slot(MODEL, &clear).unwrap();
+
+    collect_now(&world.store, &NoEngine, MODEL).unwrap();
+    assert!(matches!(world.get(&block(65)), Err(Miss::Absent)), "no slot file names it");
+    assert!(world.get(&block(129)).is_ok());
+    let later = AdjustedTime::from(now().after(2 * SAVE_GRACE));
+    let rules = Rules { quota: Quota::Bytes(1), ..Rules::default() };
+    let swept = Sweeper::new(rules).sweep(&world.store, &later, &NoEngine);
+    assert_eq!((swept.evicted, swept.collected, swept.errors.len()), (1, 1, 0));
+
+    let world = world.sealed(7).unwrap();
+    assert_eq!(world.store.get_slot(MODEL, &id("sealed")).unwrap(), kept);
+    assert!(world.get(&block(1)).is_ok() && world.get(&snapshot()).is_ok());
 }
 
 #[test]
