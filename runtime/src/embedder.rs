@@ -6,6 +6,8 @@
 //!   answers leave one.
 //! - The context is made with the first text. Without a text for ten minutes it is freed, and the
 //!   weights with it.
+//! - A text that nobody waits for any more is left out: where a text takes longer than its asker waits, those behind
+//!   it would wait for all that were given up.
 //! - A text without a vector is no error: it is found by its words alone.
 //!
 //! [`recall`]: hob_slots::recall
@@ -14,7 +16,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hob_slots::Token;
 use tracing::warn;
@@ -53,6 +55,8 @@ struct Inner {
 struct Text {
     tokens: Vec<Token>,
     vector: mpsc::Sender<Vec<f32>>,
+    /// From then on nobody waits for its vector.
+    until: Instant,
 }
 
 impl Embedder {
@@ -85,8 +89,15 @@ impl Embedder {
         let (vector, answer) = mpsc::channel();
         let tokens = newest(model.tokenize(text, true, false), max_tokens(model.as_ref()));
         let texts = texts.as_ref().expect("only drop takes it");
-        texts.send(Text { tokens, vector }).ok()?;
+        let until = Instant::now() + patience;
+        texts.send(Text { tokens, vector, until }).ok()?;
         answer.recv_timeout(patience).ok()
+    }
+}
+
+impl Text {
+    fn is_wanted(&self) -> bool {
+        Instant::now() < self.until
     }
 }
 
@@ -120,14 +131,17 @@ fn serve(model: &dyn Model, texts: &mpsc::Receiver<Text>) {
     let tokens = max_tokens(model);
     let shape = ContextShape { context_tokens: tokens, sequences: 1, micro_batch: tokens };
     while let Ok(first) = texts.recv() {
+        if !first.is_wanted() {
+            continue;
+        }
         let mut first = Some(first);
         let made = model
             .load_weights(&mut |_| ControlFlow::Continue(()))
             .and_then(|()| model.with_context(shape, &mut |it| embed_all(it, &mut first, texts)));
         if let Err(error) = made {
             warn!(%error, "what left conversations is found by its words alone");
-            continue;
         }
+        // Also without a context: the memory that it lacked may be that of the weights.
         if let Err(error) = model.drop_weights() {
             warn!(%error, "weights of the embedding model not unloaded");
         }
@@ -137,12 +151,14 @@ fn serve(model: &dyn Model, texts: &mpsc::Receiver<Text>) {
 /// Embeds `first` and the texts behind it, until there is none for a while.
 fn embed_all(backend: &mut dyn Backend, first: &mut Option<Text>, texts: &mpsc::Receiver<Text>) {
     let mut next = first.take();
-    while let Some(Text { tokens, vector }) = next {
-        match backend.embed(&tokens) {
-            Ok(embedding) => {
-                vector.send(embedding).ok(); // An error: its patience is over.
+    while let Some(text) = next {
+        if text.is_wanted() {
+            match backend.embed(&text.tokens) {
+                Ok(embedding) => {
+                    text.vector.send(embedding).ok(); // An error: its patience is over.
+                }
+                Err(error) => warn!(%error, "a text has no embedding"),
             }
-            Err(error) => warn!(%error, "a text has no embedding"),
         }
         next = texts.recv_timeout(IDLE).ok();
     }
@@ -163,6 +179,23 @@ mod tests {
         assert!((length - 1.0).abs() < 1e-4, "{length}");
         assert_eq!(embedder.embed(" \n", PATIENCE), None);
         assert!(embedder.embed(&"long ".repeat(1_000), PATIENCE).is_some());
+    }
+
+    #[test]
+    fn a_text_that_nobody_waits_for_is_left_out() {
+        let model = FakeModel::new().with_pooling("mean");
+        let (texts, inbox) = mpsc::channel();
+        let answers = [Duration::ZERO, PATIENCE, Duration::ZERO].map(|patience| {
+            let (vector, answer) = mpsc::channel();
+            let until = Instant::now() + patience;
+            texts.send(Text { tokens: vec![Token(97)], vector, until }).unwrap();
+            answer
+        });
+        drop(texts);
+        let shape = ContextShape { context_tokens: 16, sequences: 1, micro_batch: 16 };
+        let mut first = inbox.recv().ok();
+        model.with_context(shape, &mut |it| embed_all(it, &mut first, &inbox)).unwrap();
+        assert_eq!(answers.map(|answer| answer.recv().is_ok()), [false, true, false]);
     }
 
     #[test]
