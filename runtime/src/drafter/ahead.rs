@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
     use crate::backend::fake::FakeModel;
-    use crate::backend::{Backend, Model};
+    use crate::backend::{Backend, ContextShape, Model};
     use crate::draft_model::DraftModel;
     use crate::drafter::{DrafterCore, Owner};
     use crate::options::EngineOptions;
@@ -103,6 +103,23 @@ mod tests {
                 drafter.read_ahead(&text("other", &other), 200);
                 assert!(other.starts_with(drafter.tracks[0].timeline.tokens()));
             }
+        };
+        model.with_context(shape, &mut run).unwrap();
+    }
+
+    #[test]
+    fn a_micro_batch_that_finds_no_room_teaches_no_speed() {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+        let target = Some(Duration::from_millis(100));
+        let options = EngineOptions { slots: 1, micro_batch_target: target, ..Default::default() };
+        let shape = ContextShape { context_tokens: 32, ..options.shape(model.facts()) };
+        let mut run = |backend: &mut dyn Backend| {
+            let draft_model = DraftModel::new(model.clone(), ModelHash([0; 8]), &*model).unwrap();
+            let core = DrafterCore::new(draft_model, None, &options, || {});
+            let mut drafter = Drafter::new(backend, core, model.vocabulary().len());
+            assert!(!drafter.read(0, &[Token(7); 64], false));
+            assert_eq!(drafter.core.pace.rows_per_second(), None);
+            assert_eq!(drafter.seconds(std::iter::once(1)), None);
         };
         model.with_context(shape, &mut run).unwrap();
     }

@@ -361,18 +361,20 @@ impl<'b> Drafter<'b> {
         if !fits || !rows.iter().all(|row| known.contains(row.token)) {
             return self.give_up(&slots);
         }
-        let began = Instant::now();
+        let mut began = Instant::now();
         let mut decoded = self.backend.decode(&rows);
         while decoded == Err(DecodeError::NoRoom { rows: rows.len() }) && self.evict(&slots) {
+            began = Instant::now(); // To export what leaves is no part of the micro-batch.
             decoded = self.backend.decode(&rows);
         }
-        self.observe_time(rows.len(), began.elapsed());
+        let took = began.elapsed();
         if let Err(error) = decoded {
             if !matches!(error, DecodeError::NoRoom { .. } | DecodeError::Interrupted) {
                 warn!(%error, "the draft model computed nothing");
             }
             return self.give_up(&slots);
         }
+        self.observe_time(rows.len(), took);
         let vocabulary = self.core.model.model().vocabulary();
         for SlotRows { slot, tokens, .. } in of_slots {
             self.tracks[*slot].push(tokens, |token| vocabulary.is_eog(token));
