@@ -104,8 +104,12 @@ impl Grammar {
     /// The texts that a regular expression matches as a whole.
     pub fn regex(expression: &str) -> Result<Self, GrammarError> {
         let inner = expression.strip_prefix('^').unwrap_or(expression);
+        let is_escaped = |before: &str| {
+            let marks = before.bytes().rev().take_while(|byte| *byte == b'\\');
+            marks.count() % 2 == 1
+        };
         let inner = match inner.strip_suffix('$') {
-            Some(before) if !before.ends_with('\\') => before,
+            Some(before) if !is_escaped(before) => before,
             _ => inner,
         };
         match inner {

@@ -202,6 +202,8 @@ fn a_regular_expression_and_a_choice_are_followed() {
         (r"^\d{2}/\d{2}$", "12/345", false),
         ("a|b\n", "b\n", true),
         (r"\$", "$", true),
+        (r"^C:\\$", r"C:\", true),
+        (r"^C:\\$", r"C:\$", false),
     ] {
         assert_eq!(takes(&regex(expression), text), is_taken, "{expression} {text}");
     }
