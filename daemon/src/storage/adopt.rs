@@ -2,6 +2,7 @@
 
 use hob_slots::format::{BranchRef, Object, SlotRecord};
 use hob_slots::store::{Store, StoreError};
+use hob_slots::sweep::replace_slot;
 use hob_slots::{LiveRefs, ModelHash};
 
 use super::{Storage, failed};
@@ -60,8 +61,7 @@ fn adopt(
     if !lacking.is_empty() {
         return Ok(Adopted::Lacks(lacking));
     }
-    store.put_slot(model, record)?;
-    live_refs.slot_file_replaced(model, &record.conversation);
+    replace_slot(store, live_refs, model, record)?;
     Ok(Adopted::Written)
 }
 

@@ -183,6 +183,12 @@ impl LiveRefs for EngineRefs<'_> {
         }
     }
 
+    fn while_none_reads(&self, model: ModelHash, change: &mut dyn FnMut()) {
+        let Some(whose) = self.of(model) else { return change() };
+        let _no_reads = whose.shared(self.shared).removing();
+        change();
+    }
+
     fn objects_lost(&self, _store: &Store, model: ModelHash, objects: &BTreeSet<ObjectName>) {
         let Some(whose) = self.of(model) else { return };
         let names: Vec<ObjectName> = objects.iter().copied().collect();

@@ -14,7 +14,7 @@ use crate::format::{Object, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::maintenance::Skipped;
 use crate::store::{Store, StoreReader};
-use crate::sweep::LiveRefs;
+use crate::sweep::{LiveRefs, replace_slot};
 use crate::time::Timestamp;
 use crate::ttl::TtlClass;
 
@@ -200,8 +200,7 @@ impl Archive {
             }
             let class = options.class.unwrap_or(record.class);
             let record = SlotRecord { class, used_at: now, ..record.clone() };
-            report.written_bytes += store.put_slot(model, &record)?;
-            live_refs.slot_file_replaced(model, id);
+            report.written_bytes += replace_slot(store, live_refs, model, &record)?;
             let (conversation, tokens) = (id.as_str().to_owned(), record.tokens.len() as u32);
             report.imported.push(ImportedConversation { conversation, tokens, class });
         }

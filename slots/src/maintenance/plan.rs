@@ -21,7 +21,7 @@ use crate::id::{ConversationId, ModelHash};
 use crate::store::{
     Garbage, Listing, Miss, ObjectName, SavedContents, SavedEntry, Store, StoreError, StoreReader,
 };
-use crate::sweep::{LiveRefs, Remover};
+use crate::sweep::{LiveRefs, Remover, replace_slot};
 use crate::ttl::Lifetimes;
 use crate::usage::{Choice, choose, usage};
 
@@ -288,8 +288,7 @@ impl ModelPlan {
             if live_refs.is_open(model, &record.conversation) {
                 in_use.push(record.conversation.clone());
             } else {
-                store.put_slot(model, record)?;
-                live_refs.slot_file_replaced(model, &record.conversation);
+                replace_slot(store, live_refs, model, record)?;
             }
         }
         let mut own_objects = self.own_objects.clone();

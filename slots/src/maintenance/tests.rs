@@ -128,6 +128,15 @@ fn changing_a_class_changes_nothing_else() {
     assert_eq!(missing, Reclassed::default());
 }
 
+#[test]
+fn no_reader_looks_for_a_slot_file_while_its_class_changes() {
+    let world = World::new();
+    world.save("a", 3, &[1]);
+    let engine = Engine::default();
+    world.set_class(&engine, "a", TtlClass::Permanent);
+    assert_eq!(engine.replaced.get(), 1);
+}
+
 fn id(name: &str) -> ConversationId {
     name.parse().unwrap()
 }
@@ -149,6 +158,8 @@ struct Engine {
     open: Option<ConversationId>,
     needs: BTreeSet<ObjectName>,
     left: Mutex<Vec<String>>,
+    none_reads: Cell<bool>,
+    replaced: Cell<usize>,
 }
 
 impl Engine {
@@ -164,6 +175,17 @@ impl LiveRefs for Engine {
 
     fn slot_file_removed(&self, _: ModelHash, conversation: &ConversationId) {
         self.left.lock().unwrap().push(conversation.to_string());
+    }
+
+    fn slot_file_replaced(&self, _: ModelHash, _: &ConversationId) {
+        assert!(self.none_reads.get(), "a reader may miss it");
+        self.replaced.set(self.replaced.get() + 1);
+    }
+
+    fn while_none_reads(&self, _: ModelHash, change: &mut dyn FnMut()) {
+        self.none_reads.set(true);
+        change();
+        self.none_reads.set(false);
     }
 
     fn with_unreferenced(

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::format::Object;
+use crate::format::{Object, SlotRecord};
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::lossy::Lossy;
-use crate::store::{ObjectName, Store};
+use crate::store::{ObjectName, Store, StoreError};
 use crate::time::Timestamp;
 
 /// A running engine, as sweeps and maintenance see it: which KV it refers to, and what to report to it.
@@ -23,6 +23,12 @@ pub trait LiveRefs {
 
     /// A slot file was replaced: the engine must read it again.
     fn slot_file_replaced(&self, _model: ModelHash, _conversation: &ConversationId) {}
+
+    /// Calls `change`, which may give a slot file another name. No restore reads meanwhile: it looks under the name of
+    /// each class in turn, and would miss the file.
+    fn while_none_reads(&self, _model: ModelHash, change: &mut dyn FnMut()) {
+        change();
+    }
 
     /// Damaged objects were removed: the engine may save their bytes again.
     fn objects_lost(&self, _store: &Store, _model: ModelHash, _objects: &BTreeSet<ObjectName>) {}
@@ -57,6 +63,26 @@ pub trait LiveRefs {
         objects: BTreeSet<ObjectName>,
         remove: &mut dyn FnMut(&BTreeSet<ObjectName>),
     );
+}
+
+/// Writes the slot file of a conversation that is not in use, in place of the one that it has. Returns the bytes written.
+///
+/// # Errors
+/// When the disk cannot be written.
+pub fn replace_slot(
+    store: &Store,
+    live_refs: &dyn LiveRefs,
+    model: ModelHash,
+    record: &SlotRecord,
+) -> Result<u64, StoreError> {
+    let mut written = Ok(0);
+    live_refs.while_none_reads(model, &mut || {
+        written = store.put_slot(model, record);
+        if written.is_ok() {
+            live_refs.slot_file_replaced(model, &record.conversation);
+        }
+    });
+    written
 }
 
 /// No engine runs on the directory.

@@ -25,7 +25,7 @@ mod removal;
 mod tests;
 
 pub use collect::collect_now;
-pub use live_refs::{LiveRefs, NoEngine};
+pub use live_refs::{LiveRefs, NoEngine, replace_slot};
 pub use quota::{NoRoom, Quota, rebuild_cost, worth};
 pub(crate) use removal::Remover;
 
