@@ -252,15 +252,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The name of a tool. Unlike a key, it may contain a colon.
+    /// The name of a tool, which may contain a colon.
     fn tool(&mut self) -> Result<&'a str, Stop> {
         self.rest = self.rest.trim_start();
         self.until(|c: char| !c.is_alphanumeric() && !"_-.:".contains(c))
     }
 
-    fn name(&mut self) -> Result<&'a str, Stop> {
+    /// The name of a parameter, which `between` follows: `$top`, say, or `filter[first name]`.
+    fn name(&mut self, between: &str) -> Result<&'a str, Stop> {
         self.rest = self.rest.trim_start();
-        self.until(|c: char| !c.is_alphanumeric() && !"_-.".contains(c))
+        if self.rest.starts_with(['[', ']']) {
+            return Err(Stop::Broken);
+        }
+        let ends = |c: char| between.starts_with(c) || c.is_control() || "\"',(){}<".contains(c);
+        self.until(ends).map(str::trim_end)
     }
 
     /// A name or a text, and the mark behind it. Returns the key as JSON, without quotes.
@@ -273,7 +278,7 @@ impl<'a> Reader<'a> {
                 Some(quote) => {
                     reader.text(quote, &mut key).map(|()| key.truncate(key.len() - 1))?
                 }
-                None => key = inside_quotes(reader.name()?),
+                None => key = inside_quotes(reader.name(between)?),
             }
             reader.mark(between)?;
             Ok(key)

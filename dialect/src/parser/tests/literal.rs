@@ -54,6 +54,25 @@ fn a_closing_mark_inside_a_text_of_another_notation_closes_nothing() {
 }
 
 #[test]
+fn the_name_of_a_parameter_may_be_no_word() {
+    let arguments = r#"{"$top": 1, "filter[first name]": "x"}"#;
+    for (dialect, answer) in [
+        (
+            Dialect::Lfm2,
+            "<|tool_call_start|>[f($top=1, filter[first name]=\"x\")]<|tool_call_end|>",
+        ),
+        (
+            Dialect::Gemma4,
+            "<|tool_call>call:f{$top:1,filter[first name]:<|\"|>x<|\"|>}<tool_call|>",
+        ),
+    ] {
+        assert_eq!(parts(dialect, answer), call(0, "f", arguments), "{answer}");
+    }
+    let broken = "<|tool_call_start|>[f(a=1, ]<|tool_call_end|>";
+    assert_eq!(parts(Dialect::Lfm2, broken)[..2], call(0, "f", r#"{"a": 1"#)[..2]);
+}
+
+#[test]
 fn a_call_without_a_key_or_an_end_is_no_call() {
     for call in ["[link](url)", "[f(\"Paris\")]", "[f]", "f(a=1)", "[f(a", "", "["] {
         let answer = format!("<|tool_call_start|>{call}");
