@@ -36,6 +36,9 @@ pub struct Options {
     /// Four documents of 2,000 words, about 2,600 tokens each.
     #[arg(long)]
     long: bool,
+    /// Eight documents of 256 to 1,024 tokens.
+    #[arg(long, conflicts_with_all = ["documents", "tokens", "long", "published"])]
+    mixed: bool,
     /// Four documents of each length of which mistral.rs' prototype has published figures.
     #[arg(long)]
     published: bool,
@@ -92,8 +95,8 @@ pub struct Options {
 
 /// Documents, and the bar of the default strategy where they are reversed.
 struct Shape {
-    documents: usize,
-    tokens: usize,
+    /// Tokens of each, in the order in which they are read.
+    lengths: Vec<usize>,
     bar: Option<f64>,
     /// How many times sooner a prototype without repair was.
     published: Option<f64>,
@@ -154,7 +157,7 @@ struct Case {
 enum Part {
     /// The document of this number.
     Known(usize),
-    /// A text that was never read: a document's length divided by this.
+    /// A text that was never read: a document's mean length divided by this.
     New(usize),
     /// A few tokens that were never read.
     Call,

@@ -23,6 +23,12 @@ const LONG: usize = 2000;
 /// Minimum speed-up of the default strategy where four long documents are reversed.
 const LONG_BAR: f64 = 40.0;
 
+/// Tokens of documents of different lengths.
+const MIXED: [usize; 8] = [512, 1024, 256, 768, 384, 896, 320, 640];
+
+/// Minimum speed-up of the default strategy where eight documents are reversed.
+const SHORT_BAR: f64 = 10.0;
+
 /// A call of an agent before a file, in tokens.
 const CALL: usize = 12;
 
@@ -47,27 +53,29 @@ pub fn run(options: &Options) -> Result<Vec<String>> {
 }
 
 fn shapes(options: &Options) -> Vec<Shape> {
-    let documents = |documents, tokens, bar| Shape { documents, tokens, bar, published: None };
-    let mut shapes = vec![documents(options.documents, options.tokens, Some(10.0))];
-    if options.long {
-        shapes = vec![documents(4, LONG * 13 / 10, Some(LONG_BAR))];
-    }
+    let equal = |documents, tokens, bar| Shape::new(vec![tokens; documents], bar);
     if options.published {
         let of_prototype = |(words, sooner): &(usize, f64)| Shape {
             published: Some(*sooner),
-            ..documents(4, words * 13 / 10, (*words == LONG).then_some(LONG_BAR))
+            ..equal(4, words * 13 / 10, (*words == LONG).then_some(LONG_BAR))
         };
-        shapes = PUBLISHED.iter().map(of_prototype).collect();
+        return PUBLISHED.iter().map(of_prototype).collect();
     }
-    shapes
+    vec![if options.long {
+        equal(4, LONG * 13 / 10, Some(LONG_BAR))
+    } else if options.mixed {
+        Shape::new(MIXED.to_vec(), Some(SHORT_BAR))
+    } else {
+        equal(options.documents, options.tokens, Some(SHORT_BAR))
+    }]
 }
 
 fn of_shape(options: &Options, shape: &Shape) -> Result<Vec<String>> {
     let mut comparison = Comparison::start(options, shape)?;
     println!(
         "First token of {} documents of {} tokens at other places, {}; {} threads; medians of {} rounds.\n",
-        shape.documents,
-        shape.tokens,
+        shape.lengths.len(),
+        shape.tokens(),
         comparison.pair.title(),
         comparison.pair.threads,
         options.rounds
@@ -83,8 +91,8 @@ fn of_shape(options: &Options, shape: &Shape) -> Result<Vec<String>> {
 }
 
 fn compared_cases(options: &Options, shape: &Shape) -> Vec<Case> {
-    let mut cases = cases(shape.documents);
-    cases.push(Case { name: NEW, order: vec![Part::New(1); shape.documents] });
+    let mut cases = cases(shape.lengths.len());
+    cases.push(Case { name: NEW, order: vec![Part::New(1); shape.lengths.len()] });
     if shape.published.is_some() {
         cases.truncate(1);
     }
@@ -106,18 +114,18 @@ struct Comparison<'o> {
 
 impl<'o> Comparison<'o> {
     fn start(options: &'o Options, shape: &'o Shape) -> Result<Self> {
-        let Shape { documents, tokens, .. } = *shape;
-        let pair = Pair::new(options, (documents + 1) * tokens * 3)?;
+        let lengths = &shape.lengths;
+        let pair = Pair::new(options, (lengths.iter().sum::<usize>() + shape.mean()) * 3)?;
         let mut words = Words::new(pair.vocabulary());
-        let texts: Vec<Vec<Token>> = (0..documents).map(|_| words.next(tokens)).collect();
+        let texts: Vec<Vec<Token>> = lengths.iter().map(|tokens| words.next(*tokens)).collect();
         let (server, source) = (None, Vec::new());
         let mut comparison = Self { options, shape, pair, server, words, texts, source };
-        let order: Vec<Part> = (0..documents).map(Part::Known).collect();
+        let order: Vec<Part> = (0..lengths.len()).map(Part::Known).collect();
         comparison.source = comparison.prompt(&order);
         let Self { pair, source, .. } = &comparison;
         pair.read("source", source)?;
-        comparison.server =
-            Server::start(&pair.subject, pair.threads, source.len() * 2, shape.tokens)?;
+        let shortest = shape.lengths.iter().min().copied().unwrap_or(0);
+        comparison.server = Server::start(&pair.subject, pair.threads, source.len() * 2, shortest)?;
         Ok(comparison)
     }
 
@@ -126,7 +134,7 @@ impl<'o> Comparison<'o> {
         for part in order {
             match part {
                 Part::Known(number) => prompt.extend(&self.texts[*number]),
-                Part::New(part) => prompt.extend(self.words.next(self.shape.tokens / part)),
+                Part::New(part) => prompt.extend(self.words.next(self.shape.mean() / part)),
                 Part::Call => prompt.extend(self.words.next(CALL)),
             }
         }
@@ -191,6 +199,24 @@ fn print_served(case: &str, served: &[Answer], base: f64) {
         last.prompt.saturating_sub(computed),
         base / ms,
     );
+}
+
+impl Shape {
+    fn new(lengths: Vec<usize>, bar: Option<f64>) -> Self {
+        Self { lengths, bar, published: None }
+    }
+
+    /// Tokens of a document, for a title.
+    fn tokens(&self) -> String {
+        let [least, most] = [self.lengths.iter().min(), self.lengths.iter().max()]
+            .map(|it| it.copied().unwrap_or(0));
+        if least == most { least.to_string() } else { format!("{least} to {most}") }
+    }
+
+    /// Tokens of a document in the mean.
+    fn mean(&self) -> usize {
+        self.lengths.iter().sum::<usize>() / self.lengths.len().max(1)
+    }
 }
 
 impl Sample {
