@@ -104,6 +104,30 @@ fn a_park_does_not_make_a_chat_expire_whose_class_lasts_as_long_as_it_was_idle()
 }
 
 #[test]
+fn kv_without_stored_text_expires_a_day_after_its_last_use() {
+    let home = room();
+    let hobd = home.start();
+    hobd.client.chat(&json!({
+        "prompt_cache_key": "agent", "temperature": 0, "max_tokens": 4,
+        "messages": [{"role": "user", "content": "My locker code is 48213. ".repeat(8)}],
+    }));
+    home.stop(hobd);
+    let is_saved = |client: &Client| saved(client, "__key__:conv:agent").is_some();
+
+    home.pass(23 * HOUR);
+    let hobd = home.start();
+    say_witness(&hobd.client);
+    home.stop(hobd);
+    home.pass(10 * MINUTE);
+    let hobd = home.start();
+    until_swept(&hobd.client);
+    assert!(is_saved(&hobd.client), "a day has not passed");
+
+    home.pass(HOUR);
+    wait::until("it has expired", || (!is_saved(&hobd.client)).then_some(()));
+}
+
+#[test]
 fn a_prefix_in_daily_use_is_not_computed_again_at_the_next_start() {
     let home = room();
     home.profile("lights", &"Your name is Ember. The day is Monday. The city is Oslo. ".repeat(6));

@@ -157,9 +157,9 @@ fn as_many_requests_as_are_set_wait_for_the_answer_before_them() {
     assert_eq!(refused_of_two(&body), "queue_full");
 }
 
-#[test]
-fn a_learned_prefix_leaves_a_quarter_of_a_small_context_free() {
-    let home = Home::on_fake().with(&["--ctx", "640"]);
+/// Tokens of what is learned of four conversations that begin with the same 504 tokens.
+fn learned_tokens(arguments: &[&str]) -> u64 {
+    let home = Home::on_fake().with(arguments);
     let hobd = home.start();
     let rules = "Answer briefly, and kindly. ".repeat(18); // 504 tokens.
     for question in ["Is there tea?", "How late is it?", "Where is it?", "May I?"] {
@@ -170,7 +170,45 @@ fn a_learned_prefix_leaves_a_quarter_of_a_small_context_free() {
     let learned = wait::until("a prefix is learned", || {
         hobd.client.get("/v1/learned")["data"].as_array().unwrap().first().cloned()
     });
-    assert!(learned["tokens"].as_u64().unwrap() <= 480, "{learned}");
+    learned["tokens"].as_u64().unwrap()
+}
+
+#[test]
+fn a_learned_prefix_leaves_a_quarter_of_a_small_context_free() {
+    let tokens = learned_tokens(&["--ctx", "640"]);
+    assert!(tokens <= 480, "{tokens}");
+}
+
+#[test]
+fn a_learned_prefix_has_at_most_the_tokens_that_are_set() {
+    let tokens = learned_tokens(&["--learned-prefix-tokens", "256"]);
+    assert!(tokens <= 256, "{tokens}");
+}
+
+#[test]
+fn a_body_that_does_not_arrive_in_the_time_that_is_set_is_refused() {
+    let home = Home::on_fake().with(&["--request-timeout-secs", "1"]);
+    let hobd = home.start();
+    let answer = hobd.client.call("POST", "/tokenize").header("content-length", "20").send();
+    assert_eq!((answer.status, answer.error()["code"].as_str()), (408, Some("timeout")));
+}
+
+/// The cache of the fake model has no types.
+#[cfg(feature = "llama")]
+#[test]
+fn keys_and_values_have_the_types_that_are_set() {
+    let token_bytes = |types: &[&str]| {
+        let home = Home::new().with(types);
+        let hobd = home.start();
+        say(&hobd.client, "room", "My locker code is 48213.");
+        let saved = saved(&hobd.client, "room").unwrap();
+        saved["object_bytes"].as_f64().unwrap() / saved["tokens"].as_f64().unwrap()
+    };
+    let halves = token_bytes(&[]);
+    for setting in ["--cache-type-k", "--cache-type-v"] {
+        let ratio = token_bytes(&[setting, "f32"]) / halves;
+        assert!((1.4..1.6).contains(&ratio), "{setting}: {ratio}");
+    }
 }
 
 #[test]
