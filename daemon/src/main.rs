@@ -1,4 +1,4 @@
-//! hobd: keeps a language model's context warm and answers over HTTP.
+//! hobd: serves a language model over HTTP, and saves its KV cache to memory and disk.
 
 use std::io::{self, IsTerminal, Write};
 use std::net::TcpListener;
@@ -32,7 +32,7 @@ Exit codes:
   70   served and cannot go on, or has not saved everything within ten seconds
   130  ended by a second signal";
 
-/// Keep a language model's context warm, and answer over HTTP
+/// Serve a language model over HTTP, and save its KV cache to memory and disk
 #[derive(Parser)]
 #[command(name = "hobd", version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Args {

@@ -50,7 +50,7 @@ pub enum Repair {
 /// No strategy has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a repair strategy: use none, sinks, boundary:TOKENS, head:TOKENS, seen:TOKENS, \
+    "`{0}` is not a repair strategy: use none, sinks, boundary:TOKENS, head, head:TOKENS, seen, seen:TOKENS, \
      move:TOKENS:TOKENS, short:TOKENS, long:TOKENS, grow:PERCENT, selective:PERCENT, head+selective:PERCENT or full"
 )]
 pub struct UnknownRepair(String);
