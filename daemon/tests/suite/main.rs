@@ -39,6 +39,7 @@ mod drafts;
 mod durability;
 mod edits_while_away;
 mod end_in_process;
+mod error_codes;
 mod evoke;
 mod explain;
 mod fetching;
