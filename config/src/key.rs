@@ -112,6 +112,26 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
+    const PAGES: [&str; 5] = [
+        include_str!("../../docs/CONFIGURATION.md"),
+        include_str!("../../docs/PROFILES.md"),
+        include_str!("../../docs/SECURITY.md"),
+        include_str!("../../docs/STORAGE.md"),
+        include_str!("../../docs/VOICE.md"),
+    ];
+
+    #[test]
+    fn a_page_describes_each_setting() {
+        let is_described = |key: &Key| {
+            let (name, flag) = (key.name(), key.flag());
+            let spellings = ["`NAME`", "`NAME =", "--FLAG ", "--FLAG`"];
+            let spellings = spellings.map(|it| it.replace("NAME", name).replace("FLAG", &flag));
+            PAGES.iter().any(|page| spellings.iter().any(|spelling| page.contains(spelling)))
+        };
+        let missing: Vec<_> = Key::all().filter(|key| !is_described(key)).map(Key::name).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
     #[test]
     fn every_key_finds_its_own_row() {
         for (at, row) in ROWS.iter().enumerate() {
