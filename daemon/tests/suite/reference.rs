@@ -1,5 +1,5 @@
-//! The codes of errors, through the built hobd on the fake model: each is the one that docs/HTTP.md lists with its
-//! status.
+//! What the documents of the API list, beside what the built hobd answers on the fake model: codes of errors, metrics and
+//! fields of the status.
 
 use hob_testkit::Call;
 use serde_json::{Value, json};
@@ -7,14 +7,15 @@ use serde_json::{Value, json};
 use crate::common::home::Home;
 
 const CHAT: &str = "/v1/chat/completions";
-const DOCUMENT: &str = include_str!("../../../docs/HTTP.md");
+const ERRORS: &str = include_str!("../../../docs/HTTP.md");
+const STATUS: &str = include_str!("../../../docs/http/status.md");
 
 /// Whether a row of the document's tables begins with the status and the code.
 fn is_listed(status: u16, code: &str) -> bool {
     let (begin, code) = (format!("| {status} | "), format!("`{code}`"));
     let codes =
         |line: &str| line.strip_prefix(begin.as_str())?.split(" | ").next().map(str::to_owned);
-    DOCUMENT.lines().filter_map(codes).any(|codes| codes.contains(&code))
+    ERRORS.lines().filter_map(codes).any(|codes| codes.contains(&code))
 }
 
 fn assert_refused(call: Call, status: u16, code: &str) {
@@ -56,4 +57,19 @@ fn the_code_of_an_error_is_listed_with_its_status() {
     assert_refused(form, 400, "invalid_form");
     let long = call("POST", "/v1/documents?name=long.txt").body("x".repeat((4 << 20) + 1));
     assert_refused(long, 413, "document_too_large");
+}
+
+#[test]
+fn each_metric_and_each_field_of_the_status_is_described() {
+    let home = Home::on_fake();
+    let hobd = home.start();
+    let page = hobd.client.get_text("/metrics");
+    let metrics = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let status = hobd.client.get("/v1/status");
+    let fields = status.as_object().unwrap().keys().map(String::as_str);
+    let is_described = |name: &str| {
+        [format!("`{name}`"), format!("`{name}{{")].iter().any(|it| STATUS.contains(it))
+    };
+    let missing: Vec<_> = metrics.chain(fields).filter(|name| !is_described(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
