@@ -45,8 +45,8 @@ pub(crate) enum Command {
     CalledTools(ConversationId),
     /// The disk has written some of what waited for it.
     Room,
-    /// A caller has dropped its turn.
-    Cancelled,
+    /// A caller has dropped its turn, at any time or behind its last event.
+    Dropped,
     Status(Reply<EngineStatus>),
     Cells(Reply<Reading>),
     /// Replies what an anonymous turn has left in the cells of a slot.

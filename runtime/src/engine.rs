@@ -159,7 +159,7 @@ impl Engine {
         }
         let commands = self.inner.commands.clone();
         // An error: the engine has stopped, and the turn with it.
-        let wake = move || commands.send(Command::Cancelled).unwrap_or(());
+        let wake = move || commands.send(Command::Dropped).unwrap_or(());
         let (events, turn) = Turn::channel(self.inner.heartbeat.clone(), wake);
         let answers = !request.purpose.is_background();
         let submitted = Submitted { request, constraint, events, at: Instant::now() };

@@ -51,6 +51,9 @@ pub struct EngineOptions {
     pub restore_patience: Duration,
     /// How long a turn whose blocks must leave its cells waits while the disk accepts no writes.
     pub disk_patience: Duration,
+    /// How long the work behind an answer waits for its caller, who drops the [`Turn`](crate::Turn) once the answer is
+    /// passed on.
+    pub delivery_patience: Duration,
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
 
@@ -95,6 +98,7 @@ impl Default for EngineOptions {
             unsaved_budget_bytes: 256 << 20,
             restore_patience: Duration::from_secs(10),
             disk_patience: Duration::from_secs(60),
+            delivery_patience: Duration::from_millis(50),
             clock: Arc::new(|| SystemTime::now().into()),
         }
     }

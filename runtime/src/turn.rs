@@ -5,6 +5,8 @@
 //!   `Finished` or `Failed`; `Moved` at any place between.
 //! - Dropping the [`Turn`] cancels it; the engine notices before its next micro-batch, cuts a long one, and
 //!   wakes where it waits for the disk.
+//! - Dropping it behind its last event begins the work behind the answer, which otherwise waits for
+//!   `EngineOptions::delivery_patience`.
 
 mod error;
 mod report;
@@ -88,7 +90,8 @@ pub enum TurnEvent {
     Failed(TurnError),
 }
 
-/// A turn under way. Dropping it cancels it.
+/// A turn under way. Dropping it cancels it. Behind its last event: a caller that passes the answer on keeps it until
+/// that is done, so that the engine computes nothing meanwhile.
 #[derive(Debug)]
 pub struct Turn {
     events: mpsc::UnboundedReceiver<TurnEvent>,
@@ -153,11 +156,11 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        self.events.close(); // The engine sees it as soon as it is called.
         if !self.over {
-            self.events.close(); // The engine sees it as soon as it is called.
             self.heartbeat.attention.call();
-            (self.wake.0)();
         }
+        (self.wake.0)();
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! - The first turn starts alone. The others start when its prompt is in the cache, and share its
 //!   cells.
-//! - Dropping it cancels every turn.
+//! - Dropping it cancels every turn. Turns that have ended stay until then: the engine begins what it does behind an
+//!   answer once the answer is stored and its end is handed out.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -19,6 +20,7 @@ use crate::conversations::transcript::TurnTicket;
 pub struct Choices {
     engine: Engine,
     running: Vec<(usize, Turn)>,
+    ended: Vec<Turn>,
     later: VecDeque<(usize, TurnRequest)>,
     first_is_cached: bool,
 }
@@ -58,7 +60,7 @@ impl Choices {
         let mut later: VecDeque<_> = requests.into_iter().enumerate().collect();
         let (index, first) = later.pop_front().expect("a request has at least one choice");
         let running = vec![(index, engine.submit(first)?)];
-        Ok(Self { engine, running, later, first_is_cached: false })
+        Ok(Self { engine, running, ended: Vec::new(), later, first_is_cached: false })
     }
 
     /// The next event and its turn; `None` when all turns have ended. Cancelling the wait loses
@@ -75,7 +77,8 @@ impl Choices {
             TurnEvent::Started(_) => self.first_is_cached = true,
             TurnEvent::Progress(_) | TurnEvent::Moved(_) | TurnEvent::Token { .. } => {}
             TurnEvent::Finished { .. } | TurnEvent::Failed(_) => {
-                self.running.retain(|(running, _)| *running != index);
+                let ended = self.running.extract_if(.., |(running, _)| *running == index);
+                self.ended.extend(ended.map(|(_, turn)| turn));
                 self.first_is_cached = true; // If it failed, the others may still succeed.
             }
         }
@@ -112,5 +115,49 @@ impl Choices {
             }
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use hob_runtime::EngineOptions;
+    use hob_runtime::backend::fake::FakeModel;
+    use hob_slots::{ConversationId, ModelHash, Token};
+    use hob_testkit::wait::PATIENCE;
+
+    use super::*;
+
+    /// Tokens with cells.
+    async fn held(engine: &Engine) -> usize {
+        let status = engine.cell_status().await.unwrap();
+        status.slots.iter().map(|slot| slot.tokens).sum()
+    }
+
+    #[tokio::test]
+    async fn the_engine_computes_nothing_behind_an_answer_before_this_is_dropped() {
+        let options = EngineOptions { delivery_patience: 2 * PATIENCE, ..EngineOptions::default() };
+        let model = Arc::new(FakeModel::new());
+        let engine = Engine::start(model, ModelHash([7; 8]), None, options).unwrap();
+        let chat = ConversationId::new("chat").unwrap();
+        let request = TurnRequest::answer(Some(chat), vec![Token(97); 40], 4);
+        let mut choices = start(engine.clone(), vec![request], None).unwrap();
+        let mut whole = 0;
+        while let Some((_, event)) = choices.next().await {
+            if let TurnEvent::Finished { timeline, .. } = event {
+                whole = timeline.len();
+            }
+        }
+        // Each is served in a round of its own.
+        for _ in 0..3 {
+            assert_eq!(held(&engine).await, whole - 1);
+        }
+        drop(choices);
+        let end = Instant::now() + PATIENCE;
+        while held(&engine).await < whole {
+            assert!(Instant::now() < end, "the last token is not computed");
+        }
     }
 }

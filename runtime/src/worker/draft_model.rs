@@ -162,9 +162,11 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether the draft model has something to read while no turn runs or waits.
+    /// Whether the draft model has something to read while no turn runs or waits, and no caller has an answer to pass
+    /// on.
     pub(super) fn drafter_lags(&self) -> bool {
-        !self.unread.is_empty() && self.queue.is_empty() && self.running().is_empty()
+        let is_idle = self.queue.is_empty() && self.running().is_empty();
+        !self.unread.is_empty() && is_idle && !self.is_delivering()
     }
 
     /// The slot's turn has ended, and has computed an answer of this many tokens.

@@ -25,7 +25,7 @@ impl Worker<'_> {
             self.publish_open();
             self.settle();
             self.core.pulse.begin(Activity::Waiting);
-            let timeouts = [self.restores_end_in(), self.stalls_end_in()];
+            let timeouts = [self.restores_end_in(), self.stalls_end_in(), self.deliveries_end_in()];
             let received = match timeouts.into_iter().flatten().min() {
                 Some(timeout) => inbox.recv_timeout(timeout),
                 None => inbox.recv().map_err(RecvTimeoutError::from),
@@ -85,6 +85,7 @@ impl Worker<'_> {
                 return false;
             }
         }
+        self.end_deliveries();
         self.publish_open();
         self.reply_to_saving();
         true
@@ -96,7 +97,8 @@ impl Worker<'_> {
         may_admit
             || slots.iter().any(Slot::has_arrivals)
             || (0..slots.len()).any(|index| self.would_compute(index))
-            || (slots.iter().any(Slot::needs_record) && !self.core.tiers.is_full())
+            || (slots.iter().any(|slot| slot.needs_record() && !slot.is_delivering())
+                && !self.core.tiers.is_full())
             || self.may_save_drafted()
             || self.drafter_lags()
             || self.ends_a_stall()
@@ -106,9 +108,9 @@ impl Worker<'_> {
     /// Replies to the callers of [`Command::Settle`], if no turn runs and no slot waits to be saved.
     fn settle(&mut self) {
         self.reply_to_saving();
-        if self.slots.iter().any(|slot| slot.turn.is_some() || slot.needs_record())
-            || self.drafter_needs_record()
-        {
+        let is_busy =
+            |slot: &Slot| slot.turn.is_some() || slot.is_delivering() || slot.needs_record();
+        if self.slots.iter().any(is_busy) || self.drafter_needs_record() {
             return;
         }
         for done in self.settling.drain(..) {
@@ -140,8 +142,9 @@ impl Worker<'_> {
                 done.send(self.set_class(&conversation, class));
             }
             Command::CalledTools(conversation) => self.called_tools(&conversation),
-            // The command has woken the thread: housekeeping and stalled turns go on, and cancelled turns end.
-            Command::Room | Command::Cancelled => {}
+            // The command has woken the thread: housekeeping and stalled turns go on, cancelled turns end, and so do
+            // deliveries.
+            Command::Room | Command::Dropped => {}
             Command::Status(reply) => reply.send(self.status()),
             Command::Cells(reply) => reply.send(self.read_cells()),
             Command::UnnamedTokens { slot, reply } => reply.send(self.unnamed_tokens(slot)),

@@ -24,6 +24,7 @@
 //! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV
 //! - `mark`: goes back to a running state as it was before a micro-batch
 //! - `step`: one micro-batch and its tokens; `choose`: the choice of a token
+//! - `delivery`: the work behind an answer waits until its caller has it
 //! - `save`: exports KV behind the answer; `save_state`: what of a slot is saved
 //! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
@@ -54,6 +55,7 @@ mod cells;
 mod change_log;
 mod choose;
 mod chunks;
+mod delivery;
 mod draft;
 mod draft_model;
 mod follow;

@@ -3,7 +3,7 @@
 //! - All rows have the adapters that were chosen before, see `adapters`.
 //! - Order of rows: the next tokens of every running answer; then prompts, by purpose, and among
 //!   equals the one with the fewest tokens left first; then, when no prompt may have rows, the tails of
-//!   finished answers.
+//!   finished answers that their callers have passed on, see `delivery`.
 //! - A prompt that [`MAX_PASSED_OVER`] micro-batches have passed over is first in the next one, so
 //!   that shorter ones cannot starve it.
 //! - A prompt takes no rows while a prompt before it computes the very tokens that it needs next:
@@ -142,7 +142,8 @@ impl Worker<'_> {
             for (index, slot) in self.slots.iter().enumerate() {
                 let tail = slot.pending_tail();
                 let fits = plan.rows.len() + tail.len() <= limit;
-                if !tail.is_empty() && self.is_current(index) && fits {
+                let is_due = !tail.is_empty() && !slot.is_delivering();
+                if is_due && self.is_current(index) && fits {
                     plan.add(slot, index, tail, 0);
                 }
             }

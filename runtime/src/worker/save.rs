@@ -38,6 +38,7 @@ impl Worker<'_> {
                 let slot = &self.slots[index];
                 if slot.turn.is_none() == idle
                     && slot.is_savable()
+                    && !slot.is_delivering()
                     && !self.core.tiers.is_full()
                     && self.save_next(index, snapshots)
                 {

@@ -15,6 +15,7 @@ use hob_slots::{
 use super::away_blocks::AwayBlocks;
 use super::block_uses::BlockUses;
 use super::cell_numbers::CellNumbers;
+use super::delivery::Delivery;
 use super::rows_beside::RowsBeside;
 use super::running::{Owner, Phase, Restoring, Running};
 use super::save_state::SaveState;
@@ -68,6 +69,8 @@ pub(super) struct Slot {
     /// Tokens of the answer behind `timeline`; computed when no prompt waits. Valid until the timeline changes:
     /// a turn that ends before it has computed anything leaves them, see [`Self::pending_tail`].
     pub tail: Vec<Token>,
+    /// The caller of the last answer has not dropped its turn.
+    pub delivery: Option<Delivery>,
     pub turn: Option<Running>,
     pub beside: RowsBeside,
 }
@@ -96,6 +99,7 @@ impl Slot {
             partly_restored: false,
             answered: Run::default(),
             tail: Vec::new(),
+            delivery: None,
             turn: None,
             beside: RowsBeside::default(),
         }
@@ -138,6 +142,7 @@ impl Slot {
     pub fn pinned_by(&mut self, owner: Owner) {
         self.owner = Some(owner);
         self.goes_on_behind = None;
+        self.delivery = None;
         self.save.pinned();
         self.speculation = Speculation::default();
         self.partly_restored = false;
@@ -182,12 +187,14 @@ impl Slot {
         self.goes_on_behind = None;
         self.save.unpinned();
         self.tail.clear();
+        self.delivery = None;
         self.away_blocks.stop_reading();
     }
 
     /// A turn begins with the first `hot` tokens in place. Returns how many of them were here
     /// before speculation.
     pub fn turn_begins(&mut self, request: &TurnRequest, hot: usize) -> usize {
+        self.delivery = None;
         let speculates = request.purpose == Purpose::Speculate;
         self.save.turn_begins(speculates && !request.is_stored);
         self.speculation.turn_begins(speculates, hot)
@@ -220,13 +227,18 @@ impl Slot {
     pub fn has_rows(&self) -> bool {
         match &self.turn {
             Some(turn) => !turn.is_restoring() && turn.stalled.is_none(),
-            None => !self.tail.is_empty(),
+            None => !self.tail.is_empty() && !self.is_delivering(),
         }
     }
 
     /// What is still to be computed of the last answer. A turn computes it with its prompt.
     pub fn pending_tail(&self) -> &[Token] {
         if self.turn.is_none() { &self.tail } else { &[] }
+    }
+
+    /// Whether the work behind the last answer waits for its caller.
+    pub fn is_delivering(&self) -> bool {
+        self.delivery.is_some()
     }
 
     /// Whether the turn waits for the disk to take what must leave its cells.

@@ -12,6 +12,7 @@ use hob_slots::evict::AnswerEnd;
 use tracing::warn;
 
 use super::choose::choose;
+use super::delivery::Delivery;
 use super::plan::{Plan, Share};
 use super::running::{Phase, Running};
 use super::{Core, Worker};
@@ -322,6 +323,7 @@ impl Worker<'_> {
             timeline,
         };
         turn.events.send(finished);
+        slot.delivery = Delivery::begin(&turn.events, self.core.options.delivery_patience);
         self.core.counters.turns += 1;
         let max_tokens = self.core.options.conversation_tokens(self.core.model.facts());
         let room = max_tokens.saturating_sub(slot.timeline.len());

@@ -40,7 +40,7 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             Command::Stop => return Wake::ToStop,
             Command::Fetched { .. }
             | Command::Room
-            | Command::Cancelled
+            | Command::Dropped
             | Command::CalledTools(_) => {}
             Command::Park { done, .. } => done.send(()),
             Command::Forget { conversation, done } => {

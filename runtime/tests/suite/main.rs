@@ -17,6 +17,7 @@ mod collection;
 mod copies;
 mod cut;
 mod damage;
+mod delivery;
 mod dialects;
 mod draft_model;
 mod drafts;

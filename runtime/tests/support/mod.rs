@@ -11,6 +11,7 @@ pub mod wait;
 use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hob_runtime::adapters::{AdapterFile, FileIdentity};
 use hob_runtime::backend::MemoryKind;
@@ -42,13 +43,15 @@ pub fn draft_model(target: &Arc<dyn Model>, copies: bool) -> DraftModel {
     DraftModel::new(Arc::new(fake), DRAFT_FINGERPRINT, target.as_ref()).expect("it fits")
 }
 
-/// Micro-batches that do not depend on the clock, so that equal turns make equal batches.
+/// Micro-batches that do not depend on the clock, so that equal turns make equal batches. The work behind an answer
+/// begins with its last event, so that it does not depend on when a test drops the turn.
 pub fn options() -> EngineOptions {
     EngineOptions {
         context_tokens: 2048,
         slots: 2,
         micro_batch: 128,
         micro_batch_target: None,
+        delivery_patience: Duration::ZERO,
         ..EngineOptions::default()
     }
 }

@@ -52,6 +52,8 @@ impl Plan {
             options: EngineOptions {
                 micro_batch_target: None,
                 drafts: false, // As hobd does with this model.
+                // A follow-up finds the whole answer in the cells, however soon it comes.
+                delivery_patience: Duration::ZERO,
                 ..EngineOptions::default()
             },
             limits: BodyLimits { bytes: 64 << 10, time: Duration::from_secs(20) },
