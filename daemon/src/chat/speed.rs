@@ -2,6 +2,7 @@
 //!
 //! - The engine's own measurement counts. Until it has one, the speed of the last run does: a chat
 //!   that is reopened after a restart computes too few tokens for a measurement.
+//! - It is written behind the end of an answer: the client waits for that end, and each write for the disk.
 
 use hob_runtime::turn::TurnReport;
 use hob_slots::ModelHash;
@@ -48,13 +49,18 @@ impl Speed {
     /// The latest speed, updated by this turn's measurement.
     pub fn learn(&self, report: &TurnReport) -> Option<f64> {
         let mut known = self.lock();
-        let Some(measured) = report.prefill_tokens_per_second else { return known.now };
-        known.now = Some(measured);
-        if known.written.is_none_or(|old| (measured - old).abs() > MIN_CHANGE * old) {
-            known.written = Some(measured);
-            self.transcript.put_prefill_speed(self.fingerprint, measured);
-        }
+        known.now = report.prefill_tokens_per_second.or(known.now);
         known.now
+    }
+
+    /// Writes the latest speed in the background, if it has changed.
+    pub fn save(&self) {
+        let mut known = self.lock();
+        let Some(now) = known.now else { return };
+        if known.written.is_none_or(|old| (now - old).abs() > MIN_CHANGE * old) {
+            known.written = Some(now);
+            self.transcript.put_prefill_speed(self.fingerprint, now);
+        }
     }
 
     /// The latest speed.
@@ -64,5 +70,30 @@ impl Speed {
 
     fn lock(&self) -> MutexGuard<'_, KnownSpeed> {
         self.known.lock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hob_slots::Timestamp;
+
+    use super::*;
+
+    const MODEL: ModelHash = ModelHash([1; 8]);
+
+    #[tokio::test]
+    async fn a_speed_that_has_changed_is_written_when_it_is_saved_and_not_when_it_is_learned() {
+        let transcript = Transcript::in_memory(Timestamp(0)).unwrap();
+        let speed = Speed::new(transcript.clone(), MODEL);
+        let mut before = None;
+        for (measured, written) in [(50.0, 50.0), (54.0, 50.0), (56.0, 56.0)] {
+            let prefill_tokens_per_second = Some(measured);
+            let report = TurnReport { prefill_tokens_per_second, ..TurnReport::default() };
+            assert_eq!(speed.learn(&report), Some(measured));
+            assert_eq!(transcript.prefill_speed(MODEL).done().await.unwrap(), before);
+            speed.save();
+            before = transcript.prefill_speed(MODEL).done().await.unwrap();
+            assert_eq!(before, Some(written));
+        }
     }
 }

@@ -45,7 +45,7 @@ impl Answer {
         self.ready.push_back(end);
     }
 
-    /// Stores the text so far, unless the end is stored.
+    /// Stores the text so far, unless the end is stored, and the speed behind it.
     pub(super) fn break_off(&mut self) {
         self.has_failed = true;
         self.explain();
@@ -57,6 +57,7 @@ impl Answer {
             assembly.message()
         };
         self.context.recording.interrupt(partial, finish.as_ref());
+        self.context.speed.save();
     }
 
     /// Explains why the conversation's tokens were computed again.
