@@ -1,7 +1,8 @@
 //! An answer while it grows.
 //!
 //! - The job that stores the request creates its row; later jobs of the answer run behind that one.
-//! - Flushes are 250 ms apart, and skipped while the previous one has not reached the database.
+//! - Flushes are 250 ms apart, and skipped while the previous one has not reached the database. The first one comes as
+//!   long behind the first text: in front of the end of a short answer it would delay that end.
 //! - An answer ends once: complete, or interrupted with all its text. Dropping it earlier interrupts
 //!   it with the text of the last flush.
 
@@ -27,7 +28,8 @@ pub struct OpenAnswer {
     conversation: ConversationId,
     row: Arc<OnceLock<AnswerRows>>,
     stored: Option<Pending<AnswerRows>>,
-    flushed: Instant,
+    /// When the text was last written, or came first; `None`: there is none.
+    flushed: Option<Instant>,
     flushing: Arc<AtomicBool>,
     ended: bool,
 }
@@ -50,7 +52,7 @@ impl OpenAnswer {
             conversation,
             row,
             stored: Some(stored),
-            flushed: Instant::now(),
+            flushed: None,
             flushing: Arc::default(),
             ended: false,
         }
@@ -70,12 +72,16 @@ impl OpenAnswer {
         self.row.get().copied()
     }
 
-    /// Writes the partial answer, unless the last flush is too recent.
+    /// Writes the partial answer, unless the last flush, or the first text, is too recent.
     pub fn flush(&mut self, partial: impl FnOnce() -> Message) {
-        if self.flushed.elapsed() < FLUSH_INTERVAL || self.flushing.swap(true, Ordering::AcqRel) {
+        let Some(flushed) = self.flushed else {
+            self.flushed = Some(Instant::now());
+            return;
+        };
+        if flushed.elapsed() < FLUSH_INTERVAL || self.flushing.swap(true, Ordering::AcqRel) {
             return;
         }
-        self.flushed = Instant::now();
+        self.flushed = Some(Instant::now());
         let text = partial().to_json().to_string();
         let (row, flushing) = (self.row.clone(), self.flushing.clone());
         self.writer.post(move |connection| {
@@ -199,4 +205,31 @@ fn touch(
         .prepare_cached("UPDATE conversations SET updated_at = max(updated_at, ?2) WHERE id = ?1")?
         .execute((conversation.as_str(), millis(now)))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+
+    use super::*;
+    use crate::conversations::transcript::Transcript;
+    use crate::wire::message::Role;
+
+    #[test]
+    fn the_first_text_is_written_an_interval_after_it_came_however_long_the_prompt_took() {
+        let transcript = Transcript::in_memory(Timestamp(0)).unwrap();
+        let id = ConversationId::new("room").unwrap();
+        let question = vec![Message::plain(Role::User, "Hello")];
+        let mut answer = transcript.sync(&id, question, Timestamp(0));
+        let mut written = Vec::new();
+        for text in ["So", "So be", "So be it"] {
+            sleep(FLUSH_INTERVAL);
+            answer.flush(|| {
+                written.push(text);
+                Message::answer(text, "", &[])
+            });
+            transcript.is_idle(&id).wait().unwrap(); // Behind the write.
+        }
+        assert_eq!(written, ["So be", "So be it"]);
+    }
 }
