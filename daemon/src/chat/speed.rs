@@ -4,6 +4,8 @@
 //!   that is reopened after a restart computes too few tokens for a measurement.
 //! - It is written behind the end of an answer: the client waits for that end, and each write for the disk.
 
+use std::time::{Duration, Instant};
+
 use hob_runtime::turn::TurnReport;
 use hob_slots::ModelHash;
 
@@ -12,6 +14,9 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// Changes below 10 % are not written.
 const MIN_CHANGE: f64 = 0.1;
+
+/// At least between two writes: short prompts and long ones are computed at different speeds, and take turns.
+const BETWEEN_WRITES: Duration = Duration::from_secs(60);
 
 /// In tokens a second.
 #[derive(Debug)]
@@ -26,6 +31,8 @@ struct KnownSpeed {
     is_read: bool,
     now: Option<f64>,
     written: Option<f64>,
+    /// By this run.
+    written_at: Option<Instant>,
 }
 
 impl Speed {
@@ -42,7 +49,8 @@ impl Speed {
     pub fn recall(&self, read: Option<f64>) {
         let mut known = self.lock();
         if !known.is_read {
-            *known = KnownSpeed { is_read: true, now: known.now.or(read), written: read };
+            let now = known.now.or(read);
+            *known = KnownSpeed { is_read: true, now, written: read, ..*known };
         }
     }
 
@@ -53,12 +61,13 @@ impl Speed {
         known.now
     }
 
-    /// Writes the latest speed in the background, if it has changed.
+    /// Writes the latest speed in the background, if it has changed and was not written a moment ago.
     pub fn save(&self) {
         let mut known = self.lock();
         let Some(now) = known.now else { return };
-        if known.written.is_none_or(|old| (now - old).abs() > MIN_CHANGE * old) {
-            known.written = Some(now);
+        let has_changed = known.written.is_none_or(|old| (now - old).abs() > MIN_CHANGE * old);
+        if has_changed && known.written_at.is_none_or(|at| at.elapsed() >= BETWEEN_WRITES) {
+            (known.written, known.written_at) = (Some(now), Some(Instant::now()));
             self.transcript.put_prefill_speed(self.fingerprint, now);
         }
     }
@@ -81,19 +90,26 @@ mod tests {
 
     const MODEL: ModelHash = ModelHash([1; 8]);
 
+    async fn written(speed: &Speed) -> Option<f64> {
+        speed.transcript.prefill_speed(MODEL).done().await.unwrap()
+    }
+
     #[tokio::test]
     async fn a_speed_that_has_changed_is_written_when_it_is_saved_and_not_when_it_is_learned() {
         let transcript = Transcript::in_memory(Timestamp(0)).unwrap();
-        let speed = Speed::new(transcript.clone(), MODEL);
-        let mut before = None;
-        for (measured, written) in [(50.0, 50.0), (54.0, 50.0), (56.0, 56.0)] {
+        let speed = Speed::new(transcript, MODEL);
+        let learn = |measured| {
             let prefill_tokens_per_second = Some(measured);
             let report = TurnReport { prefill_tokens_per_second, ..TurnReport::default() };
             assert_eq!(speed.learn(&report), Some(measured));
-            assert_eq!(transcript.prefill_speed(MODEL).done().await.unwrap(), before);
+        };
+        speed.recall(Some(50.0));
+        for (measured, saved) in [(54.0, None), (56.0, Some(56.0)), (90.0, Some(56.0))] {
+            let before = written(&speed).await;
+            learn(measured);
+            assert_eq!(written(&speed).await, before);
             speed.save();
-            before = transcript.prefill_speed(MODEL).done().await.unwrap();
-            assert_eq!(before, Some(written));
+            assert_eq!(written(&speed).await, saved, "{measured}");
         }
     }
 }
