@@ -13,6 +13,16 @@ use super::FormatError;
 /// Bytes of one frame; the last one may have fewer.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// How much longer than its packed bytes a content of several pieces may be. KV shrinks to about 0.85, while a frame of
+/// zeros is 20,000 times as long as its bytes.
+const MAX_RATIO: u64 = 1 << 10;
+
+/// The maximum length of a content that `packed_bytes` bytes hold: one piece, which may be of zeros, and
+/// [`MAX_RATIO`] times the packed bytes.
+pub fn most_unpacked(packed_bytes: u64) -> u64 {
+    packed_bytes.saturating_mul(MAX_RATIO).saturating_add(PIECE_BYTES as u64)
+}
+
 /// The order of a piece's bytes in its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrangement {

@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::format::FormatError;
 use crate::format::bytes::{Fields, version};
 use crate::format::chunks::{checksum_of, chunk_digest, chunks};
+use crate::format::pack::most_unpacked;
 use crate::id::{BlockId, ModelHash};
 
 const MAGIC: &[u8; 8] = b"HOBOBJ\0\x01";
@@ -127,6 +128,10 @@ impl ObjectHeader {
                 return Err(FormatError::Field { field: "stored bytes", value: stored_bytes });
             }
             (0, _) => Encoding::Raw,
+            // Reading it would take memory for what a file of any length claims to unpack to.
+            (1, 2..) if payload_bytes > most_unpacked(stored_bytes) => {
+                return Err(FormatError::Field { field: "payload bytes", value: payload_bytes });
+            }
             (1, 2..) => Encoding::Planes,
             (other, _) => {
                 return Err(FormatError::Field { field: "encoding", value: other.into() });

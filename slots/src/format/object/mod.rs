@@ -12,7 +12,7 @@ pub use header::{ObjectHeader, ObjectKind};
 use super::FormatError;
 use super::bytes::{check_length, token_bytes, tokens_from};
 use super::chunks::BodyHash;
-use super::pack::{Arrangement, pack, unpack};
+use super::pack::{Arrangement, most_unpacked, pack, unpack};
 use crate::id::{BlockId, ModelHash, Token};
 use crate::payload::Payload;
 use header::{BodyChecksum, Encoding};
@@ -113,8 +113,8 @@ impl Object {
         open(&header, file)
     }
 
-    /// The compressed file of the object in `file`; `None` when that saves less than 5%, or when it
-    /// is compressed already, or rounded: its bytes are as good as noise.
+    /// The compressed file of the object in `file`; `None` when that saves less than 5%, when a reader would refuse how
+    /// much it saves, or when it is compressed already, or rounded: its bytes are as good as noise.
     pub fn compressed(file: &[u8], level: i32) -> Result<Option<Vec<u8>>, FormatError> {
         let header = verified(file)?;
         if header.is_compressed() || header.kind == ObjectKind::Lossy {
@@ -123,7 +123,9 @@ impl Object {
         let (tokens, payload) = body(&header, file);
         let max_bytes = payload.len().checked_sub(file.len().div_ceil(20));
         let pack = |max_bytes| pack(payload, Arrangement::Planes, level, max_bytes);
-        let Some(stored) = max_bytes.and_then(pack) else { return Ok(None) };
+        let is_readable =
+            |stored: &Vec<u8>| header.payload_bytes <= most_unpacked(stored.len() as u64);
+        let Some(stored) = max_bytes.and_then(pack).filter(is_readable) else { return Ok(None) };
         let header = ObjectHeader {
             version: header.kind.version(),
             encoding: Encoding::Planes,

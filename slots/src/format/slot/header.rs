@@ -139,6 +139,9 @@ impl Part {
 }
 
 impl SlotHeader {
+    /// The maximum number of tokens: the stored ones of few bytes may unpack to 256 MiB, and to no more.
+    pub const MAX_TOKENS: u32 = 1 << 26;
+
     /// The maximum length of a header.
     pub const MAX_BYTES: usize = at::END + ConversationId::MAX_BYTES;
 
@@ -207,6 +210,10 @@ impl SlotHeader {
         let Some(conversation) = name else {
             return Err(FormatError::Record { what: "its conversation has no valid id".into() });
         };
+        let tokens = fields.u32(at::TOKENS);
+        if tokens > Self::MAX_TOKENS {
+            return Err(FormatError::Field { field: "tokens", value: tokens.into() });
+        }
         Ok(Self {
             model: ModelHash(fields.get(at::MODEL)),
             conversation,
@@ -214,7 +221,7 @@ impl SlotHeader {
             created_at: Timestamp(fields.u64(at::CREATED_AT)),
             used_at: Timestamp(fields.u64(at::USED_AT)),
             turns: 0,
-            tokens: fields.u32(at::TOKENS),
+            tokens,
             blocks: fields.u32(at::BLOCKS),
             snapshots: fields.u32(at::SNAPSHOTS),
             segments: 0,

@@ -64,6 +64,9 @@ pub fn check(
     tokens: u32,
 ) -> Result<(), FormatError> {
     let malformed = |what: &str| Err(FormatError::Record { what: what.to_owned() });
+    if tokens > SlotHeader::MAX_TOKENS {
+        return malformed("it has too many tokens");
+    }
     if !blocks.is_sorted_by(|before, after| before.end < after.end) {
         return malformed("its blocks are out of order");
     }

@@ -203,6 +203,7 @@ fn invalid_values_are_refused_behind_a_right_checksum() {
     assert_eq!(slot(95, 0xff), "its field token bytes holds 18374686479671623701");
     assert_eq!(slot(116, 1), "its field reserved holds 1");
     assert_eq!(slot(128, 7), "its record is malformed: its conversation has no valid id");
+    assert_eq!(slot(15, 0x10), "its field tokens holds 268435459");
     assert_eq!(slot(12, 9), "its content does not unpack: a frame has another length");
     assert_eq!(slot(40, 0), "its record is malformed: LimitExceeded");
     assert_eq!(

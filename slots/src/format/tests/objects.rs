@@ -48,6 +48,33 @@ fn an_incompressible_payload_stays_raw() {
     assert_eq!(Object::compressed(&snapshot_of(0).encode(), 9), Ok(None));
 }
 
+/// An object with a compressed payload of `raw` zeros.
+fn zeros(raw: usize) -> Vec<u8> {
+    let payload = vec![0; raw];
+    let stored = pack::pack(&payload, pack::Arrangement::Planes, 1, usize::MAX).unwrap();
+    let mut checksum = chunks::BodyHash::from(ObjectHeader::BYTES as u64);
+    checksum.update(&stored);
+    let mut file = Object { payload: payload.into(), ..snapshot() }.encode_head();
+    file[11] = 1;
+    file[72..80].copy_from_slice(&(stored.len() as u64).to_le_bytes());
+    file[80..96].copy_from_slice(&checksum.finish().to_le_bytes());
+    file.extend_from_slice(&stored);
+    resealed(file, 96, 0..0)
+}
+
+#[test]
+fn a_file_that_unpacks_to_more_than_a_thousand_times_its_bytes_is_neither_read_nor_written() {
+    let piece = 1 << 20;
+    assert_eq!(Object::decode(zeros(piece)).unwrap().payload.len(), piece);
+    let file = zeros(16 * piece);
+    assert!(file.len() < 4_096, "{} bytes", file.len());
+    let refused = FormatError::Field { field: "payload bytes", value: 16 << 20 };
+    assert_eq!(ObjectHeader::decode(&file), Err(refused.clone()));
+    assert_eq!(Object::decode(file), Err(refused));
+    let raw = Object { payload: vec![0; 16 * piece].into(), ..snapshot() }.encode();
+    assert_eq!(Object::compressed(&raw, 1), Ok(None));
+}
+
 #[test]
 fn a_damaged_file_is_not_compressed() {
     let mut file = block().encode();
