@@ -10,7 +10,7 @@ use tar::EntryType;
 use super::ArchiveError;
 use super::manifest::{MANIFEST, Manifest, ManifestEntry, object_entry, slot_entry};
 use crate::fingerprint::Fingerprint;
-use crate::format::{Object, SlotRecord};
+use crate::format::{Object, ObjectHeader, SlotHeader, SlotRecord, check_length};
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::maintenance::Skipped;
 use crate::store::{Store, StoreReader};
@@ -20,6 +20,9 @@ use crate::ttl::TtlClass;
 
 /// The maximum length of a manifest: some 300,000 objects.
 const MANIFEST_BYTES: u64 = 64 << 20;
+
+/// The maximum length of a slot file: the most tokens have 256 MiB.
+const SLOT_BYTES: u64 = 1 << 30;
 
 /// An archive, every byte of which was read and verified.
 #[derive(Debug)]
@@ -81,7 +84,7 @@ impl Archive {
             let Some((what, facts)) = expected.0.remove(&name) else {
                 return Err(damaged(&name, "the manifest does not name it, or names it once"));
             };
-            let bytes = read(&mut entry, &name, facts.bytes.min(length))?;
+            let bytes = read_file(&mut entry, &name, what, facts.bytes.min(length))?;
             if ManifestEntry::of(&bytes) != facts {
                 return Err(damaged(&name, "its checksum is another one than the manifest's"));
             }
@@ -311,19 +314,76 @@ fn read(
     name: &str,
     max_bytes: u64,
 ) -> Result<Vec<u8>, ArchiveError> {
+    check_entry(entry, name, max_bytes)?;
+    let mut bytes = Vec::new();
+    read_on(entry, name, max_bytes, &mut bytes)?;
+    check_end(entry, name, &bytes)?;
+    Ok(bytes)
+}
+
+/// The bytes of a slot file or an object, at most `max_bytes`. Reads its header alone, unless that is of a file as long
+/// as the entry.
+fn read_file(
+    entry: &mut tar::Entry<'_, impl Read>,
+    name: &str,
+    line: ManifestLine,
+    max_bytes: u64,
+) -> Result<Vec<u8>, ArchiveError> {
+    let is_slot = matches!(line, ManifestLine::Slot(_));
+    let max_bytes = if is_slot { max_bytes.min(SLOT_BYTES) } else { max_bytes };
+    check_entry(entry, name, max_bytes)?;
+    let mut bytes = Vec::new();
+    let head_bytes = if is_slot { SlotHeader::MAX_BYTES } else { ObjectHeader::BYTES };
+    read_on(entry, name, head_bytes as u64, &mut bytes)?;
+    let announced = if is_slot {
+        SlotHeader::decode(&bytes).map(|header| header.file_bytes())
+    } else {
+        ObjectHeader::decode(&bytes).map(|header| header.file_bytes())
+    };
+    let fits = announced.and_then(|announced| check_length(announced, entry.size()));
+    fits.map_err(|error| damaged(name, error))?;
+    read_on(entry, name, max_bytes, &mut bytes)?;
+    check_end(entry, name, &bytes)?;
+    Ok(bytes)
+}
+
+/// Refuses an entry that is no regular file or longer than `max_bytes`.
+fn check_entry(
+    entry: &tar::Entry<'_, impl Read>,
+    name: &str,
+    max_bytes: u64,
+) -> Result<(), ArchiveError> {
     if entry.header().entry_type() != EntryType::Regular {
         return Err(damaged(name, "not a regular file"));
     }
     if entry.size() > max_bytes {
         return Err(damaged(name, format!("it claims to have {} bytes", entry.size())));
     }
-    let mut bytes = Vec::new();
-    let announced = entry.size();
-    entry.take(max_bytes).read_to_end(&mut bytes).map_err(|error| match error.kind() {
+    Ok(())
+}
+
+/// Appends the next bytes of an entry, at most `max_bytes`.
+fn read_on(
+    entry: &mut tar::Entry<'_, impl Read>,
+    name: &str,
+    max_bytes: u64,
+    bytes: &mut Vec<u8>,
+) -> Result<(), ArchiveError> {
+    let read = entry.by_ref().take(max_bytes).read_to_end(bytes);
+    read.map(drop).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => damaged(name, "it is cut short"),
         _ => not_tar(error),
-    })?;
-    if bytes.len() as u64 == announced { Ok(bytes) } else { Err(damaged(name, "it is cut short")) }
+    })
+}
+
+/// Refuses an entry of which there are fewer bytes than its archive announces.
+fn check_end(
+    entry: &tar::Entry<'_, impl Read>,
+    name: &str,
+    bytes: &[u8],
+) -> Result<(), ArchiveError> {
+    let is_whole = bytes.len() as u64 == entry.size();
+    if is_whole { Ok(()) } else { Err(damaged(name, "it is cut short")) }
 }
 
 /// An error of the operating system is a disk failure; any other is about the bytes.

@@ -170,6 +170,24 @@ fn an_entry_that_is_not_in_the_manifest_is_refused() {
 }
 
 #[test]
+fn an_entry_is_not_read_past_a_header_that_is_not_its_own() {
+    let from = World::new();
+    from.save("one", 100, &[1]);
+    let archive = from.export(&["one"]);
+    for (at, what) in [(1, "object"), (3, "slot file")] {
+        let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut entries = entries(&archive);
+            change(&mut entries[at].bytes);
+            Archive::open(file(&packed(&entries))).unwrap_err().to_string()
+        };
+        let told = refused(&|bytes| bytes.fill(b'x'));
+        assert!(told.contains(&format!("not a Hob {what}")), "{told}");
+        let told = refused(&|bytes| bytes.truncate(bytes.len() - 1));
+        assert!(told.contains("it ends after"), "{told}");
+    }
+}
+
+#[test]
 fn a_wrong_manifest_is_refused() {
     let from = World::new();
     from.save("one", 100, &[1]);
