@@ -97,7 +97,9 @@ fn a_bad_archive_changes_nothing() {
     fs::write(file, &archive[..5_000]).unwrap();
     home.hob(&["slots", "import", file, "--force"]).fails(5, &[file]);
     fs::write(file, "PK").unwrap();
-    home.hob(&["slots", "import", file, "--force"]).fails(5, &[file]);
+    let what =
+        [file, "it is a ZIP archive", "a tar that begins with manifest.toml", "`hob import`"];
+    home.hob(&["slots", "import", file, "--force"]).fails(5, &what);
     home.hob(&["slots", "import", "/nowhere.tar"]).fails(1, &["/nowhere.tar"]);
     assert_eq!(files(&home), before);
     let empty = Home::new();

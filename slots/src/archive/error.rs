@@ -7,7 +7,10 @@ use crate::store::{Miss, StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    #[error("not an archive of `hob slots export`: {what}")]
+    #[error(
+        "not an archive of `hob slots export`, a tar that begins with manifest.toml: {what}; `hob slots export` writes \
+         the KV of conversations to one, and `hob import` imports the text of conversations"
+    )]
     NotABundle { what: String },
     #[error(
         "it has version {version}, which a later version of Hob made; this one reads version 1"

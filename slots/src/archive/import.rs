@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tar::EntryType;
 
 use super::ArchiveError;
+use super::content::{HEAD_BYTES, described};
 use super::manifest::{MANIFEST, Manifest, ManifestEntry, object_entry, slot_entry};
 use crate::fingerprint::Fingerprint;
 use crate::format::{Object, ObjectHeader, SlotHeader, SlotRecord, check_length};
@@ -74,7 +75,8 @@ impl Archive {
         let Some(first) = entries.next() else {
             return Err(ArchiveError::NotABundle { what: "it is empty".to_owned() });
         };
-        let manifest = read_manifest(&mut first.map_err(not_tar)?, length)?;
+        let first = first.map_err(|error| not_archive(&file, error));
+        let manifest = read_manifest(&mut first?, length)?;
         let mut expected = Expected::of(&manifest)?;
         let mut records = BTreeMap::new();
         let mut objects = BTreeMap::new();
@@ -384,6 +386,19 @@ fn check_end(
 ) -> Result<(), ArchiveError> {
     let is_whole = bytes.len() as u64 == entry.size();
     if is_whole { Ok(()) } else { Err(damaged(name, "it is cut short")) }
+}
+
+/// As [`not_tar`], of a file without a first entry: it is something else.
+fn not_archive(mut file: &File, error: io::Error) -> ArchiveError {
+    if error.raw_os_error().is_some() {
+        return error.into();
+    }
+    let mut head = Vec::new();
+    let read = file.rewind().and_then(|()| file.take(HEAD_BYTES).read_to_end(&mut head));
+    match read {
+        Ok(_) => ArchiveError::NotABundle { what: described(&head).to_owned() },
+        Err(error) => error.into(),
+    }
 }
 
 /// An error of the operating system is a disk failure; any other is about the bytes.

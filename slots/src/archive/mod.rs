@@ -10,6 +10,7 @@
 //! - KV cannot be checked against its model without computing it again: trust an archive as far as
 //!   you trust its author.
 
+mod content;
 mod error;
 mod export;
 mod import;

@@ -210,6 +210,28 @@ fn a_wrong_manifest_is_refused() {
     assert!(Archive::open(file(b"")).unwrap_err().to_string().contains("it is empty"));
 }
 
+#[test]
+fn a_file_that_is_no_archive_is_named() {
+    let refused = |bytes: &[u8]| Archive::open(file(bytes)).unwrap_err().to_string();
+    let long = |begin: &[u8]| [begin, &[b'x'; 2_000]].concat();
+    let files: [(&[u8], &str); 7] = [
+        (b"PK\x03\x04", "ZIP"),
+        (b"\x1f\x8b\x08", "gunzip"),
+        (b"GGUF", "a model"),
+        (b"HOBSLT\0\x01", "slot file"),
+        (b"HOBOBJ\0\x01", "an object"),
+        (b"{\"id\"", "JSON"),
+        (b"hello", "no tar archive"),
+    ];
+    for (begin, what) in files {
+        for bytes in [begin.to_vec(), long(begin)] {
+            let told = refused(&bytes);
+            assert!(told.contains(what) && told.contains("`hob slots export`"), "{told}");
+            assert!(told.contains("`hob import`") && !told.contains("damaged"), "{told}");
+        }
+    }
+}
+
 struct World {
     store: Store,
     model: ModelHash,
