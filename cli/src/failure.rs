@@ -126,7 +126,7 @@ impl Failure {
             }
             Self::Archive { source, .. } => match source {
                 ArchiveError::Absent { .. } => Exit::NotFound,
-                ArchiveError::Ambiguous { .. } => Exit::Usage,
+                ArchiveError::Ambiguous { .. } | ArchiveError::OtherModel { .. } => Exit::Usage,
                 ArchiveError::Foreign { .. } | ArchiveError::Newer { .. } => Exit::Refused,
                 ArchiveError::NotABundle { .. }
                 | ArchiveError::Damaged { .. }

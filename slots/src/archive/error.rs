@@ -31,9 +31,21 @@ pub enum ArchiveError {
     Absent { conversation: String },
     #[error(
         "`{conversation}` has saved KV for several models ({}): choose one with --fingerprint",
-        models.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+        listed(models)
     )]
     Ambiguous { conversation: String, models: Vec<ModelHash> },
+    #[error(
+        "`{conversation}` has saved KV for {}, and those before it for {}: an archive has one model, so export it to another \
+         file",
+        listed(theirs),
+        listed(models)
+    )]
+    OtherModel {
+        conversation: String,
+        theirs: Vec<ModelHash>,
+        /// The models that all conversations before it have KV for.
+        models: Vec<ModelHash>,
+    },
     #[error(
         "`{conversation}` is not whole: {what}: {miss}; `hob slots verify` shows more, and its next \
          turn makes it whole again"
@@ -43,4 +55,8 @@ pub enum ArchiveError {
     Store(#[from] StoreError),
     #[error("it cannot be read or written: {0}")]
     Io(#[from] io::Error),
+}
+
+fn listed(models: &[ModelHash]) -> String {
+    models.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -91,14 +91,21 @@ fn model_of(
     conversations: &[ConversationId],
     wanted: Option<ModelHash>,
 ) -> Result<ModelHash, ArchiveError> {
-    let mut models = reader.models()?;
-    models.retain(|model| wanted.is_none_or(|wanted| wanted == *model));
+    let mut all = reader.models()?;
+    all.retain(|model| wanted.is_none_or(|wanted| wanted == *model));
+    let mut models = all.clone();
     for id in conversations {
-        let keeps = |model: &ModelHash| !matches!(reader.get_slot(*model, id), Err(Miss::Absent));
-        models.retain(keeps);
-        if models.is_empty() {
-            return Err(ArchiveError::Absent { conversation: id.to_string() });
+        let is_there =
+            |model: &&ModelHash| !matches!(reader.get_slot(**model, id), Err(Miss::Absent));
+        let theirs: Vec<ModelHash> = all.iter().filter(is_there).copied().collect();
+        let conversation = id.to_string();
+        if theirs.is_empty() {
+            return Err(ArchiveError::Absent { conversation });
         }
+        if !models.iter().any(|model| theirs.contains(model)) {
+            return Err(ArchiveError::OtherModel { conversation, theirs, models });
+        }
+        models.retain(|model| theirs.contains(model));
     }
     match (&models[..], conversations.first()) {
         (&[model], Some(_)) => Ok(model),
