@@ -137,6 +137,14 @@ impl LiveRefs for Rounder {
         self.0.round_state(payload, lossy).ok()
     }
 
+    hob_slots::as_without_engine!(
+        is_stopping,
+        slot_file_replaced,
+        while_none_reads,
+        objects_lost,
+        block_renamed
+    );
+
     fn with_unreferenced(
         &self,
         _: &Store,

@@ -188,6 +188,8 @@ impl LiveRefs for Engine {
         self.none_reads.set(false);
     }
 
+    crate::as_without_engine!(is_stopping, objects_lost, can_round, rounded, block_renamed);
+
     fn with_unreferenced(
         &self,
         _: &Store,
@@ -217,6 +219,16 @@ impl LiveRefs for OpensMeanwhile {
     }
 
     fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
+
+    crate::as_without_engine!(
+        is_stopping,
+        slot_file_replaced,
+        while_none_reads,
+        objects_lost,
+        can_round,
+        rounded,
+        block_renamed
+    );
 
     fn with_unreferenced(
         &self,

@@ -115,6 +115,15 @@ impl LiveRefs for Engine {
         self.left.borrow_mut().push(conversation.to_string());
     }
 
+    crate::as_without_engine!(
+        slot_file_replaced,
+        while_none_reads,
+        objects_lost,
+        can_round,
+        rounded,
+        block_renamed
+    );
+
     fn with_unreferenced(
         &self,
         _: &Store,
@@ -138,6 +147,16 @@ impl LiveRefs for OpensMeanwhile {
     }
 
     fn slot_file_removed(&self, _: ModelHash, _: &ConversationId) {}
+
+    crate::as_without_engine!(
+        is_stopping,
+        slot_file_replaced,
+        while_none_reads,
+        objects_lost,
+        can_round,
+        rounded,
+        block_renamed
+    );
 
     fn with_unreferenced(
         &self,

@@ -120,6 +120,15 @@ impl LiveRefs for Engine {
         self.lost.borrow_mut().extend(objects);
     }
 
+    crate::as_without_engine!(
+        is_stopping,
+        slot_file_replaced,
+        while_none_reads,
+        can_round,
+        rounded,
+        block_renamed
+    );
+
     fn with_unreferenced(
         &self,
         _: &Store,

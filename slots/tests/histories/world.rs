@@ -401,6 +401,16 @@ impl LiveRefs for Engine<'_> {
         self.left.borrow_mut().insert(conversation.clone());
     }
 
+    hob_slots::as_without_engine!(
+        is_stopping,
+        slot_file_replaced,
+        while_none_reads,
+        objects_lost,
+        can_round,
+        rounded,
+        block_renamed
+    );
+
     fn with_unreferenced(
         &self,
         store: &Store,

@@ -284,6 +284,14 @@ impl LiveRefs for Rounder {
         Some(payload[..ROUNDED_BYTES].to_vec())
     }
 
+    hob_slots::as_without_engine!(
+        is_stopping,
+        slot_file_replaced,
+        while_none_reads,
+        objects_lost,
+        block_renamed
+    );
+
     fn with_unreferenced(
         &self,
         _: &Store,

@@ -50,6 +50,8 @@ impl LiveRefs for Rounder {
         }
     }
 
+    crate::as_without_engine!(is_stopping, while_none_reads, objects_lost);
+
     fn with_unreferenced(
         &self,
         _: &Store,
