@@ -4,6 +4,7 @@
 //!   then: the latest ones, as far as they fit.
 //! - A later question reads the records that have left memory since, and those that were replaced on disk, as by
 //!   an import.
+//! - Questions that read the disk at the same time share the records to read, and wait for none of the others.
 //! - A record whose block is missing is found no more. The engine computes KV that was dropped since.
 
 use std::collections::VecDeque;
@@ -49,8 +50,8 @@ pub(super) fn find(
     is_wanted: impl Fn() -> bool,
 ) -> Vec<Import> {
     let began = Instant::now();
+    read_disk(shared, is_wanted);
     let mut known = shared.contents.known();
-    read_disk(shared, &mut known, &is_wanted);
     add_records(shared, &mut known.index);
     shared.contents.catch_up(&mut known); // Conversations may have been forgotten meanwhile.
     let within = movable(request.within.clone(), &request.segments);
@@ -83,13 +84,43 @@ fn add_records(shared: &Shared, index: &mut ContentIndex) {
 }
 
 /// Adds the records on disk that this process has not read, those used last at the end. The next question goes on
-/// where a cancelled one stopped.
-fn read_disk(shared: &Shared, known: &mut Known, is_wanted: impl Fn() -> bool) {
+/// where a cancelled one stopped. Reads without the lock of the contents.
+fn read_disk(shared: &Shared, is_wanted: impl Fn() -> bool) {
     let Some(store) = &shared.store else { return };
+    list_unread(shared, store);
+    let next = || shared.contents.known().begin_reading();
+    while is_wanted()
+        && let Some((number, conversation)) = next()
+    {
+        let read = {
+            let _present = shared.reading();
+            store.get_slot(shared.fingerprint, &conversation)
+        };
+        // A forgotten conversation has no record, although its file is there yet.
+        let is_forgotten = matches!(shared.records().lookup(&conversation), Some(None));
+        let read = read.ok().filter(|_| !is_forgotten);
+        if let Some(record) = &read {
+            shared.learn_names(record.objects().map(|(id, _)| id));
+        }
+        let mut known = shared.contents.known();
+        let is_known = known.end_reading(number);
+        if let Some(record) = read
+            && is_known
+        {
+            known.index.add(Source { record: Arc::new(record), is_private: false });
+        }
+    }
+}
+
+/// Queues the conversations whose records are to be read.
+fn list_unread(shared: &Shared, store: &Store) {
     // Before the directory is listed, which has all that left memory earlier.
     let left = shared.records().take_left();
-    let Known { index, unread } = known;
-    let unread = unread.get_or_insert_with(|| listed(shared, store));
+    let is_listed = shared.contents.known().unread.is_some();
+    let found = if is_listed { VecDeque::new() } else { listed(shared, store) };
+    let mut known = shared.contents.known();
+    let Known { index, unread, .. } = &mut *known;
+    let unread = unread.get_or_insert(found);
     for (conversation, record) in left {
         if record.upgrade().is_none_or(|record| !index.has(&record)) {
             unread.retain(|known| *known != conversation);
@@ -97,18 +128,6 @@ fn read_disk(shared: &Shared, known: &mut Known, is_wanted: impl Fn() -> bool) {
         }
     }
     unread.drain(..unread.len().saturating_sub(MAX_FILES));
-    while is_wanted()
-        && let Some(conversation) = unread.pop_front()
-    {
-        let _present = shared.reading();
-        let Ok(record) = store.get_slot(shared.fingerprint, &conversation) else { continue };
-        // A forgotten conversation has no record, although its file is there yet.
-        let is_forgotten = matches!(shared.records().lookup(&conversation), Some(None));
-        if !is_forgotten {
-            shared.learn_names(record.objects().map(|(id, _)| id));
-            index.add(Source { record: Arc::new(record), is_private: false });
-        }
-    }
 }
 
 /// The conversations with a file, the [`MAX_FILES`] that were used last, the last one at the end.
@@ -121,8 +140,14 @@ fn listed(shared: &Shared, store: &Store) -> VecDeque<ConversationId> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::path::Path;
+    use std::sync::{OnceLock, Weak};
+
     use hob_slots::format::BlockRef;
+    use hob_slots::store::files::{HookedDisk, Hooks};
     use hob_slots::{Block, ModelHash, Timeline};
+    use parking_lot::Mutex;
 
     use super::super::empty_record::empty_record;
     use super::super::records::Records;
@@ -169,6 +194,73 @@ mod tests {
             own_impure: false,
         };
         find(shared, &request, || true).iter().map(|import| import.at.len()).sum()
+    }
+
+    /// Acts whenever a slot file was opened.
+    struct OnOpen<F> {
+        shared: OnceLock<Weak<Shared>>,
+        act: F,
+    }
+
+    impl<F> std::fmt::Debug for OnOpen<F> {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("OnOpen")
+        }
+    }
+
+    impl<F: Fn(&Shared) + Send + Sync> Hooks for OnOpen<F> {
+        fn opened(&self, path: &Path) -> io::Result<()> {
+            let shared = self.shared.get().and_then(Weak::upgrade);
+            if let Some(shared) = shared.filter(|_| path.extension().is_some_and(|it| it == "bin"))
+            {
+                (self.act)(&shared);
+            }
+            Ok(())
+        }
+    }
+
+    /// Tiers that keep the latest record in memory alone, and that act whenever a slot file was opened.
+    fn tiers(dir: &Path, act: impl Fn(&Shared) + Send + Sync + 'static) -> Arc<Shared> {
+        let hooks = Arc::new(OnOpen { shared: OnceLock::new(), act });
+        let files = Arc::new(HookedDisk(hooks.clone()));
+        let store = Arc::new(Store::open_on(files, dir).unwrap());
+        let budget = Budget { memory_bytes: 0, unsaved_bytes: 0 };
+        let shared = Shared::new(Arc::new(FakeModel::new()), MODEL, Some(store), budget, None);
+        let shared = Arc::new(shared);
+        *shared.records() = Records::with_budget(0);
+        hooks.shared.set(Arc::downgrade(&shared)).expect("it is set once");
+        shared
+    }
+
+    #[test]
+    fn slot_files_are_read_without_the_lock_of_the_contents() {
+        let directory = tempfile::tempdir().unwrap();
+        let locked = Arc::new(Mutex::new(Vec::new()));
+        let seen = locked.clone();
+        let shared = tiers(directory.path(), move |shared| {
+            seen.lock().push(shared.contents.is_locked());
+        });
+        for (name, number) in [("one", 1), ("two", 2), ("latest", 3)] {
+            save(&shared, name, number);
+        }
+        assert_eq!([1, 2].map(|number| found(&shared, number)), [TOKENS; 2]);
+        let locked = locked.lock();
+        assert!(locked.len() >= 2 && !locked.contains(&true), "{locked:?}");
+    }
+
+    #[test]
+    fn a_conversation_that_is_forgotten_while_its_file_is_read_is_not_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = tiers(directory.path(), |shared| {
+            let one = ConversationId::new("one").unwrap();
+            shared.records().forget(&one);
+            shared.contents.forget(&one);
+            // As the writer does when it has removed the files.
+            shared.records().forgotten(&one);
+        });
+        save(&shared, "one", 1);
+        save(&shared, "latest", 2);
+        assert_eq!([1, 2].map(|number| found(&shared, number)), [0, TOKENS]);
     }
 
     #[test]
