@@ -56,6 +56,21 @@ fn doctor_reads_an_encrypted_directory_with_its_key() {
 }
 
 #[test]
+fn doctor_names_slot_files_of_a_later_version() {
+    let home = saved_home();
+    let room = home.path("data/slots/abababababababab/room-2.short.bin");
+    let mut file = fs::read(&room).unwrap();
+    file[8] = 99;
+    fs::write(&room, file).unwrap();
+    let checks: serde_json::Value =
+        serde_json::from_str(&home.hob(&["doctor", "--json"]).out).unwrap();
+    let check = checks.as_array().unwrap().iter().find(|check| check["name"] == "saved KV");
+    let check = check.unwrap();
+    assert_eq!(check["found"], "2 conversations; 1 slot file of a later version of Hob");
+    assert!(check["remedy"].as_str().unwrap().contains("that version reads them"), "{check}");
+}
+
+#[test]
 fn a_list_is_complete_where_no_one_reads_its_warnings() {
     let home = saved_home();
     let room = home.path("data/slots/abababababababab/room-2.short.bin");

@@ -13,6 +13,7 @@ use hob_api::{Build, Status, Text};
 use hob_config::{GpuLayers, Key, ModelChoice, paths};
 use hob_models::{ModelFile, discover};
 use hob_slots::store::files::free_bytes;
+use hob_slots::{Miss, Rejected};
 use serde::Serialize;
 
 use super::slots::{no_room, saved};
@@ -154,6 +155,18 @@ fn saved_kv(context: &Context) -> Check {
             let remedy = "check the permissions of the directory, and the key in slots_key_file";
             Check::bad(name, error.to_string(), remedy)
         }
+        Ok(listing) if !listing.rejected.is_empty() && listing.rejected.iter().all(is_later) => {
+            let later = counted(listing.rejected.len(), "slot file");
+            Check::notice(
+                name,
+                format!(
+                    "{}; {later} of a later version of Hob",
+                    conversations(listing.slots.len())
+                ),
+                "that version reads them; until they expire, older KV that no other conversation needs stays on \
+                 disk: `hob slots ls` lists them",
+            )
+        }
         Ok(listing) if !listing.rejected.is_empty() => Check::notice(
             name,
             format!(
@@ -166,6 +179,10 @@ fn saved_kv(context: &Context) -> Check {
         ),
         Ok(listing) => Check::good(name, conversations(listing.slots.len())),
     }
+}
+
+fn is_later(file: &Rejected) -> bool {
+    matches!(file.miss, Miss::Newer { .. })
 }
 
 fn disk(context: &Context) -> Check {

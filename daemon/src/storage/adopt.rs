@@ -67,6 +67,8 @@ fn adopt(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use hob_slots::format::{BlockRef, ObjectKind};
     use hob_slots::sweep::collect_now;
     use hob_slots::{BlockId, NoEngine, Payload, Timestamp, Token, TtlClass};
@@ -105,7 +107,7 @@ mod tests {
         let adopted = || adopt(&store, &NoEngine, MODEL, &record).unwrap();
 
         store.put_object(MODEL, block.id, &object).unwrap();
-        collect_now(&store, &NoEngine, MODEL).unwrap(); // As the deletion of another conversation does.
+        collect_now(&store, &NoEngine, MODEL, &BTreeSet::new()).unwrap(); // As the deletion of another one does.
         assert_eq!(adopted(), Adopted::Lacks(record.placed().collect()));
         assert!(store.get_slot(MODEL, &record.conversation).is_err());
 

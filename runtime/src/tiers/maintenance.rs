@@ -110,14 +110,16 @@ struct EngineRefs<'s> {
     may_stop: bool,
 }
 
-/// Removes every object of `model` that neither a slot file nor the engine references.
+/// Removes every object of `model` that neither a slot file nor the engine references. `deleted`: those that a deleted
+/// conversation referenced.
 pub(super) fn collect(
     shared: &Shared,
     steps: &LockedSteps,
     store: &Store,
     model: ModelHash,
+    deleted: &BTreeSet<BlockId>,
 ) -> Result<(), StoreError> {
-    collect_now(store, &EngineRefs { shared, steps, may_stop: false }, model)
+    collect_now(store, &EngineRefs { shared, steps, may_stop: false }, model, deleted)
 }
 
 /// Tiers that the engine refers to, on the other thread.

@@ -54,10 +54,10 @@ impl Miss {
         }
     }
 
-    /// Whether a slot file may name objects of this directory that it does not tell: another read of it, or a later
-    /// version of Hob, may. A sealed one names sealed objects alone.
+    /// Whether a slot file may name any object of this directory: another read of it may tell. What a sealed one and one
+    /// of a later version may name is bounded, see [`Hidden`](super::Hidden).
     pub fn hides_objects(&self) -> bool {
-        !self.condemns_the_file() && !matches!(self, Self::Sealed)
+        !self.condemns_the_file() && !matches!(self, Self::Sealed | Self::Newer { .. })
     }
 }
 

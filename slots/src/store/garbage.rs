@@ -1,19 +1,20 @@
 //! Collects unreferenced objects.
 //!
 //! - An object is removed only when every slot file of its model could be read, none references it,
-//!   and the removal of those that did is durable. Sealed slot files in a directory without a key, which reference
-//!   sealed objects alone, keep all of these.
+//!   and the removal of those that did is durable. Two kinds of slot files that no read can tell keep what they may
+//!   reference, see [`Hidden`].
 //! - An object written, or reused by a save, less than [`SAVE_GRACE`] ago stays: its slot file may
 //!   be the next write.
 //! - Forgetting a conversation removes the objects that only it referenced at once, whatever their
 //!   age.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use super::error::{StoreError, io_error};
-use super::files::{Kind, read_all};
+use super::error::{Miss, Rejected, StoreError, io_error};
+use super::files::{Facts, Kind, read_all};
 use super::layout::{ObjectName, parse_object_name};
 use super::listing::{Listing, SavedContents};
 use super::reader::StoreReader;
@@ -35,6 +36,23 @@ pub struct Garbage {
     pub bytes: u64,
 }
 
+/// What slot files may reference that no read can tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Hidden {
+    /// Sealed ones in a directory without a key: any sealed object.
+    has_sealed: bool,
+    /// Those of a later version, the last of which was written then: any object that is no younger, for a save writes
+    /// objects first. An object that was reused since counts as younger; without it, that version computes it again.
+    later: Option<SystemTime>,
+}
+
+impl Hidden {
+    /// Whether there are slot files of a later version.
+    pub fn has_later(&self) -> bool {
+        self.later.is_some()
+    }
+}
+
 impl StoreReader {
     /// The objects of `model` that no slot file references and that are at least `grace` old,
     /// usually [`SAVE_GRACE`].
@@ -44,29 +62,78 @@ impl StoreReader {
         now: &AdjustedTime,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
-        let contents = self.contents(model)?;
-        let has_sealed = contents.has_sealed();
-        let needed = named_by(contents)?;
-        self.unneeded(model, &self.names(&needed), has_sealed, now, grace)
+        self.find_garbage_with(model, &BTreeSet::new(), now, grace)
     }
 
-    /// The objects of `model` that are not among the `needed` ones and at least `grace` old. `has_sealed`: sealed slot
-    /// files, which cannot be read, may need any sealed object.
+    /// As [`StoreReader::find_garbage`]. Slot files of a later version keep none of the objects in `deleted`, which a
+    /// deleted conversation referenced.
+    pub fn find_garbage_with(
+        &self,
+        model: ModelHash,
+        deleted: &BTreeSet<BlockId>,
+        now: &AdjustedTime,
+        grace: Duration,
+    ) -> Result<Garbage, StoreError> {
+        let contents = self.contents(model)?;
+        let hidden = self.hidden(&contents.rejected);
+        let needed = named_by(contents)?;
+        let mut garbage = self.unneeded(model, &self.names(&needed), hidden, now, grace)?;
+        if hidden.has_later() {
+            let found: HashSet<ObjectName> = garbage.objects.iter().copied().collect();
+            for name in self.names::<Vec<_>>(deleted.difference(&needed)) {
+                let facts = self.files.stat(&self.layout.object(model, name));
+                let facts = facts.ok().filter(|facts| now.age(facts.modified.into()) >= grace);
+                if let Some(facts) = facts.filter(|_| !found.contains(&name)) {
+                    garbage.objects.push(name);
+                    garbage.bytes += facts.bytes;
+                }
+            }
+            garbage.objects.sort();
+        }
+        Ok(garbage)
+    }
+
+    /// What the `rejected` slot files may reference.
+    pub fn hidden(&self, rejected: &[Rejected]) -> Hidden {
+        let later = rejected.iter().filter(|file| matches!(file.miss, Miss::Newer { .. }));
+        let written = later.filter_map(|file| match self.files.stat(&file.path) {
+            Ok(facts) => Some(facts.modified),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(_) => Some(SystemTime::now()), // Any object may be its.
+        });
+        Hidden {
+            has_sealed: rejected.iter().any(|file| matches!(file.miss, Miss::Sealed)),
+            later: written.max(),
+        }
+    }
+
+    /// Whether a slot file of a later version may reference the object.
+    pub fn may_be_of_later(&self, model: ModelHash, name: ObjectName, hidden: Hidden) -> bool {
+        let Some(later) = hidden.later else { return false };
+        let facts = self.files.stat(&self.layout.object(model, name));
+        facts.is_ok_and(|facts| facts.modified <= later)
+    }
+
+    /// The objects of `model` that are not among the `needed` ones and at least `grace` old, and that no `hidden`
+    /// reference may be to.
     pub fn unneeded(
         &self,
         model: ModelHash,
         needed: &HashSet<ObjectName>,
-        has_sealed: bool,
+        hidden: Hidden,
         now: &AdjustedTime,
         grace: Duration,
     ) -> Result<Garbage, StoreError> {
+        let is_hidden = |path: &Path, facts: &Facts| {
+            hidden.later.is_some_and(|later| facts.modified <= later)
+                || (hidden.has_sealed && self.may_be_sealed(path))
+        };
         let mut garbage = Garbage::default();
         for name in self.object_files(model)?.into_iter().filter(|name| !needed.contains(name)) {
             let path = self.layout.object(model, name);
             // Removed since the directory was read.
             let Ok(facts) = self.files.stat(&path) else { continue };
-            if now.age(facts.modified.into()) >= grace && !(has_sealed && self.may_be_sealed(&path))
-            {
+            if now.age(facts.modified.into()) >= grace && !is_hidden(&path, &facts) {
                 garbage.objects.push(name);
                 garbage.bytes += facts.bytes;
             }
@@ -75,7 +142,7 @@ impl StoreReader {
         Ok(garbage)
     }
 
-    /// The objects that the slot files of `model` reference.
+    /// The objects that the slot files of `model` reference, but for those of a later version.
     pub fn needed_objects(&self, model: ModelHash) -> Result<BTreeSet<BlockId>, StoreError> {
         named_by(self.contents(model)?)
     }

@@ -239,13 +239,6 @@ fn newest_of_each<T: AsRef<SavedEntry>>(slots: Vec<T>) -> (Vec<T>, Vec<T>) {
     (first, others)
 }
 
-impl<T> Listing<T> {
-    /// Whether it has sealed slot files, in a directory that is read without a key.
-    pub fn has_sealed(&self) -> bool {
-        self.rejected.iter().any(|file| matches!(file.miss, Miss::Sealed))
-    }
-}
-
 impl<T> Default for Listing<T> {
     fn default() -> Self {
         Self { slots: Vec::new(), superseded: Vec::new(), rejected: Vec::new() }

@@ -46,7 +46,7 @@ mod write;
 pub use compress::Compressed;
 pub use crash_marks::{MAX_CRASHES, UseStage};
 pub use error::{Miss, Rejected, StoreError};
-pub use garbage::{Garbage, SAVE_GRACE};
+pub use garbage::{Garbage, Hidden, SAVE_GRACE};
 pub use inspect::{Checked, StoredFile};
 pub use layout::ObjectName;
 pub use listing::{Listing, SavedContents, SavedEntry};

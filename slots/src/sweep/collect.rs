@@ -1,15 +1,17 @@
 //! Collects unreferenced objects whatever their age: a conversation was deleted.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{LiveRefs, Remover};
 use crate::ageing::AdjustedTime;
-use crate::id::ModelHash;
+use crate::id::{BlockId, ModelHash};
 use crate::store::{Store, StoreError};
 use crate::time::Timestamp;
 
 /// Removes every object of `model` that neither a slot file nor the engine references: what a
-/// deleted conversation saved and no slot file named yet, also before a crash.
+/// deleted conversation saved and no slot file named yet, also before a crash. Slot files of a later version, which may
+/// reference what is older, keep nothing of what the conversation referenced, `deleted`.
 ///
 /// # Errors
 /// The first failure. Everything else was removed nevertheless.
@@ -17,9 +19,10 @@ pub fn collect_now(
     store: &Store,
     live_refs: &dyn LiveRefs,
     model: ModelHash,
+    deleted: &BTreeSet<BlockId>,
 ) -> Result<(), StoreError> {
     // Every file is at least zero seconds old.
     let (now, grace) = (AdjustedTime::from(Timestamp(0)), Duration::ZERO);
-    let garbage = store.find_garbage(model, &now, grace)?.objects;
+    let garbage = store.find_garbage_with(model, deleted, &now, grace)?.objects;
     Remover { store, live_refs, model, now: &now, grace }.remove_all(garbage).map(drop)
 }

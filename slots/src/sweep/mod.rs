@@ -10,6 +10,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use tracing::warn;
+
 use crate::ageing::AdjustedTime;
 use crate::id::ModelHash;
 use crate::lossy::Lossy;
@@ -85,6 +87,8 @@ pub struct Swept {
     pub collected: usize,
     /// Unusable slot files, moved to quarantine.
     pub rejected: usize,
+    /// Slot files of a later version of Hob that stay. They keep the objects that they may reference.
+    pub later: usize,
     pub compressed: usize,
     /// Conversations whose KV was rounded.
     pub rounded: usize,
@@ -106,11 +110,13 @@ pub struct Sweeper {
     // Objects that are compressed or incompressible.
     settled: HashSet<(ModelHash, ObjectName)>,
     rounding: Rounding,
+    /// [`Swept::later`] of the sweep before.
+    later: usize,
 }
 
 impl Sweeper {
     pub fn new(rules: Rules) -> Self {
-        Self { rules, settled: HashSet::new(), rounding: Rounding::default() }
+        Self { rules, settled: HashSet::new(), rounding: Rounding::default(), later: 0 }
     }
 
     pub fn rules(&self) -> &Rules {
@@ -130,6 +136,14 @@ impl Sweeper {
         pass.round(&mut self.rounding, &mut self.settled);
         pass.compress(&mut self.settled);
         pass.hold_quota();
-        pass.done()
+        let swept = pass.done();
+        if std::mem::replace(&mut self.later, swept.later) < swept.later {
+            warn!(
+                files = swept.later,
+                "slot files of a later version of Hob: older KV that no other conversation needs stays until they \
+                 expire, or that version runs"
+            );
+        }
+        swept
     }
 }

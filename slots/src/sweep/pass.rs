@@ -7,7 +7,8 @@ use super::{LiveRefs, Remover, Rules, Swept, quota};
 use crate::ageing::AdjustedTime;
 use crate::id::{BlockId, ConversationId, ModelHash};
 use crate::store::{
-    Listing, MAX_QUARANTINE_BYTES, Miss, ObjectName, Rejected, SavedContents, Store, StoreError,
+    Hidden, Listing, MAX_QUARANTINE_BYTES, Miss, ObjectName, Rejected, SavedContents, Store,
+    StoreError,
 };
 
 mod lossy;
@@ -24,13 +25,13 @@ pub struct Pass<'s> {
     models: Vec<ModelContents>,
 }
 
-/// The saved conversations of a model, and whether all slot files could be read.
+/// The saved conversations of a model.
 struct ModelContents {
     model: ModelHash,
     slots: Vec<SavedContents>,
-    complete: bool,
-    /// Sealed slot files are among them, and there is no key: any sealed object may be theirs.
-    has_sealed: bool,
+    /// Whether all slot files could be read, but for those that keep what is `hidden`.
+    listed: bool,
+    hidden: Hidden,
     /// Bytes of the objects' files, each once. Raw lengths are an upper bound that needs no file
     /// system call.
     object_bytes: u64,
@@ -70,10 +71,11 @@ impl<'s> Pass<'s> {
             let rejected = self.unreadable(model, rejected);
             // An unreadable slot file may reference any object.
             let undecided = rejected.iter().any(|file| file.miss.hides_objects());
-            let complete = all_gone && !undecided;
-            let has_sealed = rejected.iter().any(|file| matches!(file.miss, Miss::Sealed));
+            let (listed, hidden) = (all_gone && !undecided, self.store.hidden(&rejected));
+            let is_later = |file: &&Rejected| matches!(file.miss, Miss::Newer { .. });
+            self.swept.later += rejected.iter().filter(is_later).count();
             let object_bytes = 0;
-            self.models.push(ModelContents { model, slots, complete, has_sealed, object_bytes });
+            self.models.push(ModelContents { model, slots, listed, hidden, object_bytes });
             let (failed, rejected): (Vec<_>, Vec<_>) =
                 rejected.into_iter().partition(|file| matches!(file.miss, Miss::Io { .. }));
             let failed = failed.into_iter();
@@ -84,17 +86,19 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Removes sealed files whose class expired since they were written, and clear files in a
-    /// sealed directory. Returns the rest.
+    /// Removes sealed files and files of a later version whose class expired since they were written, and clear files
+    /// in a sealed directory. Returns the rest.
     fn unreadable(&mut self, model: ModelHash, rejected: Vec<Rejected>) -> Vec<Rejected> {
         let mut rest = Vec::new();
         for file in rejected {
             let over = match file.miss {
                 Miss::Unsealed => true,
-                Miss::Sealed => self.store.written(&file.path).is_some_and(|(class, written)| {
-                    let lifetime = self.rules.lifetimes.of(class);
-                    lifetime.is_some_and(|lifetime| self.now.age(written) > lifetime)
-                }),
+                Miss::Sealed | Miss::Newer { .. } => {
+                    self.store.written(&file.path).is_some_and(|(class, written)| {
+                        let lifetime = self.rules.lifetimes.of(class);
+                        lifetime.is_some_and(|lifetime| self.now.age(written) > lifetime)
+                    })
+                }
                 _ => false,
             };
             if over && self.must_leave() {
@@ -144,15 +148,14 @@ impl<'s> Pass<'s> {
             let contents = &mut self.models[at];
             let objects = contents.objects();
             contents.object_bytes = objects.values().sum();
-            let ModelContents { model, complete, has_sealed, .. } = *contents;
-            if !complete {
+            let ModelContents { model, listed, hidden, .. } = *contents;
+            if !listed {
                 continue;
             }
             let mut needed: HashSet<ObjectName> = self.store.names(objects.keys());
             needed.extend(self.store.names::<Vec<_>>(rounding.begun_objects(model)));
             let (now, grace) = (self.now, self.rules.grace);
-            let found =
-                self.try_to(|pass| pass.store.unneeded(model, &needed, has_sealed, now, grace));
+            let found = self.try_to(|pass| pass.store.unneeded(model, &needed, hidden, now, grace));
             let unneeded = found.map_or(Vec::new(), |garbage| garbage.objects);
             self.remove_objects(model, unneeded, grace);
             let most = MAX_QUARANTINE_BYTES;
@@ -237,13 +240,14 @@ impl<'s> Pass<'s> {
     /// bytes freed.
     fn evict(&mut self, surplus_bytes: u64) -> u64 {
         let freed_before = self.swept.freed_bytes;
-        let closed = self.models.iter().filter(|contents| contents.complete).flat_map(|contents| {
-            contents
-                .slots
-                .iter()
-                .filter(|slot| !self.live_refs.is_open(contents.model, slot.conversation()))
-        });
-        let closed: Vec<SavedContents> = closed.cloned().collect();
+        let mut closed: Vec<SavedContents> = Vec::new();
+        for contents in self.models.iter().filter(|contents| contents.listed) {
+            let is_closed = |slot: &&SavedContents| {
+                !self.live_refs.is_open(contents.model, slot.conversation())
+            };
+            let slots = contents.slots.iter().filter(is_closed).cloned();
+            closed.extend(slots.filter_map(|slot| contents.freed_by(self.store, slot)));
+        }
         let all = self.models.iter().flat_map(|contents| &contents.slots);
         let leaving = quota::leaving(all, &closed, surplus_bytes, self.now);
         let mut gone = leaving.into_iter().map(|leaving| &closed[leaving]).collect::<Vec<_>>();
@@ -312,6 +316,22 @@ impl<'s> Pass<'s> {
 }
 
 impl ModelContents {
+    /// What the removal of a conversation may free of it: no object that a slot file of a later version may reference.
+    /// `None`: its slot file alone.
+    fn freed_by(&self, store: &Store, mut slot: SavedContents) -> Option<SavedContents> {
+        if !self.hidden.has_later() {
+            return Some(slot);
+        }
+        let Self { model, hidden, .. } = *self;
+        slot.objects.retain(|&(id, _)| !store.may_be_of_later(model, store.name(id), hidden));
+        (!slot.objects.is_empty()).then_some(slot)
+    }
+
+    /// Whether every reference of a slot file is known.
+    fn is_complete(&self) -> bool {
+        self.listed && !self.hidden.has_later()
+    }
+
     /// The objects of all conversations, and the lengths of their files.
     fn objects(&self) -> HashMap<BlockId, u64> {
         self.slots.iter().flat_map(|slot| &slot.objects).copied().collect()

@@ -397,6 +397,33 @@ fn a_sleeping_laptop_and_a_clock_that_is_set_expire_nothing_early() {
 }
 
 #[test]
+fn beside_a_slot_file_of_a_later_version_what_is_younger_leaves_until_it_expires() {
+    let world = World::new();
+    world.save("old", TtlClass::Permanent, MODEL, &[1]);
+    world.save("later", TtlClass::Long, MODEL, &[2]);
+    let path = world.store.dir().join(format!("{MODEL}/later.long.bin"));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[8] = 9;
+    std::fs::write(&path, bytes).unwrap();
+    let written = std::fs::metadata(&path).unwrap().modified().unwrap();
+    world.save("young", TtlClass::Permanent, MODEL, &[3]);
+    for block in world.store.get_slot(MODEL, &id("young")).unwrap().blocks {
+        let object = world.store.object_path(MODEL, block.id);
+        let object = std::fs::File::options().write(true).open(object).unwrap();
+        object.set_modified(written + Duration::from_secs(1)).unwrap();
+    }
+
+    let rules = Rules { quota: Quota::Bytes(0), ..no_compression() };
+    let swept = world.sweep_after_hours(0, rules, &NoEngine);
+    assert_eq!((swept.later, swept.evicted, swept.collected), (1, 1, 1));
+    assert_eq!(world.conversations(), ["old"], "its removal would free nothing");
+    assert_eq!(world.objects(), 2);
+    let swept = world.sweep_after_hours(2, no_compression(), &NoEngine);
+    assert_eq!((swept.later, swept.expired, swept.collected), (0, 1, 1));
+    assert_eq!((world.conversations(), world.objects()), (vec!["old".to_owned()], 1));
+}
+
+#[test]
 fn a_damaged_slot_file_goes_to_quarantine_and_its_objects_are_collected() {
     let world = World::new();
     world.save("chat", TtlClass::Permanent, MODEL, &[1]);

@@ -94,15 +94,19 @@ impl Writer<'_> {
             return Ok(());
         }
         let on_disk = record.iter().flat_map(SlotRecord::objects).map(|(id, _)| id);
+        let named: BTreeSet<BlockId> = if is_ours {
+            on_disk.chain(named.iter().copied()).collect()
+        } else {
+            on_disk.collect()
+        };
         if is_ours {
-            let named: BTreeSet<BlockId> = on_disk.chain(named.iter().copied()).collect();
             self.drop_from_memory(named.iter().copied());
             store.remove_slot(model, conversation)?;
             store.forget_quarantined(model, conversation, &named)?;
         } else {
-            store.forget(model, conversation, &on_disk.collect())?;
+            store.forget(model, conversation, &named)?;
         }
-        maintenance::collect(self.shared, self.steps, store, model)
+        maintenance::collect(self.shared, self.steps, store, model, &named)
     }
 
     /// Drops the candidates that no conversation refers to or holds from the memory tier. Returns

@@ -1,4 +1,5 @@
 use super::*;
+use crate::sweep::{NoEngine, collect_now};
 
 #[test]
 fn unreferenced_objects_are_collected() {
@@ -60,14 +61,42 @@ fn a_young_object_is_not_collected() {
     assert_eq!(collect(), [name_of(&block(1))]);
 }
 
+/// Makes the slot file one of a later version. Returns its path.
+fn make_later(world: &World, name: &str) -> PathBuf {
+    let path = world.path(&format!("{MODEL}/{name}.long.bin"));
+    let mut file = fs::read(&path).unwrap();
+    file[8] = 9;
+    fs::write(&path, file).unwrap();
+    path
+}
+
 #[test]
-fn a_slot_file_of_a_later_version_stops_the_collector() {
+fn a_slot_file_of_a_later_version_keeps_the_objects_that_are_no_younger() {
     let world = World::new();
     world.put(&block(1));
-    let mut file = slot("chat", &[&block(1)]).encode(MODEL);
-    file[8] = 9;
-    fs::write(world.path(&format!("{MODEL}/chat.long.bin")), file).unwrap();
-    let error = world.collect(&now().into(), Duration::ZERO).unwrap_err();
-    assert!(matches!(error, StoreError::Unreadable { .. }));
+    world.store.put_slot(MODEL, &slot("chat", &[&block(1)])).unwrap();
+    let path = make_later(&world, "chat");
+    world.put(&block(65));
+    let written = fs::metadata(path).unwrap().modified().unwrap();
+    let younger = File::options().write(true).open(world.object_path(&block(65))).unwrap();
+    younger.set_modified(written + Duration::from_secs(1)).unwrap();
+    let garbage = world.collect(&now().into(), Duration::ZERO).unwrap();
+    assert_eq!(garbage.objects, [name_of(&block(65))]);
     assert!(world.get(&block(1)).is_ok());
+}
+
+#[test]
+fn a_deletion_removes_what_a_slot_file_of_a_later_version_may_reference() {
+    let world = World::new();
+    for object in [&block(1), &block(65)] {
+        world.put(object);
+    }
+    world.store.put_slot(MODEL, &slot("later", &[&block(65)])).unwrap();
+    make_later(&world, "later");
+    let deleted = [block(1).id()].into();
+    collect_now(&world.store, &NoEngine, MODEL, &deleted).unwrap();
+    assert!(matches!(world.get(&block(1)), Err(Miss::Absent)));
+    assert!(world.get(&block(65)).is_ok());
+    world.store.forget(MODEL, &id("nobody"), &[block(65).id()].into()).unwrap();
+    assert!(matches!(world.get(&block(65)), Err(Miss::Absent)));
 }

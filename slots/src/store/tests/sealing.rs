@@ -92,7 +92,7 @@ fn beside_sealed_files_without_their_key_clear_ones_are_collected_and_evicted() 
     let clear = SlotRecord { class: TtlClass::Permanent, ..slot("clear", &[&block(129)]) };
     world.store.put_slot(MODEL, &clear).unwrap();
 
-    collect_now(&world.store, &NoEngine, MODEL).unwrap();
+    collect_now(&world.store, &NoEngine, MODEL, &BTreeSet::new()).unwrap();
     assert!(matches!(world.get(&block(65)), Err(Miss::Absent)), "no slot file names it");
     assert!(world.get(&block(129)).is_ok());
     let later = AdjustedTime::from(now().after(2 * SAVE_GRACE));

@@ -79,7 +79,7 @@ impl Pass<'_> {
         let mut budget = self.rules.max_rounded_bytes;
         for at in 0..self.models.len() {
             let model = self.models[at].model;
-            if !self.models[at].complete || !self.live_refs.can_round(model) {
+            if !self.models[at].is_complete() || !self.live_refs.can_round(model) {
                 continue;
             }
             let before = self.models[at].objects();
