@@ -56,6 +56,30 @@ fn doctor_reads_an_encrypted_directory_with_its_key() {
 }
 
 #[test]
+fn no_command_makes_a_key_in_place_of_a_missing_one() {
+    let home = Home::new();
+    let file = home.path("data/slots.key");
+    let key = Key::load_or_make(&file).unwrap();
+    let store = Store::open(home.path("data/slots")).unwrap().sealed(&key).unwrap();
+    save(&store, "room-1", TtlClass::Long, 0, &[1, 2, 3]);
+    drop(store);
+    fs::remove_file(&file).unwrap();
+    let hob = |words: &[&str]| home.run(words, &[("HOB_SLOTS_ENCRYPT", "true")], "");
+    for words in [&["slots", "ls"][..], &["slots", "gc"], &["slots", "rm", "room-1"]] {
+        hob(words).fails(1, &["slots.key is missing", "put the file back"]);
+        assert!(!file.exists(), "{words:?}");
+    }
+    // Where nothing is encrypted yet, there is nothing to decrypt.
+    fs::remove_dir_all(home.path("data/slots")).unwrap();
+    let store = Store::open(home.path("data/slots")).unwrap();
+    save(&store, "clear", TtlClass::Long, 0, &[1, 2, 3]);
+    drop(store);
+    assert!(hob(&["slots", "ls"]).ok().contains("clear"));
+    hob(&["slots", "rm", "clear"]).ok();
+    assert!(!file.exists());
+}
+
+#[test]
 fn doctor_names_slot_files_of_a_later_version() {
     let home = saved_home();
     let room = home.path("data/slots/abababababababab/room-2.short.bin");

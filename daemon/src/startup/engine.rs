@@ -9,7 +9,7 @@ use hob_models::{ChosenContext, Estimate, Limit, MachineMemory, Roots};
 use hob_runtime::{DraftModel, Engine, EngineOptions, Recovery};
 use hob_slots::away::Policy;
 use hob_slots::fingerprint::Lora;
-use hob_slots::store::{Key, Store, StoreError};
+use hob_slots::store::{Store, StoreError};
 use hob_slots::{Fingerprint, ModelHash};
 
 use super::model::{self, Loaded};
@@ -54,7 +54,7 @@ pub(super) fn own(settings: &Settings) -> Result<Arc<Store>> {
         other => anyhow::Error::from(other),
     })?;
     if settings.slots_encrypt {
-        store = store.sealed(&Key::load_or_make(&settings.slots_key_file)?)?;
+        store = store.sealed_with_new(&settings.slots_key_file)?;
     }
     Ok(Arc::new(store))
 }

@@ -96,6 +96,13 @@ pub enum StoreError {
         key.display()
     )]
     OtherKey { dir: PathBuf, key: PathBuf },
+    #[error(
+        "the key file {} is missing, and files in {} were encrypted with its key: put the file back, or remove the \
+         directory",
+        key.display(),
+        dir.display()
+    )]
+    MissingKey { dir: PathBuf, key: PathBuf },
     #[error("the key in {} {problem}", key.display())]
     BadKey { key: PathBuf, problem: &'static str },
     /// The collector cannot read a slot file, so it removes no object of its model.

@@ -129,6 +129,23 @@ impl Store {
         Ok(self)
     }
 
+    /// As [`Store::sealed`], with the key in `file`; as it is, where there is neither that file nor one that was sealed.
+    pub fn sealed_with(self, file: &Path) -> Result<Self, StoreError> {
+        match self.reader.key_in(file)? {
+            Some(key) => self.sealed(&key),
+            None => Ok(self),
+        }
+    }
+
+    /// As [`Store::sealed_with`], but makes the key where it would be none.
+    pub fn sealed_with_new(self, file: &Path) -> Result<Self, StoreError> {
+        let key = match self.reader.key_in(file)? {
+            Some(key) => key,
+            None => Key::load_or_make(file)?,
+        };
+        self.sealed(&key)
+    }
+
     /// The reading half.
     pub fn reader(&self) -> &StoreReader {
         &self.reader

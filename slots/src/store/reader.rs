@@ -60,6 +60,31 @@ impl StoreReader {
         Ok(self)
     }
 
+    /// As [`StoreReader::sealed`], with the key in `file`; as it is, where there is neither that file nor one that was
+    /// sealed.
+    pub fn sealed_with(self, file: &Path) -> Result<Self, StoreError> {
+        match self.key_in(file)? {
+            Some(key) => self.sealed(&key),
+            None => Ok(self),
+        }
+    }
+
+    /// The key in `file`; `None` where there is neither that file nor one that was sealed.
+    pub(super) fn key_in(&self, file: &Path) -> Result<Option<Key>, StoreError> {
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        match Key::load(file) {
+            Err(StoreError::Io { source, .. }) if is_missing(&source) => {}
+            loaded => return loaded.map(Some),
+        }
+        match self.files.stat(&self.layout.key_check()) {
+            Err(error) if is_missing(&error) => Ok(None),
+            _ => {
+                let (dir, key) = (self.layout.root.clone(), file.to_owned());
+                Err(StoreError::MissingKey { dir, key })
+            }
+        }
+    }
+
     /// How copies of its files are sealed.
     pub fn sealing(&self) -> Sealing {
         Sealing(self.layout.clone())

@@ -8,7 +8,8 @@ use hob_slots::maintenance::{
 };
 use hob_slots::{ConversationId, NoEngine, SAVE_GRACE, Store, StoreReader};
 
-use super::{dir, live};
+use super::dir::{self, Purpose};
+use super::live;
 use crate::client::Client;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -21,8 +22,8 @@ pub enum Access {
 }
 
 impl Access {
-    pub fn open(context: &Context) -> Result<Self, Failure> {
-        match dir::own(context) {
+    pub fn open(purpose: Purpose, context: &Context) -> Result<Self, Failure> {
+        match dir::own(purpose, context) {
             Ok(store) => Ok(Self::Direct(Box::new(store))),
             Err(owned @ Failure::Owned { .. }) => {
                 let daemon = dir::owner_daemon(&context.settings);
@@ -56,7 +57,7 @@ fn plan(reader: &StoreReader, request: &Request, context: &Context) -> Result<Re
 }
 
 fn carry_out(request: &Request, context: &Context) -> Result<Report, Failure> {
-    match Access::open(context)? {
+    match Access::open(Purpose::Change, context)? {
         Access::Direct(store) => {
             // This process owns the directory: no save is under way.
             let context = maintenance_context(&store, Duration::ZERO, context);

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use hob_config::{RunningDaemon, Settings};
-use hob_slots::store::Key;
 use hob_slots::{Fingerprint, Listing, ModelHash, Store, StoreError, StoreReader};
 
 use crate::context::Context;
@@ -11,33 +10,32 @@ use crate::failure::Failure;
 
 /// Opens the slots directory for reading; `None` when it does not exist yet.
 pub fn reader(context: &Context) -> Result<Option<StoreReader>, Failure> {
-    let Settings { slots_dir, slots_encrypt, slots_key_file, .. } = &context.settings;
-    if !slots_dir.exists() {
-        return Ok(None);
-    }
-    let reader = StoreReader::open(slots_dir)?;
-    let key = slots_encrypt.then(|| Key::load(slots_key_file)).transpose()?;
-    Ok(Some(match key {
-        Some(key) => reader.sealed(&key)?,
-        None => reader,
-    }))
+    context.settings.slots_dir.exists().then(|| open(context)).transpose()
 }
 
-/// The saved conversations of the slots directory, which exists, and its files that cannot be used. Before `hobd` has
-/// made the key of an encrypted directory, no file is encrypted with it.
+/// The saved conversations of the slots directory, which exists, and its files that cannot be used.
 pub fn saved(context: &Context) -> Result<Listing, Failure> {
+    Ok(open(context)?.all_conversations()?)
+}
+
+/// Before `hobd` has made the key of an encrypted directory, no file is encrypted with it.
+fn open(context: &Context) -> Result<StoreReader, Failure> {
     let Settings { slots_dir, slots_encrypt, slots_key_file, .. } = &context.settings;
     let reader = StoreReader::open(slots_dir)?;
-    let reader = if *slots_encrypt && slots_key_file.exists() {
-        reader.sealed(&Key::load(slots_key_file)?)?
-    } else {
-        reader
-    };
-    Ok(reader.all_conversations()?)
+    Ok(if *slots_encrypt { reader.sealed_with(slots_key_file)? } else { reader })
+}
+
+/// What a command does with the slots directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Changes what is there. A missing key is not made.
+    Change,
+    /// Writes new KV, for which the key of an encrypted directory is made.
+    Add,
 }
 
 /// Opens the slots directory for writing; an error while a daemon owns it.
-pub fn own(context: &Context) -> Result<Store, Failure> {
+pub fn own(purpose: Purpose, context: &Context) -> Result<Store, Failure> {
     let Settings { slots_dir: dir, slots_encrypt, slots_key_file, .. } = &context.settings;
     let store = Store::open(dir).map_err(|error| match error {
         StoreError::Owned { dir, owner } => {
@@ -47,10 +45,10 @@ pub fn own(context: &Context) -> Result<Store, Failure> {
         }
         source => source.into(),
     })?;
-    let key = slots_encrypt.then(|| Key::load_or_make(slots_key_file)).transpose()?;
-    Ok(match key {
-        Some(key) => store.sealed(&key)?,
-        None => store,
+    Ok(match purpose {
+        _ if !slots_encrypt => store,
+        Purpose::Change => store.sealed_with(slots_key_file)?,
+        Purpose::Add => store.sealed_with_new(slots_key_file)?,
     })
 }
 

@@ -8,6 +8,7 @@ use hob_slots::archive::{Archive, ImportOptions, Imported};
 use hob_slots::{NoEngine, Store, TtlClass};
 
 use super::access::{self, Access};
+use super::dir::Purpose;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{conversations, count, plain, size};
@@ -42,7 +43,7 @@ pub fn run(args: &Args, context: &mut Context) -> Result<(), Failure> {
     // Before anything owns or creates the directory: a damaged archive fails here.
     let unusable = |source| Failure::Archive { path: path.clone(), source };
     let archive = Archive::open(file.try_clone().map_err(failed)?).map_err(unusable)?;
-    let report: Imported = match Access::open(context)? {
+    let report: Imported = match Access::open(Purpose::Add, context)? {
         Access::Direct(store) => import(&archive, &store, options, context).map_err(unusable)?,
         Access::Daemon(client) => {
             std::io::Seek::rewind(&mut &file).map_err(failed)?;

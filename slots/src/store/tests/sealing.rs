@@ -150,3 +150,28 @@ fn a_key_is_made_once_for_its_owner_alone_and_refused_when_others_can_read_it() 
     fs::write(&file, "not a key").unwrap();
     assert!(Key::load_or_make(&file).unwrap_err().to_string().contains("64 hex digits"));
 }
+
+#[test]
+fn a_missing_key_is_made_only_where_nothing_is_encrypted_yet() {
+    let keys = TempDir::new().unwrap();
+    let file = keys.path().join("slots.key");
+    let sealed = |world: World| {
+        let World { store, dir } = world;
+        store.sealed_with_new(&file).map(|store| World { store, dir })
+    };
+    let (one, other) = (World::new(), World::new());
+    let reader = StoreReader::open(one.path("")).unwrap().sealed_with(&file).unwrap();
+    assert!(!reader.hides_names() && !file.exists());
+    let one = sealed(one).unwrap();
+    save(&one, "chat");
+    let one = one.restarted();
+    fs::remove_file(&file).unwrap();
+    let read = StoreReader::open(one.path("")).unwrap().sealed_with(&file);
+    assert!(matches!(read.map(drop), Err(StoreError::MissingKey { .. })));
+    let error = sealed(one).map(drop).unwrap_err();
+    assert!(matches!(error, StoreError::MissingKey { .. }), "{error}");
+    assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+    assert!(!file.exists());
+    sealed(other).unwrap();
+    assert!(file.exists());
+}
