@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 
-use super::error::{StoreError, io_error};
+use super::error::{Miss, StoreError, io_error};
 use super::files::Facts;
 use super::layout::parse_slot_name;
 use super::listing::in_parallel;
@@ -47,13 +47,21 @@ impl StoreReader {
             }
         }
         let said = in_parallel(&changed, |(name, _)| {
-            let (stem, class) = parse_slot_name(name.to_str()?)?;
-            let entry = self.entry_of(&dir.join(name), class).ok()?;
-            let entry = self.belongs(entry, model, stem).ok()?;
-            Some((entry.conversation, entry.tokens))
+            let named = name.to_str().and_then(parse_slot_name);
+            let Some((stem, class)) = named else { return Ok(None) };
+            let entry = self.entry_of(&dir.join(name), class);
+            match entry.and_then(|entry| self.belongs(entry, model, stem)) {
+                Ok(entry) => Ok(Some((entry.conversation, entry.tokens))),
+                Err(miss @ Miss::Io { .. }) => Err(miss),
+                Err(_) => Ok(None),
+            }
         });
+        // One that could not be read this time is read again next time.
         now.extend(
-            changed.into_iter().zip(said).map(|((name, facts), said)| (name, (facts, said))),
+            changed
+                .into_iter()
+                .zip(said)
+                .filter_map(|((name, facts), said)| Some((name, (facts, said.ok()?)))),
         );
         before.read = now;
         Ok(before.read.values().filter_map(|(_, said)| said.clone()).collect())

@@ -1,4 +1,8 @@
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
+use crate::store::files::{HookedDisk, Hooks};
 
 #[test]
 fn a_damaged_slot_file_is_a_miss_and_moves_to_quarantine() {
@@ -156,4 +160,30 @@ fn an_incremental_listing_reopens_only_changed_files() {
     world.store.put_slot(MODEL, &SlotRecord { class: TtlClass::Permanent, ..longer }).unwrap();
     assert_eq!(check("another class"), 1);
     assert_eq!(world.store.reader().slot(MODEL, &id("nobody")), None);
+}
+
+/// The next slot file cannot be opened: too many files are open.
+#[derive(Debug, Default)]
+struct FailsOnce(AtomicBool);
+
+impl Hooks for FailsOnce {
+    fn opens(&self, path: &Path) -> io::Result<()> {
+        let is_slot_file = path.extension().is_some_and(|it| it == "bin");
+        if is_slot_file && self.0.swap(false, Ordering::Relaxed) {
+            return Err(io::Error::from_raw_os_error(24));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn an_incremental_listing_reads_again_what_could_not_be_read() {
+    let (disk, dir) = (Arc::new(FailsOnce::default()), TempDir::new().unwrap());
+    let hooked = Arc::new(HookedDisk(disk.clone()));
+    let store = Store::open_on(hooked, dir.path().join("slots")).unwrap();
+    store.put_slot(MODEL, &slot("chat", &[])).unwrap();
+    disk.0.store(true, Ordering::Relaxed);
+    let mut known = ListingCache::default();
+    let mut listed = || store.reader().conversations(MODEL, &mut known).unwrap().len();
+    assert_eq!([listed(), listed()], [0, 1]);
 }
