@@ -29,7 +29,7 @@ pub struct Exported {
 
 /// Writes conversations of one model to an archive and verifies every file.
 ///
-/// Each object is read twice, for its checksum is in the manifest, which comes first.
+/// Each object is read twice, for its checksum is in the manifest, which comes first; those of branches once more.
 pub fn export(
     reader: &StoreReader,
     conversations: &[ConversationId],
@@ -47,8 +47,11 @@ pub fn export(
             Miss::Absent => ArchiveError::Absent { conversation: id.to_string() },
             miss => not_whole(id, "its slot file".to_owned(), miss),
         })?;
-        // A conversation is whole without a branch that was lost.
-        record.branches.retain(|object| reader.has_object(model, object.id));
+        // A conversation is whole without a branch that was lost or damaged.
+        record.branches.retain(|object| {
+            let read = reader.get_object(model, object.id, object.kind);
+            !read.is_err_and(|miss| matches!(miss, Miss::Absent) || miss.condemns_the_file())
+        });
         objects.extend(record.placed().map(|object| (object.id, (object.kind, id))));
         let file = record.encode(model);
         manifest.conversations.push(slot_of(&record, &file));

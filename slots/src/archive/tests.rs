@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::manifest::MANIFEST;
 use super::*;
 use crate::fingerprint::{FileDigest, Fingerprint};
-use crate::format::{BlockRef, Object, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
+use crate::format::{BlockRef, BranchRef, Object, ObjectKind, SegmentRef, SlotRecord, SnapshotRef};
 use crate::id::{BlockId, ConversationId, ModelHash, Token};
 use crate::layer::Layer;
 use crate::lineage::{Lineage, View, ViewRun};
@@ -103,6 +103,24 @@ fn a_damaged_conversation_is_not_exported() {
     fs::write(object, "damaged").unwrap();
     let told = export(&["one"]);
     assert!(told.contains("`one` is not whole") && told.contains("not a Hob object"), "{told}");
+}
+
+#[test]
+fn a_conversation_is_exported_without_a_damaged_branch() {
+    let (from, to) = (World::new(), World::new());
+    from.save("one", 100, &[1]);
+    let branch = |number: i32| {
+        let object = block(from.model, number);
+        from.store.put_object(from.model, object.id(), &object).unwrap();
+        let (id, bytes) = (object.id(), object.file_bytes());
+        BranchRef { kind: ObjectKind::Block, start: 0, end: 1, id, bytes }
+    };
+    let (damaged, whole) = (branch(5), branch(6));
+    let record = SlotRecord { branches: vec![damaged, whole], ..from.slot("one") };
+    from.store.put_slot(from.model, &record).unwrap();
+    fs::write(from.store.object_path(from.model, damaged.id), "damaged").unwrap();
+    to.import(&from.export(&["one"]), ImportOptions::default()).unwrap();
+    assert_eq!(to.slot("one").branches, [whole]);
 }
 
 #[test]
