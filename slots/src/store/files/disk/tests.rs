@@ -30,6 +30,14 @@ fn a_written_file_is_read_and_listed() {
 }
 
 #[test]
+fn a_file_that_is_removed_while_its_directory_is_listed_does_not_end_the_list() {
+    let (_dir, path) = world();
+    put(&path.join("file"), b"words");
+    let kind_of = |name: &str| unix::kind_at(&path.join(name)).unwrap();
+    assert_eq!((kind_of("file"), kind_of("gone")), (Some(Kind::File), None));
+}
+
+#[test]
 fn a_lock_names_its_holder_and_ends_with_it() {
     let (_dir, path) = world();
     let lock = Disk.lock(&path.join("lock")).unwrap();

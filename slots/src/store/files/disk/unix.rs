@@ -85,14 +85,23 @@ pub fn list(path: &Path) -> io::Result<Vec<Entry>> {
             FileType::RegularFile => Kind::File,
             FileType::Directory => Kind::Dir,
             // Some file systems do not report the type here.
-            FileType::Unknown => {
-                super::kind(std::fs::symlink_metadata(path.join(&name))?.file_type())
-            }
+            FileType::Unknown => match kind_at(&path.join(&name))? {
+                Some(kind) => kind,
+                None => continue, // Removed since.
+            },
             _ => Kind::Other,
         };
         entries.push(Entry { name, kind });
     }
     Ok(entries)
+}
+
+/// `None` where there is no file: the error would be that of a directory that does not exist.
+pub(super) fn kind_at(path: &Path) -> io::Result<Option<Kind>> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        metadata => Ok(Some(super::kind(metadata?.file_type()))),
+    }
 }
 
 /// Facts of the file at `path`; of a symbolic link, those of the link itself. Links on the way there are not
