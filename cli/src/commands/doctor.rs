@@ -164,7 +164,7 @@ fn saved_kv(context: &Context) -> Check {
                     conversations(listing.slots.len())
                 ),
                 "that version reads them; until they expire, older KV that no other conversation needs stays on \
-                 disk: `hob slots ls` lists them",
+                 disk: `hob slots ls` lists them, `hob slots rm` removes them",
             )
         }
         Ok(listing) if !listing.rejected.is_empty() => Check::notice(

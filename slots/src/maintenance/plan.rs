@@ -55,7 +55,9 @@ pub struct Plan {
 struct ModelPlan {
     model: ModelHash,
     slots: Vec<SavedEntry>,
-    /// Objects that only those reference. They are removed whatever their age.
+    /// Conversations whose slot files cannot be read, and bytes of these files. What they reference stays for the sweep.
+    unusable: Vec<(ConversationId, u64)>,
+    /// Objects that only `slots` reference. They are removed whatever their age.
     own_objects: BTreeSet<ObjectName>,
     own_bytes: u64,
     garbage: Garbage,
@@ -97,12 +99,14 @@ pub fn plan(
         Request::Collect(_) => planner.collect(&models),
         Request::Remove(remove) => {
             let names: BTreeSet<&str> = remove.conversations.iter().map(String::as_str).collect();
-            planner.remove_where(
+            let mut plan = planner.remove_where(
                 &models,
                 |slot| names.contains(slot.entry.conversation.as_str()),
                 false,
                 |slots, skipped| Report::Removed(removed(&names, &slots, skipped)),
-            )
+            )?;
+            planner.remove_unusable(&mut plan);
+            Ok(plan)
         }
         Request::SetClass(set_class) => planner.set_class(&models, set_class),
     }
@@ -120,7 +124,7 @@ pub fn apply(
     for model in &models {
         let (freed_of_model, opened) = model.apply(store, live_refs, context)?;
         freed.push(freed_of_model);
-        let slots = model.slots.iter().map(|slot| &slot.conversation);
+        let slots = model.files().map(|(conversation, _)| conversation);
         removed.extend(slots.filter(|id| !opened.contains(id)).map(ConversationId::as_str));
         in_use.extend(opened.iter().map(|id| Skipped::in_use(model.model, id)));
     }
@@ -189,6 +193,32 @@ impl Planner<'_> {
         Ok(plan)
     }
 
+    /// Removes the slot files that cannot be read of the conversations that the report misses.
+    fn remove_unusable(&self, plan: &mut Plan) {
+        let Plan { models, report: Report::Removed(report) } = plan else { return };
+        for name in std::mem::take(&mut report.missing) {
+            let id = ConversationId::new(&name).ok();
+            let (mut is_removed, mut is_skipped) = (false, false);
+            for model in models.iter_mut() {
+                let Some(id) = &id else { continue };
+                let Some(bytes) = self.reader.slot_file_bytes(model.model, id) else { continue };
+                if (self.is_open)(model.model, id) {
+                    report.skipped.push(Skipped::in_use(model.model, id));
+                    is_skipped = true;
+                } else {
+                    model.unusable.push((id.clone(), bytes));
+                    is_removed = true;
+                }
+            }
+            match (is_removed, is_skipped) {
+                (true, _) => report.removed.push(name),
+                (false, true) => {}
+                (false, false) => report.missing.push(name),
+            }
+        }
+        report.removed.sort();
+    }
+
     fn collect(&self, models: &[ModelHash]) -> Result<Plan, MaintenanceError> {
         let mut plans = Vec::new();
         for &model in models {
@@ -249,6 +279,7 @@ impl ModelPlan {
         Self {
             model,
             slots: Vec::new(),
+            unusable: Vec::new(),
             own_objects: BTreeSet::new(),
             own_bytes: 0,
             garbage: Garbage::default(),
@@ -256,9 +287,15 @@ impl ModelPlan {
         }
     }
 
+    /// The conversations whose slot files are removed, and bytes of these.
+    fn files(&self) -> impl Iterator<Item = (&ConversationId, u64)> {
+        let slots = self.slots.iter().map(|slot| (&slot.conversation, slot.file_bytes));
+        slots.chain(self.unusable.iter().map(|(conversation, bytes)| (conversation, *bytes)))
+    }
+
     /// What applying it frees.
     fn freed(&self) -> Freed {
-        let slot_bytes: u64 = self.slots.iter().map(|slot| slot.file_bytes).sum();
+        let slot_bytes: u64 = self.files().map(|(_, bytes)| bytes).sum();
         Freed {
             model: self.model,
             saved_bytes: slot_bytes + self.own_bytes,
@@ -276,12 +313,12 @@ impl ModelPlan {
     ) -> Result<(Freed, Vec<ConversationId>), StoreError> {
         let model = self.model;
         let (mut saved_bytes, mut in_use) = (0, Vec::new());
-        for slot in &self.slots {
-            if live_refs.is_open(model, &slot.conversation) {
-                in_use.push(slot.conversation.clone());
-            } else if store.remove_slot(model, &slot.conversation)? {
-                saved_bytes += slot.file_bytes;
-                live_refs.slot_file_removed(model, &slot.conversation);
+        for (conversation, bytes) in self.files() {
+            if live_refs.is_open(model, conversation) {
+                in_use.push(conversation.clone());
+            } else if store.remove_slot(model, conversation)? {
+                saved_bytes += bytes;
+                live_refs.slot_file_removed(model, conversation);
             }
         }
         if let Some(record) = &self.record {

@@ -114,6 +114,30 @@ fn requests_and_reports_survive_json() {
 }
 
 #[test]
+fn a_conversation_whose_slot_file_cannot_be_read_is_removed_by_name() {
+    let world = World::new();
+    for (name, at) in [("damaged", 60), ("later", 8)] {
+        world.save(name, 0, &[1]);
+        let paths = world.store.slot_paths(MODEL, &id(name));
+        let path = paths.into_iter().find(|path| path.exists()).unwrap();
+        let mut file = std::fs::read(&path).unwrap();
+        file[at] ^= 8;
+        std::fs::write(&path, &file).unwrap();
+        let engine = Engine::holding(name);
+        let done = world.remove(&engine, &[name]);
+        assert_eq!((done.removed.len(), done.missing.len(), done.skipped.len()), (0, 0, 1));
+        assert!(path.exists());
+        let done = world.remove(&NoEngine, &[name, "nobody"]);
+        assert_eq!(
+            (done.removed, done.missing),
+            (vec![name.to_owned()], vec!["nobody".to_owned()])
+        );
+        assert_eq!(done.freed_bytes, file.len() as u64);
+        assert!(!path.exists());
+    }
+}
+
+#[test]
 fn changing_a_class_changes_nothing_else() {
     let world = World::new();
     world.save("a", 3, &[1, 3]);

@@ -61,6 +61,14 @@ impl StoreReader {
         candidates.into_iter().map(|(path, _)| path).collect()
     }
 
+    /// Bytes of a conversation's slot files, whether they can be read or not; `None` where there are none.
+    pub fn slot_file_bytes(&self, model: ModelHash, conversation: &ConversationId) -> Option<u64> {
+        let paths = self.slot_paths(model, conversation).into_iter();
+        let found = paths.filter_map(|path| self.files.stat(&path).ok());
+        let bytes = found.filter(|facts| facts.kind == Kind::File).map(|facts| facts.bytes);
+        bytes.reduce(|sum, bytes| sum + bytes)
+    }
+
     /// The path of an object's file, if it exists.
     pub fn object_path(&self, model: ModelHash, id: BlockId) -> PathBuf {
         self.layout.object(model, self.layout.object_name(id))
