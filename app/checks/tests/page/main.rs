@@ -1,6 +1,7 @@
 //! What users can do with the page, and what hostile text cannot do to it.
 
 mod access;
+mod banner;
 mod branches;
 mod chats;
 mod cleared;
