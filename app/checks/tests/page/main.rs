@@ -27,6 +27,7 @@ mod list;
 mod long_chats;
 mod longer_than_cells;
 mod look;
+mod low_windows;
 mod markdown;
 mod memory;
 mod memory_map;
