@@ -110,7 +110,7 @@ function App() {
         <${Banner} />
         ${page === "chat"
           ? html`<${ChatPage} key=${language} id=${detail ?? draftId()} place=${place} />`
-          : html`<${LoadedPage} key=${page + language} page=${page} detail=${detail} />`}
+          : html`<${LoadedPage} key=${page} page=${page} detail=${detail} />`}
       </div>
     </div>
     <${HelpOn} /><${Questions} /><${Toasts} />`;
@@ -188,11 +188,14 @@ function usePageHead(page, detail) {
   const title = ALL_PAGES[page] ? t(`page.${page}`) : "";
   useEffect(() => {
     document.title = title ? `${title} – Hob` : "Hob";
+  }, [title]);
+  useEffect(() => {
     if (!isFirstPage) heading.current.focus({ preventScroll: true });
   }, [page, detail]);
   return { heading, title };
 }
 
+/** In another language it is drawn again and keeps what is not saved yet: no component of these pages is `pure`. */
 function LoadedPage({ page, detail }) {
   const { heading, title } = usePageHead(page, detail);
   const [Page, setPage] = useState(null);

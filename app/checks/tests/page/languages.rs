@@ -30,6 +30,23 @@ fn a_german_browser_shows_german() {
 }
 
 #[test]
+fn another_language_leaves_the_focus_and_what_is_not_saved_yet() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.open_page("settings");
+    page.put("@set-slots", "7");
+    page.shows("@settings-apply");
+
+    page.click("@like-language");
+    page.write("Deutsch\n");
+    page.reads("@page-settings", "Sprache");
+    page.focuses("@like-language");
+    page.shows("@settings-apply");
+    assert_eq!(page.script("return one('@set-slots').value"), "7");
+    page.until("the window has the page's name", "document.title === 'Optionen – Hob'");
+}
+
+#[test]
 fn every_language_has_every_string_with_the_same_placeholders() {
     let [english, german] = ["en", "de"].map(strings);
     let names = |strings: &Map<String, Value>| strings.keys().cloned().collect::<BTreeSet<_>>();

@@ -3,7 +3,7 @@
 // - A cell's colour and pattern show the part of the prompt, its mark the origin, its width the
 //   number of tokens. The tip under the pointer, the keyboard and the table give the same in words.
 
-import { address, ago, classes, count, every, html, pure, t, useEffect, useState } from "/lib.js";
+import { address, ago, classes, count, every, html, t, useEffect, useState } from "/lib.js";
 import { FoldedTable } from "/parts/table.js";
 import { BLOCKS, runs } from "./blocks.js";
 import { Strip } from "./strip.js";
@@ -71,7 +71,7 @@ function Row(slot) {
     </div>`;
 }
 
-const Legend = pure(() => html`
+const Legend = () => html`
   <div class="stack map-legend">
     <div class="row">
       <span class="label">${t("map.legend.layers")}</span>
@@ -84,7 +84,7 @@ const Legend = pure(() => html`
         <${LegendKey} cell=${`l-unknown o-${origin}`} text=${t(`origin.${origin}`)} />`)}
       <${LegendKey} cell="coming" text=${t("origin.coming")} />
     </div>
-  </div>`);
+  </div>`;
 
 function LegendKey({ cell, text }) {
   return html`<span class="key"><i class="cell ${cell}"></i>${text}</span>`;
