@@ -46,6 +46,7 @@ fn instructions_models_and_settings_are_read_when_the_daemon_answers_again() {
         ("profiles", "/v1/profiles", "@page-profiles", "@profile-row"),
         ("profiles/home", "/v1/profiles/home", "@page-profiles", "@content"),
         ("models", "/v1/models/local", "@page-models", "@model"),
+        ("models/first", "/v1/models/suggested", "@first", "@suggestion"),
         ("settings", "/v1/settings", "@page-settings", "@engine"),
     ] {
         page.script_with(

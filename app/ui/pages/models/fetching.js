@@ -2,6 +2,7 @@
 
 import { api, every, html, isUnreachable, t, useEffect, useState } from "/lib.js";
 import { Button, Icon, openLink } from "/parts.js";
+import { useReading } from "/chat/daemon.js";
 
 const POLL_MS = 500;
 const RUNNING = ["looking", "downloading", "checking"];
@@ -28,9 +29,7 @@ export function useFetch(onDone) {
       failed(error);
     }
   };
-  useEffect(() => {
-    follow();
-  }, []);
+  useReading(follow);
   useEffect(() => (isRunning ? every(POLL_MS, follow) : undefined), [isRunning]);
   const start = (model) => api.post("/v1/models/fetch", { model }).then(receive, failed);
   const cancel = () => api.del("/v1/models/fetch").then(receive, failed);

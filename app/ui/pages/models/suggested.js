@@ -1,7 +1,8 @@
 // Three models that fit this machine: what each takes, how fast it would answer, and how to get it.
 
-import { api, bytes, count, html, t, useEffect, useRef, useState } from "/lib.js";
+import { api, bytes, count, html, t, useRef, useState } from "/lib.js";
 import { Icon, openLink, useNextFocus } from "/parts.js";
+import { useReading } from "/chat/daemon.js";
 import { Directory } from "./directory.js";
 import { FetchControl, FetchFailure, useFetch } from "./fetching.js";
 
@@ -12,14 +13,14 @@ const READING = 9;
 /** `onFetched`: called with the file's name once a model was fetched. */
 export function Suggested({ onFetched }) {
   const [suggested, setSuggested] = useState(null);
-  const read = () => api.get("/v1/models/suggested").then(setSuggested, () => {});
+  const [error, setError] = useState(null);
+  const read = () => api.get("/v1/models/suggested").then(setSuggested, setError);
   const fetching = useFetch(async () => {
     await read();
     onFetched();
   });
-  useEffect(() => {
-    read();
-  }, []);
+  useReading(read);
+  if (!suggested && error) return html`<p class="error" role="alert">${error.message}</p>`;
   if (!suggested) return html`<p class="note" role="status">${t("first.measuring")}</p>`;
   const { data, directory } = suggested;
   const fetchable = data.find(({ fetch }) => fetch);
