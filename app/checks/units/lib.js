@@ -130,6 +130,16 @@ test("on a Mac Alt changes the letter but not the key", () => {
   equal(matches("Alt+N", event, true), true);
 });
 
+test("a shortcut is in its place on a keyboard of another script", () => {
+  const russian = { key: "л", code: "KeyK" };
+  equal(matches("Mod+K", keyEvent({ ...russian, ctrlKey: true }), false), true);
+  equal(matches("Mod+F", keyEvent({ ...russian, ctrlKey: true }), false), false);
+  equal(matches("Alt+N", keyEvent({ key: "т", code: "KeyN", altKey: true }), false), true);
+  equal(matches("/", keyEvent({ key: "ю", code: "Slash" }), false), false);
+  // Where the letters are Latin, what a key writes counts: AZERTY has "a" on the key "Q".
+  equal(matches("Mod+Q", keyEvent({ key: "a", code: "KeyQ", ctrlKey: true }), false), false);
+});
+
 test("a route has a page and what it shows", () => {
   equal(parseRoute("#/chat/a%20b"), { page: "chat", detail: "a b" });
   equal(parseRoute("#/chat/a/7"), { page: "chat", detail: "a", place: "7" });

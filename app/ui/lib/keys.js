@@ -60,8 +60,8 @@ export function matches(keys, event, onMac) {
   // Symbols such as "?" may need Shift, depending on the keyboard layout.
   const isSymbol = key.length === 1 && !/[a-z]/i.test(key);
   if (!isSymbol && event.shiftKey !== modifiers.includes("Shift")) return false;
-  // On a Mac, Alt changes the letter that a key writes.
-  const isPhysical = onMac && event.altKey;
+  // On a Mac, Alt changes the letter that a key writes; a keyboard of another script has none of these letters.
+  const isPhysical = (onMac && event.altKey) || (modifiers.length > 0 && event.key > "\x7f");
   const pressed = isPhysical ? event.code.replace(/^(Key|Digit)/, "") : event.key;
   return pressed.toLowerCase() === key.toLowerCase();
 }
