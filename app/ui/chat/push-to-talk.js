@@ -43,7 +43,6 @@ export function PushToTalk({ conversation, focusComposer }) {
       aria-pressed=${phase === "recording"}
       aria-disabled=${disabled}
       onPointerDown=${press}
-      onPointerUp=${release}
       onPointerCancel=${discard}
       onKeyDown=${onKey(press)}
       onKeyUp=${onKey(release)}
@@ -83,9 +82,9 @@ function usePushToTalk(conversation, focusComposer, disabled) {
     const isDenied = error.name === "NotAllowedError";
     toast(isDenied ? t("talk.refused") : t("talk.failed", { message: error.message }));
   };
-  const press = async () => {
+  const press = async ({ pointerId } = {}) => {
     if (turn.current || disabled) return;
-    const mine = { abort: new AbortController(), at: performance.now() };
+    const mine = { abort: new AbortController(), at: performance.now(), pointerId };
     turn.current = mine;
     filler.current?.abort();
     setPhase("opening");
@@ -125,9 +124,11 @@ function usePushToTalk(conversation, focusComposer, disabled) {
       failed(mine, error);
     }
   };
-  const release = async () => {
+  /** `pointerId`: of a pointer that was released; undefined for a key. */
+  const release = async (pointerId) => {
     const mine = turn.current;
-    if (!mine || phase === "transcribing") return;
+    const isOther = pointerId !== undefined && pointerId !== mine?.pointerId;
+    if (!mine || isOther || phase === "transcribing") return;
     mine.isReleased = true;
     // The microphone is still opening: `press` calls again.
     if (!mine.recording) return;
@@ -155,7 +156,8 @@ function usePushToTalk(conversation, focusComposer, disabled) {
   return { phase, press, release, discard };
 }
 
-/** Alt+T presses and releases; Escape and leaving the window discard; Escape silences the answer. */
+/** Alt+T presses and releases; the pointer releases, wherever it is by then; Escape and leaving the window discard;
+    Escape silences the answer. */
 function useHeldKey(press, release, discard, silence) {
   const actions = useRef();
   actions.current = { press, release, discard, silence };
@@ -172,13 +174,16 @@ function useHeldKey(press, release, discard, silence) {
     const keyUp = (event) => {
       if (event.code === "KeyT" || event.key === "Alt") actions.current.release();
     };
+    const pointerUp = ({ pointerId }) => actions.current.release(pointerId);
     const leave = () => actions.current.discard();
     document.addEventListener("keydown", keyDown);
     document.addEventListener("keyup", keyUp);
+    document.addEventListener("pointerup", pointerUp);
     window.addEventListener("blur", leave);
     return () => {
       document.removeEventListener("keydown", keyDown);
       document.removeEventListener("keyup", keyUp);
+      document.removeEventListener("pointerup", pointerUp);
       window.removeEventListener("blur", leave);
     };
   }, []);

@@ -79,6 +79,21 @@ fn speaking_stops_the_answer_under_way_and_escape_drops_the_words() {
 }
 
 #[test]
+fn a_press_ends_where_the_pointer_is_released() {
+    let recognizer = Recognizer::new();
+    let hobd = recognizer.streaming();
+    let page = Page::open(&hobd);
+
+    button(&page, "pointerdown");
+    page.until("the words are shown", "one('@composer').value.startsWith('Say this:')");
+    // Meanwhile the mouse has moved to the title.
+    page.script("one('@title').dispatchEvent(new PointerEvent('pointerup', {bubbles: true}))");
+    page.answered(1);
+
+    assert_eq!(page.last_answer(), "my locker code is four");
+}
+
+#[test]
 fn a_filler_plays_to_its_end_during_the_transcription() {
     let recognizer = Recognizer::new();
     let voice = recognizer.program("voice", &format!("cat '{}'", recognizer.sound(1).display()));
