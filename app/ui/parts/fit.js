@@ -1,6 +1,6 @@
 // Fields that are as high as their text.
 
-import { useLayoutEffect } from "/lib.js";
+import { preferences, useLayoutEffect, useStore } from "/lib.js";
 
 /** Makes a field as high as its text; the style bounds it. Meanwhile the page becomes no shorter: it would scroll. */
 export function fitToText(field) {
@@ -12,9 +12,11 @@ export function fitToText(field) {
   style.marginBottom = "";
 }
 
-/** A hook: does so when one of `texts` has changed, and when the window has. */
+/** A hook: does so when one of `texts` has changed, when the window has, and when the list beside the page comes or
+    goes. */
 export function useFitToText(field, texts) {
-  useLayoutEffect(() => fitToText(field.current), texts);
+  const sidebar = useStore(preferences, (all) => all.sidebar);
+  useLayoutEffect(() => fitToText(field.current), [...texts, sidebar]);
   useLayoutEffect(() => {
     const fit = () => fitToText(field.current);
     window.addEventListener("resize", fit);

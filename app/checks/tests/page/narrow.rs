@@ -2,6 +2,7 @@
 
 use hob_checks::page::PAGES;
 use hob_checks::{Hobd, Look, Model, Page};
+use serde_json::Value;
 
 #[test]
 fn nothing_is_wider_than_a_narrow_window() {
@@ -126,6 +127,25 @@ fn a_message_is_seen_whole_when_the_window_becomes_narrow() {
     page.put("@composer", &"many words ".repeat(20));
     let before = page.script("return one('@composer').clientHeight");
     page.show(Look { width: 400, height: 800, ..Look::default() });
+    becomes_higher(&page, &before);
+}
+
+#[test]
+fn a_message_is_seen_whole_when_the_list_is_shown_beside_it() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open_as(&hobd, Look { width: 900, ..Look::default() });
+    page.shows("@composer");
+    page.press("Control+b");
+    page.hides(".side");
+    page.put("@composer", &"many words ".repeat(30));
+    let before = page.script("return one('@composer').clientHeight");
+    page.press("Control+b");
+    page.shows(".side");
+    becomes_higher(&page, &before);
+}
+
+/// Waits until the composer's field is higher than `before`, and as high as its text.
+fn becomes_higher(page: &Page, before: &Value) {
     page.until(
         "the field is higher, and as high as its text",
         &format!(
