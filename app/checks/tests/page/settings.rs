@@ -44,6 +44,23 @@ fn a_larger_context_says_its_bytes_and_is_loaded_without_losing_a_chat() {
 }
 
 #[test]
+fn the_slider_of_the_context_stays_as_wide_while_it_is_moved() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.open_page("settings");
+    page.reads("@engine @context-takes", "8,192 tokens");
+    let width = || page.script("return one('@engine @context').getBoundingClientRect().width");
+    let before = width();
+    page.script(
+        "const slider = one('@engine @context');
+         slider.value = Number(slider.value) + 1;
+         slider.dispatchEvent(new Event('input', { bubbles: true }))",
+    );
+    page.reads("@engine @context-takes", "16,384 tokens");
+    assert_eq!(width(), before);
+}
+
+#[test]
 fn how_long_chats_stay_ready_and_the_disk_quota_apply_at_once() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
