@@ -53,6 +53,14 @@ fn headings_text_code_and_notes_have_their_sizes() {
 }
 
 #[test]
+fn the_dots_of_a_menu_s_icon_are_larger_than_a_line_is_wide() {
+    let (_hobd, page) = start(Look::default());
+    let line = pixels(&page, "@chat-menu .icon", "strokeWidth");
+    let dot = pixels(&page, "#icon-more", "strokeWidth");
+    assert!(dot > 1.5 * line, "{dot} and {line}");
+}
+
+#[test]
 fn text_has_the_size_that_the_browser_is_set_to() {
     let (_hobd, page) = start(Look::default());
     page.cdp("Page.setFontSizes", &json!({"fontSizes": {"standard": 24}}));
