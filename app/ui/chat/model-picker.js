@@ -11,7 +11,10 @@ export function ModelPicker() {
   const [list, setList] = useState(null);
   if (!name) return null;
   // Hob chooses among the models of this machine.
-  if (isElsewhere) return html`<span class="state" data-test="model">${name}</span>`;
+  if (isElsewhere) {
+    return html`
+      <span class="state menu-frame" title=${name} data-test="model"><span class="fact-text">${name}</span></span>`;
+  }
   const load = async () => setList((await orToast(loadModels())) ?? null);
   return html`
     <${Menu}

@@ -172,6 +172,17 @@ fn a_menu_in_a_low_window_stays_within_it() {
     }
 }
 
+#[test]
+fn the_words_of_a_chat_s_state_end_with_dots_where_they_are_cut() {
+    let (_hobd, page) = Page::with_answers(&["apples"]);
+    page.show(Look { width: 400, height: 800, ..Look::default() });
+    page.shows(".chat-facts > @state");
+    // The text of a flex box is cut without them.
+    let style = "getComputedStyle(one('.chat-facts > @state'))";
+    page.until("it is a block", &format!("{style}.display === 'block'"));
+    assert_eq!(page.script(&format!("return {style}.textOverflow")), "ellipsis");
+}
+
 /// Neither the window nor a scrolling element overflows horizontally.
 fn fits(page: &Page, place: &str) {
     page.until("the list is out of the way", "!seen(one('.side'))");

@@ -95,3 +95,22 @@ fn a_message_that_is_too_long_for_the_engine_offers_no_way_that_it_has_not() {
     page.shows("@failure @branch-last");
     assert_eq!(page.count("@go-on") + page.count("@summarise"), 0);
 }
+
+/// The engine's model has a long name from here on.
+const LONG_NAME: &str = "
+    const answer = window.fetch;
+    window.fetch = async (path, ...rest) => {
+        const response = await answer(path, ...rest);
+        if (path !== '/v1/status') return response;
+        const model = 'Meta-Llama-3.1-70B-Instruct-'.repeat(4);
+        return new Response(JSON.stringify({...(await response.json()), model}));
+    };";
+
+#[test]
+fn a_long_name_of_the_engine_s_model_leaves_the_title_its_room() {
+    let (_engine, _hobd, page) = start("16384");
+    page.reads("@model", "fake");
+    page.script(LONG_NAME);
+    page.until("it is there in full under the pointer", "one('@model').title.length > 100");
+    page.until("it is cut", "one('@model').offsetWidth < 300");
+}
