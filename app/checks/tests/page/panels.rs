@@ -244,6 +244,20 @@ impl Judge {
 }
 
 #[test]
+fn an_item_of_a_menu_that_cannot_be_chosen_is_not_marked_under_the_pointer() {
+    let hobd = Hobd::start_with(Model::Fake, &["--model", "fake"]);
+    let page = Page::open(&hobd);
+    page.click("@model");
+    page.until("the models are listed", "all('[role=menuitem]').length > 2");
+    page.press("Down");
+    page.hover("[role=menuitem][aria-disabled]");
+    let item = "one('[role=menuitem][aria-disabled]')";
+    page.until("the pointer is on it", &format!("{item}.matches(':hover')"));
+    let paint = page.script(&format!("return getComputedStyle({item}).backgroundColor"));
+    assert_eq!(paint, "rgba(0, 0, 0, 0)");
+}
+
+#[test]
 fn each_panel_opens_with_a_key_and_gives_the_focus_back_at_escape() {
     let hobd = Hobd::start_with(Model::Fake, &["--eviction", "off", "--ctx", "2048"]);
     hobd.client.say("castle", "Say this: seven doors");
