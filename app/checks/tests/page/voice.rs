@@ -79,6 +79,24 @@ fn speaking_stops_the_answer_under_way_and_escape_drops_the_words() {
 }
 
 #[test]
+fn the_button_has_the_accent_under_the_pointer_that_holds_it() {
+    let recognizer = Recognizer::new();
+    let hobd = recognizer.hobd();
+    let page = Page::open(&hobd);
+    page.hover("@talk-button");
+    page.until("the pointer is on it", "one('@talk-button').matches(':hover')");
+
+    button(&page, "pointerdown");
+    page.until("it records", "one('@talk-button').dataset.phase === 'recording'");
+    let paint = |place: &str| {
+        page.script(&format!("return getComputedStyle(one('{place}')).backgroundColor"))
+    };
+    assert_eq!(paint("@talk-button"), paint("@send"));
+    page.press("Escape");
+    page.until("it is idle", "one('@talk-button').dataset.phase === 'idle'");
+}
+
+#[test]
 fn a_press_ends_where_the_pointer_is_released() {
     let recognizer = Recognizer::new();
     let hobd = recognizer.streaming();
