@@ -140,6 +140,7 @@ function usePushToTalk(conversation, focusComposer, disabled) {
     setPhase("transcribing");
     try {
       filler.current = mine.abort;
+      const isMuted = mine.recording.isMuted();
       const transcript = mine.transcript();
       mine.voice.playFiller(id, mine.abort.signal);
       const text = await transcript;
@@ -148,7 +149,7 @@ function usePushToTalk(conversation, focusComposer, disabled) {
       end();
       const isSpoken = status.get().now?.voice && preferences.get().speaks;
       if (text) conversation.send(text, { speaker: isSpoken ? mine.voice.createSpeaker() : null });
-      else toast(t("talk.nothing"));
+      else toast(t(isMuted ? "talk.muted" : "talk.nothing"));
     } catch (error) {
       failed(mine, error);
     }

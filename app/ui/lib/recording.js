@@ -4,7 +4,8 @@ import { SAMPLE_RATE, pcm, wav } from "./wav.js";
 
 /**
  * Starts recording. `stop()` ends it and resolves to the WAV, `end()` only ends it. `take()` returns the
- * PCM since the last call, at `sampleRate`, and leaves it out of the WAV.
+ * PCM since the last call, at `sampleRate`, and leaves it out of the WAV. `isMuted()`: by the system or a switch of
+ * the microphone, which records silence then.
  */
 export async function record() {
   const audio = { channelCount: 1, echoCancellation: true, noiseSuppression: true };
@@ -30,7 +31,8 @@ export async function record() {
     return wav(await resampled(joined(chunks), sampleRate));
   };
   const take = () => pcm(joined(chunks.splice(0))).buffer;
-  return { end, stop, take, sampleRate };
+  const isMuted = () => stream.getTracks().some(({ muted }) => muted);
+  return { end, stop, take, isMuted, sampleRate };
 }
 
 function joined(chunks) {

@@ -181,6 +181,28 @@ fn the_answer_to_speech_is_spoken_by_the_sentence_until_the_user_speaks_again() 
 }
 
 #[test]
+fn a_muted_microphone_is_named_where_nothing_was_heard() {
+    let recognizer = Recognizer::new();
+    let hears_nothing = recognizer.program("recognizer", "cat >/dev/null");
+    let hobd = Hobd::start_with(Model::Fake, &["--voice-recognizer", &hears_nothing]);
+    let page = Page::open(&hobd);
+    page.script(
+        "Object.defineProperty(MediaStreamTrack.prototype, 'muted', { get: () => window.isMuted })",
+    );
+    for (is_muted, said) in [(false, "No speech was recognised"), (true, "microphone is muted")] {
+        page.script(&format!("window.isMuted = {is_muted}; window.since = performance.now()"));
+        button(&page, "pointerdown");
+        page.until("it records", "one('@talk-button').dataset.phase === 'recording'");
+        page.until(
+            "it is held for as long as a press is",
+            "performance.now() - window.since > 300",
+        );
+        button(&page, "pointerup");
+        page.reads("@toast", said);
+    }
+}
+
+#[test]
 fn escape_discards_the_recording() {
     let recognizer = Recognizer::new();
     let hobd = recognizer.hobd();
