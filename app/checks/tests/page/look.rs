@@ -61,6 +61,32 @@ fn the_dots_of_a_menu_s_icon_are_larger_than_a_line_is_wide() {
 }
 
 #[test]
+fn a_button_looks_pressed_while_it_is() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows(".suggestions:not(.unknown)");
+    let mouse = |kind: &str| {
+        let actions = json!([{"type": kind, "button": 0}]);
+        let mouse = json!({"type": "pointer", "id": "mouse",
+            "parameters": {"pointerType": "mouse"}, "actions": actions});
+        page.command("actions", Some(json!({"actions": [mouse]}))).expect("a mouse");
+    };
+    for place in [".side-top [aria-label='New chat']", ".suggestions > :first-child"] {
+        let paint = || {
+            page.script_with(
+                "return getComputedStyle(one(arguments[0])).backgroundColor",
+                &[place.into()],
+            )
+        };
+        page.hover(place);
+        let hovered = paint();
+        mouse("pointerDown");
+        assert_ne!(paint(), hovered, "{place}");
+        mouse("pointerUp");
+    }
+}
+
+#[test]
 fn text_has_the_size_that_the_browser_is_set_to() {
     let (_hobd, page) = start(Look::default());
     page.cdp("Page.setFontSizes", &json!({"fontSizes": {"standard": 24}}));
