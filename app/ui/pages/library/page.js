@@ -58,7 +58,8 @@ export function Page() {
     const ends = [every(REFRESH_MS, refresh), takeDrops(add)];
     return () => ends.forEach((end) => end());
   }, []);
-  if (!documents) return error && html`<p class="error" role="alert">${error.message}</p>`;
+  if (!documents && error) return html`<p class="error" role="alert">${error.message}</p>`;
+  if (!documents) return html`<p class="note" role="status">${t("memory.reading")}</p>`;
   const isEmpty = !documents.length && !incoming.length;
   return html`
     <p class="note">${t("library.what")}</p>
