@@ -92,7 +92,9 @@ fn say(hobd: &Hobd, conversation: &str, text: &str) {
 }
 
 fn picture(page: &Page, name: &str, look: Look) {
-    page.hover(".page-head h1");
+    // There it marks nothing: in a chat, the title is a button.
+    let is_chat = page.count("@composer-hint") > 0;
+    page.hover(if is_chat { "@composer-hint" } else { ".page-head h1" });
     page.script("document.activeElement?.blur(); getSelection().removeAllRanges()");
     let name = format!("app-{name}-{}.png", if look.dark { "dark" } else { "light" });
     let picture = page.picture().expect("the browser makes pictures");
