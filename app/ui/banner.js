@@ -14,14 +14,15 @@ export function Banner() {
     setApp(app);
   }), []);
   const message = messageOf(app, switchingTo, now, error);
-  if (!message) return null;
-  const { icon, text, percent } = message;
-  return html`
-    <div class="banner" role="status" data-test="banner">
-      <${Icon} name=${icon} /><span class="grow">${text}</span>
-      ${percent != null && html`<progress max="100" value=${percent} aria-label=${text}></progress>`}
-    </div>`;
+  // Screen readers read what comes into a region that they know already.
+  return html`<div role="status">${message && html`<${Line} ...${message} />`}</div>`;
 }
+
+const Line = ({ icon, text, percent }) => html`
+  <div class="banner" data-test="banner">
+    <${Icon} name=${icon} /><span class="grow">${text}</span>
+    ${percent != null && html`<progress max="100" value=${percent} aria-label=${text}></progress>`}
+  </div>`;
 
 function messageOf(app, switchingTo, now, error) {
   if (app && app.phase !== "ready") return ofApp(app);

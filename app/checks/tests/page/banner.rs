@@ -31,3 +31,14 @@ fn the_words_beside_its_progress_have_their_room() {
         "(({scrollWidth, clientWidth}) => clientWidth <= 400 && scrollWidth <= clientWidth + 1)(one('@banner'))",
     );
 }
+
+#[test]
+fn a_screen_reader_knows_its_place_before_it_has_words() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.shows("@composer");
+    assert_eq!(page.count("@banner"), 0);
+    page.script("one('.page > [role=status]').dataset.isKnown = true");
+    page.script(LOADING);
+    page.shows("[data-is-known] > @banner");
+}
