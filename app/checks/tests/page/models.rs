@@ -31,3 +31,16 @@ fn switching_models_back_restores_the_saved_kv_cache() {
     assert!(numbers.contains("from disk") || numbers.contains(" hot"), "{numbers}");
     assert_eq!(page.last_answer(), "apples");
 }
+
+#[test]
+fn the_focus_stays_in_the_page_while_another_model_is_loaded() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    // The daemon restarts: requests fail for a moment.
+    page.expect_complaint("net::ERR_");
+    page.open_page("models");
+    page.click("@model[data-id=\"fake:second\"] @run");
+    page.click("@yes");
+    page.until("it runs", "one('@model.current')?.dataset.id === 'fake:second'");
+    page.focuses("#content");
+}

@@ -1,7 +1,7 @@
 // The models of this machine: the one that runs, the others, and the memory that they need.
 
 import { address, api, classes, html, t, useState, useStore } from "/lib.js";
-import { Button, Icon } from "/parts.js";
+import { Button, Icon, useNextFocus } from "/parts.js";
 import { status } from "/chat/chats.js";
 import { useReading } from "/chat/daemon.js";
 import { Directory } from "./directory.js";
@@ -15,6 +15,8 @@ export function Page({ detail }) {
   const [list, setList] = useState(null);
   const [error, setError] = useState(null);
   const { now, switchingTo } = useStore(status);
+  // The list leaves while another model is loaded.
+  useNextFocus(() => null);
   const load = async () => {
     try {
       const list = await api.get("/v1/models/local");
