@@ -97,6 +97,21 @@ fn text_has_the_size_that_the_browser_is_set_to() {
 }
 
 #[test]
+fn the_words_of_the_sidebar_are_whole_at_a_large_text_size() {
+    let (_hobd, page) = start(Look::default());
+    let is_whole = "all('.side-nav a').every(link => link.scrollWidth <= link.clientWidth)";
+    page.until("they are whole", is_whole);
+    page.cdp("Page.setFontSizes", &json!({"fontSizes": {"standard": 32}}));
+    let size = "parseFloat(getComputedStyle(document.documentElement).fontSize)";
+    page.until("the page follows", &format!("Math.abs({size} - 30) < 0.01"));
+    page.until("they are whole still", is_whole);
+    let sides = "(areas => areas.map(({top, bottom}) => top + bottom))(
+        ['.search .icon', '@search'].map(place => one(place).getBoundingClientRect()))";
+    let in_middle = format!("(([icon, field]) => Math.abs(icon - field) < 2)({sides})");
+    page.until("the sign of the search is in the middle of its field", &in_middle);
+}
+
+#[test]
 fn both_lines_of_a_row_have_room_at_a_large_text_size() {
     let (hobd, page) = start(Look::default());
     hobd.client.say("also", "Say this: a harbour");
