@@ -61,6 +61,20 @@ fn the_dots_of_a_menu_s_icon_are_larger_than_a_line_is_wide() {
 }
 
 #[test]
+fn selected_words_stand_out_in_a_question() {
+    for dark in [false, true] {
+        let (_hobd, page) = start(Look { dark, ..Look::default() });
+        let paint = |part: &str| {
+            page.script_with(
+                "return getComputedStyle(one('@user .bubble'), arguments[0]).backgroundColor",
+                &[part.into()],
+            )
+        };
+        assert_ne!(paint("::selection"), paint(""), "dark: {dark}");
+    }
+}
+
+#[test]
 fn a_button_looks_pressed_while_it_is() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
