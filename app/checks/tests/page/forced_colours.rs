@@ -36,6 +36,10 @@ fn what_is_current_and_where_a_message_ends_is_drawn_as_a_line() {
     drawn(".chat-row.current", "outlineStyle", "solid");
     page.focus("@composer");
     drawn(".composer-box", "outlineStyle", "solid");
+    page.write("/");
+    page.shows(".template.chosen");
+    drawn(".template.chosen", "outlineStyle", "solid");
+    page.press("Backspace");
     page.open_page("memory");
     drawn("@to-memory", "textDecorationLine", "underline");
     drawn("@to-models", "textDecorationLine", "none");

@@ -74,6 +74,29 @@ fn selected_words_stand_out_in_a_question() {
     }
 }
 
+/// The contrast of two backgrounds.
+const CONTRAST: &str = "
+    const linear = part => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    const lights = [...arguments].map(place => {
+        const [r, g, b] = getComputedStyle(one(place)).backgroundColor.match(/[\\d.]+/g)
+            .map(part => linear(part / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+    });
+    return Math.max(...lights) / Math.min(...lights)";
+
+#[test]
+fn the_template_that_a_key_has_chosen_stands_out() {
+    for dark in [false, true] {
+        let (_hobd, page) = start(Look { dark, ..Look::default() });
+        page.focus("@composer");
+        page.write("/");
+        page.shows("@templates .chosen");
+        let places = ["@templates .chosen", "@templates"].map(Value::from);
+        let contrast = page.script_with(CONTRAST, &places).as_f64();
+        assert!(contrast > Some(1.2), "dark: {dark}: {contrast:?}");
+    }
+}
+
 #[test]
 fn a_button_looks_pressed_while_it_is() {
     let hobd = Hobd::start(Model::Fake);
