@@ -272,11 +272,14 @@ route.subscribe(({ page, detail }) => {
   if (page === "chat") lastChat = detail;
 });
 
+/** In a list of choices the keys open it. */
 function showNeighbour(by) {
+  if (document.activeElement?.matches("select")) return false;
   const list = visibleChats(chats.get());
   const current = list.findIndex(({ id }) => id === route.get().detail);
   const next = list[Math.max(0, Math.min(list.length - 1, current + by))];
   if (next) go("chat", next.id);
+  return true;
 }
 
 function stopAnswer() {

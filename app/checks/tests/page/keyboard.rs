@@ -75,6 +75,22 @@ fn everything_works_with_the_keyboard_alone() {
 }
 
 #[test]
+fn the_key_that_opens_a_list_of_choices_leaves_no_page() {
+    let hobd = Hobd::with_chats(&["apples"]);
+    let page = Page::open(&hobd);
+    page.until("the chat is known", "one('@chat')");
+    page.open_page("settings");
+    page.script("one('@like-theme').focus()");
+    page.press("Alt+Down");
+    assert_eq!(page.script("return location.hash"), "#/settings");
+    page.press("Escape");
+
+    page.script("document.activeElement.blur()");
+    page.press("Alt+Down");
+    page.reads("@title", "Say this: apples");
+}
+
+#[test]
 fn a_question_mark_lists_the_shortcuts() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
