@@ -41,6 +41,24 @@ fn opening_a_chat_opens_no_keyboard_and_no_field_is_zoomed_into() {
     }
 }
 
+#[test]
+fn no_field_of_a_panel_and_no_choice_is_zoomed_into() {
+    let (hobd, page) = start();
+    let size = |field: &str| {
+        page.shows(field);
+        let size =
+            page.script(&format!("return parseFloat(getComputedStyle(one('{field}')).fontSize)"));
+        size.as_f64().expect("a size")
+    };
+    page.click("@instructions");
+    assert!(size("@instructions-text") >= 16.0);
+    page.click("@instructions-cancel");
+    page.click("@sampling");
+    assert!(size("[name=max_tokens]") >= 16.0);
+    page.go(&format!("{}/?#/settings", hobd.origin()));
+    assert!(size("@like-theme") >= 16.0);
+}
+
 fn start() -> (Hobd, Page) {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
