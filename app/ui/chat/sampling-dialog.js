@@ -13,6 +13,7 @@ export function SamplingDialog({ conversation, profile, onClose }) {
   const { sampling: ofChat, beyond, reuse } = conversation.store.get();
   const [fields, setFields] = useState(ofChat);
   const [kv, setKv] = useState({ beyond, reuse });
+  const [problem, setProblem] = useState(null);
   const ofModel = useStore(status, ({ now }) => now?.sampling) ?? {};
   // An engine at another address has KV of its own.
   const hasKv = useStore(status, ({ now }) => !now?.upstream);
@@ -25,7 +26,7 @@ export function SamplingDialog({ conversation, profile, onClose }) {
   const save = async (event) => {
     event.preventDefault();
     const saved = isOfProfile ? saveProfile(profile.name, sampling) : conversation.setSampling(sampling);
-    if ((await orToast(saved.then(() => true))) !== true) return;
+    if ((await orToast(saved.then(() => true), setProblem)) !== true) return;
     if (!isOfProfile) conversation.setKv(kv);
     onClose();
   };
@@ -69,6 +70,7 @@ export function SamplingDialog({ conversation, profile, onClose }) {
             />`)}
         </div>
         ${hasKv && !isOfProfile && html`<${KvChoice} chosen=${kv} onChange=${setKv} />`}
+        ${problem && html`<p class="error" role="alert">${problem}</p>`}
         <div class="actions">
           <${Button} onClick=${onClose}>${t("cancel")}<//>
           <button class="button primary" data-test="save-sampling">${t("save")}</button>

@@ -65,9 +65,10 @@ export function TemplateList({ words, keys, onPick, onClose }) {
 function Editor({ onClose }) {
   const { all, isSet } = useStore(templates);
   const [list, setList] = useState(all);
+  const [problem, setProblem] = useState(null);
   const change = (index, fields) => setList(list.map((it, at) => (at === index ? { ...it, ...fields } : it)));
   const done = async (saved) => {
-    if ((await orToast(saved.then(() => true))) === true) onClose();
+    if ((await orToast(saved.then(() => true), setProblem)) === true) onClose();
   };
   const save = (event) => {
     event.preventDefault();
@@ -115,6 +116,7 @@ function Editor({ onClose }) {
           <//>
           ${isSet && html`<${Button} onClick=${() => done(resetTemplates())}>${t("templates.reset")}<//>`}
         </div>
+        ${problem && html`<p class="error" role="alert">${problem}</p>`}
         <div class="actions">
           <${Button} onClick=${onClose}>${t("cancel")}<//>
           <button class="button primary" data-test="save-templates">${t("save")}</button>

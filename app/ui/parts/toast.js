@@ -38,12 +38,12 @@ route.subscribe(({ page }) => {
   store.set(({ toasts }) => ({ toasts: toasts.filter(({ action }) => action) }));
 });
 
-/** The promise's value; undefined after a failure, which a toast shows. */
-export async function orToast(promise) {
+/** The promise's value; undefined after a failure, which `show` shows. A toast stands behind an open dialog. */
+export async function orToast(promise, show = toast) {
   try {
     return await promise;
   } catch (error) {
-    if (!isCancelled(error)) toast(error.message);
+    if (!isCancelled(error)) show(error.message);
     return undefined;
   }
 }

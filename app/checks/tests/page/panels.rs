@@ -48,6 +48,33 @@ fn a_press_beside_a_dialog_loses_nothing_that_was_written_in_it() {
     page.reads("@template", "A haiku about");
 }
 
+/// Answers each change with an error.
+const REFUSE_CHANGES: &str = "
+    const answer = window.fetch;
+    window.fetch = (path, options) => {
+        if (!['PATCH', 'PUT'].includes(options?.method)) return answer(path, options);
+        const error = JSON.stringify({ error: { message: 'the disk is gone' } });
+        return Promise.resolve(new Response(error, { status: 500 }));
+    };";
+
+#[test]
+fn what_cannot_be_saved_is_said_in_its_dialog() {
+    let (_hobd, page) = Page::with_answers(&["apples"]);
+    page.script(REFUSE_CHANGES);
+    page.click("@sampling");
+    page.click("@save-sampling");
+    page.reads("@sampling-dialog [role=alert]", "the disk is gone");
+    page.press("Escape");
+    page.hides("@sampling-dialog");
+
+    page.focus("@composer");
+    page.write("/");
+    page.click("@edit-templates");
+    page.click("@save-templates");
+    page.reads("@template-editor [role=alert]", "the disk is gone");
+    assert_eq!(page.count("@toast"), 0, "it would stand behind the dialog");
+}
+
 /// A press at the height of the dialog's title. `x`: of its edge `right`.
 fn press_at(page: &Page, dialog: &str, x: &str) {
     page.script(&format!(
