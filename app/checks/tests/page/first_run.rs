@@ -166,6 +166,19 @@ fn the_bundled_model_is_called_a_demo_until_another_one_runs() {
 }
 
 #[test]
+fn the_way_back_to_the_first_step_leaves_the_focus_in_the_steps() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.open_page("models");
+    page.click("@first-steps");
+    page.click("@first-next");
+    page.reads(".steps [aria-current]", "Check its memory needs");
+    page.click("@first > :last-child > button:first-child");
+    page.reads(".steps [aria-current]", "Choose a model");
+    page.focuses("@first-next");
+}
+
+#[test]
 fn three_steps_lead_to_the_first_answer() {
     let hobd = Hobd::start(Model::Bundled);
     let page = Page::open(&hobd);

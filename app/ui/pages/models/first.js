@@ -1,7 +1,7 @@
 // The first steps: choose a model, see its memory needs, send the first message.
 
 import { classes, go, html, t, useState } from "/lib.js";
-import { Button } from "/parts.js";
+import { Button, useNextFocus } from "/parts.js";
 import { newConversation } from "/chat/conversation.js";
 import { Fit, facts, fitOf } from "./fit.js";
 import { consequences } from "./question.js";
@@ -17,6 +17,8 @@ export function FirstSteps({ list, begun, load }) {
   const [step, setStep] = useState(begun ? "hello" : "choose");
   const [chosenId, setChosenId] = useState((running ?? usable[0])?.id);
   const [ctx, setCtx] = useState(null);
+  // The first step has no button that leads back.
+  useNextFocus(() => document.querySelector("[data-test=first-next]"));
   const model = usable.find(({ id }) => id === chosenId);
   const chosen = ctx ?? model?.ctx;
   const choose = (id) => {
