@@ -61,6 +61,17 @@ fn the_slider_of_the_context_stays_as_wide_while_it_is_moved() {
 }
 
 #[test]
+fn changes_that_are_discarded_leave_the_focus_in_their_section() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open(&hobd);
+    page.open_page("settings");
+    page.put("@set-slots", "7");
+    page.click("@settings-apply button");
+    page.hides("@settings-apply");
+    page.until("the focus is there", "one('@engine').contains(document.activeElement)");
+}
+
+#[test]
 fn how_long_chats_stay_ready_and_the_disk_quota_apply_at_once() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);

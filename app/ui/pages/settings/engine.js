@@ -1,7 +1,7 @@
 // What the model is loaded with. Changes are collected: they apply when the model is loaded again.
 
 import { address, bytes, count, html, t, useState, useStore } from "/lib.js";
-import { Button, Icon } from "/parts.js";
+import { Button, Icon, useNextFocus } from "/parts.js";
 import { status } from "/chat/chats.js";
 import { useReading } from "/chat/daemon.js";
 import { ContextSlider, limitWords } from "/pages/models/context.js";
@@ -20,6 +20,8 @@ export function Engine() {
   const { now, switchingTo } = useStore(status);
   const [changes, setChanges] = useState({});
   const isElsewhere = Boolean(now?.upstream);
+  // The bar leaves with the changes that its button discards.
+  useNextFocus(() => document.querySelector("[data-test=engine] a"));
   useReading(() => {
     if (!isElsewhere) readSettings();
   }, [isElsewhere]);
