@@ -120,6 +120,20 @@ fn menus_and_errors_with_one_long_word_fit() {
 }
 
 #[test]
+fn a_model_whose_name_is_one_long_word_fits() {
+    let hobd = Hobd::start(Model::Fake);
+    let page = Page::open_as(&hobd, Look { width: 400, height: 800, ..Look::default() });
+    page.shows("@composer");
+    page.cdp("Page.addScriptToEvaluateOnNewDocument", &serde_json::json!({"source": LONG_WORDS}));
+    page.go(&format!("{}/?#/", hobd.origin()));
+    page.reads("@runs", "Qwen");
+    fits(&page, "an empty chat");
+    page.script("location.hash = '#/settings'");
+    page.reads("@engine", "Qwen");
+    fits(&page, "the settings");
+}
+
+#[test]
 fn a_message_is_seen_whole_when_the_window_becomes_narrow() {
     let hobd = Hobd::start(Model::Fake);
     let page = Page::open(&hobd);
