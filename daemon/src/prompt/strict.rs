@@ -12,7 +12,7 @@
 //!   history begins as the shorter one did.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hob_prewarm::profile::joined;
 use serde_json::{Map, Value};
@@ -91,25 +91,38 @@ fn instructions_in_front(messages: &[Message]) -> Option<Vec<Message>> {
 
 /// `None` without instructions.
 fn in_one(own: &[Message]) -> Option<Message> {
-    let label = own.iter().fold(Label::default(), |label, own| label.or(&own.label()));
     let text = joined(own.iter().map(Message::text));
-    (!own.is_empty()).then(|| Message::plain(Role::System, &text).labelled(&label))
+    (!own.is_empty()).then(|| Message::plain(Role::System, &text).labelled(&label_of(own)))
+}
+
+/// The label of several messages as one: of each field, the first that one of them has.
+fn label_of(messages: &[Message]) -> Label {
+    messages.iter().fold(Label::default(), |label, message| label.or(&message.label()))
 }
 
 /// A message of the user joins the one before it, or the result of a tool that it follows.
 fn no_user_twice(messages: &[Message]) -> Option<Vec<Message>> {
-    let mut formed: Vec<Message> = Vec::with_capacity(messages.len());
-    for message in messages {
-        let joins = message.role == Role::User && !is_document(message);
-        match formed.last_mut().filter(|before| joins && takes_more(before)) {
-            Some(before) => {
-                let text = joined([before.text(), message.text()]);
-                let label = before.label().or(&message.label());
-                *before = before.clone().with_text(&text).labelled(&label);
-            }
-            None => formed.push(message.clone()),
-        }
-    }
+    let joins = |before: &Message, message: &Message| {
+        takes_more(before) && message.role == Role::User && !is_document(message)
+    };
+    with_each_run(messages, joins, |run| {
+        let text = joined(run.iter().map(Message::text));
+        run[0].clone().with_text(&text).labelled(&label_of(run))
+    })
+}
+
+/// Each run of messages that join the one before them as one message, which `as_one` makes; `None` without such a run.
+/// A run is made at once: a message that grew by one at a time would copy its text with each of them.
+fn with_each_run(
+    messages: &[Message],
+    joins: impl Fn(&Message, &Message) -> bool,
+    as_one: impl Fn(&[Message]) -> Message,
+) -> Option<Vec<Message>> {
+    let of_run = |run: &[Message]| match run {
+        [message] => message.clone(),
+        run => as_one(run),
+    };
+    let formed: Vec<Message> = messages.chunk_by(joins).map(of_run).collect();
     (formed.len() < messages.len()).then_some(formed)
 }
 
@@ -124,23 +137,15 @@ fn is_document(message: &Message) -> bool {
 
 /// An answer joins the one before it, unless that one has calls.
 fn no_assistant_twice(messages: &[Message]) -> Option<Vec<Message>> {
-    let mut formed: Vec<Message> = Vec::with_capacity(messages.len());
-    for message in messages {
-        let joins = |before: &&mut Message| {
-            message.role == Role::Assistant && before.role == Role::Assistant && !before.has_calls()
-        };
-        match formed.last_mut().filter(joins) {
-            Some(before) => {
-                let text = joined([before.text(), message.text()]);
-                let reasoning = joined([before.reasoning(), message.reasoning()]);
-                let label = before.label().or(&message.label());
-                let both = message.clone().with_text(&text).with_reasoning(&reasoning);
-                *before = both.labelled(&label);
-            }
-            None => formed.push(message.clone()),
-        }
-    }
-    (formed.len() < messages.len()).then_some(formed)
+    let joins = |before: &Message, message: &Message| {
+        message.role == Role::Assistant && before.role == Role::Assistant && !before.has_calls()
+    };
+    with_each_run(messages, joins, |run| {
+        let text = joined(run.iter().map(Message::text));
+        let reasoning = joined(run.iter().map(Message::reasoning));
+        let last = run[run.len() - 1].clone(); // The calls are those of the last one.
+        last.with_text(&text).with_reasoning(&reasoning).labelled(&label_of(run))
+    })
 }
 
 /// Instructions join the first message of the user, or are one. It stays in the cells as they do.
@@ -197,18 +202,17 @@ fn one_call_each(messages: &[Message]) -> Option<Vec<Message>> {
         let count = rest.iter().take_while(|message| message.role == Role::Tool).count();
         let (results, behind) = rest.split_at(count);
         rest = behind;
-        let mut results: Vec<&Message> = results.iter().collect();
-        for call in message.with_one_call_each() {
-            let answers = |result: &&Message| {
-                let id = result.answered_call();
-                call.calls_made().any(|call| Some(call.id) == id)
-            };
-            let (own, others): (Vec<_>, Vec<_>) = results.into_iter().partition(answers);
-            results = others;
+        let mut of_call: BTreeMap<Option<&str>, Vec<&Message>> = BTreeMap::new();
+        for result in results {
+            of_call.entry(result.answered_call()).or_default().push(result);
+        }
+        for (call, made) in message.with_one_call_each().into_iter().zip(message.calls_made()) {
             formed.push(call);
+            let own = of_call.remove(&Some(made.id)).unwrap_or_default();
             formed.extend(own.into_iter().cloned());
         }
-        formed.extend(results.into_iter().cloned());
+        let left = results.iter().filter(|result| of_call.contains_key(&result.answered_call()));
+        formed.extend(left.cloned());
     }
     Some(formed)
 }
@@ -216,25 +220,25 @@ fn one_call_each(messages: &[Message]) -> Option<Vec<Message>> {
 /// Calls that have no result once the talk goes on are text: an answer was cut within them, or the client sent no result.
 fn no_open_calls(messages: &[Message]) -> Option<Vec<Message>> {
     let mut formed = Vec::with_capacity(messages.len());
-    let mut rest = messages;
-    while let Some((message, behind)) = rest.split_first() {
-        rest = behind;
-        let is_open = message.has_calls() && has_no_result(message, behind);
+    // The calls that have a result further behind, in front of the user's next message: some clients send answers with
+    // one call each in a row, and the results behind them.
+    let mut answered: BTreeSet<&str> = BTreeSet::new();
+    let mut next: Option<&Message> = None;
+    for message in messages.iter().rev() {
+        // The last message may get its results yet.
+        let goes_on = next.is_some_and(|next| next.role != Role::Tool);
+        let has_result = || message.calls_made().any(|call| answered.contains(call.id));
+        let is_open = goes_on && message.has_calls() && !has_result();
         formed.push(if is_open { with_calls_as_text(message) } else { message.clone() });
+        if message.role == Role::User {
+            answered.clear();
+        } else {
+            answered.extend(message.answered_call());
+        }
+        next = Some(message);
     }
+    formed.reverse();
     (formed != messages).then_some(formed)
-}
-
-/// The last message may get its results yet.
-fn has_no_result(message: &Message, behind: &[Message]) -> bool {
-    let goes_on = behind.first().is_some_and(|next| next.role != Role::Tool);
-    let answers = |result: &Message| {
-        let id = result.answered_call();
-        message.calls_made().any(|call| Some(call.id) == id)
-    };
-    // Some clients send answers with one call each in a row, and the results behind them.
-    let mut turn = behind.iter().take_while(|message| message.role != Role::User);
-    goes_on && !turn.any(answers)
 }
 
 fn with_calls_as_text(message: &Message) -> Message {
@@ -252,6 +256,8 @@ fn has_one_call(message: &Message) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use serde_json::json;
 
     use super::*;
@@ -409,6 +415,33 @@ mod tests {
         let in_a_row = [made("a"), made("b"), result("a"), result("b")];
         let in_a_row = in_a_row.map(|it| Message::parse(&it, "messages").unwrap());
         assert_eq!(no_open_calls(&in_a_row), None);
+    }
+
+    #[test]
+    fn a_hundred_thousand_messages_take_a_form_in_seconds() {
+        const COUNT: usize = 100_000;
+        let began = Instant::now();
+        let said = |role| vec![Message::plain(role, &"a".repeat(100)); COUNT];
+        let call =
+            |n: usize| json!({"id": n.to_string(), "function": {"name": "f", "arguments": "{}"}});
+        let result = |n: usize| {
+            let id = n.to_string();
+            let result = json!({"role": "tool", "tool_call_id": id, "content": "x"});
+            Message::parse(&result, "messages").unwrap()
+        };
+        assert_eq!(no_user_twice(&said(Role::User)).unwrap().len(), 1);
+        assert_eq!(no_assistant_twice(&said(Role::Assistant)).unwrap().len(), 1);
+
+        let calls: Vec<Value> = (0..COUNT).map(call).collect();
+        let answer = std::iter::once(Message::answer("", "", &calls));
+        let talk: Vec<Message> = answer.chain((0..COUNT).rev().map(result)).collect();
+        let formed = one_call_each(&talk).unwrap();
+        assert_eq!((formed.len(), formed[1].answered_call()), (2 * COUNT, Some("0")));
+
+        let called = (0..COUNT).map(|n| Message::answer("", "", &[call(n)]));
+        let talk: Vec<Message> = called.chain(said(Role::User)).collect();
+        assert!(no_open_calls(&talk).unwrap().iter().all(|message| !message.has_calls()));
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     }
 
     #[test]
