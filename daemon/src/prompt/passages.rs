@@ -2,7 +2,12 @@
 //!
 //! - Each is sought behind the one before it. Instructions may stand anywhere: some templates put them
 //!   in front of the last message of the user.
-//! - A message that the template writes in another form is not found.
+//! - A message that the template writes in another form is not found. The text is searched for such messages until that
+//!   has read [`MAX_VAIN_BYTES`]; those behind are not found either.
+
+const MAX_VAIN_BYTES: usize = 256 << 20;
+/// The markup between two messages may contain the words of a short one; it has no more bytes than this.
+const MAX_MARKUP_BYTES: usize = 256;
 
 /// A message, by its number, and the byte of the text where it ends.
 pub type Passage = (usize, usize);
@@ -24,21 +29,40 @@ pub fn passages(messages: &[String], instructions: usize, text: &str) -> Vec<Pas
 /// The passages that follow each other from the byte `from` on.
 fn in_order(messages: &[String], text: &str, mut from: usize) -> Vec<Passage> {
     let mut found = Vec::new();
+    let mut vain_bytes = 0;
     for (n, message) in messages.iter().enumerate() {
-        // Templates cut white space around a text.
-        let trimmed = message.trim();
-        let forms = [message.as_str(), trimmed].into_iter().filter(|_| !trimmed.is_empty());
-        let mut ends = forms.filter_map(|form| Some(from + text[from..].find(form)? + form.len()));
-        if let Some(end) = ends.next() {
-            found.push((n, end));
-            from = end;
+        if message.trim().is_empty() {
+            continue;
+        }
+        if vain_bytes > MAX_VAIN_BYTES {
+            break;
+        }
+        match end_of(message, &text[from..]) {
+            Some(length) => {
+                from += length;
+                found.push((n, from));
+            }
+            None => vain_bytes += text.len() - from,
         }
     }
     found
 }
 
+/// Where a message ends that the text contains as its client sent it, or without the white space around it, which many
+/// templates cut. A search that succeeds reads no more than the text up to there and a bounded part behind.
+fn end_of(message: &str, text: &str) -> Option<usize> {
+    let trimmed = message.trim();
+    let at = text.find(trimmed)?;
+    let near = at + message.len() + MAX_MARKUP_BYTES;
+    let near = (near..text.len()).find(|&byte| text.is_char_boundary(byte)).unwrap_or(text.len());
+    let whole = (trimmed != message).then(|| text[..near].find(message)).flatten();
+    Some(whole.map_or(at + trimmed.len(), |at| at + message.len()))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     /// The numbers of the messages, and the text up to the end of each.
@@ -74,5 +98,22 @@ mod tests {
     fn a_message_in_another_form_is_left_out() {
         let text = r#"[u]go[call]{"a":1}[result]5"#;
         assert_eq!(found(&["go", "", r#"{"a": 1}"#, "5"], 0, text), [(0, "[u]go"), (3, text)]);
+    }
+
+    #[test]
+    fn a_message_with_white_space_is_found_behind_markup_with_the_same_words() {
+        let text = "<user> user</user>";
+        assert_eq!(found(&[" user"], 0, text), [(0, "<user> user")]);
+    }
+
+    #[test]
+    fn a_hundred_thousand_messages_are_sought_in_seconds() {
+        let began = Instant::now();
+        let (sent, text) = (vec!["said\n".to_owned(); 100_000], "[u]said".repeat(100_000));
+        assert_eq!(passages(&sent, 0, &text).len(), 100_000);
+        let mut missing = vec!["other".to_owned(); 1_000_000];
+        missing[0] = "said".to_owned();
+        assert_eq!(passages(&missing, 0, &text), [(0, 7)]);
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     }
 }
