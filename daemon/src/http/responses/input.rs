@@ -20,7 +20,7 @@ use crate::wire::fields::{Fields, wrong_type};
 use crate::wire::freeform;
 use crate::wire::message::pictures::{is_assistants, words_for_pictures};
 use crate::wire::message::tool_call;
-use content::{Holder, content, joined, result};
+use content::{Holder, append, content, result};
 
 /// The messages of a chat, and the path of the item that each begins with.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -131,11 +131,12 @@ impl Input {
         if role == "assistant" {
             let is_further = goes_on && fields.string("id")?.is_some_and(Place::is_further_text);
             let answer = self.answer(path, |answer| is_further || is_silent(answer));
-            let content = match &answer["content"] {
-                Value::Null => content,
-                before => joined(before, &content),
-            };
-            answer["content"] = content;
+            let before = &mut answer["content"];
+            if before.is_null() {
+                *before = content;
+            } else {
+                append(before, &content);
+            }
             return Ok(());
         }
         let mut message = json!({"role": role, "content": content});
@@ -169,12 +170,15 @@ impl Input {
         }
         let text = texts.join("\n");
         let answer = self.answer(path, |answer| goes_on || is_silent(answer));
-        let reasoning = &mut answer["reasoning_content"];
-        *reasoning = match reasoning.as_str() {
-            Some(before) if goes_on => format!("{before}{text}").into(),
-            Some(before) => format!("{before}\n{text}").into(),
-            None => text.into(),
-        };
+        match &mut answer["reasoning_content"] {
+            Value::String(before) => {
+                if !goes_on {
+                    before.push('\n');
+                }
+                before.push_str(&text);
+            }
+            none => *none = text.into(),
+        }
         Ok(())
     }
 

@@ -56,9 +56,14 @@ pub fn result(output: &Value, path: &str) -> Result<Value, ApiError> {
     }
 }
 
-/// The content of an answer with a further text of it, as one text.
-pub fn joined(before: &Value, further: &Value) -> Value {
-    format!("{}{}", text_of(before), text_of(further)).into()
+/// Adds a further text of an answer to its content, which becomes one text.
+pub fn append(content: &mut Value, further: &Value) {
+    if !content.is_string() {
+        *content = text_of(content).into();
+    }
+    if let Value::String(text) = content {
+        text.push_str(&text_of(further));
+    }
 }
 
 fn text_of(content: &Value) -> String {

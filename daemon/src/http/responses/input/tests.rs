@@ -1,5 +1,7 @@
 //! Which messages items become, and which items are refused.
 
+use std::time::{Duration, Instant};
+
 use super::*;
 
 fn read(items: Value) -> Input {
@@ -39,6 +41,22 @@ fn the_texts_of_one_stored_answer_become_one_message() {
     let of = |text: &str| json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
     assert_eq!(read.messages, [whole, of("Another"), of("one")]);
     assert_eq!(read.paths, ["input[0]", "input[6]", "input[7]"]);
+}
+
+#[test]
+fn a_hundred_thousand_texts_of_one_answer_are_joined_in_seconds() {
+    const COUNT: usize = 100_000;
+    let began = Instant::now();
+    let part = json!({"type": "output_text", "text": "a".repeat(50)});
+    let said =
+        json!({"type": "message", "role": "assistant", "id": "msg_42.1_a", "content": [part]});
+    let part = json!({"type": "reasoning_text", "text": "b".repeat(50)});
+    let thought = json!({"type": "reasoning", "id": "rs_42.1_a", "content": [part]});
+    let items = [vec![said; COUNT], vec![thought; COUNT]].concat();
+    let read = read(items.into());
+    let bytes = |field: &str| read.messages[0][field].as_str().unwrap().len();
+    assert_eq!(["content", "reasoning_content"].map(bytes), [50 * COUNT; 2]);
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
 #[test]
