@@ -42,10 +42,13 @@ impl KvTiers {
     pub fn put(&self, exported: Exported<'_>, in_memory: bool) {
         let Exported { conversation, id, after, object, usage } = exported;
         let known = Known { file_bytes: object.file_bytes(), on_disk: false, in_memory };
-        if !in_memory {
-            self.shared.learn_names([id]);
+        {
+            let mut records = self.shared.records(); // The writer forgets no name meanwhile.
+            if !in_memory {
+                self.shared.learn_names([id]);
+            }
+            records.put(conversation, placed(id, &object));
         }
-        self.shared.records().put(conversation, placed(id, &object));
         self.shared.objects().insert(id, known);
         self.shared.learn_size(&object);
         if in_memory || self.shared.store.is_none() {

@@ -224,6 +224,15 @@ impl Shared {
         self.names.lock().remove(name);
     }
 
+    /// The files of these objects were removed.
+    pub fn forget_names<'i>(&self, ids: impl IntoIterator<Item = &'i BlockId>) {
+        let Some(store) = self.store.as_ref().filter(|store| store.hides_names()) else { return };
+        let mut names = self.names.lock();
+        for id in ids {
+            names.remove(&store.name(*id));
+        }
+    }
+
     /// While this is held, no object is removed.
     pub fn reading(&self) -> RwLockReadGuard<'_, ()> {
         self.removal.read()

@@ -1,4 +1,5 @@
 use hob_slots::format::{BlockRef, Object, ObjectKind};
+use hob_slots::store::Key;
 use hob_slots::{Payload, TtlClass};
 
 use super::empty_record::empty_record;
@@ -137,4 +138,24 @@ fn a_class_that_is_set_on_disk_alone_leaves_what_the_slot_file_names() {
     comes_and_goes(&object);
     assert!(store.has_object(MODEL, id), "the conversation's slot file names it");
     assert_eq!(store.get_slot(MODEL, &chat).unwrap().class, TtlClass::Short);
+}
+
+#[test]
+fn the_file_name_of_an_object_to_which_no_conversation_refers_is_forgotten() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = Key::load_or_make(&directory.path().join("key")).unwrap();
+    let store = Store::open(directory.path().join("slots")).unwrap().sealed(&key).unwrap();
+    let store = Arc::new(store);
+    let tiers = tiers(Some(store.clone()));
+    let (guest, object) = (ConversationId::new("guest").unwrap(), first_block(9));
+    let (id, usage) = (object.id(), Use::default());
+    let name = store.name(id);
+    tiers.put(Exported { conversation: &guest, id, after: None, object, usage }, false);
+    tiers.flush();
+    assert!(store.has_object(MODEL, id));
+    assert_eq!(tiers.shared.id_of(&name), Some(id));
+    tiers.forget_anonymous(&guest);
+    tiers.flush();
+    assert!(!store.has_object(MODEL, id));
+    assert_eq!(tiers.shared.id_of(&name), None);
 }

@@ -133,14 +133,21 @@ impl Writer<'_> {
         all
     }
 
-    /// Removes objects that no slot file names. Where the names are not known, the objects are left to the sweep.
+    /// Removes objects that no slot file names, while no reader reads. Where the names are not known, the objects are
+    /// left to the sweep.
     fn drop_from_disk(&self, unreferenced: &BTreeSet<BlockId>) {
         let shared = self.shared;
         let Some(store) = shared.store.as_ref().filter(|_| self.knows_named()) else { return };
         let named = self.named.borrow();
         let unnamed = named.iter().flat_map(|named| unreferenced.difference(named));
         match store.remove_objects(shared.fingerprint, unnamed) {
-            Ok(removed) => debug!(objects = removed.len(), "removed"),
+            Ok(removed) => {
+                debug!(objects = removed.len(), "removed");
+                self.steps.run(move |shared| {
+                    let records = shared.records(); // None is put again meanwhile.
+                    shared.forget_names(&records.unreferenced(removed));
+                });
+            }
             Err(error) => warn!(%error, "objects not removed"),
         }
     }
