@@ -28,7 +28,12 @@ impl Drafter<'_> {
             return false;
         }
         self.turn_to(text);
-        if self.is_restoring(text.slot) || self.tracks[text.slot].has_given_up {
+        if self.is_restoring(text.slot) {
+            // The thread may sleep from here on, and import nothing more: the next turn restores the rest.
+            self.end_restore(text.slot);
+            return false;
+        }
+        if self.tracks[text.slot].has_given_up {
             return false;
         }
         self.share(text);
@@ -103,6 +108,28 @@ mod tests {
                 drafter.read_ahead(&text("other", &other), 200);
                 assert!(other.starts_with(drafter.tracks[0].timeline.tokens()));
             }
+        };
+        model.with_context(shape, &mut run).unwrap();
+    }
+
+    #[test]
+    fn no_restore_outlasts_its_turn() {
+        let model: Arc<dyn Model> = Arc::new(FakeModel::new());
+        let options = EngineOptions { slots: 1, micro_batch_target: None, ..Default::default() };
+        let shape = options.shape(model.facts());
+        let mut run = |backend: &mut dyn Backend| {
+            let draft_model = DraftModel::new(model.clone(), ModelHash([0; 8]), &*model).unwrap();
+            let core = DrafterCore::new(draft_model, None, &options, || {});
+            let mut drafter = Drafter::new(backend, core, model.vocabulary().len());
+            let tokens = vec![Token(7); 200];
+            drafter.turn_to(&text("chat", &tokens));
+            drafter.restore(&text("chat", &tokens));
+            assert!(drafter.tracks[0].restoring.is_some());
+            drafter.vacate(0);
+            assert!(drafter.tracks[0].restoring.is_none(), "the conversation has left the slot");
+            drafter.restore(&text("chat", &tokens));
+            drafter.read_ahead(&text("chat", &tokens), 200);
+            assert!(drafter.tracks[0].restoring.is_none(), "no turn runs");
         };
         model.with_context(shape, &mut run).unwrap();
     }

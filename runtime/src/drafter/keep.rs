@@ -242,8 +242,7 @@ impl Drafter<'_> {
         for slot in 0..self.tracks.len() {
             let owner = self.tracks[slot].owner.as_ref();
             if owner.is_some_and(|owner| owner.conversation == *conversation) {
-                self.end_restore(slot);
-                self.clear(slot);
+                self.vacate(slot);
                 self.tracks[slot].set_owner(None);
             }
         }

@@ -92,8 +92,14 @@ impl Drafter<'_> {
         }
     }
 
+    /// The conversation leaves the slot: drops its cells, and what is still restored of it.
+    pub fn vacate(&mut self, slot: usize) {
+        self.end_restore(slot);
+        self.clear(slot);
+    }
+
     /// Drops all cells of the slot.
-    pub fn clear(&mut self, slot: usize) {
+    pub(super) fn clear(&mut self, slot: usize) {
         let track = &mut self.tracks[slot];
         self.backend.clear(track.sequence);
         track.truncate(0);

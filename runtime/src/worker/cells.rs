@@ -45,7 +45,7 @@ impl Worker<'_> {
     pub(super) fn vacate(&mut self, index: usize) {
         self.clear(index);
         if let Some(drafter) = &mut self.drafter {
-            drafter.clear(index);
+            drafter.vacate(index);
         }
         self.slots[index].unpinned();
         self.open_changed = true;
