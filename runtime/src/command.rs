@@ -35,7 +35,7 @@ pub(crate) enum Command {
         conversation: ConversationId,
         done: Reply<Result<(), String>>,
     },
-    /// Records a conversation in a slot with this class. Replies whether it is in one.
+    /// Records a conversation in a slot or in the queue with this class. Replies whether it is or will be recorded so.
     SetClass {
         conversation: ConversationId,
         class: TtlClass,

@@ -220,8 +220,8 @@ impl Engine {
         }
     }
 
-    /// Gives a conversation in a slot a class, which its next record has; it is written soon. `false`:
-    /// the conversation is in no slot, or nothing of it can be recorded before its next answer.
+    /// Gives a conversation in a slot or in the queue a class, which its next record has; it is written soon. `false`:
+    /// it is in neither, or nothing of it can be recorded before its next answer.
     ///
     /// # Errors
     /// [`TurnError::Stopped`].

@@ -86,7 +86,7 @@ impl Storage {
         })
     }
 
-    /// Changes the class of a conversation. One in a slot gets it with its next record.
+    /// Changes the class of a conversation. One in a slot or in the queue gets it with its next record.
     ///
     /// # Errors
     /// As [`Storage::maintain`].

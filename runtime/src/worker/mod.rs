@@ -25,7 +25,7 @@
 //! - `mark`: goes back to a running state as it was before a micro-batch
 //! - `step`: one micro-batch and its tokens; `choose`: the choice of a token
 //! - `delivery`: the work behind an answer waits until its caller has it
-//! - `save`: exports KV behind the answer; `save_state`: what of a slot is saved
+//! - `save`: exports KV behind the answer; `save_state`: what of a slot is saved; `class`: for how long
 //! - `rest`: snapshots of memories that are not plain
 //! - `room`: parks, evicts and preempts
 //! - `budget`: the cells that a conversation may have
@@ -55,6 +55,7 @@ mod cells;
 mod change_log;
 mod choose;
 mod chunks;
+mod class;
 mod delivery;
 mod draft;
 mod draft_model;

@@ -8,7 +8,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use hob_slots::evict::{AnswerEnd, Run};
-use hob_slots::{BLOCK_TOKENS, ConversationId, TtlClass, Use};
+use hob_slots::{BLOCK_TOKENS, ConversationId, Use};
 
 use super::Worker;
 use super::running::{Owner, Running};
@@ -39,25 +39,6 @@ impl Worker<'_> {
         if self.slots[index].conversation().is_some() {
             self.core.tiers.used(self.used_objects(index), usage);
         }
-    }
-
-    /// The next record of the conversation has this class. `false`: the conversation is in no slot, or none
-    /// of its KV can be recorded.
-    pub(super) fn set_class(&mut self, conversation: &ConversationId, class: TtlClass) -> bool {
-        let Some(slot) = self.registry.slot_of(conversation) else { return false };
-        let index = slot.0 as usize;
-        let slot = &self.slots[index];
-        // No answer may follow a speculation. A turn may be cancelled while it restores, and leaves no record then.
-        let may_record_none =
-            slot.save.is_speculative() || slot.is_restoring() || !slot.is_savable();
-        if may_record_none
-            && !self.core.tiers.reclass(conversation, class)
-            && (slot.save.is_speculative() || slot.turn.is_none())
-        {
-            return false;
-        }
-        self.slots[index].save.reclass(class);
-        true
     }
 
     /// The last answer of the conversation calls tools, which respond sooner than people.

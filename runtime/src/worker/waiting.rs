@@ -5,7 +5,7 @@ use hob_slots::{ConversationId, Token};
 use super::running::Running;
 use crate::adapters::Adapters;
 use crate::command::Submitted;
-use crate::turn::{EventSender, Purpose};
+use crate::turn::{EventSender, Purpose, Retention};
 
 /// A turn in the queue.
 pub(super) enum Waiting {
@@ -69,6 +69,14 @@ impl Waiting {
         match self {
             Self::New(turn) => &turn.request.prompt,
             Self::Preempted { turn, .. } => &turn.request.prompt,
+        }
+    }
+
+    /// How its KV is saved.
+    pub fn keep_mut(&mut self) -> &mut Retention {
+        match self {
+            Self::New(turn) => &mut turn.request.keep,
+            Self::Preempted { turn, .. } => &mut turn.request.keep,
         }
     }
 

@@ -107,20 +107,33 @@ fn a_class_that_is_set_while_a_turn_restores_is_recorded_also_where_the_turn_is_
 #[test]
 fn a_class_that_is_set_during_a_turn_stays_where_the_turn_goes_on_after_another_one_had_its_cells()
 {
+    for waits in [false, true] {
+        set_class_before_or_after_another_turn_took_the_cells(waits);
+    }
+}
+
+/// `waits`: the turn has given up its cells when the class is set.
+fn set_class_before_or_after_another_turn_took_the_cells(waits: bool) {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let tight = EngineOptions { context_tokens: 512, micro_batch: 64, ..options() };
     let disk = OnDisk::with(&model, tight);
     let prompt = tokens(&model, &user("hello"));
     let answering = |conversation: &str| {
         let keep = Retention { class: Some(TtlClass::Long), ..Retention::default() };
-        let asked = TurnRequest { keep, ..endless(conversation, &prompt, 5_000) };
+        let asked = TurnRequest { keep, drafts: false, ..endless(conversation, &prompt, 5_000) };
         let mut turn = disk.engine.submit(asked).unwrap();
         while !matches!(turn.next_blocking().expect("it runs"), TurnEvent::Token { .. }) {}
         turn
     };
     let (older, younger) = (answering("older"), answering("chat"));
-    assert_eq!(block_on(disk.engine.set_class(name("chat"), TtlClass::Short)), Ok(true));
+    let set_class = || block_on(disk.engine.set_class(name("chat"), TtlClass::Short));
+    if !waits {
+        assert_eq!(set_class(), Ok(true));
+    }
     until("it gives its cells to the other", || status(&disk.engine).counters.preempted > 0);
+    if waits {
+        assert_eq!(set_class(), Ok(true));
+    }
     drop(older);
     until("it goes on", || {
         let goes_on = |slot: &SlotStatus| {
