@@ -59,7 +59,7 @@ pub struct BlockMap {
     pub origin: Origin,
     /// The block has no cells now: it is in memory or on disk.
     pub is_away: bool,
-    /// The number of other slots with the same block.
+    /// The number of other slots that have cells of the same block.
     pub sharers: usize,
 }
 
@@ -155,6 +155,8 @@ impl SlotReading {
         let mut first = 0; // The first segment that reaches into the block.
         let blocks = self.blocks.iter().map(|block| {
             let range = block.range.clone();
+            let is_away = self.away.iter().any(|away| away.contains(&range.start));
+            let holders = holders.get(&block.id).copied().unwrap_or(0);
             let ended = |segment: &SegmentRef| segment.end as usize <= range.start;
             first += self.segments[first..].iter().take_while(|segment| ended(segment)).count();
             let (layer, key) = part_of(&self.segments[first..], &range)
@@ -165,8 +167,8 @@ impl SlotReading {
                 layer,
                 key: key.map(str::to_owned),
                 origin: self.origins.majority(&range),
-                is_away: self.away.iter().any(|away| away.contains(&range.start)),
-                sharers: holders.get(&block.id).map_or(0, |holders| holders - 1),
+                is_away,
+                sharers: holders - usize::from(!is_away),
                 range,
             }
         });

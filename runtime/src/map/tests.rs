@@ -29,6 +29,15 @@ fn sharers_are_counted_by_block() {
 }
 
 #[test]
+fn another_slot_shares_a_block_that_has_left_the_cells_of_this_one() {
+    let mut slots = readings(&[(130, &[]), (64, &[])]);
+    slots[0].away = vec![0..64];
+    let map = CacheMap::of(Reading { used_tokens: 0, slots, left: Vec::new() });
+    let sharers = [0, 1].map(|slot: usize| map.slots[slot].blocks[0].sharers);
+    assert_eq!(sharers, [1, 0]);
+}
+
+#[test]
 fn a_block_has_the_origin_of_most_of_its_tokens() {
     let mut origins = Origins::default();
     origins.push(70, Origin::Disk);
@@ -85,6 +94,10 @@ type Timeline<'a> = (usize, &'a [(u32, Layer)]);
 
 /// Slots whose timelines share a prefix.
 fn map_of(slots: &[Timeline<'_>]) -> CacheMap {
+    CacheMap::of(Reading { used_tokens: 0, slots: readings(slots), left: Vec::new() })
+}
+
+fn readings(slots: &[Timeline<'_>]) -> Vec<SlotReading> {
     let reading = |(n, &(len, segments)): (usize, &Timeline<'_>)| {
         let tokens: Vec<Token> = (0..len).map(|token| Token(token as i32)).collect();
         let mut origins = Origins::default();
@@ -102,6 +115,5 @@ fn map_of(slots: &[Timeline<'_>]) -> CacheMap {
             segments: segments.iter().map(segment).collect(),
         }
     };
-    let slots = slots.iter().enumerate().map(reading).collect();
-    CacheMap::of(Reading { used_tokens: 0, slots, left: Vec::new() })
+    slots.iter().enumerate().map(reading).collect()
 }
