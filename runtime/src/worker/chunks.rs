@@ -17,7 +17,6 @@ use tracing::debug;
 use super::Worker;
 use super::budget::high;
 use super::running::{ChunkStage, Phase, Restoring, Running};
-use crate::command::Command;
 use crate::position::narrow;
 use crate::tiers::ChunkRequest;
 use crate::turn::{Reuse, TokenCounts};
@@ -58,13 +57,8 @@ impl Worker<'_> {
             own_impure: turn.request.reanchored,
         };
         let tokens = turn.report.tokens;
-        self.core.fetches += 1;
-        let fetch = self.core.fetches;
-        let commands = self.core.commands.clone();
-        let handle = self.core.tiers.find_chunks(request, move |event| {
-            // An error: the engine has stopped, and the turn with it.
-            commands.send(Command::Fetched { slot: index, fetch, event }).ok();
-        });
+        let (fetch, deliver) = self.core.number_fetch(index);
+        let handle = self.core.tiers.find_chunks(request, deliver);
         let restoring = Restoring::of_chunk(fetch, handle, tokens, ChunkStage::Finding);
         self.slots[index].turn.as_mut().expect("it was found above").phase =
             Phase::Restoring(Box::new(restoring));
@@ -118,16 +112,11 @@ impl Worker<'_> {
     }
 
     fn fetch_chunk(&mut self, index: usize, import: Import) {
-        self.core.fetches += 1;
-        let fetch = self.core.fetches;
-        let commands = self.core.commands.clone();
+        let (fetch, deliver) = self.core.number_fetch(index);
         let end = narrow(import.at.end);
         let (view, repaired) = (import.view, import.repaired);
         let head = (import.at.start, import.head);
-        let handle = self.core.tiers.fetch_chunk(import, move |event| {
-            // An error: the engine has stopped, and the turn with it.
-            commands.send(Command::Fetched { slot: index, fetch, event }).ok();
-        });
+        let handle = self.core.tiers.fetch_chunk(import, deliver);
         let turn = self.slots[index].turn.as_mut().expect("it has chunks");
         let stage = ChunkStage::Moving { repaired, head };
         let mut restoring = Restoring::of_chunk(fetch, handle, turn.report.tokens, stage);

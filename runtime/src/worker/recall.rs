@@ -22,7 +22,6 @@ use tracing::debug;
 use super::Worker;
 use super::budget::{Frees, high, low};
 use super::running::{Phase, Restoring};
-use crate::command::Command;
 use crate::draft;
 use crate::map::Origin;
 use crate::options::Recovery;
@@ -78,15 +77,10 @@ impl Worker<'_> {
         }
         let free = self.room_left(index).saturating_sub(self.kept_free(index));
         let request = self.recall_request(index, free);
-        self.core.fetches += 1;
-        let fetch = self.core.fetches;
+        let (fetch, deliver) = self.core.number_fetch(index);
         let is_absent = |it: &&Residence| **it == Residence::Absent;
         let away = request.residence.iter().filter(is_absent).count();
-        let commands = self.core.commands.clone();
-        let handle = self.core.tiers.recall(request, move |event| {
-            // An error: the engine has stopped, and the turn with it.
-            commands.send(Command::Fetched { slot: index, fetch, event }).ok();
-        });
+        let handle = self.core.tiers.recall(request, deliver);
         let turn = self.slots[index].turn.as_mut().expect("it was found above");
         turn.phase =
             Phase::Restoring(Box::new(Restoring::of_recall(fetch, handle, turn.report.tokens)));

@@ -16,8 +16,8 @@ use hob_slots::Token;
 use hob_slots::format::SnapshotRef;
 use tracing::debug;
 
-use super::Worker;
 use super::running::{Phase, Restoring, Running};
+use super::{Core, Worker};
 use crate::command::Command;
 use crate::miss::MissReason;
 use crate::tiers::{FetchEvent, FetchRequest, FetchSummary};
@@ -25,6 +25,22 @@ use crate::turn::TokenCounts;
 
 /// How long answers wait for imports between two micro-batches.
 const MAX_IMPORT_TIME: Duration = Duration::from_millis(20);
+
+impl Core {
+    /// The number of a fetch into the slot, and what sends its events to the engine's thread.
+    pub(super) fn number_fetch(
+        &mut self,
+        slot: usize,
+    ) -> (u64, impl Fn(FetchEvent) + Send + 'static + use<>) {
+        self.fetches += 1;
+        let (fetch, commands) = (self.fetches, self.commands.clone());
+        let deliver = move |event| {
+            // An error: the engine has stopped, and the turn with it.
+            commands.send(Command::Fetched { slot, fetch, event }).ok();
+        };
+        (fetch, deliver)
+    }
+}
 
 impl Worker<'_> {
     /// Fetches what is saved of the prompt and not hot. Skips the fetch when the conversation
@@ -53,8 +69,7 @@ impl Worker<'_> {
         let prefix_ends = self.hot_prefix_ends(index, &prompt);
         let room = self.room_of_sequel(index, prompt.len());
         let views = std::mem::take(&mut self.slots[index].views_before);
-        self.core.fetches += 1;
-        let fetch = self.core.fetches;
+        let (fetch, deliver) = self.core.number_fetch(index);
         let turn = self.slots[index].turn.as_mut().expect("the turn was just begun");
         let request = FetchRequest {
             conversation: turn.owner.conversation().cloned(),
@@ -72,11 +87,7 @@ impl Worker<'_> {
             accepts_lossy: self.core.options.accepts_lossy(&turn.request),
         };
         turn.restore = Some(fetch);
-        let commands = self.core.commands.clone();
-        let handle = self.core.tiers.fetch(request, move |event| {
-            // An error: the engine has stopped, and the turn with it.
-            commands.send(Command::Fetched { slot: index, fetch, event }).ok();
-        });
+        let handle = self.core.tiers.fetch(request, deliver);
         turn.phase =
             Phase::Restoring(Box::new(Restoring::of_sequel(fetch, handle, turn.report.tokens)));
         self.report_progress(index);
