@@ -372,7 +372,7 @@ impl Worker<'_> {
         if !turn.request.restores_only {
             self.learn_words(index);
         }
-        self.is_unread(index, turn.generated);
+        self.add_unread(index, turn.generated);
         if turn.owner.conversation().is_none() {
             self.end_anonymous(index, &turn);
         }

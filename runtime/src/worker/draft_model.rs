@@ -1,16 +1,11 @@
 //! Gets guesses of the draft model where the conversation's own text gives none, and saves the draft model's KV
 //! behind the model's.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Instant;
 
-use hob_slots::ConversationId;
-use parking_lot::Mutex;
-
+use super::Worker;
 use super::plan::{Next, Share};
 use super::slot::Slot;
-use super::{Core, Worker};
 use crate::draft::lengths;
 use crate::drafter::{DraftRequest, Drafter, Followed, Owner};
 use crate::heartbeat::Activity;
@@ -169,8 +164,8 @@ impl Worker<'_> {
         !self.unread.is_empty() && is_idle && !self.is_delivering()
     }
 
-    /// The slot's turn has ended, and has computed an answer of this many tokens.
-    pub(super) fn is_unread(&mut self, index: usize, answer: usize) {
+    /// The slot's turn has ended, and has computed an answer of this many tokens: the draft model reads it later.
+    pub(super) fn add_unread(&mut self, index: usize, answer: usize) {
         if self.drafter.is_some() && self.core.options.drafts && answer > 0 {
             let begins = self.slots[index].timeline.len().saturating_sub(answer);
             self.unread.retain(|unread| unread.slot != index);
@@ -215,61 +210,5 @@ impl Worker<'_> {
             }
         });
         Followed { slot: index, timeline: slot.timeline.tokens(), owner }
-    }
-}
-
-/// What both models' tiers do alike.
-impl Core {
-    pub(crate) fn when_flushed(&self, done: impl FnOnce() + Send + 'static) {
-        let Some(others) = &self.draft_tiers else { return self.tiers.when_flushed(done) };
-        let one = both(move |(), ()| done());
-        let other = one.clone();
-        self.tiers.when_flushed(move || one(()));
-        others.when_flushed(move || other(()));
-    }
-
-    pub(crate) fn flush(&self) {
-        self.tiers.flush();
-        if let Some(others) = &self.draft_tiers {
-            others.flush();
-        }
-    }
-
-    pub(super) fn set_open(&self, open: BTreeSet<ConversationId>) {
-        if let Some(others) = &self.draft_tiers {
-            others.set_open(open.clone());
-        }
-        self.tiers.set_open(open);
-    }
-
-    pub(super) fn forget(
-        &self,
-        conversation: &ConversationId,
-        done: impl FnOnce(Result<(), String>) + Send + 'static,
-    ) {
-        let Some(others) = &self.draft_tiers else {
-            return self.tiers.forget(conversation, done);
-        };
-        let one = both(move |one: Result<(), String>, other| done(one.and(other)));
-        let other = one.clone();
-        self.tiers.forget(conversation, one);
-        others.forget(conversation, other);
-    }
-}
-
-/// A function that is called twice, and calls `done` with both values then.
-fn both<T: Send + 'static>(
-    done: impl FnOnce(T, T) + Send + 'static,
-) -> impl Fn(T) + Clone + Send + 'static {
-    let waiting = Arc::new(Mutex::new((None, Some(done))));
-    move |value| {
-        let mut waiting = waiting.lock();
-        match (waiting.0.take(), &mut waiting.1) {
-            (None, _) => waiting.0 = Some(value),
-            (Some(first), done) => {
-                let done = done.take().expect("it is called twice");
-                done(first, value);
-            }
-        }
     }
 }

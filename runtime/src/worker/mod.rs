@@ -21,7 +21,8 @@
 //! - `adapters`: whose adapters a micro-batch is computed with
 //! - `hot`: the timelines in the cells
 //! - `follow`: prompts in flight that begin alike
-//! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV
+//! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV; `both_tiers`:
+//!   both models' KV in memory and on disk
 //! - `mark`: goes back to a running state as it was before a micro-batch
 //! - `step`: one micro-batch and its tokens; `choose`: the choice of a token
 //! - `delivery`: the work behind an answer waits until its caller has it
@@ -49,6 +50,7 @@ mod away_blocks;
 mod background;
 mod beside;
 mod block_uses;
+mod both_tiers;
 mod budget;
 mod cell_numbers;
 mod cells;
