@@ -8,8 +8,8 @@
 use hob_slots::ConversationId;
 
 use super::Worker;
+use super::answer::report_started;
 use super::slot::Slot;
-use super::step::report_started;
 use super::waiting::Waiting;
 use crate::command::Submitted;
 use crate::map::EvictionReason;

@@ -24,7 +24,7 @@
 //! - `draft`: guessed tokens of answers; `draft_model`: those that the draft model guesses, and its KV; `both_tiers`:
 //!   both models' KV in memory and on disk
 //! - `mark`: goes back to a running state as it was before a micro-batch
-//! - `step`: one micro-batch and its tokens; `choose`: the choice of a token
+//! - `step`: one micro-batch; `answer`: the tokens that are sampled from it; `choose`: the choice of a token
 //! - `delivery`: the work behind an answer waits until its caller has it
 //! - `save`: exports KV behind the answer; `save_state`: what of a slot is saved; `class`: for how long
 //! - `rest`: snapshots of memories that are not plain
@@ -45,6 +45,7 @@
 mod adapters;
 mod admit;
 mod anonymous;
+mod answer;
 mod away;
 mod away_blocks;
 mod background;
