@@ -31,13 +31,16 @@ use tracing::warn;
 #[derive(Clone)]
 pub struct Maintainer {
     jobs: mpsc::Sender<Job>,
-    stopping: Arc<AtomicBool>,
+    /// Of these tiers, and of those of the draft model.
+    stopping: Vec<Arc<AtomicBool>>,
     written: watch::Receiver<u64>,
 }
 
 impl Maintainer {
     pub(super) fn new(jobs: mpsc::Sender<Job>, shared: &Shared) -> Self {
-        Self { jobs, stopping: shared.stopping.clone(), written: shared.written.subscribe() }
+        let beside = shared.beside.get().map(|beside| beside.stopping.clone());
+        let stopping = std::iter::once(shared.stopping.clone()).chain(beside).collect();
+        Self { jobs, stopping, written: shared.written.subscribe() }
     }
 
     /// Bytes that the writer has written since the start. Ends with it.
@@ -45,9 +48,9 @@ impl Maintainer {
         self.written.clone()
     }
 
-    /// Saves go first from now on: the running job ends early, queued jobs are dropped.
+    /// Saves go first from now on, also those of the draft model: the running job ends early, queued jobs are dropped.
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
+        self.stopping.iter().for_each(|stopping| stopping.store(true, Ordering::SeqCst));
     }
 
     /// Queues `job` for the writer thread, which drops it unrun when there is no store or when the

@@ -182,7 +182,7 @@ impl KvTiers {
         self.shared.objects().get(id).map_or(0, |known| known.file_bytes)
     }
 
-    /// Maintenance, without a way through the engine's thread.
+    /// Maintenance, without a way through the engine's thread. After [`Self::protect`].
     pub fn maintainer(&self) -> Maintainer {
         Maintainer::new(self.jobs.clone(), &self.shared)
     }

@@ -30,16 +30,21 @@ fn first_block(token: i32) -> Object {
 #[test]
 fn the_writer_works_behind_answers_until_the_engine_stops() {
     let niceness = || rustix::process::nice(0).unwrap();
-    let tiers = tiers(None);
-    let of_writer = || {
+    let [of_model, of_draft_model] = [tiers(None), tiers(None)];
+    of_model.protect(&of_draft_model);
+    let of_writer = |tiers: &KvTiers| {
         let (send, receive) = mpsc::channel();
         tiers.when_flushed(move || send.send(niceness()).unwrap());
         receive.recv().unwrap()
     };
     let normal = niceness();
-    assert_eq!(of_writer(), normal + background::BEHIND_ANSWERS);
-    tiers.maintainer().stop();
-    assert_eq!((of_writer(), of_writer()), (normal, normal));
+    for tiers in [&of_model, &of_draft_model] {
+        assert_eq!(of_writer(tiers), normal + background::BEHIND_ANSWERS);
+    }
+    of_model.maintainer().stop();
+    for tiers in [&of_model, &of_draft_model] {
+        assert_eq!((of_writer(tiers), of_writer(tiers)), (normal, normal));
+    }
 }
 
 #[test]
