@@ -8,18 +8,12 @@
 //! - Nothing else of the turn is computed before its heads, and no block is saved from the first one on. A turn
 //!   that ends or is preempted before drops the chunks again, also while one arrives.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
-use hob_slots::Token;
-
 use super::Worker;
 use super::plan::Plan;
-use crate::backend::deviation::deviations;
 use crate::backend::{DecodeError, Row, Sequence};
-use crate::splice;
-use crate::turn::Reuse;
 
 impl Worker<'_> {
     /// Computes heads of the most urgent prompt that has some to be computed. Returns how many rows.
@@ -100,59 +94,6 @@ impl Worker<'_> {
         self.prompts_in_order().into_iter().find(is_next)
     }
 
-    /// Where the turn takes CacheBlend's choice: computes a moved chunk beside it, or what is behind its head, and
-    /// has those of its tokens computed anew at their place whose K deviates most. A head that waits to be computed
-    /// is seen as it was moved.
-    pub(super) fn select_deviating(&mut self, index: usize, chunk: Range<usize>) {
-        let turn = self.slots[index].turn.as_ref().expect("it has chunks");
-        let Reuse::Repaired(repair) = turn.request.reuse else { return };
-        let Some(percent) = repair.selected() else { return };
-        let Some(deviating) = self.deviations(index, &chunk) else { return };
-        let mut positions: Vec<(usize, f32)> = deviating.into_iter().collect();
-        positions.sort_by(|one, other| other.1.total_cmp(&one.1));
-        positions.truncate((chunk.len() * percent).div_ceil(100));
-        let mut positions: Vec<usize> =
-            positions.into_iter().map(|(position, _)| position).collect();
-        positions.sort_unstable();
-        let runs = positions.chunk_by(|one, next| one + 1 == *next);
-        let runs: Vec<_> = runs.map(|run| run[0]..run[0] + run.len()).collect();
-        self.slots[index].turn.as_mut().expect("it has chunks").heads.extend(runs);
-    }
-
-    /// `None` where there is no room to compute the chunk beside itself.
-    fn deviations(&mut self, index: usize, chunk: &Range<usize>) -> Option<BTreeMap<usize, f32>> {
-        let slot = &self.slots[index];
-        let is_whole = slot.cells.away(slot.timeline.len()).is_empty();
-        if chunk.is_empty() || !is_whole || chunk.len() > self.free_cells() {
-            return None;
-        }
-        let adapters = slot.adapters.clone();
-        self.use_adapters(&adapters).ok()?;
-        let (own, beside) = (self.slots[index].sequence, self.head_sequences().next()?);
-        let prompt = &self.slots[index].turn.as_ref()?.request.prompt;
-        let tokens = prompt[chunk.clone()].to_vec();
-        if chunk.start > 0 {
-            self.backend.share(own, beside, 0..chunk.start);
-        }
-        let row = |(position, &token): (usize, &Token)| Row {
-            token,
-            position,
-            sequence: beside,
-            wants_logits: false,
-        };
-        let rows: Vec<Row> = chunk.clone().zip(&tokens).map(row).collect();
-        let computed =
-            rows.chunks(self.core.options.max_rows()).all(|rows| self.backend.decode(rows).is_ok());
-        let scratch = self.scratch();
-        let mut state_of = |sequence| {
-            splice::export(self.backend, scratch, sequence, chunk.clone(), Vec::new()).ok()
-        };
-        let states = if computed { state_of(own).zip(state_of(beside)) } else { None };
-        self.backend.clear(beside);
-        let (moved, anew) = states?;
-        deviations(&moved, &anew)
-    }
-
     /// Plans as many heads as a micro-batch, the rest of the conversation's budget and the rest of the cache beside
     /// other turns allow, one at least. For more, blocks of the conversation would leave, and its chunks with them. Of
     /// heads that [grow](super::growth), one.
@@ -208,7 +149,7 @@ impl Worker<'_> {
     }
 
     /// Sequences of heads; empty between two calls.
-    fn head_sequences(&self) -> impl Iterator<Item = Sequence> + use<> {
+    pub(super) fn head_sequences(&self) -> impl Iterator<Item = Sequence> + use<> {
         let first = self.scratch().0 + 1; // Such a memory marks no running state.
         let heads = self.core.options.heads(self.core.model.facts());
         (first..).take(heads).map(Sequence)

@@ -33,7 +33,7 @@
 //! - `away`, `block_uses`, `notes`: which blocks of a conversation leave its cells, and what stays of these blocks;
 //!   `away_blocks`: those in memory
 //! - `chunks`: imports KV of parts of a prompt that was computed at another place; `heads`: computes the
-//!   beginnings of several such parts together; `growth`: where more than the beginning is computed
+//!   beginnings of several such parts together; `growth`, `selective`: where more than the beginning is computed
 //! - `recall`: brings back what the new text asks for
 //! - `cells`, `cell_numbers`: every change of a slot's cells
 //! - `change_log`: evictions and changes for the cache map
@@ -82,6 +82,7 @@ mod rows_beside;
 mod running;
 mod save;
 mod save_state;
+mod selective;
 mod slot;
 mod speculation;
 mod status;
