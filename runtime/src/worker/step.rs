@@ -37,7 +37,7 @@ impl Worker<'_> {
         // Cells that were imported since, and the window of a leader whose turn was cancelled since.
         self.share_landed();
         let nexts = self.next_tokens();
-        let mut plan = self.plan(nexts);
+        let plan = self.plan(nexts);
         if plan.rows.is_empty() {
             return Stepped { rows: heads, computes: heads > 0, prompts_wait: heads > 0 };
         }
@@ -48,8 +48,13 @@ impl Worker<'_> {
             return Stepped { rows: heads, computes: heads > 0, prompts_wait };
         }
         self.park_beside(&plan);
+        let rows = heads + self.compute(plan);
+        Stepped { rows, computes: true, prompts_wait: self.prompts_wait() }
+    }
+
+    /// Computes the micro-batch. Returns how many of its rows were computed: all or none.
+    fn compute(&mut self, mut plan: Plan) -> usize {
         self.fill_tile(&mut plan);
-        let mut rows = heads;
         let (began, beats) = (Instant::now(), self.core.pulse.beats());
         self.mark_state(&plan);
         let decoded =
@@ -59,23 +64,13 @@ impl Worker<'_> {
         self.count_micro_batch();
         match decoded {
             Ok(()) => {
-                rows += plan.rows.len();
                 self.core.graph_nodes = self.core.pulse.beats() - beats;
                 // The first one with other adapters takes longer.
                 if !is_first {
                     self.observe_time(&plan, began);
                 }
-                self.count_passed_over(&plan);
-                self.count_rows_beside(plan.rows.len());
-                let accepted = self.accepted_of_drafter();
-                self.commit(&plan.shares);
-                self.drop_mark();
-                if plan.only_answers {
-                    let accepted = self.accepted_of_drafter() - accepted;
-                    self.account_for_guesses(&plan.shares, accepted);
-                }
-                // Before a deletion, or an admitted turn, takes these cells.
-                self.share_landed();
+                self.use_computed(&plan);
+                return plan.rows.len();
             }
             Err(DecodeError::NoRoom { .. }) => {
                 self.drop_mark();
@@ -91,7 +86,22 @@ impl Worker<'_> {
                 self.drop_mark();
             }
         }
-        Stepped { rows, computes: true, prompts_wait: self.prompts_wait() }
+        0
+    }
+
+    /// The micro-batch was computed: counts it, and lets its slots go on, and those that share their cells.
+    fn use_computed(&mut self, plan: &Plan) {
+        self.count_passed_over(plan);
+        self.count_rows_beside(plan.rows.len());
+        let accepted = self.accepted_of_drafter();
+        self.commit(&plan.shares);
+        self.drop_mark();
+        if plan.only_answers {
+            let accepted = self.accepted_of_drafter() - accepted;
+            self.account_for_guesses(&plan.shares, accepted);
+        }
+        // Before a deletion, or an admitted turn, takes these cells.
+        self.share_landed();
     }
 
     /// Whether prompts need a micro-batch, and may have rows in it.
