@@ -4,15 +4,23 @@
 //!   tokens. A mark stands for them while the template is rendered.
 //! - A template that reads each argument fails at a mark: it gets an object, see [`mended`].
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use hob_slots::hex_text;
 
+/// A mark begins with it.
+const MARK: &str = "arguments-";
+
+/// Bytes of the hash that a mark ends with, in two hex digits each.
+const HASH_BYTES: usize = 16;
+
 /// The marks in rendered text, and what each stands for.
 #[derive(Debug, Default)]
 pub(super) struct Malformed {
-    texts: Vec<(String, String)>,
+    texts: HashMap<String, String>,
 }
 
 impl Malformed {
@@ -23,20 +31,42 @@ impl Malformed {
         for call in calls.filter_map(Value::as_array_mut).flatten() {
             let Some(arguments) = call.pointer_mut("/function/arguments") else { continue };
             if let Some(text) = arguments.as_str().filter(|text| is_malformed(text)) {
-                let mark = format!("arguments-{}", hex_text(&Sha256::digest(text)[..16]));
-                malformed.texts.push((mark.clone(), text.to_owned()));
+                let mark = format!("{MARK}{}", hex_text(&Sha256::digest(text)[..HASH_BYTES]));
+                malformed.texts.insert(mark.clone(), text.to_owned());
                 *arguments = mark.into();
             }
         }
         malformed
     }
 
-    /// Writes what the marks stand for, also where the template quoted them.
-    pub fn put_into(&self, mut prompt: String) -> String {
-        for (mark, text) in &self.texts {
-            prompt = prompt.replace(&format!("\"{mark}\""), text).replace(mark, text);
+    /// Writes what the marks stand for, also where the template quoted them; `None` where that has more than `max_bytes`.
+    /// The time is linear in the prompt: a history may have a hundred thousand calls that broke off.
+    pub fn put_into(&self, prompt: String, max_bytes: usize) -> Option<String> {
+        if self.texts.is_empty() {
+            return Some(prompt);
         }
-        prompt
+        let mut written = String::with_capacity(prompt.len());
+        let mut rest = prompt.as_str();
+        while let Some(begin) = rest.find(MARK) {
+            let end = begin + MARK.len() + 2 * HASH_BYTES;
+            let Some(text) = rest.get(begin..end).and_then(|mark| self.texts.get(mark)) else {
+                let (before, behind) = rest.split_at(begin + MARK.len());
+                written.push_str(before);
+                rest = behind;
+                continue;
+            };
+            let (before, behind) = (&rest[..begin], &rest[end..]);
+            let unquoted = before.strip_suffix('"').zip(behind.strip_prefix('"'));
+            let (before, behind) = unquoted.unwrap_or((before, behind));
+            written.push_str(before);
+            written.push_str(text);
+            rest = behind;
+            if written.len() + rest.len() > max_bytes {
+                return None;
+            }
+        }
+        written.push_str(rest);
+        Some(written)
     }
 }
 

@@ -133,7 +133,7 @@ impl ChatTemplate {
                 .or(rendered),
             rendered => rendered,
         };
-        rendered.map(|prompt| malformed.put_into(prompt))
+        malformed.put_into(rendered?, MAX_PROMPT_BYTES).ok_or(TemplateError::TooLong)
     }
 
     /// Whether the template reads `tools`.

@@ -156,6 +156,35 @@ fn errors_name_the_line_and_no_message() {
 }
 
 #[test]
+fn arguments_that_are_no_json_are_written_where_the_template_quotes_them_and_where_not() {
+    let call = json!({"function": {"name": "f", "arguments": "{\"a\": 1"}});
+    let messages = [json!({"role": "assistant", "tool_calls": [call]})];
+    let argument = "messages[0].tool_calls[0].function.arguments";
+    let [plain, quoted] = [argument.to_owned(), format!("{argument} | tojson")];
+    let source =
+        format!("arguments-{{{{ {plain} }}}} {{{{ {quoted} }}}} \"{{{{ {plain} }}}} arguments-0");
+    let expected = "arguments-{\"a\": 1 {\"a\": 1 \"{\"a\": 1 arguments-0";
+    assert_eq!(try_render(&source, &messages), Ok(expected.to_owned()));
+    let long = json!({"function": {"name": "f", "arguments": "{".repeat(MAX_PROMPT_BYTES / 2)}});
+    let messages = [json!({"role": "assistant", "tool_calls": [long]})];
+    let thrice = format!("{{% for a in range(3) %}}{{{{ {argument} }}}}{{% endfor %}}");
+    assert_eq!(try_render(&thrice, &messages), Err(TemplateError::TooLong));
+}
+
+#[test]
+fn a_hundred_thousand_calls_that_broke_off_are_written_in_seconds() {
+    let began = Instant::now();
+    let call = |n: usize| json!({"function": {"name": "f", "arguments": format!("{{\"a\": {n}")}});
+    let calls: Vec<Value> = (0..100_000).map(call).collect();
+    let mut messages = [json!({"role": "assistant", "tool_calls": calls})];
+    let malformed = Malformed::take_from(&mut messages);
+    let prompt = messages[0]["tool_calls"].to_string();
+    let written = malformed.put_into(prompt, MAX_PROMPT_BYTES).unwrap();
+    assert!(written.contains("{\"a\": 99999") && !written.contains("arguments-"));
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_hostile_template_ends_with_an_error_quickly() {
     let start = Instant::now();
     let endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
