@@ -68,7 +68,7 @@ pub(crate) fn run(
                 }
             }
         }
-        let Some(loaded) = wait_for_weights(&core, inbox, residency) else { return };
+        let Some(loaded) = wait_for_weights(&mut core, inbox, residency) else { return };
         (first, draft_unloaded) = (Some(loaded.wanted_by), loaded.draft_unloaded);
     }
 }
@@ -143,7 +143,7 @@ fn drop_weights(core: &Core, residency: &watch::Sender<Residency>) -> bool {
 
 /// Serves without weights until a command needs them, and loads them. `None`: the engine stops.
 fn wait_for_weights(
-    core: &Core,
+    core: &mut Core,
     inbox: &mpsc::Receiver<Command>,
     residency: &watch::Sender<Residency>,
 ) -> Option<Loaded> {

@@ -25,7 +25,7 @@ pub(crate) enum Wake {
 }
 
 /// Serves what needs no weights, until a command does.
-pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
+pub(crate) fn serve_unloaded(core: &mut Core, inbox: &Receiver<Command>) -> Wake {
     loop {
         core.pulse.begin(Activity::Waiting);
         let Ok(command) = inbox.recv() else { return Wake::ToStop };
@@ -44,6 +44,7 @@ pub(crate) fn serve_unloaded(core: &Core, inbox: &Receiver<Command>) -> Wake {
             | Command::CalledTools(_) => {}
             Command::Park { done, .. } => done.send(()),
             Command::Forget { conversation, done } => {
+                core.change_log.forget(&conversation);
                 core.forget(&conversation, |removed| done.send(removed));
             }
             Command::SetClass { done, .. } => done.send(false),

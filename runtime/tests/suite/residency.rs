@@ -54,6 +54,18 @@ fn what_has_left_the_cells_of_a_conversation_is_no_longer_held_in_memory_after_u
 }
 
 #[test]
+fn the_map_does_not_name_a_conversation_that_was_deleted_while_the_weights_were_unloaded() {
+    let model = fake();
+    let engine = engine(&model, None, options());
+    ask(&engine, request("chat", &tokens(&model, &user("hello")), 8));
+    assert!(block_on(engine.unload()));
+    let left = || block_on(engine.map()).unwrap().left.into_iter().map(|left| left.conversation);
+    assert!(left().any(|conversation| conversation == Some(name("chat"))));
+    block_on(engine.forget(name("chat"))).unwrap();
+    assert!(left().all(|conversation| conversation.is_none()));
+}
+
+#[test]
 fn a_running_turn_prevents_unloading() {
     let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
     let engine = engine(&model, None, options());
