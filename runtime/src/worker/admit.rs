@@ -8,22 +8,16 @@
 //!   deletion ends the turns of each copy by name, and has ended those of the first copy when it comes to the others.
 //! - A turn that answers always computes its prompt's last token, for the logits.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use hob_slots::{ConversationId, Pin, SlotId, common_prefix};
 
 use super::Worker;
-use super::progress_log::ProgressLog;
 use super::running::{Owner, Phase, Running};
 use super::waiting::Waiting;
-use crate::command::Submitted;
-use crate::draft::Acceptance;
 use crate::map::EvictionReason;
 use crate::miss::MissReason;
-use crate::sample::{Output, Sampler};
-use crate::turn::{DraftCounts, Purpose, TurnReport};
+use crate::turn::Purpose;
 
 /// For what the cells were computed that a turn finds in its slot.
 #[derive(Clone, Copy)]
@@ -155,7 +149,10 @@ impl Worker<'_> {
 
     fn begin(&mut self, index: usize, had_slot: bool, owner: Owner, waiting: Waiting) {
         let mut running = match waiting {
-            Waiting::New(turn) => self.first_run(owner, *turn),
+            Waiting::New(turn) => {
+                self.core.turns += 1;
+                Running::new(self.core.turns, owner, *turn)
+            }
             Waiting::Preempted { turn, .. } => *turn,
         };
         let unwanted = self.unwanted_impure(index, &running, had_slot);
@@ -230,44 +227,6 @@ impl Worker<'_> {
         let hot = slot.timeline.len();
         let (conversation, adapters) = (slot.conversation(), slot.adapters.set());
         conversation.is_some_and(|id| self.core.tiers.may_hold_more(id, adapters, prompt, hot))
-    }
-
-    fn first_run(&mut self, owner: Owner, turn: Submitted) -> Running {
-        self.core.turns += 1;
-        let mut sampler = Sampler::new(&turn.request.sampling);
-        sampler.prime(&turn.request.prompt);
-        Running {
-            number: self.core.turns,
-            owner,
-            sampler,
-            output: Output::new(turn.request.stop.clone()),
-            request: turn.request,
-            events: turn.events,
-            submitted: turn.at,
-            admitted: Instant::now(),
-            phase: Phase::Prefill,
-            constraint: turn.constraint,
-            generated: 0,
-            acceptance: Acceptance::default(),
-            drafts: DraftCounts::default(),
-            report: TurnReport::default(),
-            started: false,
-            first_token: None,
-            progress: ProgressLog::default(),
-            restore: None,
-            expected: 0,
-            passed_over: 0,
-            imports: VecDeque::new(),
-            heads: Vec::new(),
-            recalls_at: None,
-            recall_began: None,
-            away: Vec::new(),
-            has_left: false,
-            stalled: None,
-            is_refused: false,
-            lacks_memory: false,
-            adds_nothing: false,
-        }
     }
 
     /// Where the prompt differs from what the conversation has in its own slot.

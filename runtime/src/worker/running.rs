@@ -9,6 +9,7 @@ use hob_slots::format::SegmentRef;
 use hob_slots::{BLOCK_TOKENS, ConversationId, Layer, Token, ViewRun};
 
 use super::progress_log::ProgressLog;
+use crate::command::Submitted;
 use crate::draft::Acceptance;
 use crate::grammar::Constraint;
 use crate::sample::{Output, Sampler};
@@ -101,6 +102,44 @@ impl Owner {
 }
 
 impl Running {
+    /// `number`: of the turns that were admitted.
+    pub fn new(number: u64, owner: Owner, turn: Submitted) -> Self {
+        let mut sampler = Sampler::new(&turn.request.sampling);
+        sampler.prime(&turn.request.prompt);
+        Self {
+            number,
+            owner,
+            sampler,
+            output: Output::new(turn.request.stop.clone()),
+            request: turn.request,
+            events: turn.events,
+            submitted: turn.at,
+            admitted: Instant::now(),
+            phase: Phase::Prefill,
+            constraint: turn.constraint,
+            generated: 0,
+            acceptance: Acceptance::default(),
+            drafts: DraftCounts::default(),
+            report: TurnReport::default(),
+            started: false,
+            first_token: None,
+            progress: ProgressLog::default(),
+            restore: None,
+            expected: 0,
+            passed_over: 0,
+            imports: VecDeque::new(),
+            heads: Vec::new(),
+            recalls_at: None,
+            recall_began: None,
+            away: Vec::new(),
+            has_left: false,
+            stalled: None,
+            is_refused: false,
+            lacks_memory: false,
+            adds_nothing: false,
+        }
+    }
+
     /// How many of the prompt's tokens may be reused. A turn that answers computes the last one,
     /// for its logits.
     pub fn reusable_tokens(&self) -> usize {
