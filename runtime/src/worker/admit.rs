@@ -9,6 +9,7 @@
 //! - A turn that answers always computes its prompt's last token, for the logits.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use hob_slots::{ConversationId, Pin, SlotId, common_prefix};
 
@@ -153,7 +154,10 @@ impl Worker<'_> {
                 self.core.turns += 1;
                 Running::new(self.core.turns, owner, *turn)
             }
-            Waiting::Preempted { turn, .. } => *turn,
+            Waiting::Preempted { mut turn, .. } => {
+                turn.admitted = Instant::now();
+                *turn
+            }
         };
         let unwanted = self.unwanted_impure(index, &running, had_slot);
         let overwrites = unwanted.is_some() || self.overwrites(index, &running);

@@ -56,6 +56,7 @@ impl Worker<'_> {
         if !turn.started {
             let away = turn.away.iter().map(Range::len).sum::<usize>();
             turn.report.tokens = TokenCounts { shared: hot - away, away, ..TokenCounts::default() };
+            turn.report.restore_ms = 0.0;
         }
         // The next record continues the conversation's record, which must have been looked up once.
         let conversation = turn.owner.conversation();

@@ -34,6 +34,7 @@ pub(super) struct Running {
     pub request: TurnRequest,
     pub events: EventSender,
     pub submitted: Instant,
+    /// To the slot that it has.
     pub admitted: Instant,
     pub phase: Phase,
     pub sampler: Sampler,

@@ -96,6 +96,22 @@ fn turns_of_one_conversation_keep_their_order_when_the_first_is_preempted() {
 }
 
 #[test]
+fn the_restore_of_a_prompt_that_gave_up_its_cells_is_timed_from_its_start_in_the_next_slot() {
+    let model = slow();
+    let engine = engine(&model, None, EngineOptions { context_tokens: 1024, ..tight() });
+    let prompt = |n: usize, len: usize| -> Vec<Token> {
+        long(&model, n).prompt.into_iter().cycle().take(len).collect()
+    };
+    let first = TurnRequest { drafts: false, ..endless("first", &prompt(0, 100), 500) };
+    let first = started(engine.submit(first).unwrap());
+    let second = engine.submit(endless("second", &prompt(1, 950), 1)).unwrap();
+    assert_eq!(tokens_left(first), 500);
+    let report = finish(second).unwrap().report;
+    assert!(status(&engine).counters.preempted > 0, "it waited for room");
+    assert!(report.restore_ms < report.ttft_ms / 2.0, "{report:?}");
+}
+
+#[test]
 fn a_turn_that_is_cancelled_while_it_waits_for_cells_leaves_no_mark_of_a_crash() {
     let (fast, model) = (fake(), slow());
     let directory = tempfile::tempdir().unwrap();
