@@ -13,7 +13,7 @@ use hob_daemon::startup::{Loaded, Overrides};
 use hob_models::{ChosenContext, Estimate, Roots, SamplingEntry};
 use hob_prewarm::Battery;
 use hob_runtime::EngineOptions;
-use hob_runtime::backend::fake::{BatchLog, FakeModel};
+use hob_runtime::backend::fake::{BatchLog, FailsAt, FakeModel};
 use hob_slots::{FileDigest, Fingerprint, ModelHash};
 
 use super::world::World;
@@ -43,6 +43,7 @@ pub struct Plan {
     has_background: bool,
     pub(super) has_clock: bool,
     pub(super) batches: BatchLog,
+    pub(super) fails_at: FailsAt,
 }
 
 impl Plan {
@@ -74,6 +75,7 @@ impl Plan {
             battery: None,
             has_clock: false,
             batches: BatchLog::default(),
+            fails_at: FailsAt::default(),
         }
     }
 
@@ -286,7 +288,7 @@ impl Plan {
 
     pub(super) fn overrides(self, directory: &Path) -> Overrides {
         let loaded = Loaded {
-            model: Arc::new(self.model.with_batch_log(self.batches)),
+            model: Arc::new(self.model.with_batch_log(self.batches).with_failure(self.fails_at)),
             fingerprint: fingerprint(self.cache_type_k),
             name: "fake".to_owned(),
             shown: "fake".to_owned(),

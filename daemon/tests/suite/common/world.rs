@@ -13,7 +13,7 @@ use hob_daemon::startup::{self, ModelSwitch, StartedBy};
 use hob_daemon::watch::{self, Change, Mode};
 use hob_runtime::Engine;
 use hob_runtime::backend::Row;
-use hob_runtime::backend::fake::BatchLog;
+use hob_runtime::backend::fake::{BatchLog, FailsAt};
 use hob_slots::{AdjustedTime, ConversationId, Token};
 use hob_testkit::{Answer, Call, Stream, wait};
 use parking_lot::MutexGuard;
@@ -35,6 +35,8 @@ pub struct World {
     pub parts: Parts,
     pub directory: PathBuf,
     batches: BatchLog,
+    /// A micro-batch locks it behind its computation.
+    fails_at: FailsAt,
     runtime: Runtime,
     stop: Option<oneshot::Sender<()>>,
     served: Option<tokio::task::JoinHandle<()>>,
@@ -55,7 +57,7 @@ impl World {
             .build()
             .unwrap();
         let (resolved, has_clock) = (plan.resolved(&directory), plan.has_clock);
-        let batches = plan.batches.clone();
+        let (batches, fails_at) = (plan.batches.clone(), plan.fails_at.clone());
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(&resolved.settings.token_file, TOKEN).unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -83,6 +85,7 @@ impl World {
             parts,
             directory,
             batches,
+            fails_at,
             runtime,
             stop: Some(stop),
             served: Some(served),
@@ -193,6 +196,20 @@ impl World {
     /// it waits for that.
     pub fn pause(&self) -> MutexGuard<'_, Vec<Vec<Row>>> {
         self.batches.lock()
+    }
+
+    /// Lets one micro-batch of a [`Self::pause`] be computed, once there is one.
+    pub fn step<'w>(
+        &'w self,
+        paused: MutexGuard<'w, Vec<Vec<Row>>>,
+    ) -> MutexGuard<'w, Vec<Vec<Row>>> {
+        let before = paused.len();
+        let held = self.fails_at.lock();
+        drop(paused);
+        self.until("a micro-batch begins", |world| world.batches.lock().len() > before);
+        let paused = self.batches.lock();
+        drop(held);
+        paused
     }
 
     pub fn status(&self) -> hob_runtime::EngineStatus {
