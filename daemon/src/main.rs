@@ -118,15 +118,17 @@ fn run(args: Args, has_served: &mut bool) -> Result<ExitCode> {
         let at = socket.as_ref().map_or(listen, Listen::Inherited);
         let ended = runtime.block_on(startup::run(&mut model_switch, &at, hints, &stop));
         // Drops all tasks and their handles before the next daemon starts.
-        let ends = stop.is_requested() || matches!(ended, Ok(Ending::Stopped | Ending::Hung(_)));
+        let ends = stop.is_requested()
+            || matches!(ended, Ok(Ending::Stopped | Ending::Unsaved(_) | Ending::Hung(_)));
         let patience = if ends { MAX_LAST_TASK_TIME } else { MAX_TASK_TIME };
         startup::end(runtime, patience);
         *has_served |= ended.is_ok();
         if stop.is_requested() {
-            return Ok(ExitCode::SUCCESS);
+            let is_saved = !matches!(ended, Ok(Ending::Unsaved(_)));
+            return Ok(if is_saved { ExitCode::SUCCESS } else { code(startup::EXIT_CRASHED) });
         }
         match ended {
-            Ok(Ending::Stopped) => return Ok(ExitCode::SUCCESS),
+            Ok(Ending::Stopped | Ending::Unsaved(_)) => return Ok(ExitCode::SUCCESS),
             Ok(Ending::ModelReplaced(same)) => listen = Listen::At(same),
             Ok(Ending::Switched(same, changes)) => {
                 listen = Listen::At(same);

@@ -129,6 +129,10 @@ impl Lifecycle<'_> {
                 Next::Restart { .. } => Next::Restart { address: Some(address) },
                 next => next,
             },
+            Ending::Unsaved(death) => match next_after(order.flatten()) {
+                Next::Restart { .. } => Next::RestartApp(death.to_string()),
+                next => next,
+            },
             Ending::ModelReplaced(address) => Next::Restart { address: Some(address) },
             Ending::Switched(address, changes) => Next::Switch { address, changes },
             Ending::Crashed(address, death, chosen) => {

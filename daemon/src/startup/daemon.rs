@@ -368,6 +368,10 @@ fn without_its_thread(ending: Ending, death: Option<Death>, data_dir: &Path) -> 
         (Ending::Crashed(_, death, chosen), _) => (death, chosen),
         (Ending::Switched(_, chosen), Some(death)) => (death, chosen),
         (Ending::ModelReplaced(_), Some(death)) => (death, Changes::new()),
+        (Ending::Stopped, Some(death)) => {
+            tracing::error!(reason = %death, "not all KV was saved; texts are, KV is computed again");
+            return Ending::Unsaved(death);
+        }
         (ending, _) => return ending,
     };
     deferred_switch::leave(data_dir, &chosen);

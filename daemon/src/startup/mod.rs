@@ -108,6 +108,8 @@ pub fn log_filter(wanted: &str) -> Result<EnvFilter> {
 pub enum Ending {
     /// By `stop`.
     Stopped,
+    /// By `stop`, with an engine whose thread does not end: KV that only the thread had is not saved.
+    Unsaved(Death),
     /// The model file was replaced: restart at this address.
     ModelReplaced(SocketAddr),
     /// A client chose another model or other settings: restart with them at this address.
