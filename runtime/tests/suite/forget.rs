@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
+use hob_runtime::backend::{MemoryKind, Row};
 use hob_runtime::{EngineOptions, Model, Retention, Turn, TurnError, TurnEvent, TurnRequest};
 use hob_slots::store::StoreReader;
 use hob_slots::{AdjustedTime, Rules, SAVE_GRACE, Sweeper, Timestamp, Token, TtlClass};
 use parking_lot::Mutex;
 
+use crate::support::held::MicroBatches;
 use crate::support::wait::until;
 use crate::support::*;
 
@@ -207,20 +208,31 @@ fn a_private_anonymous_turn_whose_blocks_left_collects_nothing_on_disk() {
 
 #[test]
 fn nothing_stays_of_an_anonymous_turn_that_is_cancelled_while_it_waits_for_cells() {
-    let model = slow(MemoryKind::Plain);
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let engine = engine(&model, None, EngineOptions { context_tokens: 1024, ..options() });
-    let anonymous = |word: &str, budget, max_tokens| {
+    let anonymous = |word: &str, budget| {
         let prompt = tokens(&model, &user(&word.repeat(300 / word.len())));
-        let turn = TurnRequest::answer(None, prompt, max_tokens);
-        engine.submit(TurnRequest { budget, ignore_eog: true, ..turn }).unwrap()
+        let turn = TurnRequest::answer(None, prompt, 500);
+        TurnRequest { budget, ignore_eog: true, ..turn }
     };
-    let mut first = anonymous("one ", None, 500);
-    while !matches!(first.next_blocking().expect("it runs"), TurnEvent::Token { .. }) {}
-    let mut second = anonymous("other ", Some(400), 500);
-    while !matches!(second.next_blocking().expect("it runs"), TurnEvent::Moved { .. }) {}
-    until("it gives up its cells", || status(&engine).waiting == 1);
-    assert!(status(&engine).memory_bytes > 0, "blocks of it have left");
+    let (first, mut paused) = batches.first_of(&engine, anonymous("one ", None));
+    let sequence = paused.begun[0][0].sequence;
+    let request = anonymous("other ", Some(400));
+    let prompt = request.prompt.len();
+    let second = engine.submit(request).unwrap();
+    let is_answered = |row: &Row| row.sequence != sequence && row.position >= prompt;
+    for has_cells in [true, false] {
+        while paused.begun.last().unwrap().iter().any(is_answered) != has_cells {
+            paused = paused.step();
+        }
+    }
+    let (reading, paused) = paused.reply(engine.status());
+    let reading = reading.unwrap();
+    assert_eq!(reading.waiting, 1, "it has given up its cells");
+    assert!(reading.memory_bytes > 0, "blocks of it have left");
     drop(second);
+    drop(paused);
     until("they are gone", || status(&engine).memory_bytes == 0);
     drop(first);
     engine.shutdown();

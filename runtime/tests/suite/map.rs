@@ -12,6 +12,7 @@ use hob_runtime::{
 use hob_slots::format::SegmentRef;
 use hob_slots::{BLOCK_TOKENS, Layer};
 
+use crate::support::held::MicroBatches;
 use crate::support::*;
 
 fn map(engine: &Engine) -> CacheMap {
@@ -170,24 +171,23 @@ fn blocks_have_their_segments_layer_and_prefixes_their_slots() {
 
 #[test]
 fn a_prompt_shows_its_progress_and_watchers_wake_only_on_changes() {
-    let model: Arc<dyn Model> = Arc::new(FakeModel::new().with_pace(Duration::from_millis(2)));
+    let batches = MicroBatches::default();
+    let model = batches.of(FakeModel::new());
     let engine = engine(&model, None, EngineOptions { micro_batch: 16, ..options() });
     let changes = engine.changes();
     let prompt = tokens(&model, &long("hello "));
-    let turn = engine.submit(request("chat", &prompt, 4)).unwrap();
+    let (turn, mut paused) = batches.first_of(&engine, request("chat", &prompt, 4));
     let mut seen = Vec::new();
-    while seen.last().is_none_or(|tokens| *tokens < prompt.len()) {
-        let map = map(&engine);
-        let slot = map.slots.iter().find(|slot| slot.state == SlotState::Prefill);
-        seen.extend(slot.map(|slot| {
-            assert_eq!(slot.prompt_tokens, Some(prompt.len()));
-            slot.tokens
-        }));
-        if map.slots.iter().any(|slot| slot.state == SlotState::Decoding) {
-            break;
-        }
+    for _ in 0..3 {
+        let (map, later) = paused.reply(engine.map());
+        let map = map.unwrap();
+        let slot = map.slots.iter().find(|slot| slot.state == SlotState::Prefill).unwrap();
+        assert_eq!(slot.prompt_tokens, Some(prompt.len()));
+        seen.push(slot.tokens);
+        paused = later;
     }
     assert!(seen.is_sorted() && seen.last() > seen.first(), "{seen:?}");
+    drop(paused);
     finish(turn).unwrap();
     settle(&engine);
     let before = *changes.borrow();

@@ -2,15 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hob_runtime::backend::MemoryKind;
 use hob_runtime::backend::fake::FakeModel;
 use hob_runtime::sample::Sampling;
-use hob_runtime::{EngineOptions, MissReason, Model, TurnRequest};
+use hob_runtime::{EngineOptions, MissReason, TurnRequest};
 use hob_slots::store::StoreReader;
 
+use crate::support::held::MicroBatches;
+use crate::support::wait::until;
 use crate::support::*;
+use crate::write_behind::rigged_disk::{RiggedDisk, on};
 
 #[test]
 fn a_follow_up_turn_computes_only_its_own_tokens() {
@@ -121,28 +125,31 @@ fn a_restore_that_times_out_is_computed_instead() {
 
 #[test]
 fn a_restore_whose_data_arrives_during_a_longer_micro_batch_is_used() {
+    const PATIENCE: Duration = Duration::from_secs(1);
     for memory in [MemoryKind::Plain, MemoryKind::Hybrid] {
-        let model: Arc<dyn Model> =
-            Arc::new(FakeModel::new().with_memory(memory).with_pace(Duration::from_millis(8)));
-        let batches = EngineOptions { micro_batch: 64, ..options() };
-        let mut disk = OnDisk::with(&model, batches.clone());
-        let first =
-            ask(&disk.engine, request("chat", &tokens(&model, &user(&"hello ".repeat(40))), 0));
-        // Shorter than a micro-batch of 64 rows.
-        disk.restart_with(EngineOptions {
-            restore_patience: Duration::from_millis(250),
-            ..batches
-        });
+        let batches = MicroBatches::default();
+        let model = batches.of(FakeModel::new().with_memory(memory));
+        let (disk, directory) = (Arc::new(RiggedDisk::default()), empty_directory());
+        let small = EngineOptions { micro_batch: 64, restore_patience: PATIENCE, ..options() };
+        let before = on(&disk, directory.path(), &model, small.clone());
+        let first = ask(&before, request("chat", &tokens(&model, &user(&"hello ".repeat(40))), 0));
+        before.shutdown();
+        let engine = on(&disk, directory.path(), &model, small);
         let other = tokens(&model, &user(&"good evening ".repeat(30)));
-        let beside = disk.engine.submit(request("other", &other, 0)).unwrap();
-        while status(&disk.engine).counters.computed_tokens == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let (beside, paused) = batches.first_of(&engine, request("other", &other, 0));
+        disk.hold_objects.store(true, Ordering::SeqCst);
         let prompt = then(&model, &first.timeline, "and now?");
-        let report = ask(&disk.engine, request("chat", &prompt, 0)).report;
+        let (turn, paused) =
+            paused.step_during(|| engine.submit(request("chat", &prompt, 0)).unwrap());
+        until("a block is to be read", || disk.is_object_held.load(Ordering::SeqCst));
+        disk.hold_objects.store(false, Ordering::SeqCst);
+        std::thread::sleep(PATIENCE); // The reader has delivered all of it long before.
+        drop(paused);
+        let report = finish(turn).unwrap().report;
         assert_eq!(report.tokens.cached(), first.timeline.len(), "{memory}: {report:?}");
         assert_eq!(report.miss, None, "{memory}");
         finish(beside).unwrap();
+        engine.shutdown();
     }
 }
 

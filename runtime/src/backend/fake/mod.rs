@@ -77,6 +77,7 @@ pub struct FakeModel {
     copies: bool,
     tokenized_bytes: Arc<AtomicUsize>,
     batches: Option<BatchLog>,
+    ended: Arc<AtomicUsize>,
     views: Option<ViewLog>,
     loads: Option<(&'static str, LoadLog)>,
     fails_at: Option<FailsAt>,
@@ -123,6 +124,7 @@ impl FakeModel {
             copies: false,
             tokenized_bytes: Arc::default(),
             batches: None,
+            ended: Arc::default(),
             views: None,
             loads: None,
             fails_at: None,
@@ -202,6 +204,13 @@ impl FakeModel {
     #[must_use]
     pub fn with_batch_log(mut self, log: BatchLog) -> Self {
         self.batches = Some(log);
+        self
+    }
+
+    /// The same, adding each micro-batch to `counter` when it ends, computed or not.
+    #[must_use]
+    pub fn with_ended_batches(mut self, counter: Arc<AtomicUsize>) -> Self {
+        self.ended = counter;
         self
     }
 
