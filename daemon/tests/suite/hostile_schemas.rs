@@ -6,16 +6,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hob_testkit::{Answer, Hobd, Launch};
 use serde_json::{Value, json};
 
 use crate::common::chance::Chance;
 use crate::common::merged;
-
-/// A request that takes longer hangs, also on a busy machine and in a debug build.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Of the processor's time for one request, with `HOB_TEST_ALL`: how long the same steps take is up to the machine.
 /// A debug build takes about 20 times as long.
@@ -54,11 +51,10 @@ impl MeasuredHobd {
     }
 
     fn expect_an_answer(&mut self, what: &str, fields: &Value) {
-        let (began, computed) = (Instant::now(), self.cpu());
+        let computed = self.cpu();
         let answer = self.ask(fields);
         assert!([200, 400].contains(&answer.status), "{what}: {}", answer.text());
         assert!(answer.text().len() < 4_096, "{what}: {} bytes", answer.text().len());
-        assert!(began.elapsed() < PATIENCE, "{what}: {:?}", began.elapsed());
         let took = self.cpu() - computed;
         assert!(took <= CPU || !is_whole(), "{what}: {took:?}");
         if took > self.slowest.0 {

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use grammar::Grammar;
 use hob_testkit::{Hobd, Launch};
@@ -20,8 +20,6 @@ use crate::common::chance::{Chance, from_env};
 const DEFAULT_TEMPLATES: u64 = 40;
 const WORKERS: u64 = 2;
 
-/// The child has 10 s; so has a second one, where the system ended the first.
-const MAX_TIME: Duration = Duration::from_secs(30);
 /// Of the daemon. A prompt has 16 MiB at most, and four bytes a token.
 const MAX_RESIDENT_MIB: u64 = 512;
 
@@ -74,7 +72,7 @@ fn try_one(seed: u64, tally: &Tally) {
         .args([&path]);
     let began = Instant::now();
     let started = launch.spawn().ready();
-    tally.took(began, &shown);
+    tally.took(began);
     let Some(mut hobd) = started else {
         let log = launch.log();
         assert!(log.contains("own.jinja") && !log.contains("panicked"), "{shown}: {log}");
@@ -84,7 +82,7 @@ fn try_one(seed: u64, tally: &Tally) {
     for request in requests() {
         let began = Instant::now();
         let answer = hobd.client.call("POST", "/apply-template").json(&request).send();
-        tally.took(began, &shown);
+        tally.took(began);
         assert!([200, 400].contains(&answer.status), "{shown}: {}", answer.text());
         let counted = if answer.status == 200 { &tally.rendered } else { &tally.failed };
         counted.fetch_add(1, Ordering::Relaxed);
@@ -94,7 +92,7 @@ fn try_one(seed: u64, tally: &Tally) {
     let mut request = requests().remove(0);
     request["max_tokens"] = 4.into();
     let answer = hobd.client.call("POST", "/v1/chat/completions").json(&request).send();
-    tally.took(began, &shown);
+    tally.took(began);
     assert!([200, 400].contains(&answer.status), "{shown}: {}", answer.text());
 
     assert!(hobd.process.is_running(), "{shown}");
@@ -108,10 +106,8 @@ fn try_one(seed: u64, tally: &Tally) {
 }
 
 impl Tally {
-    fn took(&self, began: Instant, shown: &str) {
-        let took = began.elapsed();
-        assert!(took < MAX_TIME, "{shown}: {took:?}");
-        self.slowest_ms.fetch_max(took.as_millis() as u64, Ordering::Relaxed);
+    fn took(&self, began: Instant) {
+        self.slowest_ms.fetch_max(began.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 }
 
