@@ -2,8 +2,9 @@
 //! happens to the child is an error of the one file.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 
 /// What a child may take before the system ends it, also when its parent is gone.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,14 @@ pub struct Limits {
 pub fn program() -> io::Result<PathBuf> {
     // The link leads to this very program, also after an update has replaced its file.
     if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
+}
+
+/// This program, as a child in a process group of its own: a terminal sends Ctrl-C to the whole group of the parent,
+/// which ends its children itself.
+pub fn command() -> io::Result<Command> {
+    let mut command = Command::new(program()?);
+    command.process_group(0);
+    Ok(command)
 }
 
 impl Limits {

@@ -66,6 +66,11 @@ impl Process {
         Self::signal(self.id(), Signal::CONT);
     }
 
+    /// Sends a signal to the process and to the children in its group, as a terminal does.
+    pub fn signal_group(&self, signal: Signal) {
+        kill_process_group(self.pid(), signal).expect("it runs");
+    }
+
     /// Sends a signal to another process.
     pub fn signal(pid: u32, signal: Signal) {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id");

@@ -40,7 +40,7 @@ const TOO_MANY_PAGES: u8 = 3;
 pub async fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
     let _child = CHILDREN.acquire().await.expect("the semaphore is never closed");
     let failed = |error: std::io::Error| unreadable(format!("the PDF cannot be read: {error}"));
-    let mut command = Command::new(limits::program().map_err(failed)?);
+    let mut command = Command::from(limits::command().map_err(failed)?);
     command.arg(CHILD_FLAG).env_clear();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.kill_on_drop(true).spawn().map_err(failed)?;

@@ -1,6 +1,8 @@
 //! Runs a configured program: bytes in, bytes out, without a shell.
 //!
 //! - The program is killed at its time limit, at its output limit, and when the future is dropped.
+//! - It is in a process group of its own: a terminal sends Ctrl-C to the whole group of hobd, whose running answers
+//!   are spoken to their end.
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
@@ -47,6 +49,7 @@ pub(super) fn spawn(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn();
     child.map_err(|source| ProgramError::Run { program: name.to_owned(), source })

@@ -130,6 +130,21 @@ fn a_second_signal_ends_the_process_at_once() {
 }
 
 #[test]
+fn ctrl_c_in_a_terminal_ends_no_program_that_speaks_for_hobd() {
+    let directory = tempfile::tempdir().unwrap();
+    let (script, runs) = (directory.path().join("say"), directory.path().join("runs"));
+    fs::write(&script, format!("echo >'{}'; exec /bin/sleep 60", runs.display())).unwrap();
+    let launch = launch(directory.path()).args(["--model", "fake", "--voice-command"]);
+    let launch = launch.args([format!("/bin/sh {}", script.display())]);
+    let mut hobd = launch.start();
+    wait::until("the program runs", || runs.exists().then_some(()));
+    hobd.process.signal_group(Signal::INT);
+    let status = wait::until("hobd ends", || hobd.process.exit_status());
+    assert_eq!(status.code(), Some(0), "{}", launch.log());
+    assert!(!launch.log().contains("synthesis failed"), "{}", launch.log());
+}
+
+#[test]
 fn a_closed_terminal_lets_the_answer_end_and_saves_everything() {
     let directory = tempfile::tempdir().unwrap();
     let launch = launch(directory.path()).args(["--model", "fake"]).with_hangups();

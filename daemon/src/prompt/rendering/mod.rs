@@ -145,7 +145,7 @@ impl ChildTemplate {
 
 /// This program, as a child.
 fn command() -> io::Result<Command> {
-    let mut command = Command::new(limits::program()?);
+    let mut command = limits::command()?;
     command.arg(child::FLAG);
     Ok(command)
 }

@@ -14,7 +14,7 @@ mod reason;
 use std::io::{BufRead, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -146,8 +146,7 @@ fn try_file(settings: &Settings, file: &Trial<'_>, report: &mut Report<'_>) -> R
         adapters: settings.lora.iter().map(|it| (it.path.clone(), it.scale)).collect(),
         adapter: file.adapter.map(Path::to_owned),
     };
-    let program = limits::program().context("cannot find this program again")?;
-    let mut command = Command::new(program);
+    let mut command = limits::command().context("cannot find this program again")?;
     command.arg(child::FLAG).arg(serde_json::to_string(&job)?);
     command.envs(NO_DEVICES);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -255,6 +254,7 @@ fn stage(lines: &[String]) -> Stage {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
 
     use super::*;
 
